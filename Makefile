@@ -1,0 +1,43 @@
+# Every target is a script in scripts/, and can be run without make. What a target prints first says what it does.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint man check-fresh test-cargo test-features test-examples test-loom test-package freestanding
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+demo: ## move 1 GiB from rsend to rrecv over shared memory, compare it, then break a byte on purpose
+	@scripts/demo.sh
+
+test: ## everything that CI runs: lint, then every test, with seconds per stage
+	@scripts/test.sh
+
+lint: ## format, clippy, docs, licences and dependencies, no unsafe in core
+	@scripts/lint.sh
+
+man: ## man pages and shell completions of the tools: target/man, target/completions
+	@scripts/man.sh
+
+check-fresh: ## make demo and make test, each in a fresh Debian with only Rust, make and a C linker (root)
+	@scripts/check-fresh.sh
+
+# The stages of `make test`, one by one.
+
+test-cargo: ## cargo test: unit, property, doc and two-process tests
+	@scripts/test-cargo.sh
+
+test-features: ## every feature of every package, alone
+	@scripts/test-features.sh
+
+test-examples: ## run examples/*.rs
+	@scripts/test-examples.sh
+
+test-loom: ## the loom models
+	@scripts/test-loom.sh
+
+test-package: ## build what would be published, from the packed files
+	@scripts/test-package.sh
+
+freestanding: ## the core without std, allocator and libc: build it, run it, measure its text
+	@scripts/freestanding.sh

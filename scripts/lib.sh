@@ -1,0 +1,105 @@
+# Sourced by every script here: where things are, how to speak, what must be there, and timed stages.
+# shellcheck shell=bash
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+export LC_ALL=C.UTF-8
+
+say() { printf '%s\n' "$*"; }
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# CI must leave nothing out; a user without some tool still gets all that can run, and is told what could not.
+strict() { [[ ${CI:-} == true || -n ${STRICT:-} ]]; }
+
+# root_on_debian: what is missing may be installed without asking
+root_on_debian() { [[ $EUID -eq 0 && -e /etc/debian_version ]] && command -v apt-get >/dev/null; }
+
+apt_install() {
+    if ! root_on_debian; then
+        die "missing here; on Debian type: sudo apt-get install --no-install-recommends -y $*"
+    fi
+    say "installing $*"
+    apt-get update -qq >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y -qq "$@" >&2
+}
+
+# need COMMAND:PACKAGE...
+need() {
+    local pair missing=()
+    for pair; do
+        command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
+    done
+    [[ ${#missing[@]} -eq 0 ]] || apt_install "${missing[@]}"
+}
+
+# 1.95 of Cargo.toml's rust-version as 95; the same for the compiler that is here
+rust_minor_wanted() { sed -nE 's/^rust-version = "1\.([0-9]+).*/\1/p' Cargo.toml; }
+rust_minor_here() { rustc --version | sed -nE 's/^rustc 1\.([0-9]+).*/\1/p'; }
+
+need_rust() {
+    local wanted
+    wanted=$(rust_minor_wanted)
+    if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
+        die "cargo and rustc are missing: install Rust 1.$wanted or newer with rustup"
+    fi
+    if [[ $(rust_minor_here) -lt $wanted ]]; then
+        die "Rust 1.$wanted or newer is needed, and this is $(rustc --version): type rustup update"
+    fi
+    if ! [[ $(cc -print-file-name=crt1.o 2>/dev/null) == /* ]]; then
+        apt_install gcc libc6-dev
+    fi
+}
+
+# where cargo puts what it builds
+target_dir() { cargo metadata --locked --no-deps --format-version 1 | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'; }
+
+# Stages. SUPERPIPE_STAGES names the file that collects them, so that scripts which call scripts end in one table.
+begin_stages() {
+    [[ -z ${SUPERPIPE_STAGES:-} ]] || return 0
+    SUPERPIPE_STAGES=$(mktemp)
+    export SUPERPIPE_STAGES
+    trap 'rm -f "$SUPERPIPE_STAGES"' EXIT
+    stages_are_mine=1
+}
+
+# stage NAME COMMAND...: runs it, prints its seconds, and ends everything where it fails
+stage() {
+    local name=$1 started=$SECONDS status=0
+    shift
+    printf '\n==> %s\n' "$name"
+    set +e
+    (
+        set -e
+        "$@"
+    )
+    status=$?
+    set -e
+    if [[ $status -ne 0 ]]; then
+        printf 'FAILED: stage %s, exit %d, after %d s\n' "$name" "$status" $((SECONDS - started)) >&2
+        exit "$status"
+    fi
+    printf '<== %s: %d s\n' "$name" $((SECONDS - started))
+    printf '%s\t%d s\n' "$name" $((SECONDS - started)) >>"$SUPERPIPE_STAGES"
+}
+
+# left_out NAME WHY: a check that cannot be made here; an error where nothing may be left out
+left_out() {
+    if strict; then
+        die "$1 cannot be checked: $2"
+    fi
+    printf '\nNOT CHECKED: %s: %s\n' "$1" "$2"
+    printf '%s\tNOT CHECKED: %s\n' "$1" "$2" >>"$SUPERPIPE_STAGES"
+}
+
+end_stages() {
+    [[ -n ${stages_are_mine:-} ]] || return 0
+    printf '\n'
+    { cat "$SUPERPIPE_STAGES" && printf 'all\t%d s\n' "$SECONDS"; } | expand -t 28
+    if grep -q 'NOT CHECKED' "$SUPERPIPE_STAGES"; then
+        say "passed, but not everything could be checked here: see NOT CHECKED above"
+    fi
+}

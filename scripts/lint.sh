@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Format, clippy, documentation, licences and dependencies, and core's promise to hold no unsafe code.
+. "$(dirname "$0")/lib.sh"
+
+# A warning is an error with the compiler that the project is checked with. A newer one knows new warnings, which
+# a user of it must be shown and not stopped by.
+warnings() {
+    if [[ $(rust_minor_here) -le $(rust_minor_wanted) ]] || strict; then
+        echo "-D warnings"
+    else
+        echo "-W warnings"
+    fi
+}
+
+# have_component NAME SUBCOMMAND PACKAGE: from rustup, or from Debian where cargo is Debian's
+have_component() {
+    cargo "$2" --version >/dev/null 2>&1 && return 0
+    if command -v rustup >/dev/null; then
+        rustup component add "$1" || true
+    elif root_on_debian && [[ $(command -v cargo) == /usr/bin/cargo ]]; then
+        apt_install "$3"
+    fi
+    cargo "$2" --version >/dev/null 2>&1
+}
+
+# Whoever asks for lint must get it; whoever asks for the tests gets those, and is told.
+no_component() {
+    local why="$2 is missing; type: rustup component add $2"
+    [[ -z ${stages_are_mine:-} ]] || die "$1 cannot be checked: $why"
+    left_out "$1" "$why"
+}
+
+format() {
+    cargo fmt --all --check
+    if [[ -e freestanding/Cargo.toml ]]; then
+        cargo fmt --manifest-path freestanding/Cargo.toml --check
+    fi
+}
+
+clippy() {
+    local deny features package feature
+    read -ra deny <<<"$(warnings)"
+    cargo clippy --locked --workspace --all-targets -- "${deny[@]}"
+    features=$(scripts/features.sh)
+    while read -r package feature; do
+        say "clippy: $package with ${feature:-no feature}"
+        cargo clippy --locked -p "$package" --all-targets --no-default-features ${feature:+--features "$feature"} -- "${deny[@]}"
+    done <<<"$features"
+    if [[ -e freestanding/Cargo.toml ]]; then
+        (cd freestanding && cargo clippy --locked --release --target-dir "$target/freestanding" -- "${deny[@]}")
+    fi
+}
+
+documentation() { RUSTDOCFLAGS=$(warnings) cargo doc --locked --workspace --no-deps; }
+
+no_unsafe_in_core() {
+    grep -qxF '#![forbid(unsafe_code)]' core/src/lib.rs || die "core/src/lib.rs lacks #![forbid(unsafe_code)]"
+    # comments may speak of it
+    if grep -rnw unsafe --include='*.rs' core/src | grep -vE '^[^:]+:[0-9]+: *//'; then
+        die "core holds the word above outside a comment; what needs it belongs behind Fabric, in ffi"
+    fi
+}
+
+scripts_parse() {
+    local script
+    for script in scripts/*.sh .ci/run; do
+        bash -n "$script"
+    done
+    if command -v shellcheck >/dev/null; then
+        shellcheck --external-sources --source-path=SCRIPTDIR scripts/*.sh .ci/run
+    fi
+}
+
+need_rust
+target=$(target_dir)
+begin_stages
+stage scripts scripts_parse
+stage no-unsafe-in-core no_unsafe_in_core
+if have_component rustfmt fmt rustfmt; then
+    stage format format
+else
+    no_component format rustfmt
+fi
+if have_component clippy clippy rust-clippy; then
+    stage clippy clippy
+else
+    no_component clippy clippy
+fi
+stage documentation documentation
+if ! command -v cargo-deny >/dev/null && strict; then
+    stage install-cargo-deny cargo install --locked cargo-deny
+fi
+if command -v cargo-deny >/dev/null; then
+    stage dependencies cargo deny --locked --workspace check bans licenses sources
+else
+    left_out dependencies "cargo-deny is missing; it takes minutes to build; type: cargo install --locked cargo-deny"
+fi
+end_stages

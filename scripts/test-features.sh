@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Every feature of every package, alone: built as a user would get it, then tested.
+. "$(dirname "$0")/lib.sh"
+
+one_feature() {
+    local package=$1 feature=${2:-}
+    local flags=(--locked -p "$package" --no-default-features ${feature:+--features "$feature"})
+    # without the dev-dependencies, which can turn on what the feature itself forgot
+    cargo check "${flags[@]}"
+    cargo test "${flags[@]}"
+}
+
+need_rust
+begin_stages
+features=$(scripts/features.sh)
+while read -r package feature; do
+    [[ -n $package ]] || continue
+    # cargo must not read the list
+    stage "$package with ${feature:-no feature}" one_feature "$package" "$feature" </dev/null
+done <<<"$features"
+end_stages

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The loom models: every interleaving of the shipped types over a fabric of loom's atomics, within bounded preemptions.
+# They have a target directory of their own, since --cfg loom would have everything built anew each time.
+. "$(dirname "$0")/lib.sh"
+
+need_rust
+begin_stages
+target=$(target_dir)
+stage loom-models env \
+    RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
+    CARGO_TARGET_DIR="$target/loom" \
+    CARGO_PROFILE_RELEASE_LTO=off \
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+    cargo test --locked --release -p superpipe-testkit --test loom
+end_stages

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Everything that CI runs. Each stage is a script of its own; the first that fails ends the run with its name.
+. "$(dirname "$0")/lib.sh"
+
+say "tests superpipe: lint, cargo test, each feature alone, examples, loom models, freestanding core, packages, demo"
+need_rust
+begin_stages
+stage lint scripts/lint.sh
+stage test scripts/test-cargo.sh
+stage features scripts/test-features.sh
+stage examples scripts/test-examples.sh
+stage loom scripts/test-loom.sh
+stage freestanding scripts/freestanding.sh
+stage package scripts/test-package.sh
+stage man scripts/man.sh
+stage demo env DEMO_MIB=64 scripts/demo.sh
+end_stages
