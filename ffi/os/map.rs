@@ -1,0 +1,269 @@
+//! Memory that is mapped, owned, and never behind a reference.
+//!
+//! Another process or a NIC may write a mapping at any time, so what it gives out is a raw pointer. Lengths are rounded
+//! up to pages. Children of fork never get it (MADV_DONTFORK): a copy-on-write page would tear a NIC's or a peer's view
+//! from ours. From 2 MiB on a mapping begins at a huge page's boundary and asks for huge pages.
+
+use super::bytes::Bytes;
+use super::error::{OsError, last_errno, retry};
+use core::ffi::{c_int, c_void};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU8, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Where huge pages begin to fit.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// An owned mapping, readable and writable, unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: `start` and `len` never change, and name memory that belongs to the process, not to a thread: any thread may
+// use or unmap it.
+unsafe impl Send for Mapping {}
+// SAFETY: what `&Mapping` offers reads the two fields, or asks the kernel to make pages resident, which is atomic towards
+// other threads. Access to the memory itself is its users' unsafe business.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Private memory that reads as zero, `bytes` rounded up to pages.
+    ///
+    /// # Errors
+    /// Where the kernel refuses: too little memory, or RLIMIT_AS.
+    pub fn anonymous(bytes: usize) -> Result<Self, OsError> {
+        Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// The first `bytes` of a file, rounded up to pages, shared with whoever else maps it. Reaching beyond its end is a
+    /// SIGBUS: the caller has checked that it cannot shrink.
+    ///
+    /// # Errors
+    /// Where the kernel refuses: too little memory, RLIMIT_AS, or a descriptor that is not open for both.
+    pub fn shared(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, OsError> {
+        Self::new(bytes, libc::MAP_SHARED, fd.as_raw_fd())
+    }
+
+    /// The first byte: page-aligned, valid for `len` bytes until the mapping is dropped.
+    #[must_use]
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes mapped, whole pages.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Makes every page resident and writable, so that lack of memory is this error and not a signal later. Changes no
+    /// byte.
+    ///
+    /// # Errors
+    /// When there is too little memory.
+    pub fn populate(&self) -> Result<(), OsError> {
+        if retry(|| self.advise(libc::MADV_POPULATE_WRITE)) == 0 {
+            return Ok(());
+        }
+        if last_errno() != libc::EINVAL {
+            let doing = format!("cannot make {} resident", Bytes(self.len as u64));
+            return Err(
+                OsError::last(doing).with_remedy("free memory, or raise the container's memory limit")
+            );
+        }
+        self.touch();
+        Ok(())
+    }
+
+    fn new(bytes: usize, flags: c_int, fd: c_int) -> Result<Self, OsError> {
+        let refused = || {
+            OsError::last(format!("cannot map {}", Bytes(bytes as u64)))
+                .with_remedy("free memory, or raise RLIMIT_AS (ulimit -v)")
+        };
+        let len = round_up(bytes, page_bytes()).ok_or_else(too_much(bytes))?;
+        let mapping = if len < HUGE_PAGE_BYTES {
+            // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+            let start = unsafe { libc::mmap(ptr::null_mut(), len, PROT_READ_WRITE, flags, fd, 0) };
+            Self::own(start, len).ok_or_else(refused)?
+        } else {
+            Self::aligned(len, flags, fd).ok_or_else(refused)?
+        };
+        if mapping.advise(libc::MADV_DONTFORK) != 0 {
+            let doing = format!("cannot keep {} from child processes", Bytes(len as u64));
+            return Err(OsError::last(doing));
+        }
+        if len >= HUGE_PAGE_BYTES {
+            // A kernel without huge pages, or an administrator against them, is no error.
+            let _ = mapping.advise(libc::MADV_HUGEPAGE);
+        }
+        Ok(mapping)
+    }
+
+    /// Reserves more address space than needed, maps at its first huge page boundary, and gives back the rest.
+    fn aligned(len: usize, flags: c_int, fd: c_int) -> Option<Self> {
+        let reserve_flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let reserve_len = len.checked_add(HUGE_PAGE_BYTES)?;
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        let reserved =
+            unsafe { libc::mmap(ptr::null_mut(), reserve_len, libc::PROT_NONE, reserve_flags, -1, 0) };
+        let reserve = Self::own(reserved, reserve_len)?;
+        let before = reserve.start.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        let place = reserve.keep_only(before, len);
+        let wanted = place.start.as_ptr().cast();
+        // A failure may have left the place ours or not: it is never unmapped again, since another thread may have it.
+        core::mem::forget(place);
+        // SAFETY: it replaces the part of the reservation that was kept, which is ours and unused.
+        let start = unsafe { libc::mmap(wanted, len, PROT_READ_WRITE, flags | libc::MAP_FIXED, fd, 0) };
+        Self::own(start, len)
+    }
+
+    /// Gives back all but the `len` bytes from `before` on, which the caller knows to be in here.
+    fn keep_only(self, before: usize, len: usize) -> Self {
+        let after = before + len;
+        assert!(after <= self.len, "a part is not larger than the whole");
+        let part = |from: usize, to: usize| {
+            // SAFETY: `from` is at most this mapping's length.
+            Self { start: unsafe { self.start.add(from) }, len: to - from }
+        };
+        let (head, kept, tail) = (part(0, before), part(before, after), part(after, self.len));
+        core::mem::forget(self);
+        // Unmapping no bytes is refused by the kernel and does nothing.
+        drop((head, tail));
+        kept
+    }
+
+    fn own(start: *mut c_void, len: usize) -> Option<Self> {
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        NonNull::new(start.cast()).map(|start| Self { start, len })
+    }
+
+    fn advise(&self, advice: c_int) -> c_int {
+        // SAFETY: the range is this mapping's own. None of the advices used here discards contents.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, advice) }
+    }
+
+    /// What kernels before 5.14 need instead of MADV_POPULATE_WRITE: a write to each page that changes nothing, atomic
+    /// because a peer may be writing there too.
+    fn touch(&self) {
+        for offset in (0..self.len).step_by(page_bytes()) {
+            // SAFETY: `offset` is below `len`, so this byte is mapped, and bytes have no alignment.
+            let byte = unsafe { AtomicU8::from_ptr(self.start.as_ptr().add(offset)) };
+            byte.fetch_or(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours from mmap, nobody has unmapped it, and whoever got its address promised not to use
+        // it after the mapping. The call can only fail for a range that is not whole pages; then it leaks.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+const PROT_READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Bytes of a page.
+#[must_use]
+pub fn page_bytes() -> usize {
+    // SAFETY: sysconf takes an integer and touches no memory of ours.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// `bytes` rounded up to whole pages, at least one. None beyond what an address can say.
+#[must_use]
+pub fn round_to_pages(bytes: usize) -> Option<usize> {
+    round_up(bytes, page_bytes())
+}
+
+fn round_up(bytes: usize, page: usize) -> Option<usize> {
+    bytes.max(1).checked_next_multiple_of(page).filter(|&len| isize::try_from(len).is_ok())
+}
+
+fn too_much(bytes: usize) -> impl Fn() -> OsError {
+    move || OsError::new(libc::ENOMEM, format!("cannot map {}", Bytes(bytes as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::slice;
+
+    /// A copy of what is mapped, of which nobody else has the address.
+    fn contents(mapping: &Mapping) -> Vec<u8> {
+        // SAFETY: these tests share their mappings with nobody while this reference lives.
+        unsafe { slice::from_raw_parts(mapping.as_ptr().as_ptr(), mapping.len()) }.to_vec()
+    }
+
+    #[test]
+    fn lengths_are_whole_pages() {
+        let page = page_bytes();
+        for (asked, got) in [(0, page), (1, page), (page, page), (page + 1, 2 * page)] {
+            assert_eq!(Mapping::anonymous(asked).unwrap().len(), got);
+        }
+    }
+
+    #[test]
+    fn anonymous_memory_is_zero_and_keeps_what_is_written() {
+        let mapping = Mapping::anonymous(10_000).unwrap();
+        assert!(contents(&mapping).iter().all(|&byte| byte == 0));
+        // SAFETY: the last byte is inside the mapping.
+        unsafe { mapping.as_ptr().add(mapping.len() - 1).write(0xA5) };
+        mapping.populate().unwrap();
+        mapping.touch();
+        let bytes = contents(&mapping);
+        assert_eq!(bytes.last(), Some(&0xA5));
+        assert!(bytes[..bytes.len() - 1].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn large_mappings_begin_at_a_huge_page() {
+        for extra in [0, 1, HUGE_PAGE_BYTES] {
+            let mapping = Mapping::anonymous(HUGE_PAGE_BYTES + extra).unwrap();
+            assert_eq!(mapping.as_ptr().addr().get() % HUGE_PAGE_BYTES, 0);
+            mapping.populate().unwrap();
+            assert!(contents(&mapping).iter().all(|&byte| byte == 0));
+        }
+    }
+
+    #[test]
+    fn what_is_dropped_is_unmapped() {
+        for bytes in [1, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1] {
+            // Another test's thread may map there in between, but not every time.
+            let unmapped = (0..100).any(|_| {
+                let mapping = Mapping::anonymous(bytes).unwrap();
+                let (start, len) = (mapping.as_ptr(), mapping.len());
+                drop(mapping);
+                // SAFETY: msync of a range that is not mapped answers ENOMEM; of one that is, it changes no byte.
+                let answer = unsafe { libc::msync(start.as_ptr().cast(), len, libc::MS_ASYNC) };
+                answer == -1
+            });
+            assert!(unmapped, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_says_how_much_was_asked() {
+        let error = Mapping::anonymous(1 << 60).unwrap_err();
+        assert_eq!(error.errno(), libc::ENOMEM);
+        assert_eq!(
+            error.to_string(),
+            "cannot map 1048576 TiB: cannot allocate memory; free memory, or raise RLIMIT_AS (ulimit -v)"
+        );
+        assert_eq!(Mapping::anonymous(usize::MAX).unwrap_err().errno(), libc::ENOMEM);
+    }
+
+    #[test]
+    fn a_bad_descriptor_is_told_for_small_and_for_large() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        for bytes in [1, HUGE_PAGE_BYTES] {
+            let error = Mapping::shared(std::os::fd::AsFd::as_fd(&reader), bytes).unwrap_err();
+            assert_eq!(error.errno(), libc::EACCES, "{error}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The operating system, by libc: what is here knows nothing of the protocol.
+//!
+//! Everything fails with an [`OsError`] that says what was tried, what the system answered and what to do. Times are
+//! nanoseconds of the monotonic clock; a deadline is such a time, a timeout a difference of two.
+
+pub mod bytes;
+pub mod clock;
+pub mod error;
+pub mod map;
+pub mod membarrier;
+pub mod pidfd;
+pub mod pin;
+pub mod poll;
+pub mod random;
+pub mod wait;
+
+pub use bytes::Bytes;
+pub use clock::monotonic_ns;
+pub use error::OsError;
+pub use map::Mapping;
+pub use pidfd::PidFd;
+pub use pin::{CoreSet, PinError, allowed_cores, pin_current_thread};
+pub use wait::{Idle, WaitStrategy, Waiter};
