@@ -72,7 +72,7 @@ fi
 # The outer part: what must be there, and the directory, which is removed from outside the mount namespace.
 
 [[ -e /etc/debian_version ]] || die "this needs Debian (debootstrap)"
-[[ $EUID -eq 0 ]] || die "this needs root: chroot and mount; type: sudo --preserve-env=PATH make check-fresh"
+[[ $EUID -eq 0 ]] || die "this needs root, to chroot and mount; type: sudo --preserve-env=PATH,HOME make check-fresh"
 need debootstrap:debootstrap unshare:util-linux git:git
 need_rust
 
@@ -82,15 +82,25 @@ suite=${SUITE:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
     sed -nE "s/^(\S+) $suite main\$/\1/p" | head -n 1)
 [[ -n $mirror ]] || die "apt has no source of $suite main here"
-[[ -z $(git status --porcelain) ]] || say "changes that are not committed are not part of this check"
-say "checks $(git rev-parse --short HEAD) in a fresh Debian $suite with $(rustc --version)"
 
 umask 022
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/superpipe-fresh.XXXXXX")
-trap 'rm -rf --one-file-system "$work"' EXIT
+namespace=
+trap '[[ -z $namespace ]] || { kill -KILL "$namespace"; wait "$namespace"; } 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 chmod 755 "$work"
+# root may read a repository that is a user's
+printf '[safe]\n\tdirectory = *\n' >"$work/gitconfig"
+export GIT_CONFIG_GLOBAL=$work/gitconfig
+
+[[ -z $(git status --porcelain) ]] || say "changes that are not committed are not part of this check"
+say "checks $(git rev-parse --short HEAD) in a fresh Debian $suite with $(rustc --version)"
 [[ $# -gt 0 ]] || set -- demo test
-export work toolchain suite mirror
-unshare --mount --propagation private --pid --fork --kill-child "$0" --inner "$@"
+export work toolchain suite mirror TMPDIR=$work
+unshare --mount --propagation private --pid --fork --kill-child "$0" --inner "$@" &
+namespace=$!
+status=0
+wait "$namespace" || status=$?
+namespace=
+exit "$status"

@@ -83,7 +83,7 @@ stage() {
         exit "$status"
     fi
     printf '<== %s: %d s\n' "$name" $((SECONDS - started))
-    printf '%s\t%d s\n' "$name" $((SECONDS - started)) >>"$SUPERPIPE_STAGES"
+    printf '%-40s %5d s\n' "$name" $((SECONDS - started)) >>"$SUPERPIPE_STAGES"
 }
 
 # left_out NAME WHY: a check that cannot be made here; an error where nothing may be left out
@@ -92,13 +92,14 @@ left_out() {
         die "$1 cannot be checked: $2"
     fi
     printf '\nNOT CHECKED: %s: %s\n' "$1" "$2"
-    printf '%s\tNOT CHECKED: %s\n' "$1" "$2" >>"$SUPERPIPE_STAGES"
+    printf '%-40s NOT CHECKED: %s\n' "$1" "$2" >>"$SUPERPIPE_STAGES"
 }
 
 end_stages() {
     [[ -n ${stages_are_mine:-} ]] || return 0
     printf '\n'
-    { cat "$SUPERPIPE_STAGES" && printf 'all\t%d s\n' "$SECONDS"; } | expand -t 28
+    cat "$SUPERPIPE_STAGES"
+    printf '%-40s %5d s\n' all "$SECONDS"
     if grep -q 'NOT CHECKED' "$SUPERPIPE_STAGES"; then
         say "passed, but not everything could be checked here: see NOT CHECKED above"
     fi

@@ -5,7 +5,8 @@
 need_rust
 begin_stages
 flags=(--locked --workspace)
-for manifest in $(grep -lx 'publish = false' ./*/Cargo.toml); do
+# the freestanding crate is no member of the workspace
+for manifest in $(grep -lx 'publish = false' ./*/Cargo.toml | grep -vF ./freestanding/); do
     flags+=(--exclude "$(sed -nE 's/^name = "([^"]+)"/\1/p' "$manifest" | head -n 1)")
 done
 if ! cargo package "${flags[@]}" --list >/dev/null 2>&1; then
