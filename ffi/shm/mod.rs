@@ -1,1 +1,21 @@
-//! Shared memory.
+//! Shared memory between two processes of one host: where they meet, what they hand over, how one sleeps.
+//!
+//! Everything that arrives here comes from a peer that may be hostile: descriptors are checked before they are mapped,
+//! packets before they are read, and memory that both ends map is never behind a reference.
+
+pub mod address;
+//pub mod doze;
+pub mod segment;
+pub mod socket;
+
+pub mod listener;
+#[cfg(test)]
+mod scratch;
+mod sun;
+
+pub use address::{AddressError, ShmAddress};
+//pub use doze::{Doze, Life, Liveness, Slept, wake_if_asleep};
+pub use listener::{BindError, Listener};
+pub use segment::{Segment, SegmentError};
+pub use socket::{ConnectError, PeerCred, Received, Socket, SocketError};
+pub use sun::PathError;

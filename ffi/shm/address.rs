@@ -1,0 +1,253 @@
+//! Where the socket of a HOST:PORT is: in a directory that only its user can enter.
+//!
+//! `$XDG_RUNTIME_DIR/superpipe/PORT.sock` where that variable names a directory that is absolute, ours and closed to
+//! others; else `/tmp/superpipe-UID/PORT.sock`. The directory is made when it is missing, and stays: it is the user's.
+//! One that is somebody else's, or that others can enter, is refused, since whoever can write there can be our peer.
+
+use super::sun::{self, PathError};
+use crate::os::OsError;
+use core::{error, fmt};
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Where a peer is met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShmAddress {
+    /// `shm:PATH`: this socket, wherever it is.
+    Path(PathBuf),
+    /// `HOST:PORT` on this host: the user's own socket of that port.
+    Port(u16),
+}
+
+/// Why an address leads to no socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressError {
+    /// The path itself is impossible.
+    Path(PathError),
+    /// The directory belongs to somebody else.
+    ForeignOwner {
+        /// the directory
+        dir: PathBuf,
+        /// its owner
+        owner: u32,
+        /// us
+        uid: u32,
+    },
+    /// The directory lets others in.
+    OpenToOthers {
+        /// the directory
+        dir: PathBuf,
+        /// its permission bits
+        mode: u32,
+    },
+    /// There is something of that name that is no directory.
+    NotADirectory(PathBuf),
+    /// The directory cannot be made or looked at.
+    Os(OsError),
+}
+
+impl ShmAddress {
+    /// The socket's path, whose directory exists and is safe where superpipe chose it.
+    ///
+    /// # Errors
+    /// When the path is impossible, or the user's own directory is not theirs.
+    pub fn socket_path(&self) -> Result<PathBuf, AddressError> {
+        match self {
+            Self::Path(path) => {
+                sun::check(path.as_os_str().as_bytes()).map_err(AddressError::Path)?;
+                Ok(path.clone())
+            }
+            Self::Port(port) => socket_path_for_port(*port),
+        }
+    }
+}
+
+impl fmt::Display for ShmAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "shm:{}", path.display()),
+            Self::Port(port) => write!(f, "port {port}"),
+        }
+    }
+}
+
+/// The socket of `port` in this user's own directory, which is made when it is missing.
+///
+/// # Errors
+/// When the directory is somebody else's, open to others, no directory, or cannot be made; when the path is too long.
+pub fn socket_path_for_port(port: u16) -> Result<PathBuf, AddressError> {
+    let runtime_dir = env::var_os("XDG_RUNTIME_DIR");
+    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    locate(port, runtime_dir.as_deref(), Path::new("/tmp"), uid)
+}
+
+fn locate(port: u16, runtime_dir: Option<&OsStr>, tmp: &Path, uid: u32) -> Result<PathBuf, AddressError> {
+    let runtime_dir = runtime_dir.map(Path::new).filter(|dir| dir.is_absolute() && check(dir, uid).is_ok());
+    let dir = match runtime_dir {
+        Some(runtime_dir) => runtime_dir.join("superpipe"),
+        None => tmp.join(format!("superpipe-{uid}")),
+    };
+    make(&dir)?;
+    check(&dir, uid)?;
+    let path = dir.join(format!("{port}.sock"));
+    sun::check(path.as_os_str().as_bytes()).map_err(AddressError::Path)?;
+    Ok(path)
+}
+
+fn make(dir: &Path) -> Result<(), AddressError> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(os_error("make", dir, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Looks at the directory itself and not at what a link points to: a link in /tmp is anybody's.
+fn check(dir: &Path, uid: u32) -> Result<(), AddressError> {
+    let found = fs::symlink_metadata(dir).map_err(|error| os_error("look at", dir, &error))?;
+    let dir = || dir.to_owned();
+    if !found.is_dir() {
+        return Err(AddressError::NotADirectory(dir()));
+    }
+    if found.uid() != uid {
+        return Err(AddressError::ForeignOwner { dir: dir(), owner: found.uid(), uid });
+    }
+    match found.mode() & 0o7777 {
+        mode if mode & 0o077 == 0 => Ok(()),
+        mode => Err(AddressError::OpenToOthers { dir: dir(), mode }),
+    }
+}
+
+fn os_error(doing: &str, dir: &Path, error: &io::Error) -> AddressError {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    AddressError::Os(OsError::new(errno, format!("cannot {doing} the socket's directory {}", dir.display())))
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const REMEDY: &str = "remove it, or set XDG_RUNTIME_DIR to a directory of your own, or use shm:PATH";
+        match self {
+            Self::Path(error) => error.fmt(f),
+            Self::ForeignOwner { dir, owner, uid } => {
+                write!(f, "{} belongs to uid {owner} and you are uid {uid}; {REMEDY}", dir.display())
+            }
+            Self::OpenToOthers { dir, mode } => {
+                let dir = dir.display();
+                write!(f, "{dir} has mode {mode:04o}, which lets others in; chmod 700 {dir}")
+            }
+            Self::NotADirectory(dir) => write!(f, "{} is not a directory; {REMEDY}", dir.display()),
+            Self::Os(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for AddressError {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scratch::Scratch;
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn me() -> u32 {
+        // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
+        unsafe { libc::geteuid() }
+    }
+
+    fn chmod(dir: &Path, mode: u32) {
+        fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_valid_runtime_dir_is_used() {
+        let scratch = Scratch::new();
+        let runtime = scratch.path();
+        let path = locate(7471, Some(runtime.as_os_str()), Path::new("/nowhere"), me()).unwrap();
+        assert_eq!(path, runtime.join("superpipe/7471.sock"));
+        assert_eq!(fs::metadata(runtime.join("superpipe")).unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(locate(7471, Some(runtime.as_os_str()), Path::new("/nowhere"), me()), Ok(path));
+    }
+
+    #[test]
+    fn an_unset_relative_open_or_missing_runtime_dir_is_not_used() {
+        let scratch = Scratch::new();
+        let open = scratch.path().join("open");
+        fs::create_dir(&open).unwrap();
+        chmod(&open, 0o755);
+        let missing = scratch.path().join("missing");
+        let expected = scratch.path().join(format!("superpipe-{}/1.sock", me()));
+        for dir in [
+            None,
+            Some(OsStr::new("")),
+            Some(OsStr::new("tmp")),
+            Some(open.as_os_str()),
+            Some(missing.as_os_str()),
+        ] {
+            assert_eq!(locate(1, dir, scratch.path(), me()), Ok(expected.clone()), "{dir:?}");
+        }
+        assert_eq!(fs::metadata(expected.parent().unwrap()).unwrap().mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn somebody_elses_directory_is_refused() {
+        let scratch = Scratch::new();
+        let dir = scratch.path().join(format!("superpipe-{}", me() + 1));
+        let error = locate(1, None, scratch.path(), me() + 1).unwrap_err();
+        assert_eq!(error, AddressError::ForeignOwner { dir: dir.clone(), owner: me(), uid: me() + 1 });
+        assert!(error.to_string().starts_with(&format!("{} belongs to uid {} and you", dir.display(), me())));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_refused() {
+        let scratch = Scratch::new();
+        let dir = scratch.path().join(format!("superpipe-{}", me()));
+        fs::create_dir(&dir).unwrap();
+        for mode in [0o755, 0o710, 0o701, 0o2720] {
+            chmod(&dir, mode);
+            let error = locate(1, None, scratch.path(), me()).unwrap_err();
+            assert_eq!(error, AddressError::OpenToOthers { dir: dir.clone(), mode });
+            let shown = dir.display();
+            assert_eq!(
+                error.to_string(),
+                format!("{shown} has mode {mode:04o}, which lets others in; chmod 700 {shown}")
+            );
+        }
+        chmod(&dir, 0o700);
+    }
+
+    #[test]
+    fn links_and_files_are_refused() {
+        let scratch = Scratch::new();
+        let dir = scratch.path().join(format!("superpipe-{}", me()));
+        fs::create_dir(scratch.path().join("real")).unwrap();
+        chmod(&scratch.path().join("real"), 0o700);
+        symlink(scratch.path().join("real"), &dir).unwrap();
+        assert_eq!(locate(1, None, scratch.path(), me()), Err(AddressError::NotADirectory(dir.clone())));
+        fs::remove_file(&dir).unwrap();
+        fs::write(&dir, b"").unwrap();
+        assert_eq!(locate(1, None, scratch.path(), me()), Err(AddressError::NotADirectory(dir)));
+    }
+
+    #[test]
+    fn what_cannot_be_made_says_so() {
+        let error = locate(1, None, Path::new("/nowhere"), 7).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot make the socket's directory /nowhere/superpipe-7: no such file or directory"
+        );
+    }
+
+    #[test]
+    fn explicit_paths_are_used_as_they_are_unless_too_long() {
+        let address = ShmAddress::Path(PathBuf::from("/x/y"));
+        assert_eq!(address.socket_path(), Ok(PathBuf::from("/x/y")));
+        assert_eq!(address.to_string(), "shm:/x/y");
+        let long = ShmAddress::Path(PathBuf::from("x".repeat(108)));
+        assert_eq!(long.socket_path(), Err(AddressError::Path(PathError::TooLong { bytes: 108 })));
+    }
+}

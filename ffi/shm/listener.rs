@@ -1,0 +1,229 @@
+//! A path where peers connect.
+//!
+//! At most one process listens at a path: whoever wants it holds the directory's lock while it looks whether the socket
+//! there still answers, and replaces it only when it does not. Nothing but a dead socket of our own user is ever
+//! removed. The socket is open to its user only (0600), whatever the umask.
+
+use super::socket::{Socket, SocketError, connect_raw, new_socket, too_many_files, wait_readable};
+use super::sun::{PathError, SunAddress};
+use crate::os::OsError;
+use crate::os::clock::monotonic_ns;
+use crate::os::error::{last_errno, retry};
+use core::time::Duration;
+use core::{error, fmt, ptr};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+/// Connections that the kernel holds for us until they are accepted.
+const BACKLOG: i32 = 16;
+/// How long another process may hold the directory's lock, which takes it microseconds.
+const LOCK_WAIT_NS: u64 = 2_000_000_000;
+
+/// A bound socket. Dropped, it takes its path away, if that is still its own.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// device and inode of our socket; None once it was unlinked
+    identity: Option<(u64, u64)>,
+}
+
+/// Why there is no listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindError {
+    /// A living process listens there.
+    InUse(PathBuf),
+    /// Something is there that is no socket; it is left alone.
+    NotASocket(PathBuf),
+    /// Somebody else's socket is there; it is left alone.
+    ForeignOwner {
+        /// the socket
+        path: PathBuf,
+        /// its owner
+        owner: u32,
+    },
+    /// Another process holds the directory's lock for longer than a bind takes.
+    Locked(PathBuf),
+    /// No socket can have this path.
+    Path(PathError),
+    /// The system refused.
+    Os(OsError),
+}
+
+impl Listener {
+    /// Listens at `path`, in place of a socket there that nobody answers.
+    ///
+    /// # Errors
+    /// Why not, in a variant each. Nothing was changed then.
+    pub fn bind(path: &Path) -> Result<Self, BindError> {
+        let address = SunAddress::new(path).map_err(BindError::Path)?;
+        let _lock = lock_directory(path)?;
+        make_room(path, &address)?;
+        let fd = new_socket().map_err(BindError::Os)?;
+        // The mode that bind gives the path is this one, less the umask; so others never see it open.
+        // SAFETY: the descriptor is ours; the call takes integers only.
+        unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) };
+        let (raw, len) = address.as_raw();
+        // SAFETY: the address and its length come together and outlive the call.
+        if unsafe { libc::bind(fd.as_raw_fd(), raw, len) } != 0 {
+            return Err(match last_errno() {
+                libc::EADDRINUSE => BindError::InUse(path.to_owned()),
+                errno => BindError::Os(OsError::new(errno, format!("cannot listen at {}", path.display()))),
+            });
+        }
+        let found = look(path)?.ok_or_else(|| BindError::Os(OsError::new(libc::ENOENT, doing(path))))?;
+        let listener = Self { fd, path: path.to_owned(), identity: Some(identity(&found)) };
+        if found.mode() & 0o777 != 0o600 {
+            fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| os(&error, path))?;
+        }
+        // SAFETY: the descriptor is ours; the call takes integers only.
+        if unsafe { libc::listen(listener.fd.as_raw_fd(), BACKLOG) } != 0 {
+            return Err(BindError::Os(OsError::last(doing(path))));
+        }
+        Ok(listener)
+    }
+
+    /// The next connection, waiting for it until `deadline_ns`. It may be closed already: another listener's look
+    /// whether we live is such a one.
+    ///
+    /// # Errors
+    /// [`SocketError::TimedOut`], [`SocketError::Interrupted`], or the system's refusal.
+    pub fn accept(&self, deadline_ns: u64) -> Result<Socket, SocketError> {
+        const FLAGS: i32 = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        loop {
+            // SAFETY: null pointers mean that we don't ask for the peer's address.
+            let fd = retry(|| unsafe {
+                libc::accept4(self.fd.as_raw_fd(), ptr::null_mut(), ptr::null_mut(), FLAGS)
+            });
+            if fd >= 0 {
+                // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
+                return Ok(Socket::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }));
+            }
+            match last_errno() {
+                libc::EAGAIN => wait_readable(self.fd.as_fd(), deadline_ns)?,
+                libc::ECONNABORTED => {}
+                _ => return Err(SocketError::Os(too_many_files("cannot accept a connection"))),
+            }
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the path away, if it is still ours; connections that are made or waiting stay. Once only, and never fails:
+    /// what cannot be removed is the next listener's to replace.
+    pub fn unlink(&mut self) {
+        // While our socket listens no other listener replaces it, so between this look and the removal it stays ours.
+        let Some(ours) = self.identity.take() else { return };
+        if look(&self.path).is_ok_and(|found| found.is_some_and(|found| identity(&found) == ours)) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.unlink();
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, why) = match self {
+            Self::InUse(path) => (path, "another process listens there; stop it or choose another address"),
+            Self::NotASocket(path) => (path, "there is something that is no socket; choose another path"),
+            Self::Locked(path) => (path, "another process keeps its directory locked; choose another path"),
+            Self::ForeignOwner { path, owner } => {
+                let path = path.display();
+                return write!(
+                    f,
+                    "cannot listen at {path}: uid {owner} has a socket there; choose another path"
+                );
+            }
+            Self::Path(error) => return write!(f, "cannot listen: {error}"),
+            Self::Os(error) => return error.fmt(f),
+        };
+        write!(f, "cannot listen at {}: {why}", path.display())
+    }
+}
+
+impl error::Error for BindError {}
+
+/// The lock that every listener of this directory holds while it binds; dropped with the file.
+fn lock_directory(path: &Path) -> Result<File, BindError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(parent);
+    let directory = directory.map_err(|error| os(&error, path))?;
+    let give_up_ns = monotonic_ns() + LOCK_WAIT_NS;
+    loop {
+        // SAFETY: the descriptor is ours; the call takes integers only.
+        if retry(|| unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) == 0 {
+            return Ok(directory);
+        }
+        match last_errno() {
+            libc::EWOULDBLOCK if monotonic_ns() < give_up_ns => thread::sleep(Duration::from_millis(1)),
+            libc::EWOULDBLOCK => return Err(BindError::Locked(path.to_owned())),
+            // Some network file systems have no locks: then two that start at once are not kept apart.
+            libc::ENOLCK | libc::EOPNOTSUPP => return Ok(directory),
+            errno => return Err(BindError::Os(OsError::new(errno, doing(path)))),
+        }
+    }
+}
+
+/// Removes a socket that nobody answers, and nothing else.
+fn make_room(path: &Path, address: &SunAddress) -> Result<(), BindError> {
+    let Some(found) = look(path)? else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(BindError::NotASocket(path.to_owned()));
+    }
+    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
+    if found.uid() != unsafe { libc::geteuid() } {
+        return Err(BindError::ForeignOwner { path: path.to_owned(), owner: found.uid() });
+    }
+    let probe = new_socket().map_err(BindError::Os)?;
+    match connect_raw(probe.as_fd(), address) {
+        Err(libc::ECONNREFUSED) => fs::remove_file(path).map_err(|error| os(&error, path)),
+        Err(libc::ENOENT) => Ok(()),
+        // It answers, it is too busy to, or it speaks another protocol: it lives.
+        Ok(()) | Err(libc::EAGAIN | libc::EPROTOTYPE) => Err(BindError::InUse(path.to_owned())),
+        Err(errno) => Err(BindError::Os(OsError::new(errno, doing(path)))),
+    }
+}
+
+/// What is at the path itself, not at what a link points to.
+fn look(path: &Path) -> Result<Option<Metadata>, BindError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(os(&error, path)),
+    }
+}
+
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+fn doing(path: &Path) -> String {
+    format!("cannot listen at {}", path.display())
+}
+
+fn os(error: &io::Error, path: &Path) -> BindError {
+    BindError::Os(OsError::new(error.raw_os_error().unwrap_or(libc::EIO), doing(path)))
+}
+
+#[cfg(test)]
+#[path = "listener_tests.rs"]
+mod tests;

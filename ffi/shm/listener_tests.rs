@@ -1,0 +1,192 @@
+//! Listeners: who gets a path, what is replaced, and what is left alone.
+
+use super::super::scratch::Scratch;
+use super::super::socket::tests::bind_only;
+use super::*;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::sync::Barrier;
+
+const NEVER: u64 = u64::MAX;
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o777
+}
+
+#[test]
+fn who_connects_is_accepted_and_can_talk() {
+    let scratch = Scratch::new();
+    let listener = Listener::bind(&scratch.path().join("s")).unwrap();
+    let client = Socket::connect(listener.path()).unwrap();
+    let server = listener.accept(NEVER).unwrap();
+    for (from, to) in [(&client, &server), (&server, &client)] {
+        from.send(b"hello", None).unwrap();
+        let mut buf = [0; 8];
+        assert_eq!(to.receive(&mut buf, NEVER).unwrap().bytes, 5);
+        assert_eq!(&buf[..5], b"hello");
+    }
+    assert_eq!(listener.accept(0).unwrap_err(), SocketError::TimedOut);
+    assert_eq!(listener.accept(NEVER).unwrap_err(), SocketError::Interrupted);
+    assert_eq!(mode(listener.path()), 0o600);
+}
+
+#[test]
+fn a_dropped_listener_leaves_nothing() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    drop(Listener::bind(&path).unwrap());
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_early_unlink_keeps_connections_and_frees_the_path() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let mut first = Listener::bind(&path).unwrap();
+    let client = Socket::connect(&path).unwrap();
+    first.unlink();
+    assert!(!path.exists());
+    let second = Listener::bind(&path).unwrap();
+    client.send(b"x", None).unwrap();
+    assert_eq!(first.accept(NEVER).unwrap().receive(&mut [0; 8], NEVER).unwrap().bytes, 1);
+    drop(first);
+    assert!(path.exists(), "the second listener's path is not the first's to remove");
+    drop(second);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_path_that_became_another_file_is_left_alone() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let listener = Listener::bind(&path).unwrap();
+    fs::rename(&path, scratch.path().join("moved")).unwrap();
+    fs::write(&path, b"kept").unwrap();
+    drop(listener);
+    assert_eq!(fs::read(&path).unwrap(), b"kept");
+}
+
+#[test]
+fn an_address_in_use_is_refused_and_stays_usable() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let listener = Listener::bind(&path).unwrap();
+    let error = Listener::bind(&path).unwrap_err();
+    assert_eq!(error, BindError::InUse(path.clone()));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot listen at {}: another process listens there; stop it or choose another address",
+            path.display()
+        )
+    );
+    let probe = listener.accept(NEVER).unwrap();
+    assert_eq!(probe.receive(&mut [0; 8], NEVER).unwrap_err(), SocketError::Closed);
+    let _client = Socket::connect(&path).unwrap();
+    listener.accept(NEVER).unwrap();
+}
+
+#[test]
+fn one_that_is_too_busy_to_answer_lives() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let _listener = Listener::bind(&path).unwrap();
+    let mut waiting = Vec::new();
+    let refused = loop {
+        match Socket::connect(&path) {
+            Ok(socket) => waiting.push(socket),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, super::super::socket::ConnectError::Busy(path.clone()));
+    assert_eq!(Listener::bind(&path).unwrap_err(), BindError::InUse(path.clone()));
+    assert!(path.exists());
+}
+
+#[test]
+fn another_programs_stream_socket_lives_too() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let stream = UnixListener::bind(&path).unwrap();
+    assert_eq!(Listener::bind(&path).unwrap_err(), BindError::InUse(path.clone()));
+    drop(stream);
+    drop(Listener::bind(&path).unwrap());
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    drop(bind_only(&path));
+    let listener = Listener::bind(&path).unwrap();
+    let _client = Socket::connect(&path).unwrap();
+    listener.accept(NEVER).unwrap();
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[test]
+fn what_is_no_socket_is_never_removed() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let refused = |kept: &str| {
+        assert_eq!(Listener::bind(&path).unwrap_err(), BindError::NotASocket(path.clone()), "{kept}");
+    };
+    fs::write(&path, b"kept").unwrap();
+    refused("file");
+    assert_eq!(fs::read(&path).unwrap(), b"kept");
+    fs::remove_file(&path).unwrap();
+
+    fs::create_dir(&path).unwrap();
+    refused("directory");
+    fs::remove_dir(&path).unwrap();
+
+    drop(bind_only(&scratch.path().join("stale")));
+    symlink(scratch.path().join("stale"), &path).unwrap();
+    refused("link to a stale socket");
+    assert!(scratch.path().join("stale").exists());
+}
+
+#[test]
+fn of_many_that_start_at_once_over_a_stale_socket_one_wins() {
+    const STARTERS: usize = 8;
+    for _ in 0..20 {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("s");
+        drop(bind_only(&path));
+        let start = Barrier::new(STARTERS);
+        let results = thread::scope(|scope| {
+            let starters: Vec<_> = (0..STARTERS)
+                .map(|_| {
+                    scope.spawn(|| {
+                        start.wait();
+                        Listener::bind(&path)
+                    })
+                })
+                .collect();
+            starters.into_iter().map(|starter| starter.join().unwrap()).collect::<Vec<_>>()
+        });
+        let winner = results.iter().flatten().next().unwrap();
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+        let lost = results.iter().filter_map(|result| result.as_ref().err());
+        lost.for_each(|error| assert_eq!(*error, BindError::InUse(path.clone())));
+        assert_eq!(winner.identity, Some(identity(&fs::symlink_metadata(&path).unwrap())));
+    }
+}
+
+#[test]
+fn a_lock_that_is_never_given_up_is_an_error() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let lock = lock_directory(&path).unwrap();
+    assert_eq!(Listener::bind(&path).unwrap_err(), BindError::Locked(path.clone()));
+    drop(lock);
+    Listener::bind(&path).unwrap();
+}
+
+#[test]
+fn a_missing_directory_and_a_long_path_say_so() {
+    let missing = Listener::bind(Path::new("/nowhere/s")).unwrap_err();
+    assert_eq!(missing.to_string(), "cannot listen at /nowhere/s: no such file or directory");
+    let long = Listener::bind(Path::new(&"x".repeat(108))).unwrap_err();
+    assert_eq!(long, BindError::Path(PathError::TooLong { bytes: 108 }));
+}

@@ -1,0 +1,204 @@
+//! Segments: what is adopted, and each rule that refuses.
+
+use super::*;
+use crate::os::map::page_bytes;
+use core::ptr;
+use std::fs::{self, File};
+use std::io::pipe;
+use std::os::unix::net::UnixStream;
+
+const PAGE: u64 = 4096;
+
+/// A memfd of `bytes` with these seals, as a peer might make it.
+fn foreign(flags: c_uint, bytes: u64, seals: c_int) -> OwnedFd {
+    // SAFETY: the name is a C string, and the descriptor is checked and owned by nobody else.
+    let fd = unsafe {
+        let fd = libc::memfd_create(c"foreign".as_ptr(), libc::MFD_CLOEXEC | flags);
+        assert!(fd >= 0, "{}", OsError::last("memfd_create"));
+        OwnedFd::from_raw_fd(fd)
+    };
+    let file = File::from(fd);
+    file.set_len(bytes).unwrap();
+    // SAFETY: the call takes integers only.
+    assert!(seals == 0 || unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } == 0);
+    file.into()
+}
+
+fn sealable(bytes: u64, seals: c_int) -> OwnedFd {
+    foreign(libc::MFD_ALLOW_SEALING, bytes, seals)
+}
+
+fn adopt(fd: impl Into<OwnedFd>) -> SegmentError {
+    Segment::adopt(fd.into(), PAGE).unwrap_err()
+}
+
+#[test]
+fn both_ends_see_the_same_bytes() {
+    let made = Segment::create(c"test", 3 * 4096 - 1).unwrap();
+    assert_eq!(made.len(), round_to_pages(3 * 4096 - 1).unwrap());
+    let taken = Segment::adopt(made.fd().try_clone_to_owned().unwrap(), made.len() as u64).unwrap();
+    assert_ne!(made.as_ptr(), taken.as_ptr());
+    for offset in 0..made.len() {
+        // SAFETY: the offset is inside both mappings, and no other thread knows them.
+        let zero = unsafe {
+            let zero = taken.as_ptr().add(offset).read_volatile();
+            made.as_ptr().add(offset).write_volatile(offset.to_le_bytes()[0] ^ 0x5A);
+            zero
+        };
+        assert_eq!(zero, 0);
+    }
+    let len = made.len();
+    let taken = taken.into_mapping();
+    drop(made);
+    for offset in 0..len {
+        // SAFETY: the offset is inside the mapping, and nobody writes it any more.
+        let byte = unsafe { taken.as_ptr().add(offset).read_volatile() };
+        assert_eq!(byte, offset.to_le_bytes()[0] ^ 0x5A);
+    }
+}
+
+#[test]
+fn what_is_made_is_sealed_resident_and_not_inherited() {
+    let made = Segment::create(c"test", 8 * 4096).unwrap();
+    assert_eq!(fcntl(made.fd(), libc::F_GET_SEALS).unwrap() & SEALS, SEALS);
+    assert_eq!(fcntl(made.fd(), libc::F_GETFD).unwrap(), libc::FD_CLOEXEC);
+    assert_eq!(stat(made.fd()).unwrap().st_blocks * 512, 8 * 4096);
+    let file = File::from(made.fd().try_clone_to_owned().unwrap());
+    assert_eq!(file.set_len(0).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    assert_eq!(file.set_len(1 << 20).unwrap_err().raw_os_error(), Some(libc::EPERM));
+
+    let mut resident = [0_u8; 8];
+    let pages = made.len() / page_bytes();
+    // SAFETY: the range is the segment's, and the vector has a byte for each of its at most 8 pages.
+    let answer = unsafe { libc::mincore(made.as_ptr().as_ptr().cast(), made.len(), resident.as_mut_ptr()) };
+    assert_eq!((answer, resident[..pages].iter().all(|page| page & 1 == 1)), (0, true));
+}
+
+#[test]
+fn an_unsealed_or_half_sealed_descriptor_names_what_is_missing() {
+    let never = adopt(foreign(0, PAGE, 0));
+    assert_eq!(never, SegmentError::Unsealed { missing: libc::F_SEAL_SHRINK | libc::F_SEAL_GROW });
+    assert_eq!(adopt(sealable(PAGE, 0)), SegmentError::Unsealed { missing: SEALS });
+    for missing in [libc::F_SEAL_SHRINK, libc::F_SEAL_GROW, libc::F_SEAL_SEAL] {
+        assert_eq!(adopt(sealable(PAGE, SEALS & !missing)), SegmentError::Unsealed { missing });
+    }
+    assert_eq!(
+        adopt(sealable(PAGE, libc::F_SEAL_GROW)).to_string(),
+        "the peer's segment can still change its size: it lacks F_SEAL_SHRINK F_SEAL_SEAL"
+    );
+}
+
+#[test]
+fn a_wrong_size_names_both() {
+    for (found, text) in
+        [(PAGE - 1, "4095 bytes"), (PAGE + 1, "4097 bytes"), (2 * PAGE, "8 KiB"), (0, "0 bytes")]
+    {
+        let error = adopt(sealable(found, SEALS));
+        assert_eq!(error, SegmentError::WrongSize { agreed: PAGE, found });
+        assert_eq!(error.to_string(), format!("the peer's segment has {text}; agreed were 4 KiB"));
+    }
+    let nothing = Segment::adopt(sealable(0, SEALS), 0).unwrap_err();
+    assert_eq!(nothing, SegmentError::WrongSize { agreed: 0, found: 0 });
+}
+
+#[test]
+fn descriptors_that_are_no_memory_are_refused() {
+    let (reader, writer) = pipe().unwrap();
+    assert_eq!(adopt(reader), SegmentError::NotAFile);
+    assert_eq!(adopt(writer), SegmentError::NotAFile);
+    assert_eq!(adopt(UnixStream::pair().unwrap().0), SegmentError::NotAFile);
+    assert_eq!(adopt(File::open("/").unwrap()), SegmentError::NotAFile);
+    assert_eq!(adopt(File::open("/dev/null").unwrap()), SegmentError::NotAFile);
+    let proc = adopt(File::open("/proc/self/status").unwrap());
+    assert_eq!(proc, SegmentError::NotMemory { magic: 0x9FA0 });
+    assert_eq!(
+        proc.to_string(),
+        "the peer's segment is a file of another file system (0x9fa0); expected a memfd"
+    );
+}
+
+#[test]
+fn a_file_of_a_mounted_tmpfs_cannot_be_sealed_and_is_refused() {
+    let path = format!("/dev/shm/superpipe-test-{}", std::process::id());
+    let Ok(file) = File::create_new(&path) else {
+        println!("no /dev/shm here");
+        return;
+    };
+    fs::remove_file(&path).unwrap();
+    file.set_len(PAGE).unwrap();
+    let read_write =
+        File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let missing = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    assert_eq!(adopt(read_write.unwrap()), SegmentError::Unsealed { missing });
+}
+
+#[test]
+fn huge_pages_are_refused() {
+    // SAFETY: the name is a C string.
+    let fd = unsafe { libc::memfd_create(c"huge".as_ptr(), libc::MFD_HUGETLB | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        println!("no huge pages here");
+        return;
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    assert_eq!(adopt(fd), SegmentError::HugePages);
+}
+
+#[test]
+fn what_cannot_be_written_is_refused() {
+    let sealed = sealable(PAGE, SEALS);
+    let path = format!("/proc/self/fd/{}", sealed.as_raw_fd());
+    assert_eq!(adopt(File::open(&path).unwrap()), SegmentError::NotWritable);
+    assert_eq!(adopt(File::options().write(true).open(&path).unwrap()), SegmentError::NotWritable);
+    for seal in [libc::F_SEAL_WRITE, libc::F_SEAL_FUTURE_WRITE] {
+        assert_eq!(adopt(sealable(PAGE, SEALS | seal)), SegmentError::NotWritable);
+    }
+    assert!(Segment::adopt(sealed, PAGE).is_ok());
+}
+
+#[test]
+fn holes_that_the_maker_left_are_filled_before_use() {
+    let sparse = sealable(64 * PAGE, SEALS);
+    assert_eq!(stat(sparse.as_fd()).unwrap().st_blocks, 0);
+    let taken = Segment::adopt(sparse, 64 * PAGE).unwrap();
+    assert_eq!(stat(taken.fd()).unwrap().st_blocks.cast_unsigned() * 512, 64 * PAGE);
+}
+
+#[test]
+fn a_hole_punched_later_reads_as_zero_and_kills_nobody() {
+    let made = Segment::create(c"test", 2 * 4096).unwrap();
+    let taken = Segment::adopt(made.fd().try_clone_to_owned().unwrap(), made.len() as u64).unwrap();
+    // SAFETY: both bytes are inside the mappings, which no other thread knows.
+    unsafe { taken.as_ptr().add(4096).write_volatile(7) };
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fallocate(made.fd().as_raw_fd(), mode, 0, 2 * 4096) }, 0);
+    // SAFETY: as above.
+    assert_eq!(unsafe { taken.as_ptr().add(4096).read_volatile() }, 0);
+}
+
+#[test]
+fn a_child_does_not_get_the_memory() {
+    let made = Segment::create(c"test", 4096).unwrap();
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let start = format!("{:x}-", made.as_ptr().addr());
+    let ours = smaps.lines().skip_while(|line| !line.starts_with(&start));
+    let flags = ours.into_iter().find(|line| line.starts_with("VmFlags:")).unwrap();
+    assert!(flags.split(' ').any(|flag| flag == "dc"), "{flags}");
+    assert_ne!(made.as_ptr().as_ptr(), ptr::null_mut());
+}
+
+#[test]
+fn more_than_the_machine_has_is_an_error_and_not_the_oom_killer() {
+    let machine = machine_bytes();
+    assert!(machine > 1 << 20 && machine < 1 << 50, "{machine}");
+    let unlimited = sealable(0, 0);
+    let error = reserve(unlimited.as_fd(), 1 << 60).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot reserve 1048576 TiB of shared memory: cannot allocate memory; free memory, or raise the \
+         container's memory limit"
+    );
+    assert_eq!(Segment::create(c"test", usize::MAX).unwrap_err().errno(), libc::ENOMEM);
+}

@@ -1,0 +1,448 @@
+//! One connection between two processes of a host: SOCK_SEQPACKET, which keeps packets whole and carries descriptors.
+//!
+//! Non-blocking and close-on-exec throughout. Every wait has an absolute deadline in monotonic nanoseconds; a signal ends
+//! it early with [`SocketError::Interrupted`], and the caller comes back with the same deadline. So does every tenth of a
+//! second, because a signal that arrives just before the wait would otherwise go unnoticed until its end.
+//!
+//! A packet is taken whole or not at all: truncation, surplus descriptors and empty packets are errors, and whatever
+//! descriptors came with them are closed. The kernel gives the packet that a peer sent before it died, then its end.
+
+use super::sun::{PathError, SunAddress};
+use crate::os::clock::until;
+use crate::os::error::{last_errno, retry};
+use crate::os::poll::{PollFd, Polled, poll, poll_now};
+use crate::os::{Bytes, OsError};
+use core::ffi::{c_int, c_void};
+use core::mem::{MaybeUninit, size_of};
+use core::{error, fmt, ptr};
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// The longest that a wait goes on without an [`SocketError::Interrupted`].
+const SLICE_NS: u64 = 100_000_000;
+/// Descriptors that there is room to receive, so that surplus ones are seen and closed.
+const FDS_SEEN_MAX: usize = 4;
+
+/// A connected socket.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+/// One packet that was received.
+#[derive(Debug)]
+pub struct Received {
+    /// bytes of it, in the caller's buffer
+    pub bytes: usize,
+    /// the descriptor that came with it
+    pub fd: Option<OwnedFd>,
+}
+
+/// Who connected, in the words of the kernel, as seen from our own namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerCred {
+    /// process; 0 where it is not visible from here
+    pub pid: libc::pid_t,
+    /// effective user
+    pub uid: libc::uid_t,
+    /// effective group
+    pub gid: libc::gid_t,
+}
+
+/// What became of an accept, a send or a receive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SocketError {
+    /// The deadline passed.
+    TimedOut,
+    /// A signal arrived, or might have: look at your flags, then call again with the same deadline.
+    Interrupted,
+    /// The peer closed, or its process ended.
+    Closed,
+    /// The peer takes nothing in: its queue is full.
+    Full,
+    /// A packet without bytes: not what a peer of ours sends.
+    Empty,
+    /// A packet larger than any that was expected.
+    Oversized {
+        /// the most that was expected
+        limit: usize,
+    },
+    /// More descriptors than the one that a packet may carry.
+    Descriptors,
+    /// The system refused.
+    Os(OsError),
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectError {
+    /// Nobody listens there: there is no such socket.
+    NotFound(PathBuf),
+    /// Nobody listens there any more: a socket that its process left behind.
+    Refused(PathBuf),
+    /// Somebody listens, and has not accepted those who came before.
+    Busy(PathBuf),
+    /// Its owner doesn't let us.
+    Denied(PathBuf),
+    /// It is no socket, or one of another kind.
+    NotOurs(PathBuf),
+    /// No socket can have this path.
+    Path(PathError),
+    /// The system refused.
+    Os(OsError),
+}
+
+impl Socket {
+    /// Connects at once or not at all.
+    ///
+    /// # Errors
+    /// Why not, in a variant each: [`ConnectError::NotFound`], [`ConnectError::Refused`] and [`ConnectError::Busy`] may
+    /// be otherwise a moment later.
+    pub fn connect(path: &Path) -> Result<Self, ConnectError> {
+        let address = SunAddress::new(path).map_err(ConnectError::Path)?;
+        let fd = new_socket().map_err(ConnectError::Os)?;
+        match connect_raw(fd.as_fd(), &address) {
+            Ok(()) => Ok(Self { fd }),
+            Err(errno) => Err(connect_error(errno, path)),
+        }
+    }
+
+    /// Two sockets that are connected to each other, for two threads of one process.
+    ///
+    /// # Errors
+    /// When there are too many open files.
+    pub fn pair() -> Result<(Self, Self), OsError> {
+        let mut fds: [c_int; 2] = [-1; 2];
+        // SAFETY: the pointer is to room for the two descriptors that the call makes.
+        if unsafe { libc::socketpair(libc::AF_UNIX, SOCKET_KIND, 0, fds.as_mut_ptr()) } != 0 {
+            return Err(too_many_files("cannot make a pair of sockets"));
+        }
+        let [a, b] = fds.map(|fd| {
+            // SAFETY: the kernel has just made both for us, and nobody else knows their numbers.
+            Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } }
+        });
+        Ok((a, b))
+    }
+
+    pub(super) fn from_fd(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// Who is at the other end: whoever connected, or whoever began to listen.
+    ///
+    /// # Errors
+    /// When the kernel refuses, which it has no reason to.
+    pub fn peer_cred(&self) -> Result<PeerCred, OsError> {
+        let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut cred_bytes = const { socklen(size_of::<libc::ucred>()) };
+        // SAFETY: both pointers are to locals of the sizes that the call is told.
+        let answer = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut cred).cast(),
+                &raw mut cred_bytes,
+            )
+        };
+        if answer != 0 {
+            return Err(OsError::last("cannot tell who the peer is"));
+        }
+        Ok(PeerCred { pid: cred.pid, uid: cred.uid, gid: cred.gid })
+    }
+
+    /// Sends one packet, and with it a duplicate of `fd`. Never waits.
+    ///
+    /// # Errors
+    /// [`SocketError::Full`], [`SocketError::Closed`], [`SocketError::Empty`] for no bytes, or the system's refusal.
+    pub fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<(), SocketError> {
+        if bytes.is_empty() {
+            return Err(SocketError::Empty);
+        }
+        let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut control = Control::new();
+        let mut header = header(&mut part);
+        if let Some(fd) = fd {
+            control.put(&mut header, fd);
+        }
+        // SAFETY: the header points to `part` and `control`, which live and are not written during the call; `part`
+        // points to the caller's bytes, which sendmsg only reads.
+        let sent = retry(|| unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const header, FLAGS) });
+        if sent >= 0 {
+            return Ok(()); // a packet goes whole or not at all
+        }
+        Err(match last_errno() {
+            libc::EAGAIN | libc::ENOBUFS => SocketError::Full,
+            libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => SocketError::Closed,
+            libc::EMSGSIZE => SocketError::Oversized { limit: bytes.len().saturating_sub(1) },
+            errno => SocketError::Os(OsError::new(errno, "cannot send to the peer")),
+        })
+    }
+
+    /// Takes one packet into `buf`, waiting for it until `deadline_ns`. A deadline that has passed still takes what is
+    /// there.
+    ///
+    /// # Errors
+    /// What came instead of a packet, or how the packet was wrong; descriptors of a wrong one are closed.
+    pub fn receive(&self, buf: &mut [u8], deadline_ns: u64) -> Result<Received, SocketError> {
+        loop {
+            match self.try_receive(buf) {
+                Ok(None) => wait_readable(self.fd.as_fd(), deadline_ns)?,
+                Ok(Some(received)) => return Ok(received),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes one packet into `buf` if there is one.
+    ///
+    /// # Errors
+    /// As for [`Socket::receive`], without the waiting.
+    pub fn try_receive(&self, buf: &mut [u8]) -> Result<Option<Received>, SocketError> {
+        let limit = buf.len();
+        let mut part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: limit };
+        let mut control = Control::new();
+        let mut header = header(&mut part);
+        control.offer(&mut header);
+        let flags = FLAGS | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: the header points to `part` and `control`, which live during the call and are of the lengths that it
+        // names; `part` points to the caller's buffer, which is ours to write.
+        let got = retry(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
+        let Ok(bytes) = usize::try_from(got) else {
+            return match last_errno() {
+                libc::EAGAIN => Ok(None),
+                libc::ECONNRESET | libc::ENOTCONN => Err(SocketError::Closed),
+                errno => Err(SocketError::Os(OsError::new(errno, "cannot receive from the peer"))),
+            };
+        };
+        // Owned from here on, so that every way out closes what is not handed on.
+        let (fd, surplus) = control.take(&header);
+        if header.msg_flags & libc::MSG_CTRUNC != 0 || surplus {
+            return Err(SocketError::Descriptors);
+        }
+        if header.msg_flags & libc::MSG_TRUNC != 0 {
+            return Err(SocketError::Oversized { limit });
+        }
+        if bytes == 0 {
+            return Err(if self.has_ended() { SocketError::Closed } else { SocketError::Empty });
+        }
+        Ok(Some(Received { bytes, fd }))
+    }
+
+    /// What to poll for: readable when a packet waits, hung up when the peer is gone.
+    #[must_use]
+    pub fn interest(&self) -> PollFd<'_> {
+        PollFd::new(self.fd.as_fd(), libc::POLLIN | libc::POLLRDHUP)
+    }
+
+    /// Whether the peer has closed its end. Packets that it sent before may still wait here.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut fds = [self.interest()];
+        poll_now(&mut fds) && fds[0].is_hung_up()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("the deadline passed"),
+            Self::Interrupted => f.write_str("interrupted by a signal"),
+            Self::Closed => f.write_str("the peer closed the connection"),
+            Self::Full => f.write_str("the peer takes nothing in: its queue is full"),
+            Self::Empty => f.write_str("a packet without bytes"),
+            Self::Oversized { limit } => write!(f, "a packet of more than {}", Bytes(*limit as u64)),
+            Self::Descriptors => f.write_str("a packet with more than one descriptor"),
+            Self::Os(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for SocketError {}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(path) => {
+                write!(f, "cannot connect to {}: no such socket; start the receiver first", path.display())
+            }
+            Self::Refused(path) => write!(
+                f,
+                "cannot connect to {}: its listener is gone; start the receiver again",
+                path.display()
+            ),
+            Self::Busy(path) => {
+                write!(f, "cannot connect to {}: its listener accepts nobody at the moment", path.display())
+            }
+            Self::Denied(path) => write!(
+                f,
+                "cannot connect to {}: permission denied; it must be your own user's",
+                path.display()
+            ),
+            Self::NotOurs(path) => {
+                write!(f, "cannot connect to {}: it is not a superpipe socket", path.display())
+            }
+            Self::Path(error) => write!(f, "cannot connect: {error}"),
+            Self::Os(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for ConnectError {}
+
+const SOCKET_KIND: c_int = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+const FLAGS: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+
+/// A socket that is neither bound nor connected.
+pub(super) fn new_socket() -> Result<OwnedFd, OsError> {
+    // SAFETY: socket takes integers and touches no memory of ours.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, SOCKET_KIND, 0) };
+    if fd < 0 {
+        return Err(too_many_files("cannot make a socket"));
+    }
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Connects, or answers the errno.
+pub(super) fn connect_raw(fd: BorrowedFd<'_>, address: &SunAddress) -> Result<(), c_int> {
+    let (raw, len) = address.as_raw();
+    // SAFETY: the address and its length come together and outlive the call.
+    if retry(|| unsafe { libc::connect(fd.as_raw_fd(), raw, len) }) == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Waits for a packet, a connection or an end. `Ok` says only that it is worth looking.
+pub(super) fn wait_readable(fd: BorrowedFd<'_>, deadline_ns: u64) -> Result<(), SocketError> {
+    let left = until(deadline_ns);
+    if left == 0 {
+        return Err(SocketError::TimedOut);
+    }
+    let mut fds = [PollFd::new(fd, libc::POLLIN)];
+    match poll(&mut fds, left.min(SLICE_NS)).map_err(SocketError::Os)? {
+        Polled::Ready => Ok(()),
+        Polled::TimedOut if left <= SLICE_NS => Err(SocketError::TimedOut),
+        Polled::TimedOut | Polled::Interrupted => Err(SocketError::Interrupted),
+    }
+}
+
+pub(super) fn too_many_files(doing: &'static str) -> OsError {
+    OsError::last(doing).with_remedy("raise the limit of open files (ulimit -n)")
+}
+
+fn connect_error(errno: c_int, path: &Path) -> ConnectError {
+    let is_other = || fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket());
+    let path_buf = path.to_owned();
+    match errno {
+        libc::ENOENT => ConnectError::NotFound(path_buf),
+        // The kernel says so of a file that is no socket, too.
+        libc::ECONNREFUSED if is_other() => ConnectError::NotOurs(path_buf),
+        libc::ECONNREFUSED => ConnectError::Refused(path_buf),
+        libc::EPROTOTYPE => ConnectError::NotOurs(path_buf),
+        libc::EAGAIN => ConnectError::Busy(path_buf),
+        libc::EACCES | libc::EPERM => ConnectError::Denied(path_buf),
+        errno => ConnectError::Os(OsError::new(errno, format!("cannot connect to {}", path.display()))),
+    }
+}
+
+fn header(part: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: a msghdr is pointers and integers, for all of which zero is a value.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_iov = part;
+    header.msg_iovlen = 1;
+    header
+}
+
+const fn socklen(bytes: usize) -> libc::socklen_t {
+    assert!(bytes <= 4096, "sizes of kernel structures are small");
+    #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+    let len = bytes as libc::socklen_t;
+    len
+}
+
+/// Room for descriptors that travel with a packet, aligned as the kernel wants it.
+#[repr(C, align(8))]
+struct Control {
+    bytes: [u8; Self::BYTES],
+}
+
+impl Control {
+    const FD_BYTES: u32 = socklen(size_of::<c_int>());
+    // SAFETY: CMSG_SPACE is arithmetic on its argument.
+    const BYTES: usize = unsafe { libc::CMSG_SPACE(socklen(FDS_SEEN_MAX * size_of::<c_int>())) } as usize;
+    // SAFETY: CMSG_SPACE is arithmetic on its argument.
+    const BYTES_OF_ONE: usize = unsafe { libc::CMSG_SPACE(Self::FD_BYTES) } as usize;
+
+    fn new() -> Self {
+        Self { bytes: [0; Self::BYTES] }
+    }
+
+    /// Lets the kernel write here.
+    fn offer(&mut self, header: &mut libc::msghdr) {
+        header.msg_control = self.bytes.as_mut_ptr().cast::<c_void>();
+        header.msg_controllen = Self::BYTES;
+    }
+
+    /// Makes the packet carry `fd`.
+    fn put(&mut self, header: &mut libc::msghdr, fd: BorrowedFd<'_>) {
+        self.offer(header);
+        header.msg_controllen = Self::BYTES_OF_ONE;
+        // SAFETY: the header was just given room for one message, so there is a first.
+        let first = unsafe { libc::CMSG_FIRSTHDR(header) };
+        let message = libc::cmsghdr {
+            // SAFETY: CMSG_LEN is arithmetic on its argument.
+            cmsg_len: unsafe { libc::CMSG_LEN(Self::FD_BYTES) } as usize,
+            cmsg_level: libc::SOL_SOCKET,
+            cmsg_type: libc::SCM_RIGHTS,
+        };
+        // SAFETY: `first` points into our aligned bytes, which have room for the header and one descriptor.
+        unsafe { first.write(message) };
+        // SAFETY: as above; the data follow the header.
+        let data = unsafe { libc::CMSG_DATA(first) };
+        // SAFETY: as above; written unaligned, as the data's alignment is nobody's promise.
+        unsafe { data.cast::<c_int>().write_unaligned(fd.as_raw_fd()) };
+    }
+
+    /// Owns what the kernel wrote: the first descriptor, and whether there were more, which are closed.
+    fn take(&self, header: &libc::msghdr) -> (Option<OwnedFd>, bool) {
+        let (mut first, mut surplus) = (None, false);
+        // SAFETY: the header is as recvmsg left it, and its control pointer is to our bytes, which live.
+        let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+        while !message.is_null() {
+            // SAFETY: FIRSTHDR and NXTHDR answer only headers that lie whole inside the control bytes.
+            let found = unsafe { message.read() };
+            if (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                // SAFETY: as above.
+                let data = unsafe { libc::CMSG_DATA(message) };
+                for index in 0..Self::fds_in(found.cmsg_len) {
+                    // SAFETY: the kernel counted this descriptor into cmsg_len, so it lies inside our bytes.
+                    let fd = unsafe { data.cast::<c_int>().add(index).read_unaligned() };
+                    // SAFETY: the kernel has just made it for us, and it is taken once.
+                    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+                    surplus |= first.is_some();
+                    first.get_or_insert(fd);
+                }
+            }
+            // SAFETY: as for FIRSTHDR; `message` is the one that was just read.
+            message = unsafe { libc::CMSG_NXTHDR(ptr::from_ref(header), message) };
+        }
+        (first, surplus)
+    }
+
+    fn fds_in(cmsg_len: usize) -> usize {
+        // SAFETY: CMSG_LEN is arithmetic on its argument.
+        let header_bytes = unsafe { libc::CMSG_LEN(0) } as usize;
+        cmsg_len.saturating_sub(header_bytes) / size_of::<c_int>()
+    }
+}
+
+#[cfg(test)]
+#[path = "socket_tests.rs"]
+pub(super) mod tests;

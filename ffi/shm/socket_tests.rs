@@ -1,0 +1,239 @@
+//! Sockets: packets and descriptors as they came, and every way in which a peer's packet is wrong.
+
+use super::super::scratch::Scratch;
+use super::*;
+use crate::os::clock::monotonic_ns;
+use std::io::{PipeReader, Read, Write, pipe};
+use std::os::unix::net::UnixListener;
+use std::thread;
+
+const NEVER: u64 = u64::MAX;
+
+/// Sends `bytes` with all of `fds` in one packet, as a peer that keeps no rule might.
+fn send_raw(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = [0_u64; 32];
+    let mut header = header(&mut part);
+    if !fds.is_empty() {
+        let fds_bytes = socklen(size_of_val(fds));
+        header.msg_control = control.as_mut_ptr().cast();
+        // SAFETY: the control buffer is aligned and has room for 60 descriptors; the tests send fewer.
+        unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(fds_bytes) as usize;
+            let message = libc::CMSG_FIRSTHDR(&raw const header);
+            (*message).cmsg_len = libc::CMSG_LEN(fds_bytes) as usize;
+            (*message).cmsg_level = libc::SOL_SOCKET;
+            (*message).cmsg_type = libc::SCM_RIGHTS;
+            for (index, fd) in fds.iter().enumerate() {
+                libc::CMSG_DATA(message).cast::<c_int>().add(index).write_unaligned(fd.as_raw_fd());
+            }
+        }
+    }
+    // SAFETY: the header points to locals that live during the call.
+    let sent = unsafe { libc::sendmsg(socket.fd.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    assert_eq!(usize::try_from(sent), Ok(bytes.len()));
+}
+
+/// Whether nobody has the writing end any more.
+fn is_at_end(mut reader: PipeReader) -> bool {
+    let mut fds = [PollFd::new(reader.as_fd(), libc::POLLIN)];
+    poll_now(&mut fds) && reader.read(&mut [0]).unwrap() == 0
+}
+
+#[test]
+fn packets_arrive_whole_and_in_order() {
+    let (a, b) = Socket::pair().unwrap();
+    let packets: [&[u8]; 3] = [b"one", b"2", &[7; 4096]];
+    for packet in packets {
+        a.send(packet, None).unwrap();
+    }
+    for packet in packets {
+        let mut buf = [0; 4096];
+        let received = b.receive(&mut buf, NEVER).unwrap();
+        assert_eq!(&buf[..received.bytes], packet);
+        assert!(received.fd.is_none());
+    }
+    assert!(b.try_receive(&mut [0; 8]).unwrap().is_none());
+}
+
+#[test]
+fn a_descriptor_comes_with_its_packet_and_is_closed_on_exec() {
+    let (a, b) = Socket::pair().unwrap();
+    let (mut reader, writer) = pipe().unwrap();
+    a.send(b"none", None).unwrap();
+    a.send(b"with", Some(writer.as_fd())).unwrap();
+    drop(writer);
+    let mut buf = [0; 4];
+    assert!(b.receive(&mut buf, NEVER).unwrap().fd.is_none());
+    let fd = b.receive(&mut buf, NEVER).unwrap().fd.unwrap();
+    assert_eq!(&buf, b"with");
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFD) }, libc::FD_CLOEXEC);
+    fs::File::from(fd).write_all(b"through").unwrap();
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "through");
+}
+
+#[test]
+fn too_many_descriptors_are_refused_and_closed() {
+    for count in [2, 3, 4, 5, 20] {
+        let (a, b) = Socket::pair().unwrap();
+        let (reader, writer) = pipe().unwrap();
+        send_raw(&a, b"x", &vec![writer.as_fd(); count]);
+        drop(writer);
+        assert_eq!(b.receive(&mut [0; 8], NEVER).unwrap_err(), SocketError::Descriptors, "{count}");
+        assert!(is_at_end(reader), "{count}");
+    }
+}
+
+#[test]
+fn a_packet_that_is_too_long_is_refused_and_its_descriptor_closed() {
+    let (a, b) = Socket::pair().unwrap();
+    let (reader, writer) = pipe().unwrap();
+    a.send(&[1; 9], Some(writer.as_fd())).unwrap();
+    a.send(b"next", None).unwrap();
+    drop(writer);
+    let mut buf = [0; 8];
+    assert_eq!(b.receive(&mut buf, NEVER).unwrap_err(), SocketError::Oversized { limit: 8 });
+    assert!(is_at_end(reader));
+    assert_eq!(b.receive(&mut buf, NEVER).unwrap().bytes, 4);
+    assert_eq!(&buf[..4], b"next");
+}
+
+#[test]
+fn an_empty_packet_is_not_an_end() {
+    let (a, b) = Socket::pair().unwrap();
+    send_raw(&a, b"", &[]);
+    assert_eq!(b.receive(&mut [0; 8], NEVER).unwrap_err(), SocketError::Empty);
+    assert!(!b.has_ended());
+    assert_eq!(a.send(b"", None), Err(SocketError::Empty));
+}
+
+#[test]
+fn what_was_sent_before_the_end_comes_first() {
+    let (a, b) = Socket::pair().unwrap();
+    a.send(b"last", None).unwrap();
+    drop(a);
+    assert!(b.has_ended());
+    let mut buf = [0; 8];
+    assert_eq!(b.receive(&mut buf, NEVER).unwrap().bytes, 4);
+    for _ in 0..2 {
+        assert_eq!(b.receive(&mut buf, NEVER).unwrap_err(), SocketError::Closed);
+    }
+    assert_eq!(b.send(b"x", None), Err(SocketError::Closed));
+}
+
+#[test]
+fn an_end_with_packets_unread_is_an_end() {
+    let (a, b) = Socket::pair().unwrap();
+    b.send(b"never read", None).unwrap();
+    drop(a);
+    assert_eq!(b.receive(&mut [0; 8], NEVER).unwrap_err(), SocketError::Closed);
+}
+
+#[test]
+fn a_peer_that_takes_nothing_in_is_full_and_not_waited_for() {
+    let (a, b) = Socket::pair().unwrap();
+    let mut sent = 0_u64;
+    while a.send(&[1], None) != Err(SocketError::Full) {
+        sent += 1;
+    }
+    let mut received = 0;
+    while b.try_receive(&mut [0; 8]).unwrap().is_some() {
+        received += 1;
+    }
+    assert_eq!(received, sent);
+    a.send(&[1], None).unwrap();
+}
+
+#[test]
+fn a_deadline_that_passed_takes_what_is_there_and_waits_for_nothing() {
+    let (a, b) = Socket::pair().unwrap();
+    assert_eq!(b.receive(&mut [0; 8], 0).unwrap_err(), SocketError::TimedOut);
+    assert_eq!(b.receive(&mut [0; 8], monotonic_ns() + 1000).unwrap_err(), SocketError::TimedOut);
+    a.send(b"here", None).unwrap();
+    assert_eq!(b.receive(&mut [0; 8], 0).unwrap().bytes, 4);
+}
+
+#[test]
+fn a_wait_comes_back_to_look_at_flags_and_goes_on_to_the_same_deadline() {
+    let (a, b) = Socket::pair().unwrap();
+    assert_eq!(b.receive(&mut [0; 8], NEVER).unwrap_err(), SocketError::Interrupted);
+    let deadline_ns = monotonic_ns() + 2 * SLICE_NS;
+    let error = loop {
+        match b.receive(&mut [0; 8], deadline_ns) {
+            Err(SocketError::Interrupted) => {}
+            other => break other.unwrap_err(),
+        }
+    };
+    assert_eq!(error, SocketError::TimedOut);
+    assert!(monotonic_ns() >= deadline_ns);
+    drop(a);
+}
+
+#[test]
+fn a_packet_wakes_a_waiting_thread() {
+    let (a, b) = Socket::pair().unwrap();
+    let waiter = thread::spawn(move || {
+        let mut buf = [0; 8];
+        loop {
+            match b.receive(&mut buf, NEVER) {
+                Err(SocketError::Interrupted) => {}
+                received => return (received.unwrap().bytes, buf),
+            }
+        }
+    });
+    thread::sleep(core::time::Duration::from_millis(5));
+    a.send(b"wake", None).unwrap();
+    assert_eq!(waiter.join().unwrap(), (4, *b"wake\0\0\0\0"));
+}
+
+#[test]
+fn the_peer_is_named() {
+    let (a, _b) = Socket::pair().unwrap();
+    let cred = a.peer_cred().unwrap();
+    // SAFETY: these take nothing, touch no memory of ours and cannot fail.
+    let (pid, uid, gid) = unsafe { (libc::getpid(), libc::geteuid(), libc::getegid()) };
+    assert_eq!(cred, PeerCred { pid, uid, gid });
+}
+
+#[test]
+fn why_there_is_no_connection() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let connect = || Socket::connect(&path).unwrap_err();
+    assert_eq!(connect(), ConnectError::NotFound(path.clone()));
+
+    drop(bind_only(&path));
+    assert_eq!(connect(), ConnectError::Refused(path.clone()));
+    fs::remove_file(&path).unwrap();
+
+    fs::write(&path, b"").unwrap();
+    assert_eq!(connect(), ConnectError::NotOurs(path.clone()));
+    fs::remove_file(&path).unwrap();
+
+    let _stream = UnixListener::bind(&path).unwrap();
+    assert_eq!(connect(), ConnectError::NotOurs(path.clone()));
+
+    let long = Socket::connect(Path::new(&"x".repeat(200))).unwrap_err();
+    assert_eq!(
+        long.to_string(),
+        "cannot connect: the socket's path has 200 bytes and the limit is 107; choose a shorter one"
+    );
+    let below_a_file = Socket::connect(&path.join("x")).unwrap_err();
+    assert!(
+        matches!(&below_a_file, ConnectError::Os(error) if error.errno() == libc::ENOTDIR),
+        "{below_a_file}"
+    );
+}
+
+/// A socket that has a path and does not listen: like one whose process is gone.
+pub(in super::super) fn bind_only(path: &Path) -> OwnedFd {
+    let fd = new_socket().unwrap();
+    let address = SunAddress::new(path).unwrap();
+    let (raw, len) = address.as_raw();
+    // SAFETY: the address and its length come together and outlive the call.
+    assert_eq!(unsafe { libc::bind(fd.as_raw_fd(), raw, len) }, 0);
+    fd
+}
