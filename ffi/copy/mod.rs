@@ -1,1 +1,157 @@
-//! Copy kernels.
+//! Copies and checksums, by the kernels that suit the CPU, chosen once.
+//!
+//! Two kinds of copy. **Plain** is the C library's memcpy: the best where the destination is read again soon, and up to
+//! 8 MiB in any case. **Streaming** writes past the caches, which pays (a third, at 64 MiB) where the destination is
+//! larger than the last of them; it ends with a store fence, so that a flag stored afterwards is seen after the data.
+//! Both work on raw pointers: one side is memory that a peer or a NIC may write, which is never behind a reference.
+
+mod crc32c;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+pub use crc32c::{copy_in_crc32c, copy_out_crc32c, crc32c, crc32c_of_shared};
+
+use core::ptr;
+use std::sync::OnceLock;
+
+type CopyFn = unsafe fn(*mut u8, *const u8, usize);
+
+/// The copies that this CPU does best. Keep the reference: finding it again costs a load and a branch.
+#[derive(Debug)]
+pub struct CopyKernels {
+    name: &'static str,
+    streaming: CopyFn,
+    works_here: fn() -> bool,
+}
+
+/// Every kernel of this architecture, the best first. The last works everywhere.
+static KERNELS: &[CopyKernels] = &[
+    #[cfg(target_arch = "x86_64")]
+    CopyKernels {
+        name: "avx512",
+        streaming: x86_64::streaming_avx512,
+        works_here: || std::is_x86_feature_detected!("avx512f"),
+    },
+    #[cfg(target_arch = "x86_64")]
+    CopyKernels {
+        name: "avx2",
+        streaming: x86_64::streaming_avx2,
+        works_here: || std::is_x86_feature_detected!("avx2"),
+    },
+    #[cfg(target_arch = "x86_64")]
+    CopyKernels { name: "sse2", streaming: x86_64::streaming_sse2, works_here: || true },
+    CopyKernels { name: "plain", streaming: copy_plain, works_here: || true },
+];
+
+impl CopyKernels {
+    /// The best kernels for this CPU.
+    #[must_use]
+    pub fn get() -> &'static Self {
+        static BEST: OnceLock<&CopyKernels> = OnceLock::new();
+        BEST.get_or_init(|| Self::available().next().unwrap_or(&KERNELS[KERNELS.len() - 1]))
+    }
+
+    /// Every kernel that works on this CPU, the best first: for tests and measurements.
+    pub fn available() -> impl Iterator<Item = &'static Self> {
+        KERNELS.iter().filter(|kernels| (kernels.works_here)())
+    }
+
+    /// What to call them in a report.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Copies through the caches. Bytes that a peer changes meanwhile arrive old or new, each by itself.
+    ///
+    /// # Safety
+    /// 1. `src` is valid for reads and `dst` for writes of `len` bytes.
+    /// 2. They do not overlap.
+    /// 3. No reference of this process to any of these bytes lives, but one that `src` or `dst` was made from.
+    #[inline]
+    pub unsafe fn copy(&self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller keeps the same promises.
+        unsafe { copy_plain(dst, src, len) }
+    }
+
+    /// Copies past the caches on the destination's side, and fences: every later store is seen after these.
+    ///
+    /// # Safety
+    /// As for [`CopyKernels::copy`], 1 to 3.
+    #[inline]
+    pub unsafe fn copy_streaming(&self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller keeps the same promises, and a kernel is only to be had where `works_here` says so.
+        unsafe { (self.streaming)(dst, src, len) }
+    }
+}
+
+#[inline]
+unsafe fn copy_plain(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller promises valid ranges that do not overlap; bytes have no alignment.
+    unsafe { ptr::copy_nonoverlapping(src, dst, len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUARD: usize = 130;
+    const OFFSETS: [usize; 14] = [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64];
+
+    fn pattern(index: usize) -> u8 {
+        (index.wrapping_mul(0x9E37_79B9) >> 7).to_le_bytes()[0] | 1
+    }
+
+    /// Copies `len` bytes from one offset to another, and compares all of the destination, guards too.
+    fn check(kernels: &CopyKernels, room: &mut [u8], src: &[u8], offsets: (usize, usize), len: usize) {
+        let (to, from) = (GUARD + offsets.0, offsets.1);
+        room.fill(0);
+        let (source, target) = (&src[from..from + len], &mut room[to..to + len]);
+        // SAFETY: both are slices of `len` bytes, of two different buffers.
+        unsafe { kernels.copy_streaming(target.as_mut_ptr(), source.as_ptr(), len) };
+        assert_eq!(target, source, "{} {offsets:?} {len}", kernels.name());
+        let guards_hold = room[..to].iter().chain(&room[to + len..]).all(|&byte| byte == 0);
+        assert!(guards_hold, "{} {offsets:?} {len}", kernels.name());
+    }
+
+    #[test]
+    fn every_offset_and_length_copies_these_bytes_and_no_others() {
+        const LEN_MAX: usize = 600;
+        let src: Vec<u8> = (0..LEN_MAX + 128).map(pattern).collect();
+        let mut room = vec![0; 2 * GUARD + 64 + LEN_MAX];
+        for kernels in CopyKernels::available() {
+            for to in OFFSETS {
+                for from in [0, 1, 13, 32] {
+                    (0..LEN_MAX).for_each(|len| check(kernels, &mut room, &src, (to, from), len));
+                }
+            }
+            for to in 0..64 {
+                for len in [255, 256, 257, 511, 512, 513] {
+                    OFFSETS.iter().for_each(|&from| check(kernels, &mut room, &src, (to, from), len));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_copies_are_whole() {
+        let src: Vec<u8> = (0..(1 << 20) + 77).map(pattern).collect();
+        let mut dst = vec![0; src.len()];
+        for kernels in CopyKernels::available() {
+            dst.fill(0);
+            // SAFETY: both are as long as `src`, and are two buffers.
+            unsafe { kernels.copy_streaming(dst.as_mut_ptr(), src.as_ptr(), src.len()) };
+            assert!(dst == src, "{}", kernels.name());
+            dst.fill(0);
+            // SAFETY: as above.
+            unsafe { kernels.copy(dst.as_mut_ptr(), src.as_ptr(), src.len()) };
+            assert!(dst == src);
+        }
+    }
+
+    #[test]
+    fn the_best_is_the_first_that_works() {
+        assert!(ptr::eq(CopyKernels::get(), CopyKernels::available().next().unwrap()));
+        assert_eq!(CopyKernels::available().last().unwrap().name(), "plain");
+    }
+}

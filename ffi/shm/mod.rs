@@ -4,18 +4,21 @@
 //! packets before they are read, and memory that both ends map is never behind a reference.
 
 pub mod address;
-//pub mod doze;
+pub mod doze;
+pub mod listener;
+pub mod liveness;
 pub mod segment;
 pub mod socket;
 
-pub mod listener;
+mod ancillary;
 #[cfg(test)]
 mod scratch;
 mod sun;
 
 pub use address::{AddressError, ShmAddress};
-//pub use doze::{Doze, Life, Liveness, Slept, wake_if_asleep};
+pub use doze::{Doze, Slept, wake_if_asleep};
 pub use listener::{BindError, Listener};
+pub use liveness::{Life, Liveness};
 pub use segment::{Segment, SegmentError};
 pub use socket::{ConnectError, PeerCred, Received, Socket, SocketError};
 pub use sun::PathError;

@@ -1,0 +1,85 @@
+//! Streaming copies for x86-64: non-temporal stores of whole aligned vectors, by plain copies of the ragged ends.
+
+use core::arch::x86_64::{
+    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _mm256_loadu_si256,
+    _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
+};
+use core::mem::size_of;
+use core::ptr;
+
+/// One kernel: the vector, how it is loaded unaligned and how it is streamed.
+macro_rules! streaming {
+    ($(#[$attr:meta])* $name:ident, $vector:ty, $load:ident, $stream:ident) => {
+        $(#[$attr])*
+        ///
+        /// # Safety
+        /// 1. The CPU has the named instructions.
+        /// 2. `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
+        pub(super) unsafe fn $name(dst: *mut u8, src: *const u8, len: usize) {
+            const WIDTH: usize = size_of::<$vector>();
+            const STEP: usize = 4 * WIDTH;
+            let head = dst.align_offset(WIDTH).min(len);
+            // SAFETY: `head` is at most `len`, inside both of the caller's ranges.
+            unsafe { ptr::copy_nonoverlapping(src, dst, head) };
+            let body = (len - head) / STEP * STEP;
+            for offset in (head..head + body).step_by(STEP) {
+                // SAFETY: a whole step from `offset` is inside the source's range.
+                let from = unsafe { src.add(offset) }.cast::<$vector>();
+                // SAFETY: as above, of the destination's; aligned to the vector, since `head` made it so.
+                let to = unsafe { dst.add(offset) }.cast::<$vector>();
+                // SAFETY: the four vectors of this step, for which `from` and `to` are valid as argued above.
+                unsafe {
+                    let vectors = [
+                        $load(from),
+                        $load(from.add(1)),
+                        $load(from.add(2)),
+                        $load(from.add(3)),
+                    ];
+                    $stream(to, vectors[0]);
+                    $stream(to.add(1), vectors[1]);
+                    $stream(to.add(2), vectors[2]);
+                    $stream(to.add(3), vectors[3]);
+                }
+            }
+            let done = head + body;
+            // SAFETY: `done` is at most `len`, inside the caller's range.
+            let from = unsafe { src.add(done) };
+            // SAFETY: as above.
+            let to = unsafe { dst.add(done) };
+            // SAFETY: what is left of both ranges.
+            unsafe { ptr::copy_nonoverlapping(from, to, len - done) };
+            fence_streaming_stores();
+        }
+    };
+}
+
+/// Streaming stores are weakly ordered: without this a flag could be seen before them.
+#[inline]
+fn fence_streaming_stores() {
+    // SAFETY: every x86-64 has SSE, hence this instruction, which touches no memory of ours.
+    unsafe { _mm_sfence() };
+}
+
+streaming!(
+    /// Vectors of 64 bytes, whole cache lines.
+    #[target_feature(enable = "avx512f")]
+    streaming_avx512,
+    __m512i,
+    _mm512_loadu_si512,
+    _mm512_stream_si512
+);
+streaming!(
+    /// Vectors of 32 bytes.
+    #[target_feature(enable = "avx2")]
+    streaming_avx2,
+    __m256i,
+    _mm256_loadu_si256,
+    _mm256_stream_si256
+);
+streaming!(
+    /// Vectors of 16 bytes, which every x86-64 has.
+    streaming_sse2,
+    __m128i,
+    _mm_loadu_si128,
+    _mm_stream_si128
+);

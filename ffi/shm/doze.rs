@@ -1,0 +1,179 @@
+//! Sleeping until the peer has stored something, at the sleeper's expense.
+//!
+//! ```text
+//! sleeper                                   sender, for every store
+//!   word = the sleep's number (ASLEEP)        store data, flag
+//!   membarrier                                compiler fence
+//!   look once more                            word AWAKE? done: one load of a shared line
+//!   ppoll the socket                          else word = AWAKE, if it is still this sleep's; send a wake byte
+//!   drain wake bytes; word = AWAKE
+//! ```
+//!
+//! The barrier runs on the sender's core, too, between the sleeper's store and its look: so either the look sees the
+//! data, or the sender's load sees the sleep. That needs both processes to have registered with membarrier. Where one
+//! could not, the sender's store may still be on its way while it reads AWAKE: then no sleep lasts longer than 1 ms.
+//!
+//! Sleeps are numbered, so that a sender that is late does not end a sleep it has not woken. A hostile peer can wake us
+//! for nothing or not at all, which costs it its own time: no sleep lasts longer than 100 ms.
+
+use super::liveness::{Life, Liveness};
+use super::socket::Socket;
+use crate::os::OsError;
+use crate::os::error::{last_errno, retry};
+use crate::os::membarrier;
+use crate::os::poll::{Polled, poll};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// What the word says of a peer that looks by itself.
+pub const AWAKE: u64 = 0;
+/// The packet that wakes. Any other is a message, for [`Socket::receive`], and also ends a sleep.
+pub const WAKE: [u8; 1] = *b"W";
+/// The longest sleep: so that a signal just before it, or a peer that does not wake, costs no more.
+pub const SLEEP_NS_MAX: u64 = 100_000_000;
+/// The longest sleep without membarrier.
+pub const SLEEP_NS_MAX_UNFENCED: u64 = 1_000_000;
+/// Wake bytes that are drained at once.
+const DRAIN_MAX: usize = 64;
+
+/// One end that can sleep.
+#[derive(Debug)]
+pub struct Doze {
+    /// the number of the last sleep
+    sleeps: u64,
+    /// both ends have registered with membarrier
+    fenced: bool,
+}
+
+/// Why a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slept {
+    /// There is work, or there was a wake byte: look.
+    Woken,
+    /// The socket holds a packet that is no wake byte: receive it. Until then no sleep lasts.
+    Message,
+    /// The time went by, or as much of it as one sleep may take: look at deadlines, and sleep again.
+    TimedOut,
+    /// The peer closed its end, or its process ended. What it stored before is still there.
+    PeerGone,
+    /// A signal handler ran: look at your flags, and sleep again.
+    Interrupted,
+}
+
+impl Doze {
+    /// `fenced`: this process and the peer's have both registered with [`membarrier::register`].
+    #[must_use]
+    pub const fn new(fenced: bool) -> Self {
+        Self { sleeps: 0, fenced }
+    }
+
+    /// Sleeps until `look` finds work, the peer wakes us, dies or sends a message, a signal arrives, or `timeout_ns` or
+    /// the longest sleep went by. `asleep` is the word where the peer looks before it wakes, which only this end sets to
+    /// anything but [`AWAKE`]. `look` is called once.
+    ///
+    /// # Errors
+    /// When the system refuses to poll. The word then says AWAKE.
+    pub fn sleep(
+        &mut self,
+        asleep: &AtomicU64,
+        socket: &Socket,
+        liveness: &Liveness,
+        look: impl FnOnce() -> bool,
+        timeout_ns: u64,
+    ) -> Result<Slept, OsError> {
+        self.sleep_at_most(asleep, socket, liveness, look, timeout_ns.min(SLEEP_NS_MAX))
+    }
+
+    fn sleep_at_most(
+        &mut self,
+        asleep: &AtomicU64,
+        socket: &Socket,
+        liveness: &Liveness,
+        look: impl FnOnce() -> bool,
+        timeout_ns: u64,
+    ) -> Result<Slept, OsError> {
+        self.sleeps = self.sleeps.wrapping_add(1).max(1);
+        asleep.store(self.sleeps, Ordering::Relaxed);
+        let fenced = barrier_on_both(self.fenced);
+        let slept = if look() {
+            Ok(Slept::Woken)
+        } else {
+            wait(socket, liveness, if fenced { timeout_ns } else { timeout_ns.min(SLEEP_NS_MAX_UNFENCED) })
+        };
+        asleep.store(AWAKE, Ordering::Relaxed);
+        slept
+    }
+}
+
+/// The sender's half, after every store that a sleeping peer waits for: a load, a compare and a branch.
+#[inline]
+pub fn wake_if_asleep(asleep: &AtomicU64, socket: &Socket) {
+    // Keeps the load after the publishing store in the code; the sleeper's membarrier does the CPU's part.
+    compiler_fence(Ordering::SeqCst);
+    let sleep = asleep.load(Ordering::Relaxed);
+    if sleep != AWAKE {
+        wake(asleep, sleep, socket);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake(asleep: &AtomicU64, sleep: u64, socket: &Socket) {
+    // Fails when this sleep is over already, or another of our threads woke it.
+    if asleep.compare_exchange(sleep, AWAKE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        // A full queue holds wake bytes enough, and a peer that is gone is noticed by liveness.
+        let _ = socket.send(&WAKE, None);
+    }
+}
+
+/// Orders our store before our next loads, and every sender's stores before its next loads. Whether the second held.
+fn barrier_on_both(fenced: bool) -> bool {
+    fence(Ordering::SeqCst);
+    fenced && membarrier::issue()
+}
+
+fn wait(socket: &Socket, liveness: &Liveness, timeout_ns: u64) -> Result<Slept, OsError> {
+    let mut fds = liveness.interests(socket);
+    Ok(match poll(&mut fds, timeout_ns)? {
+        Polled::TimedOut => Slept::TimedOut,
+        Polled::Interrupted => Slept::Interrupted,
+        Polled::Ready if fds[0].is_readable() => drain(socket, Liveness::told_by(&fds)),
+        Polled::Ready => Slept::PeerGone,
+    })
+}
+
+/// Takes the wake bytes at the head of the socket's queue, and nothing else.
+fn drain(socket: &Socket, life: Life) -> Slept {
+    let mut slept = match life {
+        Life::Alive => Slept::Message, // unless something below is found: an empty packet
+        Life::Gone => Slept::PeerGone,
+    };
+    for _ in 0..DRAIN_MAX {
+        match receive_two(socket, libc::MSG_PEEK) {
+            Some((1, [first, _])) if [first] == WAKE => {
+                receive_two(socket, 0);
+                slept = Slept::Woken;
+            }
+            Some((1.., _)) if slept != Slept::Woken => return Slept::Message,
+            _ => break,
+        }
+    }
+    slept
+}
+
+/// The length of the packet at the head, and its first two bytes. None where there is none.
+fn receive_two(socket: &Socket, flags: c_int) -> Option<(usize, [u8; 2])> {
+    let mut bytes = [0; 2];
+    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: the pointer and length are those of a local array.
+    let got = retry(|| unsafe {
+        libc::recv(socket.as_fd().as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), flags)
+    });
+    debug_assert!(got >= 0 || last_errno() != libc::EBADF);
+    usize::try_from(got).ok().map(|got| (got, bytes))
+}
+
+#[cfg(test)]
+#[path = "doze_tests.rs"]
+mod tests;

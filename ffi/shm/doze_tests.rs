@@ -1,0 +1,263 @@
+//! Sleeping: every way a sleep ends, and that no wake-up is lost between two threads and two processes.
+
+use super::super::scratch::Scratch;
+use super::super::{Listener, Segment, SocketError};
+use super::*;
+use crate::os::clock::monotonic_ns;
+use std::process::{Command, Stdio};
+use std::{env, thread};
+
+struct Ends {
+    doze: Doze,
+    word: AtomicU64,
+    ours: Socket,
+    liveness: Liveness,
+}
+
+fn ends() -> (Ends, Socket) {
+    let (ours, theirs) = Socket::pair().unwrap();
+    let liveness = Liveness::of_peer(&ours);
+    let doze = Doze::new(membarrier::register());
+    (Ends { doze, word: AtomicU64::new(AWAKE), ours, liveness }, theirs)
+}
+
+impl Ends {
+    fn sleep(&mut self, timeout_ns: u64) -> Slept {
+        let slept = self.doze.sleep(&self.word, &self.ours, &self.liveness, || false, timeout_ns).unwrap();
+        assert_eq!(self.word.load(Ordering::Relaxed), AWAKE);
+        slept
+    }
+}
+
+#[test]
+fn the_last_look_is_made_while_the_word_says_asleep() {
+    let (mut ends, _theirs) = ends();
+    for sleep in 1..4 {
+        let look = || {
+            assert_eq!(ends.word.load(Ordering::Relaxed), sleep);
+            true
+        };
+        let slept = ends.doze.sleep(&ends.word, &ends.ours, &ends.liveness, look, u64::MAX).unwrap();
+        assert_eq!(slept, Slept::Woken);
+        assert_eq!(ends.word.load(Ordering::Relaxed), AWAKE);
+    }
+}
+
+#[test]
+fn time_goes_by() {
+    let (mut ends, _theirs) = ends();
+    assert_eq!(ends.sleep(0), Slept::TimedOut);
+    assert_eq!(ends.sleep(1000), Slept::TimedOut);
+    assert_eq!(ends.sleep(u64::MAX), Slept::TimedOut);
+    ends.doze = Doze::new(false);
+    assert_eq!(ends.sleep(u64::MAX), Slept::TimedOut);
+}
+
+#[test]
+fn an_awake_peer_gets_no_byte_and_a_sleeping_one_gets_one() {
+    let (ends, theirs) = ends();
+    wake_if_asleep(&ends.word, &theirs);
+    assert!(ends.ours.try_receive(&mut [0; 8]).unwrap().is_none());
+    ends.word.store(9, Ordering::Relaxed);
+    for _ in 0..3 {
+        wake_if_asleep(&ends.word, &theirs);
+    }
+    let mut buf = [0; 8];
+    assert_eq!(ends.ours.try_receive(&mut buf).unwrap().unwrap().bytes, 1);
+    assert_eq!(buf[0], b'W');
+    assert!(ends.ours.try_receive(&mut buf).unwrap().is_none());
+    assert_eq!(ends.word.load(Ordering::Relaxed), AWAKE);
+}
+
+#[test]
+fn a_late_sender_does_not_end_the_next_sleep() {
+    let (ends, theirs) = ends();
+    ends.word.store(2, Ordering::Relaxed);
+    wake(&ends.word, 1, &theirs);
+    assert_eq!(ends.word.load(Ordering::Relaxed), 2);
+    assert!(ends.ours.try_receive(&mut [0; 8]).unwrap().is_none());
+}
+
+#[test]
+fn wake_bytes_are_drained_and_messages_are_left() {
+    let (mut ends, theirs) = ends();
+    for _ in 0..5 {
+        theirs.send(&WAKE, None).unwrap();
+    }
+    theirs.send(b"message", None).unwrap();
+    assert_eq!(ends.sleep(u64::MAX), Slept::Woken);
+    for _ in 0..2 {
+        assert_eq!(ends.sleep(u64::MAX), Slept::Message);
+    }
+    let mut buf = [0; 8];
+    assert_eq!(ends.ours.receive(&mut buf, 0).unwrap().bytes, 7);
+    assert_eq!(&buf[..7], b"message");
+    assert_eq!(ends.sleep(1000), Slept::TimedOut);
+    for other in [&b"w"[..], b"WW"] {
+        theirs.send(other, None).unwrap();
+        assert_eq!(ends.sleep(u64::MAX), Slept::Message);
+        assert_eq!(ends.ours.receive(&mut buf, 0).unwrap().bytes, other.len());
+    }
+}
+
+#[test]
+fn more_wake_bytes_than_are_drained_at_once_wake_twice() {
+    let (mut ends, theirs) = ends();
+    for _ in 0..=DRAIN_MAX {
+        theirs.send(&WAKE, None).unwrap();
+    }
+    assert_eq!(ends.sleep(u64::MAX), Slept::Woken);
+    assert_eq!(ends.sleep(u64::MAX), Slept::Woken);
+    assert_eq!(ends.sleep(1000), Slept::TimedOut);
+}
+
+#[test]
+fn a_queue_full_of_wake_bytes_blocks_nobody() {
+    let (mut ends, theirs) = ends();
+    while theirs.send(&WAKE, None) != Err(SocketError::Full) {}
+    ends.word.store(1, Ordering::Relaxed);
+    wake_if_asleep(&ends.word, &theirs);
+    assert_eq!(ends.sleep(u64::MAX), Slept::Woken);
+}
+
+#[test]
+fn an_end_is_told_after_its_wake_bytes() {
+    let (mut ends, theirs) = ends();
+    theirs.send(&WAKE, None).unwrap();
+    drop(theirs);
+    assert_eq!(ends.sleep(u64::MAX), Slept::Woken);
+    for _ in 0..2 {
+        assert_eq!(ends.sleep(u64::MAX), Slept::PeerGone);
+    }
+    ends.word.store(1, Ordering::Relaxed);
+    wake_if_asleep(&ends.word, &ends.ours);
+}
+
+/// Two ends answer each other and sleep for every answer, without the cap: a wake-up that is lost hangs this test.
+#[test]
+fn no_wake_up_is_lost_between_two_threads() {
+    const ROUNDS: u64 = 20_000;
+    let (mut a, b_socket) = ends();
+    let b_liveness = Liveness::of_peer(&b_socket);
+    let mut b = Ends {
+        doze: Doze::new(a.doze.fenced),
+        word: AtomicU64::new(AWAKE),
+        ours: b_socket,
+        liveness: b_liveness,
+    };
+    let (to_a, to_b) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (a_word, b_word) = (AtomicU64::new(AWAKE), AtomicU64::new(AWAKE));
+    let play = |ends: &mut Ends,
+                mine: &AtomicU64,
+                word: &AtomicU64,
+                other: &AtomicU64,
+                their_word: &AtomicU64,
+                lead: bool| {
+        for round in 1..=ROUNDS {
+            if lead {
+                other.store(round, Ordering::Release);
+                wake_if_asleep(their_word, &ends.ours);
+            }
+            while mine.load(Ordering::Acquire) != round {
+                let look = || mine.load(Ordering::Acquire) == round;
+                let slept =
+                    ends.doze.sleep_at_most(word, &ends.ours, &ends.liveness, look, u64::MAX).unwrap();
+                assert!(slept == Slept::Woken || !ends.doze.fenced, "{slept:?}");
+            }
+            if !lead {
+                other.store(round, Ordering::Release);
+                wake_if_asleep(their_word, &ends.ours);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| play(&mut a, &to_a, &a_word, &to_b, &b_word, true));
+        scope.spawn(|| play(&mut b, &to_b, &b_word, &to_a, &a_word, false));
+    });
+}
+
+const CHILD_PATH: &str = "SUPERPIPE_TEST_DOZE_PATH";
+
+/// One 64-bit word of a segment, which another process may write.
+fn word(segment: &Segment, index: usize) -> &AtomicU64 {
+    assert!(index * 128 + 8 <= segment.len());
+    // SAFETY: the word is inside the segment, aligned, and both processes access it as an atomic only.
+    unsafe { AtomicU64::from_ptr(segment.as_ptr().as_ptr().add(index * 128).cast()) }
+}
+
+/// The child of the next test: answers numbers with their successors, for ever.
+#[test]
+fn child_that_answers() {
+    let Ok(path) = env::var(CHILD_PATH) else { return };
+    let socket = Socket::connect(path.as_ref()).unwrap();
+    let segment = Segment::create(c"doze", 4096).unwrap();
+    let fenced = membarrier::register();
+    socket.send(&[u8::from(fenced)], Some(segment.fd())).unwrap();
+    let (mut doze, liveness) = (Doze::new(fenced), Liveness::of_peer(&socket));
+    let [question, answer, asleep, peer_asleep] = [0, 1, 2, 3].map(|index| word(&segment, index));
+    let mut last = 0;
+    loop {
+        let asked = question.load(Ordering::Acquire);
+        if asked != last {
+            last = asked;
+            answer.store(asked + 1, Ordering::Release);
+            wake_if_asleep(peer_asleep, &socket);
+            continue;
+        }
+        let look = || question.load(Ordering::Acquire) != last;
+        if doze.sleep(asleep, &socket, &liveness, look, u64::MAX).unwrap() == Slept::PeerGone {
+            return;
+        }
+    }
+}
+
+#[test]
+fn two_processes_wake_each_other_and_a_killed_one_is_noticed() {
+    let scratch = Scratch::new();
+    let listener = Listener::bind(&scratch.path().join("s")).unwrap();
+    let name = format!("{}::child_that_answers", module_path!().split_once("::").unwrap().1);
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", &name])
+        .env(CHILD_PATH, listener.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline_ns = monotonic_ns() + 60_000_000_000;
+    let socket = loop {
+        match listener.accept(deadline_ns) {
+            Err(SocketError::Interrupted) => {}
+            accepted => break accepted.unwrap(),
+        }
+    };
+    let liveness = Liveness::of_peer(&socket);
+    assert_eq!(socket.peer_cred().unwrap().pid.cast_unsigned(), child.id());
+    let mut fenced = [0];
+    let fd = loop {
+        match socket.receive(&mut fenced, deadline_ns) {
+            Err(SocketError::Interrupted) => {}
+            received => break received.unwrap().fd.unwrap(),
+        }
+    };
+    let segment = Segment::adopt(fd, 4096).unwrap();
+    let mut doze = Doze::new(membarrier::register() && fenced == [1]);
+    let [question, answer, peer_asleep, asleep] = [0, 1, 2, 3].map(|index| word(&segment, index));
+    let ask = |doze: &mut Doze, number: u64| {
+        question.store(number, Ordering::Release);
+        wake_if_asleep(peer_asleep, &socket);
+        loop {
+            let look = || answer.load(Ordering::Acquire) == number + 1;
+            let slept = doze.sleep(asleep, &socket, &liveness, look, u64::MAX).unwrap();
+            if look() || slept == Slept::PeerGone {
+                return slept;
+            }
+        }
+    };
+    for number in 1..2000 {
+        assert_ne!(ask(&mut doze, number), Slept::PeerGone, "{number}");
+    }
+    assert_eq!(liveness.check(&socket), Life::Alive);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(liveness.check(&socket), Life::Gone);
+    assert_eq!(ask(&mut doze, 5000), Slept::PeerGone);
+}
