@@ -1,0 +1,101 @@
+//! The measuring process: checks, warms up, times.
+
+use core::mem;
+
+use superpipe_bench::failure::Failure;
+use superpipe_bench::mailbox::Mailbox;
+use superpipe_bench::pattern;
+use superpipe_bench::slices::SlicePlan;
+use superpipe_bench::spin::Patience;
+use superpipe_bench::stats::Summary;
+
+use crate::config::{Config, Pattern};
+use crate::end::{End, Task, World, answer_to};
+
+/// What the check moves at least, in turns of the ring.
+const CHECK_TURNS: usize = 2;
+
+pub(crate) struct Client<'a> {
+    end: End<'a>,
+    mailbox: Mailbox<'a>,
+    flip_byte: bool,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(world: &'a World<'a>, patience: &'a Patience) -> Result<Self, Failure> {
+        let flip_byte = world.options.common.flip_byte;
+        Ok(Self { end: End::new(world, patience)?, mailbox: Mailbox::new(world.map), flip_byte })
+    }
+
+    /// One visit to a configuration.
+    pub(crate) fn visit(&mut self, config: Config, budget_ns: f64) -> Result<Summary, Failure> {
+        self.check(config)?;
+        let warm_up = SlicePlan::warm_up(config.bytes);
+        let guess = Summary::new(&self.time(config, warm_up)?, warm_up.messages, 1);
+        let plan = SlicePlan::new(guess.p50_us * 1000.0, budget_ns);
+        let legs = if config.pattern == Pattern::Pingpong { 2 } else { 1 };
+        Ok(Summary::new(&self.time(config, plan)?, plan.messages, legs))
+    }
+
+    /// Numbered messages through every block, in the pattern that is timed next, compared byte for byte.
+    fn check(&mut self, config: Config) -> Result<(), Failure> {
+        let count = (CHECK_TURNS * config.ring / config.bytes.max(config.block)).max(2) as u64;
+        let number = self.end.sent_count();
+        self.post(config, Task::Check { count, number });
+        let flip_byte = mem::take(&mut self.flip_byte);
+        let wrong_at = self.end.with_rings(config, |work| {
+            let mut wrong_at = None;
+            for number in number..number + count {
+                pattern::fill(number, work.from);
+                if flip_byte && let Some(byte) = work.from.last_mut() {
+                    *byte ^= 1;
+                }
+                work.forth.send(work.from)?;
+                if config.pattern == Pattern::Pingpong {
+                    work.back.receive(work.to, config.out)?;
+                    work.forth.answered();
+                    wrong_at = wrong_at.or(pattern::find_wrong_byte(answer_to(number), work.to));
+                }
+            }
+            Ok(wrong_at)
+        })?;
+        let server_found_wrong = self.mailbox.wait_done(1, self.end.patience)? != [0];
+        match wrong_at {
+            Some(at) => Err(Failure::Integrity(format!("the client received it at byte {at}, {config:?}"))),
+            None if server_found_wrong => {
+                Err(Failure::Integrity(format!("the server received it, {config:?}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn time(&mut self, config: Config, plan: SlicePlan) -> Result<Vec<u64>, Failure> {
+        self.post(config, Task::Time(plan));
+        match config.pattern {
+            Pattern::Pingpong => {
+                let slices_ns = self.end.with_rings(config, |work| {
+                    plan.time(|| {
+                        work.forth.send(work.from)?;
+                        work.back.receive(work.to, config.out)?;
+                        work.forth.answered();
+                        Ok(())
+                    })
+                })?;
+                self.mailbox.wait_done(0, self.end.patience)?;
+                Ok(slices_ns)
+            }
+            Pattern::Stream => {
+                self.end.with_rings(config, |work| {
+                    (0..plan.total()).try_for_each(|_| work.forth.send(work.from))
+                })?;
+                let count = usize::try_from(plan.slices).unwrap_or(usize::MAX);
+                self.mailbox.wait_done(count, self.end.patience)
+            }
+        }
+    }
+
+    fn post(&mut self, config: Config, task: Task) {
+        let index = self.end.world.configs.iter().position(|&other| other == config);
+        self.mailbox.post(task.to_words(index.unwrap_or(usize::MAX)));
+    }
+}

@@ -1,0 +1,204 @@
+//! What is swept: message size, pattern, ring, block, where the flag is, how bytes are copied out.
+
+use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
+use superpipe_bench::failure::Failure;
+use superpipe_bench::kernels::Kernel;
+use superpipe_bench::options::Common;
+use superpipe_bench::report::Describe;
+use superpipe_bench::size::Size;
+
+/// Flags that stand apart are this far from each other: neighbouring lines are fetched in pairs.
+const FLAG_STRIDE: usize = 128;
+const LINE_BYTES: usize = 64;
+const FLAG_BYTES: usize = 8;
+const BLOCK_BYTES_MIN: usize = 256;
+const BYTES_MAX: usize = 1 << 32;
+
+/// The best half round trip and streaming rate over a bare ring of flagged blocks, between two pinned processes
+#[derive(Parser)]
+#[command(name = "limit_blocks", version)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Message sizes
+    #[arg(long, value_delimiter = ',', alias = "bytes", default_value = "4K,8K,16K,32K,64K,256K,1M,4M,64M")]
+    pub(crate) sizes: Vec<Size>,
+    /// Ping-pong (half round trip), or one way (measured at the receiver)
+    #[arg(long, value_delimiter = ',', value_enum, default_value = "pingpong,stream")]
+    pub(crate) pattern: Vec<Pattern>,
+    /// Bytes of a block
+    #[arg(long, value_delimiter = ',', default_value = "2K,4K,8K,16K,32K,64K")]
+    pub(crate) block: Vec<Size>,
+    /// Bytes of a ring; combinations with less than one block are left out
+    #[arg(long, value_delimiter = ',', default_value = "32K,64K,128K,256K,512K,1M,2M,4M")]
+    pub(crate) ring: Vec<Size>,
+    /// Where a block's flag is
+    #[arg(long, value_delimiter = ',', value_enum, default_value = "end,line,tail,apart")]
+    pub(crate) flag: Vec<Flag>,
+    /// How bytes are copied out
+    #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,nt")]
+    pub(crate) out: Vec<Kernel>,
+    /// Bytes by which the messages' own buffers miss a page boundary
+    #[arg(long, default_value = "0")]
+    pub(crate) offset: Size,
+}
+
+/// Who sends when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pattern {
+    /// a message forth, then one back
+    Pingpong,
+    /// messages one way, as many as the ring takes
+    Stream,
+}
+
+/// Where a block's flag is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Flag {
+    /// in the block's last 8 bytes
+    End,
+    /// alone in the block's last line
+    Line,
+    /// alone in a line of its own after the block, which it makes longer
+    Tail,
+    /// in an array of flags, 128 bytes from one to the next
+    Apart,
+}
+
+/// One configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) bytes: usize,
+    pub(crate) pattern: Pattern,
+    pub(crate) block: usize,
+    pub(crate) ring: usize,
+    pub(crate) flag: Flag,
+    pub(crate) out: Kernel,
+}
+
+impl Config {
+    /// Every combination that the options name and that has a block at least, grouped by size and pattern.
+    pub(crate) fn all(options: &Options) -> Result<Vec<Vec<Self>>, Failure> {
+        let too_large = |size: &&Size| size.0 > BYTES_MAX;
+        if let Some(size) = options.sizes.iter().chain(&options.ring).find(too_large) {
+            return Err(Failure::Usage(format!("{} bytes are over 4 GiB", size.0)));
+        }
+        if let Some(block) = options.block.iter().find(|b| b.0 < BLOCK_BYTES_MIN || !b.0.is_multiple_of(128))
+        {
+            return Err(Failure::Usage(format!(
+                "blocks of {}: at least {BLOCK_BYTES_MIN}, and multiples of 128",
+                block.0
+            )));
+        }
+        let mut groups = Vec::new();
+        for &Size(bytes) in &options.sizes {
+            groups.extend(options.pattern.iter().map(|&pattern| Self::group(options, bytes, pattern)));
+        }
+        if groups.iter().any(Vec::is_empty) {
+            return Err(Failure::Usage("no ring has room for a block".into()));
+        }
+        Ok(groups)
+    }
+
+    fn group(options: &Options, bytes: usize, pattern: Pattern) -> Vec<Self> {
+        let mut group = Vec::new();
+        for &Size(block) in &options.block {
+            for &Size(ring) in options.ring.iter().filter(|ring| ring.0 >= block) {
+                for &flag in &options.flag {
+                    let with = |&out| Self { bytes, pattern, block, ring, flag, out };
+                    group.extend(options.out.iter().map(with));
+                }
+            }
+        }
+        group
+    }
+
+    pub(crate) const fn layout(self) -> Layout {
+        let block_count = self.ring / self.block;
+        let (stride, payload_bytes) = match self.flag {
+            Flag::End => (self.block, self.block - FLAG_BYTES),
+            Flag::Line => (self.block, self.block - LINE_BYTES),
+            Flag::Tail => (self.block + LINE_BYTES, self.block),
+            Flag::Apart => (self.block, self.block),
+        };
+        let (flags_at, flag_stride) = match self.flag {
+            Flag::End => (self.block - FLAG_BYTES, stride),
+            Flag::Line => (self.block - LINE_BYTES, stride),
+            Flag::Tail => (self.block, stride),
+            Flag::Apart => (block_count * stride, FLAG_STRIDE),
+        };
+        Layout { block_count, stride, payload_bytes, flags_at, flag_stride }
+    }
+}
+
+/// Where blocks and flags are in one direction's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) block_count: usize,
+    pub(crate) stride: usize,
+    pub(crate) payload_bytes: usize,
+    pub(crate) flags_at: usize,
+    pub(crate) flag_stride: usize,
+}
+
+impl Layout {
+    /// What the direction needs.
+    pub(crate) const fn bytes(self) -> usize {
+        let blocks_bytes = self.block_count * self.stride;
+        let flags_bytes = self.flags_at + self.block_count * self.flag_stride;
+        if blocks_bytes > flags_bytes { blocks_bytes } else { flags_bytes }
+    }
+}
+
+impl Describe for Config {
+    const KIND: &'static str = "blocks";
+
+    fn parts(&self) -> Vec<(&'static str, Value)> {
+        let pattern = match self.pattern {
+            Pattern::Pingpong => "pingpong",
+            Pattern::Stream => "stream",
+        };
+        let flag = match self.flag {
+            Flag::End => "end",
+            Flag::Line => "line",
+            Flag::Tail => "tail",
+            Flag::Apart => "apart",
+        };
+        vec![
+            ("pattern", json!(pattern)),
+            ("block", json!(self.block)),
+            ("ring", json!(self.ring)),
+            ("flag", json!(flag)),
+            ("out", json!(self.out.name())),
+        ]
+    }
+
+    fn message_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, Flag, Kernel, Pattern};
+
+    #[test]
+    fn flags_and_payloads_never_overlap() {
+        for flag in [Flag::End, Flag::Line, Flag::Tail, Flag::Apart] {
+            let out = Kernel::Plain;
+            let config = Config { bytes: 0, pattern: Pattern::Stream, block: 4096, ring: 32_768, flag, out };
+            let layout = config.layout();
+            let mut used = vec![false; layout.bytes()];
+            for slot in 0..layout.block_count {
+                let payload_at = slot * layout.stride;
+                let flag_at = layout.flags_at + slot * layout.flag_stride;
+                for at in (payload_at..payload_at + layout.payload_bytes).chain(flag_at..flag_at + 8) {
+                    assert!(!used[at], "{flag:?} slot {slot} byte {at}");
+                    used[at] = true;
+                }
+                assert_eq!(flag_at % 8, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The raw limit of large messages: a ring of flagged blocks a direction between two processes, no protocol.
+//!
+//! The sender copies a message into blocks and raises each block's flag; the receiver polls the flags and
+//! copies out. Each process sends from one buffer and receives into another, the same for every message. In
+//! ping-pong half of the round trip is told; in streaming the receiver times what arrives.
+
+mod client;
+mod config;
+mod end;
+mod ring;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use superpipe_bench::best::find_best;
+use superpipe_bench::failure::Failure;
+use superpipe_bench::map::SharedMapping;
+use superpipe_bench::process::Peer;
+use superpipe_bench::report::{Pass, print};
+
+use client::Client;
+use config::{Config, Options};
+use end::World;
+
+fn main() -> ExitCode {
+    Failure::report(measure(&Options::parse()))
+}
+
+fn measure(options: &Options) -> Result<(), Failure> {
+    let common = &options.common;
+    let visit_ns = common.visit_ns()?;
+    let groups = Config::all(options)?;
+    let configs = groups.concat();
+    let map = SharedMapping::new(World::bytes(&configs), common.huge)?;
+    let world = World::new(&map, options, &configs);
+    let (_peer, patience) = Peer::fork(common.cores, |patience| server::serve(&world, patience))?;
+    let mut client = Client::new(&world, &patience)?;
+    let mut chosen = configs.clone();
+    if common.best {
+        chosen.clear();
+        for group in &groups {
+            chosen.push(find_best(group, |config| {
+                let summary = client.visit(config, visit_ns)?;
+                print(common.json, Pass::Sweep, &config, &summary);
+                Ok(summary)
+            })?);
+        }
+    }
+    for round in 1..=common.rounds {
+        for config in &chosen {
+            print(common.json, Pass::Round(round), config, &client.visit(*config, visit_ns)?);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! One direction: a ring of blocks, each with a flag, and a count of consumed blocks for flow control.
+//!
+//! A message takes consecutive blocks; the first is the short one, its payload right-aligned. Blocks are counted
+//! over the whole run, and the count is the flag, so no flag is ever used twice. The receiver writes how many
+//! blocks it has consumed a few times a turn of the ring; the sender reads that only when the ring seems full.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use superpipe_bench::failure::Failure;
+use superpipe_bench::kernels::Kernel;
+use superpipe_bench::map::{PAGE_BYTES, SharedMapping};
+use superpipe_bench::pattern::FLAG_BIT;
+use superpipe_bench::spin::{Patience, await_count, await_word};
+
+use crate::config::Layout;
+
+/// How many times a turn of the ring the receiver tells what it consumed.
+const CREDITS_PER_TURN: usize = 8;
+
+/// Where a direction's memory is in the mapping: a page for the count, then blocks and flags.
+#[derive(Clone, Copy)]
+pub(crate) struct Place(pub(crate) usize);
+
+/// One end of a direction: the sender's or the receiver's.
+pub(crate) struct Ring<'a> {
+    map: &'a SharedMapping,
+    consumed: &'a AtomicU64,
+    patience: &'a Patience,
+    layout: Layout,
+    blocks_at: usize,
+    slot: usize,
+    /// blocks that went through this end, over the whole run
+    count: u64,
+    /// the sender: blocks known to be consumed
+    consumed_known: u64,
+    credit_mask: u64,
+}
+
+impl<'a> Ring<'a> {
+    /// An end of the direction at `place`, through which `count` blocks went before, all of them consumed.
+    pub(crate) fn new(
+        map: &'a SharedMapping,
+        place: Place,
+        layout: Layout,
+        count: u64,
+        patience: &'a Patience,
+    ) -> Self {
+        let credit_every = (layout.block_count / CREDITS_PER_TURN).max(1).next_power_of_two();
+        Self {
+            map,
+            consumed: &map.words(place.0, 8)[0],
+            patience,
+            layout,
+            blocks_at: place.0 + PAGE_BYTES,
+            slot: 0,
+            count,
+            consumed_known: count,
+            credit_mask: credit_every as u64 - 1,
+        }
+    }
+
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The sender: copies a message in.
+    pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), Failure> {
+        let (first, rest) = message.split_at(self.first_bytes(message.len()));
+        self.send_block(first)?;
+        for payload in rest.chunks(self.layout.payload_bytes) {
+            self.send_block(payload)?;
+        }
+        Ok(())
+    }
+
+    /// The receiver: copies a message out.
+    pub(crate) fn receive(&mut self, message: &mut [u8], kernel: Kernel) -> Result<(), Failure> {
+        let (first, rest) = message.split_at_mut(self.first_bytes(message.len()));
+        self.receive_block(first, kernel)?;
+        for payload in rest.chunks_mut(self.layout.payload_bytes) {
+            self.receive_block(payload, kernel)?;
+        }
+        kernel.fence();
+        Ok(())
+    }
+
+    /// The sender: an answer to all that was sent came back, so all of it was consumed.
+    pub(crate) const fn answered(&mut self) {
+        self.consumed_known = self.count;
+    }
+
+    #[inline]
+    fn send_block(&mut self, payload: &[u8]) -> Result<(), Failure> {
+        let block_count = self.layout.block_count as u64;
+        if self.count - self.consumed_known >= block_count {
+            self.consumed_known = await_count(self.consumed, self.count - block_count + 1, self.patience)?;
+        }
+        // SAFETY: fewer than block_count blocks are not consumed, so this slot's last payload was: the receiver's
+        // Release of `consumed` (or its answer's flag) paired with our Acquire. It reads the slot again only
+        // after the flag below. Only this end writes the direction's blocks.
+        unsafe { self.map.copy_in(self.payload_at(payload.len()), payload) };
+        self.count += 1;
+        // Pairs with the Acquire in `receive_block`.
+        self.flag().store(FLAG_BIT | self.count, Ordering::Release);
+        self.advance();
+        Ok(())
+    }
+
+    #[inline]
+    fn receive_block(&mut self, payload: &mut [u8], kernel: Kernel) -> Result<(), Failure> {
+        self.count += 1;
+        await_word::<true>(self.flag(), FLAG_BIT | self.count, self.patience)?;
+        // SAFETY: the flag's Acquire paired with the Release in `send_block`, and the sender writes the slot
+        // again only after `consumed`, or an answer, has told it that this payload was read.
+        unsafe { self.map.copy_out(self.payload_at(payload.len()), payload, kernel) };
+        if self.count & self.credit_mask == 0 {
+            // Pairs with the Acquire in `send_block`.
+            self.consumed.store(self.count, Ordering::Release);
+        }
+        self.advance();
+        Ok(())
+    }
+
+    const fn first_bytes(&self, message_bytes: usize) -> usize {
+        match message_bytes % self.layout.payload_bytes {
+            0 if message_bytes > 0 => self.layout.payload_bytes,
+            short_bytes => short_bytes,
+        }
+    }
+
+    /// A payload ends where the block's payload ends, be it short or not.
+    const fn payload_at(&self, bytes: usize) -> usize {
+        self.blocks_at + self.slot * self.layout.stride + self.layout.payload_bytes - bytes
+    }
+
+    fn flag(&self) -> &'a AtomicU64 {
+        &self.map.words(self.blocks_at + self.layout.flags_at + self.slot * self.layout.flag_stride, 8)[0]
+    }
+
+    const fn advance(&mut self) {
+        self.slot += 1;
+        if self.slot == self.layout.block_count {
+            self.slot = 0;
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The other process: does what the client asks until it is killed with its parent's last breath.
+
+use superpipe_bench::failure::Failure;
+use superpipe_bench::mailbox::Mailbox;
+use superpipe_bench::pattern;
+use superpipe_bench::slices::SlicePlan;
+use superpipe_bench::spin::Patience;
+
+use crate::config::{Config, Pattern};
+use crate::end::{End, Task, World, answer_to};
+
+/// Serves commands until the patience ends or the process is killed.
+pub(crate) fn serve(world: &World, patience: &Patience) -> Result<(), Failure> {
+    let mut mailbox = Mailbox::new(world.map);
+    let mut end = End::new(world, patience)?;
+    loop {
+        let (task, index) = Task::from_words(mailbox.take(patience)?);
+        let config = world.configs[index];
+        let results = match task {
+            Task::Check { count, number } => {
+                vec![u64::from(!check(&mut end, config, number..number + count)?)]
+            }
+            Task::Time(plan) => time(&mut end, config, plan)?,
+        };
+        mailbox.answer(&results);
+    }
+}
+
+/// Whether every message was the one expected; answers all of them in any case, since the client waits.
+fn check(end: &mut End, config: Config, numbers: core::ops::Range<u64>) -> Result<bool, Failure> {
+    end.with_rings(config, |work| {
+        let mut all_right = true;
+        for number in numbers {
+            work.forth.receive(work.to, config.out)?;
+            all_right &= pattern::find_wrong_byte(number, work.to).is_none();
+            if config.pattern == Pattern::Pingpong {
+                work.back.answered();
+                pattern::fill(answer_to(number), work.from);
+                work.back.send(work.from)?;
+            }
+        }
+        Ok(all_right)
+    })
+}
+
+fn time(end: &mut End, config: Config, plan: SlicePlan) -> Result<Vec<u64>, Failure> {
+    end.with_rings(config, |work| match config.pattern {
+        Pattern::Pingpong => {
+            for _ in 0..plan.total() {
+                work.forth.receive(work.to, config.out)?;
+                work.back.answered();
+                work.back.send(work.from)?;
+            }
+            Ok(Vec::new())
+        }
+        Pattern::Stream => plan.time(|| work.forth.receive(work.to, config.out)),
+    })
+}

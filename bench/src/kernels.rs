@@ -1,0 +1,99 @@
+//! Copy kernels: what moves a block's payload.
+
+use core::ptr;
+
+/// How bytes are copied out of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kernel {
+    /// the C library's memcpy
+    Plain,
+    /// non-temporal stores: the destination bypasses the caches (x86-64; elsewhere the same as plain)
+    Nt,
+}
+
+impl Kernel {
+    /// The name that the command line and the JSON use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Nt => "nt",
+        }
+    }
+
+    /// Copies `bytes` from `from` to `to`.
+    ///
+    /// # Safety
+    /// 1. `from` is readable and `to` writable for `bytes`, and the two don't overlap.
+    /// 2. Nobody else writes either meanwhile.
+    pub unsafe fn copy(self, to: *mut u8, from: *const u8, bytes: usize) {
+        match self {
+            // SAFETY: the caller's 1 and 2 are what copy_nonoverlapping asks for; bytes need no alignment.
+            Self::Plain => unsafe { ptr::copy_nonoverlapping(from, to, bytes) },
+            // SAFETY: the caller's 1 and 2, passed on unchanged.
+            Self::Nt => unsafe { copy_nt(to, from, bytes) },
+        }
+    }
+
+    /// Makes the stores of earlier copies visible before any later store: needed once a message.
+    pub fn fence(self) {
+        #[cfg(target_arch = "x86_64")]
+        if self == Self::Nt {
+            // SAFETY: every x86-64 has SSE; the instruction only orders stores.
+            unsafe { core::arch::x86_64::_mm_sfence() };
+        }
+    }
+}
+
+/// # Safety
+/// As [`Kernel::copy`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn copy_nt(to: *mut u8, from: *const u8, bytes: usize) {
+    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    const LINE: usize = 64;
+    let head_bytes = to.align_offset(LINE).min(bytes);
+    let line_count = (bytes - head_bytes) / LINE;
+    let tail_at = head_bytes + line_count * LINE;
+    // SAFETY: head_bytes <= bytes, so this is a prefix of the caller's ranges.
+    unsafe { ptr::copy_nonoverlapping(from, to, head_bytes) };
+    for line in 0..line_count {
+        let at = head_bytes + line * LINE;
+        for part in (at..at + LINE).step_by(16) {
+            // SAFETY: part + 16 <= tail_at <= bytes; loadu needs no alignment.
+            let value = unsafe { _mm_loadu_si128(from.add(part).cast::<__m128i>()) };
+            // SAFETY: in range as above; to + head_bytes is 64-aligned and part - head_bytes a multiple of 16,
+            // so the store is 16-aligned as it must be.
+            unsafe { _mm_stream_si128(to.add(part).cast::<__m128i>(), value) };
+        }
+    }
+    // SAFETY: tail_at <= bytes, so this is a suffix of the caller's ranges.
+    unsafe { ptr::copy_nonoverlapping(from.add(tail_at), to.add(tail_at), bytes - tail_at) };
+}
+
+/// # Safety
+/// As [`Kernel::copy`].
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn copy_nt(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise is exactly what copy_nonoverlapping asks for.
+    unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kernel;
+
+    #[test]
+    fn every_kernel_copies_exactly_the_bytes_asked_for() {
+        let from: Vec<u8> = (0..1024_u32).map(|i| i.wrapping_mul(167).to_le_bytes()[0] | 1).collect();
+        for kernel in [Kernel::Plain, Kernel::Nt] {
+            for (at, bytes) in [(0, 0), (0, 64), (1, 63), (3, 200), (17, 512), (63, 129), (5, 7)] {
+                let mut to = vec![0_u8; 1024];
+                // SAFETY: at + bytes <= 641 < 1024 and 9 + bytes < 1024; two vectors of ours never overlap.
+                unsafe { kernel.copy(to.as_mut_ptr().add(at), from.as_ptr().add(9), bytes) };
+                kernel.fence();
+                assert_eq!(to[at..at + bytes], from[9..9 + bytes], "{kernel:?} {at} {bytes}");
+                assert!(to[..at].iter().chain(&to[at + bytes..]).all(|&b| b == 0), "{kernel:?} {at} {bytes}");
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Slices: short runs of messages that are timed together, since reading the clock costs as much as a message.
+
+use crate::clock::now_ns;
+use crate::failure::Failure;
+use crate::mailbox::RESULTS_MAX;
+
+/// What a slice should take: far more than a clock read, far less than a scheduler's tick.
+const SLICE_NS: f64 = 50_000.0;
+/// What a warm-up takes, from which the speed is guessed.
+const WARM_UP_NS: f64 = 1_000_000.0;
+/// Fewer slices than these make no median.
+const SLICES_MIN: f64 = 5.0;
+
+/// How many messages in how many slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlicePlan {
+    /// messages of one slice
+    pub messages: u64,
+    /// slices that are timed
+    pub slices: u64,
+}
+
+impl SlicePlan {
+    /// A plan for messages of `message_ns` each that takes about `budget_ns`.
+    #[must_use]
+    pub fn new(message_ns: f64, budget_ns: f64) -> Self {
+        let messages = (SLICE_NS / message_ns).ceil().clamp(1.0, 1e6);
+        let slices = (budget_ns / (messages * message_ns)).floor().clamp(SLICES_MIN, RESULTS_MAX as f64);
+        Self { messages: whole(messages), slices: whole(slices) }
+    }
+
+    /// A plan to learn how fast messages of `bytes` are.
+    #[must_use]
+    pub fn warm_up(bytes: usize) -> Self {
+        let guess_ns = 100.0 + bytes as f64 / 20.0;
+        let messages = (WARM_UP_NS / guess_ns / 3.0).ceil().clamp(1.0, 1e5);
+        Self { messages: whole(messages), slices: 3 }
+    }
+
+    /// All messages of the plan: one slice ahead is not timed.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.messages * (self.slices + 1)
+    }
+
+    /// Runs the plan and gives every slice's nanoseconds.
+    ///
+    /// # Errors
+    /// What `message` fails with.
+    pub fn time(self, mut message: impl FnMut() -> Result<(), Failure>) -> Result<Vec<u64>, Failure> {
+        // The vector grows outside of what is timed.
+        let mut slices_ns = Vec::with_capacity(usize::try_from(self.slices).unwrap_or(0));
+        for _ in 0..self.messages {
+            message()?;
+        }
+        let mut start_ns = now_ns();
+        for _ in 0..self.slices {
+            for _ in 0..self.messages {
+                message()?;
+            }
+            let end_ns = now_ns();
+            slices_ns.push(end_ns - start_ns);
+            start_ns = end_ns;
+        }
+        Ok(slices_ns)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 1..=1e6 by every caller"
+)]
+const fn whole(count: f64) -> u64 {
+    count as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SlicePlan;
+
+    #[test]
+    fn a_plan_fits_its_budget() {
+        assert_eq!(SlicePlan::new(50.0, 5e6), SlicePlan { messages: 1000, slices: 100 });
+        assert_eq!(SlicePlan::new(1e7, 5e6), SlicePlan { messages: 1, slices: 5 });
+        assert_eq!(SlicePlan::new(0.001, 5e9).messages, 1_000_000);
+    }
+
+    #[test]
+    fn one_slice_ahead_is_not_timed() {
+        let plan = SlicePlan { messages: 3, slices: 4 };
+        let mut count = 0;
+        let slices_ns = plan.time(|| {
+            count += 1;
+            Ok(())
+        });
+        assert_eq!((count, slices_ns.map(|s| s.len()).ok()), (plan.total(), Some(4)));
+    }
+}

@@ -1,0 +1,94 @@
+//! Percentiles of slices.
+
+/// What is told of a set of samples, in microseconds a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// the fastest slice
+    pub min_us: f64,
+    /// the median
+    pub p50_us: f64,
+    /// the average
+    pub avg_us: f64,
+    /// 99 of 100 slices are no slower
+    pub p99_us: f64,
+    /// 999 of 1000 slices are no slower
+    pub p999_us: f64,
+    /// the slowest slice
+    pub max_us: f64,
+    /// how many slices there were
+    pub samples: usize,
+    /// how many messages each slice had
+    pub messages_per_sample: u64,
+}
+
+impl Summary {
+    /// Sums up slices of `messages` each; `legs` is 2 where a message of a slice goes forth and back, and half
+    /// of the round trip is told.
+    ///
+    /// # Panics
+    /// If there are no slices.
+    #[must_use]
+    pub fn new(slices_ns: &[u64], messages: u64, legs: u64) -> Self {
+        assert!(!slices_ns.is_empty(), "a plan has at least one slice");
+        let scale = 1.0 / (1000.0 * messages as f64 * legs as f64);
+        let mut us: Vec<f64> = slices_ns.iter().map(|&ns| ns as f64 * scale).collect();
+        us.sort_by(f64::total_cmp);
+        Self {
+            min_us: us[0],
+            p50_us: percentile(&us, 500),
+            avg_us: us.iter().sum::<f64>() / us.len() as f64,
+            p99_us: percentile(&us, 990),
+            p999_us: percentile(&us, 999),
+            max_us: us[us.len() - 1],
+            samples: us.len(),
+            messages_per_sample: messages,
+        }
+    }
+}
+
+/// The value that `permille` of 1000 samples don't exceed; `sorted` ascends and is not empty.
+#[must_use]
+pub fn percentile(sorted: &[f64], permille: usize) -> f64 {
+    let rank = (sorted.len() * permille).div_ceil(1000);
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+/// The median of values in any order; NaN if there are none.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n.is_multiple_of(2) => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+        n => sorted[n / 2],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Summary, median, percentile};
+
+    #[test]
+    fn percentiles_are_samples() {
+        let sorted: Vec<f64> = (1..=1000).map(f64::from).collect();
+        assert_eq!(
+            [0, 500, 990, 999, 1000].map(|p| percentile(&sorted, p)),
+            [1.0, 500.0, 990.0, 999.0, 1000.0]
+        );
+        assert_eq!(percentile(&[4.0], 500), 4.0);
+    }
+
+    #[test]
+    fn the_median_of_an_even_count_lies_between() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn half_a_round_trip_is_half() {
+        let summary = Summary::new(&[8_000, 4_000, 6_000], 10, 2);
+        assert_eq!((summary.min_us, summary.p50_us, summary.max_us), (0.2, 0.3, 0.4));
+    }
+}
