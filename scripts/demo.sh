@@ -10,7 +10,7 @@ children=()
 cleanup() {
     local pid
     for pid in "${children[@]}"; do
-        kill -KILL "$pid" 2>/dev/null || true
+        { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
     done
     [[ -z $work ]] || rm -rf "$work"
 }
@@ -69,7 +69,7 @@ transfer() {
     sender_status=0 receiver_status=0
     wait "$sender" || sender_status=$?
     # a receiver that no sender ever reached would listen for good
-    ended_within 60 "$receiver" || kill -TERM "$receiver"
+    ended_within 20 "$receiver" || kill -TERM "$receiver"
     wait "$receiver" || receiver_status=$?
     children=()
 }
