@@ -248,6 +248,21 @@ mod tests {
     }
 
     #[test]
+    fn alignment_leaves_no_address_space_behind() {
+        // In pages; other tests' threads take some as well, but not this much.
+        let taken = || -> usize {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').next().unwrap().parse().unwrap()
+        };
+        let before = taken();
+        for _ in 0..4096 {
+            drop(Mapping::anonymous(HUGE_PAGE_BYTES).unwrap());
+        }
+        let leaked = taken().saturating_sub(before) * page_bytes();
+        assert!(leaked < 2048 * HUGE_PAGE_BYTES, "{leaked}");
+    }
+
+    #[test]
     fn more_than_there_is_says_how_much_was_asked() {
         let error = Mapping::anonymous(1 << 60).unwrap_err();
         assert_eq!(error.errno(), libc::ENOMEM);

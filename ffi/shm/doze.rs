@@ -19,7 +19,7 @@
 use super::liveness::{Life, Liveness};
 use super::socket::Socket;
 use crate::os::OsError;
-use crate::os::error::{last_errno, retry};
+use crate::os::error::retry;
 use crate::os::membarrier;
 use crate::os::poll::{Polled, poll};
 use core::ffi::c_int;
@@ -145,21 +145,20 @@ fn wait(socket: &Socket, liveness: &Liveness, timeout_ns: u64) -> Result<Slept, 
 
 /// Takes the wake bytes at the head of the socket's queue, and nothing else.
 fn drain(socket: &Socket, life: Life) -> Slept {
-    let mut slept = match life {
-        Life::Alive => Slept::Message, // unless something below is found: an empty packet
-        Life::Gone => Slept::PeerGone,
-    };
-    for _ in 0..DRAIN_MAX {
+    let mut wakes = 0;
+    while wakes < DRAIN_MAX {
         match receive_two(socket, libc::MSG_PEEK) {
             Some((1, [first, _])) if [first] == WAKE => {
                 receive_two(socket, 0);
-                slept = Slept::Woken;
+                wakes += 1;
             }
-            Some((1.., _)) if slept != Slept::Woken => return Slept::Message,
-            _ => break,
+            _ if wakes > 0 => break,
+            Some((1.., _)) => return Slept::Message,
+            // The end, or a packet without bytes, which is a message of a kind.
+            _ => return if life == Life::Gone { Slept::PeerGone } else { Slept::Message },
         }
     }
-    slept
+    Slept::Woken
 }
 
 /// The length of the packet at the head, and its first two bytes. None where there is none.
@@ -170,7 +169,6 @@ fn receive_two(socket: &Socket, flags: c_int) -> Option<(usize, [u8; 2])> {
     let got = retry(|| unsafe {
         libc::recv(socket.as_fd().as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), flags)
     });
-    debug_assert!(got >= 0 || last_errno() != libc::EBADF);
     usize::try_from(got).ok().map(|got| (got, bytes))
 }
 

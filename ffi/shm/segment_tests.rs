@@ -200,5 +200,11 @@ fn more_than_the_machine_has_is_an_error_and_not_the_oom_killer() {
         "cannot reserve 1048576 TiB of shared memory: cannot allocate memory; free memory, or raise the \
          container's memory limit"
     );
+    let error = Segment::adopt(sealable(1 << 50, SEALS), 1 << 50).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the peer's segment was not mapped: cannot reserve 1024 TiB of shared memory: cannot allocate memory; \
+         free memory, or raise the container's memory limit"
+    );
     assert_eq!(Segment::create(c"test", usize::MAX).unwrap_err().errno(), libc::ENOMEM);
 }

@@ -218,8 +218,15 @@ impl Socket {
         };
         // Owned from here on, so that every way out closes what is not handed on.
         let (fd, surplus) = control.take(&header);
-        if header.msg_flags & libc::MSG_CTRUNC != 0 || surplus {
+        if surplus {
             return Err(SocketError::Descriptors);
+        }
+        if header.msg_flags & libc::MSG_CTRUNC != 0 {
+            // There was room for more than one, so this one did not fit into our table.
+            return Err(SocketError::Os(
+                OsError::new(libc::EMFILE, "cannot take the descriptor that the peer sent")
+                    .with_remedy("raise the limit of open files (ulimit -n)"),
+            ));
         }
         if header.msg_flags & libc::MSG_TRUNC != 0 {
             return Err(SocketError::Oversized { limit });

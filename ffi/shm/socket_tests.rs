@@ -5,9 +5,11 @@ use super::*;
 use crate::os::clock::monotonic_ns;
 use std::io::{PipeReader, Read, Write, pipe};
 use std::os::unix::net::UnixListener;
-use std::thread;
+use std::process::Command;
+use std::{env, thread};
 
 const NEVER: u64 = u64::MAX;
+const CHILD: &str = "SUPERPIPE_TEST_FULL_TABLE";
 
 /// Sends `bytes` with all of `fds` in one packet, as a peer that keeps no rule might.
 fn send_raw(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
@@ -85,6 +87,39 @@ fn too_many_descriptors_are_refused_and_closed() {
         assert_eq!(b.receive(&mut [0; 8], NEVER).unwrap_err(), SocketError::Descriptors, "{count}");
         assert!(is_at_end(reader), "{count}");
     }
+}
+
+/// The child of the next test, whose table of descriptors may be filled without harm to other tests.
+#[test]
+fn child_with_a_full_table() {
+    if env::var_os(CHILD).is_none() {
+        return;
+    }
+    let (a, b) = Socket::pair().unwrap();
+    a.send(b"x", Some(a.fd.as_fd())).unwrap();
+    let full = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a local that lives during the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const full) }, 0);
+    let error = b.receive(&mut [0; 8], NEVER).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot take the descriptor that the peer sent: too many open files; raise the limit of open files (ulimit -n)"
+    );
+    assert!(
+        Socket::pair()
+            .unwrap_err()
+            .to_string()
+            .starts_with("cannot make a pair of sockets: too many open files;")
+    );
+}
+
+#[test]
+fn a_full_table_of_descriptors_is_not_the_peers_fault() {
+    let name = format!("{}::child_with_a_full_table", module_path!().split_once("::").unwrap().1);
+    let mut child = Command::new(env::current_exe().unwrap());
+    let output = child.args(["--exact", &name, "--test-threads=1"]).env(CHILD, "1").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }
 
 #[test]
