@@ -32,6 +32,14 @@ pub(crate) struct Entrant {
 const LINES: &[&str] = &["slots", "stride", "pause"];
 const BLOCKS: &[&str] = &["block", "ring", "flag", "out"];
 
+/// How far apart the cores are: 8 bytes through a fixed ring.
+pub(crate) const DISTANCE: Entrant = Entrant {
+    name: "distance",
+    program: "limit_lines",
+    args: &["--slots", "64", "--stride", "128", "--pause", "yes"],
+    tuned: &[],
+};
+
 /// All of them.
 pub(crate) const CONTESTS: &[Contest] = &[
     Contest {

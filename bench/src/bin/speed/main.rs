@@ -1,13 +1,16 @@
 //! superpipe beside the raw limits, in interleaved rounds of the programs that lie beside this one.
 //!
-//! First every limit sweeps once for its best configuration. Then each round runs every entrant of every
-//! contest once, as a fresh process, and what is told of an entrant is the median of its rounds' medians, with
-//! the lowest and the highest. Its ratio to the limit is formed in each round, and the median of these is told:
-//! a virtual machine's cores can be neighbours in one minute (8 B in 30 ns) and far apart in the next (200 ns),
-//! so figures of different rounds don't compare. Nothing is asserted: a figure depends on the machine and on
-//! what else runs.
+//! Every limit sweeps for its best configuration first. Then each round runs every entrant of every contest as
+//! a fresh process. What is told of an entrant is the median of its rounds' medians, with the lowest and the
+//! highest; its ratio to the limit is formed in each round, and the median of these is told. Nothing is
+//! asserted: a figure depends on the machine and on what else runs.
+//!
+//! A virtual machine's cores can be neighbours in one minute (8 B in 30 ns) and far apart in the next (200 ns).
+//! So the distance is probed around whatever is run: what straddled a change is run again, and limits that were
+//! tuned at another distance are tuned anew.
 
 mod contests;
+mod group;
 mod runner;
 mod table;
 
@@ -20,8 +23,9 @@ use superpipe_bench::failure::Failure;
 use superpipe_bench::pin::Cores;
 use superpipe_bench::stats::median;
 
-use contests::{CONTESTS, Contest, Entrant};
-use runner::{Figure, Runner};
+use contests::CONTESTS;
+use group::{Group, Standing};
+use runner::Runner;
 
 /// Measures superpipe against the raw limits of this machine, in interleaved rounds
 #[derive(Parser)]
@@ -41,24 +45,6 @@ struct Options {
     json: bool,
 }
 
-/// An entrant's place in a contest and what its rounds gave.
-struct Standing {
-    contest: &'static Contest,
-    entrant: &'static Entrant,
-    tuned: Vec<String>,
-    rounds: Vec<Figure>,
-}
-
-impl Standing {
-    fn medians_us(&self) -> Vec<f64> {
-        self.rounds.iter().map(|figure| figure.p50_us).collect()
-    }
-
-    fn median_us(&self) -> f64 {
-        median(&self.medians_us())
-    }
-}
-
 fn main() -> ExitCode {
     Failure::report(measure(&Options::parse()))
 }
@@ -66,25 +52,15 @@ fn main() -> ExitCode {
 fn measure(options: &Options) -> Result<(), Failure> {
     warn_of_load();
     let runner = Runner::beside_this_program(options.cores)?;
-    let mut standings = Vec::new();
-    for contest in CONTESTS {
-        for entrant in contest.entrants {
-            eprintln!("{}: {}: tuning", contest.name, entrant.name);
-            let tuned = runner.tune(entrant)?;
-            standings.push(Standing { contest, entrant, tuned, rounds: Vec::new() });
-        }
-    }
+    let mut groups =
+        CONTESTS.iter().map(|contest| Group::new(contest, &runner)).collect::<Result<Vec<_>, _>>()?;
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
-        // Forwards and backwards in turn: whoever comes first after a pause is not always the same.
-        let mut order: Vec<&mut Standing> = standings.iter_mut().collect();
-        if round.is_multiple_of(2) {
-            order.reverse();
-        }
-        for standing in order {
-            standing.rounds.push(runner.run(standing.entrant, &standing.tuned, options.seconds_per_run)?);
+        for group in &mut groups {
+            group.run(&runner, round, options.seconds_per_run)?;
         }
     }
+    let standings = groups.into_iter().flat_map(|group| group.standings).collect::<Vec<_>>();
     let table = table::render(&standings);
     if options.json {
         standings.iter().for_each(|standing| println!("{}", to_json(standing, &standings)));
@@ -96,21 +72,20 @@ fn measure(options: &Options) -> Result<(), Failure> {
 }
 
 fn to_json(standing: &Standing, all: &[Standing]) -> serde_json::Value {
-    let rounds_us = standing.medians_us();
-    let (min_us, max_us) = range(&rounds_us);
+    let (min_us, max_us) = range(&standing.rounds_us);
     json!({
         "event": "speed", "contest": standing.contest.name, "entrant": standing.entrant.name,
         "bytes": standing.contest.bytes, "median_us": standing.median_us(),
         "min_us": min_us, "max_us": max_us,
         "times_limit": median(&times_limit(standing, all)), "aim_times_limit": standing.contest.aim_times_limit,
-        "tuned": standing.tuned.join(" "), "rounds_us": rounds_us,
+        "tuned": standing.tuned.join(" "), "rounds_us": standing.rounds_us, "distances_us": standing.distances_us,
     })
 }
 
 /// How many times as long as the contest's first entrant, the limit, this one takes: round by round.
 fn times_limit(standing: &Standing, all: &[Standing]) -> Vec<f64> {
     let limit = all.iter().find(|other| other.contest.name == standing.contest.name).unwrap_or(standing);
-    standing.rounds.iter().zip(&limit.rounds).map(|(own, limit)| own.p50_us / limit.p50_us).collect()
+    standing.rounds_us.iter().zip(&limit.rounds_us).map(|(own, limit)| own / limit).collect()
 }
 
 /// The lowest and the highest.

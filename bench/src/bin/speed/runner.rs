@@ -13,21 +13,17 @@ use superpipe_bench::failure::Failure;
 use superpipe_bench::pin::Cores;
 use superpipe_bench::process::die_with_parent;
 
-use crate::contests::Entrant;
+use crate::contests::{DISTANCE, Entrant};
 
 /// What a whole sweep may take.
 const DEADLINE: Duration = Duration::from_secs(300);
 const TUNING_SECONDS: f64 = 0.02;
+const DISTANCE_SECONDS: f64 = 0.01;
 
 /// Runs the programs of one directory on two cores.
 pub(crate) struct Runner {
     directory: PathBuf,
     cores: Cores,
-}
-
-/// What one run of an entrant gave.
-pub(crate) struct Figure {
-    pub(crate) p50_us: f64,
 }
 
 impl Runner {
@@ -53,11 +49,14 @@ impl Runner {
         Ok(entrant.tuned.iter().flat_map(argument).collect())
     }
 
-    /// One run.
-    pub(crate) fn run(&self, entrant: &Entrant, tuned: &[String], seconds: f64) -> Result<Figure, Failure> {
-        let result = self.last_result(entrant, tuned, seconds)?;
-        let p50_us = result["p50_us"].as_f64().ok_or_else(|| no_figure(entrant))?;
-        Ok(Figure { p50_us })
+    /// How far apart the cores are now: half the round trip of 8 bytes, in microseconds.
+    pub(crate) fn distance_us(&self) -> Result<f64, Failure> {
+        self.run(&DISTANCE, &[], DISTANCE_SECONDS)
+    }
+
+    /// One run's median, in microseconds.
+    pub(crate) fn run(&self, entrant: &Entrant, tuned: &[String], seconds: f64) -> Result<f64, Failure> {
+        self.last_result(entrant, tuned, seconds)?["p50_us"].as_f64().ok_or_else(|| no_figure(entrant))
     }
 
     fn last_result(&self, entrant: &Entrant, more: &[String], seconds: f64) -> Result<Value, Failure> {

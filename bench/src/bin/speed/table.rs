@@ -13,7 +13,7 @@ pub(crate) fn render(standings: &[Standing]) -> String {
         "contest", "entrant", "median us", "min us", "max us", "GB/s", "x limit", "min..max", "aim"
     );
     for standing in standings {
-        let (min_us, max_us) = range(&standing.medians_us());
+        let (min_us, max_us) = range(&standing.rounds_us);
         let ratios = times_limit(standing, standings);
         let (ratio_min, ratio_max) = range(&ratios);
         // Writing to a String cannot fail.
