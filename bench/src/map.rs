@@ -46,11 +46,11 @@ impl SharedMapping {
     ///
     /// # Panics
     /// If the range is not inside the mapping.
-    pub unsafe fn copy_in(&self, at: usize, payload: &[u8]) {
+    pub unsafe fn copy_in(&self, at: usize, payload: &[u8], kernel: Kernel) {
         let to = self.0.at(at, payload.len());
         // SAFETY: in range by `Mapping::at`; a borrowed slice of private memory doesn't overlap the mapping;
         // nobody else touches the bytes by the caller's 1.
-        unsafe { Kernel::Plain.copy(to, payload.as_ptr(), payload.len()) }
+        unsafe { kernel.inwards().copy(to, payload.as_ptr(), payload.len()) }
     }
 
     /// Copies a payload out of the mapping.

@@ -50,9 +50,9 @@ impl<'a> Client<'a> {
                 if flip_byte && let Some(byte) = work.from.last_mut() {
                     *byte ^= 1;
                 }
-                work.forth.send(work.from)?;
+                work.forth.send(work.from, config.copy)?;
                 if config.pattern == Pattern::Pingpong {
-                    work.back.receive(work.to, config.out)?;
+                    work.back.receive(work.to, config.copy)?;
                     work.forth.answered();
                     wrong_at = wrong_at.or(pattern::find_wrong_byte(answer_to(number), work.to));
                 }
@@ -75,8 +75,8 @@ impl<'a> Client<'a> {
             Pattern::Pingpong => {
                 let slices_ns = self.end.with_rings(config, |work| {
                     plan.time(|| {
-                        work.forth.send(work.from)?;
-                        work.back.receive(work.to, config.out)?;
+                        work.forth.send(work.from, config.copy)?;
+                        work.back.receive(work.to, config.copy)?;
                         work.forth.answered();
                         Ok(())
                     })
@@ -86,7 +86,7 @@ impl<'a> Client<'a> {
             }
             Pattern::Stream => {
                 self.end.with_rings(config, |work| {
-                    (0..plan.total()).try_for_each(|_| work.forth.send(work.from))
+                    (0..plan.total()).try_for_each(|_| work.forth.send(work.from, config.copy))
                 })?;
                 let count = usize::try_from(plan.slices).unwrap_or(usize::MAX);
                 self.mailbox.wait_done(count, self.end.patience)

@@ -1,4 +1,4 @@
-//! What is swept: message size, pattern, ring, block, where the flag is, how bytes are copied out.
+//! What is swept: message size, pattern, ring, block, where the flag is, how bytes are copied.
 
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
@@ -36,9 +36,9 @@ pub(crate) struct Options {
     /// Where a block's flag is
     #[arg(long, value_delimiter = ',', value_enum, default_value = "end,line,tail,apart")]
     pub(crate) flag: Vec<Flag>,
-    /// How bytes are copied out
-    #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,nt")]
-    pub(crate) out: Vec<Kernel>,
+    /// How bytes are copied
+    #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,movsb,nt")]
+    pub(crate) copy: Vec<Kernel>,
     /// Bytes by which the messages' own buffers miss a page boundary
     #[arg(long, default_value = "0")]
     pub(crate) offset: Size,
@@ -74,7 +74,7 @@ pub(crate) struct Config {
     pub(crate) block: usize,
     pub(crate) ring: usize,
     pub(crate) flag: Flag,
-    pub(crate) out: Kernel,
+    pub(crate) copy: Kernel,
 }
 
 impl Config {
@@ -106,8 +106,8 @@ impl Config {
         for &Size(block) in &options.block {
             for &Size(ring) in options.ring.iter().filter(|ring| ring.0 >= block) {
                 for &flag in &options.flag {
-                    let with = |&out| Self { bytes, pattern, block, ring, flag, out };
-                    group.extend(options.out.iter().map(with));
+                    let with = |&copy| Self { bytes, pattern, block, ring, flag, copy };
+                    group.extend(options.copy.iter().map(with));
                 }
             }
         }
@@ -170,7 +170,7 @@ impl Describe for Config {
             ("block", json!(self.block)),
             ("ring", json!(self.ring)),
             ("flag", json!(flag)),
-            ("out", json!(self.out.name())),
+            ("copy", json!(self.copy.name())),
         ]
     }
 
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn flags_and_payloads_never_overlap() {
         for flag in [Flag::End, Flag::Line, Flag::Tail, Flag::Apart] {
-            let out = Kernel::Plain;
-            let config = Config { bytes: 0, pattern: Pattern::Stream, block: 4096, ring: 32_768, flag, out };
+            let copy = Kernel::Plain;
+            let config = Config { bytes: 0, pattern: Pattern::Stream, block: 4096, ring: 32_768, flag, copy };
             let layout = config.layout();
             let mut used = vec![false; layout.bytes()];
             for slot in 0..layout.block_count {

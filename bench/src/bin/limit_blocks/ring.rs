@@ -64,11 +64,11 @@ impl<'a> Ring<'a> {
     }
 
     /// The sender: copies a message in.
-    pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn send(&mut self, message: &[u8], kernel: Kernel) -> Result<(), Failure> {
         let (first, rest) = message.split_at(self.first_bytes(message.len()));
-        self.send_block(first)?;
+        self.send_block(first, kernel)?;
         for payload in rest.chunks(self.layout.payload_bytes) {
-            self.send_block(payload)?;
+            self.send_block(payload, kernel)?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl<'a> Ring<'a> {
     }
 
     #[inline]
-    fn send_block(&mut self, payload: &[u8]) -> Result<(), Failure> {
+    fn send_block(&mut self, payload: &[u8], kernel: Kernel) -> Result<(), Failure> {
         let block_count = self.layout.block_count as u64;
         if self.count - self.consumed_known >= block_count {
             self.consumed_known = await_count(self.consumed, self.count - block_count + 1, self.patience)?;
@@ -98,7 +98,7 @@ impl<'a> Ring<'a> {
         // SAFETY: fewer than block_count blocks are not consumed, so this slot's last payload was: the receiver's
         // Release of `consumed` (or its answer's flag) paired with our Acquire. It reads the slot again only
         // after the flag below. Only this end writes the direction's blocks.
-        unsafe { self.map.copy_in(self.payload_at(payload.len()), payload) };
+        unsafe { self.map.copy_in(self.payload_at(payload.len()), payload, kernel) };
         self.count += 1;
         // Pairs with the Acquire in `receive_block`.
         self.flag().store(FLAG_BIT | self.count, Ordering::Release);

@@ -31,12 +31,12 @@ fn check(end: &mut End, config: Config, numbers: core::ops::Range<u64>) -> Resul
     end.with_rings(config, |work| {
         let mut all_right = true;
         for number in numbers {
-            work.forth.receive(work.to, config.out)?;
+            work.forth.receive(work.to, config.copy)?;
             all_right &= pattern::find_wrong_byte(number, work.to).is_none();
             if config.pattern == Pattern::Pingpong {
                 work.back.answered();
                 pattern::fill(answer_to(number), work.from);
-                work.back.send(work.from)?;
+                work.back.send(work.from, config.copy)?;
             }
         }
         Ok(all_right)
@@ -47,12 +47,12 @@ fn time(end: &mut End, config: Config, plan: SlicePlan) -> Result<Vec<u64>, Fail
     end.with_rings(config, |work| match config.pattern {
         Pattern::Pingpong => {
             for _ in 0..plan.total() {
-                work.forth.receive(work.to, config.out)?;
+                work.forth.receive(work.to, config.copy)?;
                 work.back.answered();
-                work.back.send(work.from)?;
+                work.back.send(work.from, config.copy)?;
             }
             Ok(Vec::new())
         }
-        Pattern::Stream => plan.time(|| work.forth.receive(work.to, config.out)),
+        Pattern::Stream => plan.time(|| work.forth.receive(work.to, config.copy)),
     })
 }

@@ -30,7 +30,7 @@ pub(crate) struct Entrant {
 }
 
 const LINES: &[&str] = &["slots", "stride", "pause"];
-const BLOCKS: &[&str] = &["block", "ring", "flag", "out"];
+const BLOCKS: &[&str] = &["block", "ring", "flag", "copy"];
 
 /// How far apart the cores are: 8 bytes through a fixed ring.
 pub(crate) const DISTANCE: Entrant = Entrant {
