@@ -1,2 +1,45 @@
-//! core
+//! The protocol core of superpipe: what moves bytes between two ends over any [`Fabric`], and nothing else.
+//!
+//! It knows no operating system, no clock, no allocator and no unsafe code. Time, memory and the wire come
+//! through one trait, [`Fabric`]; everything is driven from outside, and nothing waits. An [`Endpoint`] is one
+//! end of one connection: sending and receiving halves, a mailbox for control messages, and the
+//! acknowledgements that let memory be used again.
+//!
+//! The protocol is numbered in `docs/wire.md`, which the code cites; how the parts fit is in
+//! `docs/architecture.md`.
 #![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod ack;
+mod arrival;
+mod config;
+mod control;
+mod counters;
+mod endpoint;
+mod error;
+mod fabric;
+mod header;
+mod layout;
+mod line;
+mod mailbox;
+mod receive;
+pub mod recorder;
+mod schedule;
+mod send;
+mod sequence;
+mod slices;
+pub mod word;
+
+pub use arrival::Arrival;
+pub use config::{Config, ConfigError, Origin, Protocol};
+pub use counters::Counters;
+pub use endpoint::{Attachment, Endpoint, Event, Incoming};
+pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, RefusedStart};
+pub use fabric::{Caps, Completion, CopyHint, Fabric, Nanos, SqFull, WcError, WrId};
+pub use header::{Header, INLINE_BYTES_MAX, Length};
+pub use layout::{FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, SEAT_BYTES, seat};
+pub use line::{LINE_BYTES, Line};
+pub use receive::{End, Pulled, Readable};
+pub use schedule::Schedule;
+pub use send::{Reservation, TransferId};

@@ -1,0 +1,169 @@
+//! What can go wrong, by kind, never mixed: the peer broke the protocol ([`ProtocolError`]), the device failed
+//! ([`WcError`]), there is no room right now ([`RefusedSend`]). Our own bugs are assertions.
+
+use core::fmt;
+
+use crate::fabric::WcError;
+
+/// Why a transfer was cancelled or rejected, or the connection closed: a number that the two applications agree
+/// on. Zero is the orderly end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reason(pub u32);
+
+impl Reason {
+    /// The orderly end of a connection.
+    pub const DONE: Self = Self(0);
+}
+
+/// The rule of the protocol that the peer broke. The connection is closed with its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// wire.md 2.2: acknowledged more blocks than were sent.
+    AckBeyondSent,
+    /// wire.md 2.2: acknowledged more control messages than were sent.
+    ControlAckBeyondSent,
+    /// wire.md 3.2: a combination of kind bits that has no meaning.
+    HeaderKinds,
+    /// wire.md 3.2: more inline bytes than fit a line.
+    InlineTooLong,
+    /// wire.md 3.2: reserved words or bytes are not zero.
+    ReservedNotZero,
+    /// wire.md 4.2: more payload than the blocks up to the end of the ring hold.
+    ChunkTooLong,
+    /// wire.md 4.2: right-aligned where that cannot be.
+    ChunkShape,
+    /// wire.md 4.2: a chunk without payload that neither starts nor ends anything.
+    ChunkEmpty,
+    /// wire.md 4.1: a transfer starts inside another.
+    TransferOpen,
+    /// wire.md 4.1: a chunk that continues no transfer.
+    NoTransferOpen,
+    /// wire.md 4.1: transfer numbers are consecutive, and a chunk carries its own.
+    WrongTransfer,
+    /// wire.md 4.3: a message runs over its length.
+    LengthExceeded,
+    /// wire.md 4.3: a message ends before its length, or has all its bytes and does not end.
+    WrongEnd,
+    /// wire.md 5: a control message of unknown kind.
+    UnknownControl,
+    /// wire.md 5.1: CTS for a transfer that was not started.
+    CtsUnknownTransfer,
+    /// wire.md 5.1: a second CTS for one transfer.
+    CtsTwice,
+    /// wire.md 5.2: CANCEL of a transfer that cannot be, or that ended already.
+    CancelUnknownTransfer,
+    /// wire.md 5.2: CANCEL before the last one was consumed.
+    CancelPending,
+    /// wire.md 5.3: REJECT of a transfer that was not started.
+    RejectUnknownTransfer,
+    /// wire.md 5.4: CLOSE twice.
+    CloseTwice,
+    /// wire.md 5.4: a chunk after the last that CLOSE named.
+    ChunkAfterClose,
+}
+
+impl ProtocolError {
+    /// The rule, as one says it.
+    #[must_use]
+    pub const fn rule(self) -> &'static str {
+        match self {
+            Self::AckBeyondSent => "acknowledged blocks that were never sent (wire.md 2.2)",
+            Self::ControlAckBeyondSent => "acknowledged control messages that were never sent (wire.md 2.2)",
+            Self::HeaderKinds => "a chunk header with contradicting kind bits (wire.md 3.2)",
+            Self::InlineTooLong => "an inline message longer than its line (wire.md 3.2)",
+            Self::ReservedNotZero => "reserved words that are not zero (wire.md 3.2, 5)",
+            Self::ChunkTooLong => "a chunk that runs over the end of the ring (wire.md 4.2)",
+            Self::ChunkShape => "a right-aligned chunk of a size that cannot be (wire.md 4.2)",
+            Self::ChunkEmpty => "an empty chunk inside a transfer (wire.md 4.2)",
+            Self::TransferOpen => "a transfer that starts inside another (wire.md 4.1)",
+            Self::NoTransferOpen => "a chunk that continues no transfer (wire.md 4.1)",
+            Self::WrongTransfer => "a chunk of another transfer (wire.md 4.1)",
+            Self::LengthExceeded => "a message longer than announced (wire.md 4.3)",
+            Self::WrongEnd => "a message that does not end where announced (wire.md 4.3)",
+            Self::UnknownControl => "an unknown control message (wire.md 5)",
+            Self::CtsUnknownTransfer => "CTS for a transfer that was not started (wire.md 5.1)",
+            Self::CtsTwice => "CTS twice for one transfer (wire.md 5.1)",
+            Self::CancelUnknownTransfer => "CANCEL of a transfer that is not under way (wire.md 5.2)",
+            Self::CancelPending => "CANCEL before the last one was consumed (wire.md 5.2)",
+            Self::RejectUnknownTransfer => "REJECT of a transfer that was not started (wire.md 5.3)",
+            Self::CloseTwice => "CLOSE twice (wire.md 5.4)",
+            Self::ChunkAfterClose => "a chunk after the last one that CLOSE named (wire.md 5.4)",
+        }
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the peer broke the protocol: {}", self.rule())
+    }
+}
+
+impl core::error::Error for ProtocolError {}
+
+/// What ended a connection out of order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer broke a rule.
+    Protocol(ProtocolError),
+    /// The device failed a work request.
+    Device(WcError),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Why an endpoint moves nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// This side closed.
+    Here(Reason),
+    /// The peer closed, and everything it sent before was received.
+    ByPeer(Reason),
+    /// Something failed.
+    Failed(Failure),
+}
+
+/// Why nothing could be sent right now, or ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedSend {
+    /// No room: call again after [`progress`](crate::Endpoint::progress).
+    NoCredit,
+    /// Another transfer is open, or its end is not told yet: finish it first, or call again after progress.
+    Busy,
+    /// Too long to be sent at once: [`start`](crate::Endpoint::start) it.
+    TooLong,
+    /// The transfer is not, or no longer, open.
+    NotOpen,
+    /// The peer does not want this transfer.
+    Rejected(Reason),
+    /// More bytes than the transfer was started with, or than were reserved; or an end before its length.
+    WrongLength,
+    /// The connection is closed.
+    Closed,
+}
+
+/// Why a transfer could not be started.
+pub type RefusedStart = RefusedSend;
+
+impl fmt::Display for RefusedSend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCredit => f.write_str("no room at the receiver yet"),
+            Self::Busy => f.write_str("another transfer is open; finish or cancel it first"),
+            Self::TooLong => f.write_str("too long to be sent at once; start a transfer"),
+            Self::NotOpen => f.write_str("the transfer is not open"),
+            Self::Rejected(Reason(reason)) => write!(f, "the receiver rejected the transfer (reason {reason})"),
+            Self::WrongLength => f.write_str("not the number of bytes that the transfer was started with"),
+            Self::Closed => f.write_str("the connection is closed"),
+        }
+    }
+}
+
+impl core::error::Error for RefusedSend {}

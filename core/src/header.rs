@@ -1,0 +1,205 @@
+//! The chunk header: what a slot line says of the chunk, or of the whole message, that starts there.
+//! wire.md 3.2.
+//!
+//! ```text
+//! word   chunk                                      message of at most 40 bytes (INLINE)
+//!  0     kind bits | inline_bytes (8) | 0           kind bits | inline_bytes (8) | 0
+//!  1     tag (RTS), else 0                          tag
+//!  2     length (RTS of a message), else 0          payload
+//!  3     payload bytes of the chunk                 payload
+//!  4     transfer                                   payload
+//!  5, 6  0                                          payload
+//!  7     flag                                       flag
+//! ```
+
+use crate::error::ProtocolError;
+use crate::line::{BODY_WORDS, Line};
+
+/// Payload bytes of a message that travels in its slot line.
+pub const INLINE_BYTES_MAX: usize = 40;
+
+const RTS: u64 = 1;
+const FIN: u64 = 1 << 1;
+const INLINE: u64 = 1 << 2;
+const STREAM: u64 = 1 << 3;
+const WANT_CTS: u64 = 1 << 4;
+const WHOLE: u64 = 1 << 5;
+const LEFT: u64 = 1 << 6;
+const AFTER_CANCEL: u64 = 1 << 7;
+const KINDS: u64 = 0xff;
+const INLINE_BYTES_SHIFT: u32 = 8;
+
+/// How long a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// A message of so many bytes.
+    Exact(u64),
+    /// A stream: known when it ends.
+    Stream,
+}
+
+/// The first words of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rts {
+    pub(crate) tag: u64,
+    pub(crate) length: Length,
+    /// No more than the first chunks come before a CTS.
+    pub(crate) want_cts: bool,
+    /// The transfer before was cancelled; its CANCEL may become visible later than this.
+    pub(crate) after_cancel: bool,
+}
+
+/// A header that passed every check which needs no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// A whole message in the line.
+    #[non_exhaustive]
+    Inline {
+        /// The sender's tag.
+        tag: u64,
+        /// Payload bytes.
+        bytes: u8,
+        /// The payload, in words.
+        payload: [u64; 5],
+        /// The transfer before was cancelled.
+        after_cancel: bool,
+    },
+    /// A chunk.
+    #[non_exhaustive]
+    Chunk {
+        /// The transfer that it belongs to.
+        transfer: u64,
+        /// Its payload bytes.
+        bytes: u32,
+        /// The last of its transfer.
+        fin: bool,
+        /// Filled from the left, the last block short.
+        left: bool,
+        /// Copied out only once it is there as a whole: the papers' copy and pipeline protocols.
+        whole: bool,
+        #[doc(hidden)]
+        rts: Option<RtsFields>,
+    },
+}
+
+/// The RTS fields of a transfer's first chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtsFields(pub(crate) Rts);
+
+impl Header {
+    /// A line without its flag.
+    #[inline]
+    pub(crate) fn line(&self) -> Line {
+        let mut words = [0; BODY_WORDS + 1];
+        match *self {
+            Self::Inline { tag, bytes, payload, after_cancel } => {
+                words[0] = RTS | FIN | INLINE | bit(after_cancel, AFTER_CANCEL)
+                    | u64::from(bytes) << INLINE_BYTES_SHIFT;
+                words[1] = tag;
+                words[2..BODY_WORDS].copy_from_slice(&payload);
+            }
+            Self::Chunk { transfer, bytes, fin, left, whole, rts } => {
+                words[0] = bit(fin, FIN) | bit(left, LEFT) | bit(whole, WHOLE);
+                if let Some(RtsFields(rts)) = rts {
+                    words[0] |= RTS | bit(rts.want_cts, WANT_CTS) | bit(rts.after_cancel, AFTER_CANCEL);
+                    words[1] = rts.tag;
+                    match rts.length {
+                        Length::Exact(length) => words[2] = length,
+                        Length::Stream => words[0] |= STREAM,
+                    }
+                }
+                words[3] = u64::from(bytes);
+                words[4] = transfer;
+            }
+        }
+        Line(words)
+    }
+
+    /// Reads a line that was copied out of memory which the peer can write.
+    ///
+    /// # Errors
+    /// The rule of wire.md 3.2 that it breaks.
+    #[inline]
+    pub fn parse(line: &Line) -> Result<Self, ProtocolError> {
+        let [head, tag, length, bytes, transfer, r5, r6, _] = line.0;
+        let after_cancel = head & AFTER_CANCEL != 0;
+        let inline_bytes = head >> INLINE_BYTES_SHIFT;
+        if head & INLINE != 0 {
+            if head & KINDS & !AFTER_CANCEL != RTS | FIN | INLINE {
+                return Err(ProtocolError::HeaderKinds);
+            }
+            if inline_bytes > INLINE_BYTES_MAX as u64 {
+                return Err(ProtocolError::InlineTooLong);
+            }
+            let [_, _, payload @ .., _] = line.0;
+            return Ok(Self::Inline { tag, bytes: inline_bytes.to_le_bytes()[0], payload, after_cancel });
+        }
+        let is_rts = head & RTS != 0;
+        let stream = head & STREAM != 0;
+        let rts_only = STREAM | WANT_CTS | AFTER_CANCEL;
+        if inline_bytes != 0 || r5 | r6 != 0 || (!is_rts && (tag | length) != 0) || (stream && length != 0) {
+            return Err(ProtocolError::ReservedNotZero);
+        }
+        if !is_rts && head & rts_only != 0 {
+            return Err(ProtocolError::HeaderKinds);
+        }
+        let Ok(bytes) = u32::try_from(bytes) else { return Err(ProtocolError::ChunkTooLong) };
+        let rts = is_rts.then_some(RtsFields(Rts {
+            tag,
+            length: if stream { Length::Stream } else { Length::Exact(length) },
+            want_cts: head & WANT_CTS != 0,
+            after_cancel,
+        }));
+        Ok(Self::Chunk {
+            transfer,
+            bytes,
+            fin: head & FIN != 0,
+            left: head & LEFT != 0,
+            whole: head & WHOLE != 0,
+            rts,
+        })
+    }
+}
+
+#[inline]
+const fn bit(set: bool, mask: u64) -> u64 {
+    if set { mask } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(rts: Option<Rts>) -> Header {
+        Header::Chunk { transfer: 7, bytes: 4000, fin: true, left: false, whole: true, rts: rts.map(RtsFields) }
+    }
+
+    #[test]
+    fn headers_survive_the_line() {
+        let rts = |length| Rts { tag: u64::MAX, length, want_cts: true, after_cancel: true };
+        let inline = Header::Inline { tag: 3, bytes: 40, payload: [1, 2, 3, 4, u64::MAX], after_cancel: false };
+        for header in [inline, chunk(None), chunk(Some(rts(Length::Exact(9)))), chunk(Some(rts(Length::Stream)))] {
+            assert_eq!(Header::parse(&header.line()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn each_broken_rule_has_its_name() {
+        let broken = |header: Header, word: usize, value: u64| {
+            let mut line = header.line();
+            line.0[word] ^= value;
+            Header::parse(&line)
+        };
+        let inline = Header::Inline { tag: 3, bytes: 40, payload: [0; 5], after_cancel: false };
+        assert_eq!(broken(inline, 0, 1 << 8), Err(ProtocolError::InlineTooLong));
+        assert_eq!(broken(inline, 0, 1 << 63), Err(ProtocolError::InlineTooLong));
+        assert_eq!(broken(inline, 0, FIN), Err(ProtocolError::HeaderKinds));
+        assert_eq!(broken(inline, 0, STREAM), Err(ProtocolError::HeaderKinds));
+        for word in [5, 6, 1, 2] {
+            assert_eq!(broken(chunk(None), word, 1), Err(ProtocolError::ReservedNotZero));
+        }
+        assert_eq!(broken(chunk(None), 0, 1 << 8), Err(ProtocolError::ReservedNotZero));
+        assert_eq!(broken(chunk(None), 0, WANT_CTS), Err(ProtocolError::HeaderKinds));
+        assert_eq!(broken(chunk(None), 3, 1 << 32), Err(ProtocolError::ChunkTooLong));
+    }
+}

@@ -1,0 +1,131 @@
+//! The mailbox: a ring of control lines in each seat, with as many places as can be outstanding, so that a control
+//! message never waits for data, and one polled word tells of any. wire.md 2.3.
+
+use crate::arrival::Arrival;
+use crate::control::{Control, KINDS, Kind};
+use crate::error::ProtocolError;
+use crate::fabric::Fabric;
+use crate::layout::seat;
+use crate::line::LINE_BYTES;
+use crate::sequence::{Advance, after, before, judge};
+
+const fn place(slot: u32) -> u32 {
+    seat::MAILBOX + slot * LINE_BYTES
+}
+
+const fn next_slot(slot: u32) -> u32 {
+    if slot + 1 == seat::MAILBOX_SLOTS { 0 } else { slot + 1 }
+}
+
+/// The sending side: what is on the way, by kind.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    /// Sequence of the next control message.
+    sequence: u64,
+    /// Sequence of the newest one that the peer has consumed.
+    acked: u64,
+    slot: u32,
+    /// The newest of each kind, and how many there may still be on the way.
+    on_the_way: [heapless::Deque<u64, 8>; KINDS],
+}
+
+impl Outbox {
+    pub(crate) const fn new(first: u64) -> Self {
+        Self { sequence: first, acked: before(first), slot: 0, on_the_way: [const { heapless::Deque::new() }; KINDS] }
+    }
+
+    /// Whether another message of this kind may go out.
+    pub(crate) fn has_room(&self, kind: Kind) -> bool {
+        self.on_the_way.get(kind.index()).is_some_and(|q| q.len() < kind.outstanding_max() as usize)
+    }
+
+    /// Whether messages are on the way that are not acknowledged.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.acked == before(self.sequence)
+    }
+
+    /// Writes a message, if there is room for its kind; false if not, and then it is to be tried again.
+    pub(crate) fn post<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        to: F::Remote,
+        arrival: Arrival,
+        control: Control,
+    ) -> bool {
+        let kind = control.kind();
+        if !self.has_room(kind) {
+            return false;
+        }
+        let mut line = control.line();
+        line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
+        let at = place(self.slot);
+        fabric.write_line(link, to, at, &line);
+        if !F::DIRECT && fabric.post_write(link, to, at, LINE_BYTES, None).is_err() {
+            return false;
+        }
+        let kept = self.on_the_way.get_mut(kind.index()).is_some_and(|q| q.push_back(self.sequence).is_ok());
+        debug_assert!(kept, "has_room said so");
+        self.sequence = after(self.sequence);
+        self.slot = next_slot(self.slot);
+        true
+    }
+
+    /// The peer has consumed all up to and including the sequence `said`.
+    pub(crate) fn handle_ack(&mut self, said: u64) -> Result<bool, ProtocolError> {
+        match judge(said, self.acked, before(self.sequence)) {
+            Advance::Stale => Ok(false),
+            Advance::Beyond => Err(ProtocolError::ControlAckBeyondSent),
+            Advance::Forward => {
+                self.acked = said;
+                for queue in &mut self.on_the_way {
+                    while queue.front().is_some_and(|s| judge(*s, said, said) == Advance::Stale) {
+                        queue.pop_front();
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The receiving side.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    expected: u64,
+    slot: u32,
+}
+
+impl Inbox {
+    pub(crate) const fn new(first: u64) -> Self {
+        Self { expected: first, slot: 0 }
+    }
+
+    /// Sequence of the newest message consumed.
+    pub(crate) const fn consumed(&self) -> u64 {
+        before(self.expected)
+    }
+
+    /// The next message, if it has arrived.
+    #[inline]
+    pub(crate) fn poll<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        from: F::Region,
+        arrival: Arrival,
+    ) -> Option<Result<Control, ProtocolError>> {
+        let at = place(self.slot);
+        let flag = fabric.flag(link, from, at + LINE_BYTES - 8);
+        if !arrival.may_be(flag, self.expected) {
+            return None;
+        }
+        let line = fabric.take_line(link, from, at);
+        if arrival == Arrival::CheckedFlag && arrival.line_flag(fabric, &line, self.expected) != line.flag() {
+            return None;
+        }
+        self.expected = after(self.expected);
+        self.slot = next_slot(self.slot);
+        Some(Control::parse(&line))
+    }
+}

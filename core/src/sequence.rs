@@ -1,0 +1,82 @@
+//! Counting over a connection: sequences that are compared for equality only, and counts whose differences
+//! matter. Both may wrap, and are tested across the wrap. wire.md 3.1.
+
+/// The sequence after `sequence`. Zero is skipped: memory that was never written reads as zero, and must not
+/// pass for an awaited flag.
+#[must_use]
+#[inline]
+pub(crate) const fn after(sequence: u64) -> u64 {
+    let next = sequence.wrapping_add(1);
+    if next == 0 { 1 } else { next }
+}
+
+/// The sequence before `sequence`: the inverse of [`after`].
+#[must_use]
+pub(crate) const fn before(sequence: u64) -> u64 {
+    let previous = sequence.wrapping_sub(1);
+    if previous == 0 { u64::MAX } else { previous }
+}
+
+/// Whether `a` was counted earlier than `b`, for sequences less than 2^63 apart.
+#[must_use]
+#[inline]
+pub(crate) const fn is_before(a: u64, b: u64) -> bool {
+    a != b && b.wrapping_sub(a) < 1 << 63
+}
+
+/// What a peer's monotonic count says, given what was known and what it can be at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advance {
+    /// Nothing new, or an older write that became visible late.
+    Stale,
+    /// The count moved on to the value that was said.
+    Forward,
+    /// It counts what never was: the peer is wrong.
+    Beyond,
+}
+
+/// Judges `said` against the count `known` and the largest count `limit` that can be true.
+#[must_use]
+#[inline]
+pub(crate) const fn judge(said: u64, known: u64, limit: u64) -> Advance {
+    let advance = said.wrapping_sub(known);
+    if advance == 0 || advance >= 1 << 63 {
+        Advance::Stale
+    } else if advance <= limit.wrapping_sub(known) {
+        Advance::Forward
+    } else {
+        Advance::Beyond
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_is_never_a_sequence() {
+        assert_eq!(after(0), 1);
+        assert_eq!(after(u64::MAX), 1);
+        assert_eq!(before(1), u64::MAX);
+        for s in [1, 2, u64::MAX - 1, u64::MAX] {
+            assert_eq!(before(after(s)), s);
+        }
+    }
+
+    #[test]
+    fn order_holds_across_the_wrap() {
+        assert!(is_before(u64::MAX, 1));
+        assert!(!is_before(1, u64::MAX));
+        assert!(!is_before(7, 7));
+    }
+
+    #[test]
+    fn a_count_is_judged_across_the_wrap() {
+        let known = u64::MAX - 1;
+        assert_eq!(judge(known, known, 3), Advance::Stale);
+        assert_eq!(judge(known - 1, known, 3), Advance::Stale);
+        assert_eq!(judge(1, known, 3), Advance::Forward);
+        assert_eq!(judge(3, known, 3), Advance::Forward);
+        assert_eq!(judge(4, known, 3), Advance::Beyond);
+    }
+}
