@@ -6,17 +6,20 @@
 pub mod bytes;
 pub mod clock;
 pub mod error;
+pub mod link;
 pub mod map;
 pub mod membarrier;
 pub mod pidfd;
 pub mod pin;
 pub mod poll;
 pub mod random;
+pub mod stdio;
 pub mod wait;
 
 pub use bytes::Bytes;
 pub use clock::monotonic_ns;
 pub use error::OsError;
+pub use link::link_open_file;
 pub use map::Mapping;
 pub use pidfd::PidFd;
 pub use pin::{CoreSet, PinError, allowed_cores, pin_current_thread};
