@@ -70,7 +70,9 @@ impl Control {
     /// The rule of wire.md 5 that it breaks.
     pub(crate) fn parse(line: &Line) -> Result<Self, ProtocolError> {
         let [kind, transfer, last, reason, r4, r5, r6, _] = line.0;
-        let Ok(reason) = u32::try_from(reason).map(Reason) else { return Err(ProtocolError::ReservedNotZero) };
+        let Ok(reason) = u32::try_from(reason).map(Reason) else {
+            return Err(ProtocolError::ReservedNotZero);
+        };
         let control = match kind {
             1 => Self::Cts { transfer },
             2 => Self::Cancel { transfer, last, reason },

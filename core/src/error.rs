@@ -13,6 +13,8 @@ pub struct Reason(pub u32);
 impl Reason {
     /// The orderly end of a connection.
     pub const DONE: Self = Self(0);
+    /// The other end broke the protocol, or its device failed.
+    pub const PROTOCOL: Self = Self(u32::MAX);
 }
 
 /// The rule of the protocol that the peer broke. The connection is closed with its name.
@@ -159,7 +161,9 @@ impl fmt::Display for RefusedSend {
             Self::Busy => f.write_str("another transfer is open; finish or cancel it first"),
             Self::TooLong => f.write_str("too long to be sent at once; start a transfer"),
             Self::NotOpen => f.write_str("the transfer is not open"),
-            Self::Rejected(Reason(reason)) => write!(f, "the receiver rejected the transfer (reason {reason})"),
+            Self::Rejected(Reason(reason)) => {
+                write!(f, "the receiver rejected the transfer (reason {reason})")
+            }
             Self::WrongLength => f.write_str("not the number of bytes that the transfer was started with"),
             Self::Closed => f.write_str("the connection is closed"),
         }

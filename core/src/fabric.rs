@@ -100,14 +100,7 @@ pub trait Fabric {
     /// Copies a line out, once. `at` is a multiple of 64.
     fn take_line(&self, link: &Self::Link, from: Self::Region, at: u32) -> Line;
     /// Copies payload out of a block.
-    fn copy_out(
-        &mut self,
-        link: &mut Self::Link,
-        from: Self::Region,
-        at: u32,
-        to: &mut [u8],
-        hint: CopyHint,
-    );
+    fn copy_out(&mut self, link: &mut Self::Link, from: Self::Region, at: u32, to: &mut [u8], hint: CopyHint);
     /// CRC32C, continued from `seed`, of `bytes` bytes in a block.
     fn crc_out(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32, seed: u32) -> u32;
 

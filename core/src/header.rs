@@ -93,7 +93,10 @@ impl Header {
         let mut words = [0; BODY_WORDS + 1];
         match *self {
             Self::Inline { tag, bytes, payload, after_cancel } => {
-                words[0] = RTS | FIN | INLINE | bit(after_cancel, AFTER_CANCEL)
+                words[0] = RTS
+                    | FIN
+                    | INLINE
+                    | bit(after_cancel, AFTER_CANCEL)
                     | u64::from(bytes) << INLINE_BYTES_SHIFT;
                 words[1] = tag;
                 words[2..BODY_WORDS].copy_from_slice(&payload);
@@ -171,14 +174,24 @@ mod tests {
     use super::*;
 
     fn chunk(rts: Option<Rts>) -> Header {
-        Header::Chunk { transfer: 7, bytes: 4000, fin: true, left: false, whole: true, rts: rts.map(RtsFields) }
+        Header::Chunk {
+            transfer: 7,
+            bytes: 4000,
+            fin: true,
+            left: false,
+            whole: true,
+            rts: rts.map(RtsFields),
+        }
     }
 
     #[test]
     fn headers_survive_the_line() {
         let rts = |length| Rts { tag: u64::MAX, length, want_cts: true, after_cancel: true };
-        let inline = Header::Inline { tag: 3, bytes: 40, payload: [1, 2, 3, 4, u64::MAX], after_cancel: false };
-        for header in [inline, chunk(None), chunk(Some(rts(Length::Exact(9)))), chunk(Some(rts(Length::Stream)))] {
+        let inline =
+            Header::Inline { tag: 3, bytes: 40, payload: [1, 2, 3, 4, u64::MAX], after_cancel: false };
+        for header in
+            [inline, chunk(None), chunk(Some(rts(Length::Exact(9)))), chunk(Some(rts(Length::Stream)))]
+        {
             assert_eq!(Header::parse(&header.line()), Ok(header));
         }
     }

@@ -240,7 +240,9 @@ mod tests {
                             for at in piece.at..piece.at + piece.bytes {
                                 used[at as usize] += 1;
                             }
-                            let guard = if j == 0 { l.line_at(2)..l.line_at(2) + 64 } else {
+                            let guard = if j == 0 {
+                                l.line_at(2)..l.line_at(2) + 64
+                            } else {
                                 l.flag_at(2 + j)..l.flag_at(2 + j) + 8
                             };
                             for at in guard {
@@ -272,7 +274,9 @@ mod tests {
 
     #[test]
     fn absurd_layouts_are_refused() {
-        for (block_bytes, block_count) in [(0, 8), (64, 8), (130, 8), (128, 1), (1 << 21, 8), (1 << 20, 1 << 16)] {
+        for (block_bytes, block_count) in
+            [(0, 8), (64, 8), (130, 8), (128, 1), (1 << 21, 8), (1 << 20, 1 << 16)]
+        {
             assert!(Layout { block_bytes, block_count, flags: FlagPlace::Inside }.validate().is_err());
         }
     }

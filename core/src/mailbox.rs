@@ -31,7 +31,12 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) const fn new(first: u64) -> Self {
-        Self { sequence: first, acked: before(first), slot: 0, on_the_way: [const { heapless::Deque::new() }; KINDS] }
+        Self {
+            sequence: first,
+            acked: before(first),
+            slot: 0,
+            on_the_way: [const { heapless::Deque::new() }; KINDS],
+        }
     }
 
     /// Whether another message of this kind may go out.

@@ -54,6 +54,10 @@ mod kept {
     }
 
     impl Recorder {
+        pub(crate) const fn new() -> Self {
+            Self { ring: heapless::Deque::new(), on: false }
+        }
+
         /// Starts or stops recording.
         pub const fn set(&mut self, on: bool) {
             self.on = on;
@@ -87,6 +91,10 @@ mod kept {
     pub struct Recorder;
 
     impl Recorder {
+        pub(crate) const fn new() -> Self {
+            Self
+        }
+
         /// Does nothing.
         pub const fn set(&mut self, on: bool) {
             let _ = on;

@@ -41,30 +41,21 @@ pub(crate) struct Scatter<'a, 'b> {
     slices: &'a mut [&'b mut [u8]],
     index: usize,
     offset: usize,
-    remaining: usize,
 }
 
 impl<'a, 'b> Scatter<'a, 'b> {
     #[inline]
-    pub(crate) fn new(slices: &'a mut [&'b mut [u8]]) -> Self {
-        let remaining = slices.iter().map(|s| s.len()).sum();
-        Self { slices, index: 0, offset: 0, remaining }
+    pub(crate) const fn new(slices: &'a mut [&'b mut [u8]]) -> Self {
+        Self { slices, index: 0, offset: 0 }
     }
 
-    /// Starts `skip` bytes in.
-    pub(crate) fn skip(&mut self, mut skip: usize) {
-        while skip > 0 {
-            let run = self.take(skip).len();
-            if run == 0 {
-                return;
-            }
-            skip -= run;
-        }
-    }
-
+    /// The next place for a word, if it lies in one slice.
     #[inline]
-    pub(crate) const fn remaining(&self) -> usize {
-        self.remaining
+    pub(crate) fn take_word(&mut self) -> Option<&mut [u8; 8]> {
+        let rest = self.slices.get_mut(self.index)?.get_mut(self.offset..)?;
+        let place = rest.first_chunk_mut::<8>()?;
+        self.offset += 8;
+        Some(place)
     }
 
     /// The next place for at most `limit` bytes: never empty unless there is none or `limit` is 0.
@@ -80,9 +71,42 @@ impl<'a, 'b> Scatter<'a, 'b> {
                 let start = self.offset;
                 let end = start + limit.min(slice.len() - start);
                 self.offset = end;
-                self.remaining -= end - start;
                 slice.get_mut(start..end).unwrap_or_default()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gathers_across_empty_and_short_slices() {
+        let slices: [&[u8]; 5] = [&[], &[1, 2, 3], &[], &[4], &[5, 6]];
+        let mut gather = Gather::new(&slices);
+        assert_eq!(gather.remaining(), 6);
+        assert_eq!(gather.take(2), [1, 2]);
+        assert_eq!(gather.take(2), [3]);
+        assert_eq!(gather.take(9), [4]);
+        assert_eq!(gather.take(1), [5]);
+        assert_eq!(gather.remaining(), 1);
+        assert_eq!(gather.take(1), [6]);
+        assert!(gather.take(1).is_empty());
+    }
+
+    #[test]
+    fn scatters_words_only_where_they_lie_whole() {
+        let (mut a, mut b) = ([0; 4], [0; 9]);
+        let mut slices: [&mut [u8]; 3] = [&mut a, &mut [], &mut b];
+        let mut scatter = Scatter::new(&mut slices);
+        assert!(scatter.take_word().is_none());
+        scatter.take(9).fill(1);
+        scatter.take(0);
+        assert!(scatter.take(1).len() == 1);
+        assert!(scatter.take_word().is_some());
+        assert!(scatter.take_word().is_none());
+        assert!(scatter.take(1).is_empty());
+        assert_eq!(a, [1; 4]);
     }
 }

@@ -1,0 +1,596 @@
+//! The sending half of one direction: which blocks of the peer's landing buffer are free, how the open transfer is
+//! cut into chunks, and how a chunk is put into blocks. wire.md 4.
+//!
+//! ```text
+//!             start             first chunk (RTS)          CTS, or none needed
+//!   NONE ----------> STARTED ------------------> WAIT-CTS --------------------> SENDING
+//!    ^                  |                            |                             |
+//!    |                  | cancel: nothing to tell    | cancel, REJECT              | last chunk (FIN)
+//!    +------------------+----------------------------+--- CANCEL is told ----------+--> NONE
+//! ```
+//!
+//! A block belongs to the peer until it is acknowledged, and to the device until its chunk's write is completed; only
+//! then it is free.
+
+use heapless::Deque;
+
+use crate::arrival::Arrival;
+use crate::config::{Config, Protocol};
+use crate::error::{ProtocolError, Reason, RefusedSend};
+use crate::fabric::{Fabric, SqFull, WrId};
+use crate::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
+use crate::layout::{Landing, Layout};
+use crate::line::LINE_BYTES;
+use crate::schedule::Schedule;
+use crate::sequence::{Advance, after, before, judge};
+use crate::slices::Gather;
+
+/// Chunks that may be on the wire.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Names a transfer that was started here, until it ends. A stale one is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferId {
+    number: u64,
+    generation: u32,
+}
+
+impl TransferId {
+    /// The number that both ends know the transfer by.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+}
+
+/// Free payload bytes of blocks, for reading into them directly; valid until anything else is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Reservation<M> {
+    /// The memory that the offsets refer to.
+    pub memory: M,
+    layout: Layout,
+    first: u32,
+    bytes: u32,
+}
+
+impl<M> Reservation<M> {
+    /// How many bytes there are; more than 0.
+    #[must_use]
+    pub const fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// The spans as (offset, bytes), in order.
+    pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
+        let (layout, first, bytes) = (self.layout, self.first, self.bytes);
+        let blocks = layout.blocks_for(bytes);
+        (0..blocks).map(move |j| {
+            let piece = layout.piece(first, blocks, bytes, true, j);
+            (piece.at, piece.bytes)
+        })
+    }
+}
+
+/// What the open transfer may do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A chunk of at most so many bytes.
+    Chunk(u32),
+    /// Wait for acknowledgements or completions.
+    NoCredit,
+    /// Wait for the CTS.
+    NoCts,
+}
+
+/// Where a chunk's payload comes from.
+pub(crate) enum Payload<'a, 'b> {
+    Gathered(&'a mut Gather<'b>),
+    InPlace,
+}
+
+/// A transfer that was started and has not ended.
+#[derive(Debug)]
+struct Open {
+    id: TransferId,
+    tag: u64,
+    length: Length,
+    sent: u64,
+    schedule: Schedule,
+    protocol: Protocol,
+    started: bool,
+    want_cts: bool,
+    cts: bool,
+    rejected: Option<Reason>,
+}
+
+/// A chunk whose write is not completed.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    sequence: u64,
+    /// Blocks produced before it.
+    from: u64,
+}
+
+/// A chunk that is ready in its image, and found the send queue full.
+#[derive(Clone, Copy, Debug)]
+struct Unposted {
+    at: u32,
+    bytes: u32,
+    sequence: u64,
+}
+
+/// What is to be told with CANCEL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cancelled {
+    pub(crate) transfer: u64,
+    pub(crate) last: u64,
+    pub(crate) reason: Reason,
+}
+
+pub(crate) struct Sender<F: Fabric> {
+    landing: Landing<F::Remote>,
+    /// The sequence of the next chunk, and the block where it starts.
+    sequence: u64,
+    at: u32,
+    /// Blocks, counted over the connection.
+    produced: u64,
+    acked: u64,
+    in_flight: Deque<InFlight, IN_FLIGHT_MAX>,
+    unposted: Option<Unposted>,
+    /// Where the last two chunks ended, for triple buffering.
+    chunk_ends: [u64; 2],
+    transfers: u64,
+    generation: u32,
+    open: Option<Open>,
+    /// A cancelled transfer that the peer was not told of yet.
+    cancelled: Option<Cancelled>,
+    /// Until so many blocks are acknowledged the last CANCEL is under way.
+    cancel_until: Option<u64>,
+    /// The next transfer follows a cancelled one.
+    after_cancel: bool,
+    reserved: u32,
+}
+
+impl<F: Fabric> Sender<F> {
+    pub(crate) const fn new(landing: Landing<F::Remote>, sequence: u64, blocks: u64, transfers: u64) -> Self {
+        Self {
+            landing,
+            sequence,
+            at: 0,
+            produced: blocks,
+            acked: blocks,
+            in_flight: Deque::new(),
+            unposted: None,
+            chunk_ends: [blocks; 2],
+            transfers,
+            generation: 0,
+            open: None,
+            cancelled: None,
+            cancel_until: None,
+            after_cancel: false,
+            reserved: 0,
+        }
+    }
+
+    pub(crate) const fn layout(&self) -> Layout {
+        self.landing.layout
+    }
+
+    /// Sequence of the last chunk.
+    pub(crate) const fn last(&self) -> u64 {
+        before(self.sequence)
+    }
+
+    /// Everything was consumed by the peer, and the device owns nothing.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.produced == self.acked && self.is_quiescent()
+    }
+
+    /// The device owns nothing of ours.
+    pub(crate) fn is_quiescent(&self) -> bool {
+        self.in_flight.is_empty() && self.unposted.is_none()
+    }
+
+    /// Blocks that are neither the peer's nor the device's.
+    #[inline]
+    fn free(&self) -> u32 {
+        let mut used = self.produced.wrapping_sub(self.acked);
+        if !F::DIRECT {
+            if self.unposted.is_some() || self.in_flight.is_full() {
+                return 0;
+            }
+            if let Some(oldest) = self.in_flight.front() {
+                used = used.max(self.produced.wrapping_sub(oldest.from));
+            }
+        }
+        // `used` is at most the number of blocks: acknowledgements are judged before they are taken.
+        self.landing.layout.block_count - u32::try_from(used).unwrap_or(self.landing.layout.block_count)
+    }
+
+    /// Whether acknowledgements would help to send anything at all.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.free() == 0
+    }
+
+    /// Whether another transfer can begin.
+    #[inline]
+    pub(crate) const fn can_start(&self) -> bool {
+        self.open.is_none() && self.cancelled.is_none()
+    }
+
+    /// How a message of `bytes` bytes could go at once: the bytes of its first chunk, and of a second one behind
+    /// the end of the ring. Posted writes are one chunk: a second might find the send queue full.
+    pub(crate) fn split(&self, bytes: u32) -> Result<(u32, u32), RefusedSend> {
+        let layout = self.landing.layout;
+        let (free, to_end) = (self.free(), layout.block_count - self.at);
+        let first = bytes.min(layout.capacity(to_end));
+        let rest = bytes - first;
+        let second = if rest == 0 { 0 } else { layout.blocks_for(rest) };
+        let blocks = layout.blocks_for(first) + second;
+        if blocks > layout.block_count || !F::DIRECT && rest > 0 {
+            Err(RefusedSend::TooLong)
+        } else if blocks > free {
+            Err(RefusedSend::NoCredit)
+        } else {
+            Ok((first, rest))
+        }
+    }
+
+    /// Starts a transfer under the policy of `config`.
+    pub(crate) fn start(
+        &mut self,
+        config: &Config,
+        tag: u64,
+        length: Length,
+    ) -> Result<TransferId, RefusedSend> {
+        if !self.can_start() {
+            return Err(RefusedSend::Busy);
+        }
+        let id = TransferId { number: self.transfers.wrapping_add(1), generation: self.generation };
+        self.generation = self.generation.wrapping_add(1);
+        let short = matches!(length, Length::Exact(n) if n <= u64::from(config.c0_bytes));
+        self.open = Some(Open {
+            id,
+            tag,
+            length,
+            sent: 0,
+            schedule: Schedule::new(config, self.landing.layout),
+            protocol: config.protocol,
+            started: false,
+            want_cts: !short && config.protocol != Protocol::Eager,
+            cts: false,
+            rejected: None,
+        });
+        Ok(id)
+    }
+
+    fn open(&mut self, id: TransferId) -> Result<&mut Open, RefusedSend> {
+        match &mut self.open {
+            Some(open) if open.id == id => Ok(open),
+            _ => Err(RefusedSend::NotOpen),
+        }
+    }
+
+    /// Why the transfer can't go on, if so: it was rejected, and has ended by this.
+    pub(crate) fn check(&mut self, id: TransferId) -> Result<(), RefusedSend> {
+        if let Some(reason) = self.open(id)?.rejected {
+            self.open = None;
+            return Err(RefusedSend::Rejected(reason));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the transfer may still take: unlimited for a stream.
+    pub(crate) fn remaining(&mut self, id: TransferId) -> Result<u64, RefusedSend> {
+        let open = self.open(id)?;
+        Ok(match open.length {
+            Length::Exact(length) => length - open.sent,
+            Length::Stream => u64::MAX,
+        })
+    }
+
+    /// How large a chunk may be now, of `wanted` bytes that are at hand (0: just an end).
+    pub(crate) fn next(&self, config: &Config, wanted: u64) -> Next {
+        let Some(open) = &self.open else { return Next::NoCredit };
+        let layout = self.landing.layout;
+        let mut bytes = u32::try_from(wanted).unwrap_or(u32::MAX).min(open.schedule.next_bytes());
+        if open.want_cts && !open.cts {
+            let before_cts = match open.protocol {
+                Protocol::Superpipeline => u64::from(config.c0_bytes).saturating_sub(open.sent),
+                Protocol::Eager | Protocol::Copy | Protocol::Pipeline => 0,
+            };
+            bytes = bytes.min(u32::try_from(before_cts).unwrap_or(u32::MAX));
+            if bytes == 0 && wanted > 0 && open.started {
+                return Next::NoCts;
+            }
+        }
+        let free = self.free();
+        let to_end = layout.block_count - self.at;
+        let run = free.min(to_end);
+        if run == 0
+            || config.triple_buffer
+                && judge(self.chunk_ends[0], self.acked, self.produced) == Advance::Forward
+        {
+            return Next::NoCredit;
+        }
+        // A posted chunk costs a gap: wait for half a fold rather than send crumbs, but for the end of the ring.
+        if !F::DIRECT {
+            let fold = (layout.block_count / u32::from(config.folds)).max(1);
+            let enough = layout.blocks_for(bytes).min(fold.div_ceil(2)).min(to_end);
+            if run < enough {
+                return Next::NoCredit;
+            }
+        }
+        Next::Chunk(bytes.min(layout.capacity(run)))
+    }
+
+    /// Sends a whole message of at most 40 bytes in a slot line.
+    #[inline]
+    pub(crate) fn emit_inline(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        arrival: Arrival,
+        tag: u64,
+        slices: &[&[u8]],
+        bytes: usize,
+    ) -> Result<TransferId, SqFull> {
+        debug_assert!(bytes <= INLINE_BYTES_MAX, "the caller looked");
+        let header = Header::Inline {
+            tag,
+            bytes: bytes.to_le_bytes()[0],
+            payload: pack(slices),
+            after_cancel: self.after_cancel,
+        };
+        let mut line = header.line();
+        line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
+        let at = self.landing.layout.line_at(self.at);
+        fabric.write_line(link, self.landing.memory, at, &line);
+        if !F::DIRECT {
+            fabric.post_write(link, self.landing.memory, at, LINE_BYTES, None)?;
+        }
+        self.produce(1);
+        self.transfers = self.transfers.wrapping_add(1);
+        self.after_cancel = false;
+        let generation = self.generation;
+        self.generation = generation.wrapping_add(1);
+        Ok(TransferId { number: self.transfers, generation })
+    }
+
+    #[inline]
+    fn produce(&mut self, blocks: u32) {
+        self.at += blocks;
+        if self.at == self.landing.layout.block_count {
+            self.at = 0;
+        }
+        self.produced = self.produced.wrapping_add(u64::from(blocks));
+        self.sequence = after(self.sequence);
+        self.chunk_ends = [self.chunk_ends[1], self.produced];
+    }
+
+    /// Puts `bytes` bytes of the open transfer into blocks as one chunk, and posts it. `next` allowed it.
+    pub(crate) fn emit(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        arrival: Arrival,
+        mut payload: Payload<'_, '_>,
+        bytes: u32,
+        end: bool,
+    ) {
+        let Some(open) = &mut self.open else { return };
+        let Landing { memory, layout } = self.landing;
+        let (first, sequence) = (self.at, self.sequence);
+        let blocks = layout.blocks_for(bytes);
+        let left = matches!(payload, Payload::InPlace) || !layout.can_right_align(bytes);
+        open.sent += u64::from(bytes);
+        let fin = end || open.length == Length::Exact(open.sent);
+        let rts = (!open.started).then_some(RtsFields(Rts {
+            tag: open.tag,
+            length: open.length,
+            want_cts: open.want_cts,
+            after_cancel: self.after_cancel,
+        }));
+        let header = Header::Chunk {
+            transfer: open.id.number,
+            bytes,
+            fin,
+            left,
+            whole: open.protocol.is_whole(),
+            rts,
+        };
+        for j in 0..blocks {
+            let piece = layout.piece(first, blocks, bytes, left, j);
+            let mut crc = arrival.seed(fabric, sequence, piece.bytes);
+            match &mut payload {
+                Payload::Gathered(gather) => {
+                    let (mut at, mut rest) = (piece.at, piece.bytes as usize);
+                    while rest > 0 {
+                        let run = gather.take(rest);
+                        fabric.copy_in(link, memory, at, run);
+                        if arrival == Arrival::CheckedFlag {
+                            crc = fabric.crc(run, crc);
+                        }
+                        rest -= run.len();
+                        at += u32::try_from(run.len()).unwrap_or(0);
+                        debug_assert!(!run.is_empty(), "the caller has these bytes");
+                    }
+                }
+                Payload::InPlace if arrival == Arrival::CheckedFlag => {
+                    crc = fabric.crc_in(link, memory, piece.at, piece.bytes, crc);
+                }
+                Payload::InPlace => {}
+            }
+            if j == 0 {
+                let mut line = header.line();
+                if arrival == Arrival::CheckedFlag {
+                    crc = Arrival::body_crc(fabric, &line, crc);
+                }
+                line.0[7] = arrival.flag(sequence, crc);
+                fabric.write_line(link, memory, layout.line_at(first), &line);
+            } else {
+                fabric.publish(link, memory, layout.flag_at(first + j), arrival.flag(sequence, crc));
+            }
+        }
+        if rts.is_some() {
+            open.started = true;
+            self.transfers = open.id.number;
+            self.after_cancel = false;
+        }
+        open.schedule.advance();
+        if fin {
+            self.open = None;
+        }
+        self.reserved = 0;
+        let from = self.produced;
+        self.produce(blocks);
+        if !F::DIRECT {
+            let kept = self.in_flight.push_back(InFlight { sequence, from });
+            debug_assert!(kept.is_ok(), "free() is 0 while it is full");
+            let at = if bytes == 0 {
+                layout.line_at(first)
+            } else {
+                layout.piece(first, blocks, bytes, left, 0).at
+            };
+            let to = layout.line_at(first + blocks - 1) + LINE_BYTES;
+            self.unposted = Some(Unposted { at, bytes: to - at, sequence });
+            self.post(fabric, link);
+        }
+    }
+
+    /// Posts the chunk that waits for the send queue. Work done, or false.
+    pub(crate) fn post(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
+        let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
+        let posted = fabric.post_write(link, self.landing.memory, at, bytes, Some(WrId(sequence))).is_ok();
+        if posted {
+            self.unposted = None;
+        }
+        posted
+    }
+
+    pub(crate) const fn has_unposted(&self) -> bool {
+        self.unposted.is_some()
+    }
+
+    /// The device has let go of the oldest chunk.
+    pub(crate) fn handle_completion(&mut self, wr: WrId) {
+        if self.in_flight.front().is_some_and(|oldest| oldest.sequence == wr.0) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// The peer has consumed `blocks` blocks.
+    #[inline]
+    pub(crate) fn handle_ack(&mut self, blocks: u64) -> Result<bool, ProtocolError> {
+        match judge(blocks, self.acked, self.produced) {
+            Advance::Stale => Ok(false),
+            Advance::Beyond => Err(ProtocolError::AckBeyondSent),
+            Advance::Forward => {
+                self.acked = blocks;
+                if self.cancel_until.is_some_and(|until| judge(until, blocks, until) == Advance::Stale) {
+                    self.cancel_until = None;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    pub(crate) fn handle_cts(&mut self, transfer: u64) -> Result<(), ProtocolError> {
+        match &mut self.open {
+            Some(open) if open.id.number == transfer && open.started => {
+                if open.cts {
+                    return Err(ProtocolError::CtsTwice);
+                }
+                open.cts = true;
+                Ok(())
+            }
+            // It ended meanwhile.
+            _ if judge(transfer, self.transfers, self.transfers) == Advance::Stale => Ok(()),
+            _ => Err(ProtocolError::CtsUnknownTransfer),
+        }
+    }
+
+    /// Whether the rejected transfer is still open; then it is cancelled.
+    pub(crate) fn handle_reject(&mut self, transfer: u64, reason: Reason) -> Result<(), ProtocolError> {
+        if judge(transfer, self.transfers, self.transfers) != Advance::Stale {
+            return Err(ProtocolError::RejectUnknownTransfer);
+        }
+        if let Some(open) = &mut self.open
+            && open.id.number == transfer
+            && open.started
+        {
+            open.rejected = Some(reason);
+            self.cancelled = Some(Cancelled { transfer, last: before(self.sequence), reason });
+        }
+        Ok(())
+    }
+
+    /// Ends the open transfer before its end.
+    pub(crate) fn cancel(&mut self, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
+        let open = self.open(id)?;
+        if open.started && open.rejected.is_none() {
+            let transfer = open.id.number;
+            self.cancelled = Some(Cancelled { transfer, last: before(self.sequence), reason });
+        }
+        self.open = None;
+        self.reserved = 0;
+        Ok(())
+    }
+
+    /// What CANCEL has to say, once the one before has been consumed.
+    pub(crate) fn untold(&self) -> Option<Cancelled> {
+        self.cancelled.filter(|_| self.cancel_until.is_none())
+    }
+
+    /// CANCEL was sent.
+    pub(crate) const fn told(&mut self) {
+        self.cancelled = None;
+        self.after_cancel = true;
+        self.cancel_until = Some(self.produced);
+    }
+
+    pub(crate) const fn wants_ack_for_cancel(&self) -> bool {
+        self.cancel_until.is_some() && self.cancelled.is_some()
+    }
+
+    /// Free payload for at most `max_bytes` bytes, `allowed` by [`next`](Self::next).
+    pub(crate) fn reserve(&mut self, allowed: u32, max_bytes: u32) -> Reservation<F::Remote> {
+        self.reserved = allowed.min(max_bytes);
+        let Landing { memory, layout } = self.landing;
+        Reservation { memory, layout, first: self.at, bytes: self.reserved }
+    }
+
+    pub(crate) const fn reserved(&self) -> u32 {
+        self.reserved
+    }
+}
+
+/// Up to 40 bytes as five words.
+#[inline]
+fn pack(slices: &[&[u8]]) -> [u64; 5] {
+    if let [one] = slices {
+        let mut words = [0; 5];
+        let (eights, tail) = one.as_chunks::<8>();
+        for (word, eight) in words.iter_mut().zip(eights) {
+            *word = u64::from_le_bytes(*eight);
+        }
+        if !tail.is_empty()
+            && let Some(word) = words.get_mut(eights.len())
+        {
+            for (shift, byte) in tail.iter().enumerate() {
+                *word |= u64::from(*byte) << (8 * shift);
+            }
+        }
+        return words;
+    }
+    let mut bytes = [0; INLINE_BYTES_MAX];
+    for (place, byte) in bytes.iter_mut().zip(slices.iter().flat_map(|s| s.iter())) {
+        *place = *byte;
+    }
+    let mut words = [0; 5];
+    for (word, eight) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*eight);
+    }
+    words
+}
