@@ -229,7 +229,22 @@ impl<F: Fabric> Endpoint<F> {
     /// # Errors
     /// `WrongLength` for more bytes than the message has left; `Rejected`, `NotOpen`, `Closed`.
     pub fn push(&mut self, fabric: &mut F, id: TransferId, slices: &[&[u8]]) -> Result<usize, RefusedSend> {
+        self.push_from(fabric, id, slices, 0)
+    }
+
+    /// [`push`](Self::push) of what comes after the first `skip` bytes of the slices.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn push_from(
+        &mut self,
+        fabric: &mut F,
+        id: TransferId,
+        slices: &[&[u8]],
+        skip: usize,
+    ) -> Result<usize, RefusedSend> {
         let mut gather = Gather::new(slices);
+        gather.skip(skip);
         let all = gather.remaining();
         if !self.may_send() {
             return Err(RefusedSend::Closed);
@@ -378,10 +393,17 @@ impl<F: Fabric> Endpoint<F> {
     /// Takes the next bytes of the head transfer, as many as have arrived and fit. Answers its RTS with a CTS.
     #[inline]
     pub fn pull(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
+        self.pull_from(fabric, slices, 0)
+    }
+
+    /// [`pull`](Self::pull) to what comes after the first `skip` bytes of the slices.
+    #[inline]
+    pub fn pull_from(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], skip: usize) -> Pulled {
         if self.receiver.is_draining() {
             return self.drain_for_caller(fabric);
         }
         let mut scatter = Scatter::new(slices);
+        scatter.skip(skip);
         let (config, consumed) = (self.config, self.receiver.consumed());
         // The CTS goes out before the first bytes are copied: the sender's round trip is hidden behind that.
         let polled = self.receiver.poll(fabric, &self.link, config.arrival);
@@ -481,6 +503,15 @@ impl<F: Fabric> Endpoint<F> {
             self.closed = Some(Closed::ByPeer(reason));
         }
         work
+    }
+
+    /// Whether the peer has written something that no call has looked at yet: the last question before a sleep.
+    #[must_use]
+    pub fn has_arrivals(&self, fabric: &F) -> bool {
+        let acked = fabric.flag(&self.link, self.seat, seat::ACK);
+        self.receiver.has_arrivals(fabric, &self.link, self.config.arrival)
+            || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival)
+            || self.sender.has_news(acked)
     }
 
     /// Takes the oldest event out.

@@ -111,6 +111,17 @@ impl Inbox {
         before(self.expected)
     }
 
+    /// Whether the next message's flag has come.
+    pub(crate) fn has_arrivals<F: Fabric>(
+        &self,
+        fabric: &F,
+        link: &F::Link,
+        from: F::Region,
+        arrival: Arrival,
+    ) -> bool {
+        arrival.may_be(fabric.flag(link, from, place(self.slot) + LINE_BYTES - 8), self.expected)
+    }
+
     /// The next message, if it has arrived.
     #[inline]
     pub(crate) fn poll<F: Fabric>(

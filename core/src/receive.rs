@@ -245,6 +245,18 @@ impl<F: Fabric> Receiver<F> {
         self.accept(&line)
     }
 
+    /// Whether the next flag that is awaited has come.
+    pub(crate) fn has_arrivals(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
+        let Landing { memory, layout } = self.landing;
+        let index = match self.head {
+            Head::Nothing => self.at,
+            Head::Inline { .. } => return true,
+            Head::Chunk(chunk) if chunk.arrived < chunk.blocks => chunk.first + chunk.arrived,
+            Head::Chunk(_) => return true,
+        };
+        arrival.may_be(fabric.flag(link, memory, layout.flag_at(index)), self.sequence)
+    }
+
     /// Whether a slot line, and the payload that its flag stands for, match the CRC in the flag.
     fn is_whole(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
         let arrival = Arrival::CheckedFlag;

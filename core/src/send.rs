@@ -496,6 +496,11 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    /// Whether an acknowledgement that says `blocks` would tell something that matters here.
+    pub(crate) fn has_news(&self, blocks: u64) -> bool {
+        judge(blocks, self.acked, self.produced) == Advance::Forward
+    }
+
     pub(crate) fn handle_cts(&mut self, transfer: u64) -> Result<(), ProtocolError> {
         match &mut self.open {
             Some(open) if open.id.number == transfer && open.started => {

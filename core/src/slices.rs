@@ -13,6 +13,16 @@ impl<'a> Gather<'a> {
         Self { rest: slices, offset: 0, remaining: slices.iter().map(|s| s.len()).sum() }
     }
 
+    /// Starts `skip` bytes in.
+    pub(crate) fn skip(&mut self, mut skip: usize) {
+        while skip > 0 {
+            match self.take(skip).len() {
+                0 => return,
+                skipped => skip -= skipped,
+            }
+        }
+    }
+
     #[inline]
     pub(crate) const fn remaining(&self) -> usize {
         self.remaining
@@ -47,6 +57,16 @@ impl<'a, 'b> Scatter<'a, 'b> {
     #[inline]
     pub(crate) const fn new(slices: &'a mut [&'b mut [u8]]) -> Self {
         Self { slices, index: 0, offset: 0 }
+    }
+
+    /// Starts `skip` bytes in.
+    pub(crate) fn skip(&mut self, mut skip: usize) {
+        while skip > 0 {
+            match self.take(skip).len() {
+                0 => return,
+                skipped => skip -= skipped,
+            }
+        }
     }
 
     /// The next place for a word, if it lies in one slice.
