@@ -1,6 +1,28 @@
-//! superpipe: moves data between machines over RDMA and between processes over shared memory at the speed of the wire.
+//! superpipe moves data between machines over RDMA, and between processes over shared memory, at the speed of the
+//! wire, from the first message on, out of memory that was never registered, inside a fixed amount of pinned memory.
+//!
+//! This crate is the std side: everything that crosses into C, and the API that programs use. The protocol is in
+//! [`superpipe_core`], whose items are re-exported here where programs meet them.
+//!
+//! - [`Listener`] and [`Connection`]: connect, send and receive messages, with deadlines.
+//! - [`SendStream`] and [`RecvStream`]: `Write` and `Read`, and straight between files and blocks.
+//! - [`shm`]: the shared-memory fabric. [`os`]: pinning, waiting, memory. [`copy`]: copy kernels. [`io`]: files and pipes.
+//!
+//! The library never prints, and every wait has a deadline.
 
 pub mod copy;
 pub mod io;
 pub mod os;
+pub mod port;
 pub mod shm;
+pub mod tuning;
+
+mod api;
+
+pub use api::{
+    Address, BadAddress, Budget, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
+    Options, Received, RecvStream, SendStream, StreamError,
+};
+pub use os::WaitStrategy;
+pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};
+pub use tuning::Tuning;

@@ -378,15 +378,18 @@ impl<F: Fabric> Endpoint<F> {
 
     // Receiving.
 
-    /// The transfer at the head, once its first words are here.
+    /// The transfer at the head, once its first words are here. It stays at the head until [`pull`](Self::pull) or
+    /// [`readable`](Self::readable) has told how it ended, or it is [`reject`](Self::reject)ed.
     #[inline]
     pub fn incoming(&mut self, fabric: &mut F) -> Option<Incoming> {
-        if self.receiver.is_draining() && !self.drain(fabric) {
+        let must_end = self.receiver.open().is_some_and(|open| open.shown && !open.discarding);
+        if !must_end && self.receiver.is_draining() && !self.drain(fabric) {
             return None;
         }
         let polled = self.receiver.poll(fabric, &self.link, self.config.arrival);
         self.judged(fabric, polled).filter(|arrived| *arrived || self.receiver.open().is_some())?;
-        let open = self.receiver.open().filter(|open| !open.discarding)?;
+        let open = self.receiver.open_mut().filter(|open| !open.discarding)?;
+        open.shown = true;
         Some(Incoming { transfer: open.transfer, tag: open.tag, length: open.length })
     }
 
@@ -544,6 +547,7 @@ impl<F: Fabric> Endpoint<F> {
     /// [`progress`](Self::progress) until [`is_told`](Self::is_told).
     pub fn close(&mut self, fabric: &mut F, reason: Reason) {
         if matches!(self.closed, None | Some(Closed::ByPeer(_))) {
+            self.sender.abandon(reason);
             self.pending_close = Some(reason);
             if self.closed.is_none() {
                 self.closed = Some(Closed::Here(reason));
@@ -556,14 +560,20 @@ impl<F: Fabric> Endpoint<F> {
     /// Whether the peer was told of everything, the close included.
     #[must_use]
     pub const fn is_told(&self) -> bool {
-        self.pending_close.is_none() && !self.sender.has_unposted()
+        self.owes_no_control() && !self.sender.has_unposted()
     }
 
     /// Whether every control message was consumed by the peer.
     pub fn controls_delivered(&mut self) -> bool {
         let idle = self.outbox.is_idle();
         self.wants_ack |= !idle;
-        idle
+        idle && self.owes_no_control()
+    }
+
+    /// Whether the peer has said that it closes; what it sent before may still be here.
+    #[must_use]
+    pub const fn peer_closes(&self) -> bool {
+        self.receiver.is_closing()
     }
 
     /// Why nothing moves any more, if so.
@@ -602,6 +612,14 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     // What the above is made of.
+
+    /// Whether every control message that is due went out.
+    const fn owes_no_control(&self) -> bool {
+        self.pending_cts.is_none()
+            && self.pending_reject.is_none()
+            && self.pending_close.is_none()
+            && !self.sender.owes_cancel()
+    }
 
     #[inline]
     const fn may_send(&self) -> bool {
@@ -799,10 +817,9 @@ impl<F: Fabric> Endpoint<F> {
     /// Answers the RTS of the head transfer, once.
     #[inline]
     fn answer_rts(&mut self, fabric: &mut F) {
-        if let Some(open) = self.receiver.open_mut()
-            && open.want_cts
-            && self.pending_cts.is_none()
-        {
+        let Some(open) = self.receiver.open_mut() else { return };
+        open.shown = true;
+        if open.want_cts && self.pending_cts.is_none() {
             open.want_cts = false;
             self.pending_cts = Some(open.transfer);
             self.flush_controls(fabric);

@@ -69,7 +69,8 @@ impl<M> Run<M> {
     /// The spans as (offset, bytes), in order.
     pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
         let (layout, chunk, mut rest) = (self.layout, self.chunk, self.bytes);
-        (chunk.j..chunk.blocks).map_while(move |j| {
+        // A block may be empty: the first of a right-aligned chunk, or one that was taken out to its last byte.
+        (chunk.j..chunk.blocks).filter_map(move |j| {
             let piece = chunk.piece(layout, j);
             let skip = if j == chunk.j { chunk.offset } else { 0 };
             let bytes = (piece.bytes - skip).min(rest);
@@ -120,6 +121,8 @@ pub(crate) struct Open {
     seen: u64,
     pub(crate) want_cts: bool,
     pub(crate) discarding: bool,
+    /// The application has seen it: then it must also see how it ends.
+    pub(crate) shown: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +191,10 @@ impl<F: Fabric> Receiver<F> {
         let (last, reason) = self.close?;
         let done = is_before(last, self.sequence) && self.open.is_none();
         (done || reason != Reason::DONE).then_some(reason)
+    }
+
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.close.is_some()
     }
 
     pub(crate) fn handle_close(&mut self, last: u64, reason: Reason) -> Result<(), ProtocolError> {
@@ -356,7 +363,15 @@ impl<F: Fabric> Receiver<F> {
 
     fn begin(&mut self, tag: u64, length: Length, seen: u64, want_cts: bool) {
         self.transfers = self.transfers.wrapping_add(1);
-        self.open = Some(Open { transfer: self.transfers, tag, length, seen, want_cts, discarding: false });
+        self.open = Some(Open {
+            transfer: self.transfers,
+            tag,
+            length,
+            seen,
+            want_cts,
+            discarding: false,
+            shown: false,
+        });
     }
 
     /// Whether block `j` of the chunk at the head has arrived; with [`Chunk::whole`], whether all have.

@@ -543,6 +543,19 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
+    /// Ends the open transfer, whichever it is.
+    pub(crate) fn abandon(&mut self, reason: Reason) {
+        if let Some(id) = self.open.as_ref().map(|open| open.id) {
+            let ended = self.cancel(id, reason);
+            debug_assert!(ended.is_ok(), "it is open");
+        }
+    }
+
+    /// Whether a CANCEL is due that was not sent.
+    pub(crate) const fn owes_cancel(&self) -> bool {
+        self.cancelled.is_some()
+    }
+
     /// What CANCEL has to say, once the one before has been consumed.
     pub(crate) fn untold(&self) -> Option<Cancelled> {
         self.cancelled.filter(|_| self.cancel_until.is_none())

@@ -38,6 +38,12 @@ impl<'fd> PollFd<'fd> {
         Self { raw: libc::pollfd { fd: -1, events: 0, revents: 0 }, fd: PhantomData }
     }
 
+    /// Whether anything happened.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.raw.revents != 0
+    }
+
     /// Whether there is something to read.
     #[must_use]
     pub fn is_readable(&self) -> bool {

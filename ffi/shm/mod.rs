@@ -5,6 +5,8 @@
 
 pub mod address;
 pub mod doze;
+pub mod fabric;
+pub mod handshake;
 pub mod listener;
 pub mod liveness;
 pub mod segment;

@@ -1,0 +1,62 @@
+//! Deadlines. The clock is read when a wait has gone on for a thousand rounds, never per message.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::os::monotonic_ns;
+
+/// When to give up: after so long without success, or at a time.
+#[derive(Clone, Copy, Debug)]
+pub enum Deadline {
+    /// So long after the first look at the clock.
+    After(Duration),
+    /// At this time.
+    At(Instant),
+}
+
+impl From<Duration> for Deadline {
+    fn from(duration: Duration) -> Self {
+        Self::After(duration)
+    }
+}
+
+impl From<Instant> for Deadline {
+    fn from(at: Instant) -> Self {
+        Self::At(at)
+    }
+}
+
+/// A deadline during one wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Armed {
+    Not(Deadline),
+    AtNs(u64),
+}
+
+impl Armed {
+    /// The deadline in nanoseconds of the monotonic clock, `now_ns` being its time now.
+    pub(super) fn at_ns(&mut self, now_ns: u64) -> u64 {
+        match *self {
+            Self::AtNs(at) => at,
+            Self::Not(deadline) => {
+                let left = match deadline {
+                    Deadline::After(duration) => duration,
+                    Deadline::At(at) => at.saturating_duration_since(Instant::now()),
+                };
+                let at = now_ns.saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+                *self = Self::AtNs(at);
+                at
+            }
+        }
+    }
+}
+
+impl Deadline {
+    /// In nanoseconds of the monotonic clock, from now on.
+    pub(super) fn at_ns(self) -> u64 {
+        Armed::Not(self).at_ns(monotonic_ns())
+    }
+
+    /// For a wait that is bounded by the peer's silence alone.
+    pub(super) const NONE: Self = Self::After(Duration::from_nanos(u64::MAX));
+}

@@ -1,0 +1,187 @@
+//! What can go wrong, in kinds that a program acts on, with one line that a person acts on.
+
+use core::fmt;
+
+use superpipe_core::{Closed, Failure, Reason};
+
+use crate::os::OsError;
+use crate::shm::handshake::HandshakeError;
+use crate::shm::{AddressError, BindError, ConnectError, SocketError};
+
+/// The kind of an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument that cannot be: the caller's mistake.
+    Usage,
+    /// The message is longer than the buffer: it is still there. Receive it into a larger one, or reject it.
+    TooSmall,
+    /// Nobody answers, or the address cannot be used.
+    Connect,
+    /// The deadline passed, or the peer was silent for the idle timeout.
+    Timeout,
+    /// The peer died, or went away without closing.
+    PeerLost,
+    /// The peer speaks another version of the protocol.
+    Version,
+    /// The peer is not who may connect.
+    Auth,
+    /// The peer broke the protocol.
+    Protocol,
+    /// The operating system refused something here.
+    Os,
+    /// The device failed.
+    Device,
+    /// A limit of this process or machine.
+    Limit,
+    /// The interrupt flag was set.
+    Interrupted,
+    /// The peer closed the connection, with this reason.
+    Closed(Reason),
+    /// The sender gave the transfer up.
+    Cancelled(Reason),
+    /// The receiver does not want the transfer.
+    Rejected(Reason),
+}
+
+/// An error: its kind, and what to tell a person.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    text: String,
+}
+
+impl Error {
+    pub(super) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    /// What kind it is.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub(super) fn lost() -> Self {
+        Self::new(
+            ErrorKind::PeerLost,
+            "the peer is gone: it ended or was killed without closing the connection",
+        )
+    }
+
+    pub(super) fn interrupted() -> Self {
+        Self::new(ErrorKind::Interrupted, "interrupted")
+    }
+
+    /// Why an endpoint is closed.
+    pub(super) fn closed(closed: Closed) -> Self {
+        match closed {
+            Closed::Here(_) => Self::new(ErrorKind::Usage, "the connection was closed here"),
+            Closed::ByPeer(Reason::PROTOCOL) => {
+                Self::new(ErrorKind::Protocol, "the peer says that this end broke the protocol")
+            }
+            Closed::ByPeer(reason) => Self::new(
+                ErrorKind::Closed(reason),
+                format!("the peer closed the connection (reason {})", reason.0),
+            ),
+            Closed::Failed(Failure::Protocol(error)) => Self::new(ErrorKind::Protocol, error.to_string()),
+            Closed::Failed(Failure::Device(error)) => Self::new(ErrorKind::Device, error.to_string()),
+        }
+    }
+
+    pub(super) fn cancelled(reason: Reason) -> Self {
+        let text = format!("the sender gave the transfer up (reason {})", reason.0);
+        Self::new(ErrorKind::Cancelled(reason), text)
+    }
+
+    pub(super) fn rejected(reason: Reason) -> Self {
+        let text = format!("the receiver does not want the transfer (reason {})", reason.0);
+        Self::new(ErrorKind::Rejected(reason), text)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind {
+            ErrorKind::Timeout => std::io::ErrorKind::TimedOut,
+            ErrorKind::PeerLost | ErrorKind::Closed(_) => std::io::ErrorKind::ConnectionReset,
+            ErrorKind::Cancelled(_) | ErrorKind::Rejected(_) => std::io::ErrorKind::ConnectionAborted,
+            ErrorKind::Connect => std::io::ErrorKind::NotConnected,
+            ErrorKind::Auth => std::io::ErrorKind::PermissionDenied,
+            ErrorKind::Usage => std::io::ErrorKind::InvalidInput,
+            _ => std::io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<OsError> for Error {
+    fn from(error: OsError) -> Self {
+        let kind = match error.errno() {
+            libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT => ErrorKind::Limit,
+            _ => ErrorKind::Os,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<AddressError> for Error {
+    fn from(error: AddressError) -> Self {
+        Self::new(ErrorKind::Connect, error.to_string())
+    }
+}
+
+impl From<BindError> for Error {
+    fn from(error: BindError) -> Self {
+        let kind = if matches!(error, BindError::ForeignOwner { .. }) {
+            ErrorKind::Auth
+        } else {
+            ErrorKind::Connect
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Self {
+        let kind =
+            if matches!(error, ConnectError::Denied(_)) { ErrorKind::Auth } else { ErrorKind::Connect };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<SocketError> for Error {
+    fn from(error: SocketError) -> Self {
+        let kind = match error {
+            SocketError::TimedOut => ErrorKind::Timeout,
+            SocketError::Interrupted => ErrorKind::Interrupted,
+            SocketError::Closed => ErrorKind::PeerLost,
+            SocketError::Os(error) => return error.into(),
+            _ => ErrorKind::Protocol,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<HandshakeError> for Error {
+    fn from(error: HandshakeError) -> Self {
+        let kind = match &error {
+            HandshakeError::Socket(SocketError::Interrupted) => return Self::interrupted(),
+            HandshakeError::Socket(SocketError::Closed) | HandshakeError::Nobody => ErrorKind::PeerLost,
+            HandshakeError::Socket(SocketError::TimedOut) => ErrorKind::Timeout,
+            HandshakeError::Os(error) => return error.clone().into(),
+            HandshakeError::Version { .. } | HandshakeError::Refused { code: 1, .. } => ErrorKind::Version,
+            HandshakeError::Disagreement(_) => ErrorKind::Usage,
+            _ => ErrorKind::Protocol,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

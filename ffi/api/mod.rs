@@ -1,0 +1,21 @@
+//! The std API: connections with deadlines, waiting and ownership around the core's endpoint.
+
+mod address;
+mod blocking;
+mod budget;
+mod connection;
+mod deadline;
+mod error;
+mod listener;
+mod options;
+mod streams;
+mod transport;
+
+pub use address::{Address, BadAddress, DEFAULT_PORT};
+pub use budget::Budget;
+pub use connection::{Connection, Description, Received};
+pub use deadline::Deadline;
+pub use error::{Error, ErrorKind};
+pub use listener::Listener;
+pub use options::Options;
+pub use streams::{RecvStream, SendStream, StreamError};

@@ -1,0 +1,188 @@
+//! One endpoint with its fabric, and everything that waiting for it takes.
+//!
+//! A wait is a loop of attempts and rounds of progress. Every thousand empty rounds it looks at what costs more: the
+//! clock, the interrupt flag, whether the peer lives, and whether it was silent for too long; and shows life itself.
+
+use superpipe_core::{Endpoint, Reason};
+
+use super::deadline::{Armed, Deadline};
+use super::error::{Error, ErrorKind};
+use super::options::Options;
+use crate::os::poll::{PollFd, poll};
+use crate::os::{Idle, Waiter, monotonic_ns};
+use crate::port::{Port, Woken};
+
+/// How often this end shows that it lives.
+const LIFE_NS: u64 = 200_000_000;
+/// How often the peer's end is looked at with a system call.
+const ALIVE_NS: u64 = 2_000_000;
+/// The longest time that is slept, or polled, at once.
+const NAP_NS: u64 = 50_000_000;
+
+pub(super) struct Transport<P: Port> {
+    pub(super) endpoint: Endpoint<P>,
+    pub(super) port: P,
+    pub(super) options: Options,
+    waiter: Waiter,
+    idle_timeout_ns: u64,
+    /// When life was shown last, and the peer's end looked at.
+    shown_ns: u64,
+    checked_ns: u64,
+    /// What was heard of the peer up to when.
+    heard: u64,
+    heard_ns: u64,
+    gone: bool,
+}
+
+impl<P: Port> Transport<P> {
+    pub(super) fn new(endpoint: Endpoint<P>, port: P, options: Options) -> Self {
+        let now_ns = monotonic_ns();
+        Self {
+            endpoint,
+            port,
+            waiter: Waiter::new(options.wait),
+            idle_timeout_ns: u64::try_from(options.idle_timeout.as_nanos()).unwrap_or(u64::MAX),
+            options,
+            shown_ns: now_ns,
+            checked_ns: now_ns,
+            heard: 0,
+            heard_ns: now_ns,
+            gone: false,
+        }
+    }
+
+    /// Makes attempts and progress until an attempt gives something, or waiting is over.
+    pub(super) fn wait<T>(
+        &mut self,
+        deadline: Deadline,
+        mut attempt: impl FnMut(&mut Endpoint<P>, &mut P) -> Option<T>,
+    ) -> Result<T, Error> {
+        let mut armed = Armed::Not(deadline);
+        self.waiter.reset();
+        let mut first = true;
+        loop {
+            if let Some(value) = attempt(&mut self.endpoint, &mut self.port) {
+                return Ok(value);
+            }
+            if self.endpoint.progress(&mut self.port) > 0 {
+                self.waiter.reset();
+                continue;
+            }
+            if let Some(closed) = self.endpoint.closed() {
+                return Err(Error::closed(closed));
+            }
+            match self.waiter.idle() {
+                Idle::Again => {}
+                Idle::Look => {
+                    self.look(&mut armed, first)?;
+                    first = false;
+                }
+                Idle::Sleep => {
+                    let nap_ns = self.look(&mut armed, first)?;
+                    first = false;
+                    if self.port.sleep(&mut self.endpoint, nap_ns) == Woken::PeerGone {
+                        self.lose()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The slow look. How long one may sleep afterwards.
+    fn look(&mut self, armed: &mut Armed, first: bool) -> Result<u64, Error> {
+        let now_ns = monotonic_ns();
+        if first {
+            // Silence counts while it is waited for, not while the application does something else.
+            self.heard_ns = now_ns;
+        }
+        if self.options.is_interrupted() {
+            return Err(Error::interrupted());
+        }
+        self.show_life(now_ns);
+        self.endpoint.look(&mut self.port);
+        if self.endpoint.heard() != self.heard {
+            (self.heard, self.heard_ns) = (self.endpoint.heard(), now_ns);
+        }
+        if now_ns.saturating_sub(self.checked_ns) >= ALIVE_NS {
+            self.checked_ns = now_ns;
+            if !self.port.is_alive(self.endpoint.link()) {
+                self.lose()?;
+            }
+        }
+        let silent_ns = now_ns.saturating_sub(self.heard_ns);
+        if silent_ns >= self.idle_timeout_ns {
+            let text = format!("the peer was silent for {:?}, the idle timeout", self.options.idle_timeout);
+            return Err(Error::new(ErrorKind::Timeout, text));
+        }
+        let at_ns = armed.at_ns(now_ns);
+        if now_ns >= at_ns {
+            return Err(Error::new(ErrorKind::Timeout, "the deadline passed"));
+        }
+        Ok((at_ns - now_ns).min(self.idle_timeout_ns - silent_ns).min(NAP_NS))
+    }
+
+    /// The peer's end is gone: there is one more attempt at what it left, and then it is lost.
+    fn lose(&mut self) -> Result<(), Error> {
+        if self.gone && self.endpoint.progress(&mut self.port) == 0 && !self.endpoint.has_arrivals(&self.port)
+        {
+            return Err(Error::lost());
+        }
+        self.gone = true;
+        self.checked_ns = 0;
+        Ok(())
+    }
+
+    pub(super) fn show_life(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.shown_ns) >= LIFE_NS {
+            self.shown_ns = now_ns;
+            self.endpoint.show_life(&mut self.port);
+        }
+    }
+
+    /// Waits until a descriptor is ready, making progress meanwhile. The peer may be silent: it is not waited for.
+    pub(super) fn wait_for_fd(&mut self, fd: PollFd<'_>) -> Result<(), Error> {
+        loop {
+            if self.options.is_interrupted() {
+                return Err(Error::interrupted());
+            }
+            let [peer] = self.port.interests(self.endpoint.link());
+            let mut fds = [fd, if self.gone { PollFd::none() } else { peer }];
+            poll(&mut fds, NAP_NS)?;
+            let (ready, peer_ready) = (fds[0].is_ready(), fds[1].is_ready());
+            self.show_life(monotonic_ns());
+            self.endpoint.progress(&mut self.port);
+            if let Some(closed) = self.endpoint.closed() {
+                return Err(Error::closed(closed));
+            }
+            if peer_ready && !self.port.is_alive(self.endpoint.link()) {
+                self.gone = true;
+                self.endpoint.progress(&mut self.port);
+                // A peer that closed has sent all that it will; one that did not is lost, and its transfer with it.
+                if !self.endpoint.peer_closes() {
+                    return Err(Error::lost());
+                }
+            }
+            if ready {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One turn of a helper that keeps the connection alive while its owner is blocked.
+    pub(super) fn keep_alive(&mut self) {
+        self.endpoint.progress(&mut self.port);
+        self.show_life(monotonic_ns());
+    }
+
+    /// Says good-bye, as far as that goes without waiting for the peer.
+    pub(super) fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
+        self.endpoint.close(&mut self.port, reason);
+        let mut armed = Armed::Not(deadline);
+        while !self.endpoint.is_told() || !self.endpoint.is_quiescent() {
+            if self.endpoint.progress(&mut self.port) == 0 && self.waiter.idle() != Idle::Again {
+                self.look(&mut armed, false)?;
+            }
+        }
+        Ok(())
+    }
+}

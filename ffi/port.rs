@@ -1,0 +1,39 @@
+//! What the std API needs of a fabric beyond the protocol: addresses of blocks for `readv` and `writev`, sleeping, and
+//! whether the peer lives.
+
+use superpipe_core::{Endpoint, Fabric};
+
+use crate::os::poll::PollFd;
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Something may have come, or the time went by: look.
+    Look,
+    /// The peer is gone; what it wrote before is still there.
+    PeerGone,
+}
+
+/// A fabric of this operating system.
+///
+/// # Safety
+/// 1. The addresses that [`source_of`](Self::source_of) and [`place_in`](Self::place_in) give are valid for so many bytes
+///    until the link is dropped.
+/// 2. No reference to these bytes is ever made.
+pub unsafe trait Port:
+    Fabric<Link: Send, Region: Send, Remote: Send> + Send + Sized + 'static
+{
+    /// What reports call it.
+    const NAME: &'static str;
+
+    /// The address of bytes that have arrived.
+    fn source_of(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32) -> *const u8;
+    /// The address of bytes that are to be sent.
+    fn place_in(&self, link: &Self::Link, to: Self::Remote, at: u32, bytes: u32) -> *mut u8;
+    /// Whether the peer's end still exists. A system call.
+    fn is_alive(&self, link: &Self::Link) -> bool;
+    /// What becomes readable when the peer goes away.
+    fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
+    /// Sleeps until the peer writes something, at most so long, and never long enough for a signal to be missed.
+    fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken;
+}

@@ -1,0 +1,181 @@
+//! What the two ends may wish for, and how it is settled: each wish of either side counts, so that only one side needs
+//! to have any; two different wishes for one thing are refused.
+
+use core::fmt::Display;
+
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, Protocol};
+
+/// Bytes of a block where nobody wishes otherwise: what measured best over all sizes (docs/performance.md).
+pub const BLOCK_BYTES: u32 = 16 << 10;
+
+/// Bytes of a landing buffer's blocks where nobody wishes otherwise.
+pub const LANDING_BYTES: u32 = 512 << 10;
+
+/// C0 on shared memory: a round trip is short, and the landing buffer is granted already.
+const C0_BYTES: u32 = 64 << 10;
+
+/// Wishes; `None` leaves it to the other side, or to the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// How transfers cross. Default: superpipeline.
+    pub protocol: Option<Protocol>,
+    /// How arrival is seen. Default: what the fabric can do at least cost.
+    pub arrival: Option<Arrival>,
+    /// Chunks in a landing buffer. Default 3.
+    pub folds: Option<u8>,
+    /// Bytes of a block: a multiple of 64, 128 to 1 MiB. Default 16 KiB.
+    pub block_bytes: Option<u32>,
+    /// Bytes of all blocks of a landing buffer. Default 512 KiB. Each end of a connection holds as much.
+    pub landing_bytes: Option<u32>,
+    /// Bytes of the largest chunk; with the pipeline protocol, of every chunk.
+    pub chunk_bytes: Option<u32>,
+}
+
+/// What both ends keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The policy.
+    pub config: Config,
+    /// The layout of both landing buffers.
+    pub layout: Layout,
+}
+
+impl Tuning {
+    /// Settles our wishes and the peer's.
+    ///
+    /// # Errors
+    /// A sentence: both wish for the same thing differently, or what is wished for cannot be.
+    pub fn settle(&self, theirs: &Self) -> Result<Settled, String> {
+        let merged = Self {
+            protocol: one("protocol", self.protocol, theirs.protocol)?,
+            arrival: one("arrival", self.arrival.map(Shown), theirs.arrival.map(Shown))?.map(|shown| shown.0),
+            folds: one("folds", self.folds, theirs.folds)?,
+            block_bytes: one("block-bytes", self.block_bytes, theirs.block_bytes)?,
+            landing_bytes: one("landing-bytes", self.landing_bytes, theirs.landing_bytes)?,
+            chunk_bytes: one("chunk-bytes", self.chunk_bytes, theirs.chunk_bytes)?,
+        };
+        let block_bytes = merged.block_bytes.unwrap_or(BLOCK_BYTES);
+        let landing_bytes = merged.landing_bytes.unwrap_or(LANDING_BYTES.max(block_bytes.saturating_mul(4)));
+        let block_count = landing_bytes / block_bytes.max(1);
+        let layout = Layout { block_bytes, block_count, flags: FlagPlace::Apart };
+        let defaults = Config::default();
+        let config = Config {
+            protocol: merged.protocol.unwrap_or(defaults.protocol),
+            arrival: merged.arrival.unwrap_or(defaults.arrival),
+            folds: merged.folds.unwrap_or(defaults.folds),
+            chunk_bytes: merged.chunk_bytes.unwrap_or(defaults.chunk_bytes),
+            c0_bytes: C0_BYTES,
+            ..defaults
+        };
+        config.validate(true, true, [layout; 2]).map_err(|error| error.to_string())?;
+        Ok(Settled { config, layout })
+    }
+
+    /// Whether what was settled respects our wishes.
+    ///
+    /// # Errors
+    /// A sentence that names the wish.
+    pub fn check(&self, settled: &Settled) -> Result<(), String> {
+        self.settle(&settled.to_tuning()).map(|_| ())
+    }
+
+    /// Checks the wishes by themselves.
+    ///
+    /// # Errors
+    /// A sentence that names the field, the value and the range.
+    pub fn validate(&self) -> Result<(), String> {
+        self.settle(&Self::default()).map(|_| ())
+    }
+}
+
+impl Settled {
+    /// As wishes that leave nothing open.
+    #[must_use]
+    pub const fn to_tuning(&self) -> Tuning {
+        let Self { config, layout } = self;
+        Tuning {
+            protocol: Some(config.protocol),
+            arrival: Some(config.arrival),
+            folds: Some(config.folds),
+            block_bytes: Some(layout.block_bytes),
+            landing_bytes: Some(layout.block_bytes * layout.block_count),
+            chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
+        }
+    }
+
+    /// What a peer says was settled.
+    ///
+    /// # Errors
+    /// A phrase, where that cannot be.
+    pub fn from_tuning(tuning: &Tuning) -> Result<Self, &'static str> {
+        tuning.settle(&Tuning::default()).map_err(|_| "what it settled cannot be")
+    }
+}
+
+/// The one wish of two.
+fn one<T: PartialEq + Display>(name: &str, ours: Option<T>, theirs: Option<T>) -> Result<Option<T>, String> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) if ours != theirs => Err(format!(
+            "the two ends disagree: {name} is {ours} here and {theirs} at the peer; set it on one side only"
+        )),
+        (ours, theirs) => Ok(ours.or(theirs)),
+    }
+}
+
+#[derive(PartialEq)]
+struct Shown(Arrival);
+
+impl Display for Shown {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(arrival_name(self.0))
+    }
+}
+
+/// What reports call it.
+#[must_use]
+pub const fn arrival_name(arrival: Arrival) -> &'static str {
+    match arrival {
+        Arrival::Flag => "flag",
+        Arrival::CheckedFlag => "checked-flag",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_side_is_enough() {
+        let wish = Tuning { block_bytes: Some(4096), folds: Some(2), ..Tuning::default() };
+        let a = wish.settle(&Tuning::default());
+        let b = Tuning::default().settle(&wish);
+        assert_eq!(a, b);
+        assert_eq!(a.map(|s| s.layout.block_bytes), Ok(4096));
+    }
+
+    #[test]
+    fn two_different_wishes_are_refused_with_both_values() {
+        let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
+        let text = of(2).settle(&of(3)).unwrap_err();
+        assert_eq!(text, "the two ends disagree: folds is 2 here and 3 at the peer; set it on one side only");
+        assert!(of(2).settle(&of(2)).is_ok());
+    }
+
+    #[test]
+    fn what_is_settled_survives_the_wire() {
+        let wish =
+            Tuning { chunk_bytes: Some(100_000), protocol: Some(Protocol::Pipeline), ..Tuning::default() };
+        let settled = wish.settle(&Tuning::default()).unwrap();
+        assert_eq!(Settled::from_tuning(&settled.to_tuning()), Ok(settled));
+        assert_eq!(wish.check(&settled), Ok(()));
+    }
+
+    #[test]
+    fn absurd_wishes_are_refused() {
+        for block_bytes in [1, 100, 64, 2 << 20, u32::MAX] {
+            assert!(Tuning { block_bytes: Some(block_bytes), ..Tuning::default() }.validate().is_err());
+        }
+        assert!(Tuning { landing_bytes: Some(1 << 31), ..Tuning::default() }.validate().is_err());
+        assert!(Tuning { landing_bytes: Some(100), ..Tuning::default() }.validate().is_err());
+    }
+}
