@@ -246,10 +246,7 @@ impl<F: Fabric> Endpoint<F> {
         let mut gather = Gather::new(slices);
         gather.skip(skip);
         let all = gather.remaining();
-        if !self.may_send() {
-            return Err(RefusedSend::Closed);
-        }
-        self.sender.check(id)?;
+        self.check(id)?;
         let remaining = self.sender.remaining(id)?;
         if all as u64 > remaining {
             return Err(RefusedSend::WrongLength);
@@ -285,10 +282,7 @@ impl<F: Fabric> Endpoint<F> {
         id: TransferId,
         max_bytes: u32,
     ) -> Result<Reservation<F::Remote>, RefusedSend> {
-        if !self.may_send() {
-            return Err(RefusedSend::Closed);
-        }
-        self.sender.check(id)?;
+        self.check(id)?;
         let wanted = self.sender.remaining(id)?.min(u64::from(max_bytes));
         if wanted == 0 {
             return Err(RefusedSend::WrongLength);
@@ -311,10 +305,7 @@ impl<F: Fabric> Endpoint<F> {
     /// # Errors
     /// `WrongLength` for more than were reserved; `Rejected`, `NotOpen`, `Closed`.
     pub fn commit(&mut self, fabric: &mut F, id: TransferId, bytes: u32) -> Result<(), RefusedSend> {
-        if !self.may_send() {
-            return Err(RefusedSend::Closed);
-        }
-        self.sender.check(id)?;
+        self.check(id)?;
         if bytes > self.sender.reserved() {
             return Err(RefusedSend::WrongLength);
         }
@@ -331,10 +322,7 @@ impl<F: Fabric> Endpoint<F> {
     /// `NoCredit`: call again after [`progress`](Self::progress). `WrongLength` for a message, which ends by itself.
     /// `Rejected`, `NotOpen`, `Closed`.
     pub fn finish(&mut self, fabric: &mut F, id: TransferId) -> Result<(), RefusedSend> {
-        if !self.may_send() {
-            return Err(RefusedSend::Closed);
-        }
-        self.sender.check(id)?;
+        self.check(id)?;
         if self.sender.remaining(id)? != u64::MAX {
             return Err(RefusedSend::WrongLength);
         }
@@ -382,6 +370,10 @@ impl<F: Fabric> Endpoint<F> {
     /// [`readable`](Self::readable) has told how it ended, or it is [`reject`](Self::reject)ed.
     #[inline]
     pub fn incoming(&mut self, fabric: &mut F) -> Option<Incoming> {
+        // One REJECT waits at most: what could be rejected next has to wait for it.
+        if self.pending_reject.is_some() && self.flush_controls(fabric) == 0 {
+            return None;
+        }
         let must_end = self.receiver.open().is_some_and(|open| open.shown && !open.discarding);
         if !must_end && self.receiver.is_draining() && !self.drain(fabric) {
             return None;
@@ -624,6 +616,12 @@ impl<F: Fabric> Endpoint<F> {
     #[inline]
     const fn may_send(&self) -> bool {
         self.closed.is_none()
+    }
+
+    /// Whether a transfer may go on: a rejection is told before a close.
+    fn check(&mut self, id: TransferId) -> Result<(), RefusedSend> {
+        self.sender.check(id)?;
+        if self.may_send() { Ok(()) } else { Err(RefusedSend::Closed) }
     }
 
     #[cold]

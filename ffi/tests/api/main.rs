@@ -1,0 +1,6 @@
+//! The std API over shared memory, two threads of one process: what comes out, byte for byte, and what goes wrong.
+
+mod failures;
+mod handshake;
+mod messages;
+mod support;

@@ -1,0 +1,145 @@
+//! Messages and streams of every size, both ways, with every wait strategy.
+
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::thread;
+
+use superpipe::{Arrival, Options, Protocol, Tuning, WaitStrategy};
+
+use crate::support::{DEADLINE, bytes, pair, pair_with};
+
+/// Around every boundary of lines and blocks (16 KiB), and C0 (64 KiB) and the landing buffer (512 KiB).
+fn sizes() -> Vec<usize> {
+    let mut sizes = vec![0, 1, 2, 7, 8, 9, 63, 64, 65];
+    for edge in [40, 16 << 10, 32 << 10, 64 << 10, 512 << 10, 1 << 20] {
+        sizes.extend([edge - 1, edge, edge + 1]);
+    }
+    sizes.extend([12_345, 777_777, 3_000_017]);
+    sizes
+}
+
+#[test]
+fn messages_of_every_size_arrive_whole_and_in_order() {
+    for (wait, arrival) in [
+        (WaitStrategy::Sleep, Arrival::Flag),
+        (WaitStrategy::Yield, Arrival::Flag),
+        (WaitStrategy::Sleep, Arrival::CheckedFlag),
+    ] {
+        let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
+        let (mut a, mut b) =
+            pair_with(Options { wait, ..Options::default() }, Options { wait, tuning, ..Options::default() });
+        let sender = thread::spawn(move || {
+            for (i, protocol) in Protocol::ALL.into_iter().enumerate() {
+                a.set_protocol(protocol);
+                for (j, size) in sizes().into_iter().enumerate() {
+                    let message = bytes((i * 100 + j) as u64, size);
+                    let (x, y) = message.split_at(size / 3);
+                    a.send(j as u64, &[x, &[], y], DEADLINE).unwrap();
+                }
+            }
+            a.flush(DEADLINE).unwrap();
+        });
+        for i in 0..Protocol::ALL.len() {
+            for (j, size) in sizes().into_iter().enumerate() {
+                let mut message = vec![0xaa; size + 3];
+                let (x, y) = message.split_at_mut(size / 2);
+                let received = b.recv_into(&mut [x, &mut [], y], DEADLINE).unwrap();
+                assert_eq!((received.tag, received.bytes), (j as u64, size));
+                assert!(message[..size] == bytes((i * 100 + j) as u64, size), "{size} {wait}");
+                assert_eq!(message[size..], [0xaa; 3]);
+            }
+        }
+        sender.join().unwrap();
+    }
+}
+
+#[test]
+fn both_directions_at_once() {
+    let (mut a, mut b) = pair();
+    let echo = thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        for _ in 0..sizes().len() {
+            let received = b.recv_into(&mut [&mut buffer[..]], DEADLINE);
+            let Ok(received) = received else { return b.reject(superpipe::Reason(3)) };
+            b.send(received.tag, &[&buffer[..received.bytes]], DEADLINE).unwrap();
+        }
+        false
+    });
+    for (i, size) in sizes().into_iter().filter(|size| *size <= 1 << 20).enumerate() {
+        let message = bytes(i as u64, size);
+        a.send(i as u64, &[&message], DEADLINE).unwrap();
+        let mut back = vec![0; size];
+        assert_eq!(a.recv_into(&mut [&mut back], DEADLINE).unwrap().tag, i as u64);
+        assert!(back == message);
+    }
+    let error = a.send(1, &[&bytes(1, 3_000_017)], DEADLINE).unwrap_err();
+    assert_eq!(error.kind(), superpipe::ErrorKind::Rejected(superpipe::Reason(3)));
+    assert!(echo.join().unwrap());
+}
+
+#[test]
+fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
+    let impatient = Options { idle_timeout: Duration::from_millis(700), ..Options::default() };
+    let (mut a, mut b) = pair_with(impatient, impatient);
+    let data = bytes(5, 2_000_003);
+    let copy = data.clone();
+    let sender = thread::spawn(move || {
+        let mut stream = a.send_stream(77).unwrap();
+        stream.write_all(&copy[..1_000_000]).unwrap();
+        drop(stream.write(&[]).unwrap());
+        // Not a word of superpipe's for longer than the idle timeout: the helper shows life.
+        let mut rest = copy[1_000_000..].chunks(77_777);
+        stream.write_all(rest.next().unwrap()).unwrap();
+        stream.finish(DEADLINE).unwrap();
+        a.blocking(|| thread::sleep(Duration::from_secs(2)));
+        let mut stream = a.send_stream(78).unwrap();
+        for chunk in rest {
+            stream.write_all(chunk).unwrap();
+        }
+        stream.finish(DEADLINE).unwrap();
+        a.flush(DEADLINE).unwrap();
+    });
+    let mut got = Vec::new();
+    for tag in [77, 78] {
+        let mut stream = b.recv_stream(DEADLINE).unwrap();
+        assert_eq!(stream.tag(), tag);
+        stream.read_to_end(&mut got).unwrap();
+    }
+    assert!(got == data);
+    sender.join().unwrap();
+}
+
+#[test]
+fn what_was_sent_before_a_close_is_received_after_it() {
+    let (mut a, mut b) = pair();
+    a.send(1, &[b"one"], DEADLINE).unwrap();
+    a.send(2, &[&bytes(2, 50_000)], DEADLINE).unwrap();
+    a.close(superpipe::Reason::DONE, DEADLINE).unwrap();
+    thread::sleep(Duration::from_millis(20));
+    let mut buffer = vec![0; 50_000];
+    assert_eq!(b.recv_into(&mut [&mut buffer], DEADLINE).unwrap().bytes, 3);
+    assert_eq!(b.recv_into(&mut [&mut buffer], DEADLINE).unwrap().bytes, 50_000);
+    assert!(buffer == bytes(2, 50_000));
+    let error = b.recv_into(&mut [&mut buffer], DEADLINE).unwrap_err();
+    assert_eq!(error.kind(), superpipe::ErrorKind::Closed(superpipe::Reason::DONE));
+}
+
+#[test]
+fn one_side_tunes_for_both() {
+    let tuning = Tuning {
+        block_bytes: Some(4096),
+        landing_bytes: Some(32 << 10),
+        folds: Some(2),
+        ..Tuning::default()
+    };
+    let (mut a, mut b) = pair_with(Options { tuning, ..Options::default() }, Options::default());
+    assert_eq!(a.describe().settled, b.describe().settled);
+    assert_eq!(b.describe().settled.layout.block_bytes, 4096);
+    let message = bytes(9, 1_000_001);
+    let copy = message.clone();
+    let sender = thread::spawn(move || a.send(0, &[&copy], DEADLINE).map(|()| a));
+    let mut got = vec![0; message.len()];
+    b.recv_into(&mut [&mut got], DEADLINE).unwrap();
+    assert!(got == message);
+    sender.join().unwrap().unwrap();
+}

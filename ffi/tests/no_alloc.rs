@@ -1,0 +1,109 @@
+//! Between connect and close nothing is allocated: on neither end, in no size class, by no protocol, from the first
+//! message on.
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each forwards to the system's allocator under the same contract"
+)]
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::sync::Barrier;
+use std::thread;
+
+use superpipe::{Address, Connection, Listener, Options, Protocol};
+
+struct Counting;
+
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+fn count() {
+    if COUNTS.load(Ordering::Relaxed) {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count();
+        unsafe { System.realloc(ptr, layout, bytes) }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+const SIZES: [usize; 9] = [0, 8, 40, 41, 1000, 16 << 10, 70_000, 1 << 20, 5_000_001];
+
+/// Both ends send and receive every size by every protocol, as messages and as streams.
+fn exchange(connection: &mut Connection, first: bool, out: &[u8], back: &mut [u8]) {
+    for protocol in Protocol::ALL {
+        connection.set_protocol(protocol);
+        for bytes in SIZES {
+            for turn in [true, false] {
+                if turn == first {
+                    connection.send(7, &[&out[..bytes / 3], &out[bytes / 3..bytes]], DEADLINE).unwrap();
+                    let mut stream = connection.send_stream(8).unwrap();
+                    stream.write_all(&out[..bytes]).unwrap();
+                    stream.finish(DEADLINE).unwrap();
+                } else {
+                    let (head, tail) = back.split_at_mut(bytes / 2);
+                    let received = connection.recv_into(&mut [head, tail], DEADLINE).unwrap();
+                    assert_eq!((received.tag, received.bytes), (7, bytes));
+                    assert!(back[..bytes] == out[..bytes]);
+                    back[..bytes].fill(0);
+                    let mut stream = connection.recv_stream(DEADLINE).unwrap();
+                    stream.read_exact(&mut back[..bytes]).unwrap();
+                    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+                    assert!(back[..bytes] == out[..bytes]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_allocated_between_connect_and_close() {
+    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}.sock", std::process::id()));
+    let address = Address::Shm(path);
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let out: Vec<u8> =
+        (0..5_000_001u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0]).collect();
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut back = vec![0; out.len()];
+            let mut connection = listener.accept(DEADLINE).unwrap();
+            barrier.wait();
+            exchange(&mut connection, false, &out, &mut back);
+            barrier.wait();
+        });
+        let mut back = vec![0; out.len()];
+        let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+        barrier.wait();
+        COUNTS.store(true, Ordering::Relaxed);
+        exchange(&mut connection, true, &out, &mut back);
+        COUNTS.store(false, Ordering::Relaxed);
+        barrier.wait();
+    });
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
+    // The counter does count.
+    COUNTS.store(true, Ordering::Relaxed);
+    drop(std::hint::black_box(vec![1u8; 10]));
+    COUNTS.store(false, Ordering::Relaxed);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 1);
+}
