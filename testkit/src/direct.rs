@@ -1,0 +1,144 @@
+//! Direct store: what one end writes the other sees at once.
+
+use superpipe_core::{Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SqFull, WrId, seat};
+
+use crate::memory::{Memories, Memory, Place};
+use crate::watch::Watch;
+use crate::{Rig, Setup, Side, crc32c};
+
+/// Two ends that write each other's memory.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    setup: Setup,
+    memories: Memories,
+    watches: [Watch; 2],
+    now: u64,
+}
+
+impl Direct {
+    fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
+        assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_write(at, bytes);
+        }
+    }
+}
+
+impl Fabric for Direct {
+    const DIRECT: bool = true;
+    type Link = Side;
+    type Region = Memory;
+    type Remote = Memory;
+
+    fn caps(&self, _: &Side) -> Caps {
+        Caps { order_inside_write: true }
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.now += 100;
+        Nanos(self.now)
+    }
+
+    fn flag(&self, link: &Side, from: Memory, at: u32) -> u64 {
+        assert_eq!(from.owner, link.0);
+        self.memories.flag(from, at)
+    }
+
+    fn take_line(&self, link: &Side, from: Memory, at: u32) -> Line {
+        assert_eq!(from.owner, link.0);
+        self.memories.line(from, at)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_out(&mut self, link: &mut Side, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+        assert_eq!(from, Memory::landing(link.0));
+        self.watches[from.owner].on_read(at, to.len() as u32);
+        to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
+    }
+
+    fn crc_out(&self, _: &Side, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.memories.bytes(from, at, bytes), seed)
+    }
+
+    fn write_line(&mut self, link: &mut Side, to: Memory, at: u32, line: &Line) {
+        self.check(link.0, to, at, LINE_BYTES);
+        self.memories.put_line(to, at, line);
+        match to.place {
+            Place::Landing => self.watches[to.owner].on_filled(at, LINE_BYTES),
+            Place::Seat if at == seat::ACK => self.watches[link.0].on_acknowledge(line),
+            Place::Seat => {}
+        }
+    }
+
+    fn publish(&mut self, link: &mut Side, to: Memory, at: u32, flag: u64) {
+        self.check(link.0, to, at, 8);
+        self.memories.put_flag(to, at, flag);
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_filled(at, 8);
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_in(&mut self, link: &mut Side, to: Memory, at: u32, from: &[u8]) {
+        self.check(link.0, to, at, from.len() as u32);
+        self.memories.bytes_mut(to, at, from.len() as u32).copy_from_slice(from);
+    }
+
+    fn crc_in(&self, _: &Side, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.memories.bytes(to, at, bytes), seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(bytes, seed)
+    }
+
+    fn post_write(&mut self, _: &mut Side, _: Memory, _: u32, _: u32, _: Option<WrId>) -> Result<(), SqFull> {
+        panic!("nothing is posted where stores go direct")
+    }
+
+    fn ring_doorbell(&mut self, _: &mut Side) {}
+
+    fn poll_cq(&mut self, _: &mut Side) -> Option<Completion> {
+        None
+    }
+}
+
+impl Rig for Direct {
+    const NAME: &'static str = "direct";
+
+    fn new(setup: &Setup) -> Self {
+        let watches = setup.layouts.map(Watch::new);
+        Self { setup: *setup, memories: Memories::new(setup), watches, now: 0 }
+    }
+
+    fn remote(&self, memory: Memory) -> Memory {
+        memory
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn step(&mut self) {}
+
+    fn is_quiescent(&self) -> bool {
+        true
+    }
+
+    fn memories(&self) -> &Memories {
+        &self.memories
+    }
+
+    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut Side(1 - remote.owner), remote, at, bytes);
+    }
+
+    fn forge(&mut self, memory: Memory, at: u32, line: &Line) {
+        self.watches.iter_mut().for_each(Watch::stop);
+        self.memories.put_line(memory, at, line);
+    }
+}

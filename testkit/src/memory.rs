@@ -1,0 +1,91 @@
+//! Plain bytes with the accesses that a fabric offers. Out of range is a panic: core may never ask for it.
+
+use superpipe_core::{LINE_BYTES, Line, SEAT_BYTES};
+
+use crate::Setup;
+
+/// Which of an end's two memories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The page for acknowledgements and control lines.
+    Seat,
+    /// The ring of blocks.
+    Landing,
+}
+
+/// A memory by name: whose it is, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The end that polls it; the other one writes it.
+    pub owner: usize,
+    /// Which of the owner's.
+    pub place: Place,
+}
+
+impl Memory {
+    /// The seat of this end.
+    #[must_use]
+    pub const fn seat(owner: usize) -> Self {
+        Self { owner, place: Place::Seat }
+    }
+
+    /// The landing buffer of this end.
+    #[must_use]
+    pub const fn landing(owner: usize) -> Self {
+        Self { owner, place: Place::Landing }
+    }
+
+    const fn index(self) -> usize {
+        self.owner * 2 + self.place as usize
+    }
+}
+
+/// The four memories of a connection, zeroed: the ones that are polled, or their images.
+#[derive(Clone, Debug)]
+pub struct Memories([Vec<u8>; 4]);
+
+impl Memories {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        Self(core::array::from_fn(|index| {
+            let bytes = if index % 2 == 0 { SEAT_BYTES } else { setup.layouts[index / 2].bytes() };
+            vec![0; bytes as usize]
+        }))
+    }
+
+    /// The bytes from `at` on.
+    #[must_use]
+    pub fn bytes(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        &self.0[memory.index()][at as usize..][..bytes as usize]
+    }
+
+    pub(crate) fn bytes_mut(&mut self, memory: Memory, at: u32, bytes: u32) -> &mut [u8] {
+        &mut self.0[memory.index()][at as usize..][..bytes as usize]
+    }
+
+    pub(crate) fn flag(&self, memory: Memory, at: u32) -> u64 {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        let (words, _) = self.bytes(memory, at, 8).as_chunks::<8>();
+        u64::from_le_bytes(words[0])
+    }
+
+    pub(crate) fn put_flag(&mut self, memory: Memory, at: u32, flag: u64) {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        self.bytes_mut(memory, at, 8).copy_from_slice(&flag.to_le_bytes());
+    }
+
+    /// The line at `at`.
+    #[must_use]
+    pub fn line(&self, memory: Memory, at: u32) -> Line {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let (words, _) = self.bytes(memory, at, LINE_BYTES).as_chunks::<8>();
+        Line(core::array::from_fn(|word| u64::from_le_bytes(words[word])))
+    }
+
+    pub(crate) fn put_line(&mut self, memory: Memory, at: u32, line: &Line) {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let (words, _) = self.bytes_mut(memory, at, LINE_BYTES).as_chunks_mut::<8>();
+        for (place, word) in words.iter_mut().zip(line.0) {
+            *place = word.to_le_bytes();
+        }
+    }
+}

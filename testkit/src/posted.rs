@@ -1,0 +1,347 @@
+//! Posted writes, as a device makes them: an image here is written first, then posted.
+//!
+//! What the device may do, and does as the seed decides: read the image at any time until it completes the write;
+//! make its bytes visible in pieces, ascending inside one write with order, in any order and torn anywhere without;
+//! let a later write overtake an earlier one, to the same address too; complete a write before all of it is visible
+//! (then from what it has read by then), or long after; complete in the order of posting, each end on its own.
+
+use std::collections::VecDeque;
+
+use superpipe_core::{
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SEAT_BYTES, SqFull, WcError, WrId, seat,
+};
+
+use crate::memory::{Memories, Memory, Place};
+use crate::watch::Watch;
+use crate::{Rig, Rng, Setup, Side, crc32c};
+
+/// Pieces that a write is torn into, at most.
+const PIECES_MAX: usize = 6;
+
+/// Writes that are completed and not yet visible, at most.
+const LATE_MAX: usize = 6;
+
+/// The image of a memory of the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image(pub Memory);
+
+/// A write on its way.
+#[derive(Clone, Debug)]
+struct Write {
+    id: u64,
+    link: usize,
+    to: Memory,
+    wr: Option<WrId>,
+    /// What is still invisible, as (offset, bytes); the first `pieces_left` of them.
+    pieces: [(u32, u32); PIECES_MAX],
+    pieces_left: usize,
+    /// Completed: the device has read the rest, which begins at this offset.
+    read: Option<(u32, Vec<u8>)>,
+}
+
+/// Image bytes that the device may still read.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    id: u64,
+    to: Memory,
+    at: u32,
+    bytes: u32,
+    wr: Option<WrId>,
+}
+
+/// Two ends whose writes misbehave within what verbs promise.
+#[derive(Debug)]
+pub struct Posted {
+    setup: Setup,
+    memories: Memories,
+    images: Memories,
+    watches: [Watch; 2],
+    rng: Rng,
+    now: u64,
+    writes: Vec<Write>,
+    owned: [Vec<Owned>; 2],
+    /// Work requests in each send queue.
+    queued: [usize; 2],
+    completions: [VecDeque<Completion>; 2],
+    /// Buffers for what was read and is not yet visible.
+    spare: Vec<Vec<u8>>,
+    /// The next signaled work request of each end fails so.
+    failures: [Option<WcError>; 2],
+}
+
+impl Posted {
+    /// The next signaled work request of this end completes with an error.
+    pub const fn fail_next(&mut self, side: usize, error: WcError) {
+        self.failures[side] = Some(error);
+    }
+
+    fn check(&self, side: usize, to: Memory, at: u32, bytes: u32) {
+        assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
+        let is_ack = to.place == Place::Seat && at == seat::ACK;
+        for owned in &self.owned[side] {
+            let apart = owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
+            assert!(
+                apart || is_ack,
+                "{bytes} bytes at {at} of {to:?} are changed, and belong to the device: {owned:?}"
+            );
+        }
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_write(at, bytes);
+        }
+    }
+
+    /// Cuts a write into pieces; unordered ones are shuffled.
+    fn cut(&mut self, at: u32, bytes: u32) -> ([(u32, u32); PIECES_MAX], usize) {
+        let mut cuts = [at + bytes; PIECES_MAX + 1];
+        cuts[0] = at;
+        let count = 1 + self.rng.below(PIECES_MAX);
+        for cut in &mut cuts[1..count] {
+            // Near the end there is more to tear: the flag.
+            let offset = self.rng.below(bytes as usize + 1);
+            let near = bytes as usize - self.rng.below(bytes.min(24) as usize + 1);
+            #[expect(clippy::cast_possible_truncation, reason = "below bytes")]
+            let offset = (if self.rng.one_in(2) { offset } else { near }) as u32;
+            *cut = at + offset;
+        }
+        cuts[..count].sort_unstable();
+        let mut pieces = [(0, 0); PIECES_MAX];
+        for (piece, pair) in pieces.iter_mut().zip(cuts.windows(2)).take(count) {
+            *piece = (pair[0], pair[1] - pair[0]);
+        }
+        // They are taken from the back.
+        if self.setup.order_inside_write {
+            pieces[..count].reverse();
+        } else {
+            for index in (1..count).rev() {
+                pieces.swap(index, self.rng.below(index + 1));
+            }
+        }
+        (pieces, count)
+    }
+
+    /// One piece of one write becomes visible.
+    fn place(&mut self) {
+        if self.writes.is_empty() {
+            return;
+        }
+        let index = self.rng.below(self.writes.len());
+        let write = &mut self.writes[index];
+        if write.pieces_left > 0 {
+            write.pieces_left -= 1;
+            let (at, bytes) = write.pieces[write.pieces_left];
+            let from = match &write.read {
+                Some((start, read)) => &read[(at - start) as usize..][..bytes as usize],
+                None => self.images.bytes(write.to, at, bytes),
+            };
+            self.memories.bytes_mut(write.to, at, bytes).copy_from_slice(from);
+            // Whoever sees a line whole may say so, and that gives it back.
+            if write.pieces_left == 0 && write.wr.is_none() {
+                let (link, id) = (write.link, write.id);
+                self.owned[link].retain(|owned| owned.id != id);
+            }
+        }
+        self.retire(index);
+    }
+
+    /// A write that is visible and completed is forgotten.
+    fn retire(&mut self, index: usize) {
+        if self.writes[index].pieces_left == 0
+            && let Some((_, buffer)) = self.writes[index].read.take()
+        {
+            self.spare.push(buffer);
+            self.writes.remove(index);
+        }
+    }
+
+    /// The oldest write of an end that is not completed is.
+    fn complete(&mut self) {
+        let link = self.rng.below(2);
+        let early = self.rng.one_in(4);
+        let Some(index) = self.writes.iter().position(|write| write.link == link && write.read.is_none())
+        else {
+            return;
+        };
+        if self.spare.is_empty() || self.writes[index].pieces_left > 0 && !early {
+            return;
+        }
+        let Some(mut buffer) = self.spare.pop() else { return };
+        buffer.clear();
+        let write = &mut self.writes[index];
+        let left = &write.pieces[..write.pieces_left];
+        let start = left.iter().map(|piece| piece.0).min().unwrap_or(0);
+        let end = left.iter().map(|piece| piece.0 + piece.1).max().unwrap_or(0);
+        buffer.extend_from_slice(self.images.bytes(write.to, start, end - start));
+        write.read = Some((start, buffer));
+        match write.wr {
+            Some(wr) => {
+                let result = self.failures[link].take().map_or(Ok(()), Err);
+                self.completions[link].push_back(Completion { wr, result });
+            }
+            None => {
+                self.queued[link] -= 1;
+                let id = write.id;
+                self.owned[link].retain(|owned| owned.id != id);
+            }
+        }
+        self.retire(index);
+    }
+}
+
+impl Fabric for Posted {
+    const DIRECT: bool = false;
+    type Link = Side;
+    type Region = Memory;
+    type Remote = Image;
+
+    fn caps(&self, _: &Side) -> Caps {
+        Caps { order_inside_write: self.setup.order_inside_write }
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.now += 100;
+        Nanos(self.now)
+    }
+
+    fn flag(&self, link: &Side, from: Memory, at: u32) -> u64 {
+        assert_eq!(from.owner, link.0);
+        self.memories.flag(from, at)
+    }
+
+    fn take_line(&self, link: &Side, from: Memory, at: u32) -> Line {
+        assert_eq!(from.owner, link.0);
+        self.memories.line(from, at)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_out(&mut self, link: &mut Side, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+        assert_eq!(from, Memory::landing(link.0));
+        self.watches[from.owner].on_read(at, to.len() as u32);
+        to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
+    }
+
+    fn crc_out(&self, _: &Side, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.memories.bytes(from, at, bytes), seed)
+    }
+
+    fn write_line(&mut self, link: &mut Side, to: Image, at: u32, line: &Line) {
+        self.check(link.0, to.0, at, LINE_BYTES);
+        self.images.put_line(to.0, at, line);
+        if to.0.place == Place::Seat && at == seat::ACK {
+            self.watches[link.0].on_acknowledge(line);
+        }
+    }
+
+    fn publish(&mut self, link: &mut Side, to: Image, at: u32, flag: u64) {
+        self.check(link.0, to.0, at, 8);
+        self.images.put_flag(to.0, at, flag);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_in(&mut self, link: &mut Side, to: Image, at: u32, from: &[u8]) {
+        self.check(link.0, to.0, at, from.len() as u32);
+        self.images.bytes_mut(to.0, at, from.len() as u32).copy_from_slice(from);
+    }
+
+    fn crc_in(&self, _: &Side, to: Image, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.images.bytes(to.0, at, bytes), seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(bytes, seed)
+    }
+
+    fn post_write(
+        &mut self,
+        link: &mut Side,
+        to: Image,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+    ) -> Result<(), SqFull> {
+        let (link, to) = (link.0, to.0);
+        let _ = self.images.bytes(to, at, bytes);
+        assert!(bytes > 0 && to.owner != link);
+        if self.queued[link] == self.setup.send_queue {
+            return Err(SqFull);
+        }
+        assert!(
+            wr.is_some() || bytes == LINE_BYTES && at.is_multiple_of(LINE_BYTES),
+            "only lines are unsignaled"
+        );
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_filled(at, bytes);
+        }
+        self.queued[link] += 1;
+        self.now += 1;
+        let id = self.now;
+        self.owned[link].push(Owned { id, to, at, bytes, wr });
+        let (pieces, pieces_left) = self.cut(at, bytes);
+        self.writes.push(Write { id, link, to, wr, pieces, pieces_left, read: None });
+        Ok(())
+    }
+
+    fn ring_doorbell(&mut self, _: &mut Side) {}
+
+    fn poll_cq(&mut self, link: &mut Side) -> Option<Completion> {
+        let completion = self.completions[link.0].pop_front()?;
+        self.queued[link.0] -= 1;
+        self.owned[link.0].retain(|owned| owned.wr != Some(completion.wr));
+        Some(completion)
+    }
+}
+
+impl Rig for Posted {
+    const NAME: &'static str = "posted";
+
+    fn new(setup: &Setup) -> Self {
+        let in_flight = 2 * setup.send_queue;
+        let bytes_max = setup.layouts.iter().map(|layout| layout.bytes()).max().unwrap_or(0).max(SEAT_BYTES);
+        Self {
+            setup: *setup,
+            memories: Memories::new(setup),
+            images: Memories::new(setup),
+            watches: setup.layouts.map(Watch::new),
+            rng: Rng::new(setup.seed),
+            now: 0,
+            writes: Vec::with_capacity(in_flight + LATE_MAX),
+            owned: core::array::from_fn(|_| Vec::with_capacity(setup.send_queue + LATE_MAX)),
+            queued: [0; 2],
+            completions: core::array::from_fn(|_| VecDeque::with_capacity(in_flight)),
+            spare: (0..LATE_MAX).map(|_| Vec::with_capacity(bytes_max as usize)).collect(),
+            failures: [None; 2],
+        }
+    }
+
+    fn remote(&self, memory: Memory) -> Image {
+        Image(memory)
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn step(&mut self) {
+        if self.rng.one_in(3) { self.complete() } else { self.place() }
+    }
+
+    fn is_quiescent(&self) -> bool {
+        self.writes.is_empty() && self.completions.iter().all(VecDeque::is_empty)
+    }
+
+    fn memories(&self) -> &Memories {
+        &self.memories
+    }
+
+    fn fill(&mut self, remote: Image, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut Side(1 - remote.0.owner), remote, at, bytes);
+    }
+
+    fn forge(&mut self, memory: Memory, at: u32, line: &Line) {
+        self.watches.iter_mut().for_each(Watch::stop);
+        self.memories.put_line(memory, at, line);
+    }
+}

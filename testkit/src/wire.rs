@@ -1,0 +1,92 @@
+//! The wire format by hand, a second time: what wire.md says, and not what core's code says. For tests that play the
+//! peer, honest or not.
+
+use superpipe_core::{Line, seat};
+
+use crate::crc32c;
+
+/// Bits of a chunk header's word 0 (wire.md 3.2).
+pub mod kind {
+    /// First chunk of a transfer.
+    pub const RTS: u64 = 1;
+    /// Last chunk of a transfer.
+    pub const FIN: u64 = 2;
+    /// A message in the line.
+    pub const INLINE: u64 = 4;
+    /// Length unknown.
+    pub const STREAM: u64 = 8;
+    /// Waits for a CTS.
+    pub const WANT_CTS: u64 = 16;
+    /// Copied out as a whole.
+    pub const WHOLE: u64 = 32;
+    /// Filled from the left.
+    pub const LEFT: u64 = 64;
+    /// Follows a cancelled transfer.
+    pub const AFTER_CANCEL: u64 = 128;
+}
+
+/// A slot line of a chunk with these bits, fields in the order of the words.
+#[must_use]
+pub const fn chunk(bits: u64, tag: u64, length: u64, bytes: u64, transfer: u64, flag: u64) -> Line {
+    Line([bits, tag, length, bytes, transfer, 0, 0, flag])
+}
+
+/// A slot line with a whole message of at most 40 bytes.
+#[must_use]
+pub fn inline(tag: u64, payload: &[u8], flag: u64) -> Line {
+    let mut bytes = [0; 40];
+    bytes[..payload.len()].copy_from_slice(payload);
+    let mut line = Line([0; 8]);
+    line.0[0] = kind::RTS | kind::FIN | kind::INLINE | (payload.len() as u64) << 8;
+    line.0[1] = tag;
+    for (word, eight) in line.0[2..7].iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*eight);
+    }
+    line.0[7] = flag;
+    line
+}
+
+/// CTS (wire.md 5.1).
+#[must_use]
+pub const fn cts(transfer: u64, flag: u64) -> Line {
+    Line([1, transfer, 0, 0, 0, 0, 0, flag])
+}
+
+/// CANCEL (wire.md 5.2).
+#[must_use]
+pub const fn cancel(transfer: u64, last: u64, reason: u64, flag: u64) -> Line {
+    Line([2, transfer, last, reason, 0, 0, 0, flag])
+}
+
+/// REJECT (wire.md 5.3).
+#[must_use]
+pub const fn reject(transfer: u64, reason: u64, flag: u64) -> Line {
+    Line([3, transfer, 0, reason, 0, 0, 0, flag])
+}
+
+/// CLOSE (wire.md 5.4).
+#[must_use]
+pub const fn close(last: u64, reason: u64, flag: u64) -> Line {
+    Line([4, 0, last, reason, 0, 0, 0, flag])
+}
+
+/// The acknowledgement line (wire.md 2.2), with plain flags.
+#[must_use]
+pub const fn ack(blocks: u64, controls: u64, life: u64) -> Line {
+    Line([blocks, !blocks, controls, !controls, life, !life, 0, 0])
+}
+
+/// The same line with the flag that a checked-flag reader expects of a line that stands for itself (wire.md 3.1).
+#[must_use]
+pub fn checked(mut line: Line, sequence: u64) -> Line {
+    let crc = crc32c(&sequence.to_le_bytes(), !0);
+    let crc = crc32c(&0u32.to_le_bytes(), crc);
+    line.0[7] = sequence << 32 | u64::from(crc32c(&line.body_bytes(), crc));
+    line
+}
+
+/// Where control line number `slot`, counted from 0, lies in the seat.
+#[must_use]
+pub const fn mailbox(slot: u32) -> u32 {
+    seat::MAILBOX + slot % seat::MAILBOX_SLOTS * 64
+}
