@@ -10,13 +10,13 @@ use crate::header::{INLINE_BYTES_MAX, Length};
 use crate::layout::{Landing, seat};
 use crate::line::LINE_BYTES;
 use crate::mailbox::{Inbox, Outbox};
-use crate::receive::{End, Pulled, Readable, Receiver};
+use crate::receive::{End, Pulled, Readable, Receiver, TryRecv};
 use crate::recorder::{Recorder, Step};
 use crate::send::{Next, Payload, Reservation, Sender, TransferId};
 use crate::slices::{Gather, Scatter};
 
 /// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out.
-const IDLE_ROUNDS: u32 = 64;
+const IDLE_ROUNDS: u32 = 8;
 
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;
@@ -170,7 +170,7 @@ impl<F: Fabric> Endpoint<F> {
         if bytes > INLINE_BYTES_MAX {
             return self.try_send_eager(fabric, tag, slices, bytes);
         }
-        if self.sender.is_full() && !self.refill(fabric) {
+        if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
             return Err(RefusedSend::NoCredit);
         }
         let arrival = self.config.arrival;
@@ -365,6 +365,18 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     // Receiving.
+
+    /// Takes the next message if it came in a line and fits: the shortest way for tiny messages. Anything else is left
+    /// for [`incoming`](Self::incoming).
+    #[inline]
+    pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
+        let found = self.receiver.try_inline(fabric, &self.link, self.config.arrival, slices);
+        if let TryRecv::Taken { .. } = found {
+            self.counters.inline_received += 1;
+            self.took(fabric, 0);
+        }
+        found
+    }
 
     /// The transfer at the head, once its first words are here. It stays at the head until [`pull`](Self::pull) or
     /// [`readable`](Self::readable) has told how it ended, or it is [`reject`](Self::reject)ed.
