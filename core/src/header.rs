@@ -118,6 +118,16 @@ impl Header {
         Line(words)
     }
 
+    /// The tag, length and payload of an inline message that follows no cancelled transfer; `None` for anything else,
+    /// wrong headers included.
+    #[inline]
+    pub(crate) fn plain_inline(line: &Line) -> Option<(u64, usize, [u64; 5])> {
+        let [head, tag, payload @ .., _] = line.0;
+        let bytes = head >> INLINE_BYTES_SHIFT;
+        let plain = head & KINDS == RTS | FIN | INLINE && bytes <= INLINE_BYTES_MAX as u64;
+        plain.then_some((tag, usize::from(bytes.to_le_bytes()[0]), payload))
+    }
+
     /// Reads a line that was copied out of memory which the peer can write.
     ///
     /// # Errors

@@ -40,6 +40,6 @@ pub use fabric::{Caps, Completion, CopyHint, Fabric, Nanos, SqFull, WcError, WrI
 pub use header::{Header, INLINE_BYTES_MAX, Length};
 pub use layout::{FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, SEAT_BYTES, seat};
 pub use line::{LINE_BYTES, Line};
-pub use receive::{End, Pulled, Readable};
+pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use schedule::Schedule;
 pub use send::{Reservation, TransferId};

@@ -43,6 +43,22 @@ impl Pulled {
     pub(crate) const NOTHING: Self = Self { bytes: 0, end: End::No };
 }
 
+/// What [`Endpoint::try_recv`](crate::Endpoint::try_recv) found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecv {
+    /// Nothing has come.
+    Nothing,
+    /// A message that came in a line; it was taken.
+    Taken {
+        /// The sender's tag.
+        tag: u64,
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// Anything else: ask [`Endpoint::incoming`](crate::Endpoint::incoming).
+    Other,
+}
+
 /// What can be read in place.
 #[derive(Clone, Copy, Debug)]
 pub enum Readable<M> {
@@ -405,6 +421,33 @@ impl<F: Fabric> Receiver<F> {
         true
     }
 
+    /// Takes a message that came in a line, if that is what comes next and there is nothing unusual about it.
+    #[inline]
+    pub(crate) fn try_inline(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+        to: &mut [&mut [u8]],
+    ) -> TryRecv {
+        if self.open.is_some() || self.close.is_some() || arrival != Arrival::Flag {
+            return TryRecv::Other;
+        }
+        let Landing { memory, layout } = self.landing;
+        if fabric.flag(link, memory, layout.flag_at(self.at)) != self.sequence {
+            return TryRecv::Nothing;
+        }
+        let line = fabric.take_line(link, memory, layout.line_at(self.at));
+        let Some((tag, bytes, payload)) = Header::plain_inline(&line) else { return TryRecv::Other };
+        if !unpack_whole(&payload, bytes, to) {
+            return TryRecv::Other;
+        }
+        self.transfers = self.transfers.wrapping_add(1);
+        self.sequence = after(self.sequence);
+        self.consume_block();
+        TryRecv::Taken { tag, bytes }
+    }
+
     /// Takes what has arrived of the head transfer, and fits.
     pub(crate) fn pull(
         &mut self,
@@ -615,20 +658,22 @@ fn check_length(length: Length, seen: u64, fin: bool) -> Result<(), ProtocolErro
     }
 }
 
-/// Bytes of an inline payload from `offset` on, as many as fit.
+/// Puts a whole inline payload into slices, if it fits.
 #[inline]
-fn unpack(payload: &[u64; 5], offset: u32, bytes: u32, to: &mut Scatter<'_, '_>) -> u32 {
-    if offset == 0
-        && bytes == 8
-        && let Some(place) = to.take_word()
+fn unpack_whole(payload: &[u64; 5], bytes: usize, to: &mut [&mut [u8]]) -> bool {
+    if let [one] = to
+        && let (Some(place), 8) = (one.first_chunk_mut::<8>(), bytes)
     {
         *place = payload[0].to_le_bytes();
-        return 8;
+        return true;
     }
-    unpack_any(payload, offset, bytes, to)
+    let room = to.iter().map(|slice| slice.len()).sum::<usize>();
+    let all = u32::try_from(bytes).unwrap_or(u32::MAX);
+    bytes <= room && unpack(payload, 0, all, &mut Scatter::new(to)) == all
 }
 
-fn unpack_any(payload: &[u64; 5], offset: u32, bytes: u32, to: &mut Scatter<'_, '_>) -> u32 {
+/// Bytes of an inline payload from `offset` on, as many as fit.
+fn unpack(payload: &[u64; 5], offset: u32, bytes: u32, to: &mut Scatter<'_, '_>) -> u32 {
     let mut flat = [0; 40];
     for (place, word) in flat.as_chunks_mut::<8>().0.iter_mut().zip(payload) {
         *place = word.to_le_bytes();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::thread;
 
 use superpipe_core::{
-    Counters, End, Endpoint, Event, Incoming, Length, Protocol, Reason, RefusedSend, TransferId,
+    Counters, End, Endpoint, Event, Incoming, Length, Protocol, Reason, RefusedSend, TransferId, TryRecv,
 };
 
 use super::address::Address;
@@ -290,12 +290,28 @@ impl<P: Port> Connection<P> {
         slices: &mut [&mut [u8]],
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
+        let transport = self.transport();
+        match transport.endpoint.try_recv(&mut transport.port, slices) {
+            TryRecv::Taken { tag, bytes } => Ok(Received { tag, bytes }),
+            TryRecv::Nothing | TryRecv::Other => self.recv_slowly(slices, deadline.into()),
+        }
+    }
+
+    fn recv_slowly(&mut self, slices: &mut [&mut [u8]], deadline: Deadline) -> Result<Received, Error> {
         let room = slices.iter().map(|slice| slice.len()).sum::<usize>() as u64;
         let mut tag = None;
         let mut bytes = 0;
         let transport = self.transport();
-        let result = transport.wait(deadline.into(), |endpoint, port| {
+        let result = transport.wait(deadline, |endpoint, port| {
             if tag.is_none() {
+                match endpoint.try_recv(port, slices) {
+                    TryRecv::Nothing => return None,
+                    TryRecv::Taken { tag: its, bytes: all } => {
+                        (tag, bytes) = (Some(its), all);
+                        return Some(Ok(()));
+                    }
+                    TryRecv::Other => {}
+                }
                 let incoming = endpoint.incoming(port)?;
                 match incoming.length {
                     Length::Exact(length) if length <= room => tag = Some(incoming.tag),

@@ -3,6 +3,8 @@
 //! A wait is a loop of attempts and rounds of progress. Every thousand empty rounds it looks at what costs more: the
 //! clock, the interrupt flag, whether the peer lives, and whether it was silent for too long; and shows life itself.
 
+use core::hint;
+
 use superpipe_core::{Endpoint, Reason};
 
 use super::deadline::{Armed, Deadline};
@@ -16,6 +18,8 @@ use crate::port::{Port, Woken};
 const LIFE_NS: u64 = 200_000_000;
 /// How often the peer's end is looked at with a system call.
 const ALIVE_NS: u64 = 2_000_000;
+/// Attempts between two rounds of progress: what is awaited is polled alone, so that it is seen at once.
+const ATTEMPTS: u32 = 8;
 /// The longest time that is slept, or polled, at once.
 const NAP_NS: u64 = 50_000_000;
 
@@ -61,8 +65,11 @@ impl<P: Port> Transport<P> {
         self.waiter.reset();
         let mut first = true;
         loop {
-            if let Some(value) = attempt(&mut self.endpoint, &mut self.port) {
-                return Ok(value);
+            for _ in 0..ATTEMPTS {
+                if let Some(value) = attempt(&mut self.endpoint, &mut self.port) {
+                    return Ok(value);
+                }
+                hint::spin_loop();
             }
             if self.endpoint.progress(&mut self.port) > 0 {
                 self.waiter.reset();

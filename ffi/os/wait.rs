@@ -5,7 +5,7 @@
 //! sleep, which only the fabric knows how to do. Yield and sleep cannot livelock where both ends share one core.
 //!
 //! Deadlines, liveness and completion errors are nobody's business in a round that found work, and in one that found
-//! none only every 1,024th spin or 16th yield (which may last another thread's time slice): then the answer is
+//! none only every 128th round of spinning or 16th of yielding (which may last another thread's time slice): then the answer is
 //! [`Idle::Look`].
 //!
 //! ```text
@@ -18,8 +18,9 @@ use core::str::FromStr;
 use core::{error, fmt, hint};
 use std::thread;
 
-/// Rounds of spinning before anything else is tried, and between two looks while spinning: about 10 to 50 µs.
-pub const SPIN_ROUNDS: u32 = 1024;
+/// Rounds of spinning before anything else is tried, and between two looks while spinning: 1,024 attempts where a round
+/// makes eight of them, which is about 10 to 50 µs.
+pub const SPIN_ROUNDS: u32 = 128;
 /// Rounds of yielding between two looks.
 pub const YIELD_LOOK_ROUNDS: u32 = 16;
 /// Rounds of yielding before [`WaitStrategy::Sleep`] sleeps.
@@ -168,17 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn spin_looks_every_1024_rounds_and_never_sleeps() {
+    fn spin_looks_every_128_rounds_and_never_sleeps() {
         let mut waiter = Waiter::new(WaitStrategy::Spin);
-        assert_eq!(rounds_of(&mut waiter, Idle::Look, 4096), [1024, 2048, 3072, 4096]);
+        assert_eq!(rounds_of(&mut waiter, Idle::Look, 512), [128, 256, 384, 512]);
         assert_eq!(rounds_of(&mut waiter, Idle::Sleep, 4096), []);
     }
 
     #[test]
     fn yield_looks_every_16th_yield_and_never_sleeps() {
         let mut waiter = Waiter::new(WaitStrategy::Yield);
-        let looks = rounds_of(&mut waiter, Idle::Look, 1024 + 200);
-        assert_eq!(looks, (0..=200 / 16).map(|look| 1024 + 16 * look).collect::<Vec<_>>());
+        let looks = rounds_of(&mut waiter, Idle::Look, 128 + 200);
+        assert_eq!(looks, (0..=200 / 16).map(|look| 128 + 16 * look).collect::<Vec<_>>());
         assert_eq!(rounds_of(&mut waiter, Idle::Sleep, 4096), []);
     }
 
@@ -186,12 +187,12 @@ mod tests {
     fn sleep_spins_yields_and_then_sleeps_every_round() {
         let mut waiter = Waiter::default();
         assert_eq!(waiter.strategy(), WaitStrategy::Sleep);
-        assert_eq!(rounds_of(&mut waiter, Idle::Look, 1024 + 64), [1024, 1040, 1056, 1072, 1088]);
+        assert_eq!(rounds_of(&mut waiter, Idle::Look, 128 + 64), [128, 144, 160, 176, 192]);
         for _ in 0..10_000 {
             assert_eq!(waiter.idle(), Idle::Sleep);
         }
         waiter.reset();
-        assert_eq!(rounds_of(&mut waiter, Idle::Sleep, 1024 + 64), []);
+        assert_eq!(rounds_of(&mut waiter, Idle::Sleep, 128 + 64), []);
         assert_eq!(waiter.idle(), Idle::Sleep);
     }
 
