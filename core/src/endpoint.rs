@@ -772,10 +772,7 @@ impl<F: Fabric> Endpoint<F> {
     /// Sends the control messages that are due, as far as there is room. How many.
     #[inline]
     fn flush_controls(&mut self, fabric: &mut F) -> usize {
-        let idle = self.pending_cts.is_none()
-            && self.pending_reject.is_none()
-            && self.pending_close.is_none()
-            && self.sender.untold().is_none();
+        let idle = self.owes_no_control();
         if idle { 0 } else { self.flush_due(fabric) }
     }
 
@@ -793,6 +790,8 @@ impl<F: Fabric> Endpoint<F> {
             self.pending_reject = None;
             sent += 1;
         }
+        // One that has to wait for the last CANCEL waits for an acknowledgement.
+        self.wants_ack |= self.sender.wants_ack_for_cancel();
         if let Some(cancelled) = self.sender.untold() {
             let crate::send::Cancelled { transfer, last, reason } = cancelled;
             if self.post_control(fabric, Control::Cancel { transfer, last, reason }) {
