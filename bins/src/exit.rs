@@ -1,0 +1,131 @@
+//! How a tool ends: the codes that all tools share, and the one line that says why.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+use superpipe::os::OsError;
+
+/// The exit codes. 101 is a panic, which is our bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// All is done: for rsend, as the receiver says.
+    Done = 0,
+    /// The command line cannot be followed.
+    Usage = 2,
+    /// No connection came about.
+    Connect = 3,
+    /// The peer was silent for longer than the idle timeout.
+    Timeout = 4,
+    /// The peer ended before the transfer did.
+    PeerLost = 5,
+    /// What arrived is not what was sent.
+    Integrity = 6,
+    /// The peer speaks another version, another protocol, or is not who it should be.
+    Protocol = 7,
+    /// A local file, pipe or disk failed, at this end or at the other.
+    LocalIo = 8,
+    /// A device failed, or a limit was reached.
+    Device = 9,
+    /// SIGINT.
+    Interrupted = 130,
+    /// SIGTERM.
+    Terminated = 143,
+}
+
+/// Why a tool ends without having done its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// what the process exits with
+    pub code: Code,
+    /// one line: cause, then remedy where there is one
+    pub text: String,
+}
+
+impl Code {
+    /// Every code, in order.
+    pub const ALL: [Self; 11] = [
+        Self::Done,
+        Self::Usage,
+        Self::Connect,
+        Self::Timeout,
+        Self::PeerLost,
+        Self::Integrity,
+        Self::Protocol,
+        Self::LocalIo,
+        Self::Device,
+        Self::Interrupted,
+        Self::Terminated,
+    ];
+
+    /// As a number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The code of a number that a peer sent.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| u32::from(code.number()) == number)
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code.number())
+    }
+}
+
+impl Failure {
+    /// A failure with its line.
+    pub fn new(code: Code, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    /// What a local file, pipe or disk refused while `doing` ("cannot read x").
+    pub fn local_io(doing: impl Into<String>, error: &io::Error) -> Self {
+        Self::new(Code::LocalIo, explain(doing, error))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// `doing`, then the system's own words, in the style of the library.
+pub fn explain(doing: impl Into<String>, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(errno) => OsError::new(errno, doing.into()).to_string(),
+        None => format!("{}: {error}", doing.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_the_manual() {
+        let numbers = Code::ALL.map(Code::number);
+        assert_eq!(numbers, [0, 2, 3, 4, 5, 6, 7, 8, 9, 130, 143]);
+        for code in Code::ALL {
+            assert_eq!(Code::from_number(code.number().into()), Some(code));
+        }
+        assert_eq!(Code::from_number(1), None);
+        assert_eq!(Code::from_number(256 + 8), None);
+    }
+
+    #[test]
+    fn errors_are_told_without_numbers() {
+        let error = io::Error::from_raw_os_error(28);
+        assert_eq!(
+            Failure::local_io("cannot write x", &error).text,
+            "cannot write x: no space left on device"
+        );
+        let error = io::Error::other("odd");
+        assert_eq!(Failure::local_io("cannot write x", &error).text, "cannot write x: odd");
+    }
+}

@@ -1,0 +1,69 @@
+//! Man pages and completions, from the same command line that `--help` prints.
+
+use crate::exit::Failure;
+use clap::{Command, ValueEnum};
+use clap_complete::Shell;
+use std::io::{self, Write};
+
+/// What can be generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// the man page, section 1
+    Man,
+    /// completions for bash
+    Bash,
+    /// completions for zsh
+    Zsh,
+    /// completions for fish
+    Fish,
+}
+
+/// Writes it to standard output.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn generate(kind: Kind, command: Command) -> Result<(), Failure> {
+    let text = text(kind, command);
+    let mut out = io::stdout().lock();
+    let written = text.and_then(|text| out.write_all(&text)).and_then(|()| out.flush());
+    written.map_err(|error| Failure::local_io("cannot write to standard output", &error))
+}
+
+fn text(kind: Kind, mut command: Command) -> io::Result<Vec<u8>> {
+    let name = command.get_name().to_owned();
+    let mut text = Vec::new();
+    let shell = match kind {
+        Kind::Man => {
+            clap_mangen::Man::new(command).render(&mut text)?;
+            return Ok(text);
+        }
+        Kind::Bash => Shell::Bash,
+        Kind::Zsh => Shell::Zsh,
+        Kind::Fish => Shell::Fish,
+    };
+    clap_complete::generate(shell, &mut command, name, &mut text);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Receive, Send};
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_kind_names_every_option_that_help_names() {
+        for command in [Send::command(), Receive::command()] {
+            for &kind in Kind::value_variants() {
+                let text = String::from_utf8(text(kind, command.clone()).unwrap()).unwrap();
+                let text = text.replace("\\-", "-");
+                for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                    if let Some(long) = argument.get_long() {
+                        assert!(text.contains(long), "{kind:?} of {} lacks {long}", command.get_name());
+                    }
+                }
+                assert!(kind != Kind::Man || text.contains("Exit codes"));
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Counts the bytes that went through, and tells of them meanwhile: a bar on a terminal, an event each second.
+//!
+//! The transfer only adds to a counter. The telling is done by a thread of its own, which is there only when somebody
+//! listens, and is started before the transfer's thread is pinned, so that it runs elsewhere.
+
+use crate::report::{Event, Events, gb_per_s, round};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+const BAR_INTERVAL: Duration = Duration::from_millis(100);
+const EVENT_INTERVAL: Duration = Duration::from_secs(1);
+const UNKNOWN: u64 = u64::MAX;
+
+/// The counter, and whoever reads it aloud.
+#[derive(Debug)]
+pub struct Meter {
+    shared: Arc<Shared>,
+    teller: Option<JoinHandle<()>>,
+}
+
+/// Its own cache lines: the counter is written for every piece that is moved.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shared {
+    bytes: AtomicU64,
+    started: OnceLock<Instant>,
+    expected: AtomicU64,
+    over: AtomicBool,
+    events: Option<Arc<Events>>,
+    with_bar: bool,
+}
+
+impl Meter {
+    /// Counts from 0, for `events` and for a bar.
+    ///
+    /// # Errors
+    /// When there can be no thread to tell of it.
+    pub fn new(events: Option<Arc<Events>>, with_bar: bool) -> io::Result<Self> {
+        let has_listener = events.is_some() || with_bar;
+        let shared = Arc::new(Shared {
+            bytes: AtomicU64::new(0),
+            started: OnceLock::new(),
+            expected: AtomicU64::new(UNKNOWN),
+            over: AtomicBool::new(false),
+            events,
+            with_bar,
+        });
+        let tell =
+            |shared: Arc<Shared>| thread::Builder::new().name("meter".into()).spawn(move || shared.tell());
+        let teller = if has_listener { Some(tell(Arc::clone(&shared))?) } else { None };
+        Ok(Self { shared, teller })
+    }
+
+    /// The connection is there: seconds count from now on.
+    pub fn start(&self, expected: Option<u64>) {
+        self.shared.expected.store(expected.unwrap_or(UNKNOWN), Ordering::Relaxed);
+        let _ = self.shared.started.set(Instant::now());
+    }
+
+    /// So many more went through.
+    #[inline]
+    pub fn add(&self, bytes: usize) {
+        // one writer: a load and a store, and no locked instruction
+        let before = self.shared.bytes.load(Ordering::Relaxed);
+        self.shared.bytes.store(before + bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Seconds since the start, 0 before it.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.shared.started.get().map_or(0.0, |started| round(started.elapsed().as_secs_f64()))
+    }
+
+    /// Takes the bar away; no interval comes after this.
+    pub fn stop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        if let Some(teller) = self.teller.take() {
+            teller.thread().unpark();
+            let _ = teller.join();
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn tell(&self) {
+        let mut bar: Option<ProgressBar> = None;
+        let mut seconds_told = 0;
+        let mut bytes_told = 0;
+        while !self.over.load(Ordering::Relaxed) {
+            thread::park_timeout(if self.with_bar { BAR_INTERVAL } else { EVENT_INTERVAL / 20 });
+            let Some(started) = self.started.get() else { continue };
+            let (elapsed, bytes) = (started.elapsed(), self.bytes.load(Ordering::Relaxed));
+            if self.with_bar {
+                bar.get_or_insert_with(|| new_bar(self.expected.load(Ordering::Relaxed))).set_position(bytes);
+            }
+            if let Some(events) = &self.events
+                && elapsed.as_secs() > seconds_told
+                && !self.over.load(Ordering::Relaxed)
+            {
+                #[expect(clippy::cast_precision_loss, reason = "seconds since the start of a process")]
+                let interval = elapsed.as_secs_f64() - seconds_told as f64;
+                let gb_per_s = gb_per_s(bytes - bytes_told, interval);
+                events.put(&Event::Interval { seconds: round(elapsed.as_secs_f64()), bytes, gb_per_s });
+                (seconds_told, bytes_told) = (elapsed.as_secs(), bytes);
+            }
+        }
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn new_bar(expected: u64) -> ProgressBar {
+    const KNOWN: &str = "{bar:32} {percent:>3}% {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
+    const OPEN: &str = "{spinner} {bytes}, {binary_bytes_per_sec}, {elapsed}";
+    let (len, template) = if expected == UNKNOWN { (None, OPEN) } else { (Some(expected), KNOWN) };
+    let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_with_and_without_anyone_who_listens() {
+        for with_bar in [false, true] {
+            let mut meter = Meter::new(None, with_bar).unwrap();
+            assert_eq!((meter.bytes(), meter.seconds()), (0, 0.0));
+            meter.start(Some(12));
+            meter.add(5);
+            meter.add(7);
+            meter.stop();
+            assert_eq!(meter.bytes(), 12);
+            assert!(meter.seconds() >= 0.0);
+        }
+    }
+
+    #[test]
+    fn both_templates_are_right() {
+        assert_eq!(new_bar(100).length(), Some(100));
+        assert_eq!(new_bar(UNKNOWN).length(), None);
+    }
+}

@@ -1,0 +1,278 @@
+//! The command lines. What stands here is `--help`, the man pages and the completions.
+
+use crate::generate::Kind;
+use crate::quantity;
+use clap::{Args, Parser, ValueEnum};
+use core::time::Duration;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use superpipe::io::DigestKind;
+use superpipe::os::WaitStrategy;
+use superpipe::{Address, Options, Protocol, Tuning};
+
+/// Where rrecv listens unless it is told otherwise. The port is superpipe's own.
+pub const DEFAULT_ADDRESS: &str = "localhost:7471";
+
+const ADDRESSES: &str = "\
+Addresses:
+  HOST:PORT   localhost or this host's own name: shared memory, through a socket
+              in the user's own directory, $XDG_RUNTIME_DIR/superpipe or else
+              /tmp/superpipe-UID; only processes of the same user meet there
+  HOST, :PORT port 7471 of HOST; PORT of this host
+  shm:PATH    shared memory, through a socket at PATH: for containers that share
+              only that, or where $XDG_RUNTIME_DIR differs";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done                           6  what arrived is not what was sent
+  2  usage                          7  protocol, version or authentication
+  3  no connection                  8  a local file, pipe or disk failed, here
+  4  the peer was silent too long      or at the other end
+  5  the peer was lost              9  a device failed, or a limit was reached
+  130  SIGINT    143  SIGTERM       101  a bug in this program";
+
+fn after_help(examples: &str) -> String {
+    format!("{examples}\n\n{ADDRESSES}\n\n{EXIT_CODES}")
+}
+
+/// Sends a file or standard input to an rrecv, and waits for its verdict
+///
+/// rsend ends with 0 only when the receiver says that every byte arrived, that the checksum of the whole is the same at
+/// both ends, and that a file it was to write is on disk under its name. The data go through memory that both processes
+/// share, block by block, while they are being read: nothing is staged, and a file is read straight into that memory.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "rsend", version, override_usage = "rsend [OPTIONS] ADDR [FILE]", disable_help_subcommand = true, after_help = after_help("\
+Examples:
+  rsend localhost:7471 disk.img                 send a file to `rrecv copy.img`
+  tar c photos | rsend localhost:7471           send what another program writes
+  rsend --core 2 --wait spin shm:/run/x.sock -  pinned, for the lowest latency
+  rsend --json=- -q shm:/run/x.sock log         newline-delimited JSON on stderr"))]
+pub struct Send {
+    /// Where the receiver listens: HOST:PORT or shm:PATH
+    #[arg(value_name = "ADDR", required_unless_present = "generate")]
+    pub address: Option<Address>,
+
+    /// What to send; - or nothing is standard input
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// How long to look for a receiver; the last cause is reported
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    pub connect_timeout: Duration,
+
+    /// Flips one bit of the byte at this offset on its way, to see that both ends notice
+    #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
+    pub inject_flip: Option<u64>,
+
+    /// What both tools have in common.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Receives from one rsend, into a file or to standard output
+///
+/// FILE appears under its name only once it is whole, compared with the sender's checksum, and on disk; an older file of
+/// that name stays until then, and stays for good where anything fails. What goes to standard output is passed on as it
+/// arrives: whether it was whole, the exit code says. A pipe or device named by FILE is opened and written as it is.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "rrecv", version, override_usage = "rrecv [OPTIONS] [FILE]", disable_help_subcommand = true, after_help = after_help("\
+Examples:
+  rrecv copy.img                                receive from `rsend localhost:7471 disk.img`
+  rrecv | tar x                                 unpack while it arrives
+  rrecv --core 3 --wait spin --listen shm:/run/x.sock copy.img
+  rrecv --accept-timeout 1m copy.img            give up if nobody sends"))]
+pub struct Receive {
+    /// Where to receive; - or nothing is standard output
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// Where to listen: HOST:PORT or shm:PATH
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
+    pub listen: Address,
+
+    /// How long to wait for a sender to connect
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = quantity::duration)]
+    pub accept_timeout: Duration,
+
+    /// What both tools have in common.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What both tools have in common.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Pin to this core, so that its caches stay this transfer's own
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+
+    /// What to spend while waiting: spin costs a core and has the lowest latency, yield shares the core, sleep costs
+    /// nothing and up to 0.1 ms
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Wait::Sleep)]
+    pub wait: Wait,
+
+    /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it shows life
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
+    pub idle_timeout: Duration,
+
+    /// Whole-stream checksum, computed and compared by both ends [default: crc64]. Where the two ends ask for different
+    /// ones the stronger is used
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub checksum: Option<Checksum>,
+
+    /// How data cross [default: superpipeline]. This and the next three need be given at one end only, and change speed
+    /// and nothing else
+    #[arg(long, value_enum, value_name = "NAME", help_heading = "Tuning")]
+    pub protocol: Option<Crossing>,
+
+    /// Bytes of a block, the unit that is flagged: a multiple of 64, 128 to 1M [default: 16K]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
+    pub block_bytes: Option<u32>,
+
+    /// Bytes of a chunk, the unit that is written and acknowledged
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
+    pub chunk_bytes: Option<u32>,
+
+    /// Chunks that the landing buffer holds at least [default: 3]
+    #[arg(long, value_name = "N", help_heading = "Tuning")]
+    pub folds: Option<u8>,
+
+    /// Write start, interval (each second) and end events to a file, one JSON object a line; - is standard error, which
+    /// then carries nothing else
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    pub json: Option<PathBuf>,
+
+    /// Nothing but errors: no progress bar, no summary
+    #[arg(short, long, conflicts_with = "verbose", help_heading = "Reports")]
+    pub quiet: bool,
+
+    /// Also say where the tool listens, and how the connection came out
+    #[arg(short, long, help_heading = "Reports")]
+    pub verbose: bool,
+
+    /// Prints the man page or a shell's completions
+    #[arg(long, value_enum, value_name = "KIND", hide = true, exclusive = true)]
+    pub generate: Option<Kind>,
+}
+
+/// `--wait`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// never give the core away
+    Spin,
+    /// spin, then let others have the core between looks
+    Yield,
+    /// spin, then yield, then sleep until woken
+    Sleep,
+}
+
+/// `--checksum`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksum {
+    /// CRC-64/NVME
+    Crc64,
+    /// CRC-32C
+    Crc32c,
+    /// count the bytes only
+    None,
+}
+
+/// `--protocol`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Crossing {
+    /// chunks as soon as there is room, without rendezvous
+    Eager,
+    /// rendezvous, then one copy, one write, one copy
+    Copy,
+    /// chunks of one size, each copied out once it is whole
+    Pipeline,
+    /// growing chunks, copied out block by block as they arrive
+    Superpipeline,
+}
+
+impl Common {
+    /// What the library is asked for.
+    #[must_use]
+    pub fn library_options(&self) -> Options {
+        let wait = match self.wait {
+            Wait::Spin => WaitStrategy::Spin,
+            Wait::Yield => WaitStrategy::Yield,
+            Wait::Sleep => WaitStrategy::Sleep,
+        };
+        let tuning = Tuning {
+            protocol: self.protocol.map(Crossing::library),
+            block_bytes: self.block_bytes,
+            chunk_bytes: self.chunk_bytes,
+            folds: self.folds,
+            ..Tuning::default()
+        };
+        Options { wait, idle_timeout: self.idle_timeout, tuning, ..Options::default() }
+    }
+
+    /// The checksum that this end asks for, if it does.
+    #[must_use]
+    pub fn wished_checksum(&self) -> Option<DigestKind> {
+        self.checksum.map(|checksum| match checksum {
+            Checksum::Crc64 => DigestKind::Crc64,
+            Checksum::Crc32c => DigestKind::Crc32c,
+            Checksum::None => DigestKind::None,
+        })
+    }
+
+    /// Whether events go to standard error, and nothing else does.
+    #[must_use]
+    pub fn json_to_stderr(&self) -> bool {
+        self.json.as_deref().is_some_and(is_dash)
+    }
+}
+
+impl Crossing {
+    fn library(self) -> Protocol {
+        match self {
+            Self::Eager => Protocol::Eager,
+            Self::Copy => Protocol::Copy,
+            Self::Pipeline => Protocol::Pipeline,
+            Self::Superpipeline => Protocol::Superpipeline,
+        }
+    }
+}
+
+/// Whether a path stands for a standard stream.
+#[must_use]
+pub fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_lines_are_consistent() {
+        Send::command().debug_assert();
+        Receive::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_manual() {
+        let send = Send::try_parse_from(["rsend", "shm:/x"]).unwrap();
+        assert_eq!(send.connect_timeout, Duration::from_secs(10));
+        assert_eq!(send.common.idle_timeout, Duration::from_secs(30));
+        assert_eq!((send.common.wait, send.common.checksum, send.file), (Wait::Sleep, None, None));
+        let receive = Receive::try_parse_from(["rrecv"]).unwrap();
+        assert_eq!(receive.listen.to_string(), DEFAULT_ADDRESS);
+    }
+
+    #[test]
+    fn an_address_is_needed_but_for_the_manual() {
+        assert!(Send::try_parse_from(["rsend"]).is_err());
+        assert!(Send::try_parse_from(["rsend", "--generate", "man"]).is_ok());
+        assert!(Send::try_parse_from(["rsend", "-q", "-v", "shm:/x"]).is_err());
+        let json = Send::try_parse_from(["rsend", "--json=-", "shm:/x", "-"]).unwrap();
+        assert!(json.common.json_to_stderr() && is_dash(&json.file.unwrap()));
+    }
+}

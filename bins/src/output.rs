@@ -1,0 +1,427 @@
+//! What rrecv writes.
+//!
+//! A FILE appears whole or not at all. It is received into a file without a name in the same directory (O_TMPFILE), which
+//! vanishes with the process however that ends; once it is on disk it is linked to its name, or, where that is taken, to a
+//! hidden one that is then renamed over it. File systems without O_TMPFILE get a hidden file from the start, which every
+//! failure removes; what a SIGKILL leaves of either the next rrecv to the same FILE removes, and knows it by its lock,
+//! which nobody holds any more.
+//!
+//! Pipes and devices are opened and written as they are, and so is standard output.
+
+use crate::exit::{Code, Failure};
+use crate::options::is_dash;
+use crate::signals::Signals;
+use core::time::Duration;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+use superpipe::io::Sink;
+use superpipe::os::link_open_file;
+use superpipe::os::stdio::was_closed_at_start;
+
+/// How often a FIFO is tried while nobody reads it.
+const FIFO_INTERVAL: Duration = Duration::from_millis(20);
+/// Bytes of FILE's name that a hidden name repeats: file names end at 255.
+const HIDDEN_NAME_MAX: usize = 200;
+
+/// Where the bytes go. Dropped before [`Output::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct Output {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Written as it is; a regular file is put on disk at the end.
+    AsItIs(File),
+    Staged(Staged),
+}
+
+/// A file that does not have its name yet.
+#[derive(Debug)]
+struct Staged {
+    file: File,
+    directory: PathBuf,
+    target: PathBuf,
+    /// the hidden name that it has, if any
+    hidden: Option<PathBuf>,
+    /// what it will replace
+    replaced: Option<Replaced>,
+}
+
+/// What the new file keeps of the old.
+#[derive(Debug, Clone, Copy)]
+struct Replaced {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+}
+
+impl Output {
+    /// Opens FILE, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn open(file: Option<&Path>, signals: &Signals, deadline: Instant) -> Result<(Self, Sink), Failure> {
+        let path = file.filter(|path| !is_dash(path));
+        let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
+        let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
+        let kind = match path {
+            None => Kind::AsItIs(standard().map_err(|error| failed(&error))?),
+            Some(path) => match existing(path).map_err(|error| failed(&error))? {
+                Existing::Odd => Kind::AsItIs(open_as_it_is(path, signals, deadline, &failed)?),
+                Existing::Regular(target, replaced) => {
+                    Kind::Staged(stage(target, Some(replaced)).map_err(|error| failed(&error))?)
+                }
+                Existing::Nothing => {
+                    Kind::Staged(stage(path.to_owned(), None).map_err(|error| failed(&error))?)
+                }
+            },
+        };
+        let file = match &kind {
+            Kind::AsItIs(file) | Kind::Staged(Staged { file, .. }) => file,
+        };
+        let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new).map_err(|error| failed(&error))?;
+        Ok((Self { name, kind }, sink))
+    }
+
+    /// "standard output", or the path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All was written and is right: puts it on disk, under its name. May take as long as the disk does.
+    ///
+    /// # Errors
+    /// When the disk refuses. A FILE is then as it was before.
+    pub fn commit(self) -> Result<(), Failure> {
+        let Self { name, kind } = self;
+        let committed = match kind {
+            Kind::AsItIs(file) => put_on_disk(&file),
+            Kind::Staged(staged) => staged.commit(),
+        };
+        committed.map_err(|error| Failure::local_io(format!("cannot complete {name}"), &error))
+    }
+}
+
+impl Staged {
+    fn commit(mut self) -> io::Result<()> {
+        if let Some(replaced) = self.replaced {
+            // Only root may give files away; a new owner of a file that is otherwise right is no failure.
+            let _ = fchown(&self.file, Some(replaced.uid), Some(replaced.gid));
+            self.file.set_permissions(Permissions::from_mode(replaced.mode))?;
+        }
+        self.file.sync_all()?;
+        if self.hidden.is_none() && !self.link()? {
+            let hidden = hidden_path(&self.directory, &self.target);
+            // locked before it has a name: who sweeps finds it in use
+            self.lock();
+            link_open_file(self.file.as_fd(), &hidden)?;
+            self.hidden = Some(hidden);
+        }
+        if let Some(hidden) = &self.hidden {
+            fs::rename(hidden, &self.target)?;
+            self.hidden = None;
+        }
+        match File::open(&self.directory)?.sync_all() {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP)) => Ok(()),
+            synced => synced,
+        }
+    }
+
+    /// Whether the name was free, and is ours now.
+    fn link(&self) -> io::Result<bool> {
+        match link_open_file(self.file.as_fd(), &self.target) {
+            Ok(()) => Ok(true),
+            Err(error) if error.errno() == libc::EEXIST => Ok(false),
+            Err(error) => Err(io::Error::from_raw_os_error(error.errno())),
+        }
+    }
+
+    /// A file system without locks only means that nobody sweeps there.
+    fn lock(&self) {
+        let _ = self.file.try_lock();
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some(hidden) = &self.hidden {
+            let _ = fs::remove_file(hidden);
+        }
+    }
+}
+
+/// What is at a path, links followed.
+enum Existing {
+    Nothing,
+    /// the file itself, after any links
+    Regular(PathBuf, Replaced),
+    /// a pipe, a device or a socket
+    Odd,
+}
+
+fn existing(path: &Path) -> io::Result<Existing> {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        // a link that leads nowhere would be replaced by a file, or a file made wherever it points: neither was asked for
+        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_ok() => {
+            return Err(io::Error::other(
+                "it is a link that leads nowhere; remove it, or name the file itself",
+            ));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Existing::Nothing),
+        Err(error) => return Err(error),
+    };
+    if found.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    if !found.is_file() {
+        return Ok(Existing::Odd);
+    }
+    // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
+    match OpenOptions::new().write(true).open(path) {
+        Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => return Err(error),
+        _ => {}
+    }
+    let replaced = Replaced { mode: found.mode() & 0o777, uid: found.uid(), gid: found.gid() };
+    Ok(Existing::Regular(fs::canonicalize(path)?, replaced))
+}
+
+fn standard() -> io::Result<File> {
+    if was_closed_at_start(1) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+fn open_as_it_is(
+    path: &Path,
+    signals: &Signals,
+    deadline: Instant,
+    failed: &dyn Fn(&io::Error) -> Failure,
+) -> Result<File, Failure> {
+    loop {
+        let opened =
+            OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let is_fifo = || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+        match opened {
+            Ok(file) => return Ok(file),
+            // of a FIFO: nobody reads it yet
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_fifo() => {
+                if let Some(failure) = signals.failure() {
+                    return Err(failure);
+                }
+                if Instant::now() >= deadline {
+                    return Err(Failure::new(
+                        Code::LocalIo,
+                        format!("nobody reads the pipe {}", path.display()),
+                    ));
+                }
+                thread::sleep(FIFO_INTERVAL);
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+}
+
+/// A regular file as standard output is put on disk like a FILE; what has no disk is not asked.
+fn put_on_disk(file: &File) -> io::Result<()> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_block_device() { file.sync_all() } else { Ok(()) }
+}
+
+fn stage(target: PathBuf, replaced: Option<Replaced>) -> io::Result<Staged> {
+    if target.file_name().is_none() || target.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new(".")).to_owned();
+    sweep(&directory, &target);
+    // until it is whole nobody else may read what replaces a private file
+    let mode = replaced.map_or(0o666, |replaced| replaced.mode & 0o600);
+    let mut options = OpenOptions::new();
+    options.write(true).mode(mode);
+    let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(&directory);
+    // What has no O_TMPFILE says so in several ways; and without /proc a nameless file can never be named.
+    let unsupported = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
+    let (file, hidden) = match nameless {
+        Ok(file) if Path::new("/proc/self/fd").exists() => (file, None),
+        Err(error) if !error.raw_os_error().is_some_and(|errno| unsupported.contains(&errno)) => {
+            return Err(error);
+        }
+        _ => {
+            let hidden = hidden_path(&directory, &target);
+            (options.create_new(true).open(&hidden)?, Some(hidden))
+        }
+    };
+    let staged = Staged { file, directory, target, hidden, replaced };
+    if staged.hidden.is_some() {
+        staged.lock();
+    }
+    Ok(staged)
+}
+
+/// `.NAME.superpipe-`, which all hidden names for this target begin with.
+fn hidden_prefix(target: &Path) -> OsString {
+    let name = target.file_name().unwrap_or(OsStr::new("file")).to_string_lossy();
+    let mut end = name.len().min(HIDDEN_NAME_MAX);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!(".{}.superpipe-", &name[..end]).into()
+}
+
+fn hidden_path(directory: &Path, target: &Path) -> PathBuf {
+    let mut name = hidden_prefix(target);
+    let nanos = superpipe::os::monotonic_ns();
+    name.push(format!("{}-{nanos:x}", std::process::id()));
+    directory.join(name)
+}
+
+/// Removes what killed processes left behind for the same target: nobody holds its lock. Whatever fails is left alone.
+fn sweep(directory: &Path, target: &Path) {
+    let prefix = hidden_prefix(target);
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes())
+            && entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_ours && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("superpipe-output-{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            Self(dir)
+        }
+
+        fn join(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let names =
+                fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn open(path: &Path) -> Result<Staged, String> {
+        match existing(path).and_then(|found| match found {
+            Existing::Nothing => stage(path.to_owned(), None),
+            Existing::Regular(target, replaced) => stage(target, Some(replaced)),
+            Existing::Odd => Err(io::Error::other("odd")),
+        }) {
+            Ok(staged) => Ok(staged),
+            Err(error) => Err(crate::exit::explain("cannot write", &error)),
+        }
+    }
+
+    #[test]
+    fn a_new_file_has_no_name_until_it_is_whole() {
+        let dir = Dir::new("new");
+        let mut staged = open(&dir.join("out")).unwrap();
+        staged.file.write_all(b"whole").unwrap();
+        assert!(!dir.join("out").exists());
+        staged.commit().unwrap();
+        assert_eq!(fs::read(dir.join("out")).unwrap(), b"whole");
+        assert_eq!(dir.names(), ["out"]);
+    }
+
+    #[test]
+    fn an_old_file_stays_until_then_and_gives_its_mode() {
+        let dir = Dir::new("old");
+        fs::write(dir.join("out"), b"old").unwrap();
+        fs::set_permissions(dir.join("out"), Permissions::from_mode(0o640)).unwrap();
+        drop(open(&dir.join("out")).unwrap());
+        assert_eq!(
+            (fs::read(dir.join("out")).unwrap(), dir.names()),
+            (b"old".to_vec(), vec!["out".to_owned()])
+        );
+        let mut staged = open(&dir.join("out")).unwrap();
+        staged.file.write_all(b"new").unwrap();
+        assert_eq!(fs::read(dir.join("out")).unwrap(), b"old");
+        staged.commit().unwrap();
+        assert_eq!(fs::read(dir.join("out")).unwrap(), b"new");
+        assert_eq!(fs::metadata(dir.join("out")).unwrap().mode() & 0o7777, 0o640);
+        assert_eq!(dir.names(), ["out"]);
+    }
+
+    #[test]
+    fn a_hidden_file_is_removed_by_whoever_fails_and_swept_after_whoever_was_killed() {
+        let dir = Dir::new("hidden");
+        let hide = |staged: &mut Staged| {
+            let hidden = hidden_path(&dir.0, &dir.join("out"));
+            staged.file = OpenOptions::new().write(true).create_new(true).open(&hidden).unwrap();
+            staged.lock();
+            staged.hidden = Some(hidden);
+        };
+        let mut living = open(&dir.join("out")).unwrap();
+        hide(&mut living);
+        fs::write(hidden_path(&dir.0, &dir.join("out")), b"left").unwrap();
+        assert_eq!(dir.names().len(), 2);
+        let mut next = open(&dir.join("out")).unwrap();
+        assert_eq!(dir.names().len(), 1, "the dead one is gone, the living one stays");
+        hide(&mut next);
+        next.file.write_all(b"next").unwrap();
+        next.commit().unwrap();
+        assert_eq!(fs::read(dir.join("out")).unwrap(), b"next");
+        drop(living);
+        assert_eq!(dir.names(), ["out"]);
+    }
+
+    #[test]
+    fn links_are_followed_and_what_cannot_be_is_refused() {
+        let dir = Dir::new("links");
+        fs::write(dir.join("real"), b"old").unwrap();
+        symlink("real", dir.join("link")).unwrap();
+        let mut staged = open(&dir.join("link")).unwrap();
+        staged.file.write_all(b"new").unwrap();
+        staged.commit().unwrap();
+        assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
+        assert_eq!(fs::read(dir.join("real")).unwrap(), b"new");
+        symlink("nowhere", dir.join("dangling")).unwrap();
+        assert!(open(&dir.join("dangling")).unwrap_err().contains("leads nowhere"));
+        assert!(open(&dir.0).unwrap_err().contains("is a directory"));
+        assert!(open(&dir.join("missing/out")).unwrap_err().contains("no such file or directory"));
+        assert!(open(Path::new("new-directory/")).unwrap_err().contains("is a directory"));
+        assert_eq!(open(Path::new("/dev/null")).unwrap_err(), "cannot write: odd");
+    }
+
+    #[test]
+    fn long_names_fit() {
+        let dir = Dir::new("long");
+        let name = "ü".repeat(127);
+        fs::write(dir.join(&name), b"old").unwrap();
+        let staged = open(&dir.join(&name)).unwrap();
+        staged.commit().unwrap();
+        assert_eq!(dir.names(), [name]);
+    }
+}

@@ -1,0 +1,100 @@
+//! What the library's errors, and the peer's own words, mean for the exit code and the line on standard error.
+
+use crate::exit::{Code, Failure};
+use crate::protocol::{Broken, Report, Role};
+use crate::signals::Signals;
+use superpipe::{Error, ErrorKind, Reason};
+
+/// The failure of an operation that the library refused. `peer` is who is at the other end.
+#[must_use]
+pub fn failure(error: &Error, peer: Role, signals: &Signals) -> Failure {
+    let code = match error.kind() {
+        ErrorKind::Usage => Code::Usage,
+        ErrorKind::Connect => Code::Connect,
+        ErrorKind::Timeout => Code::Timeout,
+        ErrorKind::PeerLost => Code::PeerLost,
+        ErrorKind::TooSmall | ErrorKind::Protocol | ErrorKind::Version | ErrorKind::Auth => Code::Protocol,
+        ErrorKind::Interrupted => return signals.failure().unwrap_or_else(|| interrupted(error)),
+        ErrorKind::Closed(reason) | ErrorKind::Cancelled(reason) | ErrorKind::Rejected(reason) => {
+            return left(reason, peer);
+        }
+        _ => Code::Device,
+    };
+    Failure::new(code, error.to_string())
+}
+
+/// The peer closed, cancelled or rejected for this reason, and said no more.
+#[must_use]
+pub fn left(reason: Reason, peer: Role) -> Failure {
+    let peer_name = peer.tool();
+    let text = match Code::from_number(reason.0) {
+        Some(Code::Interrupted) => {
+            format!("{peer_name} was interrupted (SIGINT) before the transfer was complete")
+        }
+        Some(Code::Terminated) => format!("{peer_name} was ended (SIGTERM) before the transfer was complete"),
+        Some(Code::Done) => format!("{peer_name} closed the connection before the transfer was complete"),
+        Some(code) => format!("{peer_name} gave up (exit code {})", code.number()),
+        None if reason == Reason::GIVEN_UP => format!("{peer_name} gave the transfer up"),
+        None => format!("{peer_name} gave up for an unknown reason ({})", reason.0),
+    };
+    Failure::new(ours(reason.0), text)
+}
+
+/// The peer's TRAILER or VERDICT says that it failed.
+#[must_use]
+pub fn said(report: &Report, peer: Role) -> Failure {
+    if report.text.is_empty() {
+        return left(Reason(report.code.into()), peer);
+    }
+    let part = match peer {
+        Role::Sender => "sender",
+        Role::Receiver => "receiver",
+    };
+    Failure::new(ours(report.code.into()), format!("{part}: {}", report.text))
+}
+
+/// A message that breaks the tools' own protocol.
+#[must_use]
+pub fn broken(broken: Broken) -> Failure {
+    Failure::new(Code::Protocol, format!("the peer {}", broken.0))
+}
+
+/// Our exit code, when the peer's is this.
+fn ours(peers: u32) -> Code {
+    match Code::from_number(peers) {
+        Some(code @ (Code::Timeout | Code::Integrity | Code::Protocol | Code::LocalIo | Code::Device)) => {
+            code
+        }
+        _ => Code::PeerLost,
+    }
+}
+
+fn interrupted(error: &Error) -> Failure {
+    Failure::new(Code::Interrupted, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peers_end_has_a_code_here() {
+        let codes = [0, 2, 3, 4, 5, 6, 7, 8, 9, 101, 130, 143, 1 << 20].map(|code| ours(code).number());
+        assert_eq!(codes, [5, 5, 5, 4, 5, 6, 7, 8, 9, 5, 5, 5, 5]);
+        assert_eq!(
+            left(Reason(130), Role::Sender).text,
+            "rsend was interrupted (SIGINT) before the transfer was complete"
+        );
+        let report = Report {
+            code: 8,
+            bytes: 0,
+            checksum: 0,
+            text: "cannot write to x: no space left on device".into(),
+        };
+        let failure = said(&report, Role::Receiver);
+        assert_eq!(
+            (failure.code, failure.text.as_str()),
+            (Code::LocalIo, "receiver: cannot write to x: no space left on device")
+        );
+    }
+}

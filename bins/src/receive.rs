@@ -1,0 +1,144 @@
+//! rrecv.
+
+use crate::exit::{Code, Failure};
+use crate::options::{Receive, is_dash};
+use crate::output::Output;
+use crate::peer;
+use crate::protocol::{Broken, Report, Role, TAG_DATA};
+use crate::quantity::shown;
+use crate::tool::{self, LAST_WORDS, PATIENCE, Run};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+use std::time::Instant;
+use superpipe::io::{Digest, Sink};
+use superpipe::{Connection, ErrorKind, Listener, Reason, StreamError};
+
+/// The whole tool.
+#[must_use]
+pub fn main() -> ExitCode {
+    let options = Receive::parse();
+    match options.common.generate {
+        Some(kind) => tool::print_generated(Role::Receiver, kind, Receive::command()),
+        None => tool::run(Role::Receiver, &options.common, |run| receive(run, &options)),
+    }
+}
+
+fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
+    let file = options.file.as_deref().filter(|path| !is_dash(path));
+    let name = file.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
+    run.start(&options.listen, &name, None, options.accept_timeout);
+    let deadline = Instant::now() + options.accept_timeout;
+    let (output, mut sink) = Output::open(file, &run.signals, deadline)?;
+    run.pin()?;
+    let mut connection = accept(run, options, deadline)?;
+    run.connected(&connection);
+    let outcome = transfer(run, &mut connection, output, &mut sink);
+    run.close(connection, &outcome);
+    outcome
+}
+
+/// The first that connects. The address is free again as soon as it has.
+fn accept(run: &Run<'_>, options: &Receive, deadline: Instant) -> Result<Connection, Failure> {
+    let bound = Listener::bind(&options.listen, run.options());
+    let mut listener = bound.map_err(|error| run.failure(&error))?;
+    run.say_if(
+        run.common.verbose,
+        &format!("listening at {} ({})", options.listen, listener.path().display()),
+    );
+    listener.accept(deadline).map_err(|error| match error.kind() {
+        ErrorKind::Timeout if Instant::now() >= deadline => {
+            let waited = shown(options.accept_timeout);
+            Failure::new(Code::Connect, format!("{error} within {waited}; see --accept-timeout"))
+        }
+        _ => run.failure(&error),
+    })
+}
+
+fn transfer(
+    run: &mut Run<'_>,
+    connection: &mut Connection,
+    output: Output,
+    sink: &mut Sink,
+) -> Result<(), Failure> {
+    let (hello, kind) = run.exchange_hellos(connection, None)?;
+    let mut digest = Digest::new(kind);
+    run.meter.start(hello.size_hint);
+    let streamed = stream(run, connection, output.name(), sink, &mut digest);
+    run.computed(&digest);
+    match streamed {
+        Ok(()) => {}
+        Err(Stopped::Here(failure)) => return Err(run.give_up(connection, failure, &digest)),
+        Err(Stopped::ByPeer(reason)) => return Err(run.peer_gave_up(connection, reason)),
+        Err(Stopped::Lost(failure)) => return Err(failure),
+    }
+    let trailer = run.receive_report(connection, PATIENCE)?;
+    let kept = compare(&trailer, &digest).and_then(|()| connection.blocking(|| output.commit()));
+    if let Err(failure) = kept {
+        return Err(run.give_up(connection, failure, &digest));
+    }
+    // All is done here. A sender that is gone by now, or that closes as soon as it has heard, changes nothing of that; the
+    // close that follows leaves it the verdict to take.
+    let _ = run.send_report(connection, Ok(()), &digest, LAST_WORDS);
+    Ok(())
+}
+
+/// Whether what arrived is what was sent.
+fn compare(trailer: &Report, digest: &Digest) -> Result<(), Failure> {
+    if trailer.code != 0 {
+        return Err(peer::said(trailer, Role::Sender));
+    }
+    let (here, there) = ((digest.bytes(), digest.value()), (trailer.bytes, trailer.checksum));
+    if here == there {
+        return Ok(());
+    }
+    let kind = digest.kind();
+    let text = if here.0 == there.0 {
+        format!("what arrived is not what was sent: {kind} {:x} here and {:x} at the sender", here.1, there.1)
+    } else {
+        format!("what arrived is not what was sent: {} bytes here and {} at the sender", here.0, there.0)
+    };
+    Err(Failure::new(Code::Integrity, text + "; send it again"))
+}
+
+/// Why a stream did not end as it should.
+enum Stopped {
+    /// What is written failed, and the sender does not know yet.
+    Here(Failure),
+    /// The sender gave it up, and has more to say.
+    ByPeer(Reason),
+    /// The connection failed, or a signal came: there is nobody, or no time, to tell.
+    Lost(Failure),
+}
+
+fn stream(
+    run: &Run<'_>,
+    connection: &mut Connection,
+    name: &str,
+    sink: &mut Sink,
+    digest: &mut Digest,
+) -> Result<(), Stopped> {
+    let stopped = |error: superpipe::Error| match error.kind() {
+        ErrorKind::Cancelled(reason) => Stopped::ByPeer(reason),
+        _ => Stopped::Lost(run.failure(&error)),
+    };
+    let mut stream = connection.recv_stream(PATIENCE).map_err(stopped)?;
+    if stream.tag() != TAG_DATA {
+        return Err(Stopped::Lost(peer::broken(Broken("sent another transfer than its data"))));
+    }
+    loop {
+        // a sender and a sink that are always ready never wait, where the library would look
+        if let Some(failure) = run.signals.failure() {
+            stream.reject(Reason(failure.code.number().into()));
+            return Err(Stopped::Lost(failure));
+        }
+        match stream.write_to(sink, digest) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => run.meter.add(bytes),
+            Err(StreamError::Local(error)) => {
+                stream.reject(Reason(Code::LocalIo.number().into()));
+                return Err(Stopped::Here(Failure::local_io(format!("cannot write to {name}"), &error)));
+            }
+            Err(StreamError::Connection(error)) => return Err(stopped(error)),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What `--json` writes: one object a line. `start` comes first and `end` last, whatever happens in between.
+
+use crate::exit::{Failure, explain};
+use crate::options::{Checksum, Common, Crossing, Wait, is_dash};
+use core::time::Duration;
+use serde::Serialize;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use superpipe::Description;
+use superpipe::os::Bytes;
+use superpipe::tuning::arrival_name;
+
+/// Everything that was asked for.
+#[derive(Debug, Clone, Serialize)]
+pub struct Settings {
+    core: Option<usize>,
+    wait: Wait,
+    checksum: Option<Checksum>,
+    protocol: Option<Crossing>,
+    block_bytes: Option<u32>,
+    chunk_bytes: Option<u32>,
+    folds: Option<u8>,
+    idle_timeout_s: f64,
+    /// of rsend: connect; of rrecv: accept
+    connect_timeout_s: f64,
+}
+
+/// How a connection came out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Joined {
+    fabric: &'static str,
+    protocol: &'static str,
+    arrival: &'static str,
+    block_bytes: u32,
+    block_count: u32,
+    /// 0: as the protocol sees fit
+    chunk_bytes: u32,
+    folds: u8,
+    provisioned_bytes: u64,
+}
+
+/// One line.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event<'a> {
+    /// The tool has begun, and has not connected.
+    Start {
+        /// rsend or rrecv
+        tool: &'a str,
+        /// of the tool
+        version: &'a str,
+        /// its process
+        pid: u32,
+        /// where to connect or listen
+        address: String,
+        /// what is read or written
+        file: &'a str,
+        /// bytes that FILE has, where that is known
+        size: Option<u64>,
+        /// everything that was asked for
+        settings: &'a Settings,
+    },
+    /// A second went by.
+    Interval {
+        /// since the connection was made
+        seconds: f64,
+        /// since then
+        bytes: u64,
+        /// of this interval, in 10^9 bytes a second
+        gb_per_s: f64,
+    },
+    /// The tool ends.
+    End {
+        /// from the connection to the verdict
+        seconds: f64,
+        /// that went through this end
+        bytes: u64,
+        /// over all, in 10^9 bytes a second
+        gb_per_s: f64,
+        /// of the process
+        exit_code: u8,
+        /// why, where that is not 0
+        error: Option<&'a str>,
+        /// which checksum was compared
+        checksum: Option<&'a str>,
+        /// its value
+        checksum_value: Option<String>,
+        /// how the connection came out: fabric, layout, arrival, protocol
+        connection: Option<&'a Joined>,
+    },
+}
+
+/// Where events go.
+#[derive(Debug)]
+pub struct Events {
+    out: Mutex<Out>,
+}
+
+#[derive(Debug)]
+struct Out {
+    file: Option<File>,
+    name: String,
+    /// the first write that failed, until it is told
+    failed: Option<io::Error>,
+    over: bool,
+}
+
+impl Settings {
+    /// What `common` says, and the tool's own timeout.
+    #[must_use]
+    pub fn new(common: &Common, connect_timeout: Duration) -> Self {
+        Self {
+            core: common.core,
+            wait: common.wait,
+            checksum: common.checksum,
+            protocol: common.protocol,
+            block_bytes: common.block_bytes,
+            chunk_bytes: common.chunk_bytes,
+            folds: common.folds,
+            idle_timeout_s: common.idle_timeout.as_secs_f64(),
+            connect_timeout_s: connect_timeout.as_secs_f64(),
+        }
+    }
+}
+
+impl Joined {
+    /// In the words of the options.
+    #[must_use]
+    pub fn new(description: &Description) -> Self {
+        let Description { fabric, settled, provisioned_bytes } = description;
+        Self {
+            fabric,
+            protocol: settled.config.protocol.name(),
+            arrival: arrival_name(settled.config.arrival),
+            block_bytes: settled.layout.block_bytes,
+            block_count: settled.layout.block_count,
+            chunk_bytes: settled.config.chunk_bytes,
+            folds: settled.config.folds,
+            provisioned_bytes: *provisioned_bytes,
+        }
+    }
+}
+
+impl fmt::Display for Joined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "connected by {}: {}, arrival by {}, {} blocks of {}, {} folds, {} of memory at this end",
+            self.fabric,
+            self.protocol,
+            self.arrival,
+            self.block_count,
+            Bytes(self.block_bytes.into()),
+            self.folds,
+            Bytes(self.provisioned_bytes),
+        )
+    }
+}
+
+impl Events {
+    /// Opens `--json`: a file that is made anew, or standard error.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let name = if is_dash(path) { "standard error".to_owned() } else { path.display().to_string() };
+        let file = if is_dash(path) { None } else { Some(File::create(path)) };
+        let file = file
+            .transpose()
+            .map_err(|error| Failure::local_io(format!("cannot write events to {name}"), &error))?;
+        Ok(Self { out: Mutex::new(Out { file, name, failed: None, over: false }) })
+    }
+
+    /// Writes one line, at once. A failure is remembered, and events are written no more.
+    pub fn put(&self, event: &Event<'_>) {
+        let Ok(mut out) = self.out.lock() else { return };
+        if out.over {
+            return;
+        }
+        let written = serde_json::to_vec(event).map_err(io::Error::from).and_then(|mut line| {
+            line.push(b'\n');
+            match &mut out.file {
+                Some(file) => file.write_all(&line),
+                None => io::stderr().lock().write_all(&line),
+            }
+        });
+        out.over = written.is_err();
+        out.failed = written.err();
+    }
+
+    /// What went wrong with the events, if anything did: once.
+    pub fn take_failure(&self) -> Option<Failure> {
+        let mut out = self.out.lock().ok()?;
+        let doing = format!("cannot write events to {}", out.name);
+        let failed = out.failed.take()?;
+        Some(Failure::new(crate::exit::Code::LocalIo, explain(doing, &failed)))
+    }
+}
+
+/// 10^9 bytes a second.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+pub fn gb_per_s(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { round(bytes as f64 / seconds / 1e9) } else { 0.0 }
+}
+
+/// Microseconds are enough, and shorter to read.
+#[must_use]
+pub fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_one_object_a_line() {
+        let event = Event::Interval { seconds: 1.0, bytes: 5, gb_per_s: gb_per_s(2_000_000_000, 0.5) };
+        assert_eq!(
+            serde_json::to_string(&event).unwrap(),
+            r#"{"event":"interval","seconds":1.0,"bytes":5,"gb_per_s":4.0}"#
+        );
+        assert_eq!(gb_per_s(7, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_once() {
+        let events = Events::open(Path::new("/dev/full")).unwrap();
+        let event = Event::Interval { seconds: 1.0, bytes: 5, gb_per_s: 0.0 };
+        events.put(&event);
+        assert!(events.take_failure().unwrap().text.ends_with("/dev/full: no space left on device"));
+        assert_eq!(events.take_failure(), None);
+        events.put(&event);
+        assert_eq!(events.take_failure(), None);
+        assert!(Events::open(Path::new("/nowhere/x")).is_err());
+    }
+}

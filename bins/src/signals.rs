@@ -1,0 +1,55 @@
+//! SIGINT and SIGTERM: the first asks the tool to tell its peer and clean up, the second ends it at once.
+
+use crate::exit::{Code, Failure, explain};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io;
+use std::sync::Arc;
+
+/// Whether a signal came, and which.
+#[derive(Debug, Clone, Copy)]
+pub struct Signals {
+    came: &'static AtomicBool,
+    which: &'static AtomicUsize,
+}
+
+impl Signals {
+    /// Handles both from now on, for the rest of the process: the flags live as long.
+    ///
+    /// # Errors
+    /// When the system refuses, which it has no reason to.
+    pub fn install() -> Result<Self, Failure> {
+        let came: &'static Arc<AtomicBool> = Box::leak(Box::default());
+        let which: &'static Arc<AtomicUsize> = Box::leak(Box::default());
+        let install = || -> io::Result<()> {
+            for signal in [SIGINT, SIGTERM] {
+                // in this order: the first signal finds `came` still false, and the second does not
+                flag::register_conditional_default(signal, Arc::clone(came))?;
+                flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize)?;
+                flag::register(signal, Arc::clone(came))?;
+            }
+            Ok(())
+        };
+        install().map_err(|error| Failure::new(Code::Device, explain("cannot handle signals", &error)))?;
+        Ok(Self { came, which })
+    }
+
+    /// What the library looks at in every wait.
+    #[must_use]
+    pub fn flag(&self) -> &'static AtomicBool {
+        self.came
+    }
+
+    /// The failure that a signal is, if one came.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.came.load(Ordering::Relaxed).then(|| {
+            if self.which.load(Ordering::Relaxed) == SIGTERM.unsigned_abs() as usize {
+                Failure::new(Code::Terminated, "ended by SIGTERM; the transfer is not complete")
+            } else {
+                Failure::new(Code::Interrupted, "interrupted by SIGINT; the transfer is not complete")
+            }
+        })
+    }
+}
