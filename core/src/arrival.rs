@@ -58,10 +58,16 @@ impl Arrival {
     pub(crate) fn line_flag<F: Fabric>(self, fabric: &F, line: &Line, sequence: u64) -> u64 {
         match self {
             Self::Flag => sequence,
-            Self::CheckedFlag => {
-                let crc = Self::body_crc(fabric, line, self.seed(fabric, sequence, 0));
-                self.flag(sequence, crc)
-            }
+            Self::CheckedFlag => checked_line_flag(fabric, line, sequence),
         }
     }
+}
+
+/// Away from the path of plain flags.
+#[cold]
+#[inline(never)]
+fn checked_line_flag<F: Fabric>(fabric: &F, line: &Line, sequence: u64) -> u64 {
+    let arrival = Arrival::CheckedFlag;
+    let crc = Arrival::body_crc(fabric, line, arrival.seed(fabric, sequence, 0));
+    arrival.flag(sequence, crc)
 }

@@ -584,31 +584,55 @@ impl<F: Fabric> Sender<F> {
     }
 }
 
-/// Up to 40 bytes as five words.
+/// Up to 40 bytes as five words. Word by word: a copy of variable length would be a call.
 #[inline]
 fn pack(slices: &[&[u8]]) -> [u64; 5] {
-    if let [one] = slices {
-        let mut words = [0; 5];
-        let (eights, tail) = one.as_chunks::<8>();
-        for (word, eight) in words.iter_mut().zip(eights) {
-            *word = u64::from_le_bytes(*eight);
-        }
-        if !tail.is_empty()
-            && let Some(word) = words.get_mut(eights.len())
-        {
-            for (shift, byte) in tail.iter().enumerate() {
-                *word |= u64::from(*byte) << (8 * shift);
-            }
-        }
-        return words;
+    match slices {
+        [one] => pack_one(one),
+        several => pack_several(several),
     }
-    let mut bytes = [0; INLINE_BYTES_MAX];
-    for (place, byte) in bytes.iter_mut().zip(slices.iter().flat_map(|s| s.iter())) {
-        *place = *byte;
-    }
+}
+
+#[inline]
+fn pack_one(mut rest: &[u8]) -> [u64; 5] {
     let mut words = [0; 5];
-    for (word, eight) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+    for word in &mut words {
+        let Some((eight, after)) = rest.split_first_chunk::<8>() else {
+            for (place, byte) in rest.iter().enumerate() {
+                *word |= u64::from(*byte) << (8 * place);
+            }
+            break;
+        };
         *word = u64::from_le_bytes(*eight);
+        rest = after;
     }
     words
+}
+
+fn pack_several(slices: &[&[u8]]) -> [u64; 5] {
+    let mut bytes = [0; INLINE_BYTES_MAX];
+    for (place, byte) in bytes.iter_mut().zip(slices.iter().flat_map(|slice| slice.iter())) {
+        *place = *byte;
+    }
+    pack_one(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiny_payloads_are_packed_byte_for_byte() {
+        let bytes: [u8; INLINE_BYTES_MAX] = core::array::from_fn(|i| i.to_le_bytes()[0] + 1);
+        for length in 0..=INLINE_BYTES_MAX {
+            for cut in 0..=length {
+                let packed = pack(&[&bytes[..cut], &bytes[cut..length]]);
+                assert_eq!(packed, pack(&[&bytes[..length]]));
+                let flat: [[u8; 8]; 5] = packed.map(u64::to_le_bytes);
+                let flat = flat.as_flattened();
+                assert_eq!(flat[..length], bytes[..length]);
+                assert!(flat[length..].iter().all(|byte| *byte == 0));
+            }
+        }
+    }
 }

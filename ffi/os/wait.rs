@@ -9,7 +9,7 @@
 //! [`Idle::Look`].
 //!
 //! ```text
-//!          reset()           1,024 spins             64 yields
+//!          reset()           128 rounds              64 yields
 //! work ──────────────▶ spin ────────────▶ yield ──────────────▶ sleep, sleep, ..
 //!                       │ strategy spin: stays  │ strategy yield: stays
 //! ```
@@ -200,7 +200,7 @@ mod tests {
     fn work_begins_everything_again() {
         let mut waiter = Waiter::new(WaitStrategy::Sleep);
         for _ in 0..100 {
-            for _ in 0..1023 {
+            for _ in 0..127 {
                 assert_eq!(waiter.idle(), Idle::Again);
             }
             waiter.reset();
