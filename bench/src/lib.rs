@@ -22,3 +22,4 @@ pub mod size;
 pub mod slices;
 pub mod spin;
 pub mod stats;
+pub mod task;

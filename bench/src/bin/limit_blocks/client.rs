@@ -8,9 +8,10 @@ use superpipe_bench::pattern;
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Patience;
 use superpipe_bench::stats::Summary;
+use superpipe_bench::task::{Pattern, Task, answer_to};
 
-use crate::config::{Config, Pattern};
-use crate::end::{End, Task, World, answer_to};
+use crate::config::Config;
+use crate::end::{End, World};
 
 /// What the check moves at least, in turns of the ring.
 const CHECK_TURNS: usize = 2;
@@ -33,8 +34,7 @@ impl<'a> Client<'a> {
         let warm_up = SlicePlan::warm_up(config.bytes);
         let guess = Summary::new(&self.time(config, warm_up)?, warm_up.messages, 1);
         let plan = SlicePlan::new(guess.p50_us * 1000.0, budget_ns);
-        let legs = if config.pattern == Pattern::Pingpong { 2 } else { 1 };
-        Ok(Summary::new(&self.time(config, plan)?, plan.messages, legs))
+        Ok(Summary::new(&self.time(config, plan)?, plan.messages, config.pattern.legs()))
     }
 
     /// Numbered messages through every block, in the pattern that is timed next, compared byte for byte.

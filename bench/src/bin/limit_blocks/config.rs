@@ -7,6 +7,7 @@ use superpipe_bench::kernels::Kernel;
 use superpipe_bench::options::Common;
 use superpipe_bench::report::Describe;
 use superpipe_bench::size::Size;
+use superpipe_bench::task::Pattern;
 
 /// Flags that stand apart are this far from each other: neighbouring lines are fetched in pairs.
 const FLAG_STRIDE: usize = 128;
@@ -42,15 +43,6 @@ pub(crate) struct Options {
     /// Bytes by which the messages' own buffers miss a page boundary
     #[arg(long, default_value = "0")]
     pub(crate) offset: Size,
-}
-
-/// Who sends when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Pattern {
-    /// a message forth, then one back
-    Pingpong,
-    /// messages one way, as many as the ring takes
-    Stream,
 }
 
 /// Where a block's flag is.
@@ -155,10 +147,6 @@ impl Describe for Config {
     const KIND: &'static str = "blocks";
 
     fn parts(&self) -> Vec<(&'static str, Value)> {
-        let pattern = match self.pattern {
-            Pattern::Pingpong => "pingpong",
-            Pattern::Stream => "stream",
-        };
         let flag = match self.flag {
             Flag::End => "end",
             Flag::Line => "line",
@@ -166,7 +154,7 @@ impl Describe for Config {
             Flag::Apart => "apart",
         };
         vec![
-            ("pattern", json!(pattern)),
+            ("pattern", json!(self.pattern.name())),
             ("block", json!(self.block)),
             ("ring", json!(self.ring)),
             ("flag", json!(flag)),

@@ -1,9 +1,8 @@
-//! What both processes have in common, what each has of its own, and what the client asks of the server.
+//! What both processes have in common, and what each has of its own.
 
 use superpipe_bench::failure::Failure;
-use superpipe_bench::mailbox::{COMMAND_WORDS, MAILBOX_BYTES};
+use superpipe_bench::mailbox::MAILBOX_BYTES;
 use superpipe_bench::map::{Buffer, PAGE_BYTES, SharedMapping};
-use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Patience;
 
 use crate::config::{Config, Options};
@@ -89,52 +88,5 @@ impl<'a> End<'a> {
         let outcome = work(&mut all)?;
         self.counts = [all.forth.count(), all.back.count()];
         Ok(outcome)
-    }
-}
-
-/// What a command asks of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    /// receive messages numbered from `number`, compare them, and in ping-pong answer with numbered ones
-    Check { count: u64, number: u64 },
-    /// take part in a plan
-    Time(SlicePlan),
-}
-
-impl Task {
-    /// The command's words, with the configuration's index.
-    pub(crate) const fn to_words(self, config_index: usize) -> [u64; COMMAND_WORDS] {
-        match self {
-            Self::Check { count, number } => [0, config_index as u64, count, number, 0, 0],
-            Self::Time(plan) => [1, config_index as u64, plan.messages, plan.slices, 0, 0],
-        }
-    }
-
-    /// The command that `to_words` made, and the configuration's index.
-    pub(crate) fn from_words(words: [u64; COMMAND_WORDS]) -> (Self, usize) {
-        let [kind, config_index, a, b, ..] = words;
-        let task = match kind {
-            0 => Self::Check { count: a, number: b },
-            _ => Self::Time(SlicePlan { messages: a, slices: b }),
-        };
-        (task, usize::try_from(config_index).unwrap_or(usize::MAX))
-    }
-}
-
-/// The number of the answer to message `number`: another one, so that an echo of the wrong buffer shows.
-pub(crate) const fn answer_to(number: u64) -> u64 {
-    !number
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{SlicePlan, Task};
-
-    #[test]
-    fn tasks_survive_the_mailbox() {
-        let plan = SlicePlan { messages: 5, slices: 6 };
-        for task in [Task::Check { count: 3, number: u64::MAX }, Task::Time(plan)] {
-            assert_eq!(Task::from_words(task.to_words(42)), (task, 42));
-        }
     }
 }

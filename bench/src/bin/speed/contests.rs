@@ -11,8 +11,8 @@ pub(crate) struct Contest {
     pub(crate) name: &'static str,
     /// bytes of a message
     pub(crate) bytes: u32,
-    /// the aim: how many times as long as the limit superpipe may take
-    pub(crate) aim_times_limit: f64,
+    /// the aim, if there is one: how many times as long as the limit superpipe may take
+    pub(crate) aim_times_limit: Option<f64>,
     /// the limit first
     pub(crate) entrants: &'static [Entrant],
 }
@@ -40,34 +40,48 @@ pub(crate) const DISTANCE: Entrant = Entrant {
     tuned: &[],
 };
 
-/// All of them.
+/// superpipe, as it comes; the other process spins, as the limits' do.
+const fn superpipe(args: &'static [&'static str]) -> Entrant {
+    Entrant { name: "superpipe", program: "pingpong", args, tuned: &[] }
+}
+
+/// A size in ping-pong through blocks.
+macro_rules! blocks {
+    ($name:literal, $bytes:expr, $size:literal, $aim:expr) => {
+        Contest {
+            name: $name,
+            bytes: $bytes,
+            aim_times_limit: $aim,
+            entrants: &[
+                Entrant {
+                    name: "bare ring of blocks",
+                    program: "limit_blocks",
+                    args: &["--sizes", $size, "--pattern", "pingpong"],
+                    tuned: BLOCKS,
+                },
+                superpipe(&["--sizes", $size]),
+            ],
+        }
+    };
+}
+
+/// Three quarters of the limit's rate.
+const THREE_QUARTERS: Option<f64> = Some(1.0 / 0.75);
+
+/// All of them; those without an aim inform.
 pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "8 B, half round trip",
         bytes: 8,
-        aim_times_limit: 1.25,
-        entrants: &[Entrant { name: "bare ring of lines", program: "limit_lines", args: &[], tuned: LINES }],
+        aim_times_limit: Some(1.25),
+        entrants: &[
+            Entrant { name: "bare ring of lines", program: "limit_lines", args: &[], tuned: LINES },
+            superpipe(&["--sizes", "8"]),
+        ],
     },
-    Contest {
-        name: "64 KiB, half round trip",
-        bytes: 64 << 10,
-        aim_times_limit: 1.0 / 0.75,
-        entrants: &[Entrant {
-            name: "bare ring of blocks",
-            program: "limit_blocks",
-            args: &["--sizes", "64K", "--pattern", "pingpong"],
-            tuned: BLOCKS,
-        }],
-    },
-    Contest {
-        name: "1 MiB, half round trip",
-        bytes: 1 << 20,
-        aim_times_limit: 1.0 / 0.75,
-        entrants: &[Entrant {
-            name: "bare ring of blocks",
-            program: "limit_blocks",
-            args: &["--sizes", "1M", "--pattern", "pingpong"],
-            tuned: BLOCKS,
-        }],
-    },
+    blocks!("4 KiB, half round trip", 4 << 10, "4K", None),
+    blocks!("16 KiB, half round trip", 16 << 10, "16K", None),
+    blocks!("64 KiB, half round trip", 64 << 10, "64K", THREE_QUARTERS),
+    blocks!("256 KiB, half round trip", 256 << 10, "256K", None),
+    blocks!("1 MiB, half round trip", 1 << 20, "1M", THREE_QUARTERS),
 ];

@@ -23,7 +23,7 @@ use superpipe_bench::failure::Failure;
 use superpipe_bench::pin::Cores;
 use superpipe_bench::stats::median;
 
-use contests::CONTESTS;
+use contests::{CONTESTS, Contest};
 use group::{Group, Standing};
 use runner::Runner;
 
@@ -34,6 +34,9 @@ struct Options {
     /// The two cores
     #[arg(long, default_value = "0,1", value_name = "A,B")]
     cores: Cores,
+    /// Only the contests whose names begin so, such as "8 B"
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// Interleaved rounds
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
@@ -52,8 +55,10 @@ fn main() -> ExitCode {
 fn measure(options: &Options) -> Result<(), Failure> {
     warn_of_load();
     let runner = Runner::beside_this_program(options.cores)?;
-    let mut groups =
-        CONTESTS.iter().map(|contest| Group::new(contest, &runner)).collect::<Result<Vec<_>, _>>()?;
+    let mut groups = chosen(&options.only)?
+        .into_iter()
+        .map(|contest| Group::new(contest, &runner))
+        .collect::<Result<Vec<_>, _>>()?;
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
         for group in &mut groups {
@@ -69,6 +74,18 @@ fn measure(options: &Options) -> Result<(), Failure> {
         print!("{table}");
     }
     Ok(())
+}
+
+fn chosen(only: &[String]) -> Result<Vec<&'static Contest>, Failure> {
+    let is_chosen = |contest: &&Contest| {
+        only.is_empty() || only.iter().any(|start| contest.name.starts_with(start.as_str()))
+    };
+    let chosen: Vec<_> = CONTESTS.iter().filter(is_chosen).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = CONTESTS.iter().map(|contest| contest.name).collect();
+        return Err(Failure::Usage(format!("no contest begins so; there are: {}", names.join("; "))));
+    }
+    Ok(chosen)
 }
 
 fn to_json(standing: &Standing, all: &[Standing]) -> serde_json::Value {

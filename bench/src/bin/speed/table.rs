@@ -16,17 +16,17 @@ pub(crate) fn render(standings: &[Standing]) -> String {
         let (min_us, max_us) = range(&standing.rounds_us);
         let ratios = times_limit(standing, standings);
         let (ratio_min, ratio_max) = range(&ratios);
+        let aim = standing.contest.aim_times_limit.map_or_else(|| "-".to_owned(), |aim| format!("{aim:.3}"));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{:<26}{:<22}{:>11.4}{min_us:>11.4}{max_us:>11.4}{:>9.2}{:>9.3}{:>16}{:>8.3}  {}",
+            "{:<26}{:<22}{:>11.4}{min_us:>11.4}{max_us:>11.4}{:>9.2}{:>9.3}{:>16}{aim:>8}  {}",
             standing.contest.name,
             standing.entrant.name,
             standing.median_us(),
             f64::from(standing.contest.bytes) / (standing.median_us() * 1000.0),
             median(&ratios),
             format!("{ratio_min:.3}..{ratio_max:.3}"),
-            standing.contest.aim_times_limit,
             standing.tuned.join(" "),
         );
     }
