@@ -537,7 +537,6 @@ impl<F: Fabric> Endpoint<F> {
     pub fn show_life(&mut self, fabric: &mut F) {
         self.acked.life = self.acked.life.wrapping_add(1);
         self.write_ack(fabric);
-        fabric.ring_doorbell(&mut self.link);
     }
 
     /// Counts everything that was ever heard of the peer: while it stands still, the peer is silent.
@@ -862,6 +861,7 @@ impl<F: Fabric> Endpoint<F> {
             self.idle_rounds = IDLE_ROUNDS;
             return;
         }
+        fabric.ring_doorbell(&mut self.link);
         self.acked = ack;
         self.counters.acks_sent += 1;
         self.recorder.record(fabric, Step::Ack, [ack.blocks, 0]);
