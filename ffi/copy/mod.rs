@@ -12,7 +12,7 @@ mod x86_64;
 pub use crc32c::{copy_in_crc32c, copy_out_crc32c, crc32c, crc32c_of_shared};
 
 use core::ptr;
-use std::sync::OnceLock;
+use spin::Once;
 
 type CopyFn = unsafe fn(*mut u8, *const u8, usize);
 
@@ -47,8 +47,8 @@ impl CopyKernels {
     /// The best kernels for this CPU.
     #[must_use]
     pub fn get() -> &'static Self {
-        static BEST: OnceLock<&CopyKernels> = OnceLock::new();
-        BEST.get_or_init(|| Self::available().next().unwrap_or(&KERNELS[KERNELS.len() - 1]))
+        static BEST: Once<&CopyKernels> = Once::new();
+        BEST.call_once(|| Self::available().next().unwrap_or(&KERNELS[KERNELS.len() - 1]))
     }
 
     /// Every kernel that works on this CPU, the best first: for tests and measurements.
