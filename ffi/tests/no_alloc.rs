@@ -5,9 +5,10 @@
     reason = "each forwards to the system's allocator under the same contract"
 )]
 
+use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 use std::io::{Read, Write};
 use std::sync::Barrier;
 use std::thread;
@@ -103,7 +104,7 @@ fn nothing_is_allocated_between_connect_and_close() {
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
     // The counter does count.
     COUNTS.store(true, Ordering::Relaxed);
-    drop(std::hint::black_box(vec![1u8; 10]));
+    drop(core::hint::black_box(vec![1u8; 10]));
     COUNTS.store(false, Ordering::Relaxed);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 1);
 }

@@ -86,7 +86,7 @@ fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
     let sender = thread::spawn(move || {
         let mut stream = a.send_stream(77).unwrap();
         stream.write_all(&copy[..1_000_000]).unwrap();
-        drop(stream.write(&[]).unwrap());
+        assert_eq!(stream.write(&[]).unwrap(), 0);
         // Not a word of superpipe's for longer than the idle timeout: the helper shows life.
         let mut rest = copy[1_000_000..].chunks(77_777);
         stream.write_all(rest.next().unwrap()).unwrap();

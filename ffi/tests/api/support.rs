@@ -36,7 +36,7 @@ pub(crate) fn bytes(seed: u64, count: usize) -> Vec<u8> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        let word = if state % 7 == 0 { state % 64 } else { state };
+        let word = if state.is_multiple_of(7) { state % 64 } else { state };
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.truncate(count);
