@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release --example ping_pong`
 
-use std::error::Error;
+use core::error::Error;
+use core::time::Duration;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use superpipe::{Address, Connection, Listener, Options};
 
