@@ -7,6 +7,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::line::Line;
+
 /// A 64-bit word in shared memory.
 pub trait Word {
     /// Loads the word with the given ordering.
@@ -36,6 +38,32 @@ pub fn publish(word: &impl Word, value: u64) {
 #[inline]
 pub fn observe(word: &impl Word) -> u64 {
     word.load(Ordering::Acquire) // pairs with the Release in `publish`
+}
+
+/// Writes a line, its flag last. Its first word is published as well: acknowledgements have no flag, and whoever finds
+/// a new count in the first word must know that what it gives back was read before.
+#[inline]
+pub fn write_line(words: [&impl Word; 8], line: &Line) {
+    let [first, body @ .., flag] = words;
+    for (word, value) in body.into_iter().zip(line.0.into_iter().skip(1)) {
+        write(word, value);
+    }
+    publish(first, line.0[0]); // pairs with the `observe` in `take_line`
+    publish(flag, line.flag());
+}
+
+/// Reads a line once; after its first word everything that was done before the line was written is visible.
+#[inline]
+#[must_use]
+pub fn take_line(words: [&impl Word; 8]) -> Line {
+    let mut line = Line(words.map(|_| 0));
+    let [first, rest @ ..] = words;
+    let [place, places @ ..] = &mut line.0;
+    *place = observe(first); // pairs with the `publish` in `write_line`
+    for (place, word) in places.iter_mut().zip(rest) {
+        *place = read(word);
+    }
+    line
 }
 
 /// Writes a word that a later [`publish`] will make visible.
