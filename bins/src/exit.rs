@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
+use superpipe::Reason;
 use superpipe::os::OsError;
 
 /// The exit codes. 101 is a panic, which is our bug.
@@ -74,6 +75,12 @@ impl Code {
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
         Self::from(code.number())
+    }
+}
+
+impl From<Code> for Reason {
+    fn from(code: Code) -> Self {
+        Self(code.number().into())
     }
 }
 

@@ -37,7 +37,7 @@
 //! | 24 | | why, in UTF-8: only where the code is not 0 |
 //!
 //! An end that fails says so once: rsend cancels the stream and sends a TRAILER with its code, rrecv rejects it and sends
-//! a VERDICT; each then closes the connection. The Reason of a cancel, reject or close is the exit code, so that an end
+//! a VERDICT; each then closes the connection. A stream cancelled before its first byte never shows: the TRAILER is next. The Reason of a cancel, reject or close is the exit code, so that an end
 //! which has no time for a message (a signal) is understood. Text from a peer is shown only after [`sanitize`].
 
 use superpipe::io::DigestKind;

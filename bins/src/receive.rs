@@ -4,7 +4,7 @@ use crate::exit::{Code, Failure};
 use crate::options::{Receive, is_dash};
 use crate::output::Output;
 use crate::peer;
-use crate::protocol::{Broken, Report, Role, TAG_DATA};
+use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
 use crate::quantity::shown;
 use crate::tool::{self, LAST_WORDS, PATIENCE, Run};
 use clap::{CommandFactory, Parser};
@@ -121,24 +121,33 @@ fn stream(
         ErrorKind::Cancelled(reason) => Stopped::ByPeer(reason),
         _ => Stopped::Lost(run.failure(&error)),
     };
-    let mut stream = connection.recv_stream(PATIENCE).map_err(stopped)?;
-    if stream.tag() != TAG_DATA {
-        return Err(Stopped::Lost(peer::broken(Broken("sent another transfer than its data"))));
+    match connection.incoming(PATIENCE).map_err(stopped)?.tag {
+        TAG_DATA => {}
+        // a stream that was cancelled before it had begun
+        TAG_TRAILER => return Err(Stopped::ByPeer(Reason::DONE)),
+        _ => return Err(Stopped::Lost(peer::broken(Broken("sent another transfer than its data")))),
     }
+    let mut stream = connection.recv_stream(PATIENCE).map_err(stopped)?;
     loop {
         // a sender and a sink that are always ready never wait, where the library would look
         if let Some(failure) = run.signals.failure() {
-            stream.reject(Reason(failure.code.number().into()));
+            stream.reject(failure.code.into());
             return Err(Stopped::Lost(failure));
         }
         match stream.write_to(sink, digest) {
             Ok(0) => return Ok(()),
             Ok(bytes) => run.meter.add(bytes),
             Err(StreamError::Local(error)) => {
-                stream.reject(Reason(Code::LocalIo.number().into()));
+                stream.reject(Code::LocalIo.into());
                 return Err(Stopped::Here(Failure::local_io(format!("cannot write to {name}"), &error)));
             }
-            Err(StreamError::Connection(error)) => return Err(stopped(error)),
+            Err(StreamError::Connection(error)) => {
+                let stopped = stopped(error);
+                if let Stopped::Lost(failure) = &stopped {
+                    stream.reject(failure.code.into());
+                }
+                return Err(stopped);
+            }
         }
     }
 }

@@ -100,17 +100,23 @@ fn stream(
     loop {
         // a source that is always ready never waits, where the library would look
         if let Some(failure) = run.signals.failure() {
-            stream.cancel(Reason(failure.code.number().into()));
+            stream.cancel(failure.code.into());
             return Err(Stopped::Lost(failure));
         }
         match stream.read_from(&mut input.source, READ_BYTES, digest) {
             Ok(0) => break,
             Ok(bytes) => run.meter.add(bytes),
             Err(StreamError::Local(error)) => {
-                stream.cancel(Reason(Code::LocalIo.number().into()));
+                stream.cancel(Code::LocalIo.into());
                 return Err(Stopped::Here(Failure::local_io(format!("cannot read {}", input.name), &error)));
             }
-            Err(StreamError::Connection(error)) => return Err(stopped(error)),
+            Err(StreamError::Connection(error)) => {
+                let stopped = stopped(error);
+                if let Stopped::Lost(failure) = &stopped {
+                    stream.cancel(failure.code.into());
+                }
+                return Err(stopped);
+            }
         }
     }
     stream.finish(PATIENCE).map_err(stopped)

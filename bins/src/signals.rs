@@ -29,6 +29,8 @@ impl Signals {
                 flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize)?;
                 flag::register(signal, Arc::clone(came))?;
             }
+            // caught and not looked at: a file that may not grow any more is then an error like any other
+            flag::register(libc::SIGXFSZ, Arc::default())?;
             Ok(())
         };
         install().map_err(|error| Failure::new(Code::Device, explain("cannot handle signals", &error)))?;

@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
     /// Closes with the reason that the outcome is. A peer that cannot be told is gone, and that is no worse now.
     pub fn close(&self, connection: Connection, outcome: &Result<(), Failure>) {
         let code = outcome.as_ref().err().map_or(Code::Done, |failure| failure.code);
-        let _ = connection.close(Reason(code.number().into()), GOODBYE);
+        let _ = connection.close(code.into(), GOODBYE);
     }
 
     /// One line on standard error, if it is wanted and nothing else has the place.

@@ -1,0 +1,127 @@
+//! Signals and a peer that stands still.
+
+use crate::support::{BOUND, Scratch, Tool, feed, wait_for};
+use core::time::Duration;
+use std::fs;
+use std::process::Stdio;
+use std::thread;
+
+/// Two tools in the middle of a transfer that has no end: rsend's input stays open.
+struct Running {
+    scratch: Scratch,
+    sender: Tool,
+    receiver: Tool,
+    stdin: std::process::ChildStdin,
+}
+
+fn running(test: &str, options: &[&str], with_data: bool) -> Running {
+    let scratch = Scratch::new(test);
+    fs::write(scratch.data("out"), b"as it was").unwrap();
+    let receiver = scratch.start_rrecv(scratch.rrecv(options).arg(scratch.data("out")));
+    let mut sender =
+        scratch.start("rsend", scratch.rsend(options).arg(scratch.address()).stdin(Stdio::piped()));
+    wait_for("the connection", || !scratch.socket().exists());
+    let mut stdin = sender.stdin();
+    if with_data {
+        feed(&mut stdin, 1, 3 << 20, |_| {});
+    }
+    thread::sleep(Duration::from_millis(100));
+    Running { scratch, sender, receiver, stdin }
+}
+
+impl Running {
+    fn assert_as_it_was(&self) {
+        assert_eq!(fs::read(self.scratch.data("out")).unwrap(), b"as it was");
+        self.scratch.assert_only(&["out"]);
+    }
+}
+
+#[test]
+fn a_signal_to_either_is_told_to_the_other() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        for with_data in [false, true] {
+            let Running { scratch, sender, receiver, stdin: _open } = running("signal", &[], with_data);
+            sender.signal(signal);
+            sender.wait(BOUND).assert(code, &format!("by SIG{signal}"));
+            receiver.wait(BOUND).assert(5, &format!("(SIG{signal})"));
+            assert_eq!(fs::read(scratch.data("out")).unwrap(), b"as it was");
+            scratch.assert_only(&["out"]);
+
+            let Running { scratch, sender, receiver, stdin: _open } = running("signal", &[], with_data);
+            receiver.signal(signal);
+            receiver.wait(BOUND).assert(code, &format!("by SIG{signal}"));
+            sender.wait(BOUND).assert(5, &format!("(SIG{signal})"));
+            assert_eq!(fs::read(scratch.data("out")).unwrap(), b"as it was");
+            scratch.assert_only(&["out"]);
+        }
+    }
+}
+
+#[test]
+fn a_signal_while_nobody_is_there() {
+    let scratch = Scratch::new("lonely");
+    let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
+    receiver.signal("INT");
+    receiver.wait(BOUND).assert(130, "SIGINT");
+    let sender = scratch.start("rsend", &mut scratch.rsend(&["--connect-timeout", "1h", &scratch.address()]));
+    thread::sleep(Duration::from_millis(200));
+    sender.signal("TERM");
+    sender.wait(BOUND).assert(143, "SIGTERM");
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn a_peer_that_stands_still_is_a_timeout() {
+    let options = ["--idle-timeout", "1s"];
+    let run = running("stopped", &options, true);
+    run.receiver.signal("STOP");
+    // what was read before fits the memory between them: more must come, or rsend waits for its input only
+    let mut stdin = run.stdin;
+    let feeder = thread::spawn(move || feed(&mut stdin, 1, 64 << 20, |_| {}));
+    run.sender.wait(BOUND).assert(4, "silent");
+    feeder.join().unwrap();
+    drop(run.receiver);
+    run.scratch.assert_only(&["out"]);
+
+    let run = running("stopped", &options, true);
+    run.sender.signal("STOP");
+    let Running { scratch, sender, receiver, stdin: _open } = run;
+    receiver.wait(BOUND).assert(4, "silent");
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"as it was");
+    drop(sender);
+    scratch.assert_only(&["out"]);
+}
+
+#[test]
+fn a_peer_that_stands_still_and_goes_on_in_time_is_none() {
+    let run = running("paused", &["--idle-timeout", "30s"], true);
+    run.sender.signal("STOP");
+    thread::sleep(Duration::from_secs(1));
+    run.sender.signal("CONT");
+    run.assert_as_it_was();
+    let Running { scratch, sender, receiver, stdin } = run;
+    drop(stdin);
+    sender.wait(BOUND).assert_done();
+    receiver.wait(BOUND).assert_done();
+    crate::support::verify(fs::File::open(scratch.data("out")).unwrap(), 1, 3 << 20);
+}
+
+#[test]
+fn nobody_comes() {
+    let scratch = Scratch::new("nobody");
+    scratch.run("rrecv", &mut scratch.rrecv(&["--accept-timeout", "300ms"])).assert(3, "nobody connected");
+    let mut rsend = scratch.rsend(&["--connect-timeout", "300ms", &scratch.address()]);
+    scratch.run("rsend", &mut rsend).assert(3, "start the receiver first");
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn a_sender_that_comes_first_waits() {
+    let scratch = Scratch::new("first");
+    fs::write(scratch.data("in"), b"early").unwrap();
+    let sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("in")));
+    thread::sleep(Duration::from_millis(300));
+    scratch.run("rrecv", scratch.rrecv(&[]).arg(scratch.data("out"))).assert_done();
+    sender.wait(BOUND).assert_done();
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"early");
+}

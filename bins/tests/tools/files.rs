@@ -1,0 +1,212 @@
+//! Where data come from and go to: files that appear whole or not at all, devices, and what fails there.
+
+use crate::support::{BOUND, Noise, Scratch, feed, is_root};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
+
+/// Sends `data` from a pipe, so that only what the test is about is among the files.
+fn send(
+    scratch: &Scratch,
+    data: &[u8],
+    rrecv: &mut Command,
+) -> (crate::support::Ended, crate::support::Ended) {
+    let input = scratch.root().join("in");
+    fs::write(&input, data).unwrap();
+    scratch.pair(scratch.rsend(&[&scratch.address()]).arg(&input), rrecv)
+}
+
+#[test]
+fn a_file_is_replaced_and_keeps_its_mode() {
+    let scratch = Scratch::new("replace");
+    let out = scratch.data("out");
+    fs::write(&out, b"old").unwrap();
+    fs::set_permissions(&out, Permissions::from_mode(0o640)).unwrap();
+    symlink("out", scratch.data("link")).unwrap();
+    let mut old = File::open(&out).unwrap();
+    let (sent, received) = send(&scratch, b"new", scratch.rrecv(&[]).arg(scratch.data("link")));
+    sent.assert(0, "3 bytes");
+    received.assert(0, "3 bytes");
+    assert_eq!(fs::read(&out).unwrap(), b"new");
+    assert_eq!(fs::metadata(&out).unwrap().permissions().mode() & 0o7777, 0o640);
+    let mut kept = String::new();
+    std::io::Read::read_to_string(&mut old, &mut kept).unwrap();
+    assert_eq!(kept, "old", "whoever has the old file open keeps it");
+    scratch.assert_only(&["link", "out"]);
+}
+
+#[test]
+fn a_flipped_bit_is_noticed_by_both_and_no_file_is_made() {
+    let scratch = Scratch::new("flip");
+    let input = scratch.root().join("in");
+    let size = 3_000_000;
+    fs::write(&input, Noise::new(3).bytes(size)).unwrap();
+    fs::write(scratch.data("old"), b"old").unwrap();
+    for (offset, checksum) in [(0, "crc64"), (1_500_000, "crc32c"), (size - 1, "crc64")] {
+        for name in ["new", "old"] {
+            let (sent, received) = scratch.pair(
+                scratch
+                    .rsend(&[
+                        "--checksum",
+                        checksum,
+                        "--inject-flip",
+                        &offset.to_string(),
+                        &scratch.address(),
+                    ])
+                    .arg(&input),
+                scratch.rrecv(&[]).arg(scratch.data(name)),
+            );
+            sent.assert(6, "receiver: what arrived is not what was sent");
+            received.assert(6, "what arrived is not what was sent");
+            scratch.assert_only(&["old"]);
+            assert_eq!(fs::read(scratch.data("old")).unwrap(), b"old");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk() {
+    let scratch = Scratch::new("full");
+    let data = Noise::new(4).bytes(4 << 20);
+    let (sent, received) = send(&scratch, &data, scratch.rrecv(&[]).arg("/dev/full"));
+    received.assert(8, "/dev/full: no space left on device");
+    sent.assert(8, "receiver: cannot write to /dev/full: no space left on device");
+    // a limit of the process, in a shell that has one: the tool is not killed for it
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 2048; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen"]);
+    limited.arg(scratch.address()).arg(scratch.data("out")).stdout(Stdio::null());
+    let (sent, received) = send(&scratch, &data, &mut limited);
+    received.assert(8, "file too large");
+    sent.assert(8, "receiver: cannot write to");
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn a_full_file_system() {
+    if !is_root("a full tmpfs") {
+        return;
+    }
+    let scratch = Scratch::new("tmpfs");
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "superpipe-test"])
+        .arg(scratch.data(""))
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        eprintln!("NOT TESTED: a full tmpfs, since mount is not allowed here");
+        return;
+    }
+    let data = Noise::new(4).bytes(4 << 20);
+    let (sent, received) = send(&scratch, &data, scratch.rrecv(&[]).arg(scratch.data("out")));
+    let names = scratch.names();
+    assert!(Command::new("umount").arg(scratch.data("")).status().unwrap().success());
+    received.assert(8, "no space left on device");
+    sent.assert(8, "receiver: cannot write to");
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn standard_output_that_is_closed_or_that_nobody_reads() {
+    let scratch = Scratch::new("closed");
+    let data = Noise::new(5).bytes(8 << 20);
+    let mut closed = Command::new("sh");
+    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen", &scratch.address()]);
+    scratch.run("rrecv", &mut closed).assert(8, "standard output: bad file descriptor");
+
+    let input = scratch.root().join("in");
+    fs::write(&input, &data).unwrap();
+    let mut receiver = scratch.start_rrecv(scratch.rrecv(&[]).stdout(Stdio::piped()));
+    drop(receiver.stdout());
+    let sent = scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(&input));
+    receiver.wait(BOUND).assert(8, "standard output: broken pipe");
+    sent.assert(8, "receiver: cannot write to standard output: broken pipe");
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn standard_output_that_is_a_file() {
+    let scratch = Scratch::new("redirected");
+    let out = scratch.data("out");
+    fs::write(&out, b"before|").unwrap();
+    let append = OpenOptions::new().append(true).open(&out).unwrap();
+    let (sent, received) = send(&scratch, b"after", scratch.rrecv(&[]).stdout(append));
+    sent.assert_done();
+    received.assert_done();
+    assert_eq!(fs::read(&out).unwrap(), b"before|after");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_before_connecting() {
+    let scratch = Scratch::new("unreadable");
+    let fails = |command: &mut Command, words: &str| scratch.run("rsend", command).assert(8, words);
+    fails(scratch.rsend(&[&scratch.address()]).arg(scratch.data("none")), "no such file or directory");
+    fails(scratch.rsend(&[&scratch.address()]).arg(scratch.data("")), "is a directory");
+    let mut closed = Command::new("sh");
+    closed.args(["-c", "exec \"$@\" <&-", "sh", env!("CARGO_BIN_EXE_rsend"), &scratch.address()]);
+    fails(&mut closed, "cannot read standard input: bad file descriptor");
+    let write_only = OpenOptions::new().write(true).open("/dev/null").unwrap();
+    fails(scratch.rsend(&[&scratch.address(), "-"]).stdin(write_only), "bad file descriptor");
+    if is_root("a file that its reader may not read") {
+        scratch.open_to_all();
+        fs::write(scratch.data("secret"), b"x").unwrap();
+        fs::set_permissions(scratch.data("secret"), Permissions::from_mode(0o600)).unwrap();
+        let mut rsend = scratch.rsend(&[&scratch.address()]);
+        rsend.arg(scratch.data("secret"));
+        fails(&mut scratch.as_nobody(&rsend), "permission denied");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_listening() {
+    let scratch = Scratch::new("unwritable");
+    let fails = |name: &str, words: &str| {
+        scratch.run("rrecv", scratch.rrecv(&[]).arg(scratch.data(name))).assert(8, words);
+    };
+    symlink("nowhere", scratch.data("link")).unwrap();
+    fails("", "is a directory");
+    fails("none/out", "no such file or directory");
+    fails("link", "leads nowhere");
+    scratch.assert_only(&["link"]);
+}
+
+#[test]
+fn a_source_that_fails_on_the_way() {
+    let scratch = Scratch::new("source");
+    // its first page is not mapped, and reading it is an I/O error
+    let (sent, received) = scratch.pair(
+        &mut scratch.rsend(&[&scratch.address(), "/proc/self/mem"]),
+        scratch.rrecv(&[]).arg(scratch.data("out")),
+    );
+    sent.assert(8, "cannot read /proc/self/mem: ");
+    received.assert(8, "sender: cannot read /proc/self/mem: ");
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn devices_are_written_as_they_are() {
+    let scratch = Scratch::new("devices");
+    let (sent, received) = send(&scratch, &[1; 100_000], scratch.rrecv(&[]).arg("/dev/null"));
+    sent.assert_done();
+    received.assert_done();
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    // and read: an endless one, until the receiver has had enough
+    let mut receiver = scratch.start_rrecv(scratch.rrecv(&[]).stdout(Stdio::piped()));
+    let sender = scratch.start("rsend", &mut scratch.rsend(&[&scratch.address(), "/dev/zero"]));
+    let mut head = vec![1; 10 << 20];
+    std::io::Read::read_exact(&mut receiver.stdout(), &mut head).unwrap();
+    assert!(head.iter().all(|&byte| byte == 0));
+    receiver.wait(BOUND).assert(8, "broken pipe");
+    sender.wait(BOUND).assert(8, "receiver: ");
+}
+
+#[test]
+fn a_socket_as_standard_input() {
+    let scratch = Scratch::new("socket-in");
+    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let near: std::os::fd::OwnedFd = near.into();
+    let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
+    let sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).stdin(near));
+    feed(far, 9, 3_000_001, |_| {});
+    sender.wait(BOUND).assert_done();
+    receiver.wait(BOUND).assert_done();
+    crate::support::verify(File::open(scratch.data("out")).unwrap(), 9, 3_000_001);
+}

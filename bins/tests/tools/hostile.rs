@@ -1,0 +1,166 @@
+//! Peers that are none, or that lie. Each speaks the handshake of wire.md 6 by hand, over the socket alone.
+
+use crate::support::{BOUND, Ended, Scratch, wait_for};
+use core::time::Duration;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::thread;
+use superpipe::os::monotonic_ns;
+use superpipe::shm::{Listener, Socket};
+use superpipe::{Connection, Options, Reason};
+
+const PACKET_BYTES: usize = 192;
+const HELLO: u8 = 1;
+const GRANT: u8 = 3;
+
+/// A packet of this version and kind, with no wishes.
+fn packet(version: u8, kind: u8) -> [u8; PACKET_BYTES] {
+    let mut packet = [0; PACKET_BYTES];
+    packet[..8].copy_from_slice(b"SUPRPIPE");
+    (packet[8], packet[10]) = (version, kind);
+    packet
+}
+
+fn soon() -> u64 {
+    monotonic_ns() + 10_000_000_000
+}
+
+/// What an rrecv says to a sender that does `behave`.
+fn rrecv_meets(behave: impl FnOnce(&Socket)) -> Ended {
+    let scratch = Scratch::new("hostile-sender");
+    let receiver = scratch.start_rrecv(scratch.rrecv(&["--idle-timeout", "5s"]).arg(scratch.data("out")));
+    let socket = Socket::connect(&scratch.socket()).unwrap();
+    behave(&socket);
+    let ended = receiver.wait(BOUND);
+    drop(socket);
+    scratch.assert_only(&[]);
+    ended
+}
+
+/// What an rsend says to a receiver that does `behave`.
+fn rsend_meets(behave: impl FnOnce(&Socket)) -> Ended {
+    let scratch = Scratch::new("hostile-receiver");
+    let listener = Listener::bind(&scratch.socket()).unwrap();
+    let sender = scratch
+        .start("rsend", &mut scratch.rsend(&["--connect-timeout", "5s", &scratch.address(), "/dev/zero"]));
+    let socket = listener.accept(soon()).unwrap();
+    let mut hello = [0; PACKET_BYTES];
+    assert_eq!(socket.receive(&mut hello, soon()).unwrap().bytes, PACKET_BYTES);
+    behave(&socket);
+    let ended = sender.wait(BOUND);
+    drop((socket, listener));
+    scratch.assert_only(&[]);
+    ended
+}
+
+#[test]
+fn another_version() {
+    rrecv_meets(|socket| socket.send(&packet(9, HELLO), None).unwrap()).assert(7, "version 9");
+    rsend_meets(|socket| socket.send(&packet(9, HELLO + 1), None).unwrap()).assert(7, "version 9");
+}
+
+#[test]
+fn garbage() {
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; PACKET_BYTES], &[7; 4096]] {
+        rrecv_meets(|socket| socket.send(garbage, None).unwrap()).assert(7, "does not speak superpipe");
+        rsend_meets(|socket| socket.send(garbage, None).unwrap()).assert(7, "does not speak superpipe");
+    }
+    rrecv_meets(|socket| socket.send(&packet(1, 99), None).unwrap()).assert(7, "broke the handshake");
+}
+
+#[test]
+fn memory_that_is_not_sealed() {
+    let scratch = Scratch::new("unsealed");
+    let path = scratch.data("memory");
+    let file = File::create(&path).unwrap();
+    file.set_len(1 << 20).unwrap();
+    rrecv_meets(|socket| {
+        socket.send(&packet(1, HELLO), None).unwrap();
+        let mut welcome = [0; PACKET_BYTES];
+        socket.receive(&mut welcome, soon()).unwrap();
+        socket.send(&packet(1, GRANT), Some(file.as_fd())).unwrap();
+    })
+    .assert(7, "the peer's memory is refused");
+    rrecv_meets(|socket| {
+        socket.send(&packet(1, HELLO), None).unwrap();
+        socket.send(&packet(1, GRANT), None).unwrap();
+    })
+    .assert(7, "no descriptor came along");
+    let mut welcome = packet(1, HELLO + 1);
+    let settled =
+        superpipe::tuning::Tuning::default().settle(&superpipe::Tuning::default()).unwrap().to_tuning();
+    // protocol, arrival, folds, block_bytes, landing_bytes: what an honest receiver settles
+    (welcome[13], welcome[14], welcome[15]) = (4, 1, settled.folds.unwrap());
+    welcome[16..20].copy_from_slice(&settled.block_bytes.unwrap().to_le_bytes());
+    welcome[20..24].copy_from_slice(&settled.landing_bytes.unwrap().to_le_bytes());
+    rsend_meets(|socket| socket.send(&welcome, Some(file.as_fd())).unwrap())
+        .assert(7, "the peer's memory is refused");
+}
+
+#[test]
+fn a_peer_that_says_nothing() {
+    let scratch = Scratch::new("silent");
+    let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
+    let silent = Socket::connect(&scratch.socket()).unwrap();
+    receiver.wait(BOUND).assert(4, "");
+    drop(silent);
+    let listener = Listener::bind(&scratch.socket()).unwrap();
+    scratch
+        .run("rsend", &mut scratch.rsend(&["--connect-timeout", "500ms", &scratch.address()]))
+        .assert(4, "");
+    drop(listener);
+}
+
+#[test]
+fn one_who_only_looks_is_nobody() {
+    let scratch = Scratch::new("looks");
+    let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
+    for _ in 0..5 {
+        drop(Socket::connect(&scratch.socket()).unwrap());
+    }
+    scratch.run("rsend", &mut scratch.rsend(&[&scratch.address()])).assert_done();
+    receiver.wait(BOUND).assert_done();
+}
+
+/// A program that uses the library, and is neither rsend nor rrecv.
+#[test]
+fn a_peer_of_another_trade() {
+    let scratch = Scratch::new("trade");
+    let connect = || {
+        let address = scratch.address().parse().unwrap();
+        Connection::connect(&address, Options::default(), Duration::from_secs(10)).unwrap()
+    };
+    for message in [&b""[..], b"hello", &[7; 32], &[7; 5000]] {
+        let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
+        let mut connection = connect();
+        let _ = connection.send(1, &[message], Duration::from_secs(10));
+        receiver.wait(BOUND).assert(7, "the peer is no rsend or rrecv");
+    }
+    let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
+    connect().close(Reason::DONE, Duration::from_secs(1)).unwrap();
+    receiver.wait(BOUND).assert(5, "closed the connection");
+}
+
+/// An rsend that fails with words of its own choosing.
+#[test]
+fn words_that_would_steer_a_terminal() {
+    let scratch = Scratch::new("words");
+    let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
+    let address = scratch.address().parse().unwrap();
+    let second = Duration::from_secs(10);
+    let mut connection = Connection::connect(&address, Options::default(), second).unwrap();
+    let mut hello = [0; 32];
+    hello[..4].copy_from_slice(b"sptl");
+    (hello[4], hello[5]) = (1, 1);
+    connection.send(1, &[&hello], second).unwrap();
+    connection.send_stream(2).unwrap().cancel(Reason(8));
+    let text = b"\x1b[2Jno\nsuch\x07luck";
+    let mut trailer = vec![8, u8::try_from(text.len()).unwrap(), 0, 0, 0, 0, 0, 0];
+    trailer.extend([0; 16]);
+    trailer.extend(text);
+    connection.send(3, &[&trailer], second).unwrap();
+    receiver.wait(BOUND).assert(8, "sender: ?[2Jno?such?luck");
+    thread::sleep(Duration::from_millis(1));
+    scratch.assert_only(&[]);
+    wait_for("the end", || !scratch.socket().exists());
+}

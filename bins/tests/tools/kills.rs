@@ -1,0 +1,136 @@
+//! SIGKILL of either side, when a random share of the bytes has moved: the other notices, and nothing is left.
+
+use crate::support::{BOUND, Noise, Scratch, feed, verify, wait_for};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::thread;
+use std::time::Instant;
+
+const ROUNDS: u64 = 60;
+const TOTAL: u64 = 24 << 20;
+/// What the manual promises.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Which round did what, and how often.
+type Tally = BTreeMap<String, u32>;
+
+#[test]
+fn either_side_at_any_moment() {
+    let mut noise = Noise::from_time("kills");
+    let mut tally = Tally::new();
+    for round in 0..ROUNDS {
+        // each fifth round ends before or in the handshake, each fifth after the last byte was fed
+        let at = match round / 2 % 5 {
+            0 => None,
+            1 => Some(TOTAL),
+            _ => Some(noise.below(TOTAL)),
+        };
+        let victim = if round % 2 == 0 { "rsend" } else { "rrecv" };
+        kill(victim, at, &mut noise, &mut tally);
+    }
+    assert_eq!(tally.values().sum::<u32>() as u64, ROUNDS);
+    for (what, count) in tally {
+        eprintln!("{count:3} x {what}");
+    }
+}
+
+/// One round: `victim` is killed once `at` bytes were fed, or at a moment near the handshake.
+fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
+    let scratch = Scratch::new("kills");
+    let seed = noise.word();
+    let (out, events) = (scratch.data("out"), scratch.root().join("events"));
+    let options = ["--idle-timeout", "60s", "-q"];
+    let mut rrecv = scratch.rrecv(&options);
+    let mut rsend = scratch.rsend(&options);
+    rsend.args(["--connect-timeout", "2s", &scratch.address()]).stdin(Stdio::piped());
+    let survivor = if victim == "rsend" { &mut rrecv } else { &mut rsend };
+    survivor.arg("--json").arg(&events);
+    let mut receiver = Some(scratch.start_rrecv(rrecv.arg(&out)));
+    let mut sender = Some(scratch.start("rsend", &mut rsend));
+    let stdin = sender.as_mut().unwrap().stdin();
+    let mut killed = None;
+    let mut kill = || {
+        let tool = if victim == "rsend" { sender.take() } else { receiver.take() };
+        if let Some(mut tool) = tool {
+            tool.kill();
+            killed = Some((Instant::now(), tool));
+        }
+    };
+    match at {
+        None => {
+            thread::sleep(Duration::from_micros(noise.below(4000)));
+            kill();
+            feed(stdin, seed, TOTAL, |_| {});
+        }
+        Some(TOTAL) => {
+            feed(stdin, seed, TOTAL, |_| {});
+            // while the rest moves, the checksums are compared and the disk is waited for; or a little later
+            thread::sleep(Duration::from_micros(noise.below(25_000)));
+            kill();
+        }
+        Some(at) => {
+            wait_for("the connection", || !scratch.socket().exists());
+            feed(stdin, seed, TOTAL, |fed| {
+                if fed >= at {
+                    kill();
+                }
+            });
+        }
+    }
+    let (when, victim_tool) = killed.unwrap();
+    // Reaps it. It may have ended by itself just before.
+    let victim_ended = victim_tool.wait(BOUND);
+    let name = if victim == "rsend" { "rrecv" } else { "rsend" };
+    let survivor = sender.or(receiver).unwrap();
+    let listens = || name == "rrecv" && scratch.socket().exists();
+    if at.is_none() && listens() {
+        // Nobody ever connected, as far as it can see: it waits for somebody who does. Or it is about to notice.
+        thread::sleep(Duration::from_millis(100));
+    }
+    let waits_on = listens();
+    if waits_on {
+        survivor.signal("TERM");
+    }
+    let ended = survivor.wait(NOTICED_WITHIN.saturating_sub(when.elapsed()).max(Duration::from_secs(1)));
+    let moved = moved(&events);
+    let share = match moved {
+        0 => "nothing had moved".to_owned(),
+        TOTAL => "everything had moved".to_owned(),
+        moved => {
+            let quarter = moved * 4 / TOTAL;
+            format!("{} to {} % had moved", quarter * 25, quarter * 25 + 25)
+        }
+    };
+    match (name, ended.code) {
+        ("rrecv", 143) if waits_on => assert!(moved == 0 && !out.exists()),
+        ("rsend", 3) if at.is_none() => assert!(ended.said.contains("cannot connect"), "{}", ended.said),
+        (_, 5) => ended.assert(5, ""),
+        // Killed after its last word: then all is done.
+        ("rrecv", 0) => verify(File::open(&out).unwrap(), seed, TOTAL),
+        ("rsend", 0) => assert!(moved == TOTAL && out.exists()),
+        (_, code) => panic!("{name} ended with {code} when {share}: {}", ended.said),
+    }
+    // A file is there whole or not at all, whoever was killed when.
+    if out.exists() {
+        assert_eq!(moved, TOTAL);
+        verify(File::open(&out).unwrap(), seed, TOTAL);
+        fs::remove_file(&out).unwrap();
+    }
+    if at.is_none() && victim == "rrecv" {
+        // Killed while it listened it leaves its socket, for the next to replace.
+        let _ = fs::remove_file(scratch.socket());
+    }
+    scratch.assert_only(&[]);
+    let end = if victim_ended.code == -9 { "killed" } else { "over before it was killed" };
+    *tally.entry(format!("{victim} {end} when {share}: {name} ended with {}", ended.code)).or_default() += 1;
+}
+
+/// The bytes of the survivor's end event.
+fn moved(events: &std::path::Path) -> u64 {
+    let events = fs::read_to_string(events).unwrap();
+    let end: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    assert_eq!(end["event"], "end");
+    end["bytes"].as_u64().unwrap()
+}

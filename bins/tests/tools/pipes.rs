@@ -1,0 +1,107 @@
+//! From a pipe into a pipe: more than 4 GiB, and with pauses longer than the idle timeout.
+
+use crate::support::{BOUND, Scratch, feed, mkfifo, verify};
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::thread;
+
+/// Generator, rsend, rrecv and verifier; `pause` is called by both ends' threads.
+fn through_pipes(test: &str, total: u64, options: &[&str], feed_pause: fn(u64), read_pause: fn(u64)) {
+    struct Slowly<R>(R, fn(u64), u64);
+    impl<R: Read> Read for Slowly<R> {
+        fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+            self.1(self.2);
+            let count = self.0.read(bytes)?;
+            self.2 += count as u64;
+            Ok(count)
+        }
+    }
+    let scratch = Scratch::new(test);
+    let mut receiver = scratch.start_rrecv(scratch.rrecv(options).stdout(Stdio::piped()));
+    let mut sender =
+        scratch.start("rsend", scratch.rsend(options).args([&scratch.address(), "-"]).stdin(Stdio::piped()));
+    let (stdin, stdout) = (sender.stdin(), receiver.stdout());
+    thread::scope(|scope| {
+        scope.spawn(|| feed(stdin, 7, total, feed_pause));
+        verify(Slowly(stdout, read_pause, 0), 7, total);
+    });
+    sender.wait(BOUND).assert(0, &format!("{total} bytes"));
+    receiver.wait(BOUND).assert(0, &format!("{total} bytes"));
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn more_than_4_gib() {
+    through_pipes("large", (4 << 30) + (64 << 20) + 12_345, &[], |_| {}, |_| {});
+}
+
+#[test]
+fn pauses_longer_than_the_idle_timeout() {
+    fn pause_at(places: &[u64], at: u64) {
+        if places.contains(&at) {
+            thread::sleep(Duration::from_secs(5));
+        }
+    }
+    // before the first byte, in the middle, and before the end
+    through_pipes(
+        "slow-source",
+        1 << 20,
+        &["--idle-timeout", "2s"],
+        |at| pause_at(&[0, 512 << 10, 1 << 20], at),
+        |_| {},
+    );
+}
+
+#[test]
+fn a_reader_that_pauses_longer_than_the_idle_timeout() {
+    fn pause_once(at: u64) {
+        use core::sync::atomic::{AtomicBool, Ordering};
+        static DONE: AtomicBool = AtomicBool::new(false);
+        if at > 4 << 20 && !DONE.swap(true, Ordering::Relaxed) {
+            thread::sleep(Duration::from_secs(5));
+        }
+    }
+    through_pipes("slow-sink", 16 << 20, &["--idle-timeout", "2s"], |_| {}, pause_once);
+}
+
+#[test]
+fn bursts() {
+    fn pause_often(at: u64) {
+        if (at >> 18).is_multiple_of(3) {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    through_pipes("bursts", 8 << 20, &[], pause_often, |_| {});
+    through_pipes("bursts", 8 << 20, &[], pause_often, pause_often);
+}
+
+#[test]
+fn pipes_with_names() {
+    let scratch = Scratch::new("fifos");
+    mkfifo(&scratch.data("in"));
+    mkfifo(&scratch.data("out"));
+    let mut rrecv = scratch.rrecv(&[]);
+    let receiver = scratch.start("rrecv", rrecv.arg(scratch.data("out")));
+    thread::scope(|scope| {
+        // opens only once rrecv writes, and rrecv only once somebody reads
+        let reader = scope.spawn(|| {
+            let mut got = Vec::new();
+            File::open(scratch.data("out")).unwrap().read_to_end(&mut got).unwrap();
+            got
+        });
+        let sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("in")));
+        thread::sleep(Duration::from_millis(300));
+        let mut writer = crate::support::open_to_write(&scratch.data("in")).unwrap();
+        writer.write_all(b"first ").unwrap();
+        thread::sleep(Duration::from_millis(100));
+        writer.write_all(b"second").unwrap();
+        drop(writer);
+        sender.wait(BOUND).assert_done();
+        receiver.wait(BOUND).assert_done();
+        assert_eq!(reader.join().unwrap(), b"first second");
+    });
+    scratch.assert_only(&["in", "out"]);
+    assert!(!fs::metadata(scratch.data("out")).unwrap().is_file(), "a pipe is written to, not replaced");
+}

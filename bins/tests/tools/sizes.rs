@@ -1,0 +1,77 @@
+//! Every size arrives byte for byte: around lines, blocks and chunks, with every protocol, tuned at either end.
+
+use crate::support::{Noise, Scratch};
+use std::fs;
+
+/// Sends `data` from a file to a file.
+fn moves(scratch: &Scratch, data: &[u8], sender: &[&str], receiver: &[&str]) {
+    let (input, output) = (scratch.data("in"), scratch.data("out"));
+    fs::write(&input, data).unwrap();
+    let address = scratch.address();
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&["-q", &address]).arg(&input).args(sender),
+        scratch.rrecv(&["-q"]).arg(&output).args(receiver),
+    );
+    let what = format!("{} bytes, rsend {sender:?}, rrecv {receiver:?}", data.len());
+    assert_eq!((sent.code, received.code), (0, 0), "{what}: {} {}", sent.said, received.said);
+    assert_eq!((sent.said.as_str(), received.said.as_str()), ("", ""), "-q is quiet");
+    assert!(fs::read(&output).unwrap() == data, "{what}: the copy differs");
+    fs::remove_file(output).unwrap();
+    fs::remove_file(input).unwrap();
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn around_lines_blocks_and_chunks() {
+    let scratch = Scratch::new("sizes");
+    let mut noise = Noise::from_time("sizes");
+    let mut sizes = vec![0, 1, 2, 7, 8, 9];
+    for edge in [40_usize, 48, 56, 64, 128, 4096, 8192, 16 << 10, 32 << 10, 64 << 10, 512 << 10, 1 << 20] {
+        // a block or chunk holds its header and flag besides the payload, or not
+        for less in [0, 8, 40, 64] {
+            let size = usize::max(edge, less) - less;
+            sizes.extend([size, size + 1]);
+        }
+        sizes.push(edge - 1);
+    }
+    sizes.extend([99_991, 1_299_709, 7_368_787]);
+    sizes.sort_unstable();
+    sizes.dedup();
+    for size in sizes {
+        moves(&scratch, &noise.bytes(size), &[], &[]);
+    }
+}
+
+#[test]
+fn every_protocol_tuned_at_one_end_or_the_other() {
+    let scratch = Scratch::new("protocols");
+    let mut noise = Noise::from_time("protocols");
+    for protocol in ["eager", "copy", "pipeline", "superpipeline"] {
+        for (block, chunk, folds) in
+            [("128", "1K", "1"), ("4K", "12345", "2"), ("64K", "256K", "3"), ("1M", "1M", "2")]
+        {
+            let tuning =
+                ["--protocol", protocol, "--block-bytes", block, "--chunk-bytes", chunk, "--folds", folds];
+            let size = usize::try_from(noise.below(3 << 20)).unwrap();
+            let data = noise.bytes(size);
+            moves(&scratch, &data, &tuning, &[]);
+            moves(&scratch, &data, &[], &tuning);
+        }
+    }
+}
+
+#[test]
+fn every_wait_and_every_checksum() {
+    let scratch = Scratch::new("waits");
+    let mut noise = Noise::from_time("waits");
+    let data = noise.bytes(300_001);
+    for wait in ["yield", "sleep"] {
+        moves(&scratch, &data, &["--wait", wait, "--core", "0"], &["--wait", wait, "--core", "0"]);
+    }
+    moves(&scratch, &data, &["--wait", "spin"], &["--wait", "spin"]);
+    for checksum in ["crc64", "crc32c", "none"] {
+        moves(&scratch, &data, &["--checksum", checksum], &[]);
+        moves(&scratch, &data, &[], &["--checksum", checksum]);
+    }
+    moves(&scratch, &data, &["--checksum", "none"], &["--checksum", "crc32c"]);
+}
