@@ -40,30 +40,26 @@ pub fn observe(word: &impl Word) -> u64 {
     word.load(Ordering::Acquire) // pairs with the Release in `publish`
 }
 
-/// Writes a line, its flag last. Its first word is published as well: acknowledgements have no flag, and whoever finds
-/// a new count in the first word must know that what it gives back was read before.
+/// Writes a line, its flag last. Its even words are published as well: acknowledgements have no flag, and whoever finds
+/// a new count in one of them must know that what it gives back was read before.
 #[inline]
 pub fn write_line(words: [&impl Word; 8], line: &Line) {
-    let [first, body @ .., flag] = words;
-    for (word, value) in body.into_iter().zip(line.0.into_iter().skip(1)) {
+    let ([w0, w1, w2, w3, w4, w5, w6, flag], [v0, v1, v2, v3, v4, v5, v6, value]) = (words, line.0);
+    for (word, value) in [(w1, v1), (w3, v3), (w5, v5), (w6, v6)] {
         write(word, value);
     }
-    publish(first, line.0[0]); // pairs with the `observe` in `take_line`
-    publish(flag, line.flag());
+    for (word, value) in [(w0, v0), (w2, v2), (w4, v4), (flag, value)] {
+        publish(word, value); // pairs with the `observe` in `take_line`, or of the flag
+    }
 }
 
-/// Reads a line once; after its first word everything that was done before the line was written is visible.
+/// Reads a line once; after each of its even words everything that was done before that was written is visible.
 #[inline]
 #[must_use]
 pub fn take_line(words: [&impl Word; 8]) -> Line {
-    let mut line = Line(words.map(|_| 0));
-    let [first, rest @ ..] = words;
-    let [place, places @ ..] = &mut line.0;
-    *place = observe(first); // pairs with the `publish` in `write_line`
-    for (place, word) in places.iter_mut().zip(rest) {
-        *place = read(word);
-    }
-    line
+    let [w0, w1, w2, w3, w4, w5, w6, flag] = words;
+    let (v0, v2, v4) = (observe(w0), observe(w2), observe(w4)); // pair with the `publish` in `write_line`
+    Line([v0, read(w1), v2, read(w3), v4, read(w5), read(w6), read(flag)])
 }
 
 /// Writes a word that a later [`publish`] will make visible.

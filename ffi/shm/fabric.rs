@@ -146,8 +146,7 @@ impl Fabric for Shm {
 
     #[inline]
     fn take_line(&self, _: &ShmLink, from: Span, at: u32) -> Line {
-        let words = line_words(&from, at);
-        Line(words.map(word::read))
+        word::take_line(line_words(&from, at))
     }
 
     #[inline]
@@ -170,11 +169,7 @@ impl Fabric for Shm {
 
     #[inline]
     fn write_line(&mut self, _: &mut ShmLink, to: Span, at: u32, line: &Line) {
-        let [body @ .., flag] = line_words(&to, at);
-        for (place, value) in body.into_iter().zip(line.0) {
-            word::write(place, value);
-        }
-        word::publish(flag, line.flag());
+        word::write_line(line_words(&to, at), line);
     }
 
     #[inline]
