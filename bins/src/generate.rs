@@ -34,7 +34,7 @@ fn text(kind: Kind, mut command: Command) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let shell = match kind {
         Kind::Man => {
-            clap_mangen::Man::new(command).render(&mut text)?;
+            man(command, &mut text)?;
             return Ok(text);
         }
         Kind::Bash => Shell::Bash,
@@ -43,6 +43,27 @@ fn text(kind: Kind, mut command: Command) -> io::Result<Vec<u8>> {
     };
     clap_complete::generate(shell, &mut command, name, &mut text);
     Ok(text)
+}
+
+/// What follows the options in `--help` becomes sections of its own, line by line as it is there.
+fn man(command: Command, out: &mut Vec<u8>) -> io::Result<()> {
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let page = clap_mangen::Man::new(command.after_help(None::<&str>));
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    for section in after.split("\n\n") {
+        let (heading, lines) = section.split_once(":\n").unwrap_or(("Notes", section));
+        writeln!(out, ".SH \"{}\"\n.nf", heading.to_uppercase())?;
+        for line in lines.lines() {
+            // a zero-width character keeps a line that begins with a dot or quote from being a request
+            writeln!(out, "\\&{}", line.replace('\\', "\\e").replace('-', "\\-"))?;
+        }
+        writeln!(out, ".fi")?;
+    }
+    page.render_version_section(out)
 }
 
 #[cfg(test)]
@@ -62,7 +83,7 @@ mod tests {
                         assert!(text.contains(long), "{kind:?} of {} lacks {long}", command.get_name());
                     }
                 }
-                assert!(kind != Kind::Man || text.contains("Exit codes"));
+                assert!(kind != Kind::Man || text.contains(".SH \"EXIT CODES\""));
             }
         }
     }

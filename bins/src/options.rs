@@ -15,21 +15,27 @@ pub const DEFAULT_ADDRESS: &str = "localhost:7471";
 
 const ADDRESSES: &str = "\
 Addresses:
-  HOST:PORT   localhost or this host's own name: shared memory, through a socket
-              in the user's own directory, $XDG_RUNTIME_DIR/superpipe or else
-              /tmp/superpipe-UID; only processes of the same user meet there
-  HOST, :PORT port 7471 of HOST; PORT of this host
-  shm:PATH    shared memory, through a socket at PATH: for containers that share
-              only that, or where $XDG_RUNTIME_DIR differs";
+  HOST:PORT  this host, as localhost or by its own name: shared memory
+             between processes of one user, who meet at a socket in
+             $XDG_RUNTIME_DIR/superpipe, else in /tmp/superpipe-UID
+  HOST       port 7471 of HOST
+  shm:PATH   shared memory, through a socket at PATH: for containers
+             that share only that, or where $XDG_RUNTIME_DIR differs";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done                           6  what arrived is not what was sent
-  2  usage                          7  protocol, version or authentication
-  3  no connection                  8  a local file, pipe or disk failed, here
-  4  the peer was silent too long      or at the other end
-  5  the peer was lost              9  a device failed, or a limit was reached
-  130  SIGINT    143  SIGTERM       101  a bug in this program";
+  0    done; for rsend: the receiver has all of it
+  2    usage
+  3    no connection
+  4    the peer was silent for longer than the idle timeout
+  5    the peer was lost, or gave up
+  6    what arrived is not what was sent
+  7    protocol, version or authentication
+  8    a local file, pipe or disk failed, here or at the other end
+  9    a device failed, or a limit was reached
+  101  a bug in this program
+  130  ended by SIGINT
+  143  ended by SIGTERM";
 
 fn after_help(examples: &str) -> String {
     format!("{examples}\n\n{ADDRESSES}\n\n{EXIT_CODES}")
@@ -43,10 +49,11 @@ fn after_help(examples: &str) -> String {
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rsend", version, override_usage = "rsend [OPTIONS] ADDR [FILE]", disable_help_subcommand = true, after_help = after_help("\
 Examples:
-  rsend localhost:7471 disk.img                 send a file to `rrecv copy.img`
-  tar c photos | rsend localhost:7471           send what another program writes
-  rsend --core 2 --wait spin shm:/run/x.sock -  pinned, for the lowest latency
-  rsend --json=- -q shm:/run/x.sock log         newline-delimited JSON on stderr"))]
+  rsend localhost disk.img             to `rrecv copy.img` on this host
+  tar c photos | rsend localhost       what another program writes
+  rsend --core 2 --wait spin shm:/run/x.sock disk.img
+                                       pinned, for the lowest latency
+  rsend --json=log localhost disk.img  with a report for programs"))]
 pub struct Send {
     /// Where the receiver listens: HOST:PORT or shm:PATH
     #[arg(value_name = "ADDR", required_unless_present = "generate")]
@@ -77,10 +84,11 @@ pub struct Send {
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rrecv", version, override_usage = "rrecv [OPTIONS] [FILE]", disable_help_subcommand = true, after_help = after_help("\
 Examples:
-  rrecv copy.img                                receive from `rsend localhost:7471 disk.img`
-  rrecv | tar x                                 unpack while it arrives
+  rrecv copy.img                       from `rsend localhost disk.img`
+  rrecv | tar x                        unpack while it arrives
   rrecv --core 3 --wait spin --listen shm:/run/x.sock copy.img
-  rrecv --accept-timeout 1m copy.img            give up if nobody sends"))]
+                                       pinned, for the lowest latency
+  rrecv --accept-timeout 1m copy.img   give up if nobody sends"))]
 pub struct Receive {
     /// Where to receive; - or nothing is standard output
     #[arg(value_name = "FILE")]
