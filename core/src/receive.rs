@@ -158,6 +158,9 @@ pub(crate) struct Receiver<F: Fabric> {
     open: Option<Open>,
     head: Head,
     cancel: Option<Ending>,
+    /// The CANCEL of the transfer after that one: the sender goes on once the blocks are consumed, and the application
+    /// may not have been told of the first yet. There can be no third: it needs a block of the second consumed.
+    next_cancel: Option<Ending>,
     close: Option<(u64, Reason)>,
     pub(crate) check_misses: u64,
 }
@@ -173,6 +176,7 @@ impl<F: Fabric> Receiver<F> {
             open: None,
             head: Head::Nothing,
             cancel: None,
+            next_cancel: None,
             close: None,
             check_misses: 0,
         }
@@ -230,7 +234,7 @@ impl<F: Fabric> Receiver<F> {
         last: u64,
         reason: Reason,
     ) -> Result<(), ProtocolError> {
-        if self.cancel.is_some() {
+        if self.next_cancel.is_some() || self.is_cancelled(transfer) {
             return Err(ProtocolError::CancelPending);
         }
         let begun = self.open.is_some_and(|open| open.transfer == transfer);
@@ -240,7 +244,8 @@ impl<F: Fabric> Receiver<F> {
         if !(begun || to_come) || is_before(last, before(self.sequence)) || beyond {
             return Err(ProtocolError::CancelUnknownTransfer);
         }
-        self.cancel = Some(Ending { transfer, last, reason });
+        let ending = Some(Ending { transfer, last, reason });
+        *(if self.cancel.is_none() { &mut self.cancel } else { &mut self.next_cancel }) = ending;
         Ok(())
     }
 
@@ -522,7 +527,7 @@ impl<F: Fabric> Receiver<F> {
                 && is_before(cancel.last, self.sequence)
                 && matches!(self.head, Head::Nothing)
             {
-                self.cancel = None;
+                self.cancel = self.next_cancel.take();
                 self.open = None;
                 let end = if open.discarding { End::No } else { End::Cancelled(cancel.reason) };
                 return Ok(Pulled { bytes: 0, end });
