@@ -631,8 +631,12 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Whether a transfer may go on: a rejection is told before a close.
     fn check(&mut self, id: TransferId) -> Result<(), RefusedSend> {
-        self.sender.check(id)?;
-        if self.may_send() { Ok(()) } else { Err(RefusedSend::Closed) }
+        match self.sender.check(id) {
+            Err(RefusedSend::Rejected(reason)) => Err(RefusedSend::Rejected(reason)),
+            // Closing ends the open transfer, too.
+            _ if !self.may_send() => Err(RefusedSend::Closed),
+            checked => checked,
+        }
     }
 
     #[cold]
