@@ -277,7 +277,7 @@ impl<F: Rig> Pair<F> {
 
     fn take_events(&mut self, side: usize) {
         while let Some(Event::Rejected { transfer, reason }) = self.ends[side].poll_event() {
-            let sent = self.flows[side].sent.iter_mut().find(|sent| sent.number == Some(transfer));
+            let sent = self.flows[side].sent.iter_mut().rfind(|sent| sent.number == Some(transfer));
             let sent = sent.unwrap_or_else(|| panic!("{transfer} was rejected, and never sent"));
             assert_eq!(sent.rejected, Some(reason));
             assert!(!core::mem::replace(&mut sent.told, true), "told twice");
