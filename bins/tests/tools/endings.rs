@@ -1,6 +1,6 @@
 //! Signals and a peer that stands still.
 
-use crate::support::{BOUND, Scratch, Tool, feed, wait_for};
+use crate::support::{BOUND, Scratch, Tool, feed, mkfifo, wait_for};
 use core::time::Duration;
 use std::fs;
 use std::process::Stdio;
@@ -67,7 +67,12 @@ fn a_signal_while_nobody_is_there() {
     thread::sleep(Duration::from_millis(200));
     sender.signal("TERM");
     sender.wait(BOUND).assert(143, "SIGTERM");
-    scratch.assert_only(&[]);
+    mkfifo(&scratch.data("fifo"));
+    let receiver = scratch.start("rrecv", scratch.rrecv(&[]).arg(scratch.data("fifo")));
+    thread::sleep(Duration::from_millis(200));
+    receiver.signal("INT");
+    receiver.wait(BOUND).assert(130, "SIGINT");
+    scratch.assert_only(&["fifo"]);
 }
 
 #[test]

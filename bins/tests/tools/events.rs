@@ -1,6 +1,6 @@
 //! What programs read: JSON events, man pages, completions; and what people do: help and usage errors.
 
-use crate::support::{BOUND, Scratch, feed};
+use crate::support::{BOUND, Scratch, feed, some_core};
 use core::time::Duration;
 use serde_json::Value;
 use std::fs;
@@ -18,7 +18,7 @@ fn events_begin_go_on_and_end() {
     let receiver = scratch.start_rrecv(scratch.rrecv(&["--json"]).arg(&file).arg(scratch.data("out")));
     let mut sender = scratch.start(
         "rsend",
-        scratch.rsend(&["--json=-", "--core", "0", &scratch.address()]).stdin(Stdio::piped()),
+        scratch.rsend(&["--json=-", "--core", &some_core(), &scratch.address()]).stdin(Stdio::piped()),
     );
     feed(sender.stdin(), 1, 3 << 20, |at| {
         if at == 1 << 20 {

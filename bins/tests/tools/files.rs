@@ -36,6 +36,17 @@ fn a_file_is_replaced_and_keeps_its_mode() {
 }
 
 #[test]
+fn a_new_file_has_the_mode_that_umask_leaves() {
+    let scratch = Scratch::new("umask");
+    let mut masked = Command::new("sh");
+    masked.args(["-c", "umask 027; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen"]);
+    masked.arg(scratch.address()).arg(scratch.data("out"));
+    let (_, received) = send(&scratch, b"x", &mut masked);
+    received.assert_done();
+    assert_eq!(fs::metadata(scratch.data("out")).unwrap().permissions().mode() & 0o7777, 0o640);
+}
+
+#[test]
 fn a_flipped_bit_is_noticed_by_both_and_no_file_is_made() {
     let scratch = Scratch::new("flip");
     let input = scratch.root().join("in");
@@ -79,6 +90,18 @@ fn a_full_disk() {
     received.assert(8, "file too large");
     sent.assert(8, "receiver: cannot write to");
     scratch.assert_only(&[]);
+}
+
+#[test]
+fn a_full_disk_while_the_sender_waits_for_its_own_pipe() {
+    let scratch = Scratch::new("full-idle");
+    let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg("/dev/full"));
+    let mut sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).stdin(Stdio::piped()));
+    let mut stdin = sender.stdin();
+    feed(&mut stdin, 1, 1000, |_| {});
+    receiver.wait(BOUND).assert(8, "/dev/full: no space left on device");
+    sender.wait(BOUND).assert(8, "r");
+    drop(stdin);
 }
 
 #[test]

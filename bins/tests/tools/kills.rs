@@ -36,6 +36,40 @@ fn either_side_at_any_moment() {
     }
 }
 
+#[test]
+fn while_the_other_waits_for_its_own_pipe() {
+    let scratch = Scratch::new("idle-kills");
+    let options = ["--idle-timeout", "60s"];
+    for victim in ["rsend", "rrecv"] {
+        for fed in [0, 100, 8 << 20] {
+            // an input that stays open, and an output that nobody reads
+            let mut receiver = scratch.start_rrecv(scratch.rrecv(&options).stdout(Stdio::piped()));
+            let mut rsend = scratch.rsend(&options);
+            let mut sender = scratch.start("rsend", rsend.arg(scratch.address()).stdin(Stdio::piped()));
+            let (mut stdin, _stdout) = (sender.stdin(), receiver.stdout());
+            wait_for("the connection", || !scratch.socket().exists());
+            let feeder = thread::spawn(move || {
+                feed(&mut stdin, 1, fed, |_| {});
+                stdin
+            });
+            thread::sleep(Duration::from_millis(200));
+            let survivor = match victim {
+                "rsend" => {
+                    sender.kill();
+                    receiver
+                }
+                _ => {
+                    receiver.kill();
+                    sender
+                }
+            };
+            survivor.wait(NOTICED_WITHIN).assert(5, "");
+            drop(feeder.join().unwrap());
+            scratch.assert_only(&[]);
+        }
+    }
+}
+
 /// One round: `victim` is killed once `at` bytes were fed, or at a moment near the handshake.
 fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
     let scratch = Scratch::new("kills");

@@ -1,6 +1,6 @@
 //! Every size arrives byte for byte: around lines, blocks and chunks, with every protocol, tuned at either end.
 
-use crate::support::{Noise, Scratch};
+use crate::support::{Noise, Scratch, some_core};
 use std::fs;
 
 /// Sends `data` from a file to a file.
@@ -65,8 +65,10 @@ fn every_wait_and_every_checksum() {
     let scratch = Scratch::new("waits");
     let mut noise = Noise::from_time("waits");
     let data = noise.bytes(300_001);
+    let core = some_core();
     for wait in ["yield", "sleep"] {
-        moves(&scratch, &data, &["--wait", wait, "--core", "0"], &["--wait", wait, "--core", "0"]);
+        let both = ["--wait", wait, "--core", &core];
+        moves(&scratch, &data, &both, &both);
     }
     moves(&scratch, &data, &["--wait", "spin"], &["--wait", "spin"]);
     for checksum in ["crc64", "crc32c", "none"] {

@@ -250,6 +250,11 @@ pub(crate) fn is_root(what: &str) -> bool {
     is_root
 }
 
+/// A core that this process may use.
+pub(crate) fn some_core() -> String {
+    superpipe::os::allowed_cores().iter().next().unwrap().to_string()
+}
+
 /// Bytes that look random, and are the same for the same seed.
 #[derive(Clone)]
 pub(crate) struct Noise(u64);
