@@ -26,3 +26,7 @@ pub use api::{
 pub use os::WaitStrategy;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};
 pub use tuning::Tuning;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
