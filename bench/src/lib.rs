@@ -1,7 +1,7 @@
 //! What the raw limits and the benchmarks share: two processes, each pinned to its core, around one mapping.
 //!
-//! Nothing here uses superpipe: the limits are what the machine gives to a program without any protocol, and
-//! superpipe is measured against them. Lengths are bytes, times are nanoseconds unless a name says otherwise.
+//! Nothing here but [`pair`] uses superpipe: the limits are what the machine gives to a program without any protocol,
+//! and superpipe is measured against them. Lengths are bytes, times are nanoseconds unless a name says otherwise.
 //!
 //! A measurement is made of *visits*. In one visit to a configuration the two processes check the contents,
 //! warm up, and then time many short slices of messages; a round visits every configuration once, so that
@@ -14,6 +14,7 @@ pub mod kernels;
 pub mod mailbox;
 pub mod map;
 pub mod options;
+pub mod pair;
 pub mod pattern;
 pub mod pin;
 pub mod process;

@@ -1,0 +1,61 @@
+//! Round trips between the two ends of a connection in one thread, and nothing else: what `check-hot-path.sh` counts
+//! instructions of. It prints nothing; the contents of each message are compared.
+
+use std::env;
+use std::process::ExitCode;
+
+use clap::Parser;
+use superpipe::{Connection, Error, Options as ConnectionOptions, WaitStrategy};
+use superpipe_bench::failure::Failure;
+use superpipe_bench::map::Buffer;
+use superpipe_bench::pair::{self, DEADLINE};
+use superpipe_bench::pattern;
+use superpipe_bench::size::Size;
+
+/// Round trips in one thread, for counting instructions
+#[derive(Parser)]
+#[command(name = "hot_path", version)]
+struct Options {
+    /// Bytes of a message, a landing buffer's at most
+    #[arg(long, default_value = "8")]
+    bytes: Size,
+    /// Round trips
+    #[arg(long, default_value_t = 1000)]
+    round_trips: u64,
+}
+
+fn main() -> ExitCode {
+    Failure::report(run(&Options::parse()))
+}
+
+fn run(options: &Options) -> Result<(), Failure> {
+    let fail = |error: Error| Failure::Usage(error.to_string());
+    let directory = env::temp_dir().join(format!("superpipe-hot-path-{}", std::process::id()));
+    let with = ConnectionOptions { wait: WaitStrategy::Spin, ..ConnectionOptions::default() };
+    let mut ends = pair::connect(&directory, with).map_err(fail)?;
+    let bytes = options.bytes.0;
+    let (mut from, mut to) = (Buffer::new(bytes, false)?, Buffer::new(bytes, false)?);
+    let (from, to) = (&mut from.bytes_mut()[..bytes], &mut to.bytes_mut()[..bytes]);
+    pattern::fill(1, from);
+    for _ in 0..options.round_trips {
+        let [a, b] = &mut ends;
+        send_hot(a, from).map_err(fail)?;
+        recv_hot(b, to).map_err(fail)?;
+        send_hot(b, to).map_err(fail)?;
+        recv_hot(a, from).map_err(fail)?;
+    }
+    match pattern::find_wrong_byte(1, from) {
+        Some(at) => Err(Failure::Integrity(format!("byte {at} after {} round trips", options.round_trips))),
+        None => Ok(()),
+    }
+}
+
+#[inline(never)]
+fn send_hot(end: &mut Connection, message: &[u8]) -> Result<(), Error> {
+    end.send(7, &[message], DEADLINE)
+}
+
+#[inline(never)]
+fn recv_hot(end: &mut Connection, message: &mut [u8]) -> Result<(), Error> {
+    end.recv_into(&mut [message], DEADLINE).map(|_| ())
+}
