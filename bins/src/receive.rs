@@ -118,7 +118,7 @@ fn stream(
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
     let stopped = |error: superpipe::Error| match error.kind() {
-        ErrorKind::Cancelled(reason) => Stopped::ByPeer(reason),
+        ErrorKind::Cancelled(reason) | ErrorKind::Closed(reason) => Stopped::ByPeer(reason),
         _ => Stopped::Lost(run.failure(&error)),
     };
     match connection.incoming(PATIENCE).map_err(stopped)?.tag {

@@ -90,7 +90,7 @@ fn stream(
     flip: Option<u64>,
 ) -> Result<(), Stopped> {
     let stopped = |error: superpipe::Error| match error.kind() {
-        ErrorKind::Rejected(reason) => Stopped::ByPeer(reason),
+        ErrorKind::Rejected(reason) | ErrorKind::Closed(reason) => Stopped::ByPeer(reason),
         _ => Stopped::Lost(run.failure(&error)),
     };
     let mut stream = connection.send_stream(TAG_DATA).map_err(stopped)?;

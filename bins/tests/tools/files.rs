@@ -100,7 +100,7 @@ fn a_full_disk_while_the_sender_waits_for_its_own_pipe() {
     let mut stdin = sender.stdin();
     feed(&mut stdin, 1, 1000, |_| {});
     receiver.wait(BOUND).assert(8, "/dev/full: no space left on device");
-    sender.wait(BOUND).assert(8, "r");
+    sender.wait(BOUND).assert(8, "receiver: cannot write to /dev/full");
     drop(stdin);
 }
 
