@@ -1,5 +1,7 @@
 //! One end of one connection.
 
+use core::cell::Cell;
+
 use crate::ack::Ack;
 use crate::config::{Config, ConfigError, Origin, Protocol};
 use crate::control::{Control, Kind};
@@ -96,11 +98,14 @@ pub struct Endpoint<F: Fabric> {
     peer_life: u64,
     ack_every: u64,
     idle_rounds: u32,
+    /// What [`has_arrivals`](Self::has_arrivals) told of last: sequence and block.
+    noticed: Cell<Option<(u64, u32)>>,
     /// Acknowledgements are awaited: look at them each round.
     wants_ack: bool,
     pending_cts: Option<u64>,
     pending_reject: Option<(u64, Reason)>,
     pending_close: Option<Reason>,
+    said_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
     closed: Option<Closed>,
     heard: u64,
@@ -137,10 +142,12 @@ impl<F: Fabric> Endpoint<F> {
             peer_life: life,
             ack_every: u64::from(landing.layout.block_count / 8).max(1),
             idle_rounds: 0,
+            noticed: Cell::new(None),
             wants_ack: false,
             pending_cts: None,
             pending_reject: None,
             pending_close: None,
+            said_close: false,
             events: heapless::Deque::new(),
             closed: None,
             heard: 0,
@@ -345,6 +352,12 @@ impl<F: Fabric> Endpoint<F> {
         Ok(())
     }
 
+    /// Whether the peer does not want this transfer: the next call that sends says so.
+    #[must_use]
+    pub fn is_rejected(&self, id: TransferId) -> bool {
+        self.sender.is_rejected(id)
+    }
+
     /// Sets the protocol of the transfers started from now on.
     pub const fn set_protocol(&mut self, protocol: Protocol) {
         self.config.protocol = protocol;
@@ -372,7 +385,6 @@ impl<F: Fabric> Endpoint<F> {
     pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
         let found = self.receiver.try_inline(fabric, &self.link, self.config.arrival, slices);
         if let TryRecv::Taken { .. } = found {
-            self.counters.inline_received += 1;
             self.took(fabric, 0);
         }
         found
@@ -418,9 +430,13 @@ impl<F: Fabric> Endpoint<F> {
             return Pulled::NOTHING;
         }
         self.answer_rts(fabric);
+        self.recorder.record(fabric, Step::Arrive, [self.receiver.last(), 0]);
         let pulled =
             self.receiver.pull(fabric, &mut self.link, config.arrival, &mut scatter, config.streaming_bytes);
         let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
+        if pulled.bytes > 0 {
+            self.recorder.record(fabric, Step::CopyOut, [self.receiver.last(), pulled.bytes as u64]);
+        }
         if pulled.bytes > 0 || pulled.end != End::No || consumed != self.receiver.consumed() {
             self.took(fabric, pulled.bytes);
         }
@@ -512,11 +528,14 @@ impl<F: Fabric> Endpoint<F> {
         work
     }
 
-    /// Whether the peer has written something that no call has looked at yet: the last question before a sleep.
+    /// Whether the peer has written something that no call has looked at yet: the last question before a sleep. A
+    /// message that the application leaves there is told of once, so that waiting for something else can sleep.
     #[must_use]
     pub fn has_arrivals(&self, fabric: &F) -> bool {
         let acked = fabric.flag(&self.link, self.seat, seat::ACK);
-        self.receiver.has_arrivals(fabric, &self.link, self.config.arrival)
+        let next = self.receiver.next_arrival(fabric, &self.link, self.config.arrival);
+        let noticed = next.is_some() && self.noticed.replace(next) != next;
+        noticed
             || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival)
             || self.sender.has_news(acked)
     }
@@ -551,7 +570,7 @@ impl<F: Fabric> Endpoint<F> {
     pub fn close(&mut self, fabric: &mut F, reason: Reason) {
         if matches!(self.closed, None | Some(Closed::ByPeer(_))) {
             self.sender.abandon(reason);
-            self.pending_close = Some(reason);
+            self.say_close(reason);
             if self.closed.is_none() {
                 self.closed = Some(Closed::Here(reason));
             }
@@ -588,8 +607,13 @@ impl<F: Fabric> Endpoint<F> {
 
     /// What was done so far.
     #[must_use]
-    pub const fn counters(&self) -> &Counters {
-        &self.counters
+    pub const fn counters(&self) -> Counters {
+        Counters {
+            inline_received: self.receiver.inlines,
+            chunks_received: self.receiver.chunks,
+            check_misses: self.receiver.check_misses,
+            ..self.counters
+        }
     }
 
     /// The flight recorder.
@@ -656,11 +680,19 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// CLOSE is said once.
+    const fn say_close(&mut self, reason: Reason) {
+        if !self.said_close {
+            self.said_close = true;
+            self.pending_close = Some(reason);
+        }
+    }
+
     #[cold]
     fn fail(&mut self, fabric: &mut F, failure: Failure) {
         if !matches!(self.closed, Some(Closed::Failed(_))) {
             self.closed = Some(Closed::Failed(failure));
-            self.pending_close = Some(Reason::PROTOCOL);
+            self.say_close(Reason::PROTOCOL);
             self.flush_controls(fabric);
         }
     }
@@ -803,6 +835,7 @@ impl<F: Fabric> Endpoint<F> {
             }
         }
         if let Some(reason) = self.pending_close
+            && self.settles_acks(fabric)
             && self.post_control(fabric, Control::Close { last: self.sender.last(), reason })
         {
             self.pending_close = None;
@@ -851,6 +884,14 @@ impl<F: Fabric> Endpoint<F> {
 
     fn owes_ack(&self) -> bool {
         self.acked.blocks != self.receiver.consumed() || self.acked.controls != self.inbox.consumed()
+    }
+
+    /// Whether the peer was told of all that was consumed: it may wait for that.
+    fn settles_acks(&mut self, fabric: &mut F) -> bool {
+        if self.owes_ack() {
+            self.write_ack(fabric);
+        }
+        !self.owes_ack()
     }
 
     fn write_ack(&mut self, fabric: &mut F) {

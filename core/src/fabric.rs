@@ -112,7 +112,7 @@ pub trait Fabric {
     fn copy_in(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, from: &[u8]);
     /// CRC32C, continued from `seed`, of `bytes` bytes in a block that is being built.
     fn crc_in(&self, link: &Self::Link, to: Self::Remote, at: u32, bytes: u32, seed: u32) -> u32;
-    /// CRC32C, continued from `seed`, of private memory.
+    /// CRC32C of private memory, continued from `seed`: the finished CRC32C of what came before, 0 at the beginning.
     fn crc(&self, bytes: &[u8], seed: u32) -> u32;
 
     /// Posts one RDMA write of `bytes` bytes of the image at `at` to the same place in the peer's memory;

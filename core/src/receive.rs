@@ -163,6 +163,8 @@ pub(crate) struct Receiver<F: Fabric> {
     next_cancel: Option<Ending>,
     close: Option<(u64, Reason)>,
     pub(crate) check_misses: u64,
+    pub(crate) chunks: u64,
+    pub(crate) inlines: u64,
 }
 
 impl<F: Fabric> Receiver<F> {
@@ -179,6 +181,8 @@ impl<F: Fabric> Receiver<F> {
             next_cancel: None,
             close: None,
             check_misses: 0,
+            chunks: 0,
+            inlines: 0,
         }
     }
 
@@ -273,16 +277,24 @@ impl<F: Fabric> Receiver<F> {
         self.accept(&line)
     }
 
-    /// Whether the next flag that is awaited has come.
-    pub(crate) fn has_arrivals(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
+    /// What has come that is awaited next: its sequence, and how many blocks of its chunk came before.
+    pub(crate) fn next_arrival(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Option<(u64, u32)> {
         let Landing { memory, layout } = self.landing;
-        let index = match self.head {
-            Head::Nothing => self.at,
-            Head::Inline { .. } => return true,
-            Head::Chunk(chunk) if chunk.arrived < chunk.blocks => chunk.first + chunk.arrived,
-            Head::Chunk(_) => return true,
+        let (index, blocks) = match self.head {
+            Head::Nothing => (self.at, 0),
+            Head::Inline { .. } => return Some((self.sequence, 1)),
+            Head::Chunk(chunk) if chunk.arrived < chunk.blocks => {
+                (chunk.first + chunk.arrived, chunk.arrived)
+            }
+            Head::Chunk(chunk) => return Some((self.sequence, chunk.blocks)),
         };
-        arrival.may_be(fabric.flag(link, memory, layout.flag_at(index)), self.sequence)
+        let came = arrival.may_be(fabric.flag(link, memory, layout.flag_at(index)), self.sequence);
+        came.then_some((self.sequence, blocks))
+    }
+
+    /// Sequence of the newest chunk that was taken out.
+    pub(crate) const fn last(&self) -> u64 {
+        before(self.sequence)
     }
 
     /// Whether a slot line, and the payload that its flag stands for, match the CRC in the flag.
@@ -449,6 +461,7 @@ impl<F: Fabric> Receiver<F> {
         }
         self.transfers = self.transfers.wrapping_add(1);
         self.sequence = after(self.sequence);
+        self.inlines += 1;
         self.consume_block();
         TryRecv::Taken { tag, bytes }
     }
@@ -623,6 +636,7 @@ impl<F: Fabric> Receiver<F> {
         self.head = Head::Nothing;
         self.open = None;
         self.sequence = after(self.sequence);
+        self.inlines += 1;
         self.consume_block();
     }
 
@@ -646,6 +660,7 @@ impl<F: Fabric> Receiver<F> {
         }
         self.head = Head::Nothing;
         self.sequence = after(self.sequence);
+        self.chunks += 1;
         if chunk.fin {
             self.open = None;
         }

@@ -9,24 +9,24 @@ pub const CAPACITY: usize = 4096;
 /// What happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Step {
-    /// Payload is about to be copied into blocks: transfer, bytes.
+    /// Payload is about to be copied into blocks: sequence, bytes.
     #[default]
     CopyIn,
     /// A chunk was posted, or published by direct store: sequence, bytes.
     Post,
-    /// A chunk's write was completed: sequence.
+    /// A chunk's write was completed: sequence, 0.
     Complete,
-    /// A chunk was seen: sequence, bytes.
+    /// What has arrived is about to be copied out: sequence before it, 0.
     Arrive,
-    /// Payload was copied out of blocks: transfer, bytes.
+    /// Payload was copied out of blocks: newest sequence consumed, bytes.
     CopyOut,
-    /// A control message went out: kind, transfer.
+    /// A control message went out: kind, 0.
     ControlOut,
-    /// A control message came in: kind, transfer.
+    /// A control message came in: kind, 0.
     ControlIn,
-    /// An acknowledgement was written: blocks.
+    /// An acknowledgement was written: blocks, 0.
     Ack,
-    /// No free block: blocks produced, blocks acknowledged.
+    /// No free block: newest sequence sent, bytes wanted.
     NoCredit,
 }
 

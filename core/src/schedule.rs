@@ -9,6 +9,9 @@ use crate::layout::Layout;
 /// The growth factor q is in units of 1/256.
 pub(crate) const Q_ONE: u32 = 256;
 
+/// The pipeline's chunk where none is configured.
+const PIPELINE_CHUNK_BYTES: u32 = 64 << 10;
+
 /// The chunk sizes of one transfer, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -29,6 +32,7 @@ impl Schedule {
         let max_bytes = layout.capacity(fold_blocks);
         let (first, growth_q8) = match config.protocol {
             Protocol::Superpipeline => (config.c0_bytes, config.growth_q8),
+            Protocol::Pipeline if config.chunk_bytes == 0 => (PIPELINE_CHUNK_BYTES, Q_ONE),
             Protocol::Pipeline => (config.chunk_bytes, Q_ONE),
             Protocol::Eager | Protocol::Copy => (max_bytes, Q_ONE),
         };
@@ -83,6 +87,8 @@ mod tests {
         let config =
             Config { protocol: Protocol::Pipeline, chunk_bytes: 20_000, folds: 2, ..Config::default() };
         assert_eq!(sizes(&config, 3), [20_000, 20_000, 20_000, 0, 0, 0, 0, 0]);
+        let config = Config { protocol: Protocol::Pipeline, folds: 2, ..Config::default() };
+        assert_eq!(sizes(&config, 2)[..2], [64 << 10; 2]);
         let config = Config { protocol: Protocol::Copy, folds: 1, ..Config::default() };
         assert_eq!(sizes(&config, 2)[..2], [96 * 4096; 2]);
     }

@@ -272,6 +272,10 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    pub(crate) fn is_rejected(&self, id: TransferId) -> bool {
+        self.open.as_ref().is_some_and(|open| open.id == id && open.rejected.is_some())
+    }
+
     /// Why the transfer can't go on, if so: it was rejected, and has ended by this.
     pub(crate) fn check(&mut self, id: TransferId) -> Result<(), RefusedSend> {
         if let Some(reason) = self.open(id)?.rejected {

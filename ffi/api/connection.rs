@@ -168,8 +168,8 @@ fn check_peer(socket: &Socket, address: &Address) -> Result<(), Error> {
         return Err(Error::new(
             ErrorKind::Auth,
             format!(
-                "the peer belongs to user {}, this process to user {own}; use shm:PATH between users, with a path that \
-                 both may open",
+                "the peer belongs to user {}, this process to user {own}; between users use shm:PATH, \
+                 and let the other open that socket",
                 peer.uid
             ),
         ));
@@ -412,7 +412,7 @@ impl<P: Port> Connection<P> {
     /// What was done so far.
     #[must_use]
     pub fn counters(&mut self) -> Counters {
-        *self.transport().endpoint.counters()
+        self.transport().endpoint.counters()
     }
 
     /// What it runs on.

@@ -5,7 +5,7 @@ use core::fmt;
 use superpipe_core::{Closed, Failure, Reason};
 
 use crate::os::OsError;
-use crate::shm::handshake::HandshakeError;
+use crate::shm::handshake::{HandshakeError, REFUSED_VERSION, REFUSED_WISHES};
 use crate::shm::{AddressError, BindError, ConnectError, SocketError};
 
 /// The kind of an [`Error`].
@@ -178,8 +178,12 @@ impl From<HandshakeError> for Error {
             HandshakeError::Socket(SocketError::Closed) | HandshakeError::Nobody => ErrorKind::PeerLost,
             HandshakeError::Socket(SocketError::TimedOut) => ErrorKind::Timeout,
             HandshakeError::Os(error) => return error.clone().into(),
-            HandshakeError::Version { .. } | HandshakeError::Refused { code: 1, .. } => ErrorKind::Version,
-            HandshakeError::Disagreement(_) => ErrorKind::Usage,
+            HandshakeError::Version { .. } | HandshakeError::Refused { code: REFUSED_VERSION, .. } => {
+                ErrorKind::Version
+            }
+            HandshakeError::Disagreement(_) | HandshakeError::Refused { code: REFUSED_WISHES, .. } => {
+                ErrorKind::Usage
+            }
             _ => ErrorKind::Protocol,
         };
         Self::new(kind, error.to_string())

@@ -30,7 +30,8 @@ impl Listener {
         Ok(Self { socket, address: address.clone(), options })
     }
 
-    /// Waits for the next connection. One that goes wrong is an error, and the next call waits for another.
+    /// Waits for the next connection. One that goes wrong is an error, and the next call waits for another. Handshakes
+    /// come one after the other, each bounded by [`Options::handshake_timeout`].
     ///
     /// # Errors
     /// `Timeout`, `Interrupted`; of one attempt: `Auth`, `Version`, `Protocol`, `Usage`, `Limit`, `PeerLost`.

@@ -93,7 +93,7 @@ impl<'a, P: Port> SendStream<'a, P> {
                 ReadOutcome::End => return Ok(0),
                 ReadOutcome::WouldBlock => {
                     if let Some(fd) = source.interest() {
-                        self.connection.transport().wait_for_fd(fd)?;
+                        self.connection.transport().wait_for_fd(fd, |endpoint| endpoint.is_rejected(id))?;
                     }
                 }
                 ReadOutcome::Bytes(bytes) => {
@@ -255,7 +255,7 @@ impl<'a, P: Port> RecvStream<'a, P> {
             match outcome.map_err(StreamError::Local)? {
                 WriteOutcome::WouldBlock => {
                     if let Some(fd) = sink.interest() {
-                        self.connection.transport().wait_for_fd(fd)?;
+                        self.connection.transport().wait_for_fd(fd, |_| false)?;
                     }
                 }
                 WriteOutcome::Bytes(0) => {

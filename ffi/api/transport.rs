@@ -146,8 +146,13 @@ impl<P: Port> Transport<P> {
         }
     }
 
-    /// Waits until a descriptor is ready, making progress meanwhile. The peer may be silent: it is not waited for.
-    pub(super) fn wait_for_fd(&mut self, fd: PollFd<'_>) -> Result<(), Error> {
+    /// Waits until a descriptor is ready or `over` says so, making progress meanwhile. The peer may be silent: it is not
+    /// waited for.
+    pub(super) fn wait_for_fd(
+        &mut self,
+        fd: PollFd<'_>,
+        over: impl Fn(&Endpoint<P>) -> bool,
+    ) -> Result<(), Error> {
         loop {
             if self.options.is_interrupted() {
                 return Err(Error::interrupted());
@@ -169,7 +174,7 @@ impl<P: Port> Transport<P> {
                     return Err(Error::lost());
                 }
             }
-            if ready {
+            if ready || over(&self.endpoint) {
                 return Ok(());
             }
         }

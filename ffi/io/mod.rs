@@ -2,7 +2,7 @@
 //! written straight out of them, and the checksum of what passed.
 //!
 //! A [`Source`] and a [`Sink`] never wait but for a disk. Whoever has none of the bytes or none of the room says
-//! [`Access::interest`] what to poll for, so that one poll can wait for the data, the peer and a signal together. Files
+//! `interest` what to poll for, so that one poll can wait for the data, the peer and a signal together. Files
 //! and block devices are always ready for poll and may still take long: [`Access::may_block`].
 //!
 //! The flags of an inherited descriptor are shared with whoever else holds it (a shell, the next program of a pipeline),

@@ -30,6 +30,11 @@ pub const VERSION: u16 = 1;
 /// Bytes of a packet.
 pub const PACKET_BYTES: usize = 192;
 
+/// REFUSED because of versions.
+pub const REFUSED_VERSION: u8 = 1;
+/// REFUSED because the two ends want different things, or one what the other does not allow.
+pub const REFUSED_WISHES: u8 = 2;
+
 const MAGIC: [u8; 8] = *b"SUPRPIPE";
 const TEXT_BYTES: usize = 128;
 const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
@@ -63,7 +68,7 @@ pub enum HandshakeError {
     Disagreement(String),
     /// The peer refused, in its own words.
     Refused {
-        /// whether because of versions
+        /// why: [`REFUSED_VERSION`], [`REFUSED_WISHES`], or anything else
         code: u8,
         /// made printable
         text: String,
@@ -234,7 +239,9 @@ fn receive(
     if packet.0[10] != kind as u8 {
         return Err(HandshakeError::Malformed("a packet out of turn"));
     }
-    if packet.0[28..].iter().any(|byte| *byte != 0) || packet.0[12] > 1 {
+    // What this kind does not use is zero: code and text belong to REFUSED, tuning to HELLO and WELCOME.
+    let used = if matches!(kind, Kind::Hello | Kind::Welcome) { 28 } else { 12 };
+    if packet.0[used..].iter().any(|byte| *byte != 0) || packet.0[11] != 0 || packet.0[12] > 1 {
         return Err(HandshakeError::Malformed("reserved bytes are not zero"));
     }
     Ok((packet, received.fd))
@@ -255,7 +262,11 @@ impl Packet {
 
     fn refused(error: &HandshakeError) -> Self {
         let mut packet = Self::new(Kind::Refused);
-        packet.0[11] = u8::from(matches!(error, HandshakeError::Version { .. }));
+        packet.0[11] = match error {
+            HandshakeError::Version { .. } => REFUSED_VERSION,
+            HandshakeError::Disagreement(_) => REFUSED_WISHES,
+            _ => 0,
+        };
         let text = error.to_string();
         let text = text.as_bytes();
         let bytes = text.len().min(TEXT_BYTES);

@@ -5,7 +5,7 @@
 //! punch holes, and then reads zeros out of its own protocol violation. Only a memfd can carry these seals: the kernel
 //! closes the seals of every other tmpfs file.
 //!
-//! References: memfd_create(2), fcntl(2) "File sealing", DESIGN.md section 6.
+//! References: memfd_create(2), fcntl(2) "File sealing", wire.md 6.
 
 use crate::os::error::{last_errno, retry};
 use crate::os::map::round_to_pages;

@@ -101,7 +101,7 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 fn crc32c(bytes: &[u8], crc: u32) -> u32 {
-    bytes.iter().fold(crc, |crc, byte| {
+    !bytes.iter().fold(!crc, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ 0x82f6_3b78 & (crc & 1).wrapping_neg())
     })
 }
