@@ -1,7 +1,8 @@
 //! From connect to close, at both ends, every size class and protocol: not one allocation.
 
-use std::alloc::{GlobalAlloc, Layout as Memory, System};
-use std::cell::Cell;
+use core::alloc::{GlobalAlloc, Layout as Memory};
+use core::cell::Cell;
+use std::alloc::System;
 
 use superpipe_core::{Arrival, Config, Endpoint, FlagPlace, Layout, Origin, Protocol};
 use superpipe_testkit::pair::{Content, How, Script, Take, Transfer};
@@ -119,5 +120,5 @@ fn nothing_is_allocated_by_posted_writes() {
 
 #[test]
 fn the_count_counts() {
-    assert!(allocations(|| drop(std::hint::black_box(Box::new(1)))) > 0);
+    assert!(allocations(|| drop(core::hint::black_box(Box::new(1)))) > 0);
 }

@@ -2,11 +2,11 @@
 //! writes its lines by hand; on both fabrics. wire.md 2 to 5.
 
 use superpipe_core::{
-    Closed, Config, End, Endpoint, Event, Failure, FlagPlace, Layout, Length, Line, Origin, Protocol,
-    ProtocolError, Reason, RefusedSend, WcError, seat,
+    Arrival, Closed, Config, End, Endpoint, Event, Failure, FlagPlace, Layout, Length, Line, Origin,
+    Protocol, ProtocolError, Reason, RefusedSend, WcError, seat,
 };
 use superpipe_testkit::wire::{self, kind};
-use superpipe_testkit::{Direct, Memory, Posted, Rig, Setup};
+use superpipe_testkit::{Direct, Memory, Posted, Rig, Setup, crc32c};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
 
@@ -523,6 +523,72 @@ fn what_goes_out<F: Rig>() {
     // The block and no control message was consumed.
     let ack = t.fabric.memories().line(Memory::seat(1), seat::ACK);
     assert_eq!(ack, wire::ack(1, BEFORE_FIRST, 0));
+}
+
+/// What was acknowledged may still be read by the device, and is nobody's until that is done.
+#[test]
+fn acknowledged_before_completed() {
+    let mut t = Victim::<Posted>::new();
+    t.end.set_protocol(Protocol::Eager);
+    let whole = vec![7; LAYOUT.capacity(8) as usize];
+    let id = t.end.start(1, Length::Exact(whole.len() as u64)).unwrap();
+    assert_eq!(t.end.push(&mut t.fabric, id, &[&whole]), Ok(whole.len()));
+    t.fabric.forge(Memory::seat(0), seat::ACK, &wire::ack(8, BEFORE_FIRST, 0));
+    assert_eq!(t.end.try_send(&mut t.fabric, 2, &[b"tiny"]), Err(RefusedSend::NoCredit));
+    assert_eq!(t.end.try_send(&mut t.fabric, 2, &[&[0; 60]]), Err(RefusedSend::NoCredit));
+    assert!(!t.end.delivered() && !t.end.is_quiescent());
+    t.settle();
+    assert!(t.end.delivered() && t.end.is_quiescent());
+    assert!(t.end.try_send(&mut t.fabric, 2, &[b"tiny"]).is_ok());
+}
+
+/// A full ring stays as it is until something is acknowledged.
+#[test]
+fn nothing_is_written_without_credit() {
+    let mut t = Victim::<Direct>::new();
+    for tag in 0..8 {
+        t.end.try_send(&mut t.fabric, tag, &[b"tiny"]).unwrap();
+    }
+    let before = t.fabric.memories().bytes(Memory::landing(1), 0, LAYOUT.bytes()).to_vec();
+    assert_eq!(t.end.try_send(&mut t.fabric, 9, &[b"tiny"]), Err(RefusedSend::NoCredit));
+    assert_eq!(t.end.try_send(&mut t.fabric, 9, &[&[0; 60]]), Err(RefusedSend::NoCredit));
+    let id = t.end.start(9, Length::Stream).unwrap();
+    assert_eq!(t.end.push(&mut t.fabric, id, &[&[0; 60]]), Ok(0));
+    assert!(matches!(t.end.reserve(&mut t.fabric, id, 60), Err(RefusedSend::NoCredit)));
+    assert_eq!(t.end.finish(&mut t.fabric, id), Err(RefusedSend::NoCredit));
+    assert_eq!(t.fabric.memories().bytes(Memory::landing(1), 0, LAYOUT.bytes()), before);
+    feed!(t, ack wire::ack(1, BEFORE_FIRST, 0));
+    assert_eq!(t.end.push(&mut t.fabric, id, &[&[0; 60]]), Ok(60));
+}
+
+/// Checked flags: the low half of the sequence, and a CRC of all that the flag stands for.
+#[test]
+fn checked_flags() {
+    let sequence = (5 << 32) + 9;
+    let fabric = Posted::new(&Setup { order_inside_write: false, ..Setup::new(LAYOUT, 1) });
+    let config = Config { arrival: Arrival::CheckedFlag, ..Config::default() };
+    let origin = Origin { sequence, ..Origin::default() };
+    let end = Endpoint::new(&fabric, fabric.attachment(0), config, origin).unwrap();
+    let mut t = Victim { fabric, end, controls_fed: 0 };
+    t.end.try_send(&mut t.fabric, 1, &[b"tiny"]).unwrap();
+    t.end.try_send(&mut t.fabric, 2, &[&[3; 41]]).unwrap();
+    t.settle();
+    expect!(t, sent 0, wire::checked(wire::inline(1, b"tiny", 0), sequence));
+    let line = wire::chunk(kind::RTS | kind::FIN, 2, 41, 41, 2, 0);
+    let seed = crc32c(&41u32.to_le_bytes(), crc32c(&(sequence + 1).to_le_bytes(), !0));
+    let crc = crc32c(&line.body_bytes(), crc32c(&[3; 41], seed));
+    expect!(t, sent 1, wire::chunk(kind::RTS | kind::FIN, 2, 41, 41, 2, (sequence + 1) << 32 | u64::from(crc)));
+
+    // One wrong bit, and it has not arrived.
+    for bit in [0, 63, 64 * 3 + 5, 64 * 7] {
+        let mut wrong = wire::checked(wire::inline(4, b"to you", 0), sequence);
+        wrong.0[bit / 64] ^= 1 << (bit % 64);
+        feed!(t, slot 0, wrong);
+        expect!(t, pulled 0, End::No);
+    }
+    feed!(t, slot 0, wire::checked(wire::inline(4, b"to you", 0), sequence));
+    expect!(t, pulled 6, End::Fin);
+    expect!(t, open);
 }
 
 /// A work request that fails ends the connection, and is named.

@@ -132,7 +132,7 @@ pub struct Pair<F: Rig> {
 /// What is sent with this index, in this direction, says why it is cancelled or rejected.
 #[expect(clippy::cast_possible_truncation, reason = "few transfers")]
 const fn reason(side: usize, index: usize, kind: u32) -> Reason {
-    Reason(kind << 16 | (side as u32) << 15 | index as u32 + 1)
+    Reason(kind << 16 | (side as u32) << 15 | (index as u32 + 1))
 }
 
 fn payload(rng: &mut Rng, transfer: &Transfer, origin: &Origin) -> Vec<u8> {
@@ -451,7 +451,6 @@ impl<F: Rig> Pair<F> {
     /// A transfer is at the head: it must be the next one that was not given up.
     fn meet(&mut self, from: usize, incoming: Incoming) {
         let flow = &mut self.flows[from];
-        #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
         let index = (incoming.tag & 0xffff) as usize;
         if let Some((head, number)) = flow.head {
             if head == index && number == incoming.transfer {
