@@ -2,7 +2,7 @@
 //! very ones that are shipped.
 //!
 //! A fabric whose memory both ends share stores flags with [`publish`] and reads them with [`observe`]; the
-//! words in between a writer and its flag are stored with [`write`] and read with [`read`]. Those may race with a
+//! words in between a writer and its flag are stored with [`write()`] and read with [`read()`]. Those may race with a
 //! misbehaving peer and must therefore be atomic, but carry no order of their own.
 
 use core::sync::atomic::{AtomicU64, Ordering};
