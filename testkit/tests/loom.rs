@@ -3,9 +3,9 @@
 //! race. `scripts/test-loom.sh` runs it.
 #![cfg(loom)]
 
+use core::sync::atomic::Ordering;
+use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU64;
@@ -329,7 +329,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
 
 /// Bytes that say where they belong.
 fn payload(message: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|index| (index * 7 + message as usize * 31 + 1) as u8).collect()
+    (0..bytes as u64).map(|index| (index * 7 + message * 31 + 1).to_le_bytes()[0]).collect()
 }
 
 /// One thread's end of the connection.
