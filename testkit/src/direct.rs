@@ -12,10 +12,17 @@ pub struct Direct {
     setup: Setup,
     memories: Memories,
     watches: [Watch; 2],
+    doorbells: [u64; 2],
     now: u64,
 }
 
 impl Direct {
+    /// How often this side has rung: each time a peer that sleeps would have been woken.
+    #[must_use]
+    pub const fn doorbells(&self, side: usize) -> u64 {
+        self.doorbells[side]
+    }
+
     fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         if to.place == Place::Landing {
@@ -96,7 +103,9 @@ impl Fabric for Direct {
         panic!("nothing is posted where stores go direct")
     }
 
-    fn ring_doorbell(&mut self, _: &mut Side) {}
+    fn ring_doorbell(&mut self, link: &mut Side) {
+        self.doorbells[link.0] += 1;
+    }
 
     fn poll_cq(&mut self, _: &mut Side) -> Option<Completion> {
         None
@@ -108,7 +117,7 @@ impl Rig for Direct {
 
     fn new(setup: &Setup) -> Self {
         let watches = setup.layouts.map(Watch::new);
-        Self { setup: *setup, memories: Memories::new(setup), watches, now: 0 }
+        Self { setup: *setup, memories: Memories::new(setup), watches, doorbells: [0; 2], now: 0 }
     }
 
     fn remote(&self, memory: Memory) -> Memory {
