@@ -20,6 +20,7 @@ mod endpoint;
 mod error;
 mod fabric;
 mod header;
+mod inline;
 mod layout;
 mod line;
 mod mailbox;

@@ -1,0 +1,206 @@
+//! What needs no asking: completions, the peer's control messages, signs of life, and how a connection ends.
+
+use super::{CONTROLS_PER_ACK, Endpoint, Event, IDLE_ROUNDS};
+use crate::control::Control;
+use crate::error::{Closed, Failure, ProtocolError, Reason};
+use crate::fabric::Fabric;
+use crate::layout::seat;
+use crate::recorder::Step;
+
+impl<F: Fabric> Endpoint<F> {
+    /// One bounded round of everything that needs no asking: completions, control messages, posts and
+    /// acknowledgements that are due. How much was done; after 0 the caller may wait a little.
+    pub fn progress(&mut self, fabric: &mut F) -> usize {
+        let mut work = 0;
+        if !F::DIRECT {
+            work += self.poll_completions(fabric);
+            if self.sender.has_unposted() {
+                if self.sender.post(fabric, &mut self.link) {
+                    work += 1;
+                } else {
+                    self.counters.sq_full += 1;
+                }
+            }
+        }
+        work += self.poll_mailbox(fabric);
+        if self.wants_ack && self.refill(fabric) {
+            work += 1;
+        }
+        if self.receiver.is_draining() && self.receiver.open().is_some_and(|open| open.discarding) {
+            work += usize::from(self.drain(fabric));
+        }
+        work += self.flush_controls(fabric);
+        if work > 0 {
+            self.idle_rounds = 0;
+        } else if self.idle_rounds < IDLE_ROUNDS {
+            self.idle_rounds += 1;
+        } else if self.owes_ack() {
+            self.write_ack(fabric);
+        }
+        if work > 0 || !F::DIRECT {
+            fabric.ring_doorbell(&mut self.link);
+        }
+        if self.closed.is_none()
+            && let Some(reason) = self.receiver.closed()
+        {
+            self.closed = Some(Closed::ByPeer(reason));
+        }
+        work
+    }
+
+    /// Whether the peer has written something that no call has looked at yet: the last question before a sleep. A
+    /// message that the application leaves there is told of once, so that waiting for something else can sleep.
+    #[must_use]
+    pub fn has_arrivals(&self, fabric: &F) -> bool {
+        let acked = fabric.flag(&self.link, self.seat, seat::ACK);
+        let next = self.receiver.next_arrival(fabric, &self.link, self.config.arrival);
+        let noticed = next.is_some() && self.noticed.replace(next) != next;
+        noticed
+            || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival)
+            || self.sender.has_news(acked)
+    }
+
+    /// Takes the oldest event out.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Looks at what is not looked at on every round: the peer's acknowledgements and signs of life. Every thousand
+    /// empty rounds or so.
+    pub fn look(&mut self, fabric: &mut F) {
+        self.refill(fabric);
+    }
+
+    /// Shows the peer that this end lives, and writes the acknowledgements again, which heals one that was
+    /// overtaken by an older one. A few times a second.
+    pub fn show_life(&mut self, fabric: &mut F) {
+        self.acked.life = self.acked.life.wrapping_add(1);
+        self.write_ack(fabric);
+    }
+
+    /// Counts everything that was ever heard of the peer: while it stands still, the peer is silent.
+    #[must_use]
+    pub const fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// Closes this end. The peer takes out what was sent before, unless the reason is other than
+    /// [`Reason::DONE`]. An open transfer is cancelled with the same reason. The mailbox may be full: call
+    /// [`progress`](Self::progress) until [`is_told`](Self::is_told).
+    pub fn close(&mut self, fabric: &mut F, reason: Reason) {
+        if matches!(self.closed, None | Some(Closed::ByPeer(_))) {
+            self.sender.abandon(reason);
+            self.say_close(reason);
+            if self.closed.is_none() {
+                self.closed = Some(Closed::Here(reason));
+            }
+            self.flush_controls(fabric);
+            fabric.ring_doorbell(&mut self.link);
+        }
+    }
+
+    /// Whether the peer was told of everything, the close included.
+    #[must_use]
+    pub const fn is_told(&self) -> bool {
+        self.owes_no_control() && !self.sender.has_unposted()
+    }
+
+    /// Whether every control message was consumed by the peer.
+    pub fn controls_delivered(&mut self) -> bool {
+        let idle = self.outbox.is_idle();
+        self.wants_ack |= !idle;
+        idle && self.owes_no_control()
+    }
+
+    /// Whether the peer has said that it closes; what it sent before may still be here.
+    #[must_use]
+    pub const fn peer_closes(&self) -> bool {
+        self.receiver.is_closing()
+    }
+
+    pub(super) fn poll_completions(&mut self, fabric: &mut F) -> usize {
+        let mut work = 0;
+        while let Some(completion) = fabric.poll_cq(&mut self.link) {
+            work += 1;
+            self.sender.handle_completion(completion.wr);
+            self.recorder.record(fabric, Step::Complete, [completion.wr.0, 0]);
+            if let Err(error) = completion.result {
+                self.fail(fabric, Failure::Device(error));
+            }
+            if work == 16 {
+                break;
+            }
+        }
+        work
+    }
+
+    #[inline]
+    pub(super) fn poll_mailbox(&mut self, fabric: &mut F) -> usize {
+        let polled = self.inbox.poll(fabric, &self.link, self.seat, self.config.arrival);
+        match polled {
+            None => 0,
+            Some(control) => {
+                self.handle_control(fabric, control);
+                1
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn handle_control(&mut self, fabric: &mut F, control: Result<Control, ProtocolError>) {
+        self.counters.controls_received += 1;
+        self.heard = self.heard.wrapping_add(1);
+        let handled = control.and_then(|control| {
+            self.recorder.record(fabric, Step::ControlIn, [control.kind() as u64, 0]);
+            match control {
+                Control::Cts { transfer } => self.sender.handle_cts(transfer),
+                Control::Cancel { transfer, last, reason } => {
+                    self.receiver.handle_cancel(transfer, last, reason)
+                }
+                Control::Reject { transfer, reason } => {
+                    self.sender.handle_reject(transfer, reason)?;
+                    if self.events.is_full() {
+                        self.events.pop_front();
+                    }
+                    let kept = self.events.push_back(Event::Rejected { transfer, reason });
+                    debug_assert!(kept.is_ok(), "there is room");
+                    Ok(())
+                }
+                Control::Close { last, reason } => self.receiver.handle_close(last, reason),
+            }
+        });
+        self.judged(fabric, handled);
+        if self.inbox.consumed().wrapping_sub(self.acked.controls) >= CONTROLS_PER_ACK {
+            self.write_ack(fabric);
+        }
+    }
+
+    /// The result, or nothing and a closed connection.
+    #[inline]
+    pub(super) fn judged<T>(&mut self, fabric: &mut F, result: Result<T, ProtocolError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fail(fabric, Failure::Protocol(error));
+                None
+            }
+        }
+    }
+
+    /// CLOSE is said once.
+    pub(super) const fn say_close(&mut self, reason: Reason) {
+        if !self.said_close {
+            self.said_close = true;
+            self.pending_close = Some(reason);
+        }
+    }
+
+    #[cold]
+    pub(super) fn fail(&mut self, fabric: &mut F, failure: Failure) {
+        if !matches!(self.closed, Some(Closed::Failed(_))) {
+            self.closed = Some(Closed::Failed(failure));
+            self.say_close(Reason::PROTOCOL);
+            self.flush_controls(fabric);
+        }
+    }
+}

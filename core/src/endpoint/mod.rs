@@ -1,0 +1,199 @@
+//! One end of one connection.
+
+mod driving;
+mod receiving;
+mod sending;
+mod telling;
+
+use crate::ack::Ack;
+use crate::config::{Config, ConfigError, Origin};
+use crate::counters::Counters;
+use crate::error::{Closed, Reason};
+use crate::fabric::Fabric;
+use crate::header::Length;
+use crate::layout::Landing;
+use crate::mailbox::{Inbox, Outbox};
+use crate::receive::Receiver;
+use crate::recorder::Recorder;
+use crate::send::Sender;
+use core::cell::Cell;
+
+/// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out.
+const IDLE_ROUNDS: u32 = 8;
+
+/// Control messages consumed after which the acknowledgement goes out.
+const CONTROLS_PER_ACK: u64 = 4;
+
+/// Events that can wait to be taken.
+const EVENTS_MAX: usize = 4;
+
+/// The memory that a connection is made of.
+pub struct Attachment<F: Fabric> {
+    /// The connection on the fabric.
+    pub link: F::Link,
+    /// Our seat, which the peer writes: [`SEAT_BYTES`](crate::SEAT_BYTES), all zero.
+    pub seat: F::Region,
+    /// The peer's seat.
+    pub peer_seat: F::Remote,
+    /// Our landing buffer, all zero, with its layout.
+    pub landing: Landing<F::Region>,
+    /// The peer's landing buffer, with its layout.
+    pub peer_landing: Landing<F::Remote>,
+}
+
+/// What happened without being asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The receiver does not want this transfer; it may have been sent whole already.
+    Rejected {
+        /// Its number.
+        transfer: u64,
+        /// The receiver's reason.
+        reason: Reason,
+    },
+}
+
+/// The transfer at the head of what comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// Its number.
+    pub transfer: u64,
+    /// The sender's tag.
+    pub tag: u64,
+    /// How long it is.
+    pub length: Length,
+}
+
+/// One end of one connection, driven from outside; it keeps nothing of the caller's between calls, never waits and
+/// never allocates.
+///
+/// ```text
+///              close, abort                        all sent was consumed
+///   OPEN -----------------------> CLOSED-HERE
+///    |     peer's CLOSE, and all it sent taken out
+///    +--------------------------> CLOSED-BY-PEER
+///    |     a broken rule, a failed work request
+///    +--------------------------> FAILED
+/// ```
+///
+/// Three kinds of methods. *Sending*: [`try_send`](Self::try_send) for what fits at once;
+/// [`start`](Self::start), then [`push`](Self::push) or [`reserve`](Self::reserve) and [`commit`](Self::commit), then
+/// for a stream [`finish`](Self::finish); [`cancel`](Self::cancel). *Receiving*: [`incoming`](Self::incoming), then
+/// [`pull`](Self::pull), or [`readable`](Self::readable) and [`consume`](Self::consume), or [`reject`](Self::reject).
+/// *Driving*: [`progress`](Self::progress) as often as nothing else can be done, then
+/// [`poll_event`](Self::poll_event); now and then [`look`](Self::look) and [`show_life`](Self::show_life).
+///
+/// Transfers of one direction form one sequence. Whatever a sending call refuses with
+/// [`RefusedSend::NoCredit`] can succeed after any `progress`; what a receiving call has nothing to give for, too.
+pub struct Endpoint<F: Fabric> {
+    link: F::Link,
+    seat: F::Region,
+    peer_seat: F::Remote,
+    config: Config,
+    sender: Sender<F>,
+    receiver: Receiver<F>,
+    outbox: Outbox,
+    inbox: Inbox,
+    /// The counts of the acknowledgement written last, and the peer's newest.
+    acked: Ack,
+    peer_life: u64,
+    ack_every: u64,
+    idle_rounds: u32,
+    /// What [`has_arrivals`](Self::has_arrivals) told of last: sequence and block.
+    noticed: Cell<Option<(u64, u32)>>,
+    /// Acknowledgements are awaited: look at them each round.
+    wants_ack: bool,
+    pending_cts: Option<u64>,
+    pending_reject: Option<(u64, Reason)>,
+    pending_close: Option<Reason>,
+    said_close: bool,
+    events: heapless::Deque<Event, EVENTS_MAX>,
+    closed: Option<Closed>,
+    heard: u64,
+    counters: Counters,
+    recorder: Recorder,
+}
+
+impl<F: Fabric> Endpoint<F> {
+    /// An endpoint on memory that both ends have agreed on, counting from `origin` on both ends.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: a field out of range, or an arrival mode or layout that the fabric can't have.
+    pub fn new(
+        fabric: &F,
+        attachment: Attachment<F>,
+        config: Config,
+        origin: Origin,
+    ) -> Result<Self, ConfigError> {
+        let Attachment { link, seat, peer_seat, landing, peer_landing } = attachment;
+        let ordered = F::DIRECT || fabric.caps(&link).order_inside_write;
+        config.validate(F::DIRECT, ordered, [landing.layout, peer_landing.layout])?;
+        let Origin { sequence, blocks, controls, transfers, life } = origin;
+        let inbox = Inbox::new(controls);
+        Ok(Self {
+            link,
+            seat,
+            peer_seat,
+            config,
+            sender: Sender::new(peer_landing, sequence, blocks, transfers),
+            receiver: Receiver::new(landing, sequence, blocks, transfers),
+            outbox: Outbox::new(controls),
+            acked: Ack { blocks, controls: inbox.consumed(), life },
+            inbox,
+            peer_life: life,
+            ack_every: u64::from(landing.layout.block_count / 8).max(1),
+            idle_rounds: 0,
+            noticed: Cell::new(None),
+            wants_ack: false,
+            pending_cts: None,
+            pending_reject: None,
+            pending_close: None,
+            said_close: false,
+            events: heapless::Deque::new(),
+            closed: None,
+            heard: 0,
+            counters: Counters::default(),
+            recorder: Recorder::new(),
+        })
+    }
+
+    /// Why nothing moves any more, if so.
+    #[must_use]
+    #[inline]
+    pub const fn closed(&self) -> Option<Closed> {
+        self.closed
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        Counters {
+            inline_received: self.receiver.inlines,
+            chunks_received: self.receiver.chunks,
+            check_misses: self.receiver.check_misses,
+            ..self.counters
+        }
+    }
+
+    /// The flight recorder.
+    pub const fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    /// The policy.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The connection on the fabric.
+    #[must_use]
+    pub const fn link(&self) -> &F::Link {
+        &self.link
+    }
+
+    /// The connection on the fabric.
+    pub const fn link_mut(&mut self) -> &mut F::Link {
+        &mut self.link
+    }
+}

@@ -1,0 +1,156 @@
+//! What receives: the transfer at the head, copied out or read in place. wire.md 4.
+
+use super::{Endpoint, Incoming};
+use crate::error::Reason;
+use crate::fabric::Fabric;
+use crate::receive::{End, Pulled, Readable, TryRecv};
+use crate::recorder::Step;
+use crate::slices::Scatter;
+
+impl<F: Fabric> Endpoint<F> {
+    /// Takes the next message if it came in a line and fits: the shortest way for tiny messages. Anything else is left
+    /// for [`incoming`](Self::incoming).
+    #[inline]
+    pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
+        let found = self.receiver.try_inline(fabric, &self.link, self.config.arrival, slices);
+        if let TryRecv::Taken { .. } = found {
+            self.took(fabric, 0);
+        }
+        found
+    }
+
+    /// The transfer at the head, once its first words are here. It stays at the head until [`pull`](Self::pull) or
+    /// [`readable`](Self::readable) has told how it ended, or it is [`reject`](Self::reject)ed.
+    #[inline]
+    pub fn incoming(&mut self, fabric: &mut F) -> Option<Incoming> {
+        // One REJECT waits at most: what could be rejected next has to wait for it.
+        if self.pending_reject.is_some() && self.flush_controls(fabric) == 0 {
+            return None;
+        }
+        let must_end = self.receiver.open().is_some_and(|open| open.shown && !open.discarding);
+        if !must_end && self.receiver.is_draining() && !self.drain(fabric) {
+            return None;
+        }
+        let polled = self.receiver.poll(fabric, &self.link, self.config.arrival);
+        self.judged(fabric, polled).filter(|arrived| *arrived || self.receiver.open().is_some())?;
+        let open = self.receiver.open_mut().filter(|open| !open.discarding)?;
+        open.shown = true;
+        Some(Incoming { transfer: open.transfer, tag: open.tag, length: open.length })
+    }
+
+    /// Takes the next bytes of the head transfer, as many as have arrived and fit. Answers its RTS with a CTS.
+    #[inline]
+    pub fn pull(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
+        self.pull_from(fabric, slices, 0)
+    }
+
+    /// [`pull`](Self::pull) to what comes after the first `skip` bytes of the slices.
+    #[inline]
+    pub fn pull_from(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], skip: usize) -> Pulled {
+        if self.receiver.is_draining() {
+            return self.drain_for_caller(fabric);
+        }
+        let mut scatter = Scatter::new(slices);
+        scatter.skip(skip);
+        let (config, consumed) = (self.config, self.receiver.consumed());
+        // The CTS goes out before the first bytes are copied: the sender's round trip is hidden behind that.
+        let polled = self.receiver.poll(fabric, &self.link, config.arrival);
+        if self.judged(fabric, polled) != Some(true) && self.receiver.open().is_none() {
+            return Pulled::NOTHING;
+        }
+        self.answer_rts(fabric);
+        self.recorder.record(fabric, Step::Arrive, [self.receiver.last(), 0]);
+        let pulled =
+            self.receiver.pull(fabric, &mut self.link, config.arrival, &mut scatter, config.streaming_bytes);
+        let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
+        if pulled.bytes > 0 {
+            self.recorder.record(fabric, Step::CopyOut, [self.receiver.last(), pulled.bytes as u64]);
+        }
+        if pulled.bytes > 0 || pulled.end != End::No || consumed != self.receiver.consumed() {
+            self.took(fabric, pulled.bytes);
+        }
+        pulled
+    }
+
+    /// What can be read in place of the head transfer, at most `max_bytes` bytes. Answers its RTS with a CTS.
+    ///
+    /// A message in a slot line has no place: [`pull`](Self::pull) it.
+    pub fn readable(&mut self, fabric: &mut F, max_bytes: u32) -> Readable<F::Region> {
+        if self.receiver.is_draining() {
+            return match self.drain_for_caller(fabric).end {
+                End::No => Readable::Nothing,
+                end => Readable::Ended(end),
+            };
+        }
+        let consumed = self.receiver.consumed();
+        let readable = self.receiver.readable(fabric, &self.link, self.config.arrival, max_bytes);
+        let readable = self.judged(fabric, readable).unwrap_or(Readable::Nothing);
+        self.answer_rts(fabric);
+        if consumed != self.receiver.consumed() {
+            self.took(fabric, 0);
+        }
+        readable
+    }
+
+    /// Gives the first `bytes` bytes back of what [`readable`](Self::readable) showed last: their memory is used
+    /// again. More than it showed are a mistake, and ignored.
+    pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
+        let end = self.receiver.consume(bytes);
+        debug_assert!(end.is_some(), "no more than was readable");
+        self.took(fabric, bytes as usize);
+        end.unwrap_or(End::No)
+    }
+
+    /// Refuses the head transfer: what has come of it and what comes is thrown away by [`progress`](Self::progress).
+    /// False if there is none.
+    pub fn reject(&mut self, fabric: &mut F, reason: Reason) -> bool {
+        if self.incoming(fabric).is_none() {
+            return false;
+        }
+        let Some(open) = self.receiver.open_mut() else { return false };
+        open.discarding = true;
+        self.pending_reject = Some((open.transfer, reason));
+        self.flush_controls(fabric);
+        fabric.ring_doorbell(&mut self.link);
+        true
+    }
+
+    /// Answers the RTS of the head transfer, once.
+    #[inline]
+    pub(super) fn answer_rts(&mut self, fabric: &mut F) {
+        let Some(open) = self.receiver.open_mut() else { return };
+        open.shown = true;
+        if open.want_cts && self.pending_cts.is_none() {
+            open.want_cts = false;
+            self.pending_cts = Some(open.transfer);
+            self.flush_controls(fabric);
+            fabric.ring_doorbell(&mut self.link);
+        }
+    }
+
+    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed.
+    #[inline]
+    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize) {
+        self.heard = self.heard.wrapping_add(1);
+        self.counters.bytes_received += bytes as u64;
+        if self.receiver.consumed().wrapping_sub(self.acked.blocks) >= self.ack_every {
+            self.write_ack(fabric);
+        }
+    }
+
+    /// Throws away what came of a transfer that is not wanted. Whether it is gone.
+    pub(super) fn drain(&mut self, fabric: &mut F) -> bool {
+        self.drain_for_caller(fabric);
+        !self.receiver.is_draining()
+    }
+
+    pub(super) fn drain_for_caller(&mut self, fabric: &mut F) -> Pulled {
+        let consumed = self.receiver.consumed();
+        let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
+        let drained = self.judged(fabric, drained).unwrap_or(Pulled::NOTHING);
+        if consumed != self.receiver.consumed() {
+            self.took(fabric, 0);
+        }
+        drained
+    }
+}

@@ -1,0 +1,284 @@
+//! What sends: whole messages at once, and transfers piece by piece. wire.md 4.
+
+use super::Endpoint;
+use crate::config::Protocol;
+use crate::error::{Reason, RefusedSend, RefusedStart};
+use crate::fabric::Fabric;
+use crate::header::{INLINE_BYTES_MAX, Length};
+use crate::recorder::Step;
+use crate::send::{Next, Payload, Reservation, TransferId};
+use crate::slices::Gather;
+
+impl<F: Fabric> Endpoint<F> {
+    /// Sends a whole message if it fits at once: in a line up to 40 bytes, else eagerly up to C0.
+    ///
+    /// # Errors
+    /// `NoCredit`: call again after [`progress`](Self::progress). `TooLong`: [`start`](Self::start) it. `Busy`,
+    /// `Closed`.
+    #[inline]
+    pub fn try_send(
+        &mut self,
+        fabric: &mut F,
+        tag: u64,
+        slices: &[&[u8]],
+    ) -> Result<TransferId, RefusedSend> {
+        if !self.sender.can_start() || !self.may_send() {
+            return Err(self.why_not());
+        }
+        let bytes = slices.iter().map(|s| s.len()).sum::<usize>();
+        if bytes > INLINE_BYTES_MAX {
+            return self.try_send_eager(fabric, tag, slices, bytes);
+        }
+        if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
+            return Err(RefusedSend::NoCredit);
+        }
+        let arrival = self.config.arrival;
+        match self.sender.emit_inline(fabric, &mut self.link, arrival, tag, slices, bytes) {
+            Ok(id) => {
+                self.counters.inline_sent += 1;
+                fabric.ring_doorbell(&mut self.link);
+                Ok(id)
+            }
+            Err(_) => {
+                self.counters.sq_full += 1;
+                Err(RefusedSend::NoCredit)
+            }
+        }
+    }
+
+    pub(super) fn try_send_eager(
+        &mut self,
+        fabric: &mut F,
+        tag: u64,
+        slices: &[&[u8]],
+        bytes: usize,
+    ) -> Result<TransferId, RefusedSend> {
+        let bytes = u32::try_from(bytes).map_err(|_| RefusedSend::TooLong)?;
+        if bytes > self.config.c0_bytes {
+            return Err(RefusedSend::TooLong);
+        }
+        let (first, rest) = match self.sender.split(bytes) {
+            Err(RefusedSend::NoCredit) if self.refill(fabric) => self.sender.split(bytes)?,
+            split => split?,
+        };
+        let id = self.sender.start(&self.config, tag, Length::Exact(u64::from(bytes)))?;
+        let mut gather = Gather::new(slices);
+        self.emit(fabric, Payload::Gathered(&mut gather), first, false);
+        if rest > 0 {
+            self.emit(fabric, Payload::Gathered(&mut gather), rest, false);
+        }
+        fabric.ring_doorbell(&mut self.link);
+        Ok(id)
+    }
+
+    /// Starts a transfer: a message of known length, or a stream. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// `Busy` while another transfer is open, or the end of a cancelled one is not told yet. `Closed`.
+    pub fn start(&mut self, tag: u64, length: Length) -> Result<TransferId, RefusedStart> {
+        if !self.may_send() {
+            return Err(RefusedSend::Closed);
+        }
+        self.sender.start(&self.config, tag, length)
+    }
+
+    /// Sends the next bytes of a transfer, as many as there is room for, a landing buffer's worth at most; how many
+    /// they were. A message ends with its last byte: one of no bytes with a push of none.
+    ///
+    /// # Errors
+    /// `WrongLength` for more bytes than the message has left; `Rejected`, `NotOpen`, `Closed`.
+    pub fn push(&mut self, fabric: &mut F, id: TransferId, slices: &[&[u8]]) -> Result<usize, RefusedSend> {
+        self.push_from(fabric, id, slices, 0)
+    }
+
+    /// [`push`](Self::push) of what comes after the first `skip` bytes of the slices.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn push_from(
+        &mut self,
+        fabric: &mut F,
+        id: TransferId,
+        slices: &[&[u8]],
+        skip: usize,
+    ) -> Result<usize, RefusedSend> {
+        let mut gather = Gather::new(slices);
+        gather.skip(skip);
+        let all = gather.remaining();
+        self.check(id)?;
+        let remaining = self.sender.remaining(id)?;
+        if all as u64 > remaining {
+            return Err(RefusedSend::WrongLength);
+        }
+        if all == 0 && remaining > 0 {
+            return Ok(0);
+        }
+        let mut blocks = self.sender.layout().block_count;
+        while let Some(bytes) = self.next_chunk(fabric, gather.remaining() as u64) {
+            self.emit(fabric, Payload::Gathered(&mut gather), bytes, false);
+            let used = self.sender.layout().blocks_for(bytes);
+            if gather.remaining() == 0 || used >= blocks {
+                break;
+            }
+            blocks -= used;
+        }
+        let pushed = all - gather.remaining();
+        if pushed > 0 || all == 0 {
+            fabric.ring_doorbell(&mut self.link);
+        }
+        Ok(pushed)
+    }
+
+    /// Free bytes of blocks for the next bytes of a transfer, for reading into them directly, at most `max_bytes`.
+    /// They count once they are [`commit`](Self::commit)ted.
+    ///
+    /// # Errors
+    /// `NoCredit`: call again after [`progress`](Self::progress). `Rejected`, `NotOpen`, `Closed`; `WrongLength`
+    /// where the message has no bytes left, or none are asked for.
+    pub fn reserve(
+        &mut self,
+        fabric: &mut F,
+        id: TransferId,
+        max_bytes: u32,
+    ) -> Result<Reservation<F::Remote>, RefusedSend> {
+        self.check(id)?;
+        let wanted = self.sender.remaining(id)?.min(u64::from(max_bytes));
+        if wanted == 0 {
+            return Err(RefusedSend::WrongLength);
+        }
+        loop {
+            match self.next_chunk(fabric, wanted) {
+                None => return Err(RefusedSend::NoCredit),
+                Some(0) => {
+                    // The protocol begins with an RTS of its own.
+                    self.emit(fabric, Payload::InPlace, 0, false);
+                    fabric.ring_doorbell(&mut self.link);
+                }
+                Some(bytes) => return Ok(self.sender.reserve(bytes, max_bytes)),
+            }
+        }
+    }
+
+    /// Sends the first `bytes` bytes of what was reserved last.
+    ///
+    /// # Errors
+    /// `WrongLength` for more than were reserved; `Rejected`, `NotOpen`, `Closed`.
+    pub fn commit(&mut self, fabric: &mut F, id: TransferId, bytes: u32) -> Result<(), RefusedSend> {
+        self.check(id)?;
+        if bytes > self.sender.reserved() {
+            return Err(RefusedSend::WrongLength);
+        }
+        if bytes > 0 {
+            self.emit(fabric, Payload::InPlace, bytes, false);
+            fabric.ring_doorbell(&mut self.link);
+        }
+        Ok(())
+    }
+
+    /// Ends a stream.
+    ///
+    /// # Errors
+    /// `NoCredit`: call again after [`progress`](Self::progress). `WrongLength` for a message, which ends by itself.
+    /// `Rejected`, `NotOpen`, `Closed`.
+    pub fn finish(&mut self, fabric: &mut F, id: TransferId) -> Result<(), RefusedSend> {
+        self.check(id)?;
+        if self.sender.remaining(id)? != u64::MAX {
+            return Err(RefusedSend::WrongLength);
+        }
+        if self.next_chunk(fabric, 0).is_none() {
+            return Err(RefusedSend::NoCredit);
+        }
+        self.emit(fabric, Payload::InPlace, 0, true);
+        fabric.ring_doorbell(&mut self.link);
+        Ok(())
+    }
+
+    /// Gives a transfer up before its end. What was sent of it is thrown away by the receiver.
+    ///
+    /// # Errors
+    /// `NotOpen`.
+    pub fn cancel(&mut self, fabric: &mut F, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
+        self.sender.cancel(id, reason)?;
+        self.flush_controls(fabric);
+        fabric.ring_doorbell(&mut self.link);
+        Ok(())
+    }
+
+    /// Whether the peer does not want this transfer: the next call that sends says so.
+    #[must_use]
+    pub fn is_rejected(&self, id: TransferId) -> bool {
+        self.sender.is_rejected(id)
+    }
+
+    /// Sets the protocol of the transfers started from now on.
+    pub const fn set_protocol(&mut self, protocol: Protocol) {
+        self.config.protocol = protocol;
+    }
+
+    /// Whether all that was sent was taken out by the peer, and nothing is owned by the device. Asks for
+    /// acknowledgements to be looked at.
+    pub fn delivered(&mut self) -> bool {
+        let delivered = self.sender.is_delivered();
+        self.wants_ack |= !delivered;
+        delivered
+    }
+
+    /// Whether the device owns nothing of ours, so that memory can be released.
+    #[must_use]
+    pub fn is_quiescent(&self) -> bool {
+        self.sender.is_quiescent()
+    }
+
+    #[inline]
+    pub(super) const fn may_send(&self) -> bool {
+        self.closed.is_none()
+    }
+
+    /// Whether a transfer may go on: a rejection is told before a close.
+    pub(super) fn check(&mut self, id: TransferId) -> Result<(), RefusedSend> {
+        match self.sender.check(id) {
+            Err(RefusedSend::Rejected(reason)) => Err(RefusedSend::Rejected(reason)),
+            // Closing ends the open transfer, too.
+            _ if !self.may_send() => Err(RefusedSend::Closed),
+            checked => checked,
+        }
+    }
+
+    #[cold]
+    pub(super) const fn why_not(&self) -> RefusedSend {
+        if self.may_send() { RefusedSend::Busy } else { RefusedSend::Closed }
+    }
+
+    /// How large the next chunk may be, after looking for acknowledgements if it takes that.
+    pub(super) fn next_chunk(&mut self, fabric: &mut F, wanted: u64) -> Option<u32> {
+        match self.sender.next(&self.config, wanted) {
+            Next::Chunk(bytes) => return Some(bytes),
+            Next::NoCredit => {
+                if !self.refill(fabric) {
+                    self.counters.credit_waits += 1;
+                    self.recorder.record(fabric, Step::NoCredit, [self.sender.last(), wanted]);
+                    return None;
+                }
+            }
+            Next::NoCts => {
+                if self.poll_mailbox(fabric) == 0 {
+                    self.counters.cts_waits += 1;
+                    return None;
+                }
+            }
+        }
+        match self.sender.next(&self.config, wanted) {
+            Next::Chunk(bytes) => Some(bytes),
+            Next::NoCredit | Next::NoCts => None,
+        }
+    }
+
+    pub(super) fn emit(&mut self, fabric: &mut F, payload: Payload<'_, '_>, bytes: u32, end: bool) {
+        let sequence = crate::sequence::after(self.sender.last());
+        self.recorder.record(fabric, Step::CopyIn, [sequence, u64::from(bytes)]);
+        self.sender.emit(fabric, &mut self.link, self.config.arrival, payload, bytes, end);
+        self.recorder.record(fabric, Step::Post, [sequence, u64::from(bytes)]);
+        self.counters.chunks_sent += 1;
+        self.counters.bytes_sent += u64::from(bytes);
+    }
+}

@@ -1,0 +1,121 @@
+//! What the peer is told beside data: control messages that are due, and acknowledgements; and what it acknowledged.
+
+use super::{Endpoint, IDLE_ROUNDS};
+use crate::ack::Ack;
+use crate::control::Control;
+use crate::fabric::Fabric;
+use crate::layout::seat;
+use crate::line::LINE_BYTES;
+use crate::recorder::Step;
+
+impl<F: Fabric> Endpoint<F> {
+    /// Whether every control message that is due went out.
+    pub(super) const fn owes_no_control(&self) -> bool {
+        self.pending_cts.is_none()
+            && self.pending_reject.is_none()
+            && self.pending_close.is_none()
+            && !self.sender.owes_cancel()
+    }
+
+    /// Sends the control messages that are due, as far as there is room. How many.
+    #[inline]
+    pub(super) fn flush_controls(&mut self, fabric: &mut F) -> usize {
+        let idle = self.owes_no_control();
+        if idle { 0 } else { self.flush_due(fabric) }
+    }
+
+    pub(super) fn flush_due(&mut self, fabric: &mut F) -> usize {
+        let mut sent = 0;
+        if let Some(transfer) = self.pending_cts
+            && self.post_control(fabric, Control::Cts { transfer })
+        {
+            self.pending_cts = None;
+            sent += 1;
+        }
+        if let Some((transfer, reason)) = self.pending_reject
+            && self.post_control(fabric, Control::Reject { transfer, reason })
+        {
+            self.pending_reject = None;
+            sent += 1;
+        }
+        // One that has to wait for the last CANCEL waits for an acknowledgement.
+        self.wants_ack |= self.sender.wants_ack_for_cancel();
+        if let Some(cancelled) = self.sender.untold() {
+            let crate::send::Cancelled { transfer, last, reason } = cancelled;
+            if self.post_control(fabric, Control::Cancel { transfer, last, reason }) {
+                self.sender.told();
+                sent += 1;
+            }
+        }
+        if let Some(reason) = self.pending_close
+            && self.settles_acks(fabric)
+            && self.post_control(fabric, Control::Close { last: self.sender.last(), reason })
+        {
+            self.pending_close = None;
+            sent += 1;
+        }
+        sent
+    }
+
+    pub(super) fn post_control(&mut self, fabric: &mut F, control: Control) -> bool {
+        if !self.outbox.has_room(control.kind()) {
+            self.wants_ack = true;
+            return false;
+        }
+        let posted = self.outbox.post(fabric, &mut self.link, self.peer_seat, self.config.arrival, control);
+        if posted {
+            self.counters.controls_sent += 1;
+            self.recorder.record(fabric, Step::ControlOut, [control.kind() as u64, 0]);
+        } else {
+            self.counters.sq_full += 1;
+        }
+        posted
+    }
+
+    /// Reads the peer's acknowledgements. Whether blocks became free.
+    #[cold]
+    pub(super) fn refill(&mut self, fabric: &mut F) -> bool {
+        let line = fabric.take_line(&self.link, self.seat, seat::ACK);
+        let Some(ack) = Ack::parse(fabric, self.config.arrival, &line) else { return false };
+        let blocks = self.sender.handle_ack(ack.blocks);
+        let blocks = self.judged(fabric, blocks).unwrap_or(false);
+        let controls = self.outbox.handle_ack(ack.controls);
+        let controls = self.judged(fabric, controls).unwrap_or(false);
+        if blocks || controls || ack.life != self.peer_life {
+            self.peer_life = ack.life;
+            self.heard = self.heard.wrapping_add(1);
+        }
+        self.wants_ack = self.sender.wants_ack_for_cancel();
+        blocks
+    }
+
+    pub(super) fn owes_ack(&self) -> bool {
+        self.acked.blocks != self.receiver.consumed() || self.acked.controls != self.inbox.consumed()
+    }
+
+    /// Whether the peer was told of all that was consumed: it may wait for that.
+    pub(super) fn settles_acks(&mut self, fabric: &mut F) -> bool {
+        if self.owes_ack() {
+            self.write_ack(fabric);
+        }
+        !self.owes_ack()
+    }
+
+    pub(super) fn write_ack(&mut self, fabric: &mut F) {
+        let ack =
+            Ack { blocks: self.receiver.consumed(), controls: self.inbox.consumed(), life: self.acked.life };
+        let line = ack.line(fabric, self.config.arrival);
+        fabric.write_line(&mut self.link, self.peer_seat, seat::ACK, &line);
+        if !F::DIRECT
+            && fabric.post_write(&mut self.link, self.peer_seat, seat::ACK, LINE_BYTES, None).is_err()
+        {
+            self.counters.sq_full += 1;
+            self.idle_rounds = IDLE_ROUNDS;
+            return;
+        }
+        fabric.ring_doorbell(&mut self.link);
+        self.acked = ack;
+        self.counters.acks_sent += 1;
+        self.recorder.record(fabric, Step::Ack, [ack.blocks, 0]);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a receiving call gives.
+
+use crate::error::Reason;
+use crate::layout::{Layout, Piece};
+
+/// How the bytes of a transfer ended, if they did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// There is more to come.
+    No,
+    /// That was all of it.
+    Fin,
+    /// The sender gave the transfer up; what came is incomplete.
+    Cancelled(Reason),
+}
+
+/// What a call took out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// Payload bytes.
+    pub bytes: usize,
+    /// Whether they were the last.
+    pub end: End,
+}
+
+impl Pulled {
+    pub(crate) const NOTHING: Self = Self { bytes: 0, end: End::No };
+}
+
+/// What [`Endpoint::try_recv`](crate::Endpoint::try_recv) found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecv {
+    /// Nothing has come.
+    Nothing,
+    /// A message that came in a line; it was taken.
+    Taken {
+        /// The sender's tag.
+        tag: u64,
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// Anything else: ask [`Endpoint::incoming`](crate::Endpoint::incoming).
+    Other,
+}
+
+/// What can be read in place.
+#[derive(Clone, Copy, Debug)]
+pub enum Readable<M> {
+    /// Nothing has arrived.
+    Nothing,
+    /// Payload in blocks.
+    Run(Run<M>),
+    /// The transfer is over.
+    Ended(End),
+}
+
+/// Payload that has arrived, in place; valid until it is consumed.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<M> {
+    /// The memory that the offsets refer to.
+    pub memory: M,
+    pub(super) layout: Layout,
+    pub(super) chunk: Chunk,
+    /// Bytes in it; more than 0.
+    pub bytes: u32,
+}
+
+impl<M> Run<M> {
+    /// The spans as (offset, bytes), in order.
+    pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
+        let (layout, chunk, mut rest) = (self.layout, self.chunk, self.bytes);
+        // A block may be empty: the first of a right-aligned chunk, or one that was taken out to its last byte.
+        (chunk.j..chunk.blocks).filter_map(move |j| {
+            let piece = chunk.piece(layout, j);
+            let skip = if j == chunk.j { chunk.offset } else { 0 };
+            let bytes = (piece.bytes - skip).min(rest);
+            rest -= bytes;
+            (bytes > 0).then_some((piece.at + skip, bytes))
+        })
+    }
+}
+
+/// The chunk that is being taken out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub(super) first: u32,
+    pub(super) bytes: u32,
+    pub(super) blocks: u32,
+    pub(super) left: bool,
+    pub(super) whole: bool,
+    pub(super) fin: bool,
+    /// The block that comes next, and how much of it was taken.
+    pub(super) j: u32,
+    pub(super) offset: u32,
+    /// Blocks before this one were seen to have arrived.
+    pub(super) arrived: u32,
+}
+
+impl Chunk {
+    #[inline]
+    pub(super) const fn piece(&self, layout: Layout, j: u32) -> Piece {
+        layout.piece(self.first, self.blocks, self.bytes, self.left, j)
+    }
+}

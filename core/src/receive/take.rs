@@ -1,0 +1,242 @@
+//! Taking payload out: copied, read in place, or thrown away. wire.md 4.
+
+use super::{Chunk, End, Head, Open, Pulled, Readable, Receiver, Run, TryRecv};
+use crate::arrival::Arrival;
+use crate::error::ProtocolError;
+use crate::fabric::{CopyHint, Fabric};
+use crate::header::{Header, Length};
+use crate::inline::{unpack, unpack_whole};
+use crate::layout::Landing;
+use crate::sequence::{after, is_before};
+use crate::slices::Scatter;
+
+impl<F: Fabric> Receiver<F> {
+    /// Takes a message that came in a line, if that is what comes next and there is nothing unusual about it.
+    #[inline]
+    pub(crate) fn try_inline(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+        to: &mut [&mut [u8]],
+    ) -> TryRecv {
+        if self.open.is_some() || self.close.is_some() || arrival != Arrival::Flag {
+            return TryRecv::Other;
+        }
+        let Landing { memory, layout } = self.landing;
+        if fabric.flag(link, memory, layout.flag_at(self.at)) != self.sequence {
+            return TryRecv::Nothing;
+        }
+        let line = fabric.take_line(link, memory, layout.line_at(self.at));
+        let Some((tag, bytes, payload)) = Header::plain_inline(&line) else { return TryRecv::Other };
+        if !unpack_whole(&payload, bytes, to) {
+            return TryRecv::Other;
+        }
+        self.transfers = self.transfers.wrapping_add(1);
+        self.sequence = after(self.sequence);
+        self.inlines += 1;
+        self.consume_block();
+        TryRecv::Taken { tag, bytes }
+    }
+
+    /// Takes what has arrived of the head transfer, and fits.
+    pub(crate) fn pull(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        arrival: Arrival,
+        to: &mut Scatter<'_, '_>,
+        streaming_bytes: u64,
+    ) -> Result<Pulled, ProtocolError> {
+        let hint = match self.open {
+            Some(Open { length: Length::Exact(length), .. }) if length >= streaming_bytes => {
+                CopyHint::Streaming
+            }
+            _ => CopyHint::Cached,
+        };
+        let mut bytes = 0;
+        loop {
+            if !self.poll(fabric, link, arrival)? {
+                return Ok(Pulled { bytes, end: End::No });
+            }
+            match self.head {
+                Head::Nothing => return Ok(Pulled { bytes, end: End::No }),
+                Head::Inline { payload, bytes: all, offset } => {
+                    let taken = unpack(&payload, offset, all, to);
+                    bytes += taken as usize;
+                    if offset + taken < all {
+                        self.head = Head::Inline { payload, bytes: all, offset: offset + taken };
+                        return Ok(Pulled { bytes, end: End::No });
+                    }
+                    self.finish_inline();
+                    return Ok(Pulled { bytes, end: End::Fin });
+                }
+                Head::Chunk(mut chunk) => {
+                    let piece = chunk.piece(self.landing.layout, chunk.j);
+                    let j = chunk.j;
+                    let here = self.has_arrived(fabric, link, arrival, &mut chunk, j);
+                    while here && chunk.offset < piece.bytes {
+                        let place = to.take((piece.bytes - chunk.offset) as usize);
+                        if place.is_empty() {
+                            break;
+                        }
+                        fabric.copy_out(link, self.landing.memory, piece.at + chunk.offset, place, hint);
+                        bytes += place.len();
+                        chunk.offset += u32::try_from(place.len()).unwrap_or(0);
+                    }
+                    let done = here && chunk.offset == piece.bytes;
+                    if !done {
+                        self.head = Head::Chunk(chunk);
+                        return Ok(Pulled { bytes, end: End::No });
+                    }
+                    if self.finish_block(chunk) {
+                        return Ok(Pulled { bytes, end: End::Fin });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Throws away what has arrived of a transfer that is rejected or cancelled, at most one chunk's worth of blocks a
+    /// call.
+    ///
+    /// Gives the reason once a cancelled transfer is gone that the application has not rejected.
+    pub(crate) fn drain(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+    ) -> Result<Pulled, ProtocolError> {
+        let Some(open) = self.open else { return Ok(Pulled::NOTHING) };
+        loop {
+            if let Some(cancel) = self.cancel.filter(|cancel| cancel.transfer == open.transfer)
+                && is_before(cancel.last, self.sequence)
+                && matches!(self.head, Head::Nothing)
+            {
+                self.cancel = self.next_cancel.take();
+                self.open = None;
+                let end = if open.discarding { End::No } else { End::Cancelled(cancel.reason) };
+                return Ok(Pulled { bytes: 0, end });
+            }
+            if !self.poll(fabric, link, arrival)? {
+                return Ok(Pulled::NOTHING);
+            }
+            match self.head {
+                Head::Nothing => return Ok(Pulled::NOTHING),
+                Head::Inline { .. } => {
+                    self.finish_inline();
+                    return Ok(Pulled::NOTHING);
+                }
+                Head::Chunk(mut chunk) => {
+                    let j = chunk.j;
+                    if !self.has_arrived(fabric, link, arrival, &mut chunk, j) {
+                        self.head = Head::Chunk(chunk);
+                        return Ok(Pulled::NOTHING);
+                    }
+                    if self.finish_block(chunk) {
+                        // It ended although it was cancelled or rejected: then that came too late.
+                        if self.is_cancelled(open.transfer) {
+                            return Err(ProtocolError::CancelUnknownTransfer);
+                        }
+                        return Ok(Pulled::NOTHING);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What can be read in place, of at most `max_bytes` bytes.
+    pub(crate) fn readable(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+        max_bytes: u32,
+    ) -> Result<Readable<F::Region>, ProtocolError> {
+        let Landing { memory, layout } = self.landing;
+        while self.poll(fabric, link, arrival)? {
+            let Head::Chunk(mut chunk) = self.head else { return Ok(Readable::Nothing) };
+            let mut bytes = 0;
+            for j in chunk.j..chunk.blocks {
+                if bytes >= max_bytes || !self.has_arrived(fabric, link, arrival, &mut chunk, j) {
+                    break;
+                }
+                bytes += chunk.piece(layout, j).bytes - if j == chunk.j { chunk.offset } else { 0 };
+            }
+            self.head = Head::Chunk(chunk);
+            let bytes = bytes.min(max_bytes);
+            if bytes > 0 {
+                return Ok(Readable::Run(Run { memory, layout, chunk, bytes }));
+            }
+            let empty = chunk.arrived > chunk.j && chunk.piece(layout, chunk.j).bytes == chunk.offset;
+            if !empty {
+                return Ok(Readable::Nothing);
+            }
+            if self.finish_block(chunk) {
+                return Ok(Readable::Ended(End::Fin));
+            }
+        }
+        Ok(Readable::Nothing)
+    }
+
+    /// Gives back `bytes` bytes that [`readable`](Self::readable) showed. `None` if it did not show as many.
+    pub(crate) fn consume(&mut self, mut bytes: u32) -> Option<End> {
+        let layout = self.landing.layout;
+        while let Head::Chunk(mut chunk) = self.head {
+            let rest = chunk.piece(layout, chunk.j).bytes - chunk.offset;
+            if chunk.arrived <= chunk.j {
+                break;
+            }
+            if bytes < rest {
+                chunk.offset += bytes;
+                self.head = Head::Chunk(chunk);
+                return Some(End::No);
+            }
+            bytes -= rest;
+            if self.finish_block(chunk) {
+                return (bytes == 0).then_some(End::Fin);
+            }
+            if bytes == 0 {
+                return Some(End::No);
+            }
+        }
+        (bytes == 0).then_some(End::No)
+    }
+
+    /// A message in a slot line was taken out.
+    #[inline]
+    pub(super) fn finish_inline(&mut self) {
+        self.head = Head::Nothing;
+        self.open = None;
+        self.sequence = after(self.sequence);
+        self.inlines += 1;
+        self.consume_block();
+    }
+
+    #[inline]
+    pub(super) fn consume_block(&mut self) {
+        self.consumed = self.consumed.wrapping_add(1);
+        self.at += 1;
+        if self.at == self.landing.layout.block_count {
+            self.at = 0;
+        }
+    }
+
+    /// A block of the chunk was taken out. Whether the transfer ended with it.
+    pub(super) fn finish_block(&mut self, mut chunk: Chunk) -> bool {
+        self.consume_block();
+        chunk.j += 1;
+        chunk.offset = 0;
+        if chunk.j < chunk.blocks {
+            self.head = Head::Chunk(chunk);
+            return false;
+        }
+        self.head = Head::Nothing;
+        self.sequence = after(self.sequence);
+        self.chunks += 1;
+        if chunk.fin {
+            self.open = None;
+        }
+        chunk.fin
+    }
+}

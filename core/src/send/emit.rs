@@ -1,0 +1,178 @@
+//! Putting chunks into blocks, and posting them. wire.md 3.2, 4.2.
+
+use super::{InFlight, Payload, Reservation, Sender, TransferId, Unposted};
+use crate::arrival::Arrival;
+use crate::fabric::{Fabric, SqFull, WrId};
+use crate::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
+use crate::inline::pack;
+use crate::layout::Landing;
+use crate::line::LINE_BYTES;
+use crate::sequence::after;
+
+impl<F: Fabric> Sender<F> {
+    /// Sends a whole message of at most 40 bytes in a slot line.
+    #[inline]
+    pub(crate) fn emit_inline(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        arrival: Arrival,
+        tag: u64,
+        slices: &[&[u8]],
+        bytes: usize,
+    ) -> Result<TransferId, SqFull> {
+        debug_assert!(bytes <= INLINE_BYTES_MAX, "the caller looked");
+        let header = Header::Inline {
+            tag,
+            bytes: bytes.to_le_bytes()[0],
+            payload: pack(slices),
+            after_cancel: self.after_cancel,
+        };
+        let mut line = header.line();
+        line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
+        let at = self.landing.layout.line_at(self.at);
+        fabric.write_line(link, self.landing.memory, at, &line);
+        if !F::DIRECT {
+            fabric.post_write(link, self.landing.memory, at, LINE_BYTES, None)?;
+        }
+        self.produce(1);
+        self.transfers = self.transfers.wrapping_add(1);
+        self.after_cancel = false;
+        let generation = self.generation;
+        self.generation = generation.wrapping_add(1);
+        Ok(TransferId { number: self.transfers, generation })
+    }
+
+    #[inline]
+    pub(super) fn produce(&mut self, blocks: u32) {
+        self.at += blocks;
+        if self.at == self.landing.layout.block_count {
+            self.at = 0;
+        }
+        self.produced = self.produced.wrapping_add(u64::from(blocks));
+        self.sequence = after(self.sequence);
+        self.chunk_ends = [self.chunk_ends[1], self.produced];
+    }
+
+    /// Puts `bytes` bytes of the open transfer into blocks as one chunk, and posts it. `next` allowed it.
+    pub(crate) fn emit(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        arrival: Arrival,
+        mut payload: Payload<'_, '_>,
+        bytes: u32,
+        end: bool,
+    ) {
+        let Some(open) = &mut self.open else { return };
+        let Landing { memory, layout } = self.landing;
+        let (first, sequence) = (self.at, self.sequence);
+        let blocks = layout.blocks_for(bytes);
+        let left = matches!(payload, Payload::InPlace) || !layout.can_right_align(bytes);
+        open.sent += u64::from(bytes);
+        let fin = end || open.length == Length::Exact(open.sent);
+        let rts = (!open.started).then_some(RtsFields(Rts {
+            tag: open.tag,
+            length: open.length,
+            want_cts: open.want_cts,
+            after_cancel: self.after_cancel,
+        }));
+        let header = Header::Chunk {
+            transfer: open.id.number,
+            bytes,
+            fin,
+            left,
+            whole: open.protocol.is_whole(),
+            rts,
+        };
+        for j in 0..blocks {
+            let piece = layout.piece(first, blocks, bytes, left, j);
+            let mut crc = arrival.seed(fabric, sequence, piece.bytes);
+            match &mut payload {
+                Payload::Gathered(gather) => {
+                    let (mut at, mut rest) = (piece.at, piece.bytes as usize);
+                    while rest > 0 {
+                        let run = gather.take(rest);
+                        fabric.copy_in(link, memory, at, run);
+                        if arrival == Arrival::CheckedFlag {
+                            crc = fabric.crc(run, crc);
+                        }
+                        rest -= run.len();
+                        at += u32::try_from(run.len()).unwrap_or(0);
+                        debug_assert!(!run.is_empty(), "the caller has these bytes");
+                    }
+                }
+                Payload::InPlace if arrival == Arrival::CheckedFlag => {
+                    crc = fabric.crc_in(link, memory, piece.at, piece.bytes, crc);
+                }
+                Payload::InPlace => {}
+            }
+            if j == 0 {
+                let mut line = header.line();
+                if arrival == Arrival::CheckedFlag {
+                    crc = Arrival::body_crc(fabric, &line, crc);
+                }
+                line.0[7] = arrival.flag(sequence, crc);
+                fabric.write_line(link, memory, layout.line_at(first), &line);
+            } else {
+                fabric.publish(link, memory, layout.flag_at(first + j), arrival.flag(sequence, crc));
+            }
+        }
+        if rts.is_some() {
+            open.started = true;
+            self.transfers = open.id.number;
+            self.after_cancel = false;
+        }
+        open.schedule.advance();
+        if fin {
+            self.open = None;
+        }
+        self.reserved = 0;
+        let from = self.produced;
+        self.produce(blocks);
+        if !F::DIRECT {
+            let kept = self.in_flight.push_back(InFlight { sequence, from });
+            debug_assert!(kept.is_ok(), "free() is 0 while it is full");
+            let at = if bytes == 0 {
+                layout.line_at(first)
+            } else {
+                layout.piece(first, blocks, bytes, left, 0).at
+            };
+            let to = layout.line_at(first + blocks - 1) + LINE_BYTES;
+            self.unposted = Some(Unposted { at, bytes: to - at, sequence });
+            self.post(fabric, link);
+        }
+    }
+
+    /// Posts the chunk that waits for the send queue. Work done, or false.
+    pub(crate) fn post(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
+        let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
+        let posted = fabric.post_write(link, self.landing.memory, at, bytes, Some(WrId(sequence))).is_ok();
+        if posted {
+            self.unposted = None;
+        }
+        posted
+    }
+
+    pub(crate) const fn has_unposted(&self) -> bool {
+        self.unposted.is_some()
+    }
+
+    /// The device has let go of the oldest chunk.
+    pub(crate) fn handle_completion(&mut self, wr: WrId) {
+        if self.in_flight.front().is_some_and(|oldest| oldest.sequence == wr.0) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// Free payload for at most `max_bytes` bytes, `allowed` by [`next`](Self::next).
+    pub(crate) fn reserve(&mut self, allowed: u32, max_bytes: u32) -> Reservation<F::Remote> {
+        self.reserved = allowed.min(max_bytes);
+        let Landing { memory, layout } = self.landing;
+        Reservation { memory, layout, first: self.at, bytes: self.reserved }
+    }
+
+    pub(crate) const fn reserved(&self) -> u32 {
+        self.reserved
+    }
+}
