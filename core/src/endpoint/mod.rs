@@ -84,7 +84,8 @@ pub struct Incoming {
 /// [`poll_event`](Self::poll_event); now and then [`look`](Self::look) and [`show_life`](Self::show_life).
 ///
 /// Transfers of one direction form one sequence. Whatever a sending call refuses with
-/// [`RefusedSend::NoCredit`] can succeed after any `progress`; what a receiving call has nothing to give for, too.
+/// [`RefusedSend::NoCredit`](crate::RefusedSend::NoCredit) can succeed after any `progress`; what a receiving call
+/// has nothing to give for, too.
 pub struct Endpoint<F: Fabric> {
     link: F::Link,
     seat: F::Region,
