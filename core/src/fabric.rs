@@ -10,7 +10,7 @@
 
 use core::fmt;
 
-use crate::line::Line;
+use crate::line::{LINE_BYTES, Line};
 
 /// Nanoseconds of the fabric's monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +79,8 @@ pub enum CopyHint {
 ///    that was written before [`publish`](Self::publish) or inside [`write_line`](Self::write_line).
 /// 3. After a `post_write` was accepted, the device reads the named bytes of the image at any time until its
 ///    completion; core leaves them alone until then, or until the peer has shown that it has consumed them.
-/// 4. Order between writes is not promised, and core does not rely on it.
+/// 4. Order between writes is not promised, and core does not rely on it; but for this: all bytes of a write are in
+///    place before those of a write to the same block that was posted after the peer's acknowledgement of that block.
 pub trait Fabric {
     /// The peer's landing buffer is mapped here: there is no image, and nothing is posted.
     const DIRECT: bool;
@@ -99,6 +100,11 @@ pub trait Fabric {
     fn flag(&self, link: &Self::Link, from: Self::Region, at: u32) -> u64;
     /// Copies a line out, once. `at` is a multiple of 64.
     fn take_line(&self, link: &Self::Link, from: Self::Region, at: u32) -> Line;
+    /// Copies a line out, once, if its flag is this one; with acquire ordering. `at` is a multiple of 64.
+    #[inline]
+    fn take_line_if(&self, link: &Self::Link, from: Self::Region, at: u32, flag: u64) -> Option<Line> {
+        (self.flag(link, from, at + LINE_BYTES - 8) == flag).then(|| self.take_line(link, from, at))
+    }
     /// Copies payload out of a block.
     fn copy_out(&mut self, link: &mut Self::Link, from: Self::Region, at: u32, to: &mut [u8], hint: CopyHint);
     /// CRC32C, continued from `seed`, of `bytes` bytes in a block.

@@ -6,6 +6,17 @@ use crate::slices::Scatter;
 /// Up to 40 bytes as five words. Word by word: a copy of variable length would be a call.
 #[inline]
 pub(crate) fn pack(slices: &[&[u8]]) -> [u64; 5] {
+    if let [one] = slices
+        && let Ok(word) = <&[u8; 8]>::try_from(*one)
+    {
+        return [u64::from_le_bytes(*word), 0, 0, 0, 0];
+    }
+    pack_any(slices)
+}
+
+/// Away from the path of 8 bytes, whose words stay in registers.
+#[inline(never)]
+fn pack_any(slices: &[&[u8]]) -> [u64; 5] {
     match slices {
         [one] => pack_one(one),
         several => pack_several(several),
@@ -45,9 +56,14 @@ pub(crate) fn unpack_whole(payload: &[u64; 5], bytes: usize, to: &mut [&mut [u8]
         *place = payload[0].to_le_bytes();
         return true;
     }
+    unpack_any_whole(*payload, bytes, to)
+}
+
+#[inline(never)]
+fn unpack_any_whole(payload: [u64; 5], bytes: usize, to: &mut [&mut [u8]]) -> bool {
     let room = to.iter().map(|slice| slice.len()).sum::<usize>();
     let all = u32::try_from(bytes).unwrap_or(u32::MAX);
-    bytes <= room && unpack(payload, 0, all, &mut Scatter::new(to)) == all
+    bytes <= room && unpack(&payload, 0, all, &mut Scatter::new(to)) == all
 }
 
 /// Bytes of an inline payload from `offset` on, as many as fit.

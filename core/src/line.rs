@@ -12,7 +12,6 @@ pub(crate) const BODY_WORDS: usize = 7;
 
 /// One line as eight little-endian words; the last is the flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(64))]
 pub struct Line(pub [u64; 8]);
 
 const _: () = assert!(size_of::<Line>() == LINE_BYTES as usize);

@@ -1,7 +1,7 @@
 //! A connection.
 
-use core::fmt;
 use core::time::Duration;
+use core::{fmt, hint};
 use std::thread;
 
 use superpipe_core::{
@@ -23,6 +23,8 @@ use crate::shm::handshake::{self, Agreed, HandshakeError};
 use crate::shm::{ConnectError, PeerCred, ShmAddress, Socket};
 use crate::tuning::Settled;
 
+/// Looks for a tiny message before anything else is done: a microsecond or two, the time of an answer.
+const TRIES: u32 = 64;
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(20);
 /// For good-byes.
@@ -291,12 +293,18 @@ impl<P: Port> Connection<P> {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         let transport = self.transport();
-        match transport.endpoint.try_recv(&mut transport.port, slices) {
-            TryRecv::Taken { tag, bytes } => Ok(Received { tag, bytes }),
-            TryRecv::Nothing | TryRecv::Other => self.recv_slowly(slices, deadline.into()),
+        for _ in 0..TRIES {
+            match transport.endpoint.try_recv(&mut transport.port, slices) {
+                TryRecv::Taken { tag, bytes } => return Ok(Received { tag, bytes }),
+                TryRecv::Nothing => hint::spin_loop(),
+                TryRecv::Other => break,
+            }
         }
+        self.recv_slowly(slices, deadline.into())
     }
 
+    #[cold]
+    #[inline(never)]
     fn recv_slowly(&mut self, slices: &mut [&mut [u8]], deadline: Deadline) -> Result<Received, Error> {
         let room = slices.iter().map(|slice| slice.len()).sum::<usize>() as u64;
         let mut tag = None;

@@ -150,6 +150,12 @@ impl Fabric for Shm {
     }
 
     #[inline]
+    fn take_line_if(&self, _: &ShmLink, from: Span, at: u32, flag: u64) -> Option<Line> {
+        let words = line_words(&from, at);
+        (word::observe(words[7]) == flag).then(|| word::take_line(words))
+    }
+
+    #[inline]
     fn copy_out(&mut self, _: &mut ShmLink, from: Span, at: u32, to: &mut [u8], hint: CopyHint) {
         let src = from.at(at, to.len());
         // SAFETY: `src` is valid for this many bytes (checked in `at`), `to` is private memory of this process, and

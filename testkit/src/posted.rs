@@ -39,6 +39,13 @@ struct Write {
     read: Option<(u32, Vec<u8>)>,
 }
 
+impl Write {
+    /// Whether any of these bytes are still invisible.
+    fn covers(&self, at: u32, bytes: u32) -> bool {
+        self.pieces[..self.pieces_left].iter().any(|piece| piece.0 < at + bytes && at < piece.0 + piece.1)
+    }
+}
+
 /// Image bytes that the device may still read.
 #[derive(Clone, Copy, Debug)]
 struct Owned {
@@ -125,22 +132,34 @@ impl Posted {
             return;
         }
         let index = self.rng.below(self.writes.len());
-        let write = &mut self.writes[index];
-        if write.pieces_left > 0 {
-            write.pieces_left -= 1;
-            let (at, bytes) = write.pieces[write.pieces_left];
-            let from = match &write.read {
-                Some((start, read)) => &read[(at - start) as usize..][..bytes as usize],
-                None => self.images.bytes(write.to, at, bytes),
-            };
-            self.memories.bytes_mut(write.to, at, bytes).copy_from_slice(from);
-            // Whoever sees a line whole may say so, and that gives it back.
-            if write.pieces_left == 0 && write.wr.is_none() {
-                let (link, id) = (write.link, write.id);
-                self.owned[link].retain(|owned| owned.id != id);
-            }
+        if self.writes[index].pieces_left > 0 {
+            self.place_piece(index);
         }
         self.retire(index);
+    }
+
+    /// The next piece of this write becomes visible.
+    fn place_piece(&mut self, index: usize) {
+        let write = &mut self.writes[index];
+        write.pieces_left -= 1;
+        let (at, bytes) = write.pieces[write.pieces_left];
+        let from = match &write.read {
+            Some((start, read)) => &read[(at - start) as usize..][..bytes as usize],
+            None => self.images.bytes(write.to, at, bytes),
+        };
+        self.memories.bytes_mut(write.to, at, bytes).copy_from_slice(from);
+        // Whoever sees a line whole may say so, and that gives it back.
+        if write.pieces_left == 0 && write.wr.is_none() {
+            let (link, id) = (write.link, write.id);
+            self.owned[link].retain(|owned| owned.id != id);
+        }
+    }
+
+    /// All of a write that is still invisible becomes visible.
+    fn land(&mut self, index: usize) {
+        while self.writes[index].pieces_left > 0 {
+            self.place_piece(index);
+        }
     }
 
     /// A write that is visible and completed is forgotten.
@@ -270,6 +289,13 @@ impl Fabric for Posted {
         );
         if to.place == Place::Landing {
             self.watches[to.owner].on_filled(at, bytes);
+            // A block is written again only after its reader has said that it was whole. It can have been whole before its
+            // last piece came, where the bytes under that piece were the same already: no piece is a round trip late.
+            let over = |write: &Write| write.to == to && write.covers(at, bytes);
+            while let Some(index) = self.writes.iter().position(over) {
+                self.land(index);
+                self.retire(index);
+            }
         }
         self.queued[link] += 1;
         self.now += 1;

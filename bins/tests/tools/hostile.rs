@@ -4,6 +4,7 @@ use crate::support::{BOUND, Ended, Scratch, wait_for};
 use core::time::Duration;
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::thread;
 use superpipe::os::monotonic_ns;
 use superpipe::shm::{Listener, Socket};
@@ -25,11 +26,23 @@ fn soon() -> u64 {
     monotonic_ns() + 10_000_000_000
 }
 
+/// Connects as soon as somebody listens: the socket is there a moment before that.
+fn connect(path: &Path) -> Socket {
+    let deadline_ns = soon();
+    loop {
+        match Socket::connect(path) {
+            Ok(socket) => return socket,
+            Err(error) => assert!(monotonic_ns() < deadline_ns, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// What an rrecv says to a sender that does `behave`.
 fn rrecv_meets(behave: impl FnOnce(&Socket)) -> Ended {
     let scratch = Scratch::new("hostile-sender");
     let receiver = scratch.start_rrecv(scratch.rrecv(&["--idle-timeout", "5s"]).arg(scratch.data("out")));
-    let socket = Socket::connect(&scratch.socket()).unwrap();
+    let socket = connect(&scratch.socket());
     behave(&socket);
     let ended = receiver.wait(BOUND);
     drop(socket);
@@ -101,7 +114,7 @@ fn memory_that_is_not_sealed() {
 fn a_peer_that_says_nothing() {
     let scratch = Scratch::new("silent");
     let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
-    let silent = Socket::connect(&scratch.socket()).unwrap();
+    let silent = connect(&scratch.socket());
     receiver.wait(BOUND).assert(4, "");
     drop(silent);
     let listener = Listener::bind(&scratch.socket()).unwrap();
@@ -116,7 +129,7 @@ fn one_who_only_looks_is_nobody() {
     let scratch = Scratch::new("looks");
     let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
     for _ in 0..5 {
-        drop(Socket::connect(&scratch.socket()).unwrap());
+        drop(connect(&scratch.socket()));
     }
     scratch.run("rsend", &mut scratch.rsend(&[&scratch.address()])).assert_done();
     receiver.wait(BOUND).assert_done();

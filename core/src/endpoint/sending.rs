@@ -46,6 +46,7 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn try_send_eager(
         &mut self,
         fabric: &mut F,

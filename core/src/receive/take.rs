@@ -24,10 +24,9 @@ impl<F: Fabric> Receiver<F> {
             return TryRecv::Other;
         }
         let Landing { memory, layout } = self.landing;
-        if fabric.flag(link, memory, layout.flag_at(self.at)) != self.sequence {
+        let Some(line) = fabric.take_line_if(link, memory, layout.line_at(self.at), self.sequence) else {
             return TryRecv::Nothing;
-        }
-        let line = fabric.take_line(link, memory, layout.line_at(self.at));
+        };
         let Some((tag, bytes, payload)) = Header::plain_inline(&line) else { return TryRecv::Other };
         if !unpack_whole(&payload, bytes, to) {
             return TryRecv::Other;
