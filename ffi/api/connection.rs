@@ -378,7 +378,8 @@ impl<P: Port> Connection<P> {
         Ok(RecvStream::new(self, incoming))
     }
 
-    /// Waits until the peer has taken out all that was sent.
+    /// Waits until the peer has taken out all that was sent, and said so. It says so when a message of more than 40
+    /// bytes or a stream ends; of the last few smaller ones at its next wait, progress or close.
     ///
     /// # Errors
     /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.

@@ -14,7 +14,7 @@ impl<F: Fabric> Endpoint<F> {
     pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
         let found = self.receiver.try_inline(fabric, &self.link, self.config.arrival, slices);
         if let TryRecv::Taken { .. } = found {
-            self.took(fabric, 0);
+            self.took(fabric, 0, false);
         }
         found
     }
@@ -67,7 +67,7 @@ impl<F: Fabric> Endpoint<F> {
             self.recorder.record(fabric, Step::CopyOut, [self.receiver.last(), pulled.bytes as u64]);
         }
         if pulled.bytes > 0 || pulled.end != End::No || consumed != self.receiver.consumed() {
-            self.took(fabric, pulled.bytes);
+            self.took(fabric, pulled.bytes, pulled.end != End::No);
         }
         pulled
     }
@@ -87,7 +87,7 @@ impl<F: Fabric> Endpoint<F> {
         let readable = self.judged(fabric, readable).unwrap_or(Readable::Nothing);
         self.answer_rts(fabric);
         if consumed != self.receiver.consumed() {
-            self.took(fabric, 0);
+            self.took(fabric, 0, matches!(readable, Readable::Ended(_)));
         }
         readable
     }
@@ -97,8 +97,9 @@ impl<F: Fabric> Endpoint<F> {
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
         let end = self.receiver.consume(bytes);
         debug_assert!(end.is_some(), "no more than was readable");
-        self.took(fabric, bytes as usize);
-        end.unwrap_or(End::No)
+        let end = end.unwrap_or(End::No);
+        self.took(fabric, bytes as usize, end != End::No);
+        end
     }
 
     /// Refuses the head transfer: what has come of it and what comes is thrown away by [`progress`](Self::progress).
@@ -128,12 +129,14 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed.
+    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed, or the transfer ended: its
+    /// receiver may not call again soon. Only messages in lines wait for each other, and for the next progress.
     #[inline]
-    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize) {
+    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: bool) {
         self.heard = self.heard.wrapping_add(1);
         self.counters.bytes_received += bytes as u64;
-        if self.receiver.consumed().wrapping_sub(self.acked.blocks) >= self.ack_every {
+        let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
+        if due >= self.ack_every || ended && due > 0 {
             self.write_ack(fabric);
         }
     }
@@ -149,7 +152,7 @@ impl<F: Fabric> Endpoint<F> {
         let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
         let drained = self.judged(fabric, drained).unwrap_or(Pulled::NOTHING);
         if consumed != self.receiver.consumed() {
-            self.took(fabric, 0);
+            self.took(fabric, 0, drained.end != End::No);
         }
         drained
     }

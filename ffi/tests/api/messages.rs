@@ -125,6 +125,19 @@ fn what_was_sent_before_a_close_is_received_after_it() {
 }
 
 #[test]
+fn a_flush_waits_for_no_further_call_of_the_receiver() {
+    let (mut a, mut b) = pair();
+    for size in [41, 1000, 16 << 10, 50_001, 777_777, 3_000_017] {
+        let message = bytes(1, size);
+        thread::scope(|scope| {
+            scope.spawn(|| a.send(0, &[&message], DEADLINE).unwrap());
+            assert_eq!(b.recv_into(&mut [&mut vec![0; size]], DEADLINE).unwrap().bytes, size);
+        });
+        a.flush(DEADLINE).unwrap();
+    }
+}
+
+#[test]
 fn one_side_tunes_for_both() {
     let tuning = Tuning {
         block_bytes: Some(4096),
