@@ -13,11 +13,18 @@ if ! cargo package "${flags[@]}" --list >/dev/null 2>&1; then
     say "the work tree has changes that are not committed: packed as it is"
     flags+=(--allow-dirty)
 fi
-# cargo builds the packages against each other by a registry of its own below target, and keeps what it unpacked from there
-# by version: what an earlier run unpacked would be built again, however much has changed since.
-while read -r name version; do
-    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/{src,cache}/*/"$name-$version"{,.crate}
-done < <(cargo metadata --no-deps --format-version 1 | grep -oE '"name":"superpipe[a-z-]*","version":"[^"]+"' |
-    sed -E 's/"name":"([^"]+)","version":"([^"]+)"/\1 \2/')
-stage pack cargo package "${flags[@]}"
+# cargo builds the packages against each other by a registry of its own below the target directory, and keeps by version
+# what it unpacked from there and what it built: the packages of an earlier run would be used again, however much has
+# changed since. So both are new each time.
+forget_unpacked() {
+    cargo metadata --no-deps --format-version 1 | grep -oE '"name":"superpipe[a-z-]*","version":"[^"]+"' |
+        sed -E 's/"name":"([^"]+)","version":"([^"]+)"/\1-\2/' | while read -r package; do
+        rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/{src,cache}/*/"$package"{,.crate}
+    done
+}
+mkdir -p "$target"
+room=$(mktemp -d "$target/packages.XXXXXX")
+trap 'rm -rf "$room"; forget_unpacked' EXIT
+forget_unpacked
+stage pack cargo package "${flags[@]}" --target-dir "$room"
 end_stages
