@@ -22,9 +22,10 @@ forget_unpacked() {
         rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/{src,cache}/*/"$package"{,.crate}
     done
 }
+target=$(target_dir)
 mkdir -p "$target"
 room=$(mktemp -d "$target/packages.XXXXXX")
-trap 'rm -rf "$room"; forget_unpacked' EXIT
+trap 'rm -rf "$room"; forget_unpacked; [[ -z ${stages_are_mine:-} ]] || rm -f "$SUPERPIPE_STAGES"' EXIT
 forget_unpacked
 stage pack cargo package "${flags[@]}" --target-dir "$room"
 end_stages
