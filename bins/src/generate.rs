@@ -1,9 +1,12 @@
 //! Man pages and completions, from the same command line that `--help` prints.
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::protocol::Role;
+use crate::session::complain;
 use clap::{Command, ValueEnum};
 use clap_complete::Shell;
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 /// What can be generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -18,11 +21,19 @@ pub enum Kind {
     Fish,
 }
 
-/// Writes it to standard output.
-///
-/// # Errors
-/// When standard output cannot be written.
-pub fn generate(kind: Kind, command: Command) -> Result<(), Failure> {
+/// Prints what `--generate` asks for.
+#[must_use]
+pub fn print(role: Role, kind: Kind, command: Command) -> ExitCode {
+    match generate(kind, command) {
+        Ok(()) => Code::Done.into(),
+        Err(failure) => {
+            complain(role, &failure.text);
+            failure.code.into()
+        }
+    }
+}
+
+fn generate(kind: Kind, command: Command) -> Result<(), Failure> {
     let text = text(kind, command);
     let mut out = io::stdout().lock();
     let written = text.and_then(|text| out.write_all(&text)).and_then(|()| out.flush());

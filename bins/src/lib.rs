@@ -23,5 +23,6 @@ pub mod quantity;
 pub mod receive;
 pub mod report;
 pub mod send;
+pub mod session;
 pub mod signals;
 pub mod tool;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use superpipe::io::DigestKind;
 use superpipe::os::WaitStrategy;
-use superpipe::{Address, Options, Protocol, Tuning};
+use superpipe::{Address, Protocol, Tuning};
 
 /// Where rrecv listens unless it is told otherwise. The port is superpipe's own.
 pub const DEFAULT_ADDRESS: &str = "localhost:7471";
@@ -37,7 +37,7 @@ Exit codes:
   130  ended by SIGINT
   143  ended by SIGTERM";
 
-fn after_help(examples: &str) -> String {
+pub(crate) fn after_help(examples: &str) -> String {
     format!("{examples}\n\n{ADDRESSES}\n\n{EXIT_CODES}")
 }
 
@@ -71,9 +71,9 @@ pub struct Send {
     #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
     pub inject_flip: Option<u64>,
 
-    /// What both tools have in common.
+    /// What rsend and rrecv have in common.
     #[command(flatten)]
-    pub common: Common,
+    pub moving: Moving,
 }
 
 /// Receives from one rsend, into a file or to standard output
@@ -102,32 +102,65 @@ pub struct Receive {
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = quantity::duration)]
     pub accept_timeout: Duration,
 
-    /// What both tools have in common.
+    /// What rsend and rrecv have in common.
     #[command(flatten)]
-    pub common: Common,
+    pub moving: Moving,
 }
 
-/// What both tools have in common.
+/// What rsend and rrecv have in common.
 #[derive(Debug, Clone, Args)]
-pub struct Common {
-    /// Pin to this core, so that its caches stay this transfer's own
-    #[arg(long, value_name = "N")]
-    pub core: Option<usize>,
-
+pub struct Moving {
     /// What to spend while waiting: spin costs a core and has the lowest latency, yield shares the core, sleep costs
     /// nothing and up to 0.1 ms
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Wait::Sleep)]
     pub wait: Wait,
-
-    /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it shows life
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
-    pub idle_timeout: Duration,
 
     /// Whole-stream checksum, computed and compared by both ends [default: crc64]. Where the two ends ask for different
     /// ones the stronger is used
     #[arg(long, value_enum, value_name = "KIND")]
     pub checksum: Option<Checksum>,
 
+    /// Write start, interval (each second) and end events to a file, one JSON object a line; - is standard error, which
+    /// then carries nothing else
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    pub json: Option<PathBuf>,
+
+    /// What all tools have in common.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What all tools have in common.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Pin to this core, so that its caches stay this transfer's own
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+
+    /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it shows life
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
+    pub idle_timeout: Duration,
+
+    /// How data cross.
+    #[command(flatten)]
+    pub tuned: Tuned,
+
+    /// Nothing but errors: no progress bar, no summary
+    #[arg(short, long, conflicts_with = "verbose", help_heading = "Reports")]
+    pub quiet: bool,
+
+    /// Also say where the tool listens, and how the connection came out
+    #[arg(short, long, help_heading = "Reports")]
+    pub verbose: bool,
+
+    /// Prints the man page or a shell's completions
+    #[arg(long, value_enum, value_name = "KIND", hide = true, exclusive = true)]
+    pub generate: Option<Kind>,
+}
+
+/// How data cross.
+#[derive(Debug, Clone, Args)]
+pub struct Tuned {
     /// How data cross [default: superpipeline]. This and the next three need be given at one end only, and change speed
     /// and nothing else
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Tuning")]
@@ -144,23 +177,6 @@ pub struct Common {
     /// Chunks that the landing buffer holds at least [default: 3]
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub folds: Option<u8>,
-
-    /// Write start, interval (each second) and end events to a file, one JSON object a line; - is standard error, which
-    /// then carries nothing else
-    #[arg(long, value_name = "FILE", help_heading = "Reports")]
-    pub json: Option<PathBuf>,
-
-    /// Nothing but errors: no progress bar, no summary
-    #[arg(short, long, conflicts_with = "verbose", help_heading = "Reports")]
-    pub quiet: bool,
-
-    /// Also say where the tool listens, and how the connection came out
-    #[arg(short, long, help_heading = "Reports")]
-    pub verbose: bool,
-
-    /// Prints the man page or a shell's completions
-    #[arg(long, value_enum, value_name = "KIND", hide = true, exclusive = true)]
-    pub generate: Option<Kind>,
 }
 
 /// `--wait`
@@ -201,25 +217,33 @@ pub enum Crossing {
     Superpipeline,
 }
 
-impl Common {
+impl Tuned {
     /// What the library is asked for.
     #[must_use]
-    pub fn library_options(&self) -> Options {
-        let wait = match self.wait {
-            Wait::Spin => WaitStrategy::Spin,
-            Wait::Yield => WaitStrategy::Yield,
-            Wait::Sleep => WaitStrategy::Sleep,
-        };
-        let tuning = Tuning {
+    pub fn wishes(&self) -> Tuning {
+        Tuning {
             protocol: self.protocol.map(Crossing::library),
             block_bytes: self.block_bytes,
             chunk_bytes: self.chunk_bytes,
             folds: self.folds,
             ..Tuning::default()
-        };
-        Options { wait, idle_timeout: self.idle_timeout, tuning, ..Options::default() }
+        }
     }
+}
 
+impl Wait {
+    /// In the library's words.
+    #[must_use]
+    pub const fn strategy(self) -> WaitStrategy {
+        match self {
+            Self::Spin => WaitStrategy::Spin,
+            Self::Yield => WaitStrategy::Yield,
+            Self::Sleep => WaitStrategy::Sleep,
+        }
+    }
+}
+
+impl Moving {
     /// The checksum that this end asks for, if it does.
     #[must_use]
     pub fn wished_checksum(&self) -> Option<DigestKind> {
@@ -269,8 +293,8 @@ mod tests {
     fn defaults_are_those_of_the_manual() {
         let send = Send::try_parse_from(["rsend", "shm:/x"]).unwrap();
         assert_eq!(send.connect_timeout, Duration::from_secs(10));
-        assert_eq!(send.common.idle_timeout, Duration::from_secs(30));
-        assert_eq!((send.common.wait, send.common.checksum, send.file), (Wait::Sleep, None, None));
+        assert_eq!(send.moving.common.idle_timeout, Duration::from_secs(30));
+        assert_eq!((send.moving.wait, send.moving.checksum, send.file), (Wait::Sleep, None, None));
         let receive = Receive::try_parse_from(["rrecv"]).unwrap();
         assert_eq!(receive.listen.to_string(), DEFAULT_ADDRESS);
     }
@@ -281,6 +305,6 @@ mod tests {
         assert!(Send::try_parse_from(["rsend", "--generate", "man"]).is_ok());
         assert!(Send::try_parse_from(["rsend", "-q", "-v", "shm:/x"]).is_err());
         let json = Send::try_parse_from(["rsend", "--json=-", "shm:/x", "-"]).unwrap();
-        assert!(json.common.json_to_stderr() && is_dash(&json.file.unwrap()));
+        assert!(json.moving.json_to_stderr() && is_dash(&json.file.unwrap()));
     }
 }

@@ -27,12 +27,13 @@ pub fn failure(error: &Error, peer: Role, signals: &Signals) -> Failure {
 #[must_use]
 pub fn left(reason: Reason, peer: Role) -> Failure {
     let peer_name = peer.tool();
+    let work = peer.work();
     let text = match Code::from_number(reason.0) {
         Some(Code::Interrupted) => {
-            format!("{peer_name} was interrupted (SIGINT) before the transfer was complete")
+            format!("{peer_name} was interrupted (SIGINT) before the {work} was complete")
         }
-        Some(Code::Terminated) => format!("{peer_name} was ended (SIGTERM) before the transfer was complete"),
-        Some(Code::Done) => format!("{peer_name} closed the connection before the transfer was complete"),
+        Some(Code::Terminated) => format!("{peer_name} was ended (SIGTERM) before the {work} was complete"),
+        Some(Code::Done) => format!("{peer_name} closed the connection before the {work} was complete"),
         Some(code) => format!("{peer_name} gave up (exit code {})", code.number()),
         None if reason == Reason::GIVEN_UP => format!("{peer_name} gave the transfer up"),
         None => format!("{peer_name} gave up for an unknown reason ({})", reason.0),
@@ -46,11 +47,7 @@ pub fn said(report: &Report, peer: Role) -> Failure {
     if report.text.is_empty() {
         return left(Reason(report.code.into()), peer);
     }
-    let part = match peer {
-        Role::Sender => "sender",
-        Role::Receiver => "receiver",
-    };
-    Failure::new(ours(report.code.into()), format!("{part}: {}", report.text))
+    Failure::new(ours(report.code.into()), format!("{}: {}", peer.part(), report.text))
 }
 
 /// A message that breaks the tools' own protocol.

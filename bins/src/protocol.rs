@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | 0 | 4 | the letters `sptl` |
 //! | 4 | 1 | version, 1 |
-//! | 5 | 1 | role: 1 rsend, 2 rrecv |
+//! | 5 | 1 | role: 1 rsend, 2 rrecv, 3 rperf, 4 rperf serve |
 //! | 6 | 1 | checksum that this end asks for: 0 no wish, 1 none, 2 crc32c, 3 crc64 |
 //! | 7 | 1 | reserved |
 //! | 8 | 8 | bytes that rsend expects to send, all ones where unknown; a hint for a progress bar |
@@ -70,6 +70,10 @@ pub enum Role {
     Sender = 1,
     /// rrecv
     Receiver = 2,
+    /// rperf, the end that asks
+    Client = 3,
+    /// rperf serve, the end that answers
+    Server = 4,
 }
 
 /// How an end introduces itself.
@@ -107,6 +111,59 @@ impl Role {
         match self {
             Self::Sender => "rsend",
             Self::Receiver => "rrecv",
+            Self::Client => "rperf",
+            Self::Server => "rperf serve",
+        }
+    }
+
+    /// What people call this end when it speaks for itself.
+    #[must_use]
+    pub const fn part(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
+    /// What both ends are there for.
+    #[must_use]
+    pub const fn work(self) -> &'static str {
+        match self {
+            Self::Sender | Self::Receiver => "transfer",
+            Self::Client | Self::Server => "measurement",
+        }
+    }
+
+    /// The peer's.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Sender => Self::Receiver,
+            Self::Receiver => Self::Sender,
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    /// What somebody is who speaks something else.
+    const fn stranger(self) -> Broken {
+        match self {
+            Self::Sender | Self::Receiver => Broken("is no rsend or rrecv"),
+            Self::Client | Self::Server => Broken("is no rperf"),
+        }
+    }
+
+    /// What somebody is who is of our trade, and not `self`.
+    const fn mismatch(self) -> Broken {
+        match self {
+            Self::Sender | Self::Receiver => {
+                Broken("has the same part as we; one end must be rsend, the other rrecv")
+            }
+            Self::Client | Self::Server => Broken(
+                "has the same part as we; one end must be rperf serve, the other rperf with its address",
+            ),
         }
     }
 }
@@ -134,15 +191,18 @@ impl Hello {
     /// # Errors
     /// The first rule that it breaks.
     pub fn decode(bytes: &[u8], role: Role) -> Result<Self, Broken> {
-        let bytes: &[u8; HELLO_BYTES] = bytes.try_into().map_err(|_| Broken("is no rsend or rrecv"))?;
+        let bytes: &[u8; HELLO_BYTES] = bytes.try_into().map_err(|_| role.stranger())?;
         if bytes[..4] != MAGIC {
-            return Err(Broken("is no rsend or rrecv"));
+            return Err(role.stranger());
         }
         if bytes[4] != VERSION {
             return Err(Broken("is of another version of superpipe-tools; install the same at both ends"));
         }
+        if bytes[5] == role.other() as u8 {
+            return Err(role.mismatch());
+        }
         if bytes[5] != role as u8 {
-            return Err(Broken("has the same part as we; one end must be rsend, the other rrecv"));
+            return Err(role.stranger());
         }
         if bytes[7] != 0 || bytes[16..].iter().any(|&byte| byte != 0) {
             return Err(Broken("sent a HELLO whose reserved bytes are not zero"));
@@ -218,7 +278,7 @@ pub fn sanitize(text: &[u8]) -> String {
     clean
 }
 
-fn word(bytes: &[u8]) -> u64 {
+pub(crate) fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
@@ -243,6 +303,9 @@ mod tests {
         assert_eq!(wrong(0, 0), "is no rsend or rrecv");
         assert!(wrong(4, 2).contains("another version"));
         assert!(wrong(5, 2).contains("the same part"));
+        assert_eq!((wrong(5, 3), wrong(5, 9)), ("is no rsend or rrecv", "is no rsend or rrecv"));
+        let rperf = |role| Hello::decode(&hello.encode(), role).unwrap_err().0;
+        assert_eq!((rperf(Role::Client), rperf(Role::Server)), ("is no rperf", "is no rperf"));
         assert!(wrong(6, 4).contains("checksum"));
         assert!(wrong(7, 1).contains("reserved") && wrong(31, 1).contains("reserved"));
         assert!(Hello::decode(&[], Role::Sender).is_err() && Hello::decode(&[0; 33], Role::Sender).is_err());

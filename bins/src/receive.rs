@@ -1,12 +1,14 @@
 //! rrecv.
 
 use crate::exit::{Code, Failure};
+use crate::generate;
 use crate::options::{Receive, is_dash};
 use crate::output::Output;
 use crate::peer;
 use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
 use crate::quantity::shown;
-use crate::tool::{self, LAST_WORDS, PATIENCE, Run};
+use crate::session::{LAST_WORDS, PATIENCE};
+use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -17,9 +19,9 @@ use superpipe::{Connection, ErrorKind, Listener, Reason, StreamError};
 #[must_use]
 pub fn main() -> ExitCode {
     let options = Receive::parse();
-    match options.common.generate {
-        Some(kind) => tool::print_generated(Role::Receiver, kind, Receive::command()),
-        None => tool::run(Role::Receiver, &options.common, |run| receive(run, &options)),
+    match options.moving.common.generate {
+        Some(kind) => generate::print(Role::Receiver, kind, Receive::command()),
+        None => tool::run(Role::Receiver, &options.moving, |run| receive(run, &options)),
     }
 }
 
@@ -28,21 +30,21 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let name = file.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
     run.start(&options.listen, &name, None, options.accept_timeout);
     let deadline = Instant::now() + options.accept_timeout;
-    let (output, mut sink) = Output::open(file, &run.signals, deadline)?;
-    run.pin()?;
+    let (output, mut sink) = Output::open(file, &run.session.signals, deadline)?;
+    run.session.pin()?;
     let mut connection = accept(run, options, deadline)?;
     run.connected(&connection);
     let outcome = transfer(run, &mut connection, output, &mut sink);
-    run.close(connection, &outcome);
+    run.session.close(connection, &outcome);
     outcome
 }
 
 /// The first that connects. The address is free again as soon as it has.
 fn accept(run: &Run<'_>, options: &Receive, deadline: Instant) -> Result<Connection, Failure> {
     let bound = Listener::bind(&options.listen, run.options());
-    let mut listener = bound.map_err(|error| run.failure(&error))?;
-    run.say_if(
-        run.common.verbose,
+    let mut listener = bound.map_err(|error| run.session.failure(&error))?;
+    run.session.say_if(
+        run.session.common.verbose,
         &format!("listening at {} ({})", options.listen, listener.path().display()),
     );
     listener.accept(deadline).map_err(|error| match error.kind() {
@@ -50,7 +52,7 @@ fn accept(run: &Run<'_>, options: &Receive, deadline: Instant) -> Result<Connect
             let waited = shown(options.accept_timeout);
             Failure::new(Code::Connect, format!("{error} within {waited}; see --accept-timeout"))
         }
-        _ => run.failure(&error),
+        _ => run.session.failure(&error),
     })
 }
 
@@ -67,18 +69,18 @@ fn transfer(
     run.computed(&digest);
     match streamed {
         Ok(()) => {}
-        Err(Stopped::Here(failure)) => return Err(run.give_up(connection, failure, &digest)),
-        Err(Stopped::ByPeer(reason)) => return Err(run.peer_gave_up(connection, reason)),
+        Err(Stopped::Here(failure)) => return Err(run.session.give_up(connection, failure, &digest)),
+        Err(Stopped::ByPeer(reason)) => return Err(run.session.peer_gave_up(connection, reason)),
         Err(Stopped::Lost(failure)) => return Err(failure),
     }
-    let trailer = run.receive_report(connection, PATIENCE)?;
+    let trailer = run.session.receive_report(connection, PATIENCE)?;
     let kept = compare(&trailer, &digest).and_then(|()| connection.blocking(|| output.commit()));
     if let Err(failure) = kept {
-        return Err(run.give_up(connection, failure, &digest));
+        return Err(run.session.give_up(connection, failure, &digest));
     }
     // All is done here. A sender that is gone by now, or that closes as soon as it has heard, changes nothing of that; the
     // close that follows leaves it the verdict to take.
-    let _ = run.send_report(connection, Ok(()), &digest, LAST_WORDS);
+    let _ = run.session.send_report(connection, Ok(()), &digest, LAST_WORDS);
     Ok(())
 }
 
@@ -119,7 +121,7 @@ fn stream(
 ) -> Result<(), Stopped> {
     let stopped = |error: superpipe::Error| match error.kind() {
         ErrorKind::Cancelled(reason) | ErrorKind::Closed(reason) => Stopped::ByPeer(reason),
-        _ => Stopped::Lost(run.failure(&error)),
+        _ => Stopped::Lost(run.session.failure(&error)),
     };
     match connection.incoming(PATIENCE).map_err(stopped)?.tag {
         TAG_DATA => {}
@@ -130,7 +132,7 @@ fn stream(
     let mut stream = connection.recv_stream(PATIENCE).map_err(stopped)?;
     loop {
         // a sender and a sink that are always ready never wait, where the library would look
-        if let Some(failure) = run.signals.failure() {
+        if let Some(failure) = run.session.signals.failure() {
             stream.reject(failure.code.into());
             return Err(Stopped::Lost(failure));
         }

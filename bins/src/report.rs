@@ -1,7 +1,7 @@
 //! What `--json` writes: one object a line. `start` comes first and `end` last, whatever happens in between.
 
 use crate::exit::{Failure, explain};
-use crate::options::{Checksum, Common, Crossing, Wait, is_dash};
+use crate::options::{Checksum, Common, Crossing, Moving, Wait, is_dash};
 use core::time::Duration;
 use serde::Serialize;
 use std::fmt;
@@ -109,18 +109,19 @@ struct Out {
 }
 
 impl Settings {
-    /// What `common` says, and the tool's own timeout.
+    /// What the options say, and the tool's own timeout.
     #[must_use]
-    pub fn new(common: &Common, connect_timeout: Duration) -> Self {
+    pub fn new(options: &Moving, connect_timeout: Duration) -> Self {
+        let Common { core, idle_timeout, tuned, .. } = &options.common;
         Self {
-            core: common.core,
-            wait: common.wait,
-            checksum: common.checksum,
-            protocol: common.protocol,
-            block_bytes: common.block_bytes,
-            chunk_bytes: common.chunk_bytes,
-            folds: common.folds,
-            idle_timeout_s: common.idle_timeout.as_secs_f64(),
+            core: *core,
+            wait: options.wait,
+            checksum: options.checksum,
+            protocol: tuned.protocol,
+            block_bytes: tuned.block_bytes,
+            chunk_bytes: tuned.chunk_bytes,
+            folds: tuned.folds,
+            idle_timeout_s: idle_timeout.as_secs_f64(),
             connect_timeout_s: connect_timeout.as_secs_f64(),
         }
     }

@@ -1,11 +1,13 @@
 //! rsend.
 
 use crate::exit::{Code, Failure};
+use crate::generate;
 use crate::input::Input;
 use crate::options::Send;
 use crate::peer;
 use crate::protocol::{Role, TAG_DATA};
-use crate::tool::{self, PATIENCE, Run};
+use crate::session::PATIENCE;
+use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use superpipe::io::Digest;
@@ -18,9 +20,9 @@ const READ_BYTES: usize = 1 << 20;
 #[must_use]
 pub fn main() -> ExitCode {
     let options = Send::parse();
-    match (options.common.generate, &options.address) {
-        (Some(kind), _) => tool::print_generated(Role::Sender, kind, Send::command()),
-        (None, Some(address)) => tool::run(Role::Sender, &options.common, |run| send(run, &options, address)),
+    match (options.moving.common.generate, &options.address) {
+        (Some(kind), _) => generate::print(Role::Sender, kind, Send::command()),
+        (None, Some(address)) => tool::run(Role::Sender, &options.moving, |run| send(run, &options, address)),
         (None, None) => unreachable!("clap asks for an address where nothing is generated"),
     }
 }
@@ -33,12 +35,12 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     };
     run.start(address, &name, size, options.connect_timeout);
     let mut input = input?;
-    run.pin()?;
+    run.session.pin()?;
     let connected = Connection::connect(address, run.options(), options.connect_timeout);
-    let mut connection = connected.map_err(|error| run.failure(&error))?;
+    let mut connection = connected.map_err(|error| run.session.failure(&error))?;
     run.connected(&connection);
     let outcome = transfer(run, &mut connection, &mut input, options.inject_flip);
-    run.close(connection, &outcome);
+    run.session.close(connection, &outcome);
     outcome
 }
 
@@ -55,14 +57,15 @@ fn transfer(
     let streamed = stream(run, connection, input, &mut digest, flip);
     run.computed(&digest);
     match streamed {
-        Ok(()) => {
-            run.send_report(connection, Ok(()), &digest, PATIENCE).map_err(|error| run.failure(&error))?
-        }
-        Err(Stopped::Here(failure)) => return Err(run.give_up(connection, failure, &digest)),
-        Err(Stopped::ByPeer(reason)) => return Err(run.peer_gave_up(connection, reason)),
+        Ok(()) => run
+            .session
+            .send_report(connection, Ok(()), &digest, PATIENCE)
+            .map_err(|error| run.session.failure(&error))?,
+        Err(Stopped::Here(failure)) => return Err(run.session.give_up(connection, failure, &digest)),
+        Err(Stopped::ByPeer(reason)) => return Err(run.session.peer_gave_up(connection, reason)),
         Err(Stopped::Lost(failure)) => return Err(failure),
     }
-    let verdict = run.receive_report(connection, PATIENCE)?;
+    let verdict = run.session.receive_report(connection, PATIENCE)?;
     if verdict.code != 0 {
         return Err(peer::said(&verdict, Role::Receiver));
     }
@@ -91,7 +94,7 @@ fn stream(
 ) -> Result<(), Stopped> {
     let stopped = |error: superpipe::Error| match error.kind() {
         ErrorKind::Rejected(reason) | ErrorKind::Closed(reason) => Stopped::ByPeer(reason),
-        _ => Stopped::Lost(run.failure(&error)),
+        _ => Stopped::Lost(run.session.failure(&error)),
     };
     let mut stream = connection.send_stream(TAG_DATA).map_err(stopped)?;
     if let Some(offset) = flip {
@@ -99,7 +102,7 @@ fn stream(
     }
     loop {
         // a source that is always ready never waits, where the library would look
-        if let Some(failure) = run.signals.failure() {
+        if let Some(failure) = run.session.signals.failure() {
             stream.cancel(failure.code.into());
             return Err(Stopped::Lost(failure));
         }

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub struct Signals {
     came: &'static AtomicBool,
     which: &'static AtomicUsize,
+    /// what they interrupt
+    work: &'static str,
 }
 
 impl Signals {
@@ -19,7 +21,7 @@ impl Signals {
     ///
     /// # Errors
     /// When the system refuses, which it has no reason to.
-    pub fn install() -> Result<Self, Failure> {
+    pub fn install(work: &'static str) -> Result<Self, Failure> {
         let came: &'static Arc<AtomicBool> = Box::leak(Box::default());
         let which: &'static Arc<AtomicUsize> = Box::leak(Box::default());
         let install = || -> io::Result<()> {
@@ -34,7 +36,7 @@ impl Signals {
             Ok(())
         };
         install().map_err(|error| Failure::new(Code::Device, explain("cannot handle signals", &error)))?;
-        Ok(Self { came, which })
+        Ok(Self { came, which, work })
     }
 
     /// What the library looks at in every wait.
@@ -47,11 +49,12 @@ impl Signals {
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.came.load(Ordering::Relaxed).then(|| {
-            if self.which.load(Ordering::Relaxed) == SIGTERM.unsigned_abs() as usize {
-                Failure::new(Code::Terminated, "ended by SIGTERM; the transfer is not complete")
+            let (code, how) = if self.which.load(Ordering::Relaxed) == SIGTERM.unsigned_abs() as usize {
+                (Code::Terminated, "ended by SIGTERM")
             } else {
-                Failure::new(Code::Interrupted, "interrupted by SIGINT; the transfer is not complete")
-            }
+                (Code::Interrupted, "interrupted by SIGINT")
+            };
+            Failure::new(code, format!("{how}; the {} is not complete", self.work))
         })
     }
 }

@@ -1,0 +1,177 @@
+//! What every tool does with its connection: say who it is, hear whom it met, tell how it ends.
+
+use crate::exit::{Code, Failure};
+use crate::options::Common;
+use crate::peer;
+use crate::protocol::{
+    Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
+};
+use crate::signals::Signals;
+use core::time::Duration;
+use std::io::{self, Write};
+use superpipe::io::{Digest, DigestKind};
+use superpipe::os::{PinError, WaitStrategy, pin_current_thread};
+use superpipe::{Connection, Error, ErrorKind, Options, Reason};
+
+/// For what the peer's silence bounds, not the time: a stream lasts as long as it lasts, and a disk takes its time.
+pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
+/// For the peer to take our last words, or for us to hear its own.
+pub const LAST_WORDS: Duration = Duration::from_secs(2);
+/// For good-byes.
+pub const GOODBYE: Duration = Duration::from_secs(1);
+
+/// One tool's part in what it does with the other.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// which tool
+    pub role: Role,
+    /// the options that all tools have
+    pub common: &'a Common,
+    /// whether to stop
+    pub signals: Signals,
+    /// whether standard error is for programs alone
+    is_mute: bool,
+}
+
+impl<'a> Session<'a> {
+    /// Handles signals from now on.
+    ///
+    /// # Errors
+    /// When they cannot be handled.
+    pub fn new(role: Role, common: &'a Common, is_mute: bool) -> Result<Self, Failure> {
+        Ok(Self { role, common, signals: Signals::install(role.work())?, is_mute })
+    }
+
+    /// Pins this thread, if that was asked for: before any memory is touched, and after other threads began.
+    ///
+    /// # Errors
+    /// When the core is not there or not ours to use.
+    pub fn pin(&self) -> Result<(), Failure> {
+        let Some(core) = self.common.core else { return Ok(()) };
+        pin_current_thread(core).map_err(|error| {
+            let code = if matches!(error, PinError::Os(_)) { Code::Device } else { Code::Usage };
+            Failure::new(code, error.to_string())
+        })
+    }
+
+    /// What the library is asked for, with the signals' flag.
+    #[must_use]
+    pub fn options(&self, wait: WaitStrategy) -> Options {
+        Options {
+            wait,
+            idle_timeout: self.common.idle_timeout,
+            tuning: self.common.tuned.wishes(),
+            interrupt: Some(self.signals.flag()),
+            ..Options::default()
+        }
+    }
+
+    /// What the library's error means.
+    #[must_use]
+    pub fn failure(&self, error: &Error) -> Failure {
+        peer::failure(error, self.role.other(), &self.signals)
+    }
+
+    /// Introduces this end, and hears the other.
+    ///
+    /// # Errors
+    /// When the peer is no tool of ours, of another version or of the wrong part; or is gone, or silent.
+    pub fn exchange_hellos(
+        &self,
+        connection: &mut Connection,
+        checksum: Option<DigestKind>,
+        size_hint: Option<u64>,
+    ) -> Result<Hello, Failure> {
+        let timeout = self.common.idle_timeout;
+        let hello = Hello { role: self.role, checksum, size_hint };
+        connection.send(TAG_HELLO, &[&hello.encode()], timeout).map_err(|error| self.failure(&error))?;
+        let mut bytes = [0; HELLO_BYTES];
+        let theirs = match connection.recv_into(&mut [&mut bytes], timeout) {
+            Ok(received) if received.tag == TAG_HELLO => {
+                Hello::decode(&bytes[..received.bytes], self.role.other())
+            }
+            Ok(_) => Hello::decode(&[], self.role.other()),
+            Err(error) if error.kind() == ErrorKind::TooSmall => Hello::decode(&[], self.role.other()),
+            Err(error) => return Err(self.failure(&error)),
+        };
+        theirs.map_err(peer::broken)
+    }
+
+    /// Tells the peer how this end ended, as its TRAILER or VERDICT.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub fn send_report(
+        &self,
+        connection: &mut Connection,
+        outcome: Result<(), &Failure>,
+        digest: &Digest,
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        let (code, text) = match outcome {
+            Ok(()) => (Code::Done, String::new()),
+            Err(failure) => (failure.code, failure.text.clone()),
+        };
+        let report = Report { code: code.number(), bytes: digest.bytes(), checksum: digest.value(), text };
+        connection.send(self.role.report_tag(), &[&report.encode()], timeout)
+    }
+
+    /// Tells the peer why this end gives up, waits a little until it has heard it, and answers with the failure.
+    pub fn give_up(&self, connection: &mut Connection, failure: Failure, digest: &Digest) -> Failure {
+        let told = self.send_report(connection, Err(&failure), digest, LAST_WORDS);
+        // A peer that does not listen learns the code from the close.
+        let _ = told.and_then(|()| connection.flush(LAST_WORDS));
+        failure
+    }
+
+    /// The peer's TRAILER or VERDICT.
+    ///
+    /// # Errors
+    /// When none comes, or none that can be read.
+    pub fn receive_report(&self, connection: &mut Connection, timeout: Duration) -> Result<Report, Failure> {
+        let mut bytes = [0; REPORT_BYTES_MAX];
+        let received =
+            connection.recv_into(&mut [&mut bytes], timeout).map_err(|error| self.failure(&error))?;
+        if received.tag != self.role.other().report_tag() {
+            return Err(peer::broken(Broken("sent another message than its report")));
+        }
+        Report::decode(&bytes[..received.bytes]).map_err(peer::broken)
+    }
+
+    /// The peer gave up: in its own words where they come, else by the reason.
+    #[must_use]
+    pub fn peer_gave_up(&self, connection: &mut Connection, reason: Reason) -> Failure {
+        match self.receive_report(connection, LAST_WORDS) {
+            Ok(report) if report.code != 0 => peer::said(&report, self.role.other()),
+            _ => self.signals.failure().unwrap_or_else(|| peer::left(reason, self.role.other())),
+        }
+    }
+
+    /// Closes with the reason that the outcome is. A peer that cannot be told is gone, and that is no worse now.
+    pub fn close(&self, connection: Connection, outcome: &Result<(), Failure>) {
+        let code = outcome.as_ref().err().map_or(Code::Done, |failure| failure.code);
+        let _ = connection.close(code.into(), GOODBYE);
+    }
+
+    /// One line on standard error, if it is wanted and nothing else has the place.
+    pub fn say_if(&self, wanted: bool, text: &str) {
+        if wanted && !self.is_mute {
+            complain(self.role, text);
+        }
+    }
+}
+
+impl Role {
+    const fn report_tag(self) -> u64 {
+        match self {
+            Self::Sender | Self::Client => TAG_TRAILER,
+            Self::Receiver | Self::Server => TAG_VERDICT,
+        }
+    }
+}
+
+/// One line, whatever is in it. Nobody can be told that standard error is gone.
+pub fn complain(role: Role, text: &str) {
+    let line: String = text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
+    let _ = writeln!(io::stderr().lock(), "{}: {line}", role.tool());
+}
