@@ -5,6 +5,7 @@
 //! [`superpipe_core`], whose items are re-exported here where programs meet them.
 //!
 //! - [`Listener`] and [`Connection`]: connect, send and receive messages, with deadlines.
+//! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
 //! - [`SendStream`] and [`RecvStream`]: `Write` and `Read`, and straight between files and blocks.
 //! - [`shm`]: the shared-memory fabric. [`os`]: pinning, waiting, memory. [`copy`]: copy kernels. [`io`]: files and pipes.
 //!
@@ -21,7 +22,7 @@ mod api;
 
 pub use api::{
     Address, BadAddress, Budget, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
-    Options, Received, RecvStream, SendStream, StreamError,
+    Options, Received, RecvBuf, RecvStream, SendStream, StreamError,
 };
 pub use os::WaitStrategy;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};

@@ -11,6 +11,7 @@ use superpipe_core::{
 use super::address::Address;
 use super::blocking::Lender;
 use super::budget::Budget;
+use super::cold::Cold;
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
 use super::options::Options;
@@ -300,12 +301,19 @@ impl<P: Port> Connection<P> {
                 TryRecv::Other => break,
             }
         }
-        self.recv_slowly(slices, deadline.into())
+        self.recv_slowly(slices, deadline.into(), false)
     }
 
+    /// Waits for the next message, and takes it block by block; into cold memory with care.
     #[cold]
     #[inline(never)]
-    fn recv_slowly(&mut self, slices: &mut [&mut [u8]], deadline: Deadline) -> Result<Received, Error> {
+    pub(super) fn recv_slowly(
+        &mut self,
+        slices: &mut [&mut [u8]],
+        deadline: Deadline,
+        is_cold: bool,
+    ) -> Result<Received, Error> {
+        let mut cold = None;
         let room = slices.iter().map(|slice| slice.len()).sum::<usize>() as u64;
         let mut tag = None;
         let mut bytes = 0;
@@ -322,11 +330,17 @@ impl<P: Port> Connection<P> {
                 }
                 let incoming = endpoint.incoming(port)?;
                 match incoming.length {
-                    Length::Exact(length) if length <= room => tag = Some(incoming.tag),
+                    Length::Exact(length) if length <= room => {
+                        tag = Some(incoming.tag);
+                        cold = is_cold.then(|| Cold::new(usize::try_from(length).unwrap_or(usize::MAX)));
+                    }
                     length => return Some(Err(too_small(length, room))),
                 }
             }
-            let pulled = endpoint.pull_from(port, slices, bytes);
+            let pulled = match &mut cold {
+                None => endpoint.pull_from(port, slices, bytes),
+                Some(cold) => cold.pull(endpoint, port, slices),
+            };
             bytes += pulled.bytes;
             match pulled.end {
                 End::No => None,

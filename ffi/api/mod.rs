@@ -3,11 +3,13 @@
 mod address;
 mod blocking;
 mod budget;
+mod cold;
 mod connection;
 mod deadline;
 mod error;
 mod listener;
 mod options;
+mod recv_buf;
 mod streams;
 mod transport;
 
@@ -18,4 +20,5 @@ pub use deadline::Deadline;
 pub use error::{Error, ErrorKind};
 pub use listener::Listener;
 pub use options::Options;
+pub use recv_buf::RecvBuf;
 pub use streams::{RecvStream, SendStream, StreamError};

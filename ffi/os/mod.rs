@@ -5,6 +5,7 @@
 
 pub mod bytes;
 pub mod clock;
+pub mod cold;
 pub mod error;
 pub mod link;
 pub mod map;
