@@ -25,6 +25,8 @@ pub use api::{
     Options, Received, RecvBuf, RecvStream, SendStream, StreamError,
 };
 pub use os::WaitStrategy;
+#[cfg(feature = "recorder")]
+pub use superpipe_core::recorder;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};
 pub use tuning::Tuning;
 

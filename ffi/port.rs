@@ -30,6 +30,9 @@ pub unsafe trait Port:
     fn source_of(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32) -> *const u8;
     /// The address of bytes that are to be sent.
     fn place_in(&self, link: &Self::Link, to: Self::Remote, at: u32, bytes: u32) -> *mut u8;
+    /// Begins to record, with an empty recorder, or ends it and forgets what was recorded.
+    #[cfg(feature = "recorder")]
+    fn record(&mut self, on: bool);
     /// Whether the peer's end still exists. A system call.
     fn is_alive(&self, link: &Self::Link) -> bool;
     /// What becomes readable when the peer goes away.

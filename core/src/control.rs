@@ -19,10 +19,14 @@ pub(crate) enum Control {
 /// The kinds, by the number in word 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Receiver to sender: go on.
     Cts = 1,
+    /// Sender to receiver: the transfer ends incomplete.
     Cancel = 2,
+    /// Receiver to sender: the transfer is not wanted.
     Reject = 3,
+    /// The connection ends.
     Close = 4,
 }
 

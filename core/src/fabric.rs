@@ -11,6 +11,7 @@
 use core::fmt;
 
 use crate::line::{LINE_BYTES, Line};
+use crate::recorder::Recorder;
 
 /// Nanoseconds of the fabric's monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,4 +139,11 @@ pub trait Fabric {
     fn ring_doorbell(&mut self, link: &mut Self::Link);
     /// Takes one completion of this link, in the order in which its work requests were posted.
     fn poll_cq(&mut self, link: &mut Self::Link) -> Option<Completion>;
+
+    /// Where the events of this link are recorded, while somebody records. Costs no more than a branch: it is asked at
+    /// each event.
+    #[inline]
+    fn recorder(&mut self, _: &Self::Link) -> Option<&mut Recorder> {
+        None
+    }
 }

@@ -1,114 +1,267 @@
-//! The flight recorder: the last events of an endpoint in a ring of fixed capacity. Without the feature `recorder` it
-//! has no size and its calls are empty.
+//! The flight recorder: the newest events of an endpoint, in a ring of fixed capacity.
+//!
+//! Core owns no ring. The fabric lends one ([`Fabric::recorder`]) while somebody records; a fabric that never does, which
+//! is the default, costs nothing: every call in here is folded away. One that may, but does not now, costs one branch an
+//! event.
+//!
+//! Times are the fabric's clock. A copy is recorded when it is over, a wait again and again as one record that grows, so
+//! that a sender without credit does not push everything else out of the ring.
 
-use crate::fabric::Nanos;
+use heapless::Deque;
 
-/// Events that are kept.
+pub use crate::control::Kind as ControlKind;
+use crate::error::Failure;
+use crate::fabric::{Fabric, Nanos};
+use crate::header::Length;
+
+/// Records that are kept: the newest.
 pub const CAPACITY: usize = 4096;
 
-/// What happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What happened. Blocks are counted over the connection, from its first; a chunk is named by its sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Payload is about to be copied into blocks: sequence, bytes.
-    #[default]
-    CopyIn,
-    /// A chunk was posted, or published by direct store: sequence, bytes.
-    Post,
-    /// A chunk's write was completed: sequence, 0.
-    Complete,
-    /// What has arrived is about to be copied out: sequence before it, 0.
-    Arrive,
-    /// Payload was copied out of blocks: newest sequence consumed, bytes.
-    CopyOut,
-    /// A control message went out: kind, 0.
-    ControlOut,
-    /// A control message came in: kind, 0.
-    ControlIn,
-    /// An acknowledgement was written: blocks, 0.
-    Ack,
-    /// No free block: newest sequence sent, bytes wanted.
-    NoCredit,
+    /// The first chunk of a transfer is about to be sent.
+    SendBegin {
+        /// Its number.
+        transfer: u64,
+        /// How long it is.
+        length: Length,
+    },
+    /// The last chunk of a transfer was sent.
+    SendEnd {
+        /// Its number.
+        transfer: u64,
+    },
+    /// The application has seen that a transfer is at the head.
+    ReceiveBegin {
+        /// Its number.
+        transfer: u64,
+        /// How long it is.
+        length: Length,
+    },
+    /// The last of a transfer was taken out, or it ended before its end.
+    ReceiveEnd {
+        /// Its number.
+        transfer: u64,
+    },
+    /// Payload was put into blocks: copied there, or read there from a file. Takes time.
+    CopyIn {
+        /// Of the chunk.
+        sequence: u64,
+        /// The first block.
+        block: u64,
+        /// Payload in it, and in the next ones if that is more than fits.
+        bytes: u32,
+    },
+    /// Payload was taken out of blocks: copied, or written to a file. Takes time.
+    CopyOut {
+        /// Of the chunk.
+        sequence: u64,
+        /// The first block.
+        block: u64,
+        /// Payload of it, and of the next ones if that is more than fits.
+        bytes: u32,
+    },
+    /// A chunk's write was posted.
+    Post {
+        /// Of the chunk.
+        sequence: u64,
+        /// That are written, flags included.
+        bytes: u32,
+    },
+    /// A chunk's write was completed.
+    Complete {
+        /// Of the chunk.
+        sequence: u64,
+    },
+    /// A message left in a line.
+    LineOut {
+        /// Of the line.
+        sequence: u64,
+        /// Its payload.
+        bytes: usize,
+    },
+    /// A message that came in a line was taken out.
+    LineIn {
+        /// Of the line.
+        sequence: u64,
+        /// Its payload.
+        bytes: usize,
+    },
+    /// An acknowledgement was written.
+    AckOut {
+        /// Blocks consumed, over the connection.
+        blocks: u64,
+    },
+    /// The peer's acknowledgement freed blocks.
+    AckIn {
+        /// Blocks that it consumed, over the connection.
+        blocks: u64,
+    },
+    /// A control message went out.
+    ControlOut(ControlKind),
+    /// A control message came in.
+    ControlIn(ControlKind),
+    /// The sender found no free block, from the first attempt to the last. Takes time.
+    NoCredit {
+        /// Of what was sent last.
+        sequence: u64,
+    },
+    /// The sender had to wait for a CTS, from the first attempt to the last. Takes time.
+    NoCts {
+        /// Of what was sent last.
+        sequence: u64,
+    },
+    /// The connection failed.
+    Failed(Failure),
+}
+
+impl Step {
+    /// Whether it is recorded once for all attempts in a row.
+    const fn is_wait(&self) -> bool {
+        matches!(self, Self::NoCredit { .. } | Self::NoCts { .. })
+    }
 }
 
 /// One event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When, by the fabric's clock.
-    pub at: Nanos,
-    /// What.
+    /// When it began.
+    pub begin: Nanos,
+    /// When it was over; the same for what takes no time.
+    pub end: Nanos,
+    /// What it was.
     pub step: Step,
-    /// Two numbers whose meaning the step gives.
-    pub values: [u64; 2],
 }
 
-#[cfg(feature = "recorder")]
-mod kept {
-    use super::{CAPACITY, Record, Step};
-    use crate::fabric::Fabric;
+/// The ring of the newest records.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    ring: Deque<Record, CAPACITY>,
+    /// Since when blocks are being filled, or read, in place by the application.
+    filling: Option<Nanos>,
+    reading: Option<Nanos>,
+}
 
-    /// The ring of the newest records.
-    #[derive(Debug, Default)]
-    pub struct Recorder {
-        ring: heapless::Deque<Record, CAPACITY>,
-        on: bool,
+impl Recorder {
+    /// An empty one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { ring: Deque::new(), filling: None, reading: None }
     }
 
-    impl Recorder {
-        pub(crate) const fn new() -> Self {
-            Self { ring: heapless::Deque::new(), on: false }
-        }
+    /// Takes the oldest record out.
+    pub fn take(&mut self) -> Option<Record> {
+        self.ring.pop_front()
+    }
 
-        /// Starts or stops recording.
-        pub const fn set(&mut self, on: bool) {
-            self.on = on;
+    fn push(&mut self, record: Record) {
+        if let Some(last) = self.ring.back_mut()
+            && last.step == record.step
+            && record.step.is_wait()
+        {
+            last.end = record.end;
+            return;
         }
-
-        /// Takes the oldest record out.
-        pub fn take(&mut self) -> Option<Record> {
-            self.ring.pop_front()
+        if self.ring.is_full() {
+            self.ring.pop_front();
         }
-
-        #[inline]
-        pub(crate) fn record<F: Fabric>(&mut self, fabric: &mut F, step: Step, values: [u64; 2]) {
-            if self.on {
-                if self.ring.is_full() {
-                    self.ring.pop_front();
-                }
-                let kept = self.ring.push_back(Record { at: fabric.now(), step, values });
-                debug_assert!(kept.is_ok(), "there is room");
-            }
-        }
+        let kept = self.ring.push_back(record);
+        debug_assert!(kept.is_ok(), "there is room");
     }
 }
 
-#[cfg(not(feature = "recorder"))]
-mod kept {
-    use super::{Record, Step};
-    use crate::fabric::Fabric;
-
-    /// Nothing: the feature `recorder` is not compiled in.
-    #[derive(Debug, Default)]
-    pub struct Recorder;
-
-    impl Recorder {
-        pub(crate) const fn new() -> Self {
-            Self
-        }
-
-        /// Does nothing.
-        pub const fn set(&mut self, on: bool) {
-            let _ = on;
-        }
-
-        /// There is none.
-        pub const fn take(&mut self) -> Option<Record> {
-            None
-        }
-
-        #[inline]
-        #[expect(clippy::unused_self, reason = "the same shape as the one that records")]
-        pub(crate) const fn record<F: Fabric>(&mut self, _: &mut F, _: Step, _: [u64; 2]) {}
+/// Records what takes no time, or is a wait.
+#[inline]
+pub(crate) fn event<F: Fabric>(fabric: &mut F, link: &F::Link, step: Step) {
+    if fabric.recorder(link).is_some() {
+        keep(fabric, link, None, step);
     }
 }
 
-pub use kept::Recorder;
+/// When something begins that takes time; nothing that can be used where nobody records.
+#[inline]
+pub(crate) fn begin<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
+    if fabric.recorder(link).is_some() { Some(fabric.now()) } else { None }
+}
+
+/// Records what began then, and is over now.
+#[inline]
+pub(crate) fn span<F: Fabric>(fabric: &mut F, link: &F::Link, begin: Option<Nanos>, step: Step) {
+    if fabric.recorder(link).is_some() {
+        keep(fabric, link, begin, step);
+    }
+}
+
+/// The application begins to fill the blocks that it was given.
+#[inline]
+pub(crate) fn begin_filling<F: Fabric>(fabric: &mut F, link: &F::Link) {
+    let begin = begin(fabric, link);
+    if let Some(recorder) = fabric.recorder(link) {
+        recorder.filling = begin;
+    }
+}
+
+/// Since when the application has filled the blocks that it was given.
+#[inline]
+pub(crate) fn filling<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
+    fabric.recorder(link).and_then(|recorder| recorder.filling.take())
+}
+
+/// The application begins to read the blocks that it was shown.
+#[inline]
+pub(crate) fn begin_reading<F: Fabric>(fabric: &mut F, link: &F::Link) {
+    let begin = begin(fabric, link);
+    if let Some(recorder) = fabric.recorder(link) {
+        recorder.reading = begin;
+    }
+}
+
+/// Since when the application has read the blocks that it was shown.
+#[inline]
+pub(crate) fn reading<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
+    fabric.recorder(link).and_then(|recorder| recorder.reading.take())
+}
+
+#[cold]
+#[inline(never)]
+fn keep<F: Fabric>(fabric: &mut F, link: &F::Link, begin: Option<Nanos>, step: Step) {
+    let end = fabric.now();
+    if let Some(recorder) = fabric.recorder(link) {
+        recorder.push(Record { begin: begin.unwrap_or(end), end, step });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64, step: Step) -> Record {
+        Record { begin: Nanos(nanos), end: Nanos(nanos), step }
+    }
+
+    #[test]
+    fn the_newest_are_kept_in_order() {
+        let mut recorder = Recorder::new();
+        let step = |sequence| Step::Complete { sequence };
+        for nanos in 0..CAPACITY as u64 + 3 {
+            recorder.push(at(nanos, step(nanos)));
+        }
+        for nanos in 3..CAPACITY as u64 + 3 {
+            assert_eq!(recorder.take(), Some(at(nanos, step(nanos))));
+        }
+        assert_eq!(recorder.take(), None);
+    }
+
+    #[test]
+    fn a_wait_is_one_record_until_something_else_happens() {
+        let mut recorder = Recorder::new();
+        let (wait, other) = (Step::NoCredit { sequence: 7 }, Step::AckIn { blocks: 1 });
+        for (nanos, step) in [(1, wait), (2, wait), (5, wait), (6, other), (7, other), (8, wait)] {
+            recorder.push(at(nanos, step));
+        }
+        let first = Record { end: Nanos(5), ..at(1, wait) };
+        let all: [_; 4] = core::array::from_fn(|_| recorder.take());
+        assert_eq!(all, [first, at(6, other), at(7, other), at(8, wait)].map(Some));
+    }
+}

@@ -4,6 +4,7 @@ use core::alloc::{GlobalAlloc, Layout as Memory};
 use core::cell::Cell;
 use std::alloc::System;
 
+use superpipe_core::recorder::Recorder;
 use superpipe_core::{Arrival, Config, Endpoint, FlagPlace, Layout, Origin, Protocol};
 use superpipe_testkit::pair::{Content, How, Script, Take, Transfer};
 use superpipe_testkit::{Direct, Pair, Posted, Rig, Setup};
@@ -102,8 +103,18 @@ fn nothing_is_allocated<F: Rig>(flags: FlagPlace, arrival: Arrival) {
     let transfers = [transfers(), transfers()];
     let script =
         Script { setup, configs: [config; 2], origin: Origin::default(), transfers, slowness: [1, 2] };
-    let mut pair = Pair::<F>::new(script);
-    assert_eq!(allocations(|| pair.play()), 0, "{}: from the first message to the last close", F::NAME);
+    for recorders in [[None, None], [Some(Box::new(Recorder::new())), Some(Box::new(Recorder::new()))]] {
+        let recorded = recorders[0].is_some();
+        let mut pair = Pair::<F>::new(script.clone());
+        *pair.fabric.recorders() = recorders;
+        let allocated = allocations(|| pair.play());
+        assert_eq!(
+            allocated,
+            0,
+            "{}, recorded: {recorded}: from the first message to the last close",
+            F::NAME
+        );
+    }
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod deadline;
 mod error;
 mod listener;
 mod options;
+#[cfg(feature = "recorder")]
+mod recording;
 mod recv_buf;
 mod streams;
 mod transport;

@@ -8,6 +8,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 use std::os::fd::AsFd;
 
+#[cfg(feature = "recorder")]
+use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Attachment, Caps, Completion, CopyHint, Endpoint, Fabric, Landing, Layout, Line, Nanos, SEAT_BYTES,
     SqFull, WrId, seat, word,
@@ -22,10 +24,12 @@ use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
 use crate::port::{Port, Woken};
 
-/// The port: the copy kernels of this CPU.
+/// The port: the copy kernels of this CPU, and the flight recorder of its one connection.
 #[derive(Debug)]
 pub struct Shm {
     kernels: &'static CopyKernels,
+    #[cfg(feature = "recorder")]
+    recorder: Option<Box<Recorder>>,
 }
 
 /// One connection: the two segments, and the socket that the peer's life and sleep are seen by.
@@ -89,7 +93,11 @@ impl Shm {
     /// The fabric of this process.
     #[must_use]
     pub fn new() -> Self {
-        Self { kernels: CopyKernels::get() }
+        Self {
+            kernels: CopyKernels::get(),
+            #[cfg(feature = "recorder")]
+            recorder: None,
+        }
     }
 
     /// What an endpoint is made of. Both segments have [`segment_bytes`] bytes at least.
@@ -218,6 +226,12 @@ impl Fabric for Shm {
     fn poll_cq(&mut self, _: &mut ShmLink) -> Option<Completion> {
         None
     }
+
+    #[cfg(feature = "recorder")]
+    #[inline]
+    fn recorder(&mut self, _: &ShmLink) -> Option<&mut Recorder> {
+        self.recorder.as_deref_mut()
+    }
 }
 
 /// The eight words of a line.
@@ -251,6 +265,11 @@ unsafe impl Port for Shm {
 
     fn place_in(&self, _: &ShmLink, to: Span, at: u32, bytes: u32) -> *mut u8 {
         to.at(at, bytes as usize)
+    }
+
+    #[cfg(feature = "recorder")]
+    fn record(&mut self, on: bool) {
+        self.recorder = on.then(Box::default);
     }
 
     fn is_alive(&self, link: &ShmLink) -> bool {

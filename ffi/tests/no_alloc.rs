@@ -95,6 +95,8 @@ fn nothing_is_allocated_between_connect_and_close() {
         });
         let mut back = vec![0; out.len()];
         let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+        #[cfg(feature = "recorder")]
+        connection.record(true);
         barrier.wait();
         COUNTS.store(true, Ordering::Relaxed);
         exchange(&mut connection, true, &out, &mut back);

@@ -1,10 +1,11 @@
 //! Direct store: what one end writes the other sees at once.
 
+use superpipe_core::recorder::Recorder;
 use superpipe_core::{Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SqFull, WrId, seat};
 
 use crate::memory::{Memories, Memory, Place};
 use crate::watch::Watch;
-use crate::{Rig, Setup, Side, crc32c};
+use crate::{Recorders, Rig, Setup, Side, crc32c};
 
 /// Two ends that write each other's memory.
 #[derive(Clone, Debug)]
@@ -14,6 +15,7 @@ pub struct Direct {
     watches: [Watch; 2],
     doorbells: [u64; 2],
     now: u64,
+    recorders: Recorders,
 }
 
 impl Direct {
@@ -110,6 +112,10 @@ impl Fabric for Direct {
     fn poll_cq(&mut self, _: &mut Side) -> Option<Completion> {
         None
     }
+
+    fn recorder(&mut self, link: &Side) -> Option<&mut Recorder> {
+        self.recorders[link.0].as_deref_mut()
+    }
 }
 
 impl Rig for Direct {
@@ -117,7 +123,14 @@ impl Rig for Direct {
 
     fn new(setup: &Setup) -> Self {
         let watches = setup.layouts.map(Watch::new);
-        Self { setup: *setup, memories: Memories::new(setup), watches, doorbells: [0; 2], now: 0 }
+        Self {
+            setup: *setup,
+            memories: Memories::new(setup),
+            watches,
+            doorbells: [0; 2],
+            now: 0,
+            recorders: [None, None],
+        }
     }
 
     fn remote(&self, memory: Memory) -> Memory {
@@ -136,6 +149,10 @@ impl Rig for Direct {
 
     fn is_quiescent(&self) -> bool {
         true
+    }
+
+    fn recorders(&mut self) -> &mut Recorders {
+        &mut self.recorders
     }
 
     fn memories(&self) -> &Memories {

@@ -24,11 +24,15 @@ pub use pair::Pair;
 pub use posted::{Image, Posted};
 pub use rng::Rng;
 
+use superpipe_core::recorder::Recorder;
 use superpipe_core::{Attachment, Fabric, Landing, Layout, Line};
 
 /// One end's connection: which end it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side(pub usize);
+
+/// What each end's events are recorded in, if they are.
+pub type Recorders = [Option<Box<Recorder>>; 2];
 
 /// How a fabric is made.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +85,8 @@ pub trait Rig: Fabric<Link = Side, Region = Memory> + Sized {
     fn step(&mut self);
     /// Nothing is on the way and no completion waits.
     fn is_quiescent(&self) -> bool;
+    /// To record from now on, put recorders in.
+    fn recorders(&mut self) -> &mut Recorders;
     /// What is visible.
     fn memories(&self) -> &Memories;
     /// Writes into reserved payload, as readv would.

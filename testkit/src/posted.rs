@@ -7,13 +7,14 @@
 
 use std::collections::VecDeque;
 
+use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SEAT_BYTES, SqFull, WcError, WrId, seat,
 };
 
 use crate::memory::{Memories, Memory, Place};
 use crate::watch::Watch;
-use crate::{Rig, Rng, Setup, Side, crc32c};
+use crate::{Recorders, Rig, Rng, Setup, Side, crc32c};
 
 /// Pieces that a write is torn into, at most.
 const PIECES_MAX: usize = 6;
@@ -74,6 +75,7 @@ pub struct Posted {
     spare: Vec<Vec<u8>>,
     /// The next signaled work request of each end fails so.
     failures: [Option<WcError>; 2],
+    recorders: Recorders,
 }
 
 impl Posted {
@@ -314,6 +316,10 @@ impl Fabric for Posted {
         self.owned[link.0].retain(|owned| owned.wr != Some(completion.wr));
         Some(completion)
     }
+
+    fn recorder(&mut self, link: &Side) -> Option<&mut Recorder> {
+        self.recorders[link.0].as_deref_mut()
+    }
 }
 
 impl Rig for Posted {
@@ -335,6 +341,7 @@ impl Rig for Posted {
             completions: core::array::from_fn(|_| VecDeque::with_capacity(in_flight)),
             spare: (0..LATE_MAX).map(|_| Vec::with_capacity(bytes_max as usize)).collect(),
             failures: [None; 2],
+            recorders: [None, None],
         }
     }
 
@@ -356,6 +363,10 @@ impl Rig for Posted {
 
     fn is_quiescent(&self) -> bool {
         self.writes.is_empty() && self.completions.iter().all(VecDeque::is_empty)
+    }
+
+    fn recorders(&mut self) -> &mut Recorders {
+        &mut self.recorders
     }
 
     fn memories(&self) -> &Memories {

@@ -14,7 +14,6 @@ use crate::header::Length;
 use crate::layout::Landing;
 use crate::mailbox::{Inbox, Outbox};
 use crate::receive::Receiver;
-use crate::recorder::Recorder;
 use crate::send::Sender;
 use core::cell::Cell;
 
@@ -112,7 +111,6 @@ pub struct Endpoint<F: Fabric> {
     closed: Option<Closed>,
     heard: u64,
     counters: Counters,
-    recorder: Recorder,
 }
 
 impl<F: Fabric> Endpoint<F> {
@@ -154,7 +152,6 @@ impl<F: Fabric> Endpoint<F> {
             closed: None,
             heard: 0,
             counters: Counters::default(),
-            recorder: Recorder::new(),
         })
     }
 
@@ -174,11 +171,6 @@ impl<F: Fabric> Endpoint<F> {
             check_misses: self.receiver.check_misses,
             ..self.counters
         }
-    }
-
-    /// The flight recorder.
-    pub const fn recorder(&mut self) -> &mut Recorder {
-        &mut self.recorder
     }
 
     /// The policy.

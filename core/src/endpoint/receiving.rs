@@ -1,10 +1,13 @@
 //! What receives: the transfer at the head, copied out or read in place. wire.md 4.
 
+use core::mem;
+
 use super::{Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
-use crate::receive::{End, Pulled, Readable, TryRecv};
-use crate::recorder::Step;
+use crate::receive::{End, Open, Pulled, Readable, TryRecv};
+use crate::recorder::{self, Step};
+use crate::sequence::after;
 use crate::slices::Scatter;
 
 impl<F: Fabric> Endpoint<F> {
@@ -13,7 +16,8 @@ impl<F: Fabric> Endpoint<F> {
     #[inline]
     pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
         let found = self.receiver.try_inline(fabric, &self.link, self.config.arrival, slices);
-        if let TryRecv::Taken { .. } = found {
+        if let TryRecv::Taken { bytes, .. } = found {
+            recorder::event(fabric, &self.link, Step::LineIn { sequence: self.receiver.last(), bytes });
             self.took(fabric, 0, false);
         }
         found
@@ -34,7 +38,7 @@ impl<F: Fabric> Endpoint<F> {
         let polled = self.receiver.poll(fabric, &self.link, self.config.arrival);
         self.judged(fabric, polled).filter(|arrived| *arrived || self.receiver.open().is_some())?;
         let open = self.receiver.open_mut().filter(|open| !open.discarding)?;
-        open.shown = true;
+        show(fabric, &self.link, open);
         Some(Incoming { transfer: open.transfer, tag: open.tag, length: open.length })
     }
 
@@ -59,13 +63,9 @@ impl<F: Fabric> Endpoint<F> {
             return Pulled::NOTHING;
         }
         self.answer_rts(fabric);
-        self.recorder.record(fabric, Step::Arrive, [self.receiver.last(), 0]);
         let pulled =
             self.receiver.pull(fabric, &mut self.link, config.arrival, &mut scatter, config.streaming_bytes);
         let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
-        if pulled.bytes > 0 {
-            self.recorder.record(fabric, Step::CopyOut, [self.receiver.last(), pulled.bytes as u64]);
-        }
         if pulled.bytes > 0 || pulled.end != End::No || consumed != self.receiver.consumed() {
             self.took(fabric, pulled.bytes, pulled.end != End::No);
         }
@@ -89,14 +89,23 @@ impl<F: Fabric> Endpoint<F> {
         if consumed != self.receiver.consumed() {
             self.took(fabric, 0, matches!(readable, Readable::Ended(_)));
         }
+        if matches!(readable, Readable::Run(_)) {
+            recorder::begin_reading(fabric, &self.link);
+        }
         readable
     }
 
     /// Gives the first `bytes` bytes back of what [`readable`](Self::readable) showed last: their memory is used
     /// again. More than it showed are a mistake, and ignored.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
+        let step =
+            Step::CopyOut { sequence: after(self.receiver.last()), block: self.receiver.consumed(), bytes };
         let end = self.receiver.consume(bytes);
         debug_assert!(end.is_some(), "no more than was readable");
+        let begin = recorder::reading(fabric, &self.link);
+        if bytes > 0 && end.is_some() {
+            recorder::span(fabric, &self.link, begin, step);
+        }
         let end = end.unwrap_or(End::No);
         self.took(fabric, bytes as usize, end != End::No);
         end
@@ -120,7 +129,7 @@ impl<F: Fabric> Endpoint<F> {
     #[inline]
     pub(super) fn answer_rts(&mut self, fabric: &mut F) {
         let Some(open) = self.receiver.open_mut() else { return };
-        open.shown = true;
+        show(fabric, &self.link, open);
         if open.want_cts && self.pending_cts.is_none() {
             open.want_cts = false;
             self.pending_cts = Some(open.transfer);
@@ -135,6 +144,9 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: bool) {
         self.heard = self.heard.wrapping_add(1);
         self.counters.bytes_received += bytes as u64;
+        if ended {
+            recorder::event(fabric, &self.link, Step::ReceiveEnd { transfer: self.receiver.transfers() });
+        }
         let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
         if due >= self.ack_every || ended && due > 0 {
             self.write_ack(fabric);
@@ -155,5 +167,14 @@ impl<F: Fabric> Endpoint<F> {
             self.took(fabric, 0, drained.end != End::No);
         }
         drained
+    }
+}
+
+/// The application sees this transfer, for the first time or again.
+#[inline]
+fn show<F: Fabric>(fabric: &mut F, link: &F::Link, open: &mut Open) {
+    if !mem::replace(&mut open.shown, true) {
+        let step = Step::ReceiveBegin { transfer: open.transfer, length: open.length };
+        recorder::event(fabric, link, step);
     }
 }

@@ -5,7 +5,7 @@ use crate::config::Protocol;
 use crate::error::{Reason, RefusedSend, RefusedStart};
 use crate::fabric::Fabric;
 use crate::header::{INLINE_BYTES_MAX, Length};
-use crate::recorder::Step;
+use crate::recorder::{self, Step};
 use crate::send::{Next, Payload, Reservation, TransferId};
 use crate::slices::Gather;
 
@@ -30,12 +30,14 @@ impl<F: Fabric> Endpoint<F> {
             return self.try_send_eager(fabric, tag, slices, bytes);
         }
         if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
+            recorder::event(fabric, &self.link, Step::NoCredit { sequence: self.sender.last() });
             return Err(RefusedSend::NoCredit);
         }
         let arrival = self.config.arrival;
         match self.sender.emit_inline(fabric, &mut self.link, arrival, tag, slices, bytes) {
             Ok(id) => {
                 self.counters.inline_sent += 1;
+                recorder::event(fabric, &self.link, Step::LineOut { sequence: self.sender.last(), bytes });
                 fabric.ring_doorbell(&mut self.link);
                 Ok(id)
             }
@@ -58,10 +60,14 @@ impl<F: Fabric> Endpoint<F> {
         if bytes > self.config.c0_bytes {
             return Err(RefusedSend::TooLong);
         }
-        let (first, rest) = match self.sender.split(bytes) {
-            Err(RefusedSend::NoCredit) if self.refill(fabric) => self.sender.split(bytes)?,
-            split => split?,
+        let split = match self.sender.split(bytes) {
+            Err(RefusedSend::NoCredit) if self.refill(fabric) => self.sender.split(bytes),
+            split => split,
         };
+        if split == Err(RefusedSend::NoCredit) {
+            recorder::event(fabric, &self.link, Step::NoCredit { sequence: self.sender.last() });
+        }
+        let (first, rest) = split?;
         let id = self.sender.start(&self.config, tag, Length::Exact(u64::from(bytes)))?;
         let mut gather = Gather::new(slices);
         self.emit(fabric, Payload::Gathered(&mut gather), first, false);
@@ -155,7 +161,10 @@ impl<F: Fabric> Endpoint<F> {
                     self.emit(fabric, Payload::InPlace, 0, false);
                     fabric.ring_doorbell(&mut self.link);
                 }
-                Some(bytes) => return Ok(self.sender.reserve(bytes, max_bytes)),
+                Some(bytes) => {
+                    recorder::begin_filling(fabric, &self.link);
+                    return Ok(self.sender.reserve(bytes, max_bytes));
+                }
             }
         }
     }
@@ -257,13 +266,14 @@ impl<F: Fabric> Endpoint<F> {
             Next::NoCredit => {
                 if !self.refill(fabric) {
                     self.counters.credit_waits += 1;
-                    self.recorder.record(fabric, Step::NoCredit, [self.sender.last(), wanted]);
+                    recorder::event(fabric, &self.link, Step::NoCredit { sequence: self.sender.last() });
                     return None;
                 }
             }
             Next::NoCts => {
                 if self.poll_mailbox(fabric) == 0 {
                     self.counters.cts_waits += 1;
+                    recorder::event(fabric, &self.link, Step::NoCts { sequence: self.sender.last() });
                     return None;
                 }
             }
@@ -275,10 +285,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     pub(super) fn emit(&mut self, fabric: &mut F, payload: Payload<'_, '_>, bytes: u32, end: bool) {
-        let sequence = crate::sequence::after(self.sender.last());
-        self.recorder.record(fabric, Step::CopyIn, [sequence, u64::from(bytes)]);
         self.sender.emit(fabric, &mut self.link, self.config.arrival, payload, bytes, end);
-        self.recorder.record(fabric, Step::Post, [sequence, u64::from(bytes)]);
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += u64::from(bytes);
     }

@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::fabric::Fabric;
 use crate::layout::seat;
 use crate::line::LINE_BYTES;
-use crate::recorder::Step;
+use crate::recorder::{self, Step};
 
 impl<F: Fabric> Endpoint<F> {
     /// Whether every control message that is due went out.
@@ -65,7 +65,7 @@ impl<F: Fabric> Endpoint<F> {
         let posted = self.outbox.post(fabric, &mut self.link, self.peer_seat, self.config.arrival, control);
         if posted {
             self.counters.controls_sent += 1;
-            self.recorder.record(fabric, Step::ControlOut, [control.kind() as u64, 0]);
+            recorder::event(fabric, &self.link, Step::ControlOut(control.kind()));
         } else {
             self.counters.sq_full += 1;
         }
@@ -79,6 +79,9 @@ impl<F: Fabric> Endpoint<F> {
         let Some(ack) = Ack::parse(fabric, self.config.arrival, &line) else { return false };
         let blocks = self.sender.handle_ack(ack.blocks);
         let blocks = self.judged(fabric, blocks).unwrap_or(false);
+        if blocks {
+            recorder::event(fabric, &self.link, Step::AckIn { blocks: ack.blocks });
+        }
         let controls = self.outbox.handle_ack(ack.controls);
         let controls = self.judged(fabric, controls).unwrap_or(false);
         if blocks || controls || ack.life != self.peer_life {
@@ -116,6 +119,6 @@ impl<F: Fabric> Endpoint<F> {
         fabric.ring_doorbell(&mut self.link);
         self.acked = ack;
         self.counters.acks_sent += 1;
-        self.recorder.record(fabric, Step::Ack, [ack.blocks, 0]);
+        recorder::event(fabric, &self.link, Step::AckOut { blocks: ack.blocks });
     }
 }

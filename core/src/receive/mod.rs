@@ -197,6 +197,11 @@ impl<F: Fabric> Receiver<F> {
         came.then_some((self.sequence, blocks))
     }
 
+    /// The number of the newest transfer that has begun.
+    pub(crate) const fn transfers(&self) -> u64 {
+        self.transfers
+    }
+
     /// Sequence of the newest chunk that was taken out.
     pub(crate) const fn last(&self) -> u64 {
         before(self.sequence)

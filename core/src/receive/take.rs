@@ -7,6 +7,7 @@ use crate::fabric::{CopyHint, Fabric};
 use crate::header::{Header, Length};
 use crate::inline::{unpack, unpack_whole};
 use crate::layout::Landing;
+use crate::recorder::{self, Step};
 use crate::sequence::{after, is_before};
 use crate::slices::Scatter;
 
@@ -67,6 +68,8 @@ impl<F: Fabric> Receiver<F> {
                         self.head = Head::Inline { payload, bytes: all, offset: offset + taken };
                         return Ok(Pulled { bytes, end: End::No });
                     }
+                    let step = Step::LineIn { sequence: self.sequence, bytes: all as usize };
+                    recorder::event(fabric, link, step);
                     self.finish_inline();
                     return Ok(Pulled { bytes, end: End::Fin });
                 }
@@ -74,6 +77,7 @@ impl<F: Fabric> Receiver<F> {
                     let piece = chunk.piece(self.landing.layout, chunk.j);
                     let j = chunk.j;
                     let here = self.has_arrived(fabric, link, arrival, &mut chunk, j);
+                    let (begin, before) = (recorder::begin(fabric, link), chunk.offset);
                     while here && chunk.offset < piece.bytes {
                         let place = to.take((piece.bytes - chunk.offset) as usize);
                         if place.is_empty() {
@@ -82,6 +86,11 @@ impl<F: Fabric> Receiver<F> {
                         fabric.copy_out(link, self.landing.memory, piece.at + chunk.offset, place, hint);
                         bytes += place.len();
                         chunk.offset += u32::try_from(place.len()).unwrap_or(0);
+                    }
+                    if chunk.offset > before {
+                        let bytes = chunk.offset - before;
+                        let step = Step::CopyOut { sequence: self.sequence, block: self.consumed, bytes };
+                        recorder::span(fabric, link, begin, step);
                     }
                     let done = here && chunk.offset == piece.bytes;
                     if !done {

@@ -7,6 +7,7 @@ use crate::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
 use crate::inline::pack;
 use crate::layout::Landing;
 use crate::line::LINE_BYTES;
+use crate::recorder::{self, Step};
 use crate::sequence::after;
 
 impl<F: Fabric> Sender<F> {
@@ -85,8 +86,17 @@ impl<F: Fabric> Sender<F> {
             whole: open.protocol.is_whole(),
             rts,
         };
+        if rts.is_some() {
+            let step = Step::SendBegin { transfer: open.id.number, length: open.length };
+            recorder::event(fabric, link, step);
+        }
+        if matches!(payload, Payload::InPlace) && bytes > 0 {
+            let begin = recorder::filling(fabric, link);
+            recorder::span(fabric, link, begin, Step::CopyIn { sequence, block: self.produced, bytes });
+        }
         for j in 0..blocks {
             let piece = layout.piece(first, blocks, bytes, left, j);
+            let begin = recorder::begin(fabric, link);
             let mut crc = arrival.seed(fabric, sequence, piece.bytes);
             match &mut payload {
                 Payload::Gathered(gather) => {
@@ -107,6 +117,10 @@ impl<F: Fabric> Sender<F> {
                 }
                 Payload::InPlace => {}
             }
+            if matches!(payload, Payload::Gathered(_)) && piece.bytes > 0 {
+                let block = self.produced.wrapping_add(u64::from(j));
+                recorder::span(fabric, link, begin, Step::CopyIn { sequence, block, bytes: piece.bytes });
+            }
             if j == 0 {
                 let mut line = header.line();
                 if arrival == Arrival::CheckedFlag {
@@ -125,6 +139,7 @@ impl<F: Fabric> Sender<F> {
         }
         open.schedule.advance();
         if fin {
+            recorder::event(fabric, link, Step::SendEnd { transfer: open.id.number });
             self.open = None;
         }
         self.reserved = 0;
@@ -149,6 +164,7 @@ impl<F: Fabric> Sender<F> {
         let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
         let posted = fabric.post_write(link, self.landing.memory, at, bytes, Some(WrId(sequence))).is_ok();
         if posted {
+            recorder::event(fabric, link, Step::Post { sequence, bytes });
             self.unposted = None;
         }
         posted

@@ -4,4 +4,6 @@ mod cold;
 mod failures;
 mod handshake;
 mod messages;
+#[cfg(feature = "recorder")]
+mod recording;
 mod support;
