@@ -171,11 +171,11 @@ impl Recorder {
     }
 }
 
-/// Records what takes no time, or is a wait.
+/// Records what takes no time, or is a wait. What it is, is put together only where somebody records.
 #[inline]
-pub(crate) fn event<F: Fabric>(fabric: &mut F, link: &F::Link, step: Step) {
+pub(crate) fn event<F: Fabric>(fabric: &mut F, link: &F::Link, step: impl FnOnce() -> Step) {
     if fabric.recorder(link).is_some() {
-        keep(fabric, link, None, step);
+        keep(fabric, link, None, step());
     }
 }
 
@@ -187,9 +187,14 @@ pub(crate) fn begin<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> 
 
 /// Records what began then, and is over now.
 #[inline]
-pub(crate) fn span<F: Fabric>(fabric: &mut F, link: &F::Link, begin: Option<Nanos>, step: Step) {
+pub(crate) fn span<F: Fabric>(
+    fabric: &mut F,
+    link: &F::Link,
+    begin: Option<Nanos>,
+    step: impl FnOnce() -> Step,
+) {
     if fabric.recorder(link).is_some() {
-        keep(fabric, link, begin, step);
+        keep(fabric, link, begin, step());
     }
 }
 

@@ -123,7 +123,7 @@ impl<F: Fabric> Endpoint<F> {
         while let Some(completion) = fabric.poll_cq(&mut self.link) {
             work += 1;
             self.sender.handle_completion(completion.wr);
-            recorder::event(fabric, &self.link, Step::Complete { sequence: completion.wr.0 });
+            recorder::event(fabric, &self.link, || Step::Complete { sequence: completion.wr.0 });
             if let Err(error) = completion.result {
                 self.fail(fabric, Failure::Device(error));
             }
@@ -151,7 +151,7 @@ impl<F: Fabric> Endpoint<F> {
         self.counters.controls_received += 1;
         self.heard = self.heard.wrapping_add(1);
         let handled = control.and_then(|control| {
-            recorder::event(fabric, &self.link, Step::ControlIn(control.kind()));
+            recorder::event(fabric, &self.link, || Step::ControlIn(control.kind()));
             match control {
                 Control::Cts { transfer } => self.sender.handle_cts(transfer),
                 Control::Cancel { transfer, last, reason } => {
@@ -199,7 +199,7 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn fail(&mut self, fabric: &mut F, failure: Failure) {
         if !matches!(self.closed, Some(Closed::Failed(_))) {
             self.closed = Some(Closed::Failed(failure));
-            recorder::event(fabric, &self.link, Step::Failed(failure));
+            recorder::event(fabric, &self.link, || Step::Failed(failure));
             self.say_close(Reason::PROTOCOL);
             self.flush_controls(fabric);
         }

@@ -17,7 +17,7 @@ impl<F: Fabric> Endpoint<F> {
     pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
         let found = self.receiver.try_inline(fabric, &self.link, self.config.arrival, slices);
         if let TryRecv::Taken { bytes, .. } = found {
-            recorder::event(fabric, &self.link, Step::LineIn { sequence: self.receiver.last(), bytes });
+            recorder::event(fabric, &self.link, || Step::LineIn { sequence: self.receiver.last(), bytes });
             self.took(fabric, 0, false);
         }
         found
@@ -98,13 +98,12 @@ impl<F: Fabric> Endpoint<F> {
     /// Gives the first `bytes` bytes back of what [`readable`](Self::readable) showed last: their memory is used
     /// again. More than it showed are a mistake, and ignored.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
-        let step =
-            Step::CopyOut { sequence: after(self.receiver.last()), block: self.receiver.consumed(), bytes };
+        let (sequence, block) = (after(self.receiver.last()), self.receiver.consumed());
         let end = self.receiver.consume(bytes);
         debug_assert!(end.is_some(), "no more than was readable");
         let begin = recorder::reading(fabric, &self.link);
         if bytes > 0 && end.is_some() {
-            recorder::span(fabric, &self.link, begin, step);
+            recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
         }
         let end = end.unwrap_or(End::No);
         self.took(fabric, bytes as usize, end != End::No);
@@ -145,7 +144,7 @@ impl<F: Fabric> Endpoint<F> {
         self.heard = self.heard.wrapping_add(1);
         self.counters.bytes_received += bytes as u64;
         if ended {
-            recorder::event(fabric, &self.link, Step::ReceiveEnd { transfer: self.receiver.transfers() });
+            recorder::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });
         }
         let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
         if due >= self.ack_every || ended && due > 0 {
@@ -174,7 +173,7 @@ impl<F: Fabric> Endpoint<F> {
 #[inline]
 fn show<F: Fabric>(fabric: &mut F, link: &F::Link, open: &mut Open) {
     if !mem::replace(&mut open.shown, true) {
-        let step = Step::ReceiveBegin { transfer: open.transfer, length: open.length };
+        let step = || Step::ReceiveBegin { transfer: open.transfer, length: open.length };
         recorder::event(fabric, link, step);
     }
 }

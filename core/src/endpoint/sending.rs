@@ -30,14 +30,14 @@ impl<F: Fabric> Endpoint<F> {
             return self.try_send_eager(fabric, tag, slices, bytes);
         }
         if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
-            recorder::event(fabric, &self.link, Step::NoCredit { sequence: self.sender.last() });
+            recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
             return Err(RefusedSend::NoCredit);
         }
         let arrival = self.config.arrival;
         match self.sender.emit_inline(fabric, &mut self.link, arrival, tag, slices, bytes) {
             Ok(id) => {
                 self.counters.inline_sent += 1;
-                recorder::event(fabric, &self.link, Step::LineOut { sequence: self.sender.last(), bytes });
+                recorder::event(fabric, &self.link, || Step::LineOut { sequence: self.sender.last(), bytes });
                 fabric.ring_doorbell(&mut self.link);
                 Ok(id)
             }
@@ -65,7 +65,7 @@ impl<F: Fabric> Endpoint<F> {
             split => split,
         };
         if split == Err(RefusedSend::NoCredit) {
-            recorder::event(fabric, &self.link, Step::NoCredit { sequence: self.sender.last() });
+            recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
         }
         let (first, rest) = split?;
         let id = self.sender.start(&self.config, tag, Length::Exact(u64::from(bytes)))?;
@@ -266,14 +266,14 @@ impl<F: Fabric> Endpoint<F> {
             Next::NoCredit => {
                 if !self.refill(fabric) {
                     self.counters.credit_waits += 1;
-                    recorder::event(fabric, &self.link, Step::NoCredit { sequence: self.sender.last() });
+                    recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
                     return None;
                 }
             }
             Next::NoCts => {
                 if self.poll_mailbox(fabric) == 0 {
                     self.counters.cts_waits += 1;
-                    recorder::event(fabric, &self.link, Step::NoCts { sequence: self.sender.last() });
+                    recorder::event(fabric, &self.link, || Step::NoCts { sequence: self.sender.last() });
                     return None;
                 }
             }

@@ -65,7 +65,7 @@ impl<F: Fabric> Endpoint<F> {
         let posted = self.outbox.post(fabric, &mut self.link, self.peer_seat, self.config.arrival, control);
         if posted {
             self.counters.controls_sent += 1;
-            recorder::event(fabric, &self.link, Step::ControlOut(control.kind()));
+            recorder::event(fabric, &self.link, || Step::ControlOut(control.kind()));
         } else {
             self.counters.sq_full += 1;
         }
@@ -80,7 +80,7 @@ impl<F: Fabric> Endpoint<F> {
         let blocks = self.sender.handle_ack(ack.blocks);
         let blocks = self.judged(fabric, blocks).unwrap_or(false);
         if blocks {
-            recorder::event(fabric, &self.link, Step::AckIn { blocks: ack.blocks });
+            recorder::event(fabric, &self.link, || Step::AckIn { blocks: ack.blocks });
         }
         let controls = self.outbox.handle_ack(ack.controls);
         let controls = self.judged(fabric, controls).unwrap_or(false);
@@ -119,6 +119,6 @@ impl<F: Fabric> Endpoint<F> {
         fabric.ring_doorbell(&mut self.link);
         self.acked = ack;
         self.counters.acks_sent += 1;
-        recorder::event(fabric, &self.link, Step::AckOut { blocks: ack.blocks });
+        recorder::event(fabric, &self.link, || Step::AckOut { blocks: ack.blocks });
     }
 }

@@ -68,7 +68,7 @@ impl<F: Fabric> Receiver<F> {
                         self.head = Head::Inline { payload, bytes: all, offset: offset + taken };
                         return Ok(Pulled { bytes, end: End::No });
                     }
-                    let step = Step::LineIn { sequence: self.sequence, bytes: all as usize };
+                    let step = || Step::LineIn { sequence: self.sequence, bytes: all as usize };
                     recorder::event(fabric, link, step);
                     self.finish_inline();
                     return Ok(Pulled { bytes, end: End::Fin });
@@ -89,7 +89,7 @@ impl<F: Fabric> Receiver<F> {
                     }
                     if chunk.offset > before {
                         let bytes = chunk.offset - before;
-                        let step = Step::CopyOut { sequence: self.sequence, block: self.consumed, bytes };
+                        let step = || Step::CopyOut { sequence: self.sequence, block: self.consumed, bytes };
                         recorder::span(fabric, link, begin, step);
                     }
                     let done = here && chunk.offset == piece.bytes;

@@ -87,12 +87,12 @@ impl<F: Fabric> Sender<F> {
             rts,
         };
         if rts.is_some() {
-            let step = Step::SendBegin { transfer: open.id.number, length: open.length };
+            let step = || Step::SendBegin { transfer: open.id.number, length: open.length };
             recorder::event(fabric, link, step);
         }
         if matches!(payload, Payload::InPlace) && bytes > 0 {
             let begin = recorder::filling(fabric, link);
-            recorder::span(fabric, link, begin, Step::CopyIn { sequence, block: self.produced, bytes });
+            recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block: self.produced, bytes });
         }
         for j in 0..blocks {
             let piece = layout.piece(first, blocks, bytes, left, j);
@@ -119,7 +119,7 @@ impl<F: Fabric> Sender<F> {
             }
             if matches!(payload, Payload::Gathered(_)) && piece.bytes > 0 {
                 let block = self.produced.wrapping_add(u64::from(j));
-                recorder::span(fabric, link, begin, Step::CopyIn { sequence, block, bytes: piece.bytes });
+                recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
             }
             if j == 0 {
                 let mut line = header.line();
@@ -139,7 +139,7 @@ impl<F: Fabric> Sender<F> {
         }
         open.schedule.advance();
         if fin {
-            recorder::event(fabric, link, Step::SendEnd { transfer: open.id.number });
+            recorder::event(fabric, link, || Step::SendEnd { transfer: open.id.number });
             self.open = None;
         }
         self.reserved = 0;
@@ -164,7 +164,7 @@ impl<F: Fabric> Sender<F> {
         let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
         let posted = fabric.post_write(link, self.landing.memory, at, bytes, Some(WrId(sequence))).is_ok();
         if posted {
-            recorder::event(fabric, link, Step::Post { sequence, bytes });
+            recorder::event(fabric, link, || Step::Post { sequence, bytes });
             self.unposted = None;
         }
         posted
