@@ -26,3 +26,4 @@ pub mod send;
 pub mod session;
 pub mod signals;
 pub mod tool;
+pub mod trace;

@@ -2,6 +2,7 @@
 
 use crate::generate::Kind;
 use crate::quantity;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 use core::time::Duration;
 use serde::Serialize;
@@ -145,6 +146,11 @@ pub struct Common {
     #[command(flatten)]
     pub tuned: Tuned,
 
+    /// Write the newest 4096 events of the connection (copies in and out, writes, waits, acknowledgements) to a file when
+    /// the run ends, however it ends; for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash), help_heading = "Reports")]
+    pub trace: Option<PathBuf>,
+
     /// Nothing but errors: no progress bar, no summary
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Reports")]
     pub quiet: bool,
@@ -276,6 +282,11 @@ impl Crossing {
 #[must_use]
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// A path that is not a standard stream.
+fn no_dash(path: PathBuf) -> Result<PathBuf, &'static str> {
+    if is_dash(&path) { Err("it is written at the end, and to a file: name one") } else { Ok(path) }
 }
 
 #[cfg(test)]

@@ -33,9 +33,9 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let (output, mut sink) = Output::open(file, &run.session.signals, deadline)?;
     run.session.pin()?;
     let mut connection = accept(run, options, deadline)?;
-    run.connected(&connection);
+    run.connected(&mut connection);
     let outcome = transfer(run, &mut connection, output, &mut sink);
-    run.session.close(connection, &outcome);
+    run.close(connection, &outcome);
     outcome
 }
 

@@ -38,9 +38,9 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     run.session.pin()?;
     let connected = Connection::connect(address, run.options(), options.connect_timeout);
     let mut connection = connected.map_err(|error| run.session.failure(&error))?;
-    run.connected(&connection);
+    run.connected(&mut connection);
     let outcome = transfer(run, &mut connection, &mut input, options.inject_flip);
-    run.session.close(connection, &outcome);
+    run.close(connection, &outcome);
     outcome
 }
 

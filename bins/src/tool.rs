@@ -6,6 +6,7 @@ use crate::options::Moving;
 use crate::protocol::{Hello, Role, agreed};
 use crate::report::{Event, Events, Joined, Settings, gb_per_s};
 use crate::session::{Session, complain};
+use crate::trace::Trace;
 use core::time::Duration;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ pub struct Run<'a> {
     pub meter: Meter,
     options: &'a Moving,
     events: Option<Arc<Events>>,
+    trace: Trace,
     joined: Option<Joined>,
     checksum: Option<(DigestKind, u64)>,
 }
@@ -43,12 +45,13 @@ impl<'a> Run<'a> {
     fn new(role: Role, options: &'a Moving) -> Result<Self, Failure> {
         let session = Session::new(role, &options.common, options.json_to_stderr())?;
         let events = options.json.as_deref().map(Events::open).transpose()?.map(Arc::new);
+        let trace = Trace::open(options.common.trace.as_deref())?;
         let with_bar = !options.common.quiet && !options.json_to_stderr() && io::stderr().is_terminal();
         let meter = Meter::new(events.clone(), with_bar);
         let meter = meter.map_err(|error| {
             Failure::new(Code::Device, crate::exit::explain("cannot start a thread", &error))
         })?;
-        Ok(Self { session, meter, options, events, joined: None, checksum: None })
+        Ok(Self { session, meter, options, events, trace, joined: None, checksum: None })
     }
 
     /// The first event: what is about to be done.
@@ -72,7 +75,8 @@ impl<'a> Run<'a> {
     }
 
     /// There is a connection.
-    pub fn connected(&mut self, connection: &Connection) {
+    pub fn connected(&mut self, connection: &mut Connection) {
+        self.trace.begin(connection);
         let joined = Joined::new(&connection.describe());
         self.session.say_if(self.session.common.verbose, &joined.to_string());
         self.joined = Some(joined);
@@ -95,6 +99,12 @@ impl<'a> Run<'a> {
     /// The checksum of all that went through.
     pub fn computed(&mut self, digest: &Digest) {
         self.checksum = Some((digest.kind(), digest.value()));
+    }
+
+    /// Keeps what was recorded, and closes with the reason that the outcome is.
+    pub fn close(&mut self, mut connection: Connection, outcome: &Result<(), Failure>) {
+        self.trace.keep(self.session.role.tool(), &mut connection);
+        self.session.close(connection, outcome);
     }
 
     fn put(&self, event: &Event<'_>) {
@@ -131,7 +141,9 @@ impl<'a> Run<'a> {
                 self.session.say_if(!self.session.common.quiet, &text);
             }
         }
-        if let Some(lost) = self.events.as_ref().and_then(|events| events.take_failure()) {
+        let lost_trace = self.trace.write().err();
+        let lost_events = self.events.as_ref().and_then(|events| events.take_failure());
+        for lost in lost_events.into_iter().chain(lost_trace) {
             complain(self.session.role, &lost.text);
         }
         code

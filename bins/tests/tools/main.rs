@@ -13,3 +13,4 @@ mod pipes;
 mod refusals;
 mod sizes;
 mod support;
+mod traces;

@@ -1,0 +1,343 @@
+//! Chrome's trace format: one JSON object with a list of events. A process has a lane for each thing that takes time, and
+//! one for what takes none.
+//!
+//! Times are microseconds of the host's monotonic clock, and are not shifted: traces of two processes of one host can be
+//! joined.
+
+use super::Track;
+use super::mark::{Mark, What};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+/// A lane, in the order from top to bottom. Writes can be under way beside each other, and then have a lane each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    Send,
+    CopyIn,
+    Wire(u32),
+    CopyOut,
+    Receive,
+    Waits,
+    Signals,
+}
+
+/// One event that is not about names.
+#[derive(Debug, Serialize)]
+struct Event<'a> {
+    name: String,
+    cat: &'a str,
+    ph: &'a str,
+    ts: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    /// of what takes no time: it belongs to its lane
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'a str>,
+    pid: u32,
+    tid: u32,
+    args: Value,
+}
+
+/// Events of one process, and the lanes that they are in.
+struct Sheet<'a> {
+    pid: u32,
+    events: Vec<Event<'a>>,
+    lanes: BTreeSet<Lane>,
+    /// until when each lane of writes is taken
+    wires: Vec<u64>,
+}
+
+/// Writes the whole of a trace.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(tracks: &[Track], out: &mut impl Write) -> io::Result<()> {
+    let mut events = Vec::new();
+    for (index, track) in tracks.iter().enumerate() {
+        let sheet = Sheet::of(track);
+        let about = |name: &str, tid: u32, args: Value| json!({"name": name, "ph": "M", "pid": track.pid, "tid": tid, "args": args});
+        events.push(about("process_name", 0, json!({"name": track.name})));
+        events.push(about("process_sort_index", 0, json!({"sort_index": index})));
+        for lane in &sheet.lanes {
+            events.push(about("thread_name", lane.number(), json!({"name": lane.name()})));
+            events.push(about("thread_sort_index", lane.number(), json!({"sort_index": lane.number()})));
+        }
+        for event in &sheet.events {
+            events.push(serde_json::to_value(event)?);
+        }
+    }
+    let whole = json!({
+        "displayTimeUnit": "ns",
+        "otherData": {"program": "superpipe", "version": env!("CARGO_PKG_VERSION")},
+        "traceEvents": events,
+    });
+    serde_json::to_writer(&mut *out, &whole)?;
+    out.write_all(b"\n")
+}
+
+impl Lane {
+    const fn number(self) -> u32 {
+        match self {
+            Self::Send => 1,
+            Self::CopyIn => 2,
+            Self::Wire(index) => 3 + index,
+            Self::CopyOut => 10_001,
+            Self::Receive => 10_002,
+            Self::Waits => 10_003,
+            Self::Signals => 10_004,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Send => "send".into(),
+            Self::CopyIn => "copy in".into(),
+            Self::Wire(0) => "wire".into(),
+            Self::Wire(index) => format!("wire {}", index + 1),
+            Self::CopyOut => "copy out".into(),
+            Self::Receive => "receive".into(),
+            Self::Waits => "waits".into(),
+            Self::Signals => "signals".into(),
+        }
+    }
+}
+
+impl Sheet<'_> {
+    fn of(track: &Track) -> Self {
+        let mut sheet =
+            Self { pid: track.pid, events: Vec::new(), lanes: BTreeSet::new(), wires: Vec::new() };
+        let mut open = Open::default();
+        for mark in &track.marks {
+            sheet.add(mark, &mut open);
+        }
+        // Of what had not ended when the recording did, the beginning is worth knowing.
+        for (sequence, (at, bytes)) in open.posts {
+            let args = json!({"sequence": sequence, "bytes": bytes, "state": "not completed"});
+            sheet.instant(Lane::Signals, at, "post".into(), args);
+        }
+        for (lane, transfers) in [(Lane::Send, open.sends), (Lane::Receive, open.receives)] {
+            for (transfer, (at, length)) in transfers {
+                let args = json!({"transfer": transfer, "bytes": length, "state": "not ended"});
+                sheet.instant(lane, at, format!("transfer {transfer} begins"), args);
+            }
+        }
+        sheet
+    }
+
+    fn add(&mut self, mark: &Mark, open: &mut Open) {
+        let Mark { begin_ns: begin, end_ns: end, ref what } = *mark;
+        match *what {
+            What::SendBegin { transfer, length } => {
+                open.sends.insert(transfer, (begin, length));
+            }
+            What::ReceiveBegin { transfer, length } => {
+                open.receives.insert(transfer, (begin, length));
+            }
+            What::SendEnd { transfer } => {
+                self.transfer(Lane::Send, transfer, open.sends.remove(&transfer), end)
+            }
+            What::ReceiveEnd { transfer } => {
+                self.transfer(Lane::Receive, transfer, open.receives.remove(&transfer), end);
+            }
+            What::CopyIn { sequence, block, bytes } => {
+                self.copy(Lane::CopyIn, mark, [sequence, block], bytes)
+            }
+            What::CopyOut { sequence, block, bytes } => {
+                self.copy(Lane::CopyOut, mark, [sequence, block], bytes)
+            }
+            What::Post { sequence, bytes } => {
+                open.posts.insert(sequence, (begin, bytes));
+            }
+            What::Complete { sequence } => match open.posts.remove(&sequence) {
+                Some((posted, bytes)) => {
+                    let lane = self.wire(posted, end);
+                    let args = json!({"sequence": sequence, "bytes": bytes});
+                    self.span(lane, [posted, end], format!("chunk {sequence}"), args);
+                }
+                None => self.instant(Lane::Signals, end, "complete".into(), json!({"sequence": sequence})),
+            },
+            What::LineOut { sequence, bytes } => self.line(Lane::Send, begin, sequence, bytes),
+            What::LineIn { sequence, bytes } => self.line(Lane::Receive, begin, sequence, bytes),
+            What::NoCredit { sequence } => self.wait(mark, "no credit", sequence),
+            What::NoCts { sequence } => self.wait(mark, "no CTS", sequence),
+            What::AckOut { blocks } => self.signal(begin, "ACK out".into(), json!({"blocks": blocks})),
+            What::AckIn { blocks } => self.signal(begin, "ACK in".into(), json!({"blocks": blocks})),
+            What::ControlOut { kind } => self.signal(begin, format!("{} out", kind.name()), json!({})),
+            What::ControlIn { kind } => self.signal(begin, format!("{} in", kind.name()), json!({})),
+            What::Failed { ref why } => self.signal(begin, "failed".into(), json!({"why": why})),
+        }
+    }
+
+    /// What begins and ends; only the end, where the beginning was pushed out of the ring.
+    fn transfer(&mut self, lane: Lane, transfer: u64, begun: Option<(u64, Option<u64>)>, end: u64) {
+        match begun {
+            Some((begin, bytes)) => {
+                let args = json!({"transfer": transfer, "bytes": bytes});
+                self.span(lane, [begin, end], format!("transfer {transfer}"), args);
+            }
+            None => {
+                let args = json!({"transfer": transfer});
+                self.instant(lane, end, format!("transfer {transfer} ends"), args);
+            }
+        }
+    }
+
+    fn copy(&mut self, lane: Lane, mark: &Mark, [sequence, block]: [u64; 2], bytes: u32) {
+        let args = json!({"sequence": sequence, "block": block, "bytes": bytes});
+        self.span(lane, [mark.begin_ns, mark.end_ns], format!("chunk {sequence}"), args);
+    }
+
+    fn line(&mut self, lane: Lane, at: u64, sequence: u64, bytes: u32) {
+        self.instant(lane, at, "line".into(), json!({"sequence": sequence, "bytes": bytes}));
+    }
+
+    fn wait(&mut self, mark: &Mark, name: &str, sequence: u64) {
+        let args = json!({"sequence": sequence});
+        self.span(Lane::Waits, [mark.begin_ns, mark.end_ns], name.into(), args);
+    }
+
+    fn signal(&mut self, at: u64, name: String, args: Value) {
+        self.instant(Lane::Signals, at, name, args);
+    }
+
+    /// The first lane of writes that is free by then.
+    fn wire(&mut self, begin: u64, end: u64) -> Lane {
+        let free = self.wires.iter().position(|&taken| taken <= begin);
+        let index = free.unwrap_or_else(|| {
+            self.wires.push(0);
+            self.wires.len() - 1
+        });
+        self.wires[index] = end;
+        Lane::Wire(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    fn span(&mut self, lane: Lane, [begin, end]: [u64; 2], name: String, args: Value) {
+        self.put(lane, name, begin, Some(end.saturating_sub(begin)), args);
+    }
+
+    fn instant(&mut self, lane: Lane, at: u64, name: String, args: Value) {
+        self.put(lane, name, at, None, args);
+    }
+
+    fn put(&mut self, lane: Lane, name: String, at: u64, ns: Option<u64>, args: Value) {
+        self.lanes.insert(lane);
+        let cat = match lane {
+            Lane::Send | Lane::Receive => "transfer",
+            Lane::CopyIn | Lane::CopyOut => "copy",
+            Lane::Wire(_) => "wire",
+            Lane::Waits => "wait",
+            Lane::Signals => "signal",
+        };
+        let (ph, s) = if ns.is_some() { ("X", None) } else { ("i", Some("t")) };
+        let event = Event {
+            name,
+            cat,
+            ph,
+            ts: microseconds(at),
+            dur: ns.map(microseconds),
+            s,
+            pid: self.pid,
+            tid: lane.number(),
+            args,
+        };
+        self.events.push(event);
+    }
+}
+
+/// What has begun and not ended: by its number, when, and how many bytes.
+#[derive(Default)]
+struct Open {
+    sends: BTreeMap<u64, (u64, Option<u64>)>,
+    receives: BTreeMap<u64, (u64, Option<u64>)>,
+    posts: BTreeMap<u64, (u64, u32)>,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nanoseconds are exact for 104 days, and a microsecond for longer"
+)]
+fn microseconds(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::mark::Control;
+
+    fn written(marks: &[(u64, u64, What)]) -> Vec<Value> {
+        let marks = marks.iter().cloned().map(|(begin_ns, end_ns, what)| Mark { begin_ns, end_ns, what });
+        let track = Track { name: "rsend".into(), pid: 7, marks: marks.collect() };
+        let mut out = Vec::new();
+        write(&[track], &mut out).unwrap();
+        let whole: Value = serde_json::from_slice(&out).unwrap();
+        whole["traceEvents"].as_array().unwrap().clone()
+    }
+
+    /// Lane, phase, name, begin and duration of what is not about names.
+    fn shapes(events: &[Value]) -> Vec<(&str, &str, &str, f64, Option<f64>)> {
+        let lane_of = |event: &Value| {
+            let lane =
+                events.iter().find(|lane| lane["name"] == "thread_name" && lane["tid"] == event["tid"]);
+            lane.unwrap()["args"]["name"].as_str().unwrap()
+        };
+        let events = events.iter().filter(|event| event["ph"] != "M");
+        events
+            .map(|event| {
+                let (ph, name) = (event["ph"].as_str().unwrap(), event["name"].as_str().unwrap());
+                (lane_of(event), ph, name, event["ts"].as_f64().unwrap(), event["dur"].as_f64())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn writes_that_are_under_way_together_have_a_lane_each() {
+        let bytes = 64;
+        let events = written(&[
+            (1000, 1000, What::Post { sequence: 1, bytes }),
+            (2000, 2000, What::Post { sequence: 2, bytes }),
+            (4500, 4500, What::Complete { sequence: 1 }),
+            (5000, 5000, What::Post { sequence: 3, bytes }),
+            (6000, 6000, What::Complete { sequence: 2 }),
+            (7000, 7000, What::Complete { sequence: 3 }),
+            (8000, 8000, What::Post { sequence: 4, bytes }),
+            (9000, 9000, What::Complete { sequence: 0 }),
+        ]);
+        assert_eq!(
+            shapes(&events),
+            [
+                ("wire", "X", "chunk 1", 1.0, Some(3.5)),
+                ("wire 2", "X", "chunk 2", 2.0, Some(4.0)),
+                ("wire", "X", "chunk 3", 5.0, Some(2.0)),
+                ("signals", "i", "complete", 9.0, None),
+                ("signals", "i", "post", 8.0, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_begins_and_ends_is_one_event_or_half_of_it() {
+        let events = written(&[
+            (1, 1, What::SendEnd { transfer: 1 }),
+            (2, 2, What::SendBegin { transfer: 2, length: None }),
+            (3, 1503, What::CopyIn { sequence: 5, block: 9, bytes: 100 }),
+            (1600, 1600, What::ControlIn { kind: Control::Cts }),
+            (2002, 2002, What::SendEnd { transfer: 2 }),
+            (3000, 3000, What::SendBegin { transfer: 3, length: Some(8) }),
+            (4000, 9000, What::NoCredit { sequence: 5 }),
+        ]);
+        assert_eq!(
+            shapes(&events),
+            [
+                ("send", "i", "transfer 1 ends", 0.001, None),
+                ("copy in", "X", "chunk 5", 0.003, Some(1.5)),
+                ("signals", "i", "CTS in", 1.6, None),
+                ("send", "X", "transfer 2", 0.002, Some(2.0)),
+                ("waits", "X", "no credit", 4.0, Some(5.0)),
+                ("send", "i", "transfer 3 begins", 3.0, None),
+            ]
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! `--trace`: what the flight recorder held, as programs read it.
+
+use crate::support::{BOUND, Noise, Scratch};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Stdio;
+
+/// What the recorder keeps.
+const CAPACITY: usize = 4096;
+
+/// A trace that a viewer can open: every event is a name, an instant or has a duration, and lies in a lane with a name.
+fn read(path: &Path) -> Vec<Value> {
+    let whole: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(whole["displayTimeUnit"], "ns");
+    let events = whole["traceEvents"].as_array().unwrap().clone();
+    let lanes: Vec<_> = events.iter().filter(|event| event["name"] == "thread_name").collect();
+    for event in &events {
+        assert!(event["pid"].is_u64() && event["tid"].is_u64() && event["args"].is_object(), "{event}");
+        let has_lane =
+            || lanes.iter().any(|lane| (&lane["pid"], &lane["tid"]) == (&event["pid"], &event["tid"]));
+        match event["ph"].as_str() {
+            Some("M") => assert!(event["name"].as_str().unwrap().contains('_')),
+            Some("i") => assert!(event["s"] == "t" && event["ts"].as_f64().unwrap() > 0.0 && has_lane()),
+            Some("X") => {
+                assert!(event["ts"].as_f64().unwrap() > 0.0 && event["dur"].as_f64().unwrap() >= 0.0);
+                assert!(has_lane());
+            }
+            _ => panic!("{event}"),
+        }
+    }
+    events
+}
+
+/// The number of the lane with this name.
+fn lane(events: &[Value], name: &str) -> Option<u64> {
+    let lane = events.iter().find(|event| event["name"] == "thread_name" && event["args"]["name"] == name)?;
+    lane["tid"].as_u64()
+}
+
+/// Events of a lane that take time.
+fn spans<'a>(events: &'a [Value], name: &str) -> impl Iterator<Item = &'a Value> {
+    let lane = lane(events, name);
+    events.iter().filter(move |event| event["ph"] == "X" && event["tid"].as_u64() == lane)
+}
+
+/// Bytes that were copied in this lane, for each chunk.
+fn copied(events: &[Value], name: &str) -> BTreeMap<u64, u64> {
+    let mut copied = BTreeMap::new();
+    for event in spans(events, name) {
+        let number = |key: &str| event["args"][key].as_u64().unwrap();
+        *copied.entry(number("sequence")).or_insert(0) += number("bytes");
+    }
+    copied
+}
+
+#[test]
+fn both_ends_trace_the_same_chunks() {
+    let scratch = Scratch::new("trace");
+    fs::write(scratch.data("in"), Noise::new(1).bytes(1 << 20)).unwrap();
+    let [sent, received] = ["sent", "received"].map(|name| scratch.root().join(name));
+    let (sender, receiver) = scratch.pair(
+        scratch.rsend(&["-q", "--trace"]).arg(&sent).arg(scratch.address()).arg(scratch.data("in")),
+        scratch.rrecv(&["-q", "--trace"]).arg(&received).arg(scratch.data("out")),
+    );
+    sender.assert_done();
+    receiver.assert_done();
+    let (sent, received) = (read(&sent), read(&received));
+    for (events, name) in [(&sent, "rsend"), (&received, "rrecv")] {
+        assert_eq!((&events[0]["name"], &events[0]["args"]["name"]), (&"process_name".into(), &name.into()));
+        assert!(events.iter().all(|event| event["pid"] == events[0]["pid"]));
+    }
+    assert_ne!(sent[0]["pid"], received[0]["pid"]);
+    let there = copied(&sent, "copy in");
+    assert!(there.values().sum::<u64>() >= 1 << 20);
+    assert_eq!(there, copied(&received, "copy out"));
+    assert_eq!(copied(&received, "copy in"), copied(&sent, "copy out"));
+    assert_eq!(lane(&sent, "wire"), None, "stores go direct");
+    // The stream is a transfer in both, and no copy in of it comes after its end: one clock for both processes.
+    let ends = |events: &[Value], name: &str| {
+        let times = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
+        spans(events, name).map(times).fold(0.0, f64::max)
+    };
+    assert!(ends(&sent, "copy in") < ends(&received, "receive"));
+    let transfers = |events: &[Value], name: &str| {
+        spans(events, name).map(|event| event["args"]["transfer"].as_u64().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let begun = transfers(&sent, "send");
+    assert!(!begun.is_empty() && begun.is_subset(&transfers(&received, "receive")));
+}
+
+#[test]
+fn only_the_newest_events_are_kept() {
+    let scratch = Scratch::new("trace-long");
+    fs::write(scratch.data("in"), vec![7; 8 << 20]).unwrap();
+    let trace = scratch.root().join("trace");
+    let (sender, receiver) = scratch.pair(
+        scratch
+            .rsend(&["-q", "--block-bytes=128", "--chunk-bytes=1K", &scratch.address()])
+            .arg(scratch.data("in")),
+        scratch.rrecv(&["-q", "--trace"]).arg(&trace).arg(scratch.data("out")),
+    );
+    sender.assert_done();
+    receiver.assert_done();
+    let events = read(&trace);
+    let recorded = events.iter().filter(|event| event["ph"] != "M").count();
+    assert!(recorded <= CAPACITY && recorded > CAPACITY / 2, "{recorded}");
+    let is_end = |event: &Value| event["name"].as_str().unwrap().ends_with(" ends");
+    assert!(events.iter().any(is_end), "the transfer's beginning made room for its end");
+}
+
+#[test]
+fn a_run_that_fails_leaves_its_last_events() {
+    let scratch = Scratch::new("trace-failure");
+    let trace = scratch.root().join("trace");
+    let mut receiver = scratch.start_rrecv(scratch.rrecv(&["--trace"]).arg(&trace).stdout(Stdio::piped()));
+    let mut sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).stdin(Stdio::piped()));
+    let mut pipe = sender.stdin();
+    pipe.write_all(&[7; 100_000]).unwrap();
+    receiver.stdout().read_exact(&mut [0; 100_000]).unwrap();
+    sender.kill();
+    receiver.wait(BOUND).assert(5, "the peer is gone");
+    let events = read(&trace);
+    assert_eq!(copied(&events, "copy out").values().sum::<u64>() / 1000, 100);
+    let is_open = |event: &Value| event["args"]["state"] == "not ended";
+    assert!(events.iter().any(is_open), "the transfer is told of, and that it has no end");
+}
+
+#[test]
+fn a_trace_is_there_or_it_is_said_why_not() {
+    let scratch = Scratch::new("trace-file");
+    let refused = scratch.run("rsend", &mut scratch.rsend(&["--trace=/nowhere/x", &scratch.address()]));
+    refused.assert(8, "cannot write a trace to /nowhere/x");
+    assert_eq!(scratch.run("rsend", &mut scratch.rsend(&["--trace=-", &scratch.address()])).code, 2);
+    let trace = scratch.root().join("trace");
+    let alone = scratch.run(
+        "rsend",
+        scratch.rsend(&["--connect-timeout=1ms", &scratch.address()]).arg("--trace").arg(&trace),
+    );
+    alone.assert(3, "");
+    assert_eq!(read(&trace), Vec::<Value>::new());
+    let (sender, receiver) = scratch.pair(
+        &mut scratch.rsend(&["-q", "--trace=/dev/full", &scratch.address()]),
+        &mut scratch.rrecv(&["-q"]),
+    );
+    sender.assert(0, "cannot write a trace to /dev/full: no space left on device");
+    receiver.assert_done();
+}
