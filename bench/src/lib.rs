@@ -1,6 +1,6 @@
 //! What the raw limits and the benchmarks share: two processes, each pinned to its core, around one mapping.
 //!
-//! Nothing here but [`pair`] uses superpipe: the limits are what the machine gives to a program without any protocol,
+//! Nothing here but [`pair`] and [`meeting`] uses superpipe: the limits are what the machine gives to a program without any protocol,
 //! and superpipe is measured against them. Lengths are bytes, times are nanoseconds unless a name says otherwise.
 //!
 //! A measurement is made of *visits*. In one visit to a configuration the two processes check the contents,
@@ -13,6 +13,7 @@ pub mod failure;
 pub mod kernels;
 pub mod mailbox;
 pub mod map;
+pub mod meeting;
 pub mod options;
 pub mod pair;
 pub mod pattern;

@@ -1,4 +1,4 @@
-//! Memory for measurements: a mapping that a forked process shares, and private buffers, all resident.
+//! Memory for measurements: a mapping that a forked process shares, and private buffers; resident unless untouched.
 //!
 //! The shared mapping is handed out as atomic words, which need no further promise, and as raw payload, which
 //! does: whoever copies it holds the block that it lies in, by a flag or a counter.
@@ -22,7 +22,7 @@ impl SharedMapping {
     /// # Errors
     /// [`Failure::Os`] when there is no memory.
     pub fn new(bytes: usize, huge: bool) -> Result<Self, Failure> {
-        Mapping::new(bytes, libc::MAP_SHARED, huge).map(Self)
+        Ok(Self(Mapping::new(bytes, libc::MAP_SHARED, huge)?.touched()))
     }
 
     /// The 64-bit words from byte `at` on.
@@ -69,7 +69,7 @@ impl SharedMapping {
     }
 }
 
-/// A buffer of one process, page-aligned and resident: what an application would send from or receive into.
+/// A buffer of one process, page-aligned: what an application would send from or receive into.
 pub struct Buffer(Mapping);
 
 impl Buffer {
@@ -78,7 +78,15 @@ impl Buffer {
     /// # Errors
     /// [`Failure::Os`] when there is no memory.
     pub fn new(bytes: usize, huge: bool) -> Result<Self, Failure> {
-        Mapping::new(bytes, libc::MAP_PRIVATE, huge).map(Self)
+        Ok(Self(Mapping::new(bytes, libc::MAP_PRIVATE, huge)?.touched()))
+    }
+
+    /// Maps `bytes` of zeros of which nothing is resident, and asks the kernel for nothing.
+    ///
+    /// # Errors
+    /// [`Failure::Os`] when there is no address space.
+    pub fn untouched(bytes: usize) -> Result<Self, Failure> {
+        Mapping::new(bytes, libc::MAP_PRIVATE, false).map(Self)
     }
 
     /// The whole buffer.
@@ -117,9 +125,14 @@ impl Mapping {
             // SAFETY: the range is the mapping just made.
             unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        // SAFETY: the whole mapping is writable and ours alone; writing it makes its pages resident.
-        unsafe { ptr::write_bytes(start.as_ptr(), 0, bytes) };
         Ok(mapping)
+    }
+
+    /// Resident.
+    fn touched(self) -> Self {
+        // SAFETY: the whole mapping is writable and ours alone; writing it makes its pages resident.
+        unsafe { ptr::write_bytes(self.start.as_ptr(), 0, self.bytes) };
+        self
     }
 
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {

@@ -13,18 +13,29 @@
 //! work ──────────────▶ spin ────────────▶ yield ──────────────▶ sleep, sleep, ..
 //!                       │ strategy spin: stays  │ strategy yield: stays
 //! ```
+//!
+//! **Where both ends share a core, spinning only keeps the peer from its work**: the first yield brings it, and soon. So
+//! a first yield that took less time than spinning does, and after which no more were needed, makes the next waits spin
+//! a quarter as long, down to two rounds. One that took longer (somebody else had the core) or that brought nothing (the
+//! peer runs elsewhere) makes them spin in full again.
 
+use super::clock::monotonic_ns;
 use core::str::FromStr;
 use core::{error, fmt, hint};
 use std::thread;
 
-/// Rounds of spinning before anything else is tried, and between two looks while spinning: 1,024 attempts where a round
+/// Rounds of spinning before anything else is tried (fewer where both ends share a core), and between two looks while spinning: 1,024 attempts where a round
 /// makes eight of them, which is about 10 to 50 µs.
 pub const SPIN_ROUNDS: u32 = 128;
 /// Rounds of yielding between two looks.
 pub const YIELD_LOOK_ROUNDS: u32 = 16;
 /// Rounds of yielding before [`WaitStrategy::Sleep`] sleeps.
 pub const YIELD_ROUNDS: u32 = 64;
+
+/// Rounds of spinning where yielding is what helps.
+const SPIN_ROUNDS_MIN: u32 = 2;
+/// A first yield that takes longer was somebody else's time slice: spinning would have been no slower.
+const YIELD_NS_MAX: u64 = 50_000;
 
 const _: () = assert!(YIELD_ROUNDS.is_multiple_of(YIELD_LOOK_ROUNDS));
 
@@ -35,7 +46,7 @@ pub enum WaitStrategy {
     Spin,
     /// Spin, then yield the core between rounds: as fast where the core is free, fair where it is not.
     Yield,
-    /// Spin, yield, then sleep: costs nothing while nothing comes, and a wake-up (about 50 µs) when it does.
+    /// Spin, yield, then sleep: costs nothing while nothing comes, and a wake-up (10 to 40 µs) when it does.
     #[default]
     Sleep,
 }
@@ -56,8 +67,9 @@ pub enum Idle {
 pub struct Waiter {
     /// rounds since the last work
     rounds: u32,
-    /// the round that does not merely spin
-    stop: u32,
+    /// the round that does not merely spin, in this wait and in the next
+    spins: u32,
+    next_spins: u32,
     strategy: WaitStrategy,
 }
 
@@ -65,7 +77,7 @@ impl Waiter {
     /// A waiter that has just seen work.
     #[must_use]
     pub const fn new(strategy: WaitStrategy) -> Self {
-        Self { rounds: 0, stop: SPIN_ROUNDS, strategy }
+        Self { rounds: 0, spins: SPIN_ROUNDS, next_spins: SPIN_ROUNDS, strategy }
     }
 
     /// The strategy that it was made with.
@@ -77,14 +89,14 @@ impl Waiter {
     /// There was work: begin again with spinning.
     #[inline]
     pub fn reset(&mut self) {
-        (self.rounds, self.stop) = (0, SPIN_ROUNDS);
+        (self.rounds, self.spins) = (0, self.next_spins);
     }
 
     /// There was none: waits a little, and says what comes next.
     #[inline]
     pub fn idle(&mut self) -> Idle {
         self.rounds += 1;
-        if self.rounds < self.stop {
+        if self.rounds < self.spins {
             hint::spin_loop();
             return Idle::Again;
         }
@@ -94,21 +106,41 @@ impl Waiter {
     #[cold]
     #[inline(never)]
     fn idle_longer(&mut self) -> Idle {
-        let yields = self.rounds - SPIN_ROUNDS;
+        let yields = self.rounds - self.spins;
         match self.strategy {
             WaitStrategy::Spin => {
                 self.rounds = 0;
                 return Idle::Look;
             }
-            WaitStrategy::Yield if yields == YIELD_ROUNDS => self.rounds = SPIN_ROUNDS,
+            WaitStrategy::Yield if yields == YIELD_ROUNDS => self.rounds = self.spins,
             WaitStrategy::Sleep if yields > YIELD_ROUNDS => {
                 self.rounds -= 1;
                 return Idle::Sleep;
             }
             WaitStrategy::Yield | WaitStrategy::Sleep => {}
         }
-        thread::yield_now();
+        match yields {
+            0 => self.yield_first(),
+            1 => {
+                self.next_spins = SPIN_ROUNDS;
+                thread::yield_now();
+            }
+            _ => thread::yield_now(),
+        }
         if yields.is_multiple_of(YIELD_LOOK_ROUNDS) { Idle::Look } else { Idle::Again }
+    }
+
+    /// The yield after which it shows whether both ends share a core.
+    fn yield_first(&mut self) {
+        let begin_ns = monotonic_ns();
+        thread::yield_now();
+        let yielded_ns = monotonic_ns() - begin_ns;
+        self.note_first_yield(yielded_ns);
+    }
+
+    fn note_first_yield(&mut self, yielded_ns: u64) {
+        let is_short = yielded_ns <= YIELD_NS_MAX;
+        self.next_spins = if is_short { (self.spins / 4).max(SPIN_ROUNDS_MIN) } else { SPIN_ROUNDS };
     }
 }
 
@@ -205,6 +237,43 @@ mod tests {
             }
             waiter.reset();
         }
+    }
+
+    /// The round of the first yield, with which every wait but spinning first looks.
+    fn spins(waiter: &mut Waiter) -> Option<u32> {
+        (1..=SPIN_ROUNDS).find(|_| waiter.idle() == Idle::Look)
+    }
+
+    #[test]
+    fn a_first_yield_that_brings_work_soon_shortens_the_next_waits() {
+        for strategy in [WaitStrategy::Yield, WaitStrategy::Sleep] {
+            let mut waiter = Waiter::new(strategy);
+            for rounds in [128, 32, 8, 2, 2] {
+                assert_eq!(spins(&mut waiter), Some(rounds), "{strategy}");
+                waiter.note_first_yield(YIELD_NS_MAX);
+                waiter.reset();
+            }
+            // Work that comes while spinning changes nothing.
+            waiter.idle();
+            waiter.reset();
+            assert_eq!(spins(&mut waiter), Some(2));
+            waiter.note_first_yield(YIELD_NS_MAX + 1);
+            waiter.reset();
+            assert_eq!(spins(&mut waiter), Some(128), "somebody else had the core");
+        }
+    }
+
+    #[test]
+    fn a_first_yield_that_brings_nothing_restores_the_spinning() {
+        let mut waiter = Waiter::default();
+        spins(&mut waiter);
+        waiter.note_first_yield(0);
+        waiter.reset();
+        assert_eq!(spins(&mut waiter), Some(32));
+        waiter.note_first_yield(0);
+        waiter.idle();
+        waiter.reset();
+        assert_eq!(spins(&mut waiter), Some(128));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use core::mem;
 use superpipe::Connection;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::mailbox::Mailbox;
+use superpipe_bench::meeting::DEADLINE;
 use superpipe_bench::pattern;
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Patience;
@@ -12,7 +13,7 @@ use superpipe_bench::stats::Summary;
 use superpipe_bench::task::{Pattern, Task, answer_to};
 
 use crate::config::Config;
-use crate::end::{DEADLINE, End, Work, World, word_of};
+use crate::end::{End, Work, World, word_of};
 
 /// What the check moves at least: more than a landing buffer, several times where it is small.
 const CHECK_BYTES: usize = 4 << 20;

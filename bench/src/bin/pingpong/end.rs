@@ -1,16 +1,12 @@
 //! What both processes have in common, and one process's end: its connections and buffers.
 
-use core::time::Duration;
-use std::io;
-
-use superpipe::{Address, Budget, Connection, Error, ErrorKind, Options as ConnectionOptions};
+use superpipe::{Address, Budget, Connection, Error, Options as ConnectionOptions};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map::{Buffer, SharedMapping};
+use superpipe_bench::meeting::{DEADLINE, fail};
 
 use crate::config::{Config, Link, Options};
 
-/// Ends every wait for a message: the other process answers at once, or not at all.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// What connections of a sweep may provision together.
 const BUDGET_BYTES: u64 = 8 << 30;
 
@@ -96,15 +92,4 @@ fn wrong_length(bytes: usize) -> Failure {
 /// A word to and from a message of 8 bytes.
 pub(crate) fn word_of(message: &mut [u8]) -> Result<&mut [u8; 8], Failure> {
     message.try_into().map_err(|_| Failure::Usage("a message of 8 bytes has one word".into()))
-}
-
-/// What superpipe's error means here.
-#[cold]
-pub(crate) fn fail(error: Error) -> Failure {
-    match error.kind() {
-        ErrorKind::Timeout => Failure::Timeout(DEADLINE.as_secs()),
-        ErrorKind::PeerLost | ErrorKind::Closed(_) => Failure::PeerLost,
-        ErrorKind::Usage => Failure::Usage(error.to_string()),
-        _ => Failure::Os("move a message", io::Error::other(error)),
-    }
 }

@@ -8,7 +8,6 @@
 mod client;
 mod config;
 mod end;
-mod place;
 mod server;
 
 use std::process::ExitCode;
@@ -18,13 +17,13 @@ use superpipe_bench::best::find_best;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::mailbox::MAILBOX_BYTES;
 use superpipe_bench::map::SharedMapping;
+use superpipe_bench::meeting::Place;
 use superpipe_bench::process::Peer;
 use superpipe_bench::report::{Pass, print};
 
 use client::Client;
 use config::{Config, Options};
 use end::World;
-use place::Place;
 
 fn main() -> ExitCode {
     Failure::report(measure(&Options::parse()))

@@ -5,6 +5,7 @@ use core::ops::Range;
 use superpipe::{Listener, Options as ConnectionOptions};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::mailbox::Mailbox;
+use superpipe_bench::meeting::{DEADLINE, fail};
 use superpipe_bench::pattern;
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Patience;
@@ -12,7 +13,7 @@ use superpipe_bench::task::{Pattern, Task, answer_to};
 
 use crate::client::answer_word;
 use crate::config::Config;
-use crate::end::{DEADLINE, End, Work, World, fail, word_of};
+use crate::end::{End, Work, World, word_of};
 
 /// Serves commands until the patience ends or the process is killed.
 pub(crate) fn serve(world: &World<'_>, patience: &Patience) -> Result<(), Failure> {

@@ -1,20 +1,28 @@
-//! Where the two processes meet: a socket in a directory that nobody else can enter.
+//! How two processes of a benchmark meet over superpipe: at a socket in a directory that nobody else can enter.
 
+use core::time::Duration;
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::{env, io};
 
-use superpipe::Address;
-use superpipe_bench::failure::Failure;
+use superpipe::{Address, Error, ErrorKind};
+
+use crate::failure::Failure;
+
+/// Ends every wait for a message: the other process answers at once, or not at all.
+pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A private directory; dropped, it is gone. A forked process must not drop its copy.
-pub(crate) struct Place(PathBuf);
+pub struct Place(PathBuf);
 
 impl Place {
     /// A new directory among the temporary ones.
-    pub(crate) fn new() -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// [`Failure::Os`] where none can be made.
+    pub fn new() -> Result<Self, Failure> {
         let fail = |error| Failure::Os("make a private directory", error);
         let template = env::temp_dir().join("superpipe-bench-XXXXXX");
         let template =
@@ -32,7 +40,8 @@ impl Place {
     }
 
     /// The socket in it.
-    pub(crate) fn address(&self) -> Address {
+    #[must_use]
+    pub fn address(&self) -> Address {
         Address::Shm(self.0.join("socket"))
     }
 }
@@ -41,5 +50,17 @@ impl Drop for Place {
     fn drop(&mut self) {
         // Whatever is left is empty, or the system's to clean: nobody can be told.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What superpipe's error means for a measurement.
+#[cold]
+#[must_use]
+pub fn fail(error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Timeout => Failure::Timeout(DEADLINE.as_secs()),
+        ErrorKind::PeerLost | ErrorKind::Closed(_) => Failure::PeerLost,
+        ErrorKind::Usage => Failure::Usage(error.to_string()),
+        _ => Failure::Os("move a message", io::Error::other(error)),
     }
 }

@@ -1,0 +1,180 @@
+//! The measuring process.
+
+use core::hint;
+use core::time::Duration;
+use std::thread;
+
+use superpipe::{Connection, Reason};
+use superpipe_bench::clock::{now_ns, thread_cpu_ns};
+use superpipe_bench::failure::Failure;
+use superpipe_bench::map::Buffer;
+use superpipe_bench::meeting::{DEADLINE, fail};
+use superpipe_bench::pattern;
+use superpipe_bench::stats::Summary;
+
+use crate::options::Placement;
+use crate::server::{Stamp, TAG_ECHO, TAG_STAMP};
+
+/// What a slice of round trips takes at least: far more than reading the clock.
+const SLICE_NS: u64 = 50_000;
+/// And has at most.
+const MESSAGES_MAX: u64 = 1 << 20;
+/// Fewer samples make no median.
+const SAMPLES_MIN: usize = 5;
+/// More only take memory.
+const SAMPLES_MAX: usize = 100_000;
+
+/// One measurement.
+pub(crate) struct Measured {
+    pub(crate) summary: Summary,
+    pub(crate) client_cpu_percent: f64,
+    pub(crate) server_cpu_percent: f64,
+}
+
+pub(crate) struct Client {
+    connection: Connection,
+    from: Buffer,
+    to: Buffer,
+    placement: Placement,
+    number: u64,
+}
+
+impl Client {
+    pub(crate) fn new(
+        connection: Connection,
+        placement: Placement,
+        bytes_max: usize,
+    ) -> Result<Self, Failure> {
+        // Without it a pause lasts 50 us longer than asked for.
+        // SAFETY: prctl with these arguments touches no memory.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        let buffer = || Buffer::new(bytes_max, false);
+        Ok(Self { connection, from: buffer()?, to: buffer()?, placement, number: 0 })
+    }
+
+    /// Half of a round trip, back to back.
+    pub(crate) fn latency(&mut self, bytes: usize, budget_ns: u64) -> Result<Measured, Failure> {
+        self.check(bytes)?;
+        let mut messages = 1;
+        while messages < MESSAGES_MAX && self.slice(bytes, messages)? < SLICE_NS {
+            messages *= 2;
+        }
+        let (samples_ns, cpu) = self.with_cpu(|client| {
+            let end_ns = now_ns() + budget_ns;
+            let mut samples_ns = Vec::new();
+            while samples_ns.len() < SAMPLES_MIN || now_ns() < end_ns && samples_ns.len() < SAMPLES_MAX {
+                samples_ns.push(client.slice(bytes, messages)?);
+            }
+            Ok(samples_ns)
+        })?;
+        Ok(cpu.of(Summary::new(&samples_ns, messages, 2)))
+    }
+
+    /// One way, after the receiver has waited for so long.
+    pub(crate) fn wake_up(&mut self, pause_us: u32, budget_ns: u64) -> Result<Measured, Failure> {
+        let pause_ns = u64::from(pause_us) * 1000;
+        let samples = usize::try_from(budget_ns / pause_ns.max(1)).unwrap_or(SAMPLES_MAX);
+        let (samples_ns, cpu) = self.with_cpu(|client| {
+            let mut samples_ns = Vec::new();
+            for _ in 0..samples.clamp(SAMPLES_MIN, SAMPLES_MAX) {
+                client.pause(pause_ns);
+                let sent_ns = now_ns();
+                samples_ns.push(client.stamp()?.received_ns.saturating_sub(sent_ns));
+            }
+            Ok(samples_ns)
+        })?;
+        Ok(cpu.of(Summary::new(&samples_ns, 1, 1)))
+    }
+
+    pub(crate) fn close(self) -> Result<(), Failure> {
+        self.connection.close(Reason::DONE, DEADLINE).map_err(fail)
+    }
+
+    /// A few numbered messages, compared byte for byte.
+    fn check(&mut self, bytes: usize) -> Result<(), Failure> {
+        for _ in 0..3 {
+            self.number += 1;
+            pattern::fill(self.number, &mut self.from.bytes_mut()[..bytes]);
+            self.to.bytes_mut()[..bytes].fill(0);
+            self.echo(bytes)?;
+            if let Some(at) = pattern::find_wrong_byte(self.number, &self.to.bytes()[..bytes]) {
+                return Err(Failure::Integrity(format!("an echo of {bytes} bytes at byte {at}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The nanoseconds of so many round trips.
+    fn slice(&mut self, bytes: usize, messages: u64) -> Result<u64, Failure> {
+        let start_ns = now_ns();
+        for _ in 0..messages {
+            self.echo(bytes)?;
+        }
+        Ok(now_ns() - start_ns)
+    }
+
+    #[inline]
+    fn echo(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.connection.send(TAG_ECHO, &[&self.from.bytes()[..bytes]], DEADLINE).map_err(fail)?;
+        let to = &mut self.to.bytes_mut()[..bytes];
+        let received = self.connection.recv_into(&mut [to], DEADLINE).map_err(fail)?;
+        if received.bytes == bytes { Ok(()) } else { Err(wrong_answer()) }
+    }
+
+    /// Has the server say when it received a message.
+    fn stamp(&mut self) -> Result<Stamp, Failure> {
+        self.connection.send(TAG_STAMP, &[], DEADLINE).map_err(fail)?;
+        let mut words = [[0; 8]; 2];
+        let [first, second] = &mut words;
+        let received = self.connection.recv_into(&mut [first, second], DEADLINE).map_err(fail)?;
+        if received.tag == TAG_STAMP { Ok(Stamp::from_words(words)) } else { Err(wrong_answer()) }
+    }
+
+    /// Lets the server wait. On one core it must be given that.
+    fn pause(&self, pause_ns: u64) {
+        match self.placement {
+            Placement::OneCore => thread::sleep(Duration::from_nanos(pause_ns)),
+            Placement::TwoCores => {
+                let end_ns = now_ns() + pause_ns;
+                while now_ns() < end_ns {
+                    hint::spin_loop();
+                }
+            }
+        }
+    }
+
+    /// Runs `work` between two looks at what both processes have used.
+    fn with_cpu<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<(T, Cpu), Failure> {
+        let (server, client) = (self.stamp()?, (now_ns(), thread_cpu_ns()));
+        let result = work(self)?;
+        let client_cpu_percent = percent(thread_cpu_ns() - client.1, now_ns() - client.0);
+        let end = self.stamp()?;
+        let server_cpu_percent =
+            percent(end.cpu_ns - server.cpu_ns, end.received_ns.saturating_sub(server.received_ns));
+        Ok((result, Cpu { client_cpu_percent, server_cpu_percent }))
+    }
+}
+
+struct Cpu {
+    client_cpu_percent: f64,
+    server_cpu_percent: f64,
+}
+
+impl Cpu {
+    const fn of(self, summary: Summary) -> Measured {
+        let Self { client_cpu_percent, server_cpu_percent } = self;
+        Measured { summary, client_cpu_percent, server_cpu_percent }
+    }
+}
+
+fn percent(part_ns: u64, whole_ns: u64) -> f64 {
+    100.0 * part_ns as f64 / whole_ns.max(1) as f64
+}
+
+#[cold]
+fn wrong_answer() -> Failure {
+    Failure::Integrity("an answer of another kind or length".into())
+}
