@@ -17,7 +17,7 @@ use super::error::{Error, ErrorKind};
 use super::options::Options;
 use super::streams::{RecvStream, SendStream};
 use super::transport::Transport;
-use crate::os::monotonic_ns;
+use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::Port;
 use crate::shm::fabric::{Shm, segment_bytes};
 use crate::shm::handshake::{self, Agreed, HandshakeError};
@@ -430,6 +430,11 @@ impl<P: Port> Connection<P> {
     /// Sets the protocol of the transfers started from now on.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.transport().endpoint.set_protocol(protocol);
+    }
+
+    /// Sets how to wait from now on.
+    pub fn set_wait(&mut self, wait: WaitStrategy) {
+        self.transport().set_wait(wait);
     }
 
     /// What was done so far.

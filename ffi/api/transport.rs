@@ -11,7 +11,7 @@ use super::deadline::{Armed, Deadline};
 use super::error::{Error, ErrorKind};
 use super::options::Options;
 use crate::os::poll::{PollFd, poll};
-use crate::os::{Idle, Waiter, monotonic_ns};
+use crate::os::{Idle, WaitStrategy, Waiter, monotonic_ns};
 use crate::port::{Port, Woken};
 
 /// How often this end shows that it lives.
@@ -53,6 +53,11 @@ impl<P: Port> Transport<P> {
             heard_ns: now_ns,
             gone: false,
         }
+    }
+
+    pub(super) fn set_wait(&mut self, wait: WaitStrategy) {
+        self.options.wait = wait;
+        self.waiter = Waiter::new(wait);
     }
 
     /// Makes attempts and progress until an attempt gives something, or waiting is over.
