@@ -59,12 +59,20 @@ fn text(kind: Kind, mut command: Command) -> io::Result<Vec<u8>> {
 /// What follows the options in `--help` becomes sections of its own, line by line as it is there.
 fn man(command: Command, out: &mut Vec<u8>) -> io::Result<()> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let parts: Vec<_> = command.get_subcommands().cloned().collect();
     let page = clap_mangen::Man::new(command.after_help(None::<&str>));
     page.render_title(out)?;
     page.render_name_section(out)?;
     page.render_synopsis_section(out)?;
     page.render_description_section(out)?;
     page.render_options_section(out)?;
+    for part in parts {
+        let mut section = Vec::new();
+        let name = part.get_name().to_uppercase();
+        clap_mangen::Man::new(part).render_options_section(&mut section)?;
+        let section = String::from_utf8_lossy(&section).replacen(".SH OPTIONS", "", 1);
+        writeln!(out, ".SH \"OPTIONS OF {name}\"\n{}", section.trim_start())?;
+    }
     for section in after.split("\n\n") {
         let (heading, lines) = section.split_once(":\n").unwrap_or(("Notes", section));
         writeln!(out, ".SH \"{}\"\n.nf", heading.to_uppercase())?;
@@ -81,15 +89,17 @@ fn man(command: Command, out: &mut Vec<u8>) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::options::{Receive, Send};
+    use crate::rperf::options::Perf;
     use clap::CommandFactory;
 
     #[test]
     fn every_kind_names_every_option_that_help_names() {
-        for command in [Send::command(), Receive::command()] {
+        for command in [Send::command(), Receive::command(), Perf::command()] {
             for &kind in Kind::value_variants() {
                 let text = String::from_utf8(text(kind, command.clone()).unwrap()).unwrap();
                 let text = text.replace("\\-", "-");
-                for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let arguments = command.get_subcommands().chain([&command]).flat_map(Command::get_arguments);
+                for argument in arguments.filter(|argument| !argument.is_hide_set()) {
                     if let Some(long) = argument.get_long() {
                         assert!(text.contains(long), "{kind:?} of {} lacks {long}", command.get_name());
                     }

@@ -1,19 +1,22 @@
-//! What rsend and rrecv are made of. A library only so that both tools share it: no promise of stability is made here,
-//! and programs that want to move data use the `superpipe` crate.
+//! What rsend, rrecv and rperf are made of. A library only so that the tools share it: no promise of stability is made
+//! here, and programs that want to move data use the `superpipe` crate.
 //!
 //! ```text
 //! options ──▶ send / receive ──▶ protocol, peer      what the two tools say to each other, over one connection
-//!                  │
-//!                  ├──▶ output, input                 where the bytes go and come from
-//!                  └──▶ meter ──▶ events, bar         what people and programs are told meanwhile
+//!         │        │        │
+//!         │        │        └──▶ session              what every tool does with a connection
+//!         │        ├──▶ output, input                 where the bytes go and come from
+//!         │        └──▶ meter ──▶ events, bar         what people and programs are told meanwhile
+//!         └──▶ rperf ──▶ session, protocol, peer      a tool of its own: see there
 //! ```
 //!
-//! Everything but data goes to standard error. A tool ends in one place, with a [`exit::Code`] and at most one line.
+//! Everything but data and results goes to standard error. A tool ends in one place, with a [`exit::Code`] and at most one line.
 #![forbid(unsafe_code)]
 
 pub mod exit;
 pub mod generate;
 pub mod input;
+pub mod listen;
 pub mod meter;
 pub mod options;
 pub mod output;
@@ -22,6 +25,7 @@ pub mod protocol;
 pub mod quantity;
 pub mod receive;
 pub mod report;
+pub mod rperf;
 pub mod send;
 pub mod session;
 pub mod signals;

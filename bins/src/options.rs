@@ -95,17 +95,25 @@ pub struct Receive {
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// Where to listen: HOST:PORT or shm:PATH
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
-    pub listen: Address,
-
-    /// How long to wait for a sender to connect
-    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = quantity::duration)]
-    pub accept_timeout: Duration,
+    /// Where the sender finds it.
+    #[command(flatten)]
+    pub listening: Listening,
 
     /// What rsend and rrecv have in common.
     #[command(flatten)]
     pub moving: Moving,
+}
+
+/// Where a tool waits for another.
+#[derive(Debug, Clone, Args)]
+pub struct Listening {
+    /// Where to listen: HOST:PORT or shm:PATH
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
+    pub listen: Address,
+
+    /// How long to wait for somebody to connect
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = quantity::duration)]
+    pub accept_timeout: Duration,
 }
 
 /// What rsend and rrecv have in common.
@@ -134,7 +142,7 @@ pub struct Moving {
 /// What all tools have in common.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// Pin to this core, so that its caches stay this transfer's own
+    /// Pin to this core, so that its caches stay this process's own
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
 
@@ -151,7 +159,7 @@ pub struct Common {
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash), help_heading = "Reports")]
     pub trace: Option<PathBuf>,
 
-    /// Nothing but errors: no progress bar, no summary
+    /// Nothing but errors: no progress bar, no table, no summary
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Reports")]
     pub quiet: bool,
 
@@ -307,7 +315,7 @@ mod tests {
         assert_eq!(send.moving.common.idle_timeout, Duration::from_secs(30));
         assert_eq!((send.moving.wait, send.moving.checksum, send.file), (Wait::Sleep, None, None));
         let receive = Receive::try_parse_from(["rrecv"]).unwrap();
-        assert_eq!(receive.listen.to_string(), DEFAULT_ADDRESS);
+        assert_eq!(receive.listening.listen.to_string(), DEFAULT_ADDRESS);
     }
 
     #[test]

@@ -2,18 +2,18 @@
 
 use crate::exit::{Code, Failure};
 use crate::generate;
-use crate::options::{Receive, is_dash};
+use crate::listen::Place;
+use crate::options::{Listening, Receive, is_dash};
 use crate::output::Output;
 use crate::peer;
 use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
-use crate::quantity::shown;
 use crate::session::{LAST_WORDS, PATIENCE};
 use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Instant;
 use superpipe::io::{Digest, Sink};
-use superpipe::{Connection, ErrorKind, Listener, Reason, StreamError};
+use superpipe::{Connection, ErrorKind, Reason, StreamError};
 
 /// The whole tool.
 #[must_use]
@@ -28,32 +28,17 @@ pub fn main() -> ExitCode {
 fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let file = options.file.as_deref().filter(|path| !is_dash(path));
     let name = file.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
-    run.start(&options.listen, &name, None, options.accept_timeout);
-    let deadline = Instant::now() + options.accept_timeout;
+    let Listening { listen, accept_timeout } = &options.listening;
+    run.start(listen, &name, None, *accept_timeout);
+    let deadline = Instant::now() + *accept_timeout;
     let (output, mut sink) = Output::open(file, &run.session.signals, deadline)?;
     run.session.pin()?;
-    let mut connection = accept(run, options, deadline)?;
+    // The address is free again as soon as the first has connected.
+    let mut connection = Place::listen(&run.session, &options.listening, run.options())?.accept(deadline)?;
     run.connected(&mut connection);
     let outcome = transfer(run, &mut connection, output, &mut sink);
     run.close(connection, &outcome);
     outcome
-}
-
-/// The first that connects. The address is free again as soon as it has.
-fn accept(run: &Run<'_>, options: &Receive, deadline: Instant) -> Result<Connection, Failure> {
-    let bound = Listener::bind(&options.listen, run.options());
-    let mut listener = bound.map_err(|error| run.session.failure(&error))?;
-    run.session.say_if(
-        run.session.common.verbose,
-        &format!("listening at {} ({})", options.listen, listener.path().display()),
-    );
-    listener.accept(deadline).map_err(|error| match error.kind() {
-        ErrorKind::Timeout if Instant::now() >= deadline => {
-            let waited = shown(options.accept_timeout);
-            Failure::new(Code::Connect, format!("{error} within {waited}; see --accept-timeout"))
-        }
-        _ => run.session.failure(&error),
-    })
 }
 
 fn transfer(

@@ -31,14 +31,19 @@ pub struct Settings {
 /// How a connection came out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Joined {
-    fabric: &'static str,
-    protocol: &'static str,
+    /// what carries it
+    pub fabric: &'static str,
+    /// how data cross
+    pub protocol: &'static str,
     arrival: &'static str,
-    block_bytes: u32,
-    block_count: u32,
-    /// 0: as the protocol sees fit
-    chunk_bytes: u32,
-    folds: u8,
+    /// of a block
+    pub block_bytes: u32,
+    /// in a landing buffer
+    pub block_count: u32,
+    /// of the largest chunk; 0: as the protocol sees fit
+    pub chunk_bytes: u32,
+    /// chunks in a landing buffer, at least
+    pub folds: u8,
     provisioned_bytes: u64,
 }
 

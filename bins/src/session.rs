@@ -54,6 +54,12 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// The core that this end is pinned to, as peers are told.
+    #[must_use]
+    pub fn core(&self) -> Option<u32> {
+        self.common.core.and_then(|core| u32::try_from(core).ok())
+    }
+
     /// What the library is asked for, with the signals' flag.
     #[must_use]
     pub fn options(&self, wait: WaitStrategy) -> Options {
@@ -162,7 +168,9 @@ impl<'a> Session<'a> {
 }
 
 impl Role {
-    const fn report_tag(self) -> u64 {
+    /// The tag of its report.
+    #[must_use]
+    pub const fn report_tag(self) -> u64 {
         match self {
             Self::Sender | Self::Client => TAG_TRAILER,
             Self::Receiver | Self::Server => TAG_VERDICT,

@@ -1,4 +1,4 @@
-//! rsend and rrecv as two processes. What a test starts, it ends; what it makes is in a directory of its own.
+//! The tools as they ship, two processes each time. What a test starts, it ends; what it makes is in a directory of its own.
 //!
 //! No test asserts how fast anything is. A wait has a bound, ten times and more of what it takes, only so that a hang is
 //! a failure; where the manual promises a time (a lost peer is noticed within 5 s), that is the bound.
@@ -11,6 +11,7 @@ mod hostile;
 mod kills;
 mod pipes;
 mod refusals;
+mod rperf;
 mod sizes;
 mod support;
 mod traces;

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,6 +22,8 @@ pub(crate) const NOBODY: u32 = 65534;
 /// A directory of one test's own, 0700, with a place for data and one for what the tools say.
 pub(crate) struct Scratch {
     root: PathBuf,
+    /// what others have left there
+    shared_before: Vec<OsString>,
 }
 
 /// One running tool.
@@ -46,7 +49,7 @@ impl Scratch {
         fs::create_dir_all(root.join("data")).unwrap();
         fs::create_dir_all(root.join("said")).unwrap();
         fs::set_permissions(&root, Permissions::from_mode(0o700)).unwrap();
-        Self { root }
+        Self { root, shared_before: shared() }
     }
 
     /// Lets other users in, to the data as well.
@@ -86,6 +89,7 @@ impl Scratch {
     pub(crate) fn command(&self, name: &'static str) -> Command {
         let path = match name {
             "rsend" => env!("CARGO_BIN_EXE_rsend"),
+            "rperf" => env!("CARGO_BIN_EXE_rperf"),
             _ => env!("CARGO_BIN_EXE_rrecv"),
         };
         let mut command = Command::new(path);
@@ -149,13 +153,19 @@ impl Scratch {
     pub(crate) fn assert_only(&self, names: &[&str]) {
         assert_eq!(self.names(), names);
         assert!(!self.socket().exists(), "the socket is left");
-        let shared = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-        let left: Vec<_> = shared
-            .map(|entry| entry.file_name())
-            .filter(|name| name.to_string_lossy().contains("superpipe"))
-            .collect();
+        let mut left = shared();
+        left.retain(|name| !self.shared_before.contains(name));
         assert!(left.is_empty(), "left in /dev/shm: {left:?}");
     }
+}
+
+/// Named shared memory that could be a tool's.
+fn shared() -> Vec<OsString> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name())
+        .filter(|name| name.to_string_lossy().contains("superpipe"))
+        .collect()
 }
 
 impl Drop for Scratch {
@@ -220,7 +230,8 @@ impl Ended {
     pub(crate) fn assert(&self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{}", self.said);
         assert_eq!(self.said.lines().count(), 1, "{}", self.said);
-        assert!(self.said.starts_with("rsend: ") || self.said.starts_with("rrecv: "), "{}", self.said);
+        let tools = ["rsend: ", "rrecv: ", "rperf: ", "rperf serve: "];
+        assert!(tools.iter().any(|tool| self.said.starts_with(tool)), "{}", self.said);
         assert!(self.said.contains(words), "{} lacks {words:?}", self.said);
     }
 

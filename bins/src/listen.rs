@@ -1,0 +1,48 @@
+//! Where a tool waits for another.
+
+use crate::exit::{Code, Failure};
+use crate::options::Listening;
+use crate::quantity::shown;
+use crate::session::Session;
+use std::time::Instant;
+use superpipe::{Connection, ErrorKind, Listener, Options};
+
+/// A place where others can connect. Dropped, the place is gone.
+#[derive(Debug)]
+pub struct Place<'a> {
+    session: &'a Session<'a>,
+    listening: &'a Listening,
+    listener: Listener,
+}
+
+impl<'a> Place<'a> {
+    /// Listens.
+    ///
+    /// # Errors
+    /// When the address is in use, or cannot be.
+    pub fn listen(
+        session: &'a Session<'a>,
+        listening: &'a Listening,
+        options: Options,
+    ) -> Result<Self, Failure> {
+        let Listening { listen, .. } = listening;
+        let listener = Listener::bind(listen, options).map_err(|error| session.failure(&error))?;
+        let path = listener.path().display();
+        session.say_if(session.common.verbose, &format!("listening at {listen} ({path})"));
+        Ok(Self { session, listening, listener })
+    }
+
+    /// The next that connects.
+    ///
+    /// # Errors
+    /// When nobody does until the deadline, a signal comes, or one attempt goes wrong.
+    pub fn accept(&mut self, deadline: Instant) -> Result<Connection, Failure> {
+        self.listener.accept(deadline).map_err(|error| match error.kind() {
+            ErrorKind::Timeout if Instant::now() >= deadline => {
+                let waited = shown(self.listening.accept_timeout);
+                Failure::new(Code::Connect, format!("{error} within {waited}; see --accept-timeout"))
+            }
+            _ => self.session.failure(&error),
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! The end that asks: says what is to be done for each size, does its part, and tells what came out.
+
+use super::clock;
+use super::end::End;
+use super::link::Link;
+use super::messages::{Done, Figures, Pattern, Plan, Ready, Run, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
+use super::options::{Ask, Test};
+use super::output::Output;
+use super::row::{Row, percent};
+use super::samples::{Samples, Scale};
+use crate::exit::Failure;
+use crate::peer;
+use crate::report::Joined;
+use crate::session::Session;
+use crate::trace::Trace;
+use core::hash::BuildHasher;
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use std::hash::RandomState;
+use std::time::Instant;
+use superpipe::os::WaitStrategy;
+use superpipe::{Address, Connection};
+
+/// What the timed messages of a size should take together.
+const TIMED: Duration = Duration::from_millis(300);
+/// What they may take where so many as are needed for a figure take longer.
+const TIMED_MAX: Duration = Duration::from_secs(2);
+/// As many as are needed, and the most.
+const ITERATIONS: RangeInclusive<u64> = 16..=1_000_000;
+/// What the warm-up should take.
+const WARM: Duration = Duration::from_millis(20);
+/// Where messages follow each other within this time, they are timed in batches.
+const SHORT: Duration = Duration::from_micros(2);
+
+/// The measuring end, connected.
+struct Client<'a> {
+    ask: &'a Ask,
+    address: &'a Address,
+    link: Link<'a>,
+    end: End,
+    ready: Ready,
+    joined: Joined,
+    reading_ns: u64,
+}
+
+/// What came of a run.
+struct Outcome {
+    figures: Figures,
+    /// time that this end's thread ran, and that went by
+    usage: (u64, u64),
+    peer_usage: (u64, u64),
+    /// from asking to the answer
+    took: Duration,
+}
+
+/// Measures all that was asked for.
+///
+/// # Errors
+/// Whatever ends it early.
+pub fn measure(
+    session: &Session<'_>,
+    ask: &Ask,
+    address: &Address,
+    trace: &mut Trace,
+) -> Result<(), Failure> {
+    let mut output = Output::open(ask)?;
+    session.pin()?;
+    let reading_ns = clock::reading_ns();
+    let connected = Connection::connect(address, session.options(WaitStrategy::Sleep), ask.connect_timeout);
+    let connection = connected.map_err(|error| session.failure(&error))?;
+    let joined = Joined::new(&connection.describe());
+    session.say_if(session.common.verbose, &joined.to_string());
+    let mut link = Link::new(session, connection, trace);
+    let outcome = match agree(&mut link, ask) {
+        Err(failure) => Err(failure),
+        Ok((plan, ready)) => {
+            let end = End::new(session.role, plan, ask.inject_flip);
+            let mut client = Client { ask, address, link, end, ready, joined, reading_ns };
+            let outcome = ask.sizes.iter().try_for_each(|bytes| output.put(client.size(bytes)?));
+            link = client.link;
+            outcome
+        }
+    };
+    link.end(&outcome);
+    outcome.and_then(|()| output.finish())
+}
+
+/// Tells the server what holds for all sizes, and hears how both ends wait.
+fn agree(link: &mut Link<'_>, ask: &Ask) -> Result<(Plan, Ready), Failure> {
+    link.exchange_hellos()?;
+    let plan = Plan {
+        wait: ask.wait.map(crate::options::Wait::strategy),
+        memory: ask.memory(),
+        is_verified: ask.verify,
+        core: link.session.core(),
+        seed: RandomState::new().hash_one(0),
+        bytes_max: ask.sizes.max(),
+    };
+    link.tell(TAG_PLAN, &plan.encode())?;
+    let ready = Ready::decode(&link.hear_more(TAG_READY)?, &plan).map_err(peer::broken)?;
+    link.set_wait(ready.wait);
+    Ok((plan, ready))
+}
+
+impl Client<'_> {
+    /// Everything about one size.
+    fn size(&mut self, bytes: u64) -> Result<Row, Failure> {
+        let pattern = match self.ask.test {
+            Test::Latency => Pattern::Pingpong,
+            Test::Stream => Pattern::Stream,
+        };
+        let check = Run {
+            pattern: Pattern::Check,
+            is_reconnected: self.ask.reconnect,
+            batch: 1,
+            bytes,
+            warmup: 0,
+            samples: 1,
+        };
+        let first = self.run(&check)?;
+        let idle = Run { pattern, is_reconnected: false, samples: 0, ..check };
+        let each = self.warm_up(&idle, first.took)?;
+        let run = self.timed(&idle, each);
+        let outcome = self.run(&run)?;
+        Ok(self.row(&run, &first, &outcome))
+    }
+
+    /// Messages that are not timed. How long one takes.
+    fn warm_up(&mut self, idle: &Run, first: Duration) -> Result<Duration, Failure> {
+        let mut warmup = self.ask.warmup.unwrap_or(1);
+        let mut each = first;
+        loop {
+            if warmup > 0 {
+                let took = self.run(&Run { warmup, ..*idle })?.took;
+                each = took / u32::try_from(warmup).unwrap_or(u32::MAX);
+                if took >= WARM || warmup >= *ITERATIONS.end() {
+                    return Ok(each);
+                }
+            }
+            if self.ask.warmup.is_some() {
+                return Ok(each);
+            }
+            warmup *= 4;
+        }
+    }
+
+    /// As many messages as were asked for or make sense, and how they are timed.
+    fn timed(&self, idle: &Run, each: Duration) -> Run {
+        let fit =
+            |time: Duration| u64::try_from(time.as_nanos() / each.as_nanos().max(1)).unwrap_or(u64::MAX);
+        let iterations = self.ask.iterations.unwrap_or_else(|| {
+            fit(TIMED).clamp(*ITERATIONS.start(), *ITERATIONS.end()).min(fit(TIMED_MAX).max(3))
+        });
+        let batch = match iterations {
+            _ if each >= SHORT || self.end.plan.is_with_care() => 1,
+            1280.. => 64,
+            160.. => 8,
+            _ => 1,
+        };
+        let samples = if batch > 1 { iterations / (2 * u64::from(batch)) } else { iterations };
+        // the clock starts while messages flow
+        let warmup = fit(Duration::from_millis(1)).clamp(1, 64);
+        Run { batch, warmup, samples, ..*idle }
+    }
+
+    /// Has the server begin a run, takes part in it, and hears how it was there.
+    fn run(&mut self, run: &Run) -> Result<Outcome, Failure> {
+        let begin = Instant::now();
+        self.link.tell(TAG_RUN, &run.encode())?;
+        if run.is_reconnected {
+            let options = self.link.session.options(self.ready.wait);
+            let connection = Connection::connect(self.address, options, self.ask.connect_timeout);
+            self.link.replace_data(connection.map_err(|error| self.link.session.failure(&error))?);
+        }
+        let mut samples = Samples::new(run);
+        let performed = self.end.perform(&mut self.link, run, &mut samples);
+        let usage = performed.map_err(|mishap| self.link.explain(mishap))?;
+        let done = Done::decode(&self.link.hear_more(TAG_DONE)?).map_err(peer::broken)?;
+        self.end.verdict()?;
+        let figures = match run.pattern {
+            Pattern::Stream => done.figures,
+            _ => samples.figures(Scale { legs: 2, reading_ns: self.reading_ns }),
+        };
+        Ok(Outcome { figures, usage, peer_usage: (done.cpu_ns, done.wall_ns), took: begin.elapsed() })
+    }
+
+    fn row(&self, run: &Run, first: &Outcome, outcome: &Outcome) -> Row {
+        let mut row = Row {
+            event: "result",
+            test: self.ask.test,
+            bytes: run.bytes,
+            first_us: 0.0,
+            min_us: 0.0,
+            p50_us: 0.0,
+            avg_us: 0.0,
+            p99_us: 0.0,
+            p999_us: 0.0,
+            max_us: 0.0,
+            gb_per_s: 0.0,
+            iterations: run.timed(),
+            batch: run.batch,
+            fresh: self.end.plan.memory.name(),
+            reconnect: self.ask.reconnect,
+            protocol: self.joined.protocol,
+            wait: self.ready.wait.name(),
+            cpu_percent: percent(outcome.usage),
+            peer_cpu_percent: percent(outcome.peer_usage),
+            verified: if self.end.plan.is_verified { "always" } else { "before" },
+            fabric: self.joined.fabric,
+            block_bytes: self.joined.block_bytes,
+            block_count: self.joined.block_count,
+            chunk_bytes: self.joined.chunk_bytes,
+            folds: self.joined.folds,
+            core: self.end.plan.core,
+            peer_core: self.ready.core,
+            clock_ns: self.reading_ns,
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        row.set_figures(&first.figures, &outcome.figures);
+        row
+    }
+}

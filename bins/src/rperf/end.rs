@@ -1,0 +1,166 @@
+//! One end of the messages that are measured: its buffers, what is in them, and whether that was right.
+
+use super::buffers::Pool;
+use super::clock::Usage;
+use super::contents::Contents;
+use super::link::{Link, Mishap};
+use super::messages::{Memory, Pattern, Plan, Run, TAG_MESSAGE};
+use super::samples::Samples;
+use super::{latency, stream};
+use crate::exit::{Code, Failure};
+use crate::protocol::Role;
+use crate::session::PATIENCE;
+use superpipe::{Connection, Error, Received};
+
+/// What one end has for its messages.
+#[derive(Debug)]
+pub struct End {
+    /// what holds for all sizes
+    pub plan: Plan,
+    /// what this end sends
+    pub ours: Contents,
+    /// what it receives
+    pub theirs: Contents,
+    /// where it sends from
+    pub from: Pool,
+    /// where it receives into
+    pub to: Pool,
+    wrong: Option<Failure>,
+}
+
+impl End {
+    /// For a plan, with a byte that is to be wrong.
+    #[must_use]
+    pub fn new(role: Role, plan: Plan, flip_at: Option<u64>) -> Self {
+        let (client, server) = (Contents::of_client(plan.seed), Contents::of_server(plan.seed));
+        let (ours, theirs) = match role {
+            Role::Server => (server, client),
+            _ => (client, server),
+        };
+        let source = match plan.memory {
+            Memory::Reused => Memory::Reused,
+            _ => Memory::Plain,
+        };
+        let (from, to) = (Pool::empty(source), Pool::empty(plan.memory));
+        Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, wrong: None }
+    }
+
+    /// Does this end's part of a run. What its thread ran, and what time went by.
+    ///
+    /// # Errors
+    /// When the messages do not come or go, there is no memory for them, or a signal came.
+    pub fn perform(
+        &mut self,
+        link: &mut Link<'_>,
+        run: &Run,
+        samples: &mut Samples,
+    ) -> Result<(u64, u64), Mishap> {
+        let is_client = link.session.role == Role::Client;
+        let with_care = run.pattern == Pattern::Check || self.plan.is_with_care();
+        let count = if with_care && run.pattern == Pattern::Stream { stream::window(run.bytes) } else { 1 };
+        let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
+        let (from, to) = match (run.pattern, is_client) {
+            (Pattern::Check | Pattern::Pingpong, _) => (1, 1),
+            (Pattern::Stream, true) => (count, 0),
+            (Pattern::Stream, false) => (0, count),
+        };
+        self.from.provide(bytes, from).and_then(|()| self.to.provide(bytes, to)).map_err(Mishap::Here)?;
+        let usage = Usage::begin();
+        match (run.pattern, is_client, with_care) {
+            (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),
+            (Pattern::Check | Pattern::Pingpong, true, true) => {
+                latency::ping_with_care(self, link, run, samples)
+            }
+            (Pattern::Check | Pattern::Pingpong, false, false) => latency::pong(self, link, run),
+            (Pattern::Check | Pattern::Pingpong, false, true) => latency::pong_with_care(self, link, run),
+            (Pattern::Stream, true, false) => stream::source(self, link, run),
+            (Pattern::Stream, true, true) => stream::source_with_care(self, link, run),
+            (Pattern::Stream, false, false) => stream::sink(self, link, run, samples),
+            (Pattern::Stream, false, true) => stream::sink_with_care(self, link, run, samples),
+        }?;
+        Ok(usage.since())
+    }
+
+    /// Gets buffers for so many messages, and makes what is in them: outside of what is timed.
+    ///
+    /// # Errors
+    /// When there is too little memory.
+    pub fn prepare(&mut self, messages: usize) -> Result<(), Mishap> {
+        self.from.renew().and_then(|()| self.to.renew()).map_err(Mishap::Here)?;
+        for buffer in self.from.buffers().iter_mut().take(messages) {
+            self.ours.fill(buffer);
+        }
+        Ok(())
+    }
+
+    /// Compares what arrived in a buffer with what should have, if that is asked for; the first difference is kept.
+    pub fn compare(&mut self, index: usize, is_asked_for: bool) {
+        let message = &self.to.buffers()[index];
+        if !is_asked_for {
+            self.theirs.skip();
+            return;
+        }
+        let Some(at) = self.theirs.find_wrong_byte(message) else { return };
+        let number = self.theirs.last_number();
+        self.wrong.get_or_insert_with(|| {
+            let bytes = message.len();
+            let text = format!(
+                "what arrived is not what was sent: message {number}, of {bytes} bytes, is wrong from byte {at} on"
+            );
+            Failure::new(Code::Integrity, text)
+        });
+    }
+
+    /// Whether all that was compared so far was right.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn verdict(&mut self) -> Result<(), Failure> {
+        self.wrong.take().map_or(Ok(()), Err)
+    }
+}
+
+/// Sends a message that is measured.
+///
+/// # Errors
+/// The library's.
+#[inline]
+pub fn send(connection: &mut Connection, message: &[u8]) -> Result<(), Mishap> {
+    connection.send(TAG_MESSAGE, &[message], PATIENCE).map_err(failed)
+}
+
+/// Receives one, which must fill the buffer.
+///
+/// # Errors
+/// The library's, or that another message came.
+#[inline]
+pub fn receive(connection: &mut Connection, buffer: &mut [u8]) -> Result<(), Mishap> {
+    let bytes = buffer.len();
+    match connection.recv_into(&mut [buffer], PATIENCE) {
+        Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
+        Ok(_) => Err(Mishap::Odd),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// As [`receive`], into memory of this kind.
+///
+/// # Errors
+/// As [`receive`].
+#[inline]
+pub fn receive_into(memory: Memory, connection: &mut Connection, buffer: &mut [u8]) -> Result<(), Mishap> {
+    if memory != Memory::Advised {
+        return receive(connection, buffer);
+    }
+    let bytes = buffer.len();
+    match connection.recv_into_cold(&mut [buffer], PATIENCE) {
+        Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
+        Ok(_) => Err(Mishap::Odd),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+#[cold]
+fn failed(error: Error) -> Mishap {
+    Mishap::Library(error)
+}

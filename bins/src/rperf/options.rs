@@ -1,0 +1,246 @@
+//! The command line. What stands here is `--help`, the man page and the completions.
+
+use super::messages::Memory;
+use super::sizes::Sizes;
+use crate::options::{Common, Listening, Wait, after_help};
+use crate::quantity;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use core::time::Duration;
+use serde::Serialize;
+use std::path::PathBuf;
+use superpipe::Address;
+
+const EXAMPLES: &str = "\
+Examples:
+  rperf serve --core 1                 the one end: it needs no more options
+  rperf localhost --core 0             8 B to 1 MiB, half round trips
+  rperf localhost --core 0 --test stream --sizes 4K..64M*1.05
+                                       bytes a second, in steps of 5 %
+  rperf localhost --core 0 --sizes 4M,64M --fresh
+                                       into memory that was never used
+  rperf localhost --json --csv figures.csv --plot figures.svg
+
+What is measured:
+  Both tests begin each size with one message there and one back, whose
+  contents are compared byte by byte at both ends; t_first is half of that
+  time. Then a warm-up, then what the other columns tell. Times are in
+  microseconds, and GB are 10^9 bytes.
+
+  latency  the client sends a message and receives one of the same size,
+           again and again; every figure is half a round trip. One reading of
+           the clock, measured at the start, is taken off each sample. GB/s
+           is the size divided by the median.
+  stream   the client sends message after message; every figure is the time
+           from one message being complete at the server to the next. It
+           begins with a message that is not counted. GB/s is all bytes
+           divided by all of that time.
+
+  A reading of the clock costs about as much as a message of 8 bytes. Where
+  messages follow each other within 2 us they are therefore timed by turns in
+  two ways: 64 between two readings (fewer where there are few), which give
+  minimum, median (t_typical) and average; then as many with a reading each,
+  which give the percentiles and the maximum. In a stream of such messages
+  the percentiles hold one reading each, and GB/s is that of the batches.
+
+  cpu is what each end's thread ran of the time that the measurement took.
+
+  Without --fresh each end has one buffer to send from and one to receive
+  into, page-aligned and resident. With --fresh and with --verify each
+  message has a buffer of its own, and the preparing, comparing and giving
+  back is not timed: before a round trip the server says that it is ready.
+  A stream goes in windows of 64 MiB (2 messages at least, 1024 at most), of
+  which the first message starts the clock. What is sent has been written,
+  as data has that is worth sending; it is the destination that is fresh.";
+
+/// Measures how long messages take between two processes, and how many bytes a second cross
+///
+/// One process runs `rperf serve`, the other `rperf ADDR`, which tells the server all that it needs to know. Both use the
+/// library as any program does: one connection, and a thread at each end. Contents are compared before anything is timed.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "rperf",
+    version,
+    override_usage = "rperf [OPTIONS] ADDR\n       rperf serve [OPTIONS]",
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    subcommand_value_name = "serve",
+    subcommand_help_heading = "The other end",
+    after_help = after_help(EXAMPLES)
+)]
+pub struct Perf {
+    /// The other end, where this is it.
+    #[command(subcommand)]
+    pub part: Option<Part>,
+
+    /// The end that asks.
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+/// The part that has a name of its own.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Part {
+    /// Answers a client, which tells it all else
+    Serve(Serve),
+}
+
+/// The end that answers.
+#[derive(Debug, Clone, Args)]
+pub struct Serve {
+    /// Go on with another client after one has ended, whatever its end
+    #[arg(long, conflicts_with = "trace")]
+    pub keep: bool,
+
+    /// Where the client finds it.
+    #[command(flatten)]
+    pub listening: Listening,
+
+    /// What all tools have in common.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// The end that asks.
+#[derive(Debug, Clone, Args)]
+pub struct Ask {
+    /// Where the server listens: HOST:PORT or shm:PATH
+    #[arg(value_name = "ADDR", required_unless_present = "generate")]
+    pub address: Option<Address>,
+
+    /// What to measure
+    #[arg(long, value_enum, value_name = "TEST", default_value_t = Test::Latency)]
+    pub test: Test,
+
+    /// Bytes of a message, 0 to 1G: a list of sizes and ranges. 64..1M doubles, 4K..64M*1.05 grows by a factor,
+    /// 4K..64K+4K by bytes
+    #[arg(long, value_name = "LIST", default_value = "8..1M")]
+    pub sizes: Sizes,
+
+    /// Messages of each size that are timed [default: as many as fit 0.3 s, from 16 on; fewer where those take seconds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=super::SAMPLES_MAX))]
+    pub iterations: Option<u64>,
+
+    /// Messages of each size before those [default: as many as fit 20 ms]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 32))]
+    pub warmup: Option<u64>,
+
+    /// Memory that was never used before, for every message, at both ends: superpipe's own buffers (without a KIND),
+    /// ordinary pages as malloc gives, or those with superpipe told that they are new
+    #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "superpipe")]
+    pub fresh: Option<Fresh>,
+
+    /// A new connection for each size, of which `first` is then the very first message
+    #[arg(long)]
+    pub reconnect: bool,
+
+    /// Compare the contents of every message, also while it is timed; the comparing itself is not timed
+    #[arg(long)]
+    pub verify: bool,
+
+    /// What both ends spend while waiting [default: spin where both are pinned, and not to one core; else yield]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub wait: Option<Wait>,
+
+    /// How long to look for a server; the last cause is reported
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    pub connect_timeout: Duration,
+
+    /// Write results as JSON, an object a size, to standard output, or to FILE. On standard output they take the place of
+    /// the table, which goes to standard error
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Reports")]
+    pub json: Option<PathBuf>,
+
+    /// Write results as a table of comma-separated values
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    pub csv: Option<PathBuf>,
+
+    /// Draw the results, as SVG
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    pub plot: Option<PathBuf>,
+
+    /// Flips one bit of the byte at this offset of all that is compared, to see that both ends notice
+    #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
+    pub inject_flip: Option<u64>,
+
+    /// What all tools have in common.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `--test`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Test {
+    /// half a round trip
+    Latency,
+    /// one way, measured at the receiver
+    Stream,
+}
+
+/// `--fresh`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Fresh {
+    /// superpipe's own buffers
+    Superpipe,
+    /// ordinary pages
+    Plain,
+    /// ordinary pages that superpipe is told are new
+    Advised,
+}
+
+impl Ask {
+    /// Which memory.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        match self.fresh {
+            None => Memory::Reused,
+            Some(Fresh::Superpipe) => Memory::Superpipe,
+            Some(Fresh::Plain) => Memory::Plain,
+            Some(Fresh::Advised) => Memory::Advised,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Perf::command().debug_assert();
+    }
+
+    #[test]
+    fn one_tool_has_two_parts() {
+        let perf = Perf::try_parse_from(["rperf", "serve", "--core", "1", "--keep"]).unwrap();
+        let Some(Part::Serve(serve)) = perf.part else { panic!("{perf:?}") };
+        assert!(serve.keep && serve.common.core == Some(1));
+        assert_eq!(serve.listening.listen.to_string(), crate::options::DEFAULT_ADDRESS);
+        let perf = Perf::try_parse_from(["rperf", "localhost"]).unwrap();
+        assert!(perf.part.is_none());
+        assert_eq!((perf.ask.test, perf.ask.memory()), (Test::Latency, Memory::Reused));
+        assert_eq!((perf.ask.sizes.max(), perf.ask.iterations, perf.ask.wait), (1 << 20, None, None));
+        assert!(Perf::try_parse_from(["rperf"]).is_err());
+        assert!(Perf::try_parse_from(["rperf", "--generate", "man"]).is_ok());
+        assert!(Perf::try_parse_from(["rperf", "serve", "localhost"]).is_err());
+    }
+
+    #[test]
+    fn options_that_need_no_value_have_one() {
+        let ask = |arguments: &[&str]| {
+            let arguments = ["rperf", "shm:/x"].iter().chain(arguments);
+            Perf::try_parse_from(arguments).map(|perf| perf.ask)
+        };
+        assert_eq!(ask(&["--fresh"]).unwrap().memory(), Memory::Superpipe);
+        assert_eq!(ask(&["--fresh=plain"]).unwrap().memory(), Memory::Plain);
+        assert_eq!(ask(&["--fresh=advised"]).unwrap().memory(), Memory::Advised);
+        assert_eq!(ask(&["--json"]).unwrap().json.unwrap().as_os_str(), "-");
+        assert_eq!(ask(&["--json=x"]).unwrap().json.unwrap().as_os_str(), "x");
+        for wrong in [&["--fresh=cold"][..], &["--iterations", "0"], &["--sizes", "2G"], &["--test", "both"]]
+        {
+            assert!(ask(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Readings of the clock around messages, and what they come to.
+//!
+//! A reading costs about as much as a message of 8 bytes, so short messages are timed in two ways, by turns: a *batch* of
+//! messages between two readings, which gives minimum, median and average; then as many messages with a reading each,
+//! which alone can tell how slow a single one may be, and gives the 99th percentiles and the maximum. Long messages have a
+//! reading each and nothing else. Every sample is kept, exactly, in memory that is there before.
+
+use super::link::Mishap;
+use super::messages::{Figures, Run};
+use crate::signals::Signals;
+use superpipe::os::monotonic_ns;
+
+/// What was measured in one run, in nanoseconds.
+#[derive(Debug)]
+pub struct Samples {
+    batch: u32,
+    batched: Vec<u64>,
+    single: Vec<u64>,
+}
+
+/// How samples become figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// 2 where a sample is a message there and back, and half of that is told
+    pub legs: u64,
+    /// in each sample, to be taken off: one reading of the clock
+    pub reading_ns: u64,
+}
+
+impl Samples {
+    /// Room for all that a run will take.
+    #[must_use]
+    pub fn new(run: &Run) -> Self {
+        let room = |count: u64| Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let batched = room(if run.batch > 1 { run.samples } else { 0 });
+        Self { batch: run.batch, batched, single: room(run.singles()) }
+    }
+
+    /// One more message with a time of its own.
+    #[inline]
+    pub fn push(&mut self, ns: u64) {
+        self.single.push(ns);
+    }
+
+    /// Times what `one` does, as the run says, after its warm-up.
+    ///
+    /// # Errors
+    /// What `one` met, or a signal.
+    #[inline]
+    pub fn take(
+        &mut self,
+        run: &Run,
+        signals: &Signals,
+        mut one: impl FnMut() -> Result<(), Mishap>,
+    ) -> Result<(), Mishap> {
+        repeat(run.warmup, signals, &mut one)?;
+        if run.batch == 1 {
+            let mut last = monotonic_ns();
+            for _ in 0..run.samples {
+                stop_if_asked(signals)?;
+                one()?;
+                let now = monotonic_ns();
+                self.single.push(now - last);
+                last = now;
+            }
+            return Ok(());
+        }
+        for _ in 0..run.samples {
+            stop_if_asked(signals)?;
+            let begin = monotonic_ns();
+            for _ in 0..run.batch {
+                one()?;
+            }
+            let mut last = monotonic_ns();
+            self.batched.push(last - begin);
+            for _ in 0..run.batch {
+                one()?;
+                let now = monotonic_ns();
+                self.single.push(now - last);
+                last = now;
+            }
+        }
+        Ok(())
+    }
+
+    /// What they come to; nothing where there are none.
+    #[must_use]
+    pub fn figures(mut self, scale: Scale) -> Figures {
+        if self.single.is_empty() {
+            return Figures::default();
+        }
+        self.single.sort_unstable();
+        self.batched.sort_unstable();
+        let single = |ns: u64| scale.ps(ns, 1);
+        let (typical, messages) =
+            if self.batched.is_empty() { (&self.single, 1) } else { (&self.batched, self.batch.into()) };
+        let many = |ns: u64| scale.ps(ns, messages);
+        let sum_ps: u128 = typical.iter().map(|&ns| u128::from(many(ns))).sum();
+        let min_ps = many(typical[0]);
+        let p50_ps = many(percentile(typical, 500));
+        let avg_ps = u64::try_from(sum_ps / typical.len() as u128).unwrap_or(u64::MAX);
+        // the two ways of timing need not agree to the last picosecond
+        let p99_ps = single(percentile(&self.single, 990)).max(p50_ps);
+        let p999_ps = single(percentile(&self.single, 999)).max(p99_ps);
+        let max_ps = single(percentile(&self.single, 1000)).max(p999_ps).max(avg_ps);
+        Figures { min_ps, p50_ps, avg_ps, p99_ps, p999_ps, max_ps }
+    }
+}
+
+impl Scale {
+    /// Picoseconds of one message, of a sample that has `messages`.
+    fn ps(self, ns: u64, messages: u64) -> u64 {
+        ns.saturating_sub(self.reading_ns).saturating_mul(1000) / (messages * self.legs)
+    }
+}
+
+/// Does it so many times, and looks now and then whether to stop.
+///
+/// # Errors
+/// What `one` met, or a signal.
+#[inline]
+pub fn repeat(
+    count: u64,
+    signals: &Signals,
+    mut one: impl FnMut() -> Result<(), Mishap>,
+) -> Result<(), Mishap> {
+    const BETWEEN_LOOKS: u64 = 64;
+    let mut left = count;
+    while left > 0 {
+        stop_if_asked(signals)?;
+        let now = left.min(BETWEEN_LOOKS);
+        for _ in 0..now {
+            one()?;
+        }
+        left -= now;
+    }
+    Ok(())
+}
+
+/// A peer that is always ready is never waited for, where the library would look for signals.
+///
+/// # Errors
+/// The signal that came.
+#[inline]
+pub fn stop_if_asked(signals: &Signals) -> Result<(), Mishap> {
+    signals.failure().map_or(Ok(()), |failure| Err(Mishap::Here(failure)))
+}
+
+/// The value that `permille` of 1000 samples do not exceed; `sorted` ascends and is not empty.
+fn percentile(sorted: &[u64], permille: usize) -> u64 {
+    let rank = (sorted.len() * permille).div_ceil(1000);
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rperf::messages::Pattern;
+
+    const WHOLE: Scale = Scale { legs: 1, reading_ns: 0 };
+
+    fn samples(batch: u32, batched: &[u64], single: &[u64]) -> Samples {
+        Samples { batch, batched: batched.to_vec(), single: single.to_vec() }
+    }
+
+    #[test]
+    fn percentiles_are_samples() {
+        let sorted: Vec<u64> = (1..=1000).collect();
+        assert_eq!([0, 500, 990, 999, 1000].map(|p| percentile(&sorted, p)), [1, 500, 990, 999, 1000]);
+        assert_eq!([0, 500, 1000].map(|p| percentile(&[4], p)), [4; 3]);
+    }
+
+    #[test]
+    fn long_messages_have_a_time_each() {
+        let single: Vec<u64> = (1..=1000).rev().map(|us| us * 1000).collect();
+        let figures = samples(1, &[], &single).figures(WHOLE);
+        let us = 1_000_000;
+        assert_eq!(
+            figures,
+            Figures {
+                min_ps: us,
+                p50_ps: 500 * us,
+                avg_ps: 500 * us + us / 2,
+                p99_ps: 990 * us,
+                p999_ps: 999 * us,
+                max_ps: 1000 * us
+            }
+        );
+    }
+
+    #[test]
+    fn short_ones_are_typical_in_batches_and_slow_alone() {
+        let figures = samples(64, &[6400, 9600, 6400], &[200, 150, 900]).figures(WHOLE);
+        assert_eq!((figures.min_ps, figures.p50_ps, figures.avg_ps), (100_000, 100_000, 116_666));
+        assert_eq!((figures.p99_ps, figures.max_ps), (900_000, 900_000));
+        // singles that were all faster
+        let figures = samples(2, &[800, 800], &[100]).figures(WHOLE);
+        assert_eq!((figures.p50_ps, figures.p99_ps, figures.max_ps), (400_000, 400_000, 400_000));
+    }
+
+    #[test]
+    fn half_a_round_trip_without_the_clock() {
+        let scale = Scale { legs: 2, reading_ns: 22 };
+        let figures = samples(64, &[22 + 64 * 60], &[22 + 60, 22 + 80]).figures(scale);
+        assert_eq!((figures.p50_ps, figures.max_ps), (30_000, 40_000));
+        assert_eq!(samples(1, &[], &[5]).figures(scale), Figures::default());
+        assert_eq!(samples(1, &[], &[]).figures(scale), Figures::default());
+    }
+
+    #[test]
+    fn a_run_takes_as_many_samples_as_it_says() {
+        let signals = Signals::install("test").unwrap();
+        for (batch, messages) in [(1, 3 + 5), (4, 3 + 5 * 8)] {
+            let run = Run {
+                pattern: Pattern::Stream,
+                is_reconnected: false,
+                batch,
+                bytes: 0,
+                warmup: 3,
+                samples: 5,
+            };
+            let mut samples = Samples::new(&run);
+            let mut count = 0;
+            let taken = samples.take(&run, &signals, || {
+                count += 1;
+                Ok(())
+            });
+            assert!(taken.is_ok());
+            assert_eq!((count, samples.single.len() as u64), (messages, run.singles()));
+            assert_eq!(samples.batched.len(), if batch > 1 { 5 } else { 0 });
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The end that answers: does what a client asks, within bounds, until the client has enough.
+
+use super::end::End;
+use super::link::{Heard, Link};
+use super::messages::{Done, Pattern, Plan, Ready, Run, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
+use super::options::Serve;
+use super::samples::{Samples, Scale};
+use crate::exit::{Code, Failure};
+use crate::listen::Place;
+use crate::peer;
+use crate::session::{GOODBYE, Session};
+use crate::trace::Trace;
+use core::time::Duration;
+use std::time::Instant;
+use superpipe::Connection;
+use superpipe::os::WaitStrategy;
+
+/// For a client to make the connection that it asked for.
+const RECONNECT: Duration = Duration::from_secs(5);
+
+/// Answers one client, or one after the other.
+///
+/// # Errors
+/// When nobody comes, a signal does, or the one client's measurement fails.
+pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<(), Failure> {
+    session.pin()?;
+    // until a client says how: whoever waits for one need not spend anything
+    let options = session.options(WaitStrategy::Sleep);
+    let mut place = Place::listen(session, &serve.listening, options)?;
+    loop {
+        let deadline = Instant::now() + serve.listening.accept_timeout;
+        let outcome = match place.accept(deadline) {
+            Ok(connection) => serve_one(session, &mut place, connection, trace),
+            // nobody came, and nobody will
+            Err(failure) if failure.code == Code::Connect => return Err(failure),
+            Err(failure) => Err(failure),
+        };
+        if let Some(failure) = session.signals.failure() {
+            return Err(failure);
+        }
+        if !serve.keep {
+            return outcome;
+        }
+        if let Err(failure) = outcome {
+            session.say_if(true, &failure.text);
+        }
+    }
+}
+
+fn serve_one(
+    session: &Session<'_>,
+    place: &mut Place<'_>,
+    connection: Connection,
+    trace: &mut Trace,
+) -> Result<(), Failure> {
+    session.say_if(session.common.verbose, &crate::report::Joined::new(&connection.describe()).to_string());
+    let mut link = Link::new(session, connection, trace);
+    let outcome = answer(&mut link, place);
+    link.end(&outcome);
+    outcome
+}
+
+fn answer(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<(), Failure> {
+    link.exchange_hellos()?;
+    let plan = Plan::decode(&link.hear_more(TAG_PLAN)?).map_err(peer::broken)?;
+    let core = link.session.core();
+    let ready = Ready { wait: plan.wait.unwrap_or_else(|| wait(plan.core, core)), core };
+    link.tell(TAG_READY, &ready.encode())?;
+    link.set_wait(ready.wait);
+    let mut end = End::new(link.session.role, plan, None);
+    while let Heard::Message(bytes) = link.hear(TAG_RUN)? {
+        let run = Run::decode(&bytes, &plan).map_err(peer::broken)?;
+        if run.is_reconnected {
+            let connection = reconnect(link, place)?;
+            link.replace_data(connection);
+        }
+        let mut samples = Samples::new(&run);
+        let performed = end.perform(link, &run, &mut samples);
+        let (cpu_ns, wall_ns) = performed.map_err(|mishap| link.explain(mishap))?;
+        end.verdict()?;
+        let figures = match run.pattern {
+            Pattern::Stream => samples.figures(Scale { legs: 1, reading_ns: 0 }),
+            _ => Default::default(),
+        };
+        link.tell(TAG_DONE, &Done { figures, cpu_ns, wall_ns }.encode())?;
+    }
+    Ok(())
+}
+
+/// How both ends wait where the client leaves it open: two ends that spin on one core hinder each other.
+fn wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
+    match (theirs, ours) {
+        (Some(theirs), Some(ours)) if theirs != ours => WaitStrategy::Spin,
+        _ => WaitStrategy::Yield,
+    }
+}
+
+/// The same client's next connection; whoever else comes meanwhile is sent away.
+fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, Failure> {
+    let deadline = Instant::now() + RECONNECT;
+    loop {
+        let connection = place.accept(deadline)?;
+        if connection.peer() == link.control().peer() {
+            return Ok(connection);
+        }
+        // it may be gone already
+        let _ = connection.close(Code::Connect.into(), GOODBYE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_that_are_sure_of_a_core_each_spin() {
+        assert_eq!(wait(Some(0), Some(1)), WaitStrategy::Spin);
+        for (theirs, ours) in [(None, None), (Some(1), Some(1)), (Some(1), None), (None, Some(1))] {
+            assert_eq!(wait(theirs, ours), WaitStrategy::Yield);
+        }
+    }
+}

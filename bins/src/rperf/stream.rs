@@ -1,0 +1,132 @@
+//! Streaming: the client sends message after message, and the server times what arrives. A sample is the time between two
+//! messages that are complete; it begins with one that is not counted.
+
+use super::end::{End, receive, receive_into, send};
+use super::link::{Link, Mishap};
+use super::messages::Run;
+use super::samples::{Samples, repeat, stop_if_asked};
+use superpipe::os::monotonic_ns;
+
+/// Bytes of the buffers of a window, where two messages are not more.
+const WINDOW_BYTES: u64 = 64 << 20;
+/// The most messages of a window.
+const WINDOW_MESSAGES: u64 = 1024;
+
+/// The client's end, of a buffer that is used again and again.
+///
+/// # Errors
+/// When the messages do not come or go, or a signal came.
+pub fn source(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
+    link.await_go()?;
+    let signals = link.session.signals;
+    let connection = link.data();
+    let from = &end.from.buffers()[0][..];
+    repeat(run.warmup + run.timed(), &signals, || send(connection, from))
+}
+
+/// The server's: nothing happens but messages and readings of the clock.
+///
+/// # Errors
+/// As [`source`].
+pub fn sink(end: &mut End, link: &mut Link<'_>, run: &Run, samples: &mut Samples) -> Result<(), Mishap> {
+    link.go()?;
+    let signals = link.session.signals;
+    let connection = link.data();
+    let to = &mut end.to.buffers()[0][..];
+    samples.take(run, &signals, || receive(connection, to))
+}
+
+/// The client's end, where each message has a buffer of its own: windows of messages, which are prepared together and
+/// compared together while the clock does not count. The server says when it is ready for the next window.
+///
+/// # Errors
+/// As [`source`].
+pub fn source_with_care(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
+    for (messages, _) in windows(run) {
+        stop_if_asked(&link.session.signals)?;
+        end.prepare(messages)?;
+        link.await_go()?;
+        let connection = link.data();
+        for from in &end.from.buffers()[..messages] {
+            send(connection, from)?;
+        }
+    }
+    Ok(())
+}
+
+/// The server's.
+///
+/// # Errors
+/// As [`source`].
+pub fn sink_with_care(
+    end: &mut End,
+    link: &mut Link<'_>,
+    run: &Run,
+    samples: &mut Samples,
+) -> Result<(), Mishap> {
+    for (messages, is_timed) in windows(run) {
+        stop_if_asked(&link.session.signals)?;
+        end.prepare(messages)?;
+        link.go()?;
+        let connection = link.data();
+        let mut last = None;
+        for to in &mut end.to.buffers()[..messages] {
+            receive_into(end.plan.memory, connection, to)?;
+            let now = monotonic_ns();
+            if let Some(last) = last.replace(now).filter(|_| is_timed) {
+                samples.push(now - last);
+            }
+        }
+        for index in 0..messages {
+            end.compare(index, end.plan.is_verified);
+        }
+    }
+    Ok(())
+}
+
+/// Messages of a window, of which the first only starts the clock.
+#[must_use]
+pub fn window(bytes: u64) -> usize {
+    let messages = (WINDOW_BYTES / bytes.max(1)).clamp(2, WINDOW_MESSAGES);
+    usize::try_from(messages).unwrap_or(usize::MAX)
+}
+
+/// The windows of a run, each with its messages, and whether it is timed.
+fn windows(run: &Run) -> impl Iterator<Item = (usize, bool)> {
+    let window = window(run.bytes);
+    let part = move |intervals: u64, is_timed| {
+        let full = intervals / (window as u64 - 1);
+        let rest = usize::try_from(intervals % (window as u64 - 1)).unwrap_or(0);
+        let full = (0..full).map(move |_| (window, is_timed));
+        full.chain((rest > 0).then_some((rest + 1, is_timed)))
+    };
+    part(run.warmup.saturating_sub(1), false).chain(part(run.samples, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rperf::messages::Pattern;
+
+    #[test]
+    fn windows_hold_few_bytes_and_two_messages_at_least() {
+        let sizes = [0, 8, 64 << 10, 1 << 20, 64 << 20, 1 << 30];
+        assert_eq!(sizes.map(window), [1024, 1024, 1024, 64, 2, 2]);
+    }
+
+    #[test]
+    fn every_sample_is_in_one_window() {
+        let run = Run {
+            pattern: Pattern::Stream,
+            is_reconnected: false,
+            batch: 1,
+            bytes: 1 << 20,
+            warmup: 65,
+            samples: 130,
+        };
+        let all: Vec<_> = windows(&run).collect();
+        assert_eq!(all, [(64, false), (2, false), (64, true), (64, true), (5, true)]);
+        assert_eq!(windows(&Run { warmup: 1, samples: 63, ..run }).collect::<Vec<_>>(), [(64, true)]);
+        assert_eq!(windows(&Run { warmup: 1, samples: 0, ..run }).count(), 0);
+    }
+}
