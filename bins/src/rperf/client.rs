@@ -172,7 +172,7 @@ impl Client<'_> {
             let connection = Connection::connect(self.address, options, self.ask.connect_timeout);
             self.link.replace_data(connection.map_err(|error| self.link.session.failure(&error))?);
         }
-        let mut samples = Samples::new(run);
+        let mut samples = Samples::new(run, self.link.session.role);
         let performed = self.end.perform(&mut self.link, run, &mut samples);
         let usage = performed.map_err(|mishap| self.link.explain(mishap))?;
         let done = Done::decode(&self.link.hear_more(TAG_DONE)?).map_err(peer::broken)?;

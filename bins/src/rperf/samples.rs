@@ -6,7 +6,8 @@
 //! reading each and nothing else. Every sample is kept, exactly, in memory that is there before.
 
 use super::link::Mishap;
-use super::messages::{Figures, Run};
+use super::messages::{Figures, Pattern, Run};
+use crate::protocol::Role;
 use crate::signals::Signals;
 use superpipe::os::monotonic_ns;
 
@@ -28,12 +29,19 @@ pub struct Scale {
 }
 
 impl Samples {
-    /// Room for all that a run will take.
+    /// Room for all that a run will take at this end, resident: a stream is timed by the server, all else by the client.
     #[must_use]
-    pub fn new(run: &Run) -> Self {
-        let room = |count: u64| Vec::with_capacity(usize::try_from(count).unwrap_or(0));
-        let batched = room(if run.batch > 1 { run.samples } else { 0 });
-        Self { batch: run.batch, batched, single: room(run.singles()) }
+    pub fn new(run: &Run, role: Role) -> Self {
+        let is_ours = (run.pattern == Pattern::Stream) == (role == Role::Server);
+        let room = |count: u64, is_wanted: bool| {
+            let count = if is_wanted { usize::try_from(count).unwrap_or(0) } else { 0 };
+            // written once: the first write to a page would otherwise be a part of some message's time
+            let mut room = vec![u64::MAX; count];
+            room.clear();
+            room
+        };
+        let batched = room(run.samples, is_ours && run.batch > 1);
+        Self { batch: run.batch, batched, single: room(run.singles(), is_ours) }
     }
 
     /// One more message with a time of its own.
@@ -155,7 +163,6 @@ fn percentile(sorted: &[u64], permille: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rperf::messages::Pattern;
 
     const WHOLE: Scale = Scale { legs: 1, reading_ns: 0 };
 
@@ -219,7 +226,9 @@ mod tests {
                 warmup: 3,
                 samples: 5,
             };
-            let mut samples = Samples::new(&run);
+            let mut samples = Samples::new(&run, Role::Server);
+            assert_eq!(Samples::new(&run, Role::Client).single.capacity(), 0);
+            let room = samples.single.capacity();
             let mut count = 0;
             let taken = samples.take(&run, &signals, || {
                 count += 1;
@@ -227,6 +236,7 @@ mod tests {
             });
             assert!(taken.is_ok());
             assert_eq!((count, samples.single.len() as u64), (messages, run.singles()));
+            assert_eq!(samples.single.capacity(), room, "room was made beforehand");
             assert_eq!(samples.batched.len(), if batch > 1 { 5 } else { 0 });
         }
     }

@@ -74,7 +74,7 @@ fn answer(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<(), Failure> {
             let connection = reconnect(link, place)?;
             link.replace_data(connection);
         }
-        let mut samples = Samples::new(&run);
+        let mut samples = Samples::new(&run, link.session.role);
         let performed = end.perform(link, &run, &mut samples);
         let (cpu_ns, wall_ns) = performed.map_err(|mishap| link.explain(mishap))?;
         end.verdict()?;
