@@ -8,6 +8,7 @@ use super::samples::{Samples, Scale};
 use crate::exit::{Code, Failure};
 use crate::listen::Place;
 use crate::peer;
+use crate::report::Joined;
 use crate::session::{GOODBYE, Session};
 use crate::trace::Trace;
 use core::time::Duration;
@@ -53,7 +54,7 @@ fn serve_one(
     connection: Connection,
     trace: &mut Trace,
 ) -> Result<(), Failure> {
-    session.say_if(session.common.verbose, &crate::report::Joined::new(&connection.describe()).to_string());
+    tell_of(session, &connection);
     let mut link = Link::new(session, connection, trace);
     let outcome = answer(&mut link, place);
     link.end(&outcome);
@@ -101,11 +102,16 @@ fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, F
     loop {
         let connection = place.accept(deadline)?;
         if connection.peer() == link.control().peer() {
+            tell_of(link.session, &connection);
             return Ok(connection);
         }
         // it may be gone already
         let _ = connection.close(Code::Connect.into(), GOODBYE);
     }
+}
+
+fn tell_of(session: &Session<'_>, connection: &Connection) {
+    session.say_if(session.common.verbose, &Joined::new(&connection.describe()).to_string());
 }
 
 #[cfg(test)]

@@ -259,13 +259,22 @@ fn every_protocol_and_wait_is_told_by_the_client_alone() {
 #[test]
 fn a_connection_for_each_size() {
     let scratch = Scratch::new("perf-reconnect");
-    for test in ["latency", "stream"] {
-        let arguments = ["--reconnect", "--test", test, "--sizes", "8,70000,0"];
-        let objects = scratch.objects(&[&arguments, &QUICK[..]].concat());
-        assert_eq!(objects.len(), 3);
-        for object in &objects {
-            check_figures(object);
-            assert_eq!(object["reconnect"], true);
+    for (reconnect, connections) in [(&["--reconnect"][..], 1 + 3), (&[], 1)] {
+        for test in ["latency", "stream"] {
+            let server = scratch.start_server(&["-v"]);
+            let out = scratch.root().join("out");
+            let arguments = ["-q", "--json", "--test", test, "--sizes", "8,70000,0"];
+            let mut client = scratch.client(&[&arguments, reconnect, &QUICK[..]].concat());
+            scratch.run("rperf", client.stdout(fs::File::create(&out).unwrap())).assert_done();
+            let ended = server.wait(BOUND);
+            assert_eq!(ended.said.matches("connected by").count(), connections, "{}", ended.said);
+            let out = fs::read_to_string(out).unwrap();
+            assert_eq!(out.lines().count(), 3, "{out}");
+            for line in out.lines() {
+                let object: Map<String, Value> = serde_json::from_str(line).unwrap();
+                check_figures(&object);
+                assert_eq!(object["reconnect"], connections > 1);
+            }
         }
     }
     scratch.assert_only(&[]);
