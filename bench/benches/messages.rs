@@ -1,17 +1,20 @@
-//! What a message costs besides the wire: sent and received in one thread, between the two ends of a connection over
+//! What messages and streams cost besides the wire: sent and received in one thread, between the two ends of a connection over
 //! shared memory. Nobody waits, and no cache line changes its core.
 
-use core::time::Duration;
 use std::env;
+use std::io::{Read, Write};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use superpipe::{Arrival, Connection, Options, Tuning, WaitStrategy};
-use superpipe_bench::map::Buffer;
 use superpipe_bench::pair::{self, DEADLINE};
 use superpipe_bench::pattern;
 use superpipe_bench::size::format_bytes;
 
+mod common;
+
 const BYTES: [usize; 6] = [0, 8, 40, 1 << 10, 16 << 10, 64 << 10];
+/// No more than C0: nobody answers while a part is being written.
+const PART_BYTES: [usize; 4] = [64, 4 << 10, 16 << 10, 64 << 10];
 const ARRIVALS: [(&str, Arrival); 2] = [("flag", Arrival::Flag), ("checked-flag", Arrival::CheckedFlag)];
 
 fn connected(arrival: Arrival) -> [Connection; 2] {
@@ -26,30 +29,73 @@ fn messages(criterion: &mut Criterion) {
     for (name, arrival) in ARRIVALS {
         let [mut a, mut b] = connected(arrival);
         for bytes in BYTES {
-            let buffer = || Buffer::new(bytes, false).unwrap_or_else(|failure| panic!("{failure}"));
-            let (mut from, mut to) = (buffer(), buffer());
-            let (from, to) = (&mut from.bytes_mut()[..bytes], &mut to.bytes_mut()[..bytes]);
-            pattern::fill(1, from);
+            let [from, mut to] = common::buffers(bytes);
+            let (from, to) = (&from.bytes()[..bytes], &mut to.bytes_mut()[..bytes]);
+            let mut exchange = |to: &mut [u8]| {
+                let sent = a.send(7, &[from], DEADLINE);
+                let received = b.recv_into(&mut [to], DEADLINE);
+                sent.and(received).unwrap_or_else(|error| panic!("{error}"))
+            };
+            exchange(to);
+            assert_eq!(pattern::find_wrong_byte(1, to), None, "{name}, {bytes} bytes");
             group.throughput(Throughput::Bytes(bytes as u64));
             group.bench_function(BenchmarkId::new(name, format_bytes(bytes)), |bencher| {
-                bencher.iter(|| {
-                    let sent = a.send(7, &[from], DEADLINE);
-                    let received = b.recv_into(&mut [to], DEADLINE);
-                    sent.and(received).unwrap_or_else(|error| panic!("{error}"))
-                });
+                bencher.iter(|| exchange(to));
             });
-            assert_eq!(pattern::find_wrong_byte(1, to), None, "{name}, {bytes} bytes");
         }
     }
     group.finish();
 }
 
-fn quick() -> Criterion {
-    Criterion::default()
-        .warm_up_time(Duration::from_millis(300))
-        .measurement_time(Duration::from_secs(1))
-        .sample_size(30)
+/// A message and its answer; twice what a message costs, and what an end that both sends and receives adds.
+fn pingpong(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("pingpong");
+    let [mut a, mut b] = connected(Arrival::Flag);
+    for bytes in BYTES {
+        let [from, mut to] = common::buffers(bytes);
+        let [_, mut middle] = common::buffers(bytes);
+        let (from, to) = (&from.bytes()[..bytes], &mut to.bytes_mut()[..bytes]);
+        let middle = &mut middle.bytes_mut()[..bytes];
+        let mut exchange = |to: &mut [u8]| {
+            a.send(7, &[from], DEADLINE)
+                .and_then(|()| b.recv_into(&mut [middle], DEADLINE))
+                .and_then(|_| b.send(8, &[middle], DEADLINE))
+                .and_then(|()| a.recv_into(&mut [to], DEADLINE))
+                .unwrap_or_else(|error| panic!("{error}"))
+        };
+        exchange(to);
+        assert_eq!(pattern::find_wrong_byte(1, to), None, "{bytes} bytes");
+        group.throughput(Throughput::Bytes(2 * bytes as u64));
+        group.bench_function(BenchmarkId::new("there-and-back", format_bytes(bytes)), |bencher| {
+            bencher.iter(|| exchange(to));
+        });
+    }
+    group.finish();
 }
 
-criterion_group! { name = benches; config = quick(); targets = messages }
+/// Parts of a stream, written and read in turn.
+fn streaming(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("stream");
+    for bytes in PART_BYTES {
+        let [mut a, mut b] = connected(Arrival::Flag);
+        let [from, mut to] = common::buffers(bytes);
+        let (from, to) = (&from.bytes()[..bytes], &mut to.bytes_mut()[..bytes]);
+        let mut sending = a.send_stream(7).unwrap_or_else(|error| panic!("{error}"));
+        // There is no stream to receive before its first part.
+        sending.write_all(from).unwrap_or_else(|error| panic!("{error}"));
+        let mut receiving = b.recv_stream(DEADLINE).unwrap_or_else(|error| panic!("{error}"));
+        receiving.read_exact(to).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(pattern::find_wrong_byte(1, to), None, "{bytes} bytes");
+        group.throughput(Throughput::Bytes(bytes as u64));
+        group.bench_function(BenchmarkId::new("write-and-read", format_bytes(bytes)), |bencher| {
+            bencher.iter(|| {
+                let written = sending.write_all(from);
+                written.and_then(|()| receiving.read_exact(to)).unwrap_or_else(|error| panic!("{error}"));
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group! { name = benches; config = common::quick(); targets = messages, pingpong, streaming }
 criterion_main!(benches);

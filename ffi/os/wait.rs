@@ -14,10 +14,10 @@
 //!                       │ strategy spin: stays  │ strategy yield: stays
 //! ```
 //!
-//! **Where both ends share a core, spinning only keeps the peer from its work**: the first yield brings it, and soon. So
-//! a first yield that took less time than spinning does, and after which no more were needed, makes the next waits spin
-//! a quarter as long, down to two rounds. One that took longer (somebody else had the core) or that brought nothing (the
-//! peer runs elsewhere) makes them spin in full again.
+//! **Where both ends share a core, spinning only keeps the peer from its work**: yielding brings it, and soon. So a first
+//! yield that took no longer than spinning does, and after which few more were needed, makes the next wait spin a quarter
+//! as long, down to two rounds. One that took longer (somebody else had the core), or several that brought nothing (the
+//! peer runs elsewhere, or is not done), make it spin in full again.
 
 use super::clock::monotonic_ns;
 use core::str::FromStr;
@@ -34,6 +34,9 @@ pub const YIELD_ROUNDS: u32 = 64;
 
 /// Rounds of spinning where yielding is what helps.
 const SPIN_ROUNDS_MIN: u32 = 2;
+/// So many yields without work mean that the peer is not waiting for this core. The scheduler may pass over a peer once or
+/// twice.
+const YIELDS_IN_VAIN: u32 = 4;
 /// A first yield that takes longer was somebody else's time slice: spinning would have been no slower.
 const YIELD_NS_MAX: u64 = 50_000;
 
@@ -121,7 +124,7 @@ impl Waiter {
         }
         match yields {
             0 => self.yield_first(),
-            1 => {
+            YIELDS_IN_VAIN => {
                 self.next_spins = SPIN_ROUNDS;
                 thread::yield_now();
             }
@@ -130,7 +133,7 @@ impl Waiter {
         if yields.is_multiple_of(YIELD_LOOK_ROUNDS) { Idle::Look } else { Idle::Again }
     }
 
-    /// The yield after which it shows whether both ends share a core.
+    /// The yield that shows whether both ends may share a core.
     fn yield_first(&mut self) {
         let begin_ns = monotonic_ns();
         thread::yield_now();
@@ -264,16 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn a_first_yield_that_brings_nothing_restores_the_spinning() {
-        let mut waiter = Waiter::default();
-        spins(&mut waiter);
-        waiter.note_first_yield(0);
-        waiter.reset();
-        assert_eq!(spins(&mut waiter), Some(32));
-        waiter.note_first_yield(0);
-        waiter.idle();
-        waiter.reset();
-        assert_eq!(spins(&mut waiter), Some(128));
+    fn yields_that_bring_nothing_restore_the_spinning() {
+        for (more, rounds) in [(3, 8), (4, 128), (64, 128)] {
+            let mut waiter = Waiter::default();
+            for rounds in [128, 32] {
+                assert_eq!(spins(&mut waiter), Some(rounds));
+                waiter.note_first_yield(0);
+                if rounds == 128 {
+                    waiter.reset();
+                }
+            }
+            (0..more).for_each(|_| _ = waiter.idle());
+            waiter.reset();
+            assert_eq!(spins(&mut waiter), Some(rounds), "after {more} more yields");
+        }
     }
 
     #[test]

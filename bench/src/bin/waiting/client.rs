@@ -59,29 +59,20 @@ impl Client {
         while messages < MESSAGES_MAX && self.slice(bytes, messages)? < SLICE_NS {
             messages *= 2;
         }
-        let (samples_ns, cpu) = self.with_cpu(|client| {
-            let end_ns = now_ns() + budget_ns;
-            let mut samples_ns = Vec::new();
-            while samples_ns.len() < SAMPLES_MIN || now_ns() < end_ns && samples_ns.len() < SAMPLES_MAX {
-                samples_ns.push(client.slice(bytes, messages)?);
-            }
-            Ok(samples_ns)
-        })?;
+        let (samples_ns, cpu) =
+            self.with_cpu(|client| sample(budget_ns, || client.slice(bytes, messages)))?;
         Ok(cpu.of(Summary::new(&samples_ns, messages, 2)))
     }
 
     /// One way, after the receiver has waited for so long.
     pub(crate) fn wake_up(&mut self, pause_us: u32, budget_ns: u64) -> Result<Measured, Failure> {
         let pause_ns = u64::from(pause_us) * 1000;
-        let samples = usize::try_from(budget_ns / pause_ns.max(1)).unwrap_or(SAMPLES_MAX);
         let (samples_ns, cpu) = self.with_cpu(|client| {
-            let mut samples_ns = Vec::new();
-            for _ in 0..samples.clamp(SAMPLES_MIN, SAMPLES_MAX) {
+            sample(budget_ns, || {
                 client.pause(pause_ns);
                 let sent_ns = now_ns();
-                samples_ns.push(client.stamp()?.received_ns.saturating_sub(sent_ns));
-            }
-            Ok(samples_ns)
+                Ok(client.stamp()?.received_ns.saturating_sub(sent_ns))
+            })
         })?;
         Ok(cpu.of(Summary::new(&samples_ns, 1, 1)))
     }
@@ -168,6 +159,16 @@ impl Cpu {
         let Self { client_cpu_percent, server_cpu_percent } = self;
         Measured { summary, client_cpu_percent, server_cpu_percent }
     }
+}
+
+/// Samples until the time is over, and a few in any case.
+fn sample(budget_ns: u64, mut take: impl FnMut() -> Result<u64, Failure>) -> Result<Vec<u64>, Failure> {
+    let end_ns = now_ns() + budget_ns;
+    let mut samples_ns = Vec::with_capacity(SAMPLES_MAX);
+    while samples_ns.len() < SAMPLES_MIN || now_ns() < end_ns && samples_ns.len() < SAMPLES_MAX {
+        samples_ns.push(take()?);
+    }
+    Ok(samples_ns)
 }
 
 fn percent(part_ns: u64, whole_ns: u64) -> f64 {
