@@ -70,7 +70,9 @@ fn man(command: Command, out: &mut Vec<u8>) -> io::Result<()> {
         let mut section = Vec::new();
         let name = part.get_name().to_uppercase();
         clap_mangen::Man::new(part).render_options_section(&mut section)?;
-        let section = String::from_utf8_lossy(&section).replacen(".SH OPTIONS", "", 1);
+        // whatever is a section of its own there is a part of this one
+        let section =
+            String::from_utf8_lossy(&section).replacen(".SH OPTIONS", "", 1).replace(".SH ", ".SS ");
         writeln!(out, ".SH \"OPTIONS OF {name}\"\n{}", section.trim_start())?;
     }
     for section in after.split("\n\n") {

@@ -3,10 +3,11 @@
 use super::clock;
 use super::end::End;
 use super::link::Link;
-use super::messages::{Done, Figures, Pattern, Plan, Ready, Run, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
+use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
 use super::options::{Ask, Test};
 use super::output::Output;
 use super::row::{Row, percent};
+use super::runs::{Done, Figures, Pattern, Run};
 use super::samples::{Samples, Scale};
 use crate::exit::Failure;
 use crate::peer;

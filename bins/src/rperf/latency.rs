@@ -2,7 +2,7 @@
 
 use super::end::{End, receive, receive_into, send};
 use super::link::{Link, Mishap};
-use super::messages::{Pattern, Run};
+use super::runs::{Pattern, Run};
 use super::samples::{Samples, repeat, stop_if_asked};
 use superpipe::os::monotonic_ns;
 

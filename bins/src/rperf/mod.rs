@@ -25,6 +25,7 @@ pub mod options;
 pub mod output;
 pub mod plot;
 pub mod row;
+pub mod runs;
 pub mod samples;
 pub mod server;
 pub mod sizes;

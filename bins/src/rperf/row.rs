@@ -1,7 +1,8 @@
 //! What is told of one size.
 
-use super::messages::{Figures, Memory};
+use super::messages::Memory;
 use super::options::Test;
+use super::runs::Figures;
 use serde::Serialize;
 
 /// One result. The fields are the columns of `--csv` and the keys of `--json`, in this order.

@@ -6,7 +6,7 @@
 //! reading each and nothing else. Every sample is kept, exactly, in memory that is there before.
 
 use super::link::Mishap;
-use super::messages::{Figures, Pattern, Run};
+use super::runs::{Figures, Pattern, Run};
 use crate::protocol::Role;
 use crate::signals::Signals;
 use superpipe::os::monotonic_ns;

@@ -2,8 +2,9 @@
 
 use super::end::End;
 use super::link::{Heard, Link};
-use super::messages::{Done, Pattern, Plan, Ready, Run, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
+use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
 use super::options::Serve;
+use super::runs::{Done, Pattern, Run};
 use super::samples::{Samples, Scale};
 use crate::exit::{Code, Failure};
 use crate::listen::Place;

@@ -3,7 +3,7 @@
 
 use super::end::{End, receive, receive_into, send};
 use super::link::{Link, Mishap};
-use super::messages::Run;
+use super::runs::Run;
 use super::samples::{Samples, repeat, stop_if_asked};
 use superpipe::os::monotonic_ns;
 
@@ -106,7 +106,7 @@ fn windows(run: &Run) -> impl Iterator<Item = (usize, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rperf::messages::Pattern;
+    use crate::rperf::runs::Pattern;
 
     #[test]
     fn windows_hold_few_bytes_and_two_messages_at_least() {

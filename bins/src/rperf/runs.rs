@@ -1,0 +1,256 @@
+//! RUN and DONE: one sequence of messages, and what the server measured of it. wire.md 8.2.
+
+use super::SAMPLES_MAX;
+use super::messages::{Plan, check_zero};
+use crate::protocol::{Broken, word};
+
+/// Bytes of a RUN.
+pub const RUN_BYTES: usize = 40;
+/// Bytes of a DONE.
+pub const DONE_BYTES: usize = 80;
+
+/// The longest batch, and the longest warm-up.
+const BATCH_MAX: u32 = 1 << 10;
+const WARMUP_MAX: u64 = 1 << 32;
+
+/// What a sequence of messages is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Pattern {
+    /// there and back once, compared at both ends; the first message of its size
+    Check = 1,
+    /// there and back, again and again
+    Pingpong = 2,
+    /// from the client to the server
+    Stream = 3,
+}
+
+/// One sequence of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// what it is
+    pub pattern: Pattern,
+    /// whether it begins a connection of its own
+    pub is_reconnected: bool,
+    /// messages to a reading of the clock, where not every one has its own
+    pub batch: u32,
+    /// of each message
+    pub bytes: u64,
+    /// messages before those that are timed
+    pub warmup: u64,
+    /// readings of the clock: a batch and then as many single messages each, or a message each where the batch is 1
+    pub samples: u64,
+}
+
+/// What one end measured, in picoseconds a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// the least
+    pub min_ps: u64,
+    /// the median
+    pub p50_ps: u64,
+    /// the average
+    pub avg_ps: u64,
+    /// 99 of 100 are no more
+    pub p99_ps: u64,
+    /// 999 of 1000 are no more
+    pub p999_ps: u64,
+    /// the most
+    pub max_ps: u64,
+}
+
+/// A run as the server saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Done {
+    /// of a stream, whose receiver times it; else zero
+    pub figures: Figures,
+    /// that the server's thread ran, of `wall_ns`
+    pub cpu_ns: u64,
+    /// from GO to the end
+    pub wall_ns: u64,
+}
+
+impl Run {
+    /// Messages of which each has a time of its own.
+    #[must_use]
+    pub const fn singles(&self) -> u64 {
+        self.samples * self.batch as u64
+    }
+
+    /// Messages that are timed, in batches or alone.
+    #[must_use]
+    pub const fn timed(&self) -> u64 {
+        if self.batch > 1 { 2 * self.singles() } else { self.samples }
+    }
+
+    /// As it crosses.
+    #[must_use]
+    pub fn encode(&self) -> [u8; RUN_BYTES] {
+        let mut bytes = [0; RUN_BYTES];
+        bytes[0] = self.pattern as u8;
+        bytes[1] = self.is_reconnected.into();
+        bytes[4..8].copy_from_slice(&self.batch.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.warmup.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.samples.to_le_bytes());
+        bytes
+    }
+
+    /// What a client of this plan sent.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Broken> {
+        let bytes: &[u8; RUN_BYTES] =
+            bytes.try_into().map_err(|_| Broken("sent a RUN of the wrong length"))?;
+        if bytes[2..4].iter().chain(&bytes[32..]).any(|&byte| byte != 0) {
+            return Err(Broken("sent a RUN whose reserved bytes are not zero"));
+        }
+        let pattern = match bytes[0] {
+            1 => Pattern::Check,
+            2 => Pattern::Pingpong,
+            3 => Pattern::Stream,
+            _ => return Err(Broken("asks for a pattern of messages that we do not know")),
+        };
+        let batch = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        let run = Self {
+            pattern,
+            is_reconnected: bytes[1] == 1,
+            batch,
+            bytes: word(&bytes[8..16]),
+            warmup: word(&bytes[16..24]),
+            samples: word(&bytes[24..32]),
+        };
+        if bytes[1] > 1 {
+            return Err(Broken("sent a RUN with a flag that we do not know"));
+        }
+        if run.bytes > plan.bytes_max {
+            return Err(Broken("asks for larger messages than its PLAN said"));
+        }
+        if !(1..=BATCH_MAX).contains(&batch) {
+            return Err(Broken("asks for batches of no or more than 1024 messages"));
+        }
+        if batch > 1 && plan.is_with_care() {
+            return Err(Broken("asks for batches of messages that are prepared one by one"));
+        }
+        if run.samples > SAMPLES_MAX || run.singles() > SAMPLES_MAX {
+            return Err(Broken("asks for more samples than the 16777216 that there is room for"));
+        }
+        if run.warmup > WARMUP_MAX {
+            return Err(Broken("asks for a longer warm-up than 4294967296 messages"));
+        }
+        if pattern == Pattern::Check && (run.warmup, run.samples, batch) != (0, 1, 1) {
+            return Err(Broken("asks for a check that is not of one message"));
+        }
+        if pattern == Pattern::Stream && run.samples > 0 && run.warmup == 0 {
+            return Err(Broken("asks for a stream without a message that starts the clock"));
+        }
+        Ok(run)
+    }
+}
+
+impl Figures {
+    const fn in_order(&self) -> [u64; 6] {
+        [self.min_ps, self.p50_ps, self.avg_ps, self.p99_ps, self.p999_ps, self.max_ps]
+    }
+
+    fn are_possible(&self) -> bool {
+        let Self { min_ps, p50_ps, avg_ps, p99_ps, p999_ps, max_ps } = self;
+        [min_ps, p50_ps, p99_ps, p999_ps, max_ps].is_sorted() && (min_ps..=max_ps).contains(&avg_ps)
+    }
+}
+
+impl Done {
+    /// As it crosses.
+    #[must_use]
+    pub fn encode(&self) -> [u8; DONE_BYTES] {
+        let mut bytes = [0; DONE_BYTES];
+        let words = self.figures.in_order().into_iter().chain([self.cpu_ns, self.wall_ns]);
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// What a server sent.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+        let bytes: &[u8; DONE_BYTES] =
+            bytes.try_into().map_err(|_| Broken("sent a DONE of the wrong length"))?;
+        check_zero(&bytes[64..], "sent a DONE whose reserved bytes are not zero")?;
+        let at = |index: usize| word(&bytes[index * 8..index * 8 + 8]);
+        let figures = Figures {
+            min_ps: at(0),
+            p50_ps: at(1),
+            avg_ps: at(2),
+            p99_ps: at(3),
+            p999_ps: at(4),
+            max_ps: at(5),
+        };
+        if !figures.are_possible() {
+            return Err(Broken("sent figures that cannot be: a median above the maximum, or the like"));
+        }
+        Ok(Self { figures, cpu_ns: at(6), wall_ns: at(7) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rperf::messages::Memory;
+    use crate::rperf::messages::tests::{PLAN, changed};
+
+    const RUN: Run = Run {
+        pattern: Pattern::Stream,
+        is_reconnected: false,
+        batch: 64,
+        bytes: 4096,
+        warmup: 10,
+        samples: 1000,
+    };
+
+    #[test]
+    fn runs_survive_and_those_without_bounds_are_refused() {
+        let plan = Plan { memory: Memory::Reused, is_verified: false, ..PLAN };
+        let decode = |bytes: &[u8]| Run::decode(bytes, &plan);
+        assert_eq!(decode(&RUN.encode()), Ok(RUN));
+        assert_eq!((RUN.singles(), RUN.timed()), (64_000, 128_000));
+        let check =
+            Run { pattern: Pattern::Check, is_reconnected: true, batch: 1, warmup: 0, samples: 1, ..RUN };
+        assert_eq!((decode(&check.encode()), check.timed()), (Ok(check), 1));
+        let wrong = |at, value| changed(RUN.encode(), at, value, decode);
+        assert!(wrong(0, 4).contains("pattern"));
+        assert!(wrong(1, 2).contains("flag"));
+        assert!(wrong(2, 1).contains("reserved") && wrong(39, 1).contains("reserved"));
+        assert!(wrong(4, 0).contains("batches") && wrong(7, 1).contains("batches"));
+        assert!(wrong(8, 1).contains("larger messages"));
+        assert!(wrong(31, 0xFF).contains("samples") && wrong(27, 1).contains("samples"));
+        assert!(wrong(23, 1).contains("warm-up"));
+        let refused = |run: Run| decode(&run.encode()).unwrap_err().0;
+        assert!(refused(Run { samples: 2, ..check }).contains("one message"));
+        assert!(refused(Run { warmup: 0, ..RUN }).contains("starts the clock"));
+        assert!(refused(Run { samples: SAMPLES_MAX / 64 + 1, ..RUN }).contains("samples"));
+        assert!(decode(&[1; 39]).is_err());
+        for plan in [Plan { is_verified: true, ..plan }, Plan { memory: Memory::Advised, ..plan }] {
+            assert!(Run::decode(&RUN.encode(), &plan).unwrap_err().0.contains("one by one"));
+            assert!(Run::decode(&Run { batch: 1, ..RUN }.encode(), &plan).is_ok());
+        }
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_refused() {
+        let figures = Figures { min_ps: 1, p50_ps: 2, avg_ps: 30, p99_ps: 4, p999_ps: 5, max_ps: 60 };
+        let done = Done { figures, cpu_ns: 7, wall_ns: 8 };
+        assert_eq!(Done::decode(&done.encode()), Ok(done));
+        assert_eq!(Done::decode(&Done::default().encode()), Ok(Done::default()));
+        let wrong = |at, value| changed(done.encode(), at, value, Done::decode);
+        for at in [0, 8, 16, 24, 32] {
+            assert!(wrong(at, 99).contains("cannot be"), "{at}");
+        }
+        assert!(wrong(40, 0).contains("cannot be"));
+        assert!((64..80).all(|at| wrong(at, 1).contains("reserved")));
+        assert!(Done::decode(&[]).is_err());
+    }
+}

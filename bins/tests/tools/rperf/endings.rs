@@ -1,0 +1,143 @@
+//! How both ends end: contents that are wrong, kills, signals, silence, and what cannot be followed.
+
+use super::QUICK;
+use crate::support::{BOUND, Scratch, wait_for};
+use core::time::Duration;
+use std::fs;
+use std::process::Stdio;
+
+/// What the manual promises.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_wrong_byte_is_found_at_both_ends() {
+    let scratch = Scratch::new("perf-flip");
+    let words = |message: u32, bytes: u32, at: u32| {
+        format!("message {message}, of {bytes} bytes, is wrong from byte {at} on")
+    };
+    for (arguments, words) in [
+        (&["--inject-flip", "3"][..], words(0, 8, 3)),
+        // the first of the second size
+        (&["--inject-flip", "5007"], words(1, 8192, 4999)),
+        // while it is timed
+        (&["--verify", "--inject-flip", "81"], words(10, 8, 1)),
+        (&["--verify", "--inject-flip", "81", "--test", "stream"], words(10, 8, 1)),
+        (&["--fresh", "--verify", "--inject-flip", "81"], words(10, 8, 1)),
+    ] {
+        let (_, client, server) =
+            scratch.measure(&[&["-q", "--sizes", "8,8K"], arguments, &QUICK[..]].concat());
+        client.assert(6, &format!("server: what arrived is not what was sent: {words}"));
+        server.assert(6, &format!("what arrived is not what was sent: {words}"));
+    }
+    // what is not compared is not noticed
+    let (_, client, server) =
+        scratch.measure(&[&["-q", "--sizes", "8", "--inject-flip", "81"], &QUICK[..]].concat());
+    assert_eq!((client.code, server.code), (0, 0));
+}
+
+#[test]
+fn a_server_that_is_kept_serves_the_next() {
+    let scratch = Scratch::new("perf-keep");
+    let server = scratch.start_server(&["--keep"]);
+    for arguments in [&["--sizes", "8"][..], &["--sizes", "8", "--inject-flip", "0"], &["--sizes", "8,4K"]] {
+        let mut client = scratch.client(&[&["-q"], arguments, &QUICK[..]].concat());
+        let code = scratch.run("rperf", &mut client).code;
+        assert_eq!(code, if arguments.len() == 4 { 6 } else { 0 });
+    }
+    server.signal("TERM");
+    let ended = server.wait(BOUND);
+    assert_eq!(ended.code, 143);
+    let said: Vec<_> = ended.said.lines().collect();
+    assert_eq!(said.len(), 2, "{}", ended.said);
+    assert!(said[0].contains("what arrived is not what was sent") && said[1].contains("SIGTERM"));
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn either_side_can_be_killed() {
+    let scratch = Scratch::new("perf-kill");
+    let endless = ["--iterations", "10000000", "--warmup", "1", "-q", "--sizes", "4K"];
+    for test in ["latency", "stream"] {
+        for (victim, signal, code, words) in [
+            ("client", "KILL", 5, "the peer"),
+            ("server", "KILL", 5, "the peer"),
+            ("client", "INT", 5, "rperf was interrupted (SIGINT) before the measurement was complete"),
+            ("server", "TERM", 5, "rperf serve was ended (SIGTERM) before the measurement was complete"),
+        ] {
+            let server = scratch.start_server(&["-v"]);
+            let arguments = [&["--test", test], &endless[..]].concat();
+            let client = scratch.start("rperf", &mut scratch.client(&arguments));
+            wait_for("the connection", || server.said().contains("connected by"));
+            std::thread::sleep(Duration::from_millis(100));
+            let (killed, survivor) = if victim == "client" { (client, server) } else { (server, client) };
+            killed.signal(signal);
+            let ended = survivor.wait(NOTICED_WITHIN);
+            assert_eq!(ended.code, code, "{victim} {signal} in {test}: {}", ended.said);
+            let last = ended.said.lines().last().unwrap();
+            assert!(last.contains(words), "{victim} {signal} in {test}: {}", ended.said);
+            let code = killed.wait(BOUND).code;
+            assert_eq!(
+                code,
+                match signal {
+                    "KILL" => -9,
+                    "INT" => 130,
+                    _ => 143,
+                }
+            );
+            let _ = fs::remove_file(scratch.socket());
+        }
+    }
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn a_silent_peer_is_given_up() {
+    let scratch = Scratch::new("perf-silent");
+    let server = scratch.start_server(&[]);
+    let arguments = ["--idle-timeout", "500ms", "--iterations", "10000000", "-q", "--sizes", "4K"];
+    let client = scratch.start("rperf", &mut scratch.client(&arguments));
+    wait_for("the connection", || server.said().is_empty());
+    std::thread::sleep(Duration::from_millis(300));
+    server.signal("STOP");
+    client.wait(BOUND).assert(4, "silent");
+    server.signal("CONT");
+    let ended = server.wait(BOUND);
+    assert!([4, 5].contains(&ended.code), "{}", ended.said);
+}
+
+#[test]
+fn usage() {
+    let scratch = Scratch::new("perf-usage");
+    for wrong in [
+        &[][..],
+        &["--sizes", "2G", "localhost"],
+        &["--sizes", "9..8", "localhost"],
+        &["--iterations", "0", "localhost"],
+        &["--test", "both", "localhost"],
+        &["--fresh=cold", "localhost"],
+        &["localhost", "elsewhere"],
+        &["serve", "localhost"],
+        &["serve", "--sizes", "8"],
+        &["serve", "--keep", "--trace", "x"],
+        &["-q", "-v", "localhost"],
+    ] {
+        let ended = scratch.run("rperf", scratch.command("rperf").args(wrong));
+        assert_eq!(ended.code, 2, "{wrong:?}: {}", ended.said);
+    }
+    for (arguments, words) in [
+        (&["--help"][..], "What is measured:"),
+        (&["serve", "--help"], "--keep"),
+        (&["--version"], "rperf"),
+        (&["--generate", "man"], "OPTIONS OF SERVE"),
+        (&["--generate", "bash"], "complete"),
+    ] {
+        let out = scratch.command("rperf").args(arguments).stdout(Stdio::piped()).output().unwrap();
+        assert!(out.status.success() && String::from_utf8(out.stdout).unwrap().contains(words), "{words}");
+    }
+    let mut nobody = scratch.client(&["--connect-timeout", "200ms"]);
+    scratch.run("rperf", &mut nobody).assert(3, "cannot connect");
+    let mut serve = scratch.command("rperf");
+    serve.args(["serve", "--accept-timeout", "50ms", "--listen", &scratch.address()]);
+    scratch.run("rperf", &mut serve).assert(3, "nobody connected");
+    scratch.run("rperf", &mut scratch.client(&["--core", "8000"])).assert(2, "core 8000 does not exist");
+}

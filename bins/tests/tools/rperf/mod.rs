@@ -1,0 +1,47 @@
+//! rperf and rperf serve. No figure is compared with a time.
+
+mod endings;
+mod hostile;
+mod results;
+
+use crate::support::{BOUND, Ended, Scratch, Tool, wait_for};
+use serde_json::{Map, Value};
+use std::fs;
+use std::process::Command;
+
+/// Few messages, and both ends may share a core with other tests.
+const QUICK: [&str; 4] = ["--iterations", "20", "--warmup", "3"];
+
+impl Scratch {
+    pub(super) fn start_server(&self, arguments: &[&str]) -> Tool {
+        let mut serve = self.command("rperf");
+        let tool = self.start("rperf", serve.args(["serve", "--listen", &self.address()]).args(arguments));
+        wait_for("rperf serve to listen", || self.socket().exists());
+        tool
+    }
+
+    pub(super) fn client(&self, arguments: &[&str]) -> Command {
+        let mut client = self.command("rperf");
+        client.arg(self.address()).args(arguments);
+        client
+    }
+
+    /// One client with its server: what the client printed, and how both ended.
+    pub(super) fn measure(&self, arguments: &[&str]) -> (String, Ended, Ended) {
+        let server = self.start_server(&[]);
+        let out = self.root().join("out");
+        let mut client = self.client(arguments);
+        let client = self.run("rperf", client.stdout(fs::File::create(&out).unwrap()));
+        (fs::read_to_string(out).unwrap(), client, server.wait(BOUND))
+    }
+
+    /// The objects that a client printed, when all was well.
+    pub(super) fn objects(&self, arguments: &[&str]) -> Vec<Map<String, Value>> {
+        let arguments = [&["--json", "-q"], arguments].concat();
+        let (out, client, server) = self.measure(&arguments);
+        client.assert_done();
+        server.assert_done();
+        assert_eq!((client.said.as_str(), server.said.as_str()), ("", ""));
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}

@@ -1,0 +1,249 @@
+//! What is printed and written, and that it is what was asked for.
+
+use super::QUICK;
+use crate::support::{BOUND, Scratch, some_core};
+use serde_json::{Map, Value};
+use std::fs;
+
+/// What stands first in every object, in this order.
+const FIELDS: [&str; 11] = [
+    "event", "test", "bytes", "first_us", "min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us",
+    "gb_per_s",
+];
+/// What stands behind that.
+const MORE_FIELDS: [&str; 18] = [
+    "iterations",
+    "batch",
+    "fresh",
+    "reconnect",
+    "protocol",
+    "wait",
+    "cpu_percent",
+    "peer_cpu_percent",
+    "verified",
+    "fabric",
+    "block_bytes",
+    "block_count",
+    "chunk_bytes",
+    "folds",
+    "core",
+    "peer_core",
+    "clock_ns",
+    "version",
+];
+
+/// The figures of one object, which must be in order.
+fn check_figures(object: &Map<String, Value>) {
+    let figure = |name: &str| object[name].as_f64().unwrap_or_else(|| panic!("{name} of {object:?}"));
+    let rising = ["min_us", "p50_us", "p99_us", "p999_us", "max_us"].map(figure);
+    assert!(rising.is_sorted(), "{object:?}");
+    assert!(rising[0] >= 0.0 && rising[4] > 0.0, "{object:?}");
+    assert!((figure("min_us")..=figure("max_us")).contains(&figure("avg_us")), "{object:?}");
+    assert!(figure("first_us") > 0.0, "{object:?}");
+    assert_eq!(figure("gb_per_s") > 0.0, object["bytes"] != 0, "{object:?}");
+    for percent in ["cpu_percent", "peer_cpu_percent"] {
+        assert!((0.0..=100.0).contains(&figure(percent)), "{object:?}");
+    }
+}
+
+#[test]
+fn json_is_an_object_a_size_with_every_field_in_order() {
+    let scratch = Scratch::new("perf-json");
+    for test in ["latency", "stream"] {
+        let sizes = "1000,0,8,64..128,64,3M";
+        let objects = scratch.objects(&[&["--test", test, "--sizes", sizes], &QUICK[..]].concat());
+        let bytes: Vec<_> = objects.iter().map(|object| object["bytes"].as_u64().unwrap()).collect();
+        assert_eq!(bytes, [1000, 0, 8, 64, 128, 3 << 20]);
+        for object in &objects {
+            check_figures(object);
+            assert_eq!((&object["event"], &object["test"]), (&"result".into(), &test.into()));
+            assert_eq!((&object["iterations"], &object["batch"]), (&20.into(), &1.into()));
+            assert_eq!((&object["fresh"], &object["verified"]), (&"none".into(), &"before".into()));
+            assert_eq!((&object["protocol"], &object["wait"]), (&"superpipeline".into(), &"yield".into()));
+            assert_eq!(object["version"], env!("CARGO_PKG_VERSION"));
+            assert_eq!((&object["core"], &object["peer_core"]), (&Value::Null, &Value::Null));
+        }
+    }
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn fields_have_their_order() {
+    let scratch = Scratch::new("perf-order");
+    let (out, client, _) = scratch.measure(&[&["--json", "-q", "--sizes", "8"], &QUICK[..]].concat());
+    client.assert_done();
+    let fields: Vec<_> = FIELDS.into_iter().chain(MORE_FIELDS).collect();
+    let mut rest = out.as_str();
+    for field in &fields {
+        let at = rest.find(&format!("\"{field}\":")).unwrap_or_else(|| panic!("{field} in {rest}"));
+        rest = &rest[at..];
+    }
+    let object: Map<String, Value> = serde_json::from_str(&out).unwrap();
+    assert_eq!(object.len(), fields.len(), "{out}");
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let scratch = Scratch::new("perf-table");
+    let core = some_core();
+    let server = scratch.start_server(&["--core", &core]);
+    let out = scratch.root().join("out");
+    let mut client = scratch.client(&[&["--core", &core, "--sizes", "8,4K", "-v"], &QUICK[..]].concat());
+    let client = scratch.run("rperf", client.stdout(fs::File::create(&out).unwrap()));
+    client.assert(0, "connected by shm");
+    server.wait(BOUND).assert_done();
+    let out = fs::read_to_string(out).unwrap();
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines.len(), 9, "{out}");
+    assert!(lines[1].contains("latency: half a round trip"), "{out}");
+    assert!(lines[2].contains("shm, superpipeline, 32 blocks of 16 KiB"), "{out}");
+    assert!(lines[3].contains("reused and resident; contents compared before timing"), "{out}");
+    assert!(lines[4].contains(&format!("yield; core {core} here, {core} at the server")), "{out}");
+    let names: Vec<_> = lines[6].split_whitespace().collect();
+    assert_eq!(names[..5], ["#bytes", "#iterations", "t_first", "t_min", "t_typical"]);
+    for (line, bytes) in lines[7..].iter().zip(["8", "4096"]) {
+        let values: Vec<_> = line.split_whitespace().collect();
+        assert_eq!((values.len(), values[0], values[1]), (names.len(), bytes, "20"));
+        assert!(values.iter().all(|value| value.parse::<f64>().is_ok()), "{line}");
+    }
+}
+
+#[test]
+fn files_hold_what_is_printed() {
+    let scratch = Scratch::new("perf-files");
+    let [json, csv, plot] = ["json", "csv", "svg"].map(|name| scratch.data(name).display().to_string());
+    let json_to = format!("--json={json}");
+    let arguments = ["--sizes", "0,8,64K", &json_to, "--csv", &csv, "--plot", &plot];
+    let (out, client, server) = scratch.measure(&[&arguments, &QUICK[..]].concat());
+    client.assert_done();
+    server.assert_done();
+    assert_eq!(out.lines().count(), 10, "the table is there as well: {out}");
+    let json = fs::read_to_string(json).unwrap();
+    let objects: Vec<Map<String, Value>> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let csv = fs::read_to_string(csv).unwrap();
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = rows.next().unwrap();
+    assert_eq!(names, FIELDS.into_iter().chain(MORE_FIELDS).collect::<Vec<_>>());
+    let rows: Vec<_> = rows.collect();
+    assert_eq!((rows.len(), objects.len()), (3, 3));
+    for (row, object) in rows.iter().zip(&objects) {
+        for (name, value) in names.iter().zip(row) {
+            let told = &object[*name];
+            let same = match told {
+                Value::Number(number) => value.parse() == Ok(number.as_f64().unwrap()),
+                Value::String(text) => value == text,
+                Value::Bool(is) => value.parse() == Ok(*is),
+                _ => told.is_null() && value.is_empty(),
+            };
+            assert!(same, "{name}: {value} in the table, {told} in the object");
+        }
+    }
+    let plot = fs::read_to_string(plot).unwrap();
+    assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"), "{plot}");
+    for word in ["polyline", "microseconds", "GB/s", "median", "first"] {
+        assert!(plot.contains(word), "the picture lacks {word}");
+    }
+    // before anybody is asked
+    scratch
+        .run("rperf", &mut scratch.client(&["--csv", "/nowhere/x"]))
+        .assert(8, "cannot write to /nowhere/x");
+}
+
+#[test]
+fn a_trace_of_each_end() {
+    let scratch = Scratch::new("perf-trace");
+    let [one, other] = ["client", "server"].map(|name| scratch.data(name).display().to_string());
+    let server = scratch.start_server(&["--trace", &other]);
+    let mut client =
+        scratch.client(&[&["-q", "--sizes", "64K", "--reconnect", "--trace", &one], &QUICK[..]].concat());
+    scratch.run("rperf", &mut client).assert_done();
+    server.wait(BOUND).assert_done();
+    for trace in [one, other] {
+        let trace: Value = serde_json::from_str(&fs::read_to_string(trace).unwrap()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        assert!(events.len() > 20, "{trace}");
+    }
+}
+
+#[test]
+fn short_messages_are_timed_in_batches() {
+    let scratch = Scratch::new("perf-batch");
+    for test in ["latency", "stream"] {
+        let objects = scratch.objects(&["--test", test, "--sizes", "8", "--iterations", "20000"]);
+        check_figures(&objects[0]);
+        let batch = objects[0]["batch"].as_u64().unwrap();
+        // a machine where a message takes longer than 2 us has no short ones
+        assert!([1, 64].contains(&batch), "{objects:?}");
+        let timed = if batch == 1 { 20_000 } else { 20_000 / 128 * 128 };
+        assert_eq!(objects[0]["iterations"], timed);
+    }
+}
+
+#[test]
+fn memory_of_every_kind() {
+    let scratch = Scratch::new("perf-fresh");
+    for (fresh, name) in [
+        ("--fresh", "superpipe"),
+        ("--fresh=superpipe", "superpipe"),
+        ("--fresh=plain", "plain"),
+        ("--fresh=advised", "advised"),
+    ] {
+        for test in ["latency", "stream"] {
+            let arguments = [fresh, "--verify", "--test", test, "--sizes", "0,9,5000,2M"];
+            let objects = scratch.objects(&[&arguments, &QUICK[..]].concat());
+            assert_eq!(objects.len(), 4);
+            for object in &objects {
+                check_figures(object);
+                assert_eq!((&object["fresh"], &object["verified"]), (&name.into(), &"always".into()));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_protocol_and_wait_is_told_by_the_client_alone() {
+    let scratch = Scratch::new("perf-tuned");
+    for protocol in ["eager", "copy", "pipeline", "superpipeline"] {
+        let arguments = ["--protocol", protocol, "--block-bytes", "8K", "--sizes", "8,100K"];
+        for object in scratch.objects(&[&arguments, &QUICK[..]].concat()) {
+            assert_eq!((&object["protocol"], &object["block_bytes"]), (&protocol.into(), &8192.into()));
+        }
+    }
+    for wait in ["spin", "yield", "sleep"] {
+        let arguments = ["--wait", wait, "--sizes", "8", "--reconnect", "--iterations", "2", "--warmup", "0"];
+        assert_eq!(scratch.objects(&arguments)[0]["wait"], wait);
+    }
+}
+
+#[test]
+fn a_connection_for_each_size() {
+    let scratch = Scratch::new("perf-reconnect");
+    for (reconnect, connections) in [(&["--reconnect"][..], 1 + 3), (&[], 1)] {
+        for test in ["latency", "stream"] {
+            let server = scratch.start_server(&["-v"]);
+            let out = scratch.root().join("out");
+            let arguments = ["-q", "--json", "--test", test, "--sizes", "8,70000,0"];
+            let mut client = scratch.client(&[&arguments, reconnect, &QUICK[..]].concat());
+            scratch.run("rperf", client.stdout(fs::File::create(&out).unwrap())).assert_done();
+            let ended = server.wait(BOUND);
+            assert_eq!(ended.said.matches("connected by").count(), connections, "{}", ended.said);
+            let out = fs::read_to_string(out).unwrap();
+            assert_eq!(out.lines().count(), 3, "{out}");
+            for line in out.lines() {
+                let object: Map<String, Value> = serde_json::from_str(line).unwrap();
+                check_figures(&object);
+                assert_eq!(object["reconnect"], connections > 1);
+            }
+        }
+    }
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn a_large_message() {
+    let scratch = Scratch::new("perf-large");
+    let objects = scratch.objects(&["--sizes", "256M", "--iterations", "2", "--warmup", "0"]);
+    assert_eq!((&objects[0]["bytes"], &objects[0]["iterations"]), (&(256 << 20).into(), &2.into()));
+    check_figures(&objects[0]);
+}
