@@ -7,6 +7,7 @@ use crate::protocol::{Hello, Role, agreed};
 use crate::report::{Event, Events, Joined, Settings, gb_per_s};
 use crate::session::{Session, complain};
 use crate::trace::Trace;
+use crate::trace::track::Track;
 use core::time::Duration;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -103,7 +104,7 @@ impl<'a> Run<'a> {
 
     /// Keeps what was recorded, and closes with the reason that the outcome is.
     pub fn close(&mut self, mut connection: Connection, outcome: &Result<(), Failure>) {
-        self.trace.keep(self.session.role.tool(), &mut connection);
+        self.trace.add(Track::take(self.session.role.tool(), &mut connection));
         self.session.close(connection, outcome);
     }
 

@@ -9,17 +9,21 @@ use super::output::Output;
 use super::row::{Row, percent};
 use super::runs::{Done, Figures, Pattern, Run};
 use super::samples::{Samples, Scale};
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::peer;
 use crate::report::Joined;
 use crate::session::Session;
 use crate::trace::Trace;
+use crate::trace::journey::Journey;
+use crate::trace::mark::MARKS_MAX;
+use crate::trace::picture::Picture;
+use crate::trace::track::Track;
 use core::hash::BuildHasher;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::hash::RandomState;
 use std::time::Instant;
-use superpipe::os::WaitStrategy;
+use superpipe::os::{Bytes, WaitStrategy};
 use superpipe::{Address, Connection};
 
 /// What the timed messages of a size should take together.
@@ -33,6 +37,11 @@ const WARM: Duration = Duration::from_millis(20);
 /// Where messages follow each other within this time, they are timed in batches.
 const SHORT: Duration = Duration::from_micros(2);
 
+/// The most bytes of a message that travels in a line.
+const LINE_BYTES: u64 = 40;
+/// Messages that are recorded, at most, and those before them: as many as the recorder holds where they are long.
+const RECORDED: u64 = 32;
+
 /// The measuring end, connected.
 struct Client<'a> {
     ask: &'a Ask,
@@ -42,6 +51,8 @@ struct Client<'a> {
     ready: Ready,
     joined: Joined,
     reading_ns: u64,
+    /// the timed messages of the size before
+    last: Option<Run>,
 }
 
 /// What came of a run.
@@ -64,6 +75,10 @@ pub fn measure(
     address: &Address,
     trace: &mut Trace,
 ) -> Result<(), Failure> {
+    if ask.picture.is_some() && ask.sizes.iter().last().is_some_and(|bytes| bytes <= LINE_BYTES) {
+        let text = "a message of 40 bytes or less travels without blocks: for --picture end --sizes with a longer one";
+        return Err(Failure::new(Code::Usage, text));
+    }
     let mut output = Output::open(ask)?;
     session.pin()?;
     let reading_ns = clock::reading_ns();
@@ -76,8 +91,8 @@ pub fn measure(
         Err(failure) => Err(failure),
         Ok((plan, ready)) => {
             let end = End::new(session.role, plan, ask.inject_flip);
-            let mut client = Client { ask, address, link, end, ready, joined, reading_ns };
-            let outcome = ask.sizes.iter().try_for_each(|bytes| output.put(client.size(bytes)?));
+            let mut client = Client { ask, address, link, end, ready, joined, reading_ns, last: None };
+            let outcome = client.all(&mut output);
             link = client.link;
             outcome
         }
@@ -104,6 +119,51 @@ fn agree(link: &mut Link<'_>, ask: &Ask) -> Result<(Plan, Ready), Failure> {
 }
 
 impl Client<'_> {
+    /// Everything about every size, and what is recorded after the last.
+    fn all(&mut self, output: &mut Output) -> Result<(), Failure> {
+        for bytes in self.ask.sizes.iter() {
+            output.put(self.size(bytes)?)?;
+        }
+        let Some(last) = self.last.filter(|_| self.ask.picture.is_some() || self.link.trace.is_wanted())
+        else {
+            return Ok(());
+        };
+        let [client, server] = self.record(&last)?;
+        if self.ask.picture.is_some() {
+            output.draw(&self.picture(last.bytes, &client, &server)?)?;
+        }
+        self.link.trace.add(client);
+        self.link.trace.add(server);
+        Ok(())
+    }
+
+    /// Has both ends record a few more messages, of the kind that was timed last. What the client recorded, and the server.
+    fn record(&mut self, last: &Run) -> Result<[Track; 2], Failure> {
+        let (warmup, samples) = (last.warmup.clamp(1, RECORDED), last.samples.clamp(1, RECORDED));
+        self.link.data().record(true);
+        self.run(&Run { batch: 1, warmup, samples, is_recorded: true, ..*last })?;
+        let server = self.link.hear_records()?;
+        Ok([self.link.take_records(), server])
+    }
+
+    /// The typical one of the messages that were recorded.
+    fn picture(&self, bytes: u64, client: &Track, server: &Track) -> Result<Picture, Failure> {
+        let is_answered = self.ask.test == Test::Latency;
+        let journey = Journey::typical(&client.marks, &server.marks, bytes, is_answered);
+        let Joined { protocol, fabric, block_bytes, .. } = self.joined;
+        match journey {
+            Some(journey) => Ok(Picture { journey, bytes, block_bytes, protocol, fabric }),
+            None => Err(Failure::new(
+                Code::Device,
+                format!(
+                    "cannot draw a message of {}: it is more events than the {MARKS_MAX} that are kept; draw a smaller \
+                     one, or one in larger blocks",
+                    Bytes(bytes)
+                ),
+            )),
+        }
+    }
+
     /// Everything about one size.
     fn size(&mut self, bytes: u64) -> Result<Row, Failure> {
         let pattern = match self.ask.test {
@@ -113,6 +173,7 @@ impl Client<'_> {
         let check = Run {
             pattern: Pattern::Check,
             is_reconnected: self.ask.reconnect,
+            is_recorded: false,
             batch: 1,
             bytes,
             warmup: 0,
@@ -123,6 +184,7 @@ impl Client<'_> {
         let each = self.warm_up(&idle, first.took)?;
         let run = self.timed(&idle, each);
         let outcome = self.run(&run)?;
+        self.last = Some(run);
         Ok(self.row(&run, &first, &outcome))
     }
 

@@ -1,12 +1,13 @@
 //! The connections of one measurement: one on which the two ends agree, and where each size is to have a first message of
 //! its own, one more for the messages that are measured.
 
-use super::messages::TAG_GO;
+use super::messages::{TAG_GO, TAG_RECORDS};
 use crate::exit::{Code, Failure};
 use crate::peer;
 use crate::protocol::{Broken, REPORT_BYTES_MAX, Report, Role};
 use crate::session::{LAST_WORDS, PATIENCE, Session};
 use crate::trace::Trace;
+use crate::trace::track::{TRACK_BYTES_MAX, Track};
 use superpipe::io::{Digest, DigestKind};
 use superpipe::os::WaitStrategy;
 use superpipe::{Connection, Error, ErrorKind};
@@ -16,10 +17,11 @@ use superpipe::{Connection, Error, ErrorKind};
 pub struct Link<'a> {
     /// who we are
     pub session: &'a Session<'a>,
+    /// what becomes of records
+    pub trace: &'a mut Trace,
     control: Connection,
     data: Option<Connection>,
     wait: WaitStrategy,
-    trace: &'a mut Trace,
 }
 
 /// What was heard of the peer.
@@ -123,6 +125,31 @@ impl<'a> Link<'a> {
         }
     }
 
+    /// What this end recorded of the measured messages, which nobody records any longer unless all is traced.
+    pub fn take_records(&mut self) -> Track {
+        let name = self.session.role.tool();
+        let track = Track::take(name, self.data());
+        let goes_on = self.trace.is_wanted();
+        self.data().record(goes_on);
+        track
+    }
+
+    /// Waits for what the server recorded.
+    ///
+    /// # Errors
+    /// As [`hear`](Self::hear).
+    pub fn hear_records(&mut self) -> Result<Track, Failure> {
+        let mut bytes = vec![0; TRACK_BYTES_MAX];
+        let received = match self.control.recv_into(&mut [&mut bytes], PATIENCE) {
+            Ok(received) => received,
+            Err(error) => return Err(self.explain(Mishap::Library(error))),
+        };
+        if received.tag != TAG_RECORDS {
+            return Err(peer::broken(Broken("sent another message than its records")));
+        }
+        Track::decode(self.session.role.other().tool(), &bytes[..received.bytes]).map_err(peer::broken)
+    }
+
     /// The other end may begin.
     ///
     /// # Errors
@@ -183,8 +210,12 @@ impl<'a> Link<'a> {
                 self.session.give_up(&mut self.control, failure.clone(), &nothing);
             }
         }
-        for mut connection in self.data.into_iter().chain([self.control]) {
-            self.trace.keep(self.session.role.tool(), &mut connection);
+        if self.trace.is_empty() {
+            let name = self.session.role.tool();
+            let data = self.data.as_mut().unwrap_or(&mut self.control);
+            self.trace.add(Track::take(name, data));
+        }
+        for connection in self.data.into_iter().chain([self.control]) {
             self.session.close(connection, outcome);
         }
     }

@@ -9,6 +9,7 @@
 //!                                 ◀──────────  GO         buffers are there: begin
 //!   MESSAGE ═════════════▶  ..... ◀══════════  MESSAGE
 //!                                 ◀──────────  DONE       the server's own figures
+//!                                 ◀──────────  RECORDS    what it recorded, if it was asked to
 //!   RUN ...
 //!   TRAILER ─────────────▶        ◀──────────  VERDICT    the end, or why there is one
 //! ```
@@ -32,6 +33,8 @@ pub const TAG_GO: u64 = 8;
 pub const TAG_DONE: u64 = 9;
 /// Tag of the messages that are measured.
 pub const TAG_MESSAGE: u64 = 10;
+/// Tag of RECORDS, which has as many bytes as it needs: see [`Track`](crate::trace::track::Track).
+pub const TAG_RECORDS: u64 = 11;
 
 /// Bytes of a PLAN.
 pub const PLAN_BYTES: usize = 32;

@@ -6,6 +6,8 @@ use super::row::Row;
 use super::table::{Header, Line};
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
+use crate::trace::picture::Picture;
+use core::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ pub struct Output {
     json: Option<Out>,
     csv: Option<(csv::Writer<File>, String)>,
     plot: Option<PathBuf>,
+    picture: Option<PathBuf>,
     rows: Vec<Row>,
 }
 
@@ -41,7 +44,7 @@ impl Output {
         let csv = ask.csv.as_deref().map(|path| {
             create(path).map(|file| (csv::Writer::from_writer(file), path.display().to_string()))
         });
-        if let Some(path) = &ask.plot {
+        for path in ask.plot.iter().chain(&ask.picture) {
             create(path)?;
         }
         Ok(Self {
@@ -49,6 +52,7 @@ impl Output {
             json,
             csv: csv.transpose()?,
             plot: ask.plot.clone(),
+            picture: ask.picture.clone(),
             rows: Vec::new(),
         })
     }
@@ -83,10 +87,16 @@ impl Output {
     /// When they cannot be drawn or written.
     pub fn finish(&self) -> Result<(), Failure> {
         let Some(path) = &self.plot else { return Ok(()) };
-        let picture = plot::draw(&self.rows).map_err(|error| {
-            Failure::new(Code::Device, format!("cannot draw {}: {error}", path.display()))
-        })?;
-        fs::write(path, picture).map_err(|error| cannot_write(&path.display().to_string(), &error))
+        write(path, plot::draw(&self.rows))
+    }
+
+    /// Draws one message's way, if that was asked for.
+    ///
+    /// # Errors
+    /// When it cannot be drawn or written.
+    pub fn draw(&self, picture: &Picture) -> Result<(), Failure> {
+        let Some(path) = &self.picture else { return Ok(()) };
+        write(path, picture.draw())
     }
 }
 
@@ -108,6 +118,13 @@ impl Out {
 
 fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| cannot_write(&path.display().to_string(), &error))
+}
+
+/// What was drawn.
+fn write(path: &Path, drawn: Result<String, Box<dyn Error>>) -> Result<(), Failure> {
+    let text = drawn
+        .map_err(|error| Failure::new(Code::Device, format!("cannot draw {}: {error}", path.display())))?;
+    fs::write(path, text).map_err(|error| cannot_write(&path.display().to_string(), &error))
 }
 
 fn cannot_write(name: &str, error: &io::Error) -> Failure {

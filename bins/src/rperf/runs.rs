@@ -32,6 +32,8 @@ pub struct Run {
     pub pattern: Pattern,
     /// whether it begins a connection of its own
     pub is_reconnected: bool,
+    /// whether the server records it, and sends what it recorded
+    pub is_recorded: bool,
     /// messages to a reading of the clock, where not every one has its own
     pub batch: u32,
     /// of each message
@@ -89,6 +91,7 @@ impl Run {
         let mut bytes = [0; RUN_BYTES];
         bytes[0] = self.pattern as u8;
         bytes[1] = self.is_reconnected.into();
+        bytes[2] = self.is_recorded.into();
         bytes[4..8].copy_from_slice(&self.batch.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.warmup.to_le_bytes());
@@ -103,7 +106,7 @@ impl Run {
     pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Broken> {
         let bytes: &[u8; RUN_BYTES] =
             bytes.try_into().map_err(|_| Broken("sent a RUN of the wrong length"))?;
-        if bytes[2..4].iter().chain(&bytes[32..]).any(|&byte| byte != 0) {
+        if bytes[3..4].iter().chain(&bytes[32..]).any(|&byte| byte != 0) {
             return Err(Broken("sent a RUN whose reserved bytes are not zero"));
         }
         let pattern = match bytes[0] {
@@ -116,12 +119,13 @@ impl Run {
         let run = Self {
             pattern,
             is_reconnected: bytes[1] == 1,
+            is_recorded: bytes[2] == 1,
             batch,
             bytes: word(&bytes[8..16]),
             warmup: word(&bytes[16..24]),
             samples: word(&bytes[24..32]),
         };
-        if bytes[1] > 1 {
+        if bytes[1] > 1 || bytes[2] > 1 {
             return Err(Broken("sent a RUN with a flag that we do not know"));
         }
         if run.bytes > plan.bytes_max {
@@ -205,6 +209,7 @@ mod tests {
     const RUN: Run = Run {
         pattern: Pattern::Stream,
         is_reconnected: false,
+        is_recorded: true,
         batch: 64,
         bytes: 4096,
         warmup: 10,
@@ -222,8 +227,8 @@ mod tests {
         assert_eq!((decode(&check.encode()), check.timed()), (Ok(check), 1));
         let wrong = |at, value| changed(RUN.encode(), at, value, decode);
         assert!(wrong(0, 4).contains("pattern"));
-        assert!(wrong(1, 2).contains("flag"));
-        assert!(wrong(2, 1).contains("reserved") && wrong(39, 1).contains("reserved"));
+        assert!(wrong(1, 2).contains("flag") && wrong(2, 2).contains("flag"));
+        assert!(wrong(3, 1).contains("reserved") && wrong(39, 1).contains("reserved"));
         assert!(wrong(4, 0).contains("batches") && wrong(7, 1).contains("batches"));
         assert!(wrong(8, 1).contains("larger messages"));
         assert!(wrong(31, 0xFF).contains("samples") && wrong(27, 1).contains("samples"));

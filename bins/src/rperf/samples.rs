@@ -221,6 +221,7 @@ mod tests {
             let run = Run {
                 pattern: Pattern::Stream,
                 is_reconnected: false,
+                is_recorded: false,
                 batch,
                 bytes: 0,
                 warmup: 3,

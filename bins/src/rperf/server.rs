@@ -2,7 +2,7 @@
 
 use super::end::End;
 use super::link::{Heard, Link};
-use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
+use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN};
 use super::options::Serve;
 use super::runs::{Done, Pattern, Run};
 use super::samples::{Samples, Scale};
@@ -76,6 +76,9 @@ fn answer(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<(), Failure> {
             let connection = reconnect(link, place)?;
             link.replace_data(connection);
         }
+        if run.is_recorded {
+            link.data().record(true);
+        }
         let mut samples = Samples::new(&run, link.session.role);
         let performed = end.perform(link, &run, &mut samples);
         let (cpu_ns, wall_ns) = performed.map_err(|mishap| link.explain(mishap))?;
@@ -84,7 +87,12 @@ fn answer(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<(), Failure> {
             Pattern::Stream => samples.figures(Scale { legs: 1, reading_ns: 0 }),
             _ => Default::default(),
         };
+        let records = run.is_recorded.then(|| link.take_records());
         link.tell(TAG_DONE, &Done { figures, cpu_ns, wall_ns }.encode())?;
+        if let Some(track) = records {
+            link.tell(TAG_RECORDS, &track.encode())?;
+            link.trace.add(track);
+        }
     }
     Ok(())
 }

@@ -119,6 +119,7 @@ mod tests {
         let run = Run {
             pattern: Pattern::Stream,
             is_reconnected: false,
+            is_recorded: false,
             batch: 1,
             bytes: 1 << 20,
             warmup: 65,

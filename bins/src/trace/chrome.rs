@@ -4,8 +4,8 @@
 //! Times are microseconds of the host's monotonic clock, and are not shifted: traces of two processes of one host can be
 //! joined.
 
-use super::Track;
 use super::mark::{Mark, What};
+use super::track::Track;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,25 +5,17 @@
 //! written when the run is over, however it ended.
 
 pub mod chrome;
+pub mod journey;
 pub mod mark;
+pub mod picture;
+pub mod track;
 
 use crate::exit::{Code, Failure, explain};
-use mark::Mark;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use superpipe::Connection;
-
-/// What one process recorded of one connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Track {
-    /// what the process is called
-    pub name: String,
-    /// its number
-    pub pid: u32,
-    /// what it recorded, in the order in which it was over
-    pub marks: Vec<Mark>,
-}
+use track::Track;
 
 /// The trace of a run: nothing, where none is asked for.
 #[derive(Debug)]
@@ -36,14 +28,6 @@ pub struct Trace {
 struct Out {
     file: File,
     name: String,
-}
-
-impl Track {
-    /// What was recorded at this end of a connection: takes it out.
-    pub fn of(name: &str, connection: &mut Connection) -> Self {
-        let marks = connection.take_records().map(Mark::from).collect();
-        Self { name: name.to_owned(), pid: std::process::id(), marks }
-    }
 }
 
 impl Trace {
@@ -63,21 +47,28 @@ impl Trace {
 
     /// Begins to record, if a trace is asked for.
     pub fn begin(&self, connection: &mut Connection) {
-        if self.out.is_some() {
+        if self.is_wanted() {
             connection.record(true);
         }
     }
 
-    /// Keeps what was recorded at this end, which the trace calls so.
-    pub fn keep(&mut self, name: &str, connection: &mut Connection) {
-        if self.out.is_some() {
-            self.tracks.push(Track::of(name, connection));
+    /// Whether a trace is asked for.
+    #[must_use]
+    pub const fn is_wanted(&self) -> bool {
+        self.out.is_some()
+    }
+
+    /// Keeps what was recorded at one end, if a trace is asked for.
+    pub fn add(&mut self, track: Track) {
+        if self.is_wanted() {
+            self.tracks.push(track);
         }
     }
 
-    /// Keeps what another process recorded.
-    pub fn add(&mut self, track: Track) {
-        self.tracks.push(track);
+    /// Whether nothing was kept.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.tracks.is_empty()
     }
 
     /// Writes the file, once.

@@ -1,6 +1,6 @@
 //! `--trace`: what the flight recorder held, as programs read it.
 
-use crate::support::{BOUND, Noise, Scratch};
+use crate::support::{BOUND, Noise, Scratch, wait_for};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -147,4 +147,82 @@ fn a_trace_is_there_or_it_is_said_why_not() {
     );
     sender.assert(0, "cannot write a trace to /dev/full: no space left on device");
     receiver.assert_done();
+}
+
+/// One client with its server, of which both record: what the client traced, drew and said.
+fn measured(scratch: &Scratch, arguments: &[&str]) -> (Vec<Value>, String) {
+    let [trace, picture] = ["trace", "picture"].map(|name| scratch.data(name));
+    let mut server = scratch.command("rperf");
+    let server = scratch.start("rperf", server.args(["serve", "--listen", &scratch.address()]));
+    wait_for("rperf serve to listen", || scratch.socket().exists());
+    let mut client = scratch.command("rperf");
+    client.args(["-q", "--iterations=9", "--warmup=2", &scratch.address()]).args(arguments);
+    client.arg("--trace").arg(&trace).arg("--picture").arg(&picture);
+    scratch.run("rperf", &mut client).assert_done();
+    server.wait(BOUND).assert_done();
+    (read(&trace), fs::read_to_string(picture).unwrap())
+}
+
+#[test]
+fn rperf_traces_both_ends_of_the_same_messages() {
+    let scratch = Scratch::new("trace-perf");
+    for (test, is_answered) in [("latency", true), ("stream", false)] {
+        let (events, picture) = measured(&scratch, &["--test", test, "--sizes=8,1M"]);
+        let process = |name: &str| {
+            let named = |event: &&Value| event["name"] == "process_name" && event["args"]["name"] == name;
+            let pid = &events.iter().find(named).unwrap()["pid"];
+            let own = events.iter().filter(|event| &event["pid"] == pid).cloned();
+            own.collect::<Vec<_>>()
+        };
+        let (client, server) = (process("rperf"), process("rperf serve"));
+        // Of the last message there both recorded all: block by block the same, and with one clock in order.
+        let sends: Vec<_> =
+            spans(&client, "send").filter(|event| event["args"]["bytes"] == 1 << 20).collect();
+        let last = sends.last().unwrap();
+        let within = |event: &&Value| event["ts"].as_f64() >= last["ts"].as_f64();
+        let sent: Vec<_> = spans(&client, "copy in").filter(within).collect();
+        let block = |event: &Value| event["args"]["block"].as_u64().unwrap();
+        let (first, end) = (block(sent[0]), block(sent[sent.len() - 1]));
+        let copies: Vec<_> =
+            spans(&server, "copy out").filter(|event| (first..=end).contains(&block(event))).collect();
+        let bytes = |copies: &[&Value]| {
+            copies.iter().map(|copy| copy["args"]["bytes"].as_u64().unwrap()).sum::<u64>()
+        };
+        assert_eq!((bytes(&sent), bytes(&copies)), (1 << 20, 1 << 20));
+        for (one, other) in sent.iter().zip(&copies) {
+            assert_eq!(block(one), block(other));
+            assert!(one["ts"].as_f64() < other["ts"].as_f64());
+        }
+        // The landing buffer holds half of it: the server copies out before the client has copied all in.
+        let begin = |event: &Value| event["ts"].as_f64().unwrap();
+        assert!(begin(copies[0]) < begin(sent[sent.len() - 1]));
+        assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+        assert!(picture.contains("1 MiB") && picture.contains("superpipeline over shm, in blocks of 16 KiB"));
+        for (lane, is_there) in
+            [("client copy in", true), ("server copy out", true), ("client copy out", is_answered)]
+        {
+            assert_eq!(picture.contains(lane), is_there, "{test}: {lane}");
+        }
+        assert!(picture.matches("<rect").count() > if is_answered { 4 * 64 } else { 2 * 64 });
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_is_said() {
+    let scratch = Scratch::new("trace-picture");
+    let client = |arguments: &[&str]| {
+        let mut client = scratch.command("rperf");
+        client.args(["-q", "--iterations=3", "--warmup=1", &scratch.address()]).args(arguments);
+        client
+    };
+    scratch.run("rperf", &mut client(&["--picture=/nowhere/x"])).assert(8, "cannot write to /nowhere/x");
+    let short = scratch.run("rperf", client(&["--sizes=1M,40", "--picture"]).arg(scratch.data("x")));
+    short.assert(2, "end --sizes with a longer one");
+    let mut server = scratch.command("rperf");
+    let server = scratch.start("rperf", server.args(["serve", "--listen", &scratch.address()]));
+    wait_for("rperf serve to listen", || scratch.socket().exists());
+    let long = scratch
+        .run("rperf", client(&["--sizes=1M", "--block-bytes=128", "--picture"]).arg(scratch.data("x")));
+    long.assert(9, "cannot draw a message of 1 MiB");
+    server.wait(BOUND).assert(9, "cannot draw a message of 1 MiB");
 }
