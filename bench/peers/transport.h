@@ -1,0 +1,35 @@
+// What the harness asks of a peer: two processes, and messages between them that arrive in order.
+//
+// A transport that fails says why on standard error and ends the process: there is nothing to measure then.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// How many messages may be on their way at once in streaming: what users' programs do, and the usual
+// bandwidth tests.
+enum { WINDOW = 64 };
+
+// Connects the two processes. Gives whether this one is the client.
+bool transport_open(int *argc, char ***argv);
+
+// Messages of up to so many bytes follow, until the next call. Both processes call it at the same time.
+void transport_prepare(size_t bytes_max);
+
+// Whether a message's bytes move from buffer to buffer; what only hands over a reference has nothing to
+// check.
+bool transport_copies(void);
+
+// The library and its version, as the library says it, in one line of the caller's.
+void transport_version(char *text, size_t bytes);
+
+// One message at a time.
+void transport_send(const void *from, size_t bytes);
+void transport_recv(void *to, size_t bytes);
+
+// Messages that overlap: each in one of WINDOW slots, which must be finished before it is used again.
+void transport_start_send(unsigned slot, const void *from, size_t bytes);
+void transport_start_recv(unsigned slot, void *to, size_t bytes);
+void transport_finish(unsigned slot);
+
+void transport_close(void);
