@@ -2,13 +2,19 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint man check-fresh test-cargo test-features test-examples test-loom test-package freestanding
+.PHONY: help demo bench compare test lint man check-fresh test-cargo test-features test-examples test-loom test-package freestanding
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 demo: ## move 1 GiB from rsend to rrecv over shared memory, compare it, then break a byte on purpose
 	@scripts/demo.sh
+
+bench: ## measure superpipe beside the raw limits of this machine: target/benchmarks/benchmarks.md (10 minutes, nothing else running)
+	@scripts/bench.sh
+
+compare: ## the same beside UCX, Open MPI, MPICH, Intel MPI and iceoryx2: docs/benchmarks.md (12 minutes; fetches them)
+	@scripts/compare.sh
 
 test: ## everything that CI runs: lint, then every test, with seconds per stage
 	@scripts/test.sh

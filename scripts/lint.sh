@@ -35,6 +35,7 @@ format() {
     if [[ -e freestanding/Cargo.toml ]]; then
         cargo fmt --manifest-path freestanding/Cargo.toml --check
     fi
+    cargo fmt --manifest-path bench/peers/iceoryx2/Cargo.toml --check
 }
 
 clippy() {
@@ -71,10 +72,16 @@ scripts_parse() {
     done
 }
 
+# What of the peers' harness needs none of their headers.
+harness_compiles() {
+    (cd bench/peers && cc -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only harness.c tests.c common.c pair.c)
+}
+
 need_rust
 target=$(target_dir)
 begin_stages
 stage scripts scripts_parse
+stage harness harness_compiles
 stage no-unsafe-in-core no_unsafe_in_core
 if have_component rustfmt fmt rustfmt; then
     stage format format

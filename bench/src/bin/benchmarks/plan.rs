@@ -1,0 +1,191 @@
+//! What is measured: data only. A part is measured by itself and has a file of its own.
+
+use serde::{Deserialize, Serialize};
+
+const K: usize = 1 << 10;
+const M: usize = 1 << 20;
+
+/// The sizes of short messages, and of long ones.
+const SMALL: [usize; 6] = [8, 64, 256, K, 4 * K, 8 * K];
+const LARGE: [usize; 8] = [16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M];
+/// Sizes of messages into memory that was never used.
+const COLD: [usize; 6] = [64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M];
+
+/// The range of the steps, and each one's factor.
+const STEPS: (usize, usize, f64) = (64, 64 * M, 1.05);
+
+/// A share of the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// 8 B to 8 KiB, reused buffers
+    Small,
+    /// 16 KiB to 64 MiB, reused buffers
+    Large,
+    /// 64 KiB to 64 MiB, into memory that was never used
+    Cold,
+    /// superpipe alone, 64 B to 64 MiB in steps of 5 %
+    Steps,
+    /// superpipe alone, the first message of a connection
+    First,
+    /// superpipe's wait strategies
+    Waiting,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Small, Self::Large, Self::Cold, Self::Steps, Self::First, Self::Waiting];
+
+    /// Its file's name without `.jsonl`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Large => "large",
+            Self::Cold => "cold",
+            Self::Steps => "steps",
+            Self::First => "first",
+            Self::Waiting => "waiting",
+        }
+    }
+
+    /// Whether limits, superpipe and peers compete.
+    pub(crate) const fn is_contest(self) -> bool {
+        matches!(self, Self::Small | Self::Large | Self::Cold)
+    }
+
+    /// What every contestant does in a round.
+    pub(crate) fn cells(self, is_quick: bool) -> Vec<Cell> {
+        let tests: &[Test] = match self {
+            Self::First | Self::Waiting => &[Test::Latency],
+            _ => &[Test::Latency, Test::Stream],
+        };
+        let sizes = match self {
+            Self::Small => SMALL.to_vec(),
+            Self::Large => LARGE.to_vec(),
+            Self::Cold => COLD.to_vec(),
+            Self::Steps => steps(),
+            Self::First => [&SMALL[..], &LARGE[..]].concat(),
+            Self::Waiting => Vec::new(),
+        };
+        // A quick run is to show that everything works: few sizes, and few messages.
+        let sizes: Vec<usize> = if is_quick { few(&sizes) } else { sizes };
+        let cell = |test, bytes| {
+            let messages = match self {
+                Self::Cold => cold_messages(bytes),
+                Self::Steps | Self::First => messages(bytes).div_ceil(4).max(4),
+                _ => messages(bytes),
+            };
+            Cell { test, bytes, messages: if is_quick { messages.min(20) } else { messages } }
+        };
+        tests.iter().flat_map(|&test| sizes.iter().map(move |&bytes| cell(test, bytes))).collect()
+    }
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Test {
+    /// half a round trip
+    Latency,
+    /// one way, at the receiver
+    Stream,
+}
+
+impl Test {
+    /// As rperf, the peers' harness and the raw figures call it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// The memory at both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Memory {
+    /// the same resident buffers for every message
+    Reused,
+    /// a destination that was never used
+    Plain,
+    /// the same, of which superpipe is told so
+    Advised,
+    /// a destination that superpipe allocated
+    Superpipe,
+}
+
+/// One figure's worth of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cell {
+    pub(crate) test: Test,
+    pub(crate) bytes: usize,
+    /// how many are timed
+    pub(crate) messages: usize,
+}
+
+/// Of which everybody's take some 10 to 100 ms.
+const fn messages(bytes: usize) -> usize {
+    match bytes {
+        0..=2048 => 20_000,
+        2049..=8192 => 8_000,
+        8193..=16_384 => 4_000,
+        16_385..=65_536 => 1_500,
+        65_537..=262_144 => 400,
+        262_145..=1_048_576 => 100,
+        1_048_577..=4_194_304 => 25,
+        4_194_305..=16_777_216 => 8,
+        _ => 4,
+    }
+}
+
+const fn cold_messages(bytes: usize) -> usize {
+    match bytes {
+        0..=1_048_576 => 64,
+        1_048_577..=4_194_304 => 16,
+        4_194_305..=16_777_216 => 4,
+        _ => 2,
+    }
+}
+
+/// Every size of the steps.
+fn steps() -> Vec<usize> {
+    let (from, to, factor) = STEPS;
+    let mut sizes = Vec::new();
+    let mut exact = from as f64;
+    while exact <= to as f64 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 64 to 64 Mi")]
+        sizes.push(exact.round() as usize);
+        exact *= factor;
+    }
+    sizes
+}
+
+/// The first, the middle and the last one of those that are not too large.
+fn few(sizes: &[usize]) -> Vec<usize> {
+    let short: Vec<usize> = sizes.iter().copied().filter(|&bytes| bytes <= M).collect();
+    let chosen = [0, short.len() / 2, short.len().saturating_sub(1)];
+    chosen.into_iter().filter_map(|at| short.get(at).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, Test, steps};
+
+    #[test]
+    fn steps_are_of_five_percent() {
+        let sizes = steps();
+        assert_eq!((sizes[0], sizes.len()), (64, 285));
+        assert!(sizes.windows(2).all(|pair| pair[1] > pair[0] && pair[1] * 100 <= pair[0] * 106 + 100));
+    }
+
+    #[test]
+    fn a_quick_run_has_every_test_of_a_part() {
+        for part in Part::ALL {
+            let tests = |cells: Vec<super::Cell>| {
+                [Test::Latency, Test::Stream].map(|test| cells.iter().any(|cell| cell.test == test))
+            };
+            assert_eq!(tests(part.cells(true)), tests(part.cells(false)), "{part:?}");
+            assert!(part.cells(true).len() <= 6);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Figures as people read them.
+
+use super::data::Spread;
+use super::targets::Rule;
+use crate::plan::{Memory, Test};
+use crate::raw::State;
+
+/// `71 ns (70 to 75)`
+pub(super) fn time(spread: Spread) -> String {
+    let (divisor, unit) = match spread.median {
+        us if us < 1.0 => (1e-3, "ns"),
+        us if us < 1e3 => (1.0, "µs"),
+        _ => (1e3, "ms"),
+    };
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(|us| digits(us / divisor));
+    format!("{median} {unit} ({min} to {max})")
+}
+
+/// `47.9 (44.1 to 50.2)`: bytes over times, so that the fastest round is the highest rate.
+pub(super) fn rate(bytes: usize, spread: Spread) -> String {
+    let [median, min, max] = [spread.median, spread.max, spread.min].map(|us| digits(gb_per_s(bytes, us)));
+    format!("{median} ({min} to {max})")
+}
+
+/// 10^9 bytes a second.
+pub(super) fn gb_per_s(bytes: usize, us: f64) -> f64 {
+    bytes as f64 / (us * 1e3)
+}
+
+/// What a rule is about, in its unit.
+pub(super) fn got(rule: Rule, spread: Spread) -> String {
+    let Spread { median, min, max, .. } = spread;
+    match rule {
+        Rule::NanosecondsMore(..) => format!("{median:.0} ns more ({min:.0} to {max:.0})"),
+        Rule::StepKeeps(_) | Rule::SpeedAtLeast(_, ..1.0) => {
+            format!("{:.0} % ({:.0} to {:.0})", median * 100.0, min * 100.0, max * 100.0)
+        }
+        Rule::TimesAtMost(..) | Rule::FirstAtMost(_) => {
+            format!("{median:.3}x the time ({min:.3} to {max:.3})")
+        }
+        Rule::SpeedAtLeast(..) | Rule::FasterThan(_) => {
+            format!("{median:.2}x as fast ({min:.2} to {max:.2})")
+        }
+    }
+}
+
+/// Three digits that count.
+pub(super) fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.0995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// `64 KiB`
+pub(super) fn size(bytes: usize) -> String {
+    match bytes {
+        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} B"),
+    }
+}
+
+pub(super) const fn test(test: Test) -> &'static str {
+    match test {
+        Test::Latency => "half round trip",
+        Test::Stream => "streaming",
+    }
+}
+
+pub(super) const fn memory(memory: Memory) -> &'static str {
+    match memory {
+        Memory::Reused => "reused",
+        Memory::Plain => "cold",
+        Memory::Advised => "cold, advised",
+        Memory::Superpipe => "cold, superpipe's",
+    }
+}
+
+pub(super) const fn state(state: State) -> &'static str {
+    match state {
+        State::Near => "near",
+        State::Far => "far",
+        State::Mixed => "mixed",
+    }
+}
+
+/// `near, 7 rounds`
+pub(super) fn rounds(cores: State, count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{}, {count} round{plural}", state(cores))
+}
+
+/// A table: its head, and its rows.
+pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(head);
+    text += &line(&vec!["---".to_owned(); head.len()]);
+    rows.iter().for_each(|row| text += &line(row));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::data::Spread;
+    use super::{digits, rate, size, time};
+
+    #[test]
+    fn figures_have_three_digits() {
+        assert_eq!(
+            [0.0712, 0.99, 9.99, 9.999, 47.94, 512.3].map(digits),
+            ["0.071", "0.99", "9.99", "10.0", "47.9", "512"]
+        );
+    }
+
+    #[test]
+    fn times_have_one_unit_and_rates_turn_the_range_round() {
+        let spread = Spread { median: 2.0, min: 1.0, max: 4.0, count: 3 };
+        assert_eq!(time(spread), "2.00 µs (1.00 to 4.00)");
+        assert_eq!(rate(8000, spread), "4.00 (2.00 to 8.00)");
+        assert_eq!(
+            time(Spread { median: 0.071, min: 0.07, max: 0.0754, count: 3 }),
+            "71.0 ns (70.0 to 75.4)"
+        );
+    }
+
+    #[test]
+    fn sizes_are_whole() {
+        assert_eq!(
+            [8, 1024, 1536, 65_536, 64 << 20].map(size),
+            ["8 B", "1 KiB", "1536 B", "64 KiB", "64 MiB"]
+        );
+    }
+}

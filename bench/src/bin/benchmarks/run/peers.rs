@@ -1,0 +1,184 @@
+//! The peers: who they are, with which settings they are at their best, and how they are started.
+
+use std::process::Command;
+
+use superpipe_bench::failure::Failure;
+
+use super::launch::{self, SECONDS_MAX};
+use super::world::World;
+use crate::plan::{Cell, Memory};
+use crate::raw::{Figure, Kind};
+
+/// What differs from a peer's defaults.
+type Settings = &'static [(&'static str, &'static str)];
+
+/// One peer with one set of settings.
+pub(crate) struct Peer {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) kind: Kind,
+    program: &'static str,
+    launcher: Launcher,
+    settings: Settings,
+}
+
+enum Launcher {
+    /// it starts its other process itself
+    Itself,
+    OpenMpi,
+    Mpich,
+    IntelMpi,
+}
+
+/// UCX copies kernel-assisted from 8 KiB on, once. Copying twice through shared memory, which overlaps, is faster here.
+const UCX: (&str, &str) = ("UCX_TLS", "posix,sysv,cma,self");
+const EAGER: (&str, &str) = ("UCX_RNDV_THRESH", "inf");
+const SEGMENT: (&str, &str) = ("UCX_POSIX_SEG_SIZE", "16k");
+
+/// Each as it comes, and, where that is much faster at some size, tuned.
+pub(crate) const PEERS: &[Peer] = &[
+    peer("ucx", "UCX", "ucx", Launcher::Itself, &[UCX]),
+    peer("ucx-eager", "UCX, eager", "ucx", Launcher::Itself, &[UCX, EAGER, SEGMENT]),
+    peer(
+        "openmpi",
+        "Open MPI",
+        "openmpi",
+        Launcher::OpenMpi,
+        &[("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,sm")],
+    ),
+    peer(
+        "openmpi-ucx",
+        "Open MPI, UCX eager",
+        "openmpi",
+        Launcher::OpenMpi,
+        &[
+            ("OMPI_MCA_pml", "ucx"),
+            ("OMPI_MCA_pml_ucx_tls", "any"),
+            ("OMPI_MCA_pml_ucx_devices", "any"),
+            UCX,
+            EAGER,
+            SEGMENT,
+        ],
+    ),
+    peer("mpich", "MPICH", "mpich", Launcher::Mpich, &[]),
+    peer(
+        "mpich-ucx",
+        "MPICH, UCX eager",
+        "mpich",
+        Launcher::Mpich,
+        &[("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_NETMOD", "ucx"), UCX, EAGER, SEGMENT],
+    ),
+    peer("impi", "Intel MPI", "impi", Launcher::IntelMpi, &[("I_MPI_FABRICS", "shm"), ("I_MPI_PIN", "0")]),
+    peer("iceoryx2", "iceoryx2", "iceoryx2", Launcher::Itself, &[]),
+    Peer {
+        kind: Kind::Aside,
+        ..peer(
+            "iceoryx2-zero",
+            "iceoryx2, no copies",
+            "iceoryx2",
+            Launcher::Itself,
+            &[("PEER_ZERO_COPY", "1")],
+        )
+    },
+];
+
+const fn peer(
+    id: &'static str,
+    title: &'static str,
+    program: &'static str,
+    launcher: Launcher,
+    settings: Settings,
+) -> Peer {
+    Peer { id, title, kind: Kind::Peer, program, launcher, settings }
+}
+
+impl Peer {
+    /// The settings as one types them.
+    pub(crate) fn settings(&self) -> String {
+        let all: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        all.join(" ")
+    }
+
+    /// The command that runs all cells.
+    pub(crate) fn command(&self, world: &World, cells: &[Cell], memory: Memory) -> Command {
+        let harness = world.peers.join("bin").join(self.program);
+        let own = world.peers.join(self.program);
+        let mut command = match self.launcher {
+            Launcher::Itself => Command::new(&harness),
+            Launcher::OpenMpi => {
+                let mut command = Command::new(own.join("bin/mpirun"));
+                command.args(["-n", "2", "--bind-to", "none"]).arg(&harness);
+                // It refuses to start as root without both.
+                command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+                command
+            }
+            Launcher::Mpich => {
+                let mut command = Command::new(own.join("bin/mpiexec"));
+                command.args(["-n", "2", "-bind-to", "none"]).arg(&harness);
+                command
+            }
+            Launcher::IntelMpi => {
+                let mut command = Command::new(own.join("bin/mpiexec.hydra"));
+                command.args(["-n", "2"]).arg(&harness);
+                command.env("I_MPI_ROOT", &own).env("LD_LIBRARY_PATH", own.join("lib"));
+                command
+            }
+        };
+        command.envs(self.settings.iter().copied()).env("PEER_ROOT", world.peers.join("run/"));
+        command.args(["--cores", &world.cores(), "--seconds-max", &SECONDS_MAX.to_string()]);
+        let suffix = if memory == Memory::Reused { "" } else { "-fresh" };
+        command.args(
+            cells.iter().map(|cell| format!("{}{suffix}:{}:{}", cell.test.name(), cell.bytes, cell.messages)),
+        );
+        command
+    }
+
+    /// One round, and the version that the peer says it is of.
+    pub(crate) fn run(
+        &self,
+        world: &World,
+        cells: &[Cell],
+        memory: Memory,
+    ) -> Result<(Vec<Figure>, String), Failure> {
+        let objects = launch::objects(&mut self.command(world, cells, memory))?;
+        let version = objects.iter().find(|object| object["event"] == "version");
+        let version =
+            short_version(version.and_then(|object| object["version"].as_str()).unwrap_or_default());
+        let figures = cells.iter().map(|cell| {
+            let of_cell = |object: &&serde_json::Value| {
+                object["event"] == "result"
+                    && object["test"] == cell.test.name()
+                    && object["bytes"].as_u64() == u64::try_from(cell.bytes).ok()
+            };
+            let object = objects.iter().find(of_cell).ok_or_else(|| {
+                Failure::Usage(format!("{}: no result of {} B, {}", self.title, cell.bytes, cell.test.name()))
+            })?;
+            Ok(Figure::new(object, *cell, memory))
+        });
+        Ok((figures.collect::<Result<_, Failure>>()?, version))
+    }
+}
+
+/// The words up to the first comma, with single spaces.
+fn short_version(version: &str) -> String {
+    let words = version.split(',').next().unwrap_or_default().split_whitespace();
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PEERS, short_version};
+
+    #[test]
+    fn versions_are_short() {
+        assert_eq!(short_version("MPICH Version:      5.0.2"), "MPICH Version: 5.0.2");
+        assert_eq!(short_version("Open MPI v5.0.11, package: Open MPI user@host"), "Open MPI v5.0.11");
+    }
+
+    #[test]
+    fn every_peer_has_a_name_of_its_own() {
+        for (at, peer) in PEERS.iter().enumerate() {
+            assert!(PEERS[..at].iter().all(|other| other.id != peer.id && other.title != peer.title));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! superpipe, measured by rperf: a server that stays for a part, and a client for each cell.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::{env, process};
+
+use superpipe_bench::failure::Failure;
+use superpipe_bench::process::die_with_parent;
+
+use super::launch;
+use super::world::World;
+use crate::plan::{Cell, Memory};
+use crate::raw::Figure;
+
+/// A server, which ends with this value.
+pub(crate) struct Rperf {
+    server: Child,
+    directory: PathBuf,
+}
+
+impl Rperf {
+    /// A server on its core, at a socket of its own.
+    pub(crate) fn new(world: &World) -> Result<Self, Failure> {
+        let directory = directory();
+        fs::create_dir_all(&directory).map_err(|error| Failure::Os("make a directory", error))?;
+        let mut command = world.program("rperf")?;
+        command.args(["serve", "--keep", "--quiet", "--listen", &address()]);
+        command.args(["--core", &world.cores.server.to_string()]);
+        let server = die_with_parent(&mut command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| Failure::Os("start rperf serve", error))?;
+        Ok(Self { server, directory })
+    }
+
+    /// One round. With `is_first` each size has a connection of its own.
+    pub(crate) fn run(
+        &self,
+        world: &World,
+        cells: &[Cell],
+        memory: Memory,
+        is_first: bool,
+    ) -> Result<Vec<Figure>, Failure> {
+        let mut figures = Vec::with_capacity(cells.len());
+        // One client does all sizes of which as many messages are wanted.
+        for alike in cells.chunk_by(|a, b| (a.test, a.messages) == (b.test, b.messages)) {
+            let objects = launch::objects(&mut client(world, alike, memory, is_first)?)?;
+            for &cell in alike {
+                let of_cell =
+                    |object: &&serde_json::Value| object["bytes"].as_u64() == Some(cell.bytes as u64);
+                let object = objects.iter().find(of_cell);
+                let object =
+                    object.ok_or_else(|| Failure::Usage(format!("rperf: no result of {} B", cell.bytes)))?;
+                figures.push(Figure::new(object, cell, memory));
+            }
+        }
+        Ok(figures)
+    }
+}
+
+impl Drop for Rperf {
+    fn drop(&mut self) {
+        // It ends with this process anyway, and its directory is temporary.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The client for cells of one test and one count of messages.
+pub(crate) fn client(
+    world: &World,
+    cells: &[Cell],
+    memory: Memory,
+    is_first: bool,
+) -> Result<Command, Failure> {
+    let mut command = world.program("rperf")?;
+    command.args([
+        &address(),
+        "--quiet",
+        "--wait",
+        "spin",
+        "--json",
+        "--core",
+        &world.cores.client.to_string(),
+    ]);
+    if let Some(cell) = cells.first() {
+        let sizes: Vec<String> = cells.iter().map(|cell| cell.bytes.to_string()).collect();
+        let warm_up = cell.messages / 10 + 1;
+        command.args(["--test", cell.test.name(), "--sizes", &sizes.join(",")]);
+        command.args(["--iterations", &cell.messages.to_string(), "--warmup", &warm_up.to_string()]);
+    }
+    match memory {
+        Memory::Reused => {}
+        Memory::Plain => drop(command.arg("--fresh=plain")),
+        Memory::Advised => drop(command.arg("--fresh=advised")),
+        Memory::Superpipe => drop(command.arg("--fresh=superpipe")),
+    }
+    if is_first {
+        command.arg("--reconnect");
+    }
+    Ok(command)
+}
+
+fn directory() -> PathBuf {
+    env::temp_dir().join(format!("superpipe-benchmarks-{}", process::id()))
+}
+
+fn address() -> String {
+    format!("shm:{}", directory().join("socket").display())
+}

@@ -1,0 +1,112 @@
+//! Where programs are, on which cores they run, and how far these are apart.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, io};
+
+use superpipe_bench::failure::Failure;
+use superpipe_bench::pin::Cores;
+
+use super::launch;
+use crate::raw::State;
+
+/// Cores that are further apart than this don't share a cache.
+const FAR_NS: f64 = 100.0;
+const PROBE: &[&str] = &[
+    "--slots",
+    "64",
+    "--stride",
+    "128",
+    "--pause",
+    "yes",
+    "--rounds",
+    "1",
+    "--seconds-per-config",
+    "0.01",
+    "--json",
+];
+
+/// What every contestant needs to know.
+pub(crate) struct World {
+    /// where superpipe's own programs are
+    pub(crate) programs: PathBuf,
+    /// where scripts/peers.sh put the peers
+    pub(crate) peers: PathBuf,
+    pub(crate) cores: Cores,
+    pub(crate) is_quick: bool,
+}
+
+impl World {
+    /// With the programs that lie where this one does, in a target directory.
+    pub(crate) fn new(cores: Cores, is_quick: bool) -> Result<Self, Failure> {
+        let own = env::current_exe().map_err(|error| Failure::Os("find this program", error))?;
+        let programs = own.parent().map(PathBuf::from).unwrap_or_default();
+        let peers = programs.parent().map(|target| target.join("peers")).unwrap_or_default();
+        Ok(Self { programs, peers, cores, is_quick })
+    }
+
+    /// One of superpipe's own programs.
+    pub(crate) fn program(&self, name: &str) -> Result<Command, Failure> {
+        let path = self.programs.join(name);
+        if path.exists() {
+            return Ok(Command::new(path));
+        }
+        let missing = io::Error::other(format!("{name} is not beside this program; type: make bench"));
+        Err(Failure::Os("run a program", missing))
+    }
+
+    /// The cores as the limits and the peers want them.
+    pub(crate) fn cores(&self) -> String {
+        format!("{},{}", self.cores.client, self.cores.server)
+    }
+
+    /// What 8 bytes take from core to core now.
+    pub(crate) fn distance_ns(&self) -> Result<f64, Failure> {
+        let mut command = self.program("limit_lines")?;
+        command.args(PROBE).args(["--cores", &self.cores()]);
+        let distance_us = launch::objects(&mut command)?.last().and_then(|object| object["p50_us"].as_f64());
+        let distance_us = distance_us.ok_or_else(|| Failure::Usage("the probe printed nothing".into()))?;
+        Ok((distance_us * 1e4).round() / 10.0)
+    }
+
+    /// A command as the report shows it: without this machine's paths.
+    pub(crate) fn shown(&self, command: &Command) -> String {
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        let words: Vec<String> = words.map(|word| self.without_paths(&word.to_string_lossy())).collect();
+        words.join(" ")
+    }
+
+    fn without_paths(&self, word: &str) -> String {
+        let target = self.programs.parent().unwrap_or(Path::new("/"));
+        word.replace(&*target.to_string_lossy(), "target")
+            .replace(&*env::temp_dir().to_string_lossy(), "$TMPDIR")
+    }
+}
+
+/// What the distances before and after a round make it.
+pub(crate) fn state(before_ns: f64, after_ns: f64) -> State {
+    match (before_ns > FAR_NS, after_ns > FAR_NS) {
+        (false, false) => State::Near,
+        (true, true) => State::Far,
+        _ => State::Mixed,
+    }
+}
+
+/// The machine's load average over a minute.
+pub(crate) fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{State, state};
+
+    #[test]
+    fn a_round_is_of_one_kind_only_if_nothing_changed() {
+        assert_eq!(state(30.0, 48.0), State::Near);
+        assert_eq!(state(190.0, 230.0), State::Far);
+        assert_eq!([state(30.0, 200.0), state(200.0, 30.0)], [State::Mixed; 2]);
+    }
+}
