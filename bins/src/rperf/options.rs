@@ -56,7 +56,7 @@ What is recorded:
   For --trace and --picture both ends record a few messages more, of the last
   size, after everything that is measured. --trace holds the events of both,
   and in a run that fails the client's last ones; for that the client also
-  records while it measures, which costs it some 50 ns an event. --picture
+  records while it measures, which costs it some 20 ns an event. --picture
   alone changes no figure. Both ends use the clock of their host.";
 
 /// Measures how long messages take between two processes, and how many bytes a second cross
