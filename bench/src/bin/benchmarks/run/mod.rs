@@ -55,12 +55,15 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if load > LOAD_MAX && !options.quick {
         eprintln!("warning: the machine is not idle (load {load}): the figures will be too high");
     }
+    // before anything is written to a work tree, which would then not be the commit's any more
+    let machine = machine::describe(&world);
     let chosen = Part::ALL.into_iter().filter(|part| options.only.is_empty() || options.only.contains(part));
     for part in chosen {
         let lines = match part {
             Part::Waiting => waiting::run(&world, options)?,
             _ => run_part(&world, options, part)?,
         };
+        let lines = [vec![Line::Machine(machine.clone())], lines].concat();
         raw::write(&options.dir.join("benchmarks").join(format!("{}.jsonl", part.name())), &lines)?;
     }
     Ok(())
@@ -83,7 +86,6 @@ fn run_part(world: &World, options: &Options, part: Part) -> Result<Vec<Line>, F
             break;
         }
     }
-    let mut lines = vec![Line::Machine(machine::describe(world))];
     let mut described: Vec<raw::Contestant> = Vec::new();
     for contestant in &contestants {
         let contestant = contestant.describe(world, part, &cells)?;
@@ -92,9 +94,7 @@ fn run_part(world: &World, options: &Options, part: Part) -> Result<Vec<Line>, F
             described.push(contestant);
         }
     }
-    lines.extend(described.into_iter().map(Line::Contestant));
-    lines.extend(rounds);
-    Ok(lines)
+    Ok(described.into_iter().map(Line::Contestant).chain(rounds).collect())
 }
 
 /// Every contestant once: forwards and backwards in turn, since whoever comes first may find the machine otherwise.
