@@ -44,6 +44,7 @@ struct Shape {
     /// gigabytes a second, instead of microseconds
     is_rate: bool,
     with_points: bool,
+    legend: SeriesLabelPosition,
 }
 
 /// Every plot that there are figures for: file name and contents.
@@ -68,7 +69,13 @@ pub(super) fn all(measured: &[Measured]) -> Result<Vec<(String, String)>, Box<dy
             if !curves.is_empty() {
                 let y = if is_rate { "GB/s, 10^9 bytes a second" } else { "time of a message" };
                 let title = format!("{title}, cores {cores}");
-                let shape = Shape { title, y, is_rate, with_points: !name.starts_with("steps") };
+                // where the curves leave room
+                let legend = if is_rate && name != "cold" {
+                    SeriesLabelPosition::LowerRight
+                } else {
+                    SeriesLabelPosition::UpperLeft
+                };
+                let shape = Shape { title, y, is_rate, with_points: !name.starts_with("steps"), legend };
                 files.push((format!("{name}-{cores}.svg"), draw(&shape, &curves)?));
             }
         }
@@ -94,7 +101,9 @@ fn curves(parts: &[&Measured], state: State, test: Test, is_rate: bool) -> Vec<C
                 let found: Vec<_> = measured.sizes(test).into_iter().filter_map(point).collect();
                 if !found.is_empty() {
                     let curve = points.entry((place, memory)).or_insert_with(|| {
-                        let (color, width) = style(contestant.kind, memory, place);
+                        let peers = measured.contestants.iter().filter(|other| other.kind == Kind::Peer);
+                        let peer = peers.map(|peer| &peer.id).position(|id| *id == contestant.id);
+                        let (color, width) = style(contestant.kind, memory, peer.unwrap_or(0));
                         Curve { title: title(contestant, memory), color, width, points: Vec::new() }
                     });
                     curve.points.extend(found);
@@ -114,13 +123,13 @@ fn title(contestant: &crate::raw::Contestant, memory: Memory) -> String {
     }
 }
 
-fn style(kind: Kind, memory: Memory, place: usize) -> (RGBColor, u32) {
+fn style(kind: Kind, memory: Memory, peer: usize) -> (RGBColor, u32) {
     match (kind, memory) {
         (Kind::Limit, _) => (BLACK, 2),
         (Kind::Superpipe, Memory::Advised) => (OWN[1], 3),
         (Kind::Superpipe, Memory::Plain) => (OWN[2], 3),
         (Kind::Superpipe, _) => (OWN[0], 3),
-        _ => (COLORS[place % COLORS.len()], if place < COLORS.len() { 2 } else { 1 }),
+        _ => (COLORS[peer % COLORS.len()], if peer < COLORS.len() { 2 } else { 1 }),
     }
 }
 
@@ -159,11 +168,7 @@ fn draw(shape: &Shape, curves: &[Curve]) -> Drawn {
         }
         chart
             .configure_series_labels()
-            .position(if shape.is_rate {
-                SeriesLabelPosition::LowerRight
-            } else {
-                SeriesLabelPosition::UpperLeft
-            })
+            .position(shape.legend.clone())
             .label_font((FONT, 13))
             .background_style(WHITE.mix(0.9))
             .border_style(BLACK.mix(0.3))
