@@ -115,6 +115,11 @@ pub trait Fabric {
     fn write_line(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, line: &Line);
     /// Writes a flag word, with release ordering. `at` is a multiple of 8.
     fn publish(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, flag: u64);
+    /// So many bytes are likely to be written soon: a fabric may fetch them for writing, and by default does nothing.
+    #[inline]
+    fn expect_write(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, bytes: u32) {
+        let _ = (link, to, at, bytes);
+    }
     /// Copies payload into a block.
     fn copy_in(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, from: &[u8]);
     /// CRC32C, continued from `seed`, of `bytes` bytes in a block that is being built.

@@ -128,6 +128,16 @@ impl Header {
         plain.then_some((tag, usize::from(bytes.to_le_bytes()[0]), payload))
     }
 
+    /// The tag, length and left alignment of a chunk that is a whole message, is the transfer of this number, asks for no
+    /// CTS and follows no cancelled transfer; `None` for anything else, wrong headers included.
+    #[inline]
+    pub(crate) fn plain_message(line: &Line, transfer: u64) -> Option<(u64, u32, bool)> {
+        let [head, tag, length, bytes, its, r5, r6, _] = line.0;
+        let plain = head & !LEFT == RTS | FIN && length == bytes && its == transfer && r5 | r6 == 0;
+        let bytes = u32::try_from(bytes).ok()?;
+        plain.then_some((tag, bytes, head & LEFT != 0))
+    }
+
     /// Reads a line that was copied out of memory which the peer can write.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use superpipe_core::{
     Arrival, Closed, Config, End, Endpoint, Event, Failure, FlagPlace, Layout, Length, Line, Origin,
-    Protocol, ProtocolError, Reason, RefusedSend, WcError, seat,
+    Protocol, ProtocolError, Reason, RefusedSend, TryRecv, WcError, seat,
 };
 use superpipe_testkit::wire::{self, kind};
 use superpipe_testkit::{Direct, Memory, Posted, Rig, Setup, crc32c};
@@ -59,6 +59,14 @@ impl<F: Rig> Victim<F> {
         self.fabric.memories().line(Memory::landing(1), LAYOUT.line_at(block))
     }
 
+    /// A slot line, and what the short way makes of it.
+    fn try_recv(&mut self, block: u32, line: Line) -> TryRecv {
+        self.fabric.forge(Memory::landing(0), LAYOUT.line_at(block), &line);
+        self.settle();
+        let mut place = [0; 300];
+        self.end.try_recv(&mut self.fabric, &mut [&mut place], 2)
+    }
+
     fn pull(&mut self) -> (usize, End) {
         let mut place = [0; 4096];
         let pulled = self.end.pull(&mut self.fabric, &mut [&mut place]);
@@ -111,7 +119,7 @@ macro_rules! tables {
 
 tables! {
     acknowledgements headers chunk_shapes chunk_order message_ends controls_that_are_none cts cancel reject
-    close_in_order close_out_of_order what_goes_out
+    close_in_order close_out_of_order what_goes_out the_short_way acknowledged_on_the_way
 }
 
 /// A first chunk of transfer 1, a stream, with so many bytes and this flag.
@@ -523,6 +531,71 @@ fn what_goes_out<F: Rig>() {
     // The block and no control message was consumed.
     let ack = t.fabric.memories().line(Memory::seat(1), seat::ACK);
     assert_eq!(ack, wire::ack(1, BEFORE_FIRST, 0));
+}
+
+/// Blocks go back to their sender while more are taken out, by one call.
+fn acknowledged_on_the_way<F: Rig>() {
+    let mut t = Victim::<F>::new();
+    let chunk = wire::chunk(kind::RTS | kind::FIN, 7, 900, 900, 1, 1);
+    for block in 0..4 {
+        feed!(t, slot block, chunk);
+    }
+    let acks = t.end.counters().acks_sent;
+    expect!(t, pulled 900, End::Fin);
+    assert!(t.end.counters().acks_sent >= acks + 2, "a block is an eighth of the ring");
+}
+
+/// What [`Endpoint::try_recv`] takes, and what it leaves to be judged.
+fn the_short_way<F: Rig>() {
+    let message = |bytes, transfer, flag| wire::chunk(kind::RTS | kind::FIN, 7, bytes, bytes, transfer, flag);
+    let mut t = Victim::<F>::new();
+    let taken = |bytes| TryRecv::Taken { tag: 7, bytes };
+    assert_eq!(t.try_recv(0, message(100, 1, 1)), taken(100));
+    assert_eq!(t.try_recv(1, message(0, 2, 2)), taken(0));
+    // The later block is late.
+    assert_eq!(t.try_recv(2, message(300, 3, 3)), TryRecv::Begun { tag: 7, bytes: 52 });
+    expect!(t, pulled 0, End::No);
+    assert_eq!(t.try_recv(3, message(300, 3, 3)), TryRecv::Other);
+    expect!(t, pulled 248, End::Fin);
+    // The line of acknowledgements is whole, however little of it was written.
+    let ack = |t: &Victim<F>| t.fabric.memories().line(Memory::seat(1), seat::ACK);
+    assert_eq!(ack(&t), wire::ack(4, BEFORE_FIRST, 0));
+    feed!(t, control wire::reject(0, 1, 1));
+    feed!(t, control wire::cts(0, 2));
+    assert_eq!(ack(&t), wire::ack(4, 2, 0));
+    t.end.show_life(&mut t.fabric);
+    t.settle();
+    assert_eq!(ack(&t), wire::ack(4, 2, 1));
+    // One that does not fit stays.
+    assert_eq!(t.try_recv(4, message(301, 4, 4)), TryRecv::Other);
+    expect!(t, open);
+
+    let judged = |line: Line| {
+        let mut t = Victim::<F>::new();
+        assert_eq!(t.try_recv(0, line), TryRecv::Other);
+        expect!(t, open);
+        t.end.incoming(&mut t.fabric);
+        t.end.closed()
+    };
+    let broken = |rule| Some(Closed::Failed(Failure::Protocol(rule)));
+    let with = |word: usize, value| {
+        let mut line = message(100, 1, 1);
+        line.0[word] = value;
+        line
+    };
+    assert_eq!(judged(message(100, 2, 1)), broken(ProtocolError::WrongTransfer));
+    assert_eq!(judged(with(2, 101)), broken(ProtocolError::WrongEnd));
+    assert_eq!(judged(with(5, 1)), broken(ProtocolError::ReservedNotZero));
+    assert_eq!(judged(with(6, 1)), broken(ProtocolError::ReservedNotZero));
+    assert_eq!(judged(message(1 << 20, 1, 1)), broken(ProtocolError::ChunkTooLong));
+    assert_eq!(judged(message(1 << 40, 1, 1)), broken(ProtocolError::ChunkTooLong));
+
+    let mut t = Victim::<F>::new();
+    feed!(t, control wire::close(0, 0, 1));
+    assert_eq!(t.try_recv(0, message(100, 1, 1)), TryRecv::Other);
+    let mut t = Victim::<F>::new();
+    feed!(t, control wire::cancel(1, 1, 5, 1));
+    assert_eq!(t.try_recv(0, message(100, 1, 1)), TryRecv::Other);
 }
 
 /// What was acknowledged may still be read by the device, and is nobody's until that is done.

@@ -25,7 +25,7 @@ impl<P: Port> Connection<P> {
         slices: &mut [&mut [u8]],
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
-        self.recv_slowly(slices, deadline.into(), true)
+        self.recv_slowly(slices, None, deadline.into(), true)
     }
 }
 
@@ -68,7 +68,7 @@ impl Cold {
         let mut bytes = 0;
         loop {
             let window = self.window(slices);
-            let pulled = endpoint.pull(port, &mut [window]);
+            let pulled = endpoint.pull_cached(port, &mut [window]);
             bytes += pulled.bytes;
             self.pass(pulled.bytes);
             if pulled.bytes == 0 || pulled.end != End::No {

@@ -1,7 +1,7 @@
 //! A connection.
 
+use core::fmt;
 use core::time::Duration;
-use core::{fmt, hint};
 use std::thread;
 
 use superpipe_core::{
@@ -25,7 +25,9 @@ use crate::shm::{ConnectError, PeerCred, ShmAddress, Socket};
 use crate::tuning::Settled;
 
 /// Looks for a tiny message before anything else is done: a microsecond or two, the time of an answer.
-const TRIES: u32 = 64;
+const TRIES: u32 = 1024;
+/// The same, while it is waited for and other things are looked at, too.
+const TRIES_IN_A_WAIT: u32 = 1;
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(20);
 /// For good-byes.
@@ -294,14 +296,12 @@ impl<P: Port> Connection<P> {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         let transport = self.transport();
-        for _ in 0..TRIES {
-            match transport.endpoint.try_recv(&mut transport.port, slices) {
-                TryRecv::Taken { tag, bytes } => return Ok(Received { tag, bytes }),
-                TryRecv::Nothing => hint::spin_loop(),
-                TryRecv::Other => break,
-            }
-        }
-        self.recv_slowly(slices, deadline.into(), false)
+        let begun = match transport.endpoint.try_recv(&mut transport.port, slices, TRIES) {
+            TryRecv::Taken { tag, bytes } => return Ok(Received { tag, bytes }),
+            TryRecv::Begun { tag, bytes } => Some(Received { tag, bytes }),
+            TryRecv::Nothing | TryRecv::Other => None,
+        };
+        self.recv_slowly(slices, begun, deadline.into(), false)
     }
 
     /// Waits for the next message, and takes it block by block; into cold memory with care.
@@ -310,21 +310,29 @@ impl<P: Port> Connection<P> {
     pub(super) fn recv_slowly(
         &mut self,
         slices: &mut [&mut [u8]],
+        begun: Option<Received>,
         deadline: Deadline,
         is_cold: bool,
     ) -> Result<Received, Error> {
         let mut cold = None;
         let room = slices.iter().map(|slice| slice.len()).sum::<usize>() as u64;
-        let mut tag = None;
-        let mut bytes = 0;
+        let mut tag = begun.map(|begun| begun.tag);
+        let mut bytes = begun.map_or(0, |begun| begun.bytes);
         let transport = self.transport();
         let result = transport.wait(deadline, |endpoint, port| {
             if tag.is_none() {
-                match endpoint.try_recv(port, slices) {
+                // Cold memory is prepared before it is written.
+                let found =
+                    if is_cold { TryRecv::Other } else { endpoint.try_recv(port, slices, TRIES_IN_A_WAIT) };
+                match found {
                     TryRecv::Nothing => return None,
                     TryRecv::Taken { tag: its, bytes: all } => {
                         (tag, bytes) = (Some(its), all);
                         return Some(Ok(()));
+                    }
+                    TryRecv::Begun { tag: its, bytes: some } => {
+                        (tag, bytes) = (Some(its), some);
+                        return None;
                     }
                     TryRecv::Other => {}
                 }

@@ -6,10 +6,12 @@
 //! Both work on raw pointers: one side is memory that a peer or a NIC may write, which is never behind a reference.
 
 mod crc32c;
+mod prefetch;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 pub use crc32c::{copy_in_crc32c, copy_out_crc32c, crc32c, crc32c_of_shared};
+pub use prefetch::prefetch_for_write;
 
 use core::ptr;
 use spin::Once;

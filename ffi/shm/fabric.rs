@@ -19,10 +19,14 @@ use super::doze::{Doze, Slept, wake_if_asleep};
 use super::liveness::{Life, Liveness};
 use super::segment::Segment;
 use super::socket::Socket;
-use crate::copy::{CopyKernels, crc32c, crc32c_of_shared};
+use crate::copy::{CopyKernels, crc32c, crc32c_of_shared, prefetch_for_write};
 use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
 use crate::port::{Port, Woken};
+
+/// The most that is fetched before it is written: what a core can ask for at once. With more it waits for its own
+/// questions, and its own prefetcher does better (docs/performance.md).
+const EXPECTED_BYTES_MAX: u32 = 2048;
 
 /// The port: the copy kernels of this CPU, and the flight recorder of its one connection.
 #[derive(Debug)]
@@ -189,6 +193,13 @@ impl Fabric for Shm {
     #[inline]
     fn publish(&mut self, _: &mut ShmLink, to: Span, at: u32, flag: u64) {
         word::publish(to.word(at), flag);
+    }
+
+    #[inline]
+    fn expect_write(&mut self, _: &mut ShmLink, to: Span, at: u32, bytes: u32) {
+        if bytes <= EXPECTED_BYTES_MAX {
+            prefetch_for_write(to.at(at, bytes as usize), bytes as usize);
+        }
     }
 
     #[inline]

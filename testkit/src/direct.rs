@@ -74,7 +74,7 @@ impl Fabric for Direct {
         self.memories.put_line(to, at, line);
         match to.place {
             Place::Landing => self.watches[to.owner].on_filled(at, LINE_BYTES),
-            Place::Seat if at == seat::ACK => self.watches[link.0].on_acknowledge(line),
+            Place::Seat if at == seat::ACK => self.watches[link.0].on_acknowledge(line.0[0]),
             Place::Seat => {}
         }
     }
@@ -82,8 +82,10 @@ impl Fabric for Direct {
     fn publish(&mut self, link: &mut Side, to: Memory, at: u32, flag: u64) {
         self.check(link.0, to, at, 8);
         self.memories.put_flag(to, at, flag);
-        if to.place == Place::Landing {
-            self.watches[to.owner].on_filled(at, 8);
+        match to.place {
+            Place::Landing => self.watches[to.owner].on_filled(at, 8),
+            Place::Seat if at == seat::ACK => self.watches[link.0].on_acknowledge(flag),
+            Place::Seat => {}
         }
     }
 

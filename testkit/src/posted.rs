@@ -248,7 +248,7 @@ impl Fabric for Posted {
         self.check(link.0, to.0, at, LINE_BYTES);
         self.images.put_line(to.0, at, line);
         if to.0.place == Place::Seat && at == seat::ACK {
-            self.watches[link.0].on_acknowledge(line);
+            self.watches[link.0].on_acknowledge(line.0[0]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whose the blocks of a landing buffer are: from the write that fills one until the receiver's acknowledgement they
 //! are the receiver's, and nobody may write them.
 
-use superpipe_core::{FlagPlace, LINE_STRIDE_BYTES, Layout, Line};
+use superpipe_core::{FlagPlace, LINE_STRIDE_BYTES, Layout};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
@@ -64,9 +64,8 @@ impl Watch {
         }
     }
 
-    /// The receiver acknowledges.
-    pub(crate) fn on_acknowledge(&mut self, line: &Line) {
-        let blocks = line.0[0];
+    /// The receiver acknowledges so many blocks, counted over the connection.
+    pub(crate) fn on_acknowledge(&mut self, blocks: u64) {
         let known = core::mem::replace(&mut self.acknowledged, blocks);
         let count = blocks.wrapping_sub(known);
         if self.off {

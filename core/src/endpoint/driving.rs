@@ -75,13 +75,13 @@ impl<F: Fabric> Endpoint<F> {
     /// overtaken by an older one. A few times a second.
     pub fn show_life(&mut self, fabric: &mut F) {
         self.acked.life = self.acked.life.wrapping_add(1);
-        self.write_ack(fabric);
+        self.write_ack_line(fabric);
     }
 
     /// Counts everything that was ever heard of the peer: while it stands still, the peer is silent.
     #[must_use]
     pub const fn heard(&self) -> u64 {
-        self.heard
+        self.heard.wrapping_add(self.receiver.consumed())
     }
 
     /// Closes this end. The peer takes out what was sent before, unless the reason is other than

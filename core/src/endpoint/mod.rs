@@ -96,6 +96,8 @@ pub struct Endpoint<F: Fabric> {
     inbox: Inbox,
     /// The counts of the acknowledgement written last, and the peer's newest.
     acked: Ack,
+    /// The peer's line of acknowledgements was written as a whole.
+    ack_line_is_there: bool,
     peer_life: u64,
     ack_every: u64,
     idle_rounds: u32,
@@ -109,6 +111,7 @@ pub struct Endpoint<F: Fabric> {
     said_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
     closed: Option<Closed>,
+    /// What was heard of the peer but for data.
     heard: u64,
     counters: Counters,
 }
@@ -138,6 +141,7 @@ impl<F: Fabric> Endpoint<F> {
             receiver: Receiver::new(landing, sequence, blocks, transfers),
             outbox: Outbox::new(controls),
             acked: Ack { blocks, controls: inbox.consumed(), life },
+            ack_line_is_there: false,
             inbox,
             peer_life: life,
             ack_every: u64::from(landing.layout.block_count / 8).max(1),

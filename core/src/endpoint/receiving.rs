@@ -5,20 +5,52 @@ use core::mem;
 use super::{Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
+use crate::line::Line;
 use crate::receive::{End, Open, Pulled, Readable, TryRecv};
 use crate::recorder::{self, Step};
 use crate::sequence::after;
 use crate::slices::Scatter;
 
 impl<F: Fabric> Endpoint<F> {
-    /// Takes the next message if it came in a line and fits: the shortest way for tiny messages. Anything else is left
-    /// for [`incoming`](Self::incoming).
+    /// Takes the next message if it comes within `looks` looks (one at least), whole, and fits: the shortest way for
+    /// messages of up to C0. Anything else is left for [`incoming`](Self::incoming).
     #[inline]
-    pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
-        let found = self.receiver.try_inline(fabric, &self.link, self.config.arrival, slices);
-        if let TryRecv::Taken { bytes, .. } = found {
-            recorder::event(fabric, &self.link, || Step::LineIn { sequence: self.receiver.last(), bytes });
-            self.took(fabric, 0, false);
+    pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], looks: u32) -> TryRecv {
+        if !self.receiver.is_plain(self.config.arrival) {
+            return TryRecv::Other;
+        }
+        let Some(line) = self.receiver.await_line(fabric, &self.link, looks) else { return TryRecv::Nothing };
+        match self.receiver.take_inline(&line, slices) {
+            Some((tag, bytes)) => {
+                recorder::event(fabric, &self.link, || Step::LineIn {
+                    sequence: self.receiver.last(),
+                    bytes,
+                });
+                self.took(fabric, 0, false);
+                TryRecv::Taken { tag, bytes }
+            }
+            None => self.try_recv_chunk(fabric, slices, &line, looks),
+        }
+    }
+
+    #[inline(never)]
+    fn try_recv_chunk(
+        &mut self,
+        fabric: &mut F,
+        slices: &mut [&mut [u8]],
+        line: &Line,
+        looks: u32,
+    ) -> TryRecv {
+        let found = self.receiver.take_whole(fabric, &mut self.link, line, slices, looks);
+        match found {
+            TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, true),
+            TryRecv::Begun { bytes, .. } => {
+                if let Some(open) = self.receiver.open_mut() {
+                    open.shown = true;
+                }
+                self.took(fabric, bytes, false);
+            }
+            TryRecv::Nothing | TryRecv::Other => {}
         }
         found
     }
@@ -51,25 +83,52 @@ impl<F: Fabric> Endpoint<F> {
     /// [`pull`](Self::pull) to what comes after the first `skip` bytes of the slices.
     #[inline]
     pub fn pull_from(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], skip: usize) -> Pulled {
+        self.pull_with(fabric, slices, skip, self.config.streaming_bytes)
+    }
+
+    /// [`pull`](Self::pull) without streaming stores, however long the message is: into memory that was never written
+    /// they lose, since its pages have just been cleared through the caches.
+    #[inline]
+    pub fn pull_cached(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
+        self.pull_with(fabric, slices, 0, u64::MAX)
+    }
+
+    fn pull_with(
+        &mut self,
+        fabric: &mut F,
+        slices: &mut [&mut [u8]],
+        skip: usize,
+        streaming_bytes: u64,
+    ) -> Pulled {
         if self.receiver.is_draining() {
             return self.drain_for_caller(fabric);
         }
         let mut scatter = Scatter::new(slices);
         scatter.skip(skip);
-        let (config, consumed) = (self.config, self.receiver.consumed());
+        let arrival = self.config.arrival;
         // The CTS goes out before the first bytes are copied: the sender's round trip is hidden behind that.
-        let polled = self.receiver.poll(fabric, &self.link, config.arrival);
+        let polled = self.receiver.poll(fabric, &self.link, arrival);
         if self.judged(fabric, polled) != Some(true) && self.receiver.open().is_none() {
             return Pulled::NOTHING;
         }
         self.answer_rts(fabric);
-        let pulled =
-            self.receiver.pull(fabric, &mut self.link, config.arrival, &mut scatter, config.streaming_bytes);
-        let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
-        if pulled.bytes > 0 || pulled.end != End::No || consumed != self.receiver.consumed() {
-            self.took(fabric, pulled.bytes, pulled.end != End::No);
+        // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
+        let blocks_max = self.ack_every;
+        let mut bytes = 0;
+        loop {
+            let consumed = self.receiver.consumed();
+            let link = &mut self.link;
+            let pulled = self.receiver.pull(fabric, link, arrival, &mut scatter, streaming_bytes, blocks_max);
+            let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
+            let blocks = self.receiver.consumed().wrapping_sub(consumed);
+            if pulled.bytes > 0 || pulled.end != End::No || blocks > 0 {
+                self.took(fabric, pulled.bytes, pulled.end != End::No);
+            }
+            bytes += pulled.bytes;
+            if pulled.end != End::No || blocks < blocks_max {
+                return Pulled { bytes, end: pulled.end };
+            }
         }
-        pulled
     }
 
     /// What can be read in place of the head transfer, at most `max_bytes` bytes. Answers its RTS with a CTS.
@@ -141,7 +200,6 @@ impl<F: Fabric> Endpoint<F> {
     /// receiver may not call again soon. Only messages in lines wait for each other, and for the next progress.
     #[inline]
     pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: bool) {
-        self.heard = self.heard.wrapping_add(1);
         self.counters.bytes_received += bytes as u64;
         if ended {
             recorder::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });

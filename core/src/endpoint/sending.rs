@@ -1,6 +1,7 @@
 //! What sends: whole messages at once, and transfers piece by piece. wire.md 4.
 
 use super::Endpoint;
+use crate::arrival::Arrival;
 use crate::config::Protocol;
 use crate::error::{Reason, RefusedSend, RefusedStart};
 use crate::fabric::Fabric;
@@ -60,6 +61,14 @@ impl<F: Fabric> Endpoint<F> {
         if bytes > self.config.c0_bytes {
             return Err(RefusedSend::TooLong);
         }
+        if F::DIRECT
+            && self.config.arrival == Arrival::Flag
+            && !self.config.triple_buffer
+            && let [message] = slices
+            && let Some(id) = self.try_send_whole(fabric, tag, message)
+        {
+            return Ok(id);
+        }
         let split = match self.sender.split(bytes) {
             Err(RefusedSend::NoCredit) if self.refill(fabric) => self.sender.split(bytes),
             split => split,
@@ -76,6 +85,16 @@ impl<F: Fabric> Endpoint<F> {
         }
         fabric.ring_doorbell(&mut self.link);
         Ok(id)
+    }
+
+    #[inline]
+    fn try_send_whole(&mut self, fabric: &mut F, tag: u64, message: &[u8]) -> Option<TransferId> {
+        let id = self.sender.emit_whole(fabric, &mut self.link, &self.config, tag, message)?;
+        self.counters.chunks_sent += 1;
+        self.counters.bytes_sent += message.len() as u64;
+        fabric.ring_doorbell(&mut self.link);
+        self.sender.expect_write(fabric, &mut self.link, message.len());
+        Some(id)
     }
 
     /// Starts a transfer: a message of known length, or a stream. Nothing is sent yet.

@@ -2,6 +2,7 @@
 
 use super::{Endpoint, IDLE_ROUNDS};
 use crate::ack::Ack;
+use crate::arrival::Arrival;
 use crate::control::Control;
 use crate::fabric::Fabric;
 use crate::layout::seat;
@@ -104,10 +105,27 @@ impl<F: Fabric> Endpoint<F> {
         !self.owes_ack()
     }
 
+    /// Writes the acknowledgement: where only the count of blocks changes, and stores go direct, only that.
     pub(super) fn write_ack(&mut self, fabric: &mut F) {
-        let ack =
-            Ack { blocks: self.receiver.consumed(), controls: self.inbox.consumed(), life: self.acked.life };
-        let line = ack.line(fabric, self.config.arrival);
+        let Ack { blocks, controls, .. } = self.newest_ack();
+        if F::DIRECT
+            && self.config.arrival == Arrival::Flag
+            && self.ack_line_is_there
+            && controls == self.acked.controls
+        {
+            // As in `word::write_line`, the even word comes last.
+            fabric.publish(&mut self.link, self.peer_seat, seat::ACK + 8, !blocks);
+            fabric.publish(&mut self.link, self.peer_seat, seat::ACK, blocks);
+            fabric.ring_doorbell(&mut self.link);
+            self.wrote_ack(fabric);
+        } else {
+            self.write_ack_line(fabric);
+        }
+    }
+
+    /// Writes the whole line of acknowledgements.
+    pub(super) fn write_ack_line(&mut self, fabric: &mut F) {
+        let line = self.newest_ack().line(fabric, self.config.arrival);
         fabric.write_line(&mut self.link, self.peer_seat, seat::ACK, &line);
         if !F::DIRECT
             && fabric.post_write(&mut self.link, self.peer_seat, seat::ACK, LINE_BYTES, None).is_err()
@@ -117,8 +135,19 @@ impl<F: Fabric> Endpoint<F> {
             return;
         }
         fabric.ring_doorbell(&mut self.link);
-        self.acked = ack;
+        self.ack_line_is_there = true;
+        self.wrote_ack(fabric);
+    }
+
+    #[inline]
+    fn newest_ack(&self) -> Ack {
+        Ack { blocks: self.receiver.consumed(), controls: self.inbox.consumed(), life: self.acked.life }
+    }
+
+    #[inline]
+    fn wrote_ack(&mut self, fabric: &mut F) {
+        self.acked = self.newest_ack();
         self.counters.acks_sent += 1;
-        recorder::event(fabric, &self.link, || Step::AckOut { blocks: ack.blocks });
+        recorder::event(fabric, &self.link, || Step::AckOut { blocks: self.acked.blocks });
     }
 }

@@ -32,11 +32,19 @@ impl Pulled {
 pub enum TryRecv {
     /// Nothing has come.
     Nothing,
-    /// A message that came in a line; it was taken.
+    /// A whole message; it was taken.
     Taken {
         /// The sender's tag.
         tag: u64,
         /// Its bytes.
+        bytes: usize,
+    },
+    /// The first bytes of a message that fits: the others are late. [`Endpoint::pull_from`](crate::Endpoint::pull_from)
+    /// goes on.
+    Begun {
+        /// The sender's tag.
+        tag: u64,
+        /// The bytes that were taken.
         bytes: usize,
     },
     /// Anything else: ask [`Endpoint::incoming`](crate::Endpoint::incoming).

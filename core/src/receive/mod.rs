@@ -12,6 +12,7 @@
 
 mod found;
 mod take;
+mod whole;
 
 pub use found::{End, Pulled, Readable, Run, TryRecv};
 

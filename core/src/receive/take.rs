@@ -1,45 +1,19 @@
 //! Taking payload out: copied, read in place, or thrown away. wire.md 4.
 
-use super::{Chunk, End, Head, Open, Pulled, Readable, Receiver, Run, TryRecv};
+use super::{Chunk, End, Head, Open, Pulled, Readable, Receiver, Run};
 use crate::arrival::Arrival;
 use crate::error::ProtocolError;
 use crate::fabric::{CopyHint, Fabric};
-use crate::header::{Header, Length};
-use crate::inline::{unpack, unpack_whole};
+use crate::header::Length;
+use crate::inline::unpack;
 use crate::layout::Landing;
 use crate::recorder::{self, Step};
 use crate::sequence::{after, is_before};
 use crate::slices::Scatter;
 
 impl<F: Fabric> Receiver<F> {
-    /// Takes a message that came in a line, if that is what comes next and there is nothing unusual about it.
-    #[inline]
-    pub(crate) fn try_inline(
-        &mut self,
-        fabric: &F,
-        link: &F::Link,
-        arrival: Arrival,
-        to: &mut [&mut [u8]],
-    ) -> TryRecv {
-        if self.open.is_some() || self.close.is_some() || arrival != Arrival::Flag {
-            return TryRecv::Other;
-        }
-        let Landing { memory, layout } = self.landing;
-        let Some(line) = fabric.take_line_if(link, memory, layout.line_at(self.at), self.sequence) else {
-            return TryRecv::Nothing;
-        };
-        let Some((tag, bytes, payload)) = Header::plain_inline(&line) else { return TryRecv::Other };
-        if !unpack_whole(&payload, bytes, to) {
-            return TryRecv::Other;
-        }
-        self.transfers = self.transfers.wrapping_add(1);
-        self.sequence = after(self.sequence);
-        self.inlines += 1;
-        self.consume_block();
-        TryRecv::Taken { tag, bytes }
-    }
-
-    /// Takes what has arrived of the head transfer, and fits.
+    /// Takes what has arrived of the head transfer, and fits; at most `blocks_max` blocks, so that they can be acknowledged
+    /// while more is taken.
     pub(crate) fn pull(
         &mut self,
         fabric: &mut F,
@@ -47,7 +21,9 @@ impl<F: Fabric> Receiver<F> {
         arrival: Arrival,
         to: &mut Scatter<'_, '_>,
         streaming_bytes: u64,
+        blocks_max: u64,
     ) -> Result<Pulled, ProtocolError> {
+        let upto = self.consumed.wrapping_add(blocks_max);
         let hint = match self.open {
             Some(Open { length: Length::Exact(length), .. }) if length >= streaming_bytes => {
                 CopyHint::Streaming
@@ -99,6 +75,9 @@ impl<F: Fabric> Receiver<F> {
                     }
                     if self.finish_block(chunk) {
                         return Ok(Pulled { bytes, end: End::Fin });
+                    }
+                    if self.consumed == upto {
+                        return Ok(Pulled { bytes, end: End::No });
                     }
                 }
             }

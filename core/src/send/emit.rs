@@ -1,49 +1,15 @@
 //! Putting chunks into blocks, and posting them. wire.md 3.2, 4.2.
 
-use super::{InFlight, Payload, Reservation, Sender, TransferId, Unposted};
+use super::{InFlight, Payload, Reservation, Sender, Unposted};
 use crate::arrival::Arrival;
-use crate::fabric::{Fabric, SqFull, WrId};
-use crate::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
-use crate::inline::pack;
+use crate::fabric::{Fabric, WrId};
+use crate::header::{Header, Length, Rts, RtsFields};
 use crate::layout::Landing;
 use crate::line::LINE_BYTES;
 use crate::recorder::{self, Step};
 use crate::sequence::after;
 
 impl<F: Fabric> Sender<F> {
-    /// Sends a whole message of at most 40 bytes in a slot line.
-    #[inline]
-    pub(crate) fn emit_inline(
-        &mut self,
-        fabric: &mut F,
-        link: &mut F::Link,
-        arrival: Arrival,
-        tag: u64,
-        slices: &[&[u8]],
-        bytes: usize,
-    ) -> Result<TransferId, SqFull> {
-        debug_assert!(bytes <= INLINE_BYTES_MAX, "the caller looked");
-        let header = Header::Inline {
-            tag,
-            bytes: bytes.to_le_bytes()[0],
-            payload: pack(slices),
-            after_cancel: self.after_cancel,
-        };
-        let mut line = header.line();
-        line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
-        let at = self.landing.layout.line_at(self.at);
-        fabric.write_line(link, self.landing.memory, at, &line);
-        if !F::DIRECT {
-            fabric.post_write(link, self.landing.memory, at, LINE_BYTES, None)?;
-        }
-        self.produce(1);
-        self.transfers = self.transfers.wrapping_add(1);
-        self.after_cancel = false;
-        let generation = self.generation;
-        self.generation = generation.wrapping_add(1);
-        Ok(TransferId { number: self.transfers, generation })
-    }
-
     #[inline]
     pub(super) fn produce(&mut self, blocks: u32) {
         self.at += blocks;
@@ -97,6 +63,9 @@ impl<F: Fabric> Sender<F> {
         for j in 0..blocks {
             let piece = layout.piece(first, blocks, bytes, left, j);
             let begin = recorder::begin(fabric, link);
+            if F::DIRECT {
+                fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
+            }
             let mut crc = arrival.seed(fabric, sequence, piece.bytes);
             match &mut payload {
                 Payload::Gathered(gather) => {

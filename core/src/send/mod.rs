@@ -13,6 +13,7 @@
 //! then it is free.
 
 mod emit;
+mod whole;
 
 use crate::config::{Config, Protocol};
 use crate::error::{ProtocolError, Reason, RefusedSend};

@@ -1,0 +1,110 @@
+//! Messages that came whole: the shortest way. No transfer is opened for them, but where their later blocks are late.
+//! wire.md 3.2, 4.2.
+
+use super::{Chunk, Head, Receiver, TryRecv};
+use crate::arrival::Arrival;
+use crate::fabric::{CopyHint, Fabric};
+use crate::header::{Header, Length};
+use crate::inline::unpack_whole;
+use crate::layout::Landing;
+use crate::line::Line;
+use crate::recorder::{self, Step};
+use crate::sequence::after;
+use core::hint;
+
+impl<F: Fabric> Receiver<F> {
+    /// Whether what comes next can go the short way, as far as this end knows.
+    #[inline]
+    pub(crate) fn is_plain(&self, arrival: Arrival) -> bool {
+        self.open.is_none() && self.close.is_none() && arrival == Arrival::Flag
+    }
+
+    /// The next slot line, if it comes within so many looks.
+    #[inline]
+    pub(crate) fn await_line(&self, fabric: &F, link: &F::Link, looks: u32) -> Option<Line> {
+        let Landing { memory, layout } = self.landing;
+        let (at, sequence) = (layout.line_at(self.at), self.sequence);
+        for _ in 1..looks {
+            let line = fabric.take_line_if(link, memory, at, sequence);
+            if line.is_some() {
+                return line;
+            }
+            hint::spin_loop();
+        }
+        fabric.take_line_if(link, memory, at, sequence)
+    }
+
+    /// Takes a message that came in a line.
+    #[inline]
+    pub(crate) fn take_inline(&mut self, line: &Line, to: &mut [&mut [u8]]) -> Option<(u64, usize)> {
+        let (tag, bytes, payload) = Header::plain_inline(line)?;
+        if !unpack_whole(&payload, bytes, to) {
+            return None;
+        }
+        self.transfers = self.transfers.wrapping_add(1);
+        self.sequence = after(self.sequence);
+        self.inlines += 1;
+        self.consume_block();
+        Some((tag, bytes))
+    }
+
+    /// Takes a message that came as one chunk, if there is nothing unusual about it and it goes into one slice. Each
+    /// later block is looked for so often.
+    #[inline]
+    pub(crate) fn take_whole(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        line: &Line,
+        to: &mut [&mut [u8]],
+        looks: u32,
+    ) -> TryRecv {
+        let Landing { memory, layout } = self.landing;
+        let transfer = self.transfers.wrapping_add(1);
+        let Some((tag, bytes, left)) = Header::plain_message(line, transfer) else { return TryRecv::Other };
+        let [to] = to else { return TryRecv::Other };
+        let Some(mut rest) = to.get_mut(..bytes as usize) else { return TryRecv::Other };
+        if self.cancel.is_some() || self.shape(bytes, left).is_err() {
+            return TryRecv::Other;
+        }
+        let (first, blocks, sequence) = (self.at, layout.blocks_for(bytes), self.sequence);
+        let length = Length::Exact(u64::from(bytes));
+        recorder::event(fabric, link, || Step::ReceiveBegin { transfer, length });
+        for j in 0..blocks {
+            if j > 0 && !self.await_flag(fabric, link, first + j, looks) {
+                let taken = bytes as usize - rest.len();
+                let chunk =
+                    Chunk { first, bytes, blocks, left, whole: false, fin: true, j, offset: 0, arrived: j };
+                self.begin(tag, length, u64::from(bytes), false);
+                self.head = Head::Chunk(chunk);
+                return TryRecv::Begun { tag, bytes: taken };
+            }
+            let piece = layout.piece(first, blocks, bytes, left, j);
+            let Some((run, after)) = rest.split_at_mut_checked(piece.bytes as usize) else {
+                return TryRecv::Other;
+            };
+            let (begin, block) = (recorder::begin(fabric, link), self.consumed);
+            fabric.copy_out(link, memory, piece.at, run, CopyHint::Cached);
+            recorder::span(fabric, link, begin, || Step::CopyOut { sequence, block, bytes: piece.bytes });
+            rest = after;
+            self.consume_block();
+        }
+        self.transfers = transfer;
+        self.sequence = after(self.sequence);
+        self.chunks += 1;
+        TryRecv::Taken { tag, bytes: bytes as usize }
+    }
+
+    /// Whether the block at `index` of the chunk at the head comes within so many looks.
+    #[inline]
+    fn await_flag(&self, fabric: &F, link: &F::Link, index: u32, looks: u32) -> bool {
+        let Landing { memory, layout } = self.landing;
+        for _ in 0..looks {
+            if fabric.flag(link, memory, layout.flag_at(index)) == self.sequence {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        false
+    }
+}

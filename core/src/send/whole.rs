@@ -1,0 +1,118 @@
+//! Messages that go whole, by direct store: the shortest way. No transfer is opened for them, since nobody could find
+//! it open. wire.md 3.2, 4.2.
+
+use super::{Sender, TransferId};
+use crate::arrival::Arrival;
+use crate::config::Config;
+use crate::fabric::{Fabric, SqFull};
+use crate::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
+use crate::inline::pack;
+use crate::layout::Landing;
+use crate::line::LINE_BYTES;
+use crate::recorder::{self, Step};
+
+impl<F: Fabric> Sender<F> {
+    /// Sends a whole message of at most 40 bytes in a slot line.
+    #[inline]
+    pub(crate) fn emit_inline(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        arrival: Arrival,
+        tag: u64,
+        slices: &[&[u8]],
+        bytes: usize,
+    ) -> Result<TransferId, SqFull> {
+        debug_assert!(bytes <= INLINE_BYTES_MAX, "the caller looked");
+        let header = Header::Inline {
+            tag,
+            bytes: bytes.to_le_bytes()[0],
+            payload: pack(slices),
+            after_cancel: self.after_cancel,
+        };
+        let mut line = header.line();
+        line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
+        let at = self.landing.layout.line_at(self.at);
+        fabric.write_line(link, self.landing.memory, at, &line);
+        if !F::DIRECT {
+            fabric.post_write(link, self.landing.memory, at, LINE_BYTES, None)?;
+        }
+        Ok(self.sent_whole(1))
+    }
+
+    /// Sends a whole message as one chunk, if there is room for it up to the end of the ring. Direct store and plain
+    /// flags only.
+    #[inline]
+    pub(crate) fn emit_whole(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        config: &Config,
+        tag: u64,
+        message: &[u8],
+    ) -> Option<TransferId> {
+        let Landing { memory, layout } = self.landing;
+        let bytes = u32::try_from(message.len()).ok()?;
+        let (first, blocks) = (self.at, layout.blocks_for(bytes));
+        if blocks > self.free().min(layout.block_count - first) {
+            return None;
+        }
+        let left = !layout.can_right_align(bytes);
+        let rts = Rts {
+            tag,
+            length: Length::Exact(u64::from(bytes)),
+            want_cts: false,
+            after_cancel: self.after_cancel,
+        };
+        let header = Header::Chunk {
+            transfer: self.transfers.wrapping_add(1),
+            bytes,
+            fin: true,
+            left,
+            whole: config.protocol.is_whole(),
+            rts: Some(RtsFields(rts)),
+        };
+        let (sequence, transfer) = (self.sequence, self.transfers.wrapping_add(1));
+        recorder::event(fabric, link, || Step::SendBegin { transfer, length: rts.length });
+        let mut rest = message;
+        for j in 0..blocks {
+            let piece = layout.piece(first, blocks, bytes, left, j);
+            let begin = recorder::begin(fabric, link);
+            let (run, after) = rest.split_at_checked(piece.bytes as usize)?;
+            fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
+            fabric.copy_in(link, memory, piece.at, run);
+            rest = after;
+            let block = self.produced.wrapping_add(u64::from(j));
+            recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
+            if j == 0 {
+                let mut line = header.line();
+                line.0[7] = self.sequence;
+                fabric.write_line(link, memory, layout.line_at(first), &line);
+            } else {
+                fabric.publish(link, memory, layout.flag_at(first + j), self.sequence);
+            }
+        }
+        recorder::event(fabric, link, || Step::SendEnd { transfer });
+        Some(self.sent_whole(blocks))
+    }
+
+    /// The next message is likely to be as long as the last.
+    #[inline]
+    pub(crate) fn expect_write(&self, fabric: &mut F, link: &mut F::Link, bytes: usize) {
+        let Landing { memory, layout } = self.landing;
+        let bytes = u32::try_from(bytes).unwrap_or(0).min(layout.first_capacity());
+        let piece = layout.piece(self.at, 1, bytes, !layout.can_right_align(bytes), 0);
+        fabric.expect_write(link, memory, piece.at, piece.bytes);
+    }
+
+    /// A whole message is in `blocks` blocks.
+    #[inline]
+    fn sent_whole(&mut self, blocks: u32) -> TransferId {
+        self.produce(blocks);
+        self.transfers = self.transfers.wrapping_add(1);
+        self.after_cancel = false;
+        let generation = self.generation;
+        self.generation = generation.wrapping_add(1);
+        TransferId { number: self.transfers, generation }
+    }
+}
