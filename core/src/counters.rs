@@ -1,6 +1,6 @@
 //! What an endpoint has done so far, for reports.
 
-/// Counts since the connection began; they wrap.
+/// Counts since the connection began, or [`reset_counters`](crate::Endpoint::reset_counters); they wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Messages that left in a slot line.

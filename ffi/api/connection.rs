@@ -119,7 +119,14 @@ impl Connection {
             let again = error.kind() == ErrorKind::PeerLost;
             (error, again)
         })?;
-        Self::on_shm(socket, agreed, options).map_err(|error| (error, false))
+        let mut connection = Self::on_shm(socket, agreed, options).map_err(|error| (error, false))?;
+        match connection.warm_up(true, deadline_ns) {
+            Ok(()) => Ok(connection),
+            Err(error) => {
+                let again = error.kind() == ErrorKind::PeerLost;
+                Err((error, again))
+            }
+        }
     }
 
     /// The listening side's half, on a socket that was accepted. `None`: whoever it was went away without a word.
@@ -135,11 +142,15 @@ impl Connection {
             &interrupted,
         ) {
             Err(HandshakeError::Nobody) => Ok(None),
-            agreed => Self::on_shm(socket, agreed?, options).map(Some),
+            agreed => {
+                let mut connection = Self::on_shm(socket, agreed?, options)?;
+                connection.warm_up(false, deadline_ns)?;
+                Ok(Some(connection))
+            }
         }
     }
 
-    fn on_shm(socket: Socket, agreed: Agreed, options: Options) -> Result<Self, Error> {
+    pub(super) fn on_shm(socket: Socket, agreed: Agreed, options: Options) -> Result<Self, Error> {
         let Agreed { mine, theirs, settled, fenced } = agreed;
         let provisioned_bytes = u64::from(segment_bytes(settled.layout));
         let budget = Budget::take(provisioned_bytes)?;

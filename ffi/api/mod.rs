@@ -14,6 +14,7 @@ mod recording;
 mod recv_buf;
 mod streams;
 mod transport;
+mod warming;
 
 pub use address::{Address, BadAddress, DEFAULT_PORT};
 pub use budget::Budget;

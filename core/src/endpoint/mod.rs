@@ -177,6 +177,14 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Counts from here on.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+        self.receiver.inlines = 0;
+        self.receiver.chunks = 0;
+        self.receiver.check_misses = 0;
+    }
+
     /// The policy.
     #[must_use]
     pub const fn config(&self) -> &Config {

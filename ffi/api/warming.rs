@@ -1,0 +1,158 @@
+//! The messages that warm a new connection up, so that the application's first is as fast as any other. wire.md 6.7.
+//!
+//! A connection's memory is resident before it is used, and yet the first message through it is slow: no page of it is in
+//! the TLB, no line in a cache, and no branch on its way was taken before. Some dozens of messages each way change that;
+//! all of them together take less time than the sockets did before.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use superpipe_core::Layout;
+
+use super::connection::Connection;
+use super::error::{Error, ErrorKind};
+use crate::os::{WaitStrategy, monotonic_ns};
+use crate::port::Port;
+use crate::tuning::Settled;
+
+/// The tag of these messages.
+const TAG: u64 = 0;
+/// The most messages of one length.
+const COUNT_MAX: u32 = 64;
+/// The middle length.
+const SHORT_BYTES: u32 = 1024;
+/// The last length, in a slot line.
+const TINY_BYTES: u32 = 8;
+
+/// Lengths and how many messages of each, the longest first: a few with a CTS, then the whole ring once or twice, as far
+/// as that goes.
+fn plan(settled: &Settled) -> [(u32, u32); 4] {
+    let Layout { block_bytes, block_count, .. } = settled.layout;
+    let ring_bytes = block_bytes * block_count;
+    let c0_bytes = settled.config.c0_bytes;
+    let long_bytes = c0_bytes.min(ring_bytes / 4);
+    let short_bytes = SHORT_BYTES.min(long_bytes);
+    let once = |count: u32| (count + 2).min(COUNT_MAX);
+    [
+        (2 * c0_bytes, 2),
+        (long_bytes, once(ring_bytes / long_bytes.max(1))),
+        (short_bytes, once(block_count)),
+        (TINY_BYTES, once(block_count)),
+    ]
+}
+
+impl<P: Port> Connection<P> {
+    /// Exchanges the messages with the peer, which does the same; `first` says which of the two begins.
+    ///
+    /// # Errors
+    /// `Timeout`, `PeerLost`, `Closed`, `Interrupted`; `Protocol` where something else comes.
+    pub(super) fn warm_up(&mut self, first: bool, deadline_ns: u64) -> Result<(), Error> {
+        let plan = plan(&self.describe().settled);
+        let mut room = vec![0; plan[0].0 as usize];
+        let deadline = Instant::now() + Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
+        // Whatever the application chose, its peer may have to run on this very core.
+        let wait = self.transport().options.wait;
+        self.set_wait(WaitStrategy::Yield);
+        for (bytes, count) in plan {
+            let message = &mut room[..bytes as usize];
+            for _ in 0..count {
+                if first {
+                    self.send(TAG, &[message], deadline)?;
+                    self.expect(message, deadline)?;
+                } else {
+                    self.expect(message, deadline)?;
+                    self.send(TAG, &[message], deadline)?;
+                }
+            }
+        }
+        self.set_wait(wait);
+        self.transport().endpoint.reset_counters();
+        Ok(())
+    }
+
+    /// The peer's next message, which fills `room`.
+    fn expect(&mut self, room: &mut [u8], deadline: Instant) -> Result<(), Error> {
+        let out_of_turn = || Error::new(ErrorKind::Protocol, "the peer does not warm the connection up");
+        match self.recv_into(&mut [room], deadline) {
+            Ok(received) if received.bytes == room.len() && received.tag == TAG => Ok(()),
+            Ok(_) => Err(out_of_turn()),
+            Err(error) if error.kind() == ErrorKind::TooSmall => Err(out_of_turn()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::{self, handshake};
+    use crate::tuning::Tuning;
+    use crate::{Address, Options};
+
+    #[test]
+    fn the_default_ring_is_gone_through_once_and_a_bit() {
+        let settled = Tuning::default().settle(&Tuning::default()).unwrap();
+        assert_eq!(plan(&settled), [(128 << 10, 2), (64 << 10, 10), (1024, 34), (8, 34)]);
+    }
+
+    #[test]
+    fn absurd_rings_take_few_messages_that_fit() {
+        for (block_bytes, landing_bytes) in
+            [(128, 256), (128, 8 << 20), (1 << 20, 64 << 20), (64 << 10, 1 << 29)]
+        {
+            let wish = Tuning {
+                block_bytes: Some(block_bytes),
+                landing_bytes: Some(landing_bytes),
+                ..Tuning::default()
+            };
+            let settled = wish.settle(&Tuning::default()).unwrap();
+            let [rendezvous, rest @ ..] = plan(&settled);
+            assert_eq!(rendezvous, (2 * settled.config.c0_bytes, 2));
+            for (bytes, count) in rest {
+                assert!(
+                    count <= COUNT_MAX && bytes > 0 && bytes <= settled.config.c0_bytes,
+                    "{bytes} {count}"
+                );
+                assert!(bytes <= landing_bytes / 4 || bytes == TINY_BYTES);
+            }
+        }
+    }
+
+    /// A listener that agrees, and then does what `instead` says.
+    fn meet(instead: impl FnOnce(&mut Connection) + Send) -> Error {
+        let directory = std::env::temp_dir().join(format!("superpipe-warming-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join(format!("{:?}.sock", std::thread::current().id()));
+        let address: Address = format!("shm:{}", path.display()).parse().unwrap();
+        let listener = shm::Listener::bind(&path).unwrap();
+        let options = Options { handshake_timeout: Duration::from_millis(300), ..Options::default() };
+        let error = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let deadline_ns = monotonic_ns() + 10_000_000_000;
+                let socket = listener.accept(deadline_ns).unwrap();
+                let (tuning, landing) = (&options.tuning, options.landing_bytes_max);
+                let agreed = handshake::accept(&socket, tuning, landing, deadline_ns, &|| false).unwrap();
+                instead(&mut Connection::on_shm(socket, agreed, options).unwrap());
+            });
+            Connection::connect(&address, options, Duration::from_millis(300)).unwrap_err()
+        });
+        let _ = std::fs::remove_dir(&directory);
+        error
+    }
+
+    #[test]
+    fn a_peer_that_does_something_else_is_no_peer() {
+        let error = meet(|connection| {
+            connection.recv_into(&mut [&mut vec![0; 1 << 20]], Duration::from_secs(10)).unwrap();
+            connection.send(1, &[b"hello"], Duration::from_secs(10)).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        });
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    }
+
+    #[test]
+    fn a_peer_that_does_nothing_meets_the_deadline() {
+        let error = meet(|_| std::thread::sleep(Duration::from_secs(1)));
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    }
+}
