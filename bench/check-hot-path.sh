@@ -5,7 +5,8 @@
 #   check-hot-path.sh PROGRAM [BYTES]      PROGRAM is hot_path, built with --release
 #
 # callgrind counts each executed instruction of two runs, one with 1000 more round trips; what was executed at least
-# 1000 times more is what every message executes. objdump says what it is. Needs valgrind and binutils.
+# 1000 times more is what every message executes. Only what sending and receiving execute is counted, so that the waits of
+# connecting are not. objdump says what it is. Needs valgrind and binutils.
 set -euo pipefail
 program=${1:?usage: check-hot-path.sh PROGRAM [BYTES]}
 bytes=${2:-8}
@@ -15,6 +16,7 @@ trap 'rm -rf "$room"' EXIT
 
 count() { # ROUND_TRIPS NAME: writes NAME.ins, lines of: address count
     valgrind --tool=callgrind --dump-instr=yes --dump-line=no --compress-pos=no --compress-strings=no \
+        --collect-atstart=no --toggle-collect='hot_path::send_hot*' --toggle-collect='hot_path::recv_hot*' \
         --callgrind-out-file="$room/$2.out" "$program" --bytes "$bytes" --round-trips "$1" 2>"$room/$2.log" ||
         { cat "$room/$2.log" >&2; exit 1; }
     # Lines after "calls=" are inclusive costs of the callee. Each object is named once before its functions.

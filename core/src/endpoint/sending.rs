@@ -65,10 +65,28 @@ impl<F: Fabric> Endpoint<F> {
             && self.config.arrival == Arrival::Flag
             && !self.config.triple_buffer
             && let [message] = slices
-            && let Some(id) = self.try_send_whole(fabric, tag, message)
         {
-            return Ok(id);
+            if let Some(id) = self.try_send_whole(fabric, tag, message) {
+                return Ok(id);
+            }
+            if self.refill(fabric)
+                && let Some(id) = self.try_send_whole(fabric, tag, message)
+            {
+                return Ok(id);
+            }
         }
+        self.try_send_gathered(fabric, tag, slices, bytes)
+    }
+
+    /// A message that goes at once but not the short way.
+    #[inline(never)]
+    fn try_send_gathered(
+        &mut self,
+        fabric: &mut F,
+        tag: u64,
+        slices: &[&[u8]],
+        bytes: u32,
+    ) -> Result<TransferId, RefusedSend> {
         let split = match self.sender.split(bytes) {
             Err(RefusedSend::NoCredit) if self.refill(fabric) => self.sender.split(bytes),
             split => split,
@@ -89,7 +107,7 @@ impl<F: Fabric> Endpoint<F> {
 
     #[inline]
     fn try_send_whole(&mut self, fabric: &mut F, tag: u64, message: &[u8]) -> Option<TransferId> {
-        let id = self.sender.emit_whole(fabric, &mut self.link, &self.config, tag, message)?;
+        let id = self.sender.emit_whole(fabric, &mut self.link, self.config.protocol, tag, message)?;
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += message.len() as u64;
         fabric.ring_doorbell(&mut self.link);

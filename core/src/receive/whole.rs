@@ -6,7 +6,7 @@ use crate::arrival::Arrival;
 use crate::fabric::{CopyHint, Fabric};
 use crate::header::{Header, Length};
 use crate::inline::unpack_whole;
-use crate::layout::Landing;
+use crate::layout::{FlagPlace, Landing};
 use crate::line::Line;
 use crate::recorder::{self, Step};
 use crate::sequence::after;
@@ -59,23 +59,59 @@ impl<F: Fabric> Receiver<F> {
         to: &mut [&mut [u8]],
         looks: u32,
     ) -> TryRecv {
-        let Landing { memory, layout } = self.landing;
-        let transfer = self.transfers.wrapping_add(1);
-        let Some((tag, bytes, left)) = Header::plain_message(line, transfer) else { return TryRecv::Other };
+        let message = Header::plain_message(line, self.transfers.wrapping_add(1));
+        let Some((tag, bytes, left)) = message else { return TryRecv::Other };
         let [to] = to else { return TryRecv::Other };
-        let Some(mut rest) = to.get_mut(..bytes as usize) else { return TryRecv::Other };
-        if self.cancel.is_some() || self.shape(bytes, left).is_err() {
+        let Some(to) = to.get_mut(..bytes as usize) else { return TryRecv::Other };
+        let layout = self.landing.layout;
+        if self.cancel.is_some() {
+            TryRecv::Other
+        } else if bytes <= layout.first_capacity() && (left || layout.flags == FlagPlace::Inside) {
+            self.take_block(fabric, link, to, left);
+            TryRecv::Taken { tag, bytes: to.len() }
+        } else {
+            self.take_blocks(fabric, link, tag, to, left, looks)
+        }
+    }
+
+    /// One that is in a block.
+    #[inline]
+    fn take_block(&mut self, fabric: &mut F, link: &mut F::Link, to: &mut [u8], left: bool) {
+        let Landing { memory, layout } = self.landing;
+        let bytes = length_of(to);
+        let piece = layout.piece(self.at, 1, bytes, left, 0);
+        self.record_begin(fabric, link, bytes);
+        let (begin, block, sequence) = (recorder::begin(fabric, link), self.consumed, self.sequence);
+        fabric.copy_out(link, memory, piece.at, to, CopyHint::Cached);
+        recorder::span(fabric, link, begin, || Step::CopyOut { sequence, block, bytes });
+        self.consume_block();
+        self.took_whole();
+    }
+
+    /// One that is in several.
+    #[inline(never)]
+    fn take_blocks(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        tag: u64,
+        to: &mut [u8],
+        left: bool,
+        looks: u32,
+    ) -> TryRecv {
+        let (Landing { memory, layout }, bytes) = (self.landing, length_of(to));
+        if self.shape(bytes, left).is_err() {
             return TryRecv::Other;
         }
         let (first, blocks, sequence) = (self.at, layout.blocks_for(bytes), self.sequence);
-        let length = Length::Exact(u64::from(bytes));
-        recorder::event(fabric, link, || Step::ReceiveBegin { transfer, length });
+        self.record_begin(fabric, link, bytes);
+        let mut rest = to;
         for j in 0..blocks {
             if j > 0 && !self.await_flag(fabric, link, first + j, looks) {
                 let taken = bytes as usize - rest.len();
                 let chunk =
                     Chunk { first, bytes, blocks, left, whole: false, fin: true, j, offset: 0, arrived: j };
-                self.begin(tag, length, u64::from(bytes), false);
+                self.begin(tag, Length::Exact(u64::from(bytes)), u64::from(bytes), false);
                 self.head = Head::Chunk(chunk);
                 return TryRecv::Begun { tag, bytes: taken };
             }
@@ -89,10 +125,21 @@ impl<F: Fabric> Receiver<F> {
             rest = after;
             self.consume_block();
         }
-        self.transfers = transfer;
+        self.took_whole();
+        TryRecv::Taken { tag, bytes: bytes as usize }
+    }
+
+    #[inline]
+    fn took_whole(&mut self) {
+        self.transfers = self.transfers.wrapping_add(1);
         self.sequence = after(self.sequence);
         self.chunks += 1;
-        TryRecv::Taken { tag, bytes: bytes as usize }
+    }
+
+    #[inline]
+    fn record_begin(&self, fabric: &mut F, link: &F::Link, bytes: u32) {
+        let (transfer, length) = (self.transfers.wrapping_add(1), Length::Exact(u64::from(bytes)));
+        recorder::event(fabric, link, || Step::ReceiveBegin { transfer, length });
     }
 
     /// Whether the block at `index` of the chunk at the head comes within so many looks.
@@ -107,4 +154,10 @@ impl<F: Fabric> Receiver<F> {
         }
         false
     }
+}
+
+/// Of a slice that was cut to a chunk's length.
+#[inline]
+fn length_of(to: &[u8]) -> u32 {
+    u32::try_from(to.len()).unwrap_or(u32::MAX)
 }

@@ -3,12 +3,12 @@
 
 use super::{Sender, TransferId};
 use crate::arrival::Arrival;
-use crate::config::Config;
+use crate::config::Protocol;
 use crate::fabric::{Fabric, SqFull};
 use crate::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
 use crate::inline::pack;
-use crate::layout::Landing;
-use crate::line::LINE_BYTES;
+use crate::layout::{FlagPlace, Landing};
+use crate::line::{LINE_BYTES, Line};
 use crate::recorder::{self, Step};
 
 impl<F: Fabric> Sender<F> {
@@ -47,53 +47,116 @@ impl<F: Fabric> Sender<F> {
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
-        config: &Config,
+        protocol: Protocol,
         tag: u64,
         message: &[u8],
     ) -> Option<TransferId> {
-        let Landing { memory, layout } = self.landing;
         let bytes = u32::try_from(message.len()).ok()?;
-        let (first, blocks) = (self.at, layout.blocks_for(bytes));
+        if bytes <= self.landing.layout.first_capacity() {
+            self.emit_block(fabric, link, protocol, tag, message, bytes)
+        } else {
+            self.emit_blocks(fabric, link, protocol, tag, message, bytes)
+        }
+    }
+
+    /// One that fits a block.
+    #[inline]
+    fn emit_block(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        protocol: Protocol,
+        tag: u64,
+        message: &[u8],
+        bytes: u32,
+    ) -> Option<TransferId> {
+        if self.is_full() {
+            return None;
+        }
+        let Landing { memory, layout } = self.landing;
+        let left = layout.flags == FlagPlace::Apart;
+        let line = self.whole_line(protocol, tag, bytes, left);
+        let (at, piece) = (layout.line_at(self.at), layout.piece(self.at, 1, bytes, left, 0));
+        self.record_begin(fabric, link, bytes);
+        fabric.expect_write(link, memory, at, LINE_BYTES);
+        let begin = recorder::begin(fabric, link);
+        fabric.copy_in(link, memory, piece.at, message);
+        let (sequence, block) = (self.sequence, self.produced);
+        recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes });
+        fabric.write_line(link, memory, at, &line);
+        Some(self.emitted_whole(fabric, link, 1))
+    }
+
+    /// One that takes several.
+    #[inline(never)]
+    fn emit_blocks(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        protocol: Protocol,
+        tag: u64,
+        message: &[u8],
+        bytes: u32,
+    ) -> Option<TransferId> {
+        let Landing { memory, layout } = self.landing;
+        let (first, blocks, sequence) = (self.at, layout.blocks_for(bytes), self.sequence);
         if blocks > self.free().min(layout.block_count - first) {
             return None;
         }
         let left = !layout.can_right_align(bytes);
-        let rts = Rts {
-            tag,
-            length: Length::Exact(u64::from(bytes)),
-            want_cts: false,
-            after_cancel: self.after_cancel,
-        };
+        let line = self.whole_line(protocol, tag, bytes, left);
+        self.record_begin(fabric, link, bytes);
+        let mut rest = message;
+        for j in 0..blocks {
+            let piece = layout.piece(first, blocks, bytes, left, j);
+            let (run, after) = rest.split_at_checked(piece.bytes as usize)?;
+            fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
+            let begin = recorder::begin(fabric, link);
+            fabric.copy_in(link, memory, piece.at, run);
+            let block = self.produced.wrapping_add(u64::from(j));
+            recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
+            if j == 0 {
+                fabric.write_line(link, memory, layout.line_at(first), &line);
+            } else {
+                fabric.publish(link, memory, layout.flag_at(first + j), sequence);
+            }
+            rest = after;
+        }
+        Some(self.emitted_whole(fabric, link, blocks))
+    }
+
+    /// The slot line of a whole message.
+    #[inline]
+    fn whole_line(&self, protocol: Protocol, tag: u64, bytes: u32, left: bool) -> Line {
         let header = Header::Chunk {
             transfer: self.transfers.wrapping_add(1),
             bytes,
             fin: true,
             left,
-            whole: config.protocol.is_whole(),
-            rts: Some(RtsFields(rts)),
+            whole: protocol.is_whole(),
+            rts: Some(RtsFields(Rts {
+                tag,
+                length: Length::Exact(u64::from(bytes)),
+                want_cts: false,
+                after_cancel: self.after_cancel,
+            })),
         };
-        let (sequence, transfer) = (self.sequence, self.transfers.wrapping_add(1));
-        recorder::event(fabric, link, || Step::SendBegin { transfer, length: rts.length });
-        let mut rest = message;
-        for j in 0..blocks {
-            let piece = layout.piece(first, blocks, bytes, left, j);
-            let begin = recorder::begin(fabric, link);
-            let (run, after) = rest.split_at_checked(piece.bytes as usize)?;
-            fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
-            fabric.copy_in(link, memory, piece.at, run);
-            rest = after;
-            let block = self.produced.wrapping_add(u64::from(j));
-            recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
-            if j == 0 {
-                let mut line = header.line();
-                line.0[7] = self.sequence;
-                fabric.write_line(link, memory, layout.line_at(first), &line);
-            } else {
-                fabric.publish(link, memory, layout.flag_at(first + j), self.sequence);
-            }
-        }
-        recorder::event(fabric, link, || Step::SendEnd { transfer });
-        Some(self.sent_whole(blocks))
+        let mut line = header.line();
+        line.0[7] = self.sequence;
+        line
+    }
+
+    #[inline]
+    fn record_begin(&self, fabric: &mut F, link: &F::Link, bytes: u32) {
+        let (transfer, length) = (self.transfers.wrapping_add(1), Length::Exact(u64::from(bytes)));
+        recorder::event(fabric, link, || Step::SendBegin { transfer, length });
+    }
+
+    #[inline]
+    fn emitted_whole(&mut self, fabric: &mut F, link: &F::Link, blocks: u32) -> TransferId {
+        let id = self.sent_whole(blocks);
+        recorder::event(fabric, link, || Step::SendEnd { transfer: id.number });
+        id
     }
 
     /// The next message is likely to be as long as the last.
