@@ -6,7 +6,7 @@ use superpipe_core::{
     Protocol, ProtocolError, Reason, RefusedSend, TryRecv, WcError, seat,
 };
 use superpipe_testkit::wire::{self, kind};
-use superpipe_testkit::{Direct, Memory, Posted, Rig, Setup, crc32c};
+use superpipe_testkit::{Direct, Memory, Posted, Rig, Setup, Stage, crc32c};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
 

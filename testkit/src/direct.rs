@@ -5,7 +5,7 @@ use superpipe_core::{Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos
 
 use crate::memory::{Memories, Memory, Place};
 use crate::watch::Watch;
-use crate::{Recorders, Rig, Setup, Side, crc32c};
+use crate::{Recorders, Rig, Setup, Side, Stage, crc32c};
 
 /// Two ends that write each other's memory.
 #[derive(Clone, Debug)]
@@ -120,6 +120,32 @@ impl Fabric for Direct {
     }
 }
 
+impl Stage for Direct {
+    fn remote(&self, memory: Memory) -> Memory {
+        memory
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn is_quiescent(&self) -> bool {
+        true
+    }
+
+    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.memories.bytes(memory, at, bytes)
+    }
+
+    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut Side(1 - remote.owner), remote, at, bytes);
+    }
+}
+
 impl Rig for Direct {
     const NAME: &'static str = "direct";
 
@@ -135,23 +161,7 @@ impl Rig for Direct {
         }
     }
 
-    fn remote(&self, memory: Memory) -> Memory {
-        memory
-    }
-
-    fn setup(&self) -> &Setup {
-        &self.setup
-    }
-
-    fn start(&mut self, blocks: u64) {
-        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
-    }
-
     fn step(&mut self) {}
-
-    fn is_quiescent(&self) -> bool {
-        true
-    }
 
     fn recorders(&mut self) -> &mut Recorders {
         &mut self.recorders
@@ -159,10 +169,6 @@ impl Rig for Direct {
 
     fn memories(&self) -> &Memories {
         &self.memories
-    }
-
-    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
-        self.copy_in(&mut Side(1 - remote.owner), remote, at, bytes);
     }
 
     fn forge(&mut self, memory: Memory, at: u32, line: &Line) {

@@ -23,6 +23,7 @@ pub use memory::{Memories, Memory, Place};
 pub use pair::Pair;
 pub use posted::{Image, Posted};
 pub use rng::Rng;
+pub use watch::Watch;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{Attachment, Fabric, Landing, Layout, Line};
@@ -55,13 +56,8 @@ impl Setup {
     }
 }
 
-/// A fabric that a test can look into.
-pub trait Rig: Fabric<Link = Side, Region = Memory> + Sized {
-    /// A name for messages.
-    const NAME: &'static str;
-
-    /// New memory, all zero.
-    fn new(setup: &Setup) -> Self;
+/// A fabric that a [`Pair`] can play on.
+pub trait Stage: Fabric<Link = Side, Region = Memory> + Sized {
     /// What the end's endpoint is made with.
     fn attachment(&self, side: usize) -> Attachment<Self> {
         Attachment {
@@ -81,16 +77,27 @@ pub trait Rig: Fabric<Link = Side, Region = Memory> + Sized {
     fn setup(&self) -> &Setup;
     /// Both ends have produced and consumed so many blocks when they begin.
     fn start(&mut self, blocks: u64);
-    /// Something becomes visible, or completes, or neither.
-    fn step(&mut self);
     /// Nothing is on the way and no completion waits.
     fn is_quiescent(&self) -> bool;
+    /// What is visible of the end's own memory, read in place, as writev would.
+    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8];
+    /// Writes into reserved payload, as readv would.
+    fn fill(&mut self, remote: Self::Remote, at: u32, bytes: &[u8]);
+}
+
+/// A fabric that a test can look into.
+pub trait Rig: Stage {
+    /// A name for messages.
+    const NAME: &'static str;
+
+    /// New memory, all zero.
+    fn new(setup: &Setup) -> Self;
+    /// Something becomes visible, or completes, or neither.
+    fn step(&mut self);
     /// To record from now on, put recorders in.
     fn recorders(&mut self) -> &mut Recorders;
     /// What is visible.
     fn memories(&self) -> &Memories;
-    /// Writes into reserved payload, as readv would.
-    fn fill(&mut self, remote: Self::Remote, at: u32, bytes: &[u8]);
     /// Writes a line behind everyone's back, visible at once: what a hostile peer can do.
     fn forge(&mut self, memory: Memory, at: u32, line: &Line);
 }

@@ -4,15 +4,16 @@
 //! A [`Script`] is plain data, so that a property test can shrink it and a fuzzer can play it. What happens when is
 //! decided by its seed.
 
+mod playing;
+
 use superpipe_core::{
     Closed, Config, End, Endpoint, Event, Incoming, Length, Origin, Protocol, Readable, Reason, RefusedSend,
     TransferId, TryRecv,
 };
 
-use crate::{Memory, Rig, Rng, Setup};
+use crate::{Memory, Rng, Setup, Stage};
 
-/// Rounds without any change after which a connection counts as stuck.
-const IDLE_ROUNDS_MAX: u32 = 20_000;
+pub use playing::play;
 
 /// What payload looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +119,7 @@ struct Flow {
 }
 
 /// Two endpoints, a fabric, and what must come out.
-pub struct Pair<F: Rig> {
+pub struct Pair<F: Stage> {
     /// The fabric.
     pub fabric: F,
     /// The endpoints.
@@ -178,16 +179,10 @@ impl Flow {
     }
 }
 
-/// Plays a script to its end; panics where anything is not as it must be.
-pub fn play<F: Rig>(script: &Script) {
-    Pair::<F>::new(script.clone()).play();
-}
-
-impl<F: Rig> Pair<F> {
-    /// Both ends, connected.
+impl<F: Stage> Pair<F> {
+    /// Both ends, connected over a fabric that was made with the script's setup.
     #[must_use]
-    pub fn new(script: Script) -> Self {
-        let mut fabric = F::new(&script.setup);
+    pub fn over(mut fabric: F, script: Script) -> Self {
         fabric.start(script.origin.blocks);
         let mut rng = Rng::new(script.setup.seed ^ 0x5eed);
         let ends = core::array::from_fn(|side| {
@@ -198,59 +193,52 @@ impl<F: Rig> Pair<F> {
         Self { fabric, ends, script, flows, rng, buffer: vec![0; 1 << 16] }
     }
 
-    /// From the first transfer to the last close.
-    pub fn play(&mut self) {
-        self.until("everything is sent and taken out", |pair| {
-            pair.flows.iter().all(Flow::is_done)
-                && pair.flows.iter().all(|flow| flow.head.is_none())
-                && pair.ends.iter_mut().all(|end| end.delivered() && end.controls_delivered())
-        });
+    /// This end does one thing: progress, or the next step of what it sends or receives. When it looks and shows life is
+    /// left to the caller, who has a clock.
+    pub fn turn(&mut self, side: usize) {
+        let kind = 3 + self.rng.below(5);
+        self.act(side, kind);
+        self.check_open();
+    }
+
+    /// Whether everything was sent, taken out and acknowledged.
+    pub fn is_exchanged(&mut self) -> bool {
+        self.flows.iter().all(Flow::is_done)
+            && self.flows.iter().all(|flow| flow.head.is_none())
+            && self.ends.iter_mut().all(|end| end.delivered() && end.controls_delivered())
+    }
+
+    /// Both ends close, and all that came is compared with the script.
+    pub fn close(&mut self) {
         self.check_oracle();
         for side in 0..2 {
             self.ends[side].close(&mut self.fabric, Reason::DONE);
         }
-        self.until("both are told of the close, and nothing is on the way", |pair| {
-            let heard = |side: usize| {
-                pair.ends[side].counters().controls_sent == pair.ends[1 - side].counters().controls_received
-            };
-            heard(0)
-                && heard(1)
-                && pair.ends.iter().all(|end| end.is_told() && end.is_quiescent())
-                && pair.fabric.is_quiescent()
-        });
-        for end in &self.ends {
-            assert_eq!(end.closed(), Some(Closed::Here(Reason::DONE)));
-        }
     }
 
-    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        let (mut idle, mut before) = (0, 0);
-        while idle < IDLE_ROUNDS_MAX {
-            for _ in 0..16 {
-                self.round();
-            }
-            if done(self) {
-                return;
-            }
-            let marks = self.flows.iter().map(|flow| flow.at + flow.next + usize::from(flow.head.is_some()));
-            let marks = marks.fold(0, |all: usize, one| (all << 32) + one);
-            idle = if marks == before { idle + 16 } else { 0 };
-            before = marks;
-        }
+    /// Whether both were told of the close, and nothing is on the way.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let heard = |side: usize| {
+            self.ends[side].counters().controls_sent == self.ends[1 - side].counters().controls_received
+        };
+        heard(0)
+            && heard(1)
+            && self.ends.iter().all(|end| end.closed() == Some(Closed::Here(Reason::DONE)))
+            && self.ends.iter().all(|end| end.is_told() && end.is_quiescent())
+            && self.fabric.is_quiescent()
+    }
+
+    /// How far it is, for messages.
+    #[must_use]
+    pub fn state(&self) -> String {
         let open: Vec<_> = self.flows.iter().map(|flow| (flow.next, flow.open, flow.head, flow.at)).collect();
         let counters: Vec<_> = self.ends.iter().map(Endpoint::counters).collect();
-        panic!("stuck before {what}: {open:?} {counters:?} {:?}", self.script);
+        format!("{open:?} {counters:?} {:?}", self.script)
     }
 
-    /// Something happens somewhere.
-    fn round(&mut self) {
-        let side = self.rng.below(2);
-        match self.rng.below(8) {
-            0..=2 => {
-                for _ in 0..=self.rng.below(4) {
-                    self.fabric.step();
-                }
-            }
+    fn act(&mut self, side: usize, kind: usize) {
+        match kind {
             3 | 4 => {
                 self.ends[side].progress(&mut self.fabric);
                 self.take_events(side);
@@ -259,12 +247,20 @@ impl<F: Rig> Pair<F> {
             _ if self.rng.one_in(self.script.slowness[side]) => self.receive(side),
             _ => {}
         }
+    }
+
+    fn now_and_then(&mut self, side: usize) {
         if self.rng.one_in(128) {
             self.ends[side].look(&mut self.fabric);
         }
         if self.rng.one_in(256) {
             self.ends[side].show_life(&mut self.fabric);
         }
+        self.check_open();
+    }
+
+    /// Nothing but the script closes a connection.
+    fn check_open(&self) {
         for end in &self.ends {
             assert!(
                 matches!(end.closed(), None | Some(Closed::Here(_))),
@@ -526,7 +522,7 @@ impl<F: Rig> Pair<F> {
                 assert!(run.bytes > 0 && run.bytes <= max_bytes);
                 let mut filled = 0;
                 for (at, bytes) in run.spans() {
-                    let here = self.fabric.memories().bytes(Memory::landing(side), at, bytes);
+                    let here = self.fabric.visible(Memory::landing(side), at, bytes);
                     self.buffer[filled..][..bytes as usize].copy_from_slice(here);
                     filled += bytes as usize;
                 }

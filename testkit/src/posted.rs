@@ -14,7 +14,7 @@ use superpipe_core::{
 
 use crate::memory::{Memories, Memory, Place};
 use crate::watch::Watch;
-use crate::{Recorders, Rig, Rng, Setup, Side, crc32c};
+use crate::{Recorders, Rig, Rng, Setup, Side, Stage, crc32c};
 
 /// Pieces that a write is torn into, at most.
 const PIECES_MAX: usize = 6;
@@ -322,6 +322,32 @@ impl Fabric for Posted {
     }
 }
 
+impl Stage for Posted {
+    fn remote(&self, memory: Memory) -> Image {
+        Image(memory)
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn is_quiescent(&self) -> bool {
+        self.writes.is_empty() && self.completions.iter().all(VecDeque::is_empty)
+    }
+
+    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.memories.bytes(memory, at, bytes)
+    }
+
+    fn fill(&mut self, remote: Image, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut Side(1 - remote.0.owner), remote, at, bytes);
+    }
+}
+
 impl Rig for Posted {
     const NAME: &'static str = "posted";
 
@@ -345,24 +371,8 @@ impl Rig for Posted {
         }
     }
 
-    fn remote(&self, memory: Memory) -> Image {
-        Image(memory)
-    }
-
-    fn setup(&self) -> &Setup {
-        &self.setup
-    }
-
-    fn start(&mut self, blocks: u64) {
-        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
-    }
-
     fn step(&mut self) {
         if self.rng.one_in(3) { self.complete() } else { self.place() }
-    }
-
-    fn is_quiescent(&self) -> bool {
-        self.writes.is_empty() && self.completions.iter().all(VecDeque::is_empty)
     }
 
     fn recorders(&mut self) -> &mut Recorders {
@@ -371,10 +381,6 @@ impl Rig for Posted {
 
     fn memories(&self) -> &Memories {
         &self.memories
-    }
-
-    fn fill(&mut self, remote: Image, at: u32, bytes: &[u8]) {
-        self.copy_in(&mut Side(1 - remote.0.owner), remote, at, bytes);
     }
 
     fn forge(&mut self, memory: Memory, at: u32, line: &Line) {

@@ -3,8 +3,9 @@
 
 use superpipe_core::{FlagPlace, LINE_STRIDE_BYTES, Layout};
 
+/// The owner of each block of one landing buffer, told of every access; panics at the first that is wrong.
 #[derive(Clone, Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     layout: Layout,
     filled: Vec<bool>,
     /// The oldest filled block, and the acknowledged count that stands for it.
@@ -15,17 +16,20 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(layout: Layout) -> Self {
+    /// All blocks are the sender's.
+    #[must_use]
+    pub fn new(layout: Layout) -> Self {
         let filled = vec![false; layout.block_count as usize];
         Self { layout, filled, oldest: 0, acknowledged: 0, off: false }
     }
 
     /// Counting starts here.
-    pub(crate) const fn start(&mut self, blocks: u64) {
+    pub const fn start(&mut self, blocks: u64) {
         self.acknowledged = blocks;
     }
 
-    pub(crate) const fn stop(&mut self) {
+    /// From now on nothing is wrong.
+    pub const fn stop(&mut self) {
         self.off = true;
     }
 
@@ -39,7 +43,7 @@ impl Watch {
     }
 
     /// The sender writes `bytes` bytes at `at`.
-    pub(crate) fn on_write(&self, at: u32, bytes: u32) {
+    pub fn on_write(&self, at: u32, bytes: u32) {
         if bytes > 0 {
             for block in self.block(at)..=self.block(at + bytes - 1) {
                 assert!(self.off || !self.filled[block], "block {block} is written, and was not consumed");
@@ -48,7 +52,7 @@ impl Watch {
     }
 
     /// The blocks that this range touches belong to the receiver now.
-    pub(crate) fn on_filled(&mut self, at: u32, bytes: u32) {
+    pub fn on_filled(&mut self, at: u32, bytes: u32) {
         self.on_write(at, bytes);
         for block in self.block(at)..=self.block(at + bytes - 1) {
             self.filled[block] = true;
@@ -56,7 +60,7 @@ impl Watch {
     }
 
     /// The receiver reads payload.
-    pub(crate) fn on_read(&self, at: u32, bytes: u32) {
+    pub fn on_read(&self, at: u32, bytes: u32) {
         if bytes > 0 {
             for block in self.block(at)..=self.block(at + bytes - 1) {
                 assert!(self.off || self.filled[block], "block {block} is read, and was not written");
@@ -65,7 +69,7 @@ impl Watch {
     }
 
     /// The receiver acknowledges so many blocks, counted over the connection.
-    pub(crate) fn on_acknowledge(&mut self, blocks: u64) {
+    pub fn on_acknowledge(&mut self, blocks: u64) {
         let known = core::mem::replace(&mut self.acknowledged, blocks);
         let count = blocks.wrapping_sub(known);
         if self.off {

@@ -1,0 +1,58 @@
+//! Playing on a fabric without a clock: what happens next is drawn, from the first transfer to the last close.
+
+use super::{Pair, Script};
+use crate::Rig;
+
+/// Rounds without any change after which a connection counts as stuck.
+const IDLE_ROUNDS_MAX: u32 = 20_000;
+
+/// Plays a script to its end; panics where anything is not as it must be.
+pub fn play<F: Rig>(script: &Script) {
+    Pair::<F>::new(script.clone()).play();
+}
+
+impl<F: Rig> Pair<F> {
+    /// Both ends, connected.
+    #[must_use]
+    pub fn new(script: Script) -> Self {
+        Self::over(F::new(&script.setup), script)
+    }
+
+    /// From the first transfer to the last close.
+    pub fn play(&mut self) {
+        self.until("everything is sent and taken out", Self::is_exchanged);
+        self.close();
+        self.until("both are told of the close, and nothing is on the way", |pair| pair.is_over());
+    }
+
+    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        let (mut idle, mut before) = (0, 0);
+        while idle < IDLE_ROUNDS_MAX {
+            for _ in 0..16 {
+                self.round();
+            }
+            if done(self) {
+                return;
+            }
+            let marks = self.flows.iter().map(|flow| flow.at + flow.next + usize::from(flow.head.is_some()));
+            let marks = marks.fold(0, |all: usize, one| (all << 32) + one);
+            idle = if marks == before { idle + 16 } else { 0 };
+            before = marks;
+        }
+        panic!("stuck before {what}: {}", self.state());
+    }
+
+    /// Something happens somewhere.
+    fn round(&mut self) {
+        let side = self.rng.below(2);
+        match self.rng.below(8) {
+            0..=2 => {
+                for _ in 0..=self.rng.below(4) {
+                    self.fabric.step();
+                }
+            }
+            kind => self.act(side, kind),
+        }
+        self.now_and_then(side);
+    }
+}
