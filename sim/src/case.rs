@@ -1,0 +1,123 @@
+//! What a seed stands for: a fabric, two policies, a script of transfers, and faults.
+
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
+use superpipe_testkit::pair::{Content, How, Script, Take, Transfer};
+use superpipe_testkit::{Rng, Setup};
+
+use crate::faults::Faults;
+use crate::profile::Profile;
+
+/// Transfers of one direction, at most: in most seeds, and in those that go around the mailbox.
+const TRANSFERS_MAX: [usize; 2] = [8, 60];
+
+/// A run before it runs.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What decided all of it.
+    pub seed: u64,
+    /// Direct store instead of posted writes.
+    pub direct: bool,
+    /// The machine.
+    pub profile: Profile,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// What is sent, and how it is taken out.
+    pub script: Script,
+}
+
+impl Case {
+    /// The same seed gives the same case.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let direct = rng.one_in(4);
+        let order_inside_write = direct || rng.one_in(2);
+        let arrival =
+            if order_inside_write && rng.below(4) > 0 { Arrival::Flag } else { Arrival::CheckedFlag };
+        let inline_bytes = if rng.one_in(2) { 0 } else { Profile::roce_100g().inline_bytes };
+        let send_queue = if rng.one_in(2) { 1 + rng.below(8) } else { Profile::roce_100g().send_queue };
+        let mtu_bytes = if rng.one_in(2) { 256 } else { Profile::roce_100g().mtu_bytes };
+        let profile =
+            Profile { order_inside_write, inline_bytes, send_queue, mtu_bytes, ..Profile::roce_100g() };
+        let faults = Faults::swarm(rng);
+        let layouts = [layout(rng, direct), layout(rng, direct)];
+        let configs = [config(rng, arrival), config(rng, arrival)];
+        let origin = origin(rng);
+        let most = TRANSFERS_MAX[usize::from(rng.one_in(8))];
+        let transfers = core::array::from_fn(|_| (0..=rng.below(most)).map(|_| transfer(rng)).collect());
+        let slowness = [1 + rng.below(12), 1 + rng.below(12)];
+        let setup = Setup { layouts, order_inside_write, send_queue, seed: rng.next() };
+        let script = Script { setup, configs, origin, transfers, slowness };
+        Self { seed, direct, profile, faults, script }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most `most`")]
+fn up_to(rng: &mut Rng, most: u32) -> u32 {
+    1 + rng.below(most as usize) as u32
+}
+
+fn layout(rng: &mut Rng, direct: bool) -> Layout {
+    let flags = if direct && rng.one_in(2) { FlagPlace::Apart } else { FlagPlace::Inside };
+    Layout { block_bytes: [128, 192, 256, 512, 1024][rng.below(5)], block_count: 1 + up_to(rng, 19), flags }
+}
+
+fn config(rng: &mut Rng, arrival: Arrival) -> Config {
+    Config {
+        arrival,
+        c0_bytes: up_to(rng, 2000),
+        growth_q8: 255 + up_to(rng, 769),
+        chunk_bytes: if rng.one_in(2) { 0 } else { up_to(rng, 3000) },
+        folds: [1, 2, 3, 4, 5, 6][rng.below(6)],
+        triple_buffer: rng.one_in(5),
+        streaming_bytes: rng.below(4000) as u64,
+        ..Config::default()
+    }
+}
+
+/// At the default, and near every wrap.
+fn origin(rng: &mut Rng) -> Origin {
+    let first = Origin::default();
+    let mut near = |first: u64| match rng.below(4) {
+        0 => u64::MAX - rng.below(12) as u64,
+        1 => ((1 + rng.below(8) as u64) << 32) - 1 - rng.below(12) as u64,
+        _ => first,
+    };
+    Origin {
+        sequence: near(first.sequence),
+        blocks: near(first.blocks),
+        controls: near(first.controls),
+        transfers: near(first.transfers),
+        life: near(first.life),
+    }
+}
+
+fn transfer(rng: &mut Rng) -> Transfer {
+    let bytes = match rng.below(6) {
+        0 | 1 => rng.below(49),
+        2 => ((1 + rng.below(20)) * 128 + rng.below(131)).saturating_sub(65),
+        3 | 4 => rng.below(2501),
+        _ => rng.below(9001),
+    };
+    let how = match rng.below(4) {
+        0 => How::TrySend(1 + rng.below(4)),
+        1 => How::Push(1 + rng.below(3000), 1 + rng.below(4)),
+        2 => How::Reserve(up_to(rng, 1500)),
+        _ => How::Mixed(up_to(rng, 700)),
+    };
+    let take = match rng.below(8) {
+        0..=3 => Take::Pull(1 + rng.below(3000), 1 + rng.below(4)),
+        4..=6 => Take::InPlace(up_to(rng, 2000)),
+        _ => Take::Reject(rng.below(601)),
+    };
+    Transfer {
+        bytes,
+        stream: rng.below(10) < 3,
+        content: [Content::Random, Content::Flags, Content::Headers][rng.below(3)],
+        protocol: Protocol::ALL[rng.below(Protocol::ALL.len())],
+        how,
+        take,
+        cancel_at: (rng.below(7) == 0).then(|| rng.below(1501)),
+    }
+}

@@ -1,0 +1,306 @@
+//! One connection between two hosts of a [`World`], as core sees it: its memory, a QP, and CPUs that pay for what they do.
+//!
+//! Two kinds. With posted writes core builds an image, which the NIC reads and carries over. With direct store the image
+//! is what this end's CPU sees of its own stores, and each of them is visible to the other end a little later, in order.
+//! Whatever core may not do is a panic that says so: bytes that are the NIC's or the reader's, offsets out of range.
+
+use superpipe_core::recorder::Recorder;
+use superpipe_core::{
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SEAT_BYTES, SqFull, WcError, WrId, seat,
+};
+use superpipe_testkit::{Memory, Place, Setup, Side, Stage, Watch, crc32c};
+
+use crate::nic::{Key, Op, QpName, Refused, Rights, World, Wr, status};
+use crate::profile::time_ns;
+
+/// Bytes of the image that the NIC may still read.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    to: Memory,
+    at: u32,
+    bytes: u32,
+    wr: Option<WrId>,
+    flight: u64,
+}
+
+/// The MRs of one end: what its peer writes, and the images of what it writes.
+#[derive(Clone, Copy)]
+struct Keys {
+    seat: Key,
+    landing: Key,
+    seat_image: Key,
+    landing_image: Key,
+}
+
+/// A connection between hosts 0 and 1.
+pub struct Sim<const DIRECT: bool> {
+    pub(crate) world: World,
+    setup: Setup,
+    qps: [QpName; 2],
+    keys: [Keys; 2],
+    watches: [Watch; 2],
+    owned: [Vec<Owned>; 2],
+    pub(crate) recorders: [Option<Box<Recorder>>; 2],
+    /// Whose turn it is.
+    pub(crate) acting: usize,
+}
+
+impl<const DIRECT: bool> Sim<DIRECT> {
+    /// Memory is registered at both ends, and the QPs are connected.
+    #[must_use]
+    pub fn new(mut world: World, setup: &Setup) -> Self {
+        let qps = world.connect([0, 1]);
+        let keys = core::array::from_fn(|side| {
+            let mut register =
+                |bytes, remote_write| world.register(side, bytes, Rights { remote_write }, false);
+            let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
+            Keys {
+                seat: register(SEAT_BYTES, true),
+                landing: register(ours, true),
+                seat_image: register(SEAT_BYTES, false),
+                landing_image: register(theirs, false),
+            }
+        });
+        let watches = setup.layouts.map(Watch::new);
+        Self {
+            world,
+            setup: *setup,
+            qps,
+            keys,
+            watches,
+            owned: [Vec::new(), Vec::new()],
+            recorders: [None, None],
+            acting: 0,
+        }
+    }
+
+    const fn key(&self, memory: Memory) -> Key {
+        match memory.place {
+            Place::Seat => self.keys[memory.owner].seat,
+            Place::Landing => self.keys[memory.owner].landing,
+        }
+    }
+
+    const fn image(&self, side: usize, to: Memory) -> Key {
+        match to.place {
+            Place::Seat => self.keys[side].seat_image,
+            Place::Landing => self.keys[side].landing_image,
+        }
+    }
+
+    fn bytes(&self, key: Key, at: u32, bytes: u32) -> &[u8] {
+        self.world.bytes(key, at, bytes).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Reads of memory that the peer writes.
+    fn look(&self, side: usize, from: Memory, at: u32, bytes: u32) -> &[u8] {
+        assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
+        self.bytes(self.key(from), at, bytes)
+    }
+
+    /// This end's CPU writes what the peer is to see: the bytes must be nobody else's.
+    fn write(&mut self, side: usize, to: Memory, at: u32, data: &[u8]) {
+        assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
+        let bytes = length(data);
+        let is_ack = to.place == Place::Seat && at < LINE_BYTES;
+        let world = &self.world;
+        self.owned[side].retain(|owned| owned.wr.is_some() || !world.is_read(owned.flight));
+        for owned in &self.owned[side] {
+            let apart = owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
+            assert!(
+                apart || is_ack,
+                "{bytes} bytes at {at} of {to:?} are changed, and belong to the NIC: {owned:?}"
+            );
+        }
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_write(at, bytes);
+        }
+        let image = self.image(side, to);
+        let there = self.world.bytes_mut(image, at, bytes);
+        there.unwrap_or_else(|error| panic!("{error}")).copy_from_slice(data);
+        if DIRECT && bytes > 0 {
+            let late = is_ack && self.world.faults.late_acknowledgement.happens(&mut self.world.rng);
+            let held_ns = if late { self.world.late_ns() } else { 0 };
+            self.world.store(side, self.key(to), at, data.to_vec(), held_ns);
+        }
+    }
+
+    /// What a line or a flag says, beside its bytes.
+    fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
+        match to.place {
+            Place::Landing if DIRECT => self.watches[to.owner].on_filled(at, bytes),
+            Place::Seat if at == seat::ACK => self.watches[side].on_acknowledge(word),
+            Place::Landing | Place::Seat => {}
+        }
+    }
+
+    fn spend_crc(&self, side: usize, bytes: u32) {
+        self.world.spend(side, time_ns(u64::from(bytes), self.world.profile.crc_bytes_per_us));
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "less than a landing buffer, which is below 1 GiB")]
+const fn length(data: &[u8]) -> u32 {
+    data.len() as u32
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
+    const DIRECT: bool = DIRECT;
+    type Link = Side;
+    type Region = Memory;
+    type Remote = Memory;
+
+    fn caps(&self, _: &Side) -> Caps {
+        Caps { order_inside_write: self.world.profile.order_inside_write }
+    }
+
+    /// The clock of the CPU whose turn it is. Free, since only recorders ask, which must change nothing.
+    fn now(&mut self) -> Nanos {
+        Nanos(self.world.clock_ns(self.acting))
+    }
+
+    fn flag(&self, link: &Side, from: Memory, at: u32) -> u64 {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        self.world.spend(link.0, self.world.profile.poll_memory_ns);
+        word(self.look(link.0, from, at, 8))
+    }
+
+    fn take_line(&self, link: &Side, from: Memory, at: u32) -> Line {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        self.world.spend(link.0, self.world.profile.poll_memory_ns);
+        let bytes = self.look(link.0, from, at, LINE_BYTES);
+        Line(core::array::from_fn(|index| word(&bytes[index * 8..][..8])))
+    }
+
+    fn copy_out(&mut self, link: &mut Side, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
+        let bytes = length(to);
+        self.watches[from.owner].on_read(at, bytes);
+        let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
+        self.world.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
+        to.copy_from_slice(self.look(link.0, from, at, bytes));
+    }
+
+    fn crc_out(&self, link: &Side, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        self.spend_crc(link.0, bytes);
+        crc32c(self.look(link.0, from, at, bytes), seed)
+    }
+
+    fn write_line(&mut self, link: &mut Side, to: Memory, at: u32, line: &Line) {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let mut data = [0; LINE_BYTES as usize];
+        for (place, word) in data.chunks_exact_mut(8).zip(line.0) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.write(link.0, to, at, &data);
+        self.flagged(link.0, to, at, LINE_BYTES, line.0[0]);
+    }
+
+    fn publish(&mut self, link: &mut Side, to: Memory, at: u32, flag: u64) {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        self.write(link.0, to, at, &flag.to_le_bytes());
+        self.flagged(link.0, to, at, 8, flag);
+    }
+
+    fn copy_in(&mut self, link: &mut Side, to: Memory, at: u32, from: &[u8]) {
+        let data_bytes = u64::from(self.setup.layouts[1 - link.0].bytes());
+        let ns = self.world.profile.copy_ns(from.len() as u64, data_bytes, CopyHint::Cached);
+        self.world.spend(link.0, ns);
+        self.write(link.0, to, at, from);
+    }
+
+    fn crc_in(&self, link: &Side, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        self.spend_crc(link.0, bytes);
+        crc32c(self.bytes(self.image(link.0, to), at, bytes), seed)
+    }
+
+    /// Of a few words in registers: takes no time.
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(bytes, seed)
+    }
+
+    fn post_write(
+        &mut self,
+        link: &mut Side,
+        to: Memory,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+    ) -> Result<(), SqFull> {
+        assert!(!DIRECT, "nothing is posted where stores go direct");
+        let side = link.0;
+        assert!(bytes > 0 && to.owner != side, "{bytes} bytes are posted to {to:?}");
+        let is_ack = to.place == Place::Seat && at == seat::ACK;
+        let late = is_ack && self.world.faults.late_acknowledgement.happens(&mut self.world.rng);
+        let inline = bytes <= self.world.profile.inline_bytes;
+        let request = Wr {
+            id: wr.map(|wr| wr.0),
+            op: Op::Write { to: self.key(to), at },
+            from: self.image(side, to),
+            at,
+            bytes,
+            inline,
+            held_ns: if late { self.world.late_ns() } else { 0 },
+        };
+        let flight = match self.world.post(self.qps[side], request) {
+            Ok(flight) => flight,
+            Err(Refused::SqFull) => return Err(SqFull),
+            Err(error @ Refused::InlineTooLong { .. }) => panic!("{error}"),
+        };
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_filled(at, bytes);
+        }
+        if wr.is_some() || !inline {
+            self.owned[side].push(Owned { to, at, bytes, wr, flight });
+        }
+        Ok(())
+    }
+
+    fn ring_doorbell(&mut self, link: &mut Side) {
+        self.world.ring_doorbell(self.qps[link.0]);
+    }
+
+    fn poll_cq(&mut self, link: &mut Side) -> Option<Completion> {
+        let wc = self.world.poll_cq(self.qps[link.0])?;
+        let wr = WrId(wc.id);
+        self.owned[link.0].retain(|owned| owned.wr != Some(wr));
+        let result = match wc.status {
+            status::SUCCESS => Ok(()),
+            status => Err(WcError { status, vendor_err: 0 }),
+        };
+        Some(Completion { wr, result })
+    }
+
+    fn recorder(&mut self, link: &Side) -> Option<&mut Recorder> {
+        self.recorders[link.0].as_deref_mut()
+    }
+}
+
+impl<const DIRECT: bool> Stage for Sim<DIRECT> {
+    fn remote(&self, memory: Memory) -> Memory {
+        memory
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn is_quiescent(&self) -> bool {
+        self.world.is_quiescent()
+    }
+
+    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.bytes(self.key(memory), at, bytes)
+    }
+
+    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut Side(1 - remote.owner), remote, at, bytes);
+    }
+}

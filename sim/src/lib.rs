@@ -1,0 +1,23 @@
+//! superpipe's core, as it ships, in virtual time.
+//!
+//! A [`World`](nic::World) is hosts with a CPU and a NIC each, whose costs are a [`Profile`]; a [`Sim`] is a connection
+//! between two of them, as core's `Fabric`; a [`Case`] is what one seed stands for, and [`run`] plays it under checkers.
+//! Nothing but the seed decides what happens: no clock, no thread, no address. What goes wrong is in [`Faults`].
+//!
+//! What is sent, how it is taken out and what must come out is `superpipe_testkit::Pair`.
+#![forbid(unsafe_code)]
+
+mod case;
+mod fabric;
+mod faults;
+pub mod nic;
+mod profile;
+mod queue;
+mod run;
+mod trace;
+
+pub use case::Case;
+pub use fabric::Sim;
+pub use faults::{Chance, Faults};
+pub use profile::{CopyStep, Profile};
+pub use run::{Failure, Outcome, run};

@@ -1,0 +1,195 @@
+//! From the wire to the peer: what happens when its time has come.
+
+use std::collections::BTreeMap;
+
+use super::{Key, Op, QpName, Wc, World, Wr, status};
+
+/// A part of a write, and when it becomes visible.
+pub(super) struct Piece {
+    pub(super) offset: u32,
+    pub(super) bytes: u32,
+    pub(super) at_ns: u64,
+}
+
+/// Bytes that are about to be visible.
+pub(super) struct Place {
+    pub(super) flight: u64,
+    pub(super) to: Key,
+    pub(super) at: u32,
+    pub(super) data: Vec<u8>,
+}
+
+pub(super) enum Event {
+    /// The NIC reads a packet of the sender's memory.
+    Read { flight: u64, pieces: Vec<Piece> },
+    /// The first packet is there: the receiver's NIC looks whether it is permitted.
+    Arrive { flight: u64 },
+    /// Bytes become visible.
+    Place(Place),
+    /// All is visible, and a receive completes.
+    Receive { flight: u64 },
+    /// The sender knows.
+    Done { flight: u64 },
+}
+
+/// A WR from its post to its completion.
+pub(super) struct Flight {
+    pub(super) number: u64,
+    pub(super) qp: QpName,
+    pub(super) wr: Wr,
+    /// Inline: all bytes. A send: what was read so far.
+    pub(super) data: Vec<u8>,
+    /// Packets that the NIC has not read.
+    pub(super) unread: u32,
+    pub(super) status: u32,
+}
+
+impl Flight {
+    pub(super) fn is_launched_and_read(&self, launched: &BTreeMap<u64, Self>) -> bool {
+        self.unread == 0 && launched.contains_key(&self.number)
+    }
+}
+
+impl World {
+    /// Everything that is due by then happens.
+    pub fn settle(&mut self, by_ns: u64) {
+        while let Some((now, event)) = self.queue.pop_due(by_ns) {
+            self.happen(now, event);
+        }
+    }
+
+    fn happen(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Read { flight, pieces } => self.read(flight, pieces),
+            Event::Arrive { flight } => self.arrive(now, flight),
+            Event::Place(place) => self.place(now, &place),
+            Event::Receive { flight } => self.receive(now, flight),
+            Event::Done { flight } => {
+                if let Some(flight) = self.flights.remove(&flight) {
+                    let status = flight.status;
+                    self.complete(now, flight, status);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, number: u64, pieces: Vec<Piece>) {
+        let Some(mut flight) = self.flights.remove(&number) else { return };
+        flight.unread -= 1;
+        let wr = flight.wr;
+        for Piece { offset, bytes, at_ns } in pieces {
+            let data = if wr.inline {
+                flight.data[offset as usize..][..bytes as usize].to_vec()
+            } else {
+                let data = self.bytes(wr.from, wr.at + offset, bytes);
+                data.unwrap_or_else(|error| panic!("the NIC reads what is gone: {error}")).to_vec()
+            };
+            match wr.op {
+                Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } => {
+                    let at = at.saturating_add(offset);
+                    self.queue.push(at_ns, Event::Place(Place { flight: number, to, at, data }));
+                }
+                Op::Send if wr.inline => {}
+                Op::Send => flight.data.extend_from_slice(&data),
+            }
+        }
+        self.flights.insert(number, flight);
+    }
+
+    fn arrive(&mut self, now: u64, number: u64) {
+        let Some(flight) = self.flights.get(&number) else { return };
+        let (name, bytes) = (flight.qp, flight.wr.bytes);
+        let peer = self.nodes[name.node].qps[name.index].peer;
+        let status = match flight.wr.op {
+            _ if self.nodes[peer.node].qps[peer.index].failed => status::RETRY_EXC_ERR,
+            Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. }
+                if to.node != peer.node || !self.may_write(to, at, bytes) =>
+            {
+                self.fail(now, peer);
+                status::REM_ACCESS_ERR
+            }
+            Op::Write { .. } | Op::WriteWithImmediate { .. } | Op::Send => return,
+        };
+        if let Some(flight) = self.flights.get_mut(&number) {
+            flight.status = status;
+        }
+    }
+
+    fn place(&mut self, now: u64, place: &Place) {
+        let Place { flight, to, at, ref data } = *place;
+        if self.flights.get(&flight).is_some_and(|flight| flight.status != status::SUCCESS) {
+            return;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "of one packet")]
+        let bytes = data.len() as u32;
+        // Memory that was deregistered meanwhile takes nothing.
+        if let Ok(there) = self.bytes_mut(to, at, bytes) {
+            there.copy_from_slice(data);
+            self.note(now, to.node, "visible", format_args!("#{flight} {bytes} B at {at} of {to}"));
+        }
+    }
+
+    /// The receiver's side of a send, or of a write with immediate.
+    fn receive(&mut self, now: u64, number: u64) {
+        let Some(flight) = self.flights.get_mut(&number).filter(|flight| flight.status == status::SUCCESS)
+        else {
+            return;
+        };
+        let (wr, data, qp) = (flight.wr, core::mem::take(&mut flight.data), flight.qp);
+        let peer = self.qp(qp).peer;
+        let Some(receive) = self.qp(peer).receives.pop_front() else {
+            self.set_status(number, status::RNR_RETRY_EXC_ERR);
+            return;
+        };
+        let mut wc =
+            Wc { id: receive.id, status: status::SUCCESS, received: Some(wr.bytes), immediate: None };
+        match wr.op {
+            Op::WriteWithImmediate { immediate, .. } => wc.immediate = Some(immediate),
+            Op::Write { .. } => {}
+            Op::Send if wr.bytes > receive.bytes => {
+                wc.status = status::LOC_LEN_ERR;
+                self.set_status(number, status::REM_INV_REQ_ERR);
+            }
+            Op::Send => match self.bytes_mut(receive.to, receive.at, wr.bytes) {
+                Ok(there) => there.copy_from_slice(&data),
+                Err(error) => panic!("a receive names what is gone: {error}"),
+            },
+        }
+        self.qp(peer).cq.push_back(wc);
+        self.note(now, peer.node, "receive", format_args!("#{number} wr {} status {}", wc.id, wc.status));
+        if wc.status != status::SUCCESS {
+            self.fail(now, peer);
+        }
+    }
+
+    fn set_status(&mut self, number: u64, status: u32) {
+        if let Some(flight) = self.flights.get_mut(&number) {
+            flight.status = status;
+        }
+    }
+
+    /// A WR is over. One that was not to be signaled only gives its place in the queue back, unless it failed.
+    pub(super) fn complete(&mut self, now: u64, flight: Flight, status: u32) {
+        let Flight { number, qp: name, wr, .. } = flight;
+        self.note(now, name.node, "complete", format_args!("#{number} status {status}"));
+        let qp = self.qp(name);
+        match wr.id {
+            None if status == status::SUCCESS => qp.queued -= 1,
+            id => qp.cq.push_back(Wc { id: id.unwrap_or(0), status, received: None, immediate: None }),
+        }
+        if status != status::SUCCESS {
+            self.fail(now, name);
+        }
+    }
+
+    /// A QP fails: what has not completed is flushed, and what is on its way never becomes visible.
+    fn fail(&mut self, now: u64, name: QpName) {
+        if core::mem::replace(&mut self.qp(name).failed, true) {
+            return;
+        }
+        self.note(now, name.node, "failed", format_args!("qp {}", name.index));
+        for flight in self.flights.values_mut().filter(|flight| flight.qp == name) {
+            flight.status = status::WR_FLUSH_ERR;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Registered memory: who may do what with which bytes.
+
+use core::fmt;
+
+use super::World;
+
+/// Names an MR: its lkey and rkey. Never used again, so that one that was deregistered names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The host that it belongs to.
+    pub node: usize,
+    /// Of the host's.
+    pub index: usize,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mr{}.{}", self.node, self.index)
+    }
+}
+
+/// What a peer may do with an MR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// RDMA writes (IBV_ACCESS_REMOTE_WRITE).
+    pub remote_write: bool,
+}
+
+pub(super) struct Mr {
+    rights: Rights,
+    bytes: Vec<u8>,
+}
+
+/// The bytes are not those of an MR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadAccess {
+    /// What was named.
+    pub key: Key,
+    /// From here.
+    pub at: u32,
+    /// So many.
+    pub bytes: u32,
+}
+
+impl fmt::Display for BadAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, at, bytes } = self;
+        write!(
+            f,
+            "{bytes} bytes at {at} of {key} are not registered; name an MR that lives, inside its length"
+        )
+    }
+}
+
+impl World {
+    /// Registers new memory, all zero. Takes this host's CPU T_reg, and page faults where it is not resident.
+    pub fn register(&mut self, node: usize, bytes: u32, rights: Rights, resident: bool) -> Key {
+        self.spend(node, self.profile.registration_ns(u64::from(bytes), resident));
+        let mrs = &mut self.nodes[node].mrs;
+        mrs.push(Some(Mr { rights, bytes: vec![0; bytes as usize] }));
+        Key { node, index: mrs.len() - 1 }
+    }
+
+    /// Ends an MR: whatever arrives for it from now on fails.
+    pub fn deregister(&mut self, key: Key) {
+        self.spend(key.node, self.profile.deregister_ns);
+        self.nodes[key.node].mrs[key.index] = None;
+    }
+
+    /// Bytes of an MR, as its host sees them.
+    ///
+    /// # Errors
+    /// [`BadAccess`].
+    pub fn bytes(&self, key: Key, at: u32, bytes: u32) -> Result<&[u8], BadAccess> {
+        let mr = self.nodes.get(key.node).and_then(|node| node.mrs.get(key.index)?.as_ref());
+        mr.and_then(|mr| mr.bytes.get(at as usize..)?.get(..bytes as usize)).ok_or(BadAccess {
+            key,
+            at,
+            bytes,
+        })
+    }
+
+    /// The same, to write.
+    ///
+    /// # Errors
+    /// [`BadAccess`].
+    pub fn bytes_mut(&mut self, key: Key, at: u32, bytes: u32) -> Result<&mut [u8], BadAccess> {
+        let mr = self.nodes.get_mut(key.node).and_then(|node| node.mrs.get_mut(key.index)?.as_mut());
+        let bytes_mut = mr.and_then(|mr| mr.bytes.get_mut(at as usize..)?.get_mut(..bytes as usize));
+        bytes_mut.ok_or(BadAccess { key, at, bytes })
+    }
+
+    /// Whether a peer may write there.
+    pub(super) fn may_write(&self, key: Key, at: u32, bytes: u32) -> bool {
+        let mr = self.nodes.get(key.node).and_then(|node| node.mrs.get(key.index)?.as_ref());
+        mr.is_some_and(|mr| mr.rights.remote_write) && self.bytes(key, at, bytes).is_ok()
+    }
+}

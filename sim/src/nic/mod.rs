@@ -1,0 +1,210 @@
+//! A host with a NIC each, by number, and the wires between them, in virtual time.
+//!
+//! Memory is what was registered (`memory.rs`). A WR is posted, goes out with the doorbell (`post.rs`), and is cut into
+//! packets, which read the sender's memory as they leave and become visible at the receiver as they arrive (`deliver.rs`).
+//! The NIC of a sender handles one WR after the other, whatever QP it is of. Statuses are those of `ibv_poll_cq(3)`.
+//!
+//! A CPU has a clock of its own: what it does takes time there, and [`World::settle`] lets everything happen that is due
+//! by then. Nothing that one CPU does is visible to another without an event.
+
+mod deliver;
+mod memory;
+mod post;
+
+use core::cell::Cell;
+use core::fmt;
+use std::collections::{BTreeMap, VecDeque};
+
+use superpipe_testkit::Rng;
+
+pub use memory::{BadAccess, Key, Rights};
+pub use post::{Refused, Wr};
+
+use crate::faults::Faults;
+use crate::profile::Profile;
+use crate::queue::Queue;
+use crate::trace::Trace;
+use deliver::{Event, Flight};
+use memory::Mr;
+
+/// Statuses of work completions, by their numbers in `ibv_poll_cq(3)`.
+pub mod status {
+    /// All went well.
+    pub const SUCCESS: u32 = 0;
+    /// What came is longer than the receive.
+    pub const LOC_LEN_ERR: u32 = 1;
+    /// The QP had failed before.
+    pub const WR_FLUSH_ERR: u32 = 5;
+    /// The receiver cannot take what was sent.
+    pub const REM_INV_REQ_ERR: u32 = 9;
+    /// The memory is not registered, not permitted, or ends before.
+    pub const REM_ACCESS_ERR: u32 = 10;
+    /// The receiver does not answer.
+    pub const RETRY_EXC_ERR: u32 = 12;
+    /// The receiver had posted no receive.
+    pub const RNR_RETRY_EXC_ERR: u32 = 13;
+}
+
+/// A QP by name: whose it is, and which of its.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QpName {
+    /// The host.
+    pub node: usize,
+    /// Of the host's.
+    pub index: usize,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// RDMA write.
+    Write {
+        /// The peer's memory.
+        to: Key,
+        /// Where in it.
+        at: u32,
+    },
+    /// RDMA write, then a receive of the peer's completes with this number.
+    WriteWithImmediate {
+        /// The peer's memory.
+        to: Key,
+        /// Where in it.
+        at: u32,
+        /// What the receive's completion says.
+        immediate: u32,
+    },
+    /// Into the oldest receive of the peer's.
+    Send,
+}
+
+/// A work completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wc {
+    /// The WR's number.
+    pub id: u64,
+    /// One of [`status`].
+    pub status: u32,
+    /// Of a receive: bytes that came.
+    pub received: Option<u32>,
+    /// Of a receive: the number that came with them.
+    pub immediate: Option<u32>,
+}
+
+/// A receive that is posted.
+#[derive(Clone, Copy, Debug)]
+struct Receive {
+    id: u64,
+    to: Key,
+    at: u32,
+    bytes: u32,
+}
+
+struct Qp {
+    peer: QpName,
+    failed: bool,
+    /// Posted, and waiting for the doorbell.
+    staged: VecDeque<Flight>,
+    /// WRs that take a place in the send queue.
+    queued: usize,
+    receives: VecDeque<Receive>,
+    cq: VecDeque<Wc>,
+    /// When the last WR arrives, is visible and completes.
+    arrives_ns: u64,
+    visible_ns: u64,
+    completes_ns: u64,
+}
+
+#[derive(Default)]
+struct Node {
+    clock_ns: Cell<u64>,
+    nic_free_ns: u64,
+    mrs: Vec<Option<Mr>>,
+    qps: Vec<Qp>,
+}
+
+/// Hosts, wires, and what is on its way.
+pub struct World {
+    pub(crate) profile: Profile,
+    pub(crate) faults: Faults,
+    pub(crate) rng: Rng,
+    pub(crate) trace: Trace,
+    nodes: Vec<Node>,
+    queue: Queue<Event>,
+    flights: BTreeMap<u64, Flight>,
+    last_flight: u64,
+}
+
+impl World {
+    /// So many hosts, all their clocks at 0.
+    #[must_use]
+    pub fn new(nodes: usize, profile: Profile, faults: Faults, seed: u64) -> Self {
+        Self {
+            profile,
+            faults,
+            rng: Rng::new(seed),
+            trace: Trace::default(),
+            nodes: (0..nodes).map(|_| Node::default()).collect(),
+            queue: Queue::new(),
+            flights: BTreeMap::new(),
+            last_flight: 0,
+        }
+    }
+
+    /// The clock of this host's CPU.
+    #[must_use]
+    pub fn clock_ns(&self, node: usize) -> u64 {
+        self.nodes[node].clock_ns.get()
+    }
+
+    /// This host's CPU is busy for so long.
+    pub fn spend(&self, node: usize, ns: u64) {
+        let clock = &self.nodes[node].clock_ns;
+        clock.set(clock.get() + ns);
+    }
+
+    /// A new QP at each of two hosts, connected.
+    pub fn connect(&mut self, nodes: [usize; 2]) -> [QpName; 2] {
+        let [one, other] = nodes;
+        let name = |node: usize, more: usize| QpName { node, index: self.nodes[node].qps.len() + more };
+        let names = [name(one, 0), name(other, usize::from(one == other))];
+        for (name, peer) in [(names[0], names[1]), (names[1], names[0])] {
+            self.nodes[name.node].qps.push(Qp {
+                peer,
+                failed: false,
+                staged: VecDeque::new(),
+                queued: 0,
+                receives: VecDeque::new(),
+                cq: VecDeque::new(),
+                arrives_ns: 0,
+                visible_ns: 0,
+                completes_ns: 0,
+            });
+        }
+        names
+    }
+
+    /// Takes the oldest completion out, if there is one by now.
+    pub fn poll_cq(&mut self, qp: QpName) -> Option<Wc> {
+        self.spend(qp.node, self.profile.poll_cq_ns);
+        let wc = self.qp(qp).cq.pop_front()?;
+        if wc.received.is_none() {
+            self.qp(qp).queued -= 1;
+        }
+        Some(wc)
+    }
+
+    /// Nothing is on its way, and no completion waits.
+    #[must_use]
+    pub fn is_quiescent(&self) -> bool {
+        let idle = |qp: &Qp| qp.cq.is_empty() && qp.staged.is_empty();
+        self.queue.is_empty() && self.nodes.iter().flat_map(|node| &node.qps).all(idle)
+    }
+
+    fn qp(&mut self, name: QpName) -> &mut Qp {
+        &mut self.nodes[name.node].qps[name.index]
+    }
+
+    fn note(&mut self, at_ns: u64, node: usize, what: &str, of: fmt::Arguments<'_>) {
+        self.trace.line(at_ns, node, what, of);
+    }
+}

@@ -1,0 +1,232 @@
+//! From the caller to the wire: posting, doorbells, and when each packet leaves, arrives and becomes visible.
+
+use core::fmt;
+
+use super::deliver::{Event, Flight, Piece, Place};
+use super::{Key, Op, QpName, Receive, World, status};
+
+/// Pieces that a torn packet becomes visible in, at most.
+const PIECES_MAX: usize = 5;
+
+/// Lateness, in round trips, at most.
+pub(crate) const LATE_ROUND_TRIPS: usize = 20;
+
+/// A work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wr {
+    /// What its completion says; without one, none is told.
+    pub id: Option<u64>,
+    /// What to do.
+    pub op: Op,
+    /// Our memory.
+    pub from: Key,
+    /// Where in it.
+    pub at: u32,
+    /// So many bytes.
+    pub bytes: u32,
+    /// They are copied now, so that the memory is free at once.
+    pub inline: bool,
+    /// The packets are held up for so long.
+    pub held_ns: u64,
+}
+
+/// Nothing was posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The send queue holds no more.
+    SqFull,
+    /// More bytes than a WR can carry inline.
+    InlineTooLong {
+        /// How many they are.
+        bytes: u32,
+        /// How many can be.
+        most: u32,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SqFull => f.write_str("the send queue is full; post again after a completion"),
+            Self::InlineTooLong { bytes, most } => {
+                write!(f, "{bytes} bytes cannot be inline; post at most {most} so, or without inline")
+            }
+        }
+    }
+}
+
+impl World {
+    /// Posts a WR; it goes out with the doorbell. Its number, for [`is_read`](Self::is_read).
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was posted.
+    ///
+    /// # Panics
+    /// If our memory is not registered: verbs leave that to a completion, and it is a bug of ours.
+    pub fn post(&mut self, name: QpName, wr: Wr) -> Result<u64, Refused> {
+        let (most, room) = (self.profile.inline_bytes, self.profile.send_queue);
+        if wr.inline && wr.bytes > most {
+            return Err(Refused::InlineTooLong { bytes: wr.bytes, most });
+        }
+        if self.qp(name).queued >= room {
+            return Err(Refused::SqFull);
+        }
+        self.spend(name.node, self.profile.post_ns);
+        let data = self.bytes(wr.from, wr.at, wr.bytes).unwrap_or_else(|error| panic!("{error}"));
+        let data = if wr.inline { data.to_vec() } else { Vec::new() };
+        self.last_flight += 1;
+        let number = self.last_flight;
+        let flight = Flight { number, qp: name, wr, data, unread: 0, status: status::SUCCESS };
+        let qp = self.qp(name);
+        qp.queued += 1;
+        qp.staged.push_back(flight);
+        let now = self.clock_ns(name.node);
+        let Wr { id, op, from, at, bytes, .. } = wr;
+        match op {
+            Op::Send => self.note(
+                now,
+                name.node,
+                "post",
+                format_args!("#{number} send {bytes} B at {at} of {from} wr {id:?}"),
+            ),
+            Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } => {
+                self.note(
+                    now,
+                    name.node,
+                    "post",
+                    format_args!("#{number} write {bytes} B to {at} of {to} wr {id:?}"),
+                );
+            }
+        }
+        Ok(number)
+    }
+
+    /// Posts a receive.
+    pub fn post_receive(&mut self, name: QpName, id: u64, to: Key, at: u32, bytes: u32) {
+        self.spend(name.node, self.profile.post_ns);
+        self.qp(name).receives.push_back(Receive { id, to, at, bytes });
+    }
+
+    /// What was posted goes out.
+    pub fn ring_doorbell(&mut self, name: QpName) {
+        if self.qp(name).staged.is_empty() {
+            return;
+        }
+        self.spend(name.node, self.profile.doorbell_ns);
+        while let Some(flight) = self.qp(name).staged.pop_front() {
+            self.launch(flight);
+        }
+    }
+
+    /// Whether the NIC has read all that this WR names, or copied it while it was posted.
+    #[must_use]
+    pub fn is_read(&self, number: u64) -> bool {
+        let staged = self.nodes.iter().flat_map(|node| &node.qps).flat_map(|qp| &qp.staged);
+        let unread = staged.chain(self.flights.values()).find(|flight| flight.number == number);
+        unread.is_none_or(|flight| flight.wr.inline || flight.is_launched_and_read(&self.flights))
+    }
+
+    fn launch(&mut self, mut flight: Flight) {
+        let (name, wr) = (flight.qp, flight.wr);
+        let now = self.clock_ns(name.node);
+        if self.qp(name).failed {
+            self.complete(now, flight, status::WR_FLUSH_ERR);
+            return;
+        }
+        let fetch_ns = if wr.inline { 0 } else { self.profile.fetch_ns };
+        let mut leaves = self.nodes[name.node].nic_free_ns.max(now + fetch_ns) + self.profile.gap_ns;
+        let round_trip = 2 * self.profile.latency_ns;
+        let overtaken = self.faults.overtaken_write.happens(&mut self.rng);
+        let write_late = if overtaken { self.below(round_trip / 2) } else { 0 };
+        let (mut before, mut visible) = (self.qp(name).arrives_ns, 0);
+        let mut offset = 0;
+        loop {
+            let bytes = self.profile.mtu_bytes.min(wr.bytes - offset);
+            let read_at = leaves;
+            leaves += self.profile.wire_ns(u64::from(bytes));
+            // Packets of a QP arrive in order; what the host sees of them may not.
+            let arrives = before.max(leaves + self.profile.latency_ns + wr.held_ns);
+            if offset == 0 {
+                self.queue.push(arrives, Event::Arrive { flight: flight.number });
+            }
+            before = if wr.held_ns > 0 { before } else { arrives };
+            let pieces = self.tear(offset, bytes, arrives + write_late, &mut visible, round_trip / 2);
+            flight.unread += 1;
+            self.queue.push(read_at, Event::Read { flight: flight.number, pieces });
+            offset += bytes;
+            if offset >= wr.bytes {
+                break;
+            }
+        }
+        self.nodes[name.node].nic_free_ns = leaves;
+        let late = if self.faults.late_completion.happens(&mut self.rng) { self.late_ns() } else { 0 };
+        let latency = self.profile.latency_ns;
+        let qp = self.qp(name);
+        qp.arrives_ns = before;
+        qp.visible_ns = qp.visible_ns.max(visible);
+        qp.completes_ns = qp.completes_ns.max(leaves + wr.held_ns + 2 * latency + late).max(before + latency);
+        let (visible, completes) = (qp.visible_ns, qp.completes_ns);
+        if !matches!(wr.op, Op::Write { .. }) {
+            self.queue.push(visible, Event::Receive { flight: flight.number });
+        }
+        self.queue.push(
+            completes.max(if matches!(wr.op, Op::Write { .. }) { 0 } else { visible }),
+            Event::Done { flight: flight.number },
+        );
+        self.flights.insert(flight.number, flight);
+    }
+
+    /// Up to 20 round trips.
+    pub(crate) fn late_ns(&mut self) -> u64 {
+        self.below(2 * self.profile.latency_ns * LATE_ROUND_TRIPS as u64)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.rng.next() % limit.max(1)
+    }
+
+    /// The pieces in which a packet becomes visible, and when: with order inside a write none before the one in front.
+    /// None is a round trip late, so that whoever answers to what it saw comes after all of it.
+    fn tear(
+        &mut self,
+        offset: u32,
+        bytes: u32,
+        arrives: u64,
+        visible: &mut u64,
+        late_max: u64,
+    ) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let torn = bytes > 8 && self.faults.torn_packet.happens(&mut self.rng);
+        let count = if torn { 2 + self.rng.below(PIECES_MAX - 1) } else { 1 };
+        let grain = [8, 16, 64][self.rng.below(3)];
+        let mut cuts = [bytes; PIECES_MAX];
+        for cut in &mut cuts[..count - 1] {
+            // Near the end there is more to tear: the flag.
+            let far = if self.rng.one_in(2) { bytes } else { bytes.min(128) };
+            #[expect(clippy::cast_possible_truncation, reason = "below bytes")]
+            let back = self.rng.below(far as usize) as u32;
+            *cut = (bytes - back).next_multiple_of(grain).min(bytes);
+        }
+        cuts[..count].sort_unstable();
+        let mut from = 0;
+        for cut in &cuts[..count] {
+            if *cut > from || bytes == 0 {
+                let late = if torn { self.below(late_max) } else { 0 };
+                let mut at_ns = arrives + late;
+                if self.profile.order_inside_write {
+                    at_ns = at_ns.max(*visible);
+                }
+                *visible = at_ns.max(*visible);
+                pieces.push(Piece { offset: offset + from, bytes: cut - from, at_ns });
+            }
+            from = *cut;
+        }
+        pieces
+    }
+
+    /// Direct store: what this host's CPU wrote is seen by others a little later, all in order.
+    pub(crate) fn store(&mut self, node: usize, to: Key, at: u32, data: Vec<u8>, held_ns: u64) {
+        let at_ns = self.clock_ns(node) + self.profile.store_ns + held_ns;
+        self.queue.push(at_ns, Event::Place(Place { flight: 0, to, at, data }));
+    }
+}
