@@ -14,7 +14,7 @@ use crate::fabric::Sim;
 use crate::faults::{Chance, Faults};
 use crate::nic::World;
 
-/// Virtual time after which a run that is not over never will be: a hundred times what the longest takes.
+/// Virtual time after which a run that is not over never will be: twenty times what the longest of the first 2500 seeds took.
 const LIMIT_NS: u64 = 1_000_000_000;
 
 /// Virtual time from one sign of life to the next. An application does so a few times a second; here more of them happen

@@ -1,6 +1,7 @@
 //! Runs by the thousand, and the same run twice.
 
-use superpipe_sim::{Case, run};
+use superpipe_core::Arrival;
+use superpipe_sim::{Case, Chance, run};
 
 /// Seeds that are run by `cargo test`.
 const SEEDS: u64 = 3000;
@@ -35,4 +36,25 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
         assert_eq!((first.time_ns, first.turns), (unseen.time_ns, unseen.turns));
         assert_ne!(first.trace, run(&Case::from_seed(seed + 1000), true).unwrap().trace);
     }
+}
+
+#[test]
+fn without_order_plain_flags_deliver_wrong_bytes_and_checked_flags_do_not() {
+    let forced = |seed, arrival| {
+        let mut case = Case::from_seed(seed);
+        case.profile.order_inside_write = false;
+        case.script.setup.order_inside_write = false;
+        case.faults.torn_packet = Chance(500);
+        for config in &mut case.script.configs {
+            config.arrival = arrival;
+            config.order_asserted = true;
+        }
+        case
+    };
+    let seeds = || (0..100).filter(|seed| !Case::from_seed(*seed).direct);
+    for seed in seeds() {
+        run(&forced(seed, Arrival::CheckedFlag), false).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    let wrong = |seed| run(&forced(seed, Arrival::Flag), false).is_err_and(|f| f.what.contains("differ"));
+    assert!(seeds().any(wrong), "no run noticed");
 }
