@@ -30,6 +30,7 @@ mod schedule;
 mod send;
 mod sequence;
 mod slices;
+mod state;
 pub mod word;
 
 pub use arrival::Arrival;
@@ -44,3 +45,4 @@ pub use line::{LINE_BYTES, Line};
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use schedule::Schedule;
 pub use send::{Reservation, TransferId};
+pub use state::{Phase, Receiving, Sending, State};

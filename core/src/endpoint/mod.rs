@@ -15,6 +15,7 @@ use crate::layout::Landing;
 use crate::mailbox::{Inbox, Outbox};
 use crate::receive::Receiver;
 use crate::send::Sender;
+use crate::state::{Phase, State};
 use core::cell::Cell;
 
 /// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out.
@@ -164,6 +165,19 @@ impl<F: Fabric> Endpoint<F> {
     #[inline]
     pub const fn closed(&self) -> Option<Closed> {
         self.closed
+    }
+
+    /// Where this end stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let phase = match self.closed {
+            Some(Closed::Here(_)) => Phase::ClosedHere,
+            Some(Closed::ByPeer(_)) => Phase::ClosedByPeer,
+            Some(Closed::Failed(_)) => Phase::Failed,
+            None if self.receiver.is_closing() => Phase::PeerCloses,
+            None => Phase::Open,
+        };
+        State { sending: self.sender.state(), receiving: self.receiver.state(), phase }
     }
 
     /// What was done so far.

@@ -23,6 +23,7 @@ use crate::header::{Header, Length, RtsFields};
 use crate::layout::Landing;
 use crate::line::Line;
 use crate::sequence::{before, is_before};
+use crate::state::Receiving;
 use found::Chunk;
 
 /// What is at the head.
@@ -89,6 +90,15 @@ impl<F: Fabric> Receiver<F> {
             check_misses: 0,
             chunks: 0,
             inlines: 0,
+        }
+    }
+
+    pub(crate) fn state(&self) -> Receiving {
+        match &self.open {
+            None => Receiving::Nothing,
+            Some(open) if self.is_cancelled(open.transfer) => Receiving::Cancelled,
+            Some(open) if open.discarding => Receiving::Discarding,
+            Some(_) => Receiving::Underway,
         }
     }
 

@@ -143,10 +143,11 @@ impl<F: Fabric> Sender<F> {
         self.unposted.is_some()
     }
 
-    /// The device has let go of the oldest chunk.
+    /// The device has let go of this chunk, and so of all that were posted before it: completions of one queue come in
+    /// order, and one that was lost is made up for by the next.
     pub(crate) fn handle_completion(&mut self, wr: WrId) {
-        if self.in_flight.front().is_some_and(|oldest| oldest.sequence == wr.0) {
-            self.in_flight.pop_front();
+        if self.in_flight.iter().any(|chunk| chunk.sequence == wr.0) {
+            while self.in_flight.pop_front().is_some_and(|oldest| oldest.sequence != wr.0) {}
         }
     }
 

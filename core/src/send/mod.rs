@@ -23,6 +23,7 @@ use crate::layout::{Landing, Layout};
 use crate::schedule::Schedule;
 use crate::sequence::{Advance, before, judge};
 use crate::slices::Gather;
+use crate::state::Sending;
 use heapless::Deque;
 
 /// Chunks that may be on the wire.
@@ -169,6 +170,16 @@ impl<F: Fabric> Sender<F> {
             cancel_until: None,
             after_cancel: false,
             reserved: 0,
+        }
+    }
+
+    pub(crate) const fn state(&self) -> Sending {
+        match &self.open {
+            _ if self.cancelled.is_some() => Sending::Cancelling,
+            None => Sending::Nothing,
+            Some(open) if !open.started => Sending::Started,
+            Some(open) if open.want_cts && !open.cts => Sending::AwaitingCts,
+            Some(_) => Sending::Underway,
         }
     }
 

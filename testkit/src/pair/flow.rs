@@ -1,0 +1,88 @@
+//! What is known of one direction: what was sent, what came of it, and what must come.
+
+use superpipe_core::{Origin, Reason, TransferId};
+
+use super::script::{Content, Transfer};
+use crate::{Rng, wire};
+
+/// What an end has open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) index: usize,
+    pub(super) id: TransferId,
+}
+
+/// What is known of one transfer, by index.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) tag: u64,
+    pub(super) payload: Vec<u8>,
+    pub(super) number: Option<u64>,
+    pub(super) bytes: usize,
+    pub(super) ended: bool,
+    pub(super) cancelled: Option<Reason>,
+    pub(super) rejected: Option<Reason>,
+    pub(super) told: bool,
+    pub(super) received: Option<usize>,
+    pub(super) whole: bool,
+}
+
+/// One direction: from end `from` to the other.
+pub(super) struct Flow {
+    pub(super) sent: Vec<Sent>,
+    pub(super) next: usize,
+    pub(super) open: Option<Open>,
+    /// The head, as the receiver knows it.
+    pub(super) head: Option<(usize, u64)>,
+    /// Indices below this were seen, or passed over.
+    pub(super) seen: usize,
+    pub(super) at: usize,
+}
+/// What is sent with this index, in this direction, says why it is cancelled or rejected.
+#[expect(clippy::cast_possible_truncation, reason = "few transfers")]
+pub(super) const fn reason(side: usize, index: usize, kind: u32) -> Reason {
+    Reason(kind << 16 | (side as u32) << 15 | (index as u32 + 1))
+}
+
+fn payload(rng: &mut Rng, transfer: &Transfer, origin: &Origin) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(transfer.bytes + 64);
+    while bytes.len() < transfer.bytes {
+        let flag = origin.sequence.wrapping_add(rng.below(40) as u64);
+        let flag = if rng.one_in(2) { flag } else { flag << 32 | rng.next() >> 32 };
+        match transfer.content {
+            Content::Random => bytes.extend_from_slice(&rng.next().to_le_bytes()),
+            Content::Flags => bytes.extend_from_slice(&flag.to_le_bytes()),
+            Content::Headers => {
+                let number = origin.transfers.wrapping_add(1 + rng.below(20) as u64);
+                let line = wire::chunk(1 + (rng.next() & 2), rng.next(), 8, 8, number, flag);
+                for word in line.0 {
+                    bytes.extend_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+    }
+    bytes.truncate(transfer.bytes);
+    bytes
+}
+
+impl Flow {
+    pub(super) fn new(transfers: &[Transfer], origin: &Origin, rng: &mut Rng) -> Self {
+        let sent = transfers.iter().enumerate().map(|(index, transfer)| Sent {
+            tag: (rng.next() << 16) | index as u64,
+            payload: payload(rng, transfer, origin),
+            number: None,
+            bytes: 0,
+            ended: false,
+            cancelled: None,
+            rejected: None,
+            told: false,
+            received: None,
+            whole: false,
+        });
+        Self { sent: sent.collect(), next: 0, open: None, head: None, seen: 0, at: 0 }
+    }
+
+    pub(super) const fn is_done(&self) -> bool {
+        self.next == self.sent.len() && self.open.is_none()
+    }
+}

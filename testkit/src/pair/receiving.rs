@@ -1,0 +1,159 @@
+//! The next step of what an end receives, compared with what was sent.
+
+use superpipe_core::{End, Incoming, Length, Readable, TryRecv};
+
+use super::Pair;
+use super::flow::reason;
+use super::script::Take;
+use crate::{Memory, Stage};
+
+impl<F: Stage> Pair<F> {
+    /// The next step of receiving what the other end sends.
+    pub(super) fn receive(&mut self, side: usize) {
+        let from = 1 - side;
+        if self.flows[from].head.is_none() && self.rng.one_in(2) && self.receive_whole(side) {
+            return;
+        }
+        if self.flows[from].head.is_none() || self.rng.one_in(8) {
+            let Some(incoming) = self.ends[side].incoming(&mut self.fabric) else { return };
+            self.meet(from, incoming);
+        }
+        let Some((index, _)) = self.flows[from].head else { return };
+        match self.script.transfers[from][index].take {
+            Take::Reject(at) if self.flows[from].at >= at => {
+                let why = reason(from, index, 2);
+                // What is at the head may be the next one, if this was cancelled meanwhile.
+                match self.ends[side].incoming(&mut self.fabric) {
+                    Some(incoming) if Some(incoming.transfer) == self.flows[from].sent[index].number => {
+                        assert!(self.ends[side].reject(&mut self.fabric, why));
+                        self.flows[from].sent[index].rejected = Some(why);
+                    }
+                    // What has come of it was taken out, or it is gone.
+                    _ if self.flows[from].sent[index].cancelled.is_none() => return,
+                    _ => {}
+                }
+                self.flows[from].head = None;
+            }
+            Take::Pull(bytes, slices) => self.pull(side, index, bytes, slices),
+            Take::Reject(at) => self.pull(side, index, (at - self.flows[from].at).div_ceil(2), 2),
+            Take::InPlace(bytes) => self.read_in_place(side, index, bytes),
+        }
+    }
+
+    /// Takes the next message the short way, if it can be had so.
+    fn receive_whole(&mut self, side: usize) -> bool {
+        let from = 1 - side;
+        let room = if self.rng.one_in(4) { self.rng.below(100) } else { self.buffer.len() };
+        let looks = if self.rng.one_in(2) { 1 } else { 3 };
+        let mut slices = [&mut self.buffer[..room]];
+        let found = self.ends[side].try_recv(&mut self.fabric, &mut slices, looks);
+        let (TryRecv::Taken { tag, bytes } | TryRecv::Begun { tag, bytes }) = found else { return false };
+        let index = (tag & 0xffff) as usize;
+        let all = self.script.transfers[from][index].bytes;
+        let transfer = self.flows[from].sent[index].number.expect("it was sent");
+        self.meet(from, Incoming { transfer, tag, length: Length::Exact(all as u64) });
+        self.compare(from, index, bytes, 0);
+        self.ended(from, index, if matches!(found, TryRecv::Taken { .. }) { End::Fin } else { End::No });
+        true
+    }
+
+    /// A transfer is at the head: it must be the next one that was not given up.
+    fn meet(&mut self, from: usize, incoming: Incoming) {
+        let flow = &mut self.flows[from];
+        let index = (incoming.tag & 0xffff) as usize;
+        if let Some((head, number)) = flow.head {
+            if head == index && number == incoming.transfer {
+                return;
+            }
+            assert!(flow.sent[head].cancelled.is_some(), "transfer {head} went away");
+        }
+        assert!(index >= flow.seen && index < flow.next, "{index} comes after {}", flow.seen);
+        for (passed, sent) in flow.sent.iter().enumerate().take(index).skip(flow.seen) {
+            assert!(sent.cancelled.is_some(), "transfer {passed} never came");
+        }
+        let (sent, transfer) = (&mut flow.sent[index], self.script.transfers[from][index]);
+        let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
+        assert_eq!(incoming.tag, sent.tag);
+        assert_eq!(incoming.length, length);
+        assert_eq!(Some(incoming.transfer), sent.number);
+        assert_eq!(sent.received.replace(0), None, "transfer {index} came twice");
+        flow.head = Some((index, incoming.transfer));
+        flow.seen = index + 1;
+        flow.at = 0;
+    }
+
+    fn pull(&mut self, side: usize, index: usize, bytes: usize, slices: usize) {
+        let from = 1 - side;
+        let mut rest = &mut self.buffer[..];
+        let mut places: [&mut [u8]; 4] = Default::default();
+        for place in places.iter_mut().take(slices.clamp(1, 4)) {
+            let bytes = if self.rng.one_in(6) { 0 } else { bytes.min(rest.len() / 2) };
+            let (here, after) = rest.split_at_mut(bytes);
+            here.fill(0xa5);
+            (*place, rest) = (here, after);
+        }
+        let all: usize = places.iter().map(|place| place.len()).sum();
+        let pulled = if self.rng.one_in(3) && all > 0 {
+            let skip = self.rng.below(all);
+            let pulled = self.ends[side].pull_from(&mut self.fabric, &mut places, skip);
+            self.buffer.copy_within(skip..skip + pulled.bytes, 0);
+            pulled
+        } else {
+            self.ends[side].pull(&mut self.fabric, &mut places)
+        };
+        self.compare(from, index, pulled.bytes, 0);
+        self.ended(from, index, pulled.end);
+    }
+
+    fn read_in_place(&mut self, side: usize, index: usize, max_bytes: u32) {
+        let from = 1 - side;
+        match self.ends[side].readable(&mut self.fabric, max_bytes) {
+            // Perhaps it is in a line: that has no place.
+            Readable::Nothing => self.pull(side, index, max_bytes as usize, 1),
+            Readable::Ended(end) => self.ended(from, index, end),
+            Readable::Run(run) => {
+                assert!(run.bytes > 0 && run.bytes <= max_bytes);
+                let mut filled = 0;
+                for (at, bytes) in run.spans() {
+                    let here = self.fabric.visible(Memory::landing(side), at, bytes);
+                    self.buffer[filled..][..bytes as usize].copy_from_slice(here);
+                    filled += bytes as usize;
+                }
+                assert_eq!(filled, run.bytes as usize);
+                let less = self.rng.one_in(2);
+                let used = if less { self.rng.below(filled + 1) } else { filled };
+                #[expect(clippy::cast_possible_truncation, reason = "not more than was there")]
+                let end = self.ends[side].consume(&mut self.fabric, used as u32);
+                self.compare(from, index, used, 0);
+                self.ended(from, index, end);
+            }
+        }
+    }
+
+    /// What is in the buffer is what was sent.
+    fn compare(&mut self, from: usize, index: usize, bytes: usize, start: usize) {
+        let flow = &mut self.flows[from];
+        let wanted = flow.sent[index].payload.get(flow.at..flow.at + bytes);
+        let got = &self.buffer[start..start + bytes];
+        if wanted != Some(got) {
+            let at = wanted.and_then(|wanted| got.iter().zip(wanted).position(|(g, w)| g != w));
+            panic!("transfer {index}: {bytes} bytes at {} differ at {at:?}: {:?}", flow.at, self.script);
+        }
+        flow.at += bytes;
+        flow.sent[index].received = Some(flow.at);
+    }
+
+    fn ended(&mut self, from: usize, index: usize, end: End) {
+        let flow = &mut self.flows[from];
+        let sent = &mut flow.sent[index];
+        match end {
+            End::No => return,
+            End::Fin => {
+                assert_eq!(flow.at, sent.payload.len(), "transfer {index} ended early");
+                sent.whole = true;
+            }
+            End::Cancelled(reason) => assert_eq!(sent.cancelled, Some(reason)),
+        }
+        flow.head = None;
+    }
+}

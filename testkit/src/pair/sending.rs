@@ -1,0 +1,155 @@
+//! The next step of what an end sends.
+
+use superpipe_core::{Length, RefusedSend};
+
+use super::Pair;
+use super::flow::{Open, reason};
+use super::script::How;
+use crate::{Rng, Stage};
+
+impl<F: Stage> Pair<F> {
+    /// The next step of sending.
+    pub(super) fn send(&mut self, side: usize) {
+        match self.flows[side].open {
+            None => self.begin(side),
+            Some(open) => self.go_on(side, open),
+        }
+    }
+
+    fn begin(&mut self, side: usize) {
+        let flow = &mut self.flows[side];
+        let index = flow.next;
+        let Some(transfer) = self.script.transfers[side].get(index) else { return };
+        let end = &mut self.ends[side];
+        end.set_protocol(transfer.protocol);
+        let sent = &mut flow.sent[index];
+        if let (How::TrySend(count), false, None) = (transfer.how, transfer.stream, transfer.cancel_at) {
+            let mut slices = [&[][..]; 4];
+            cut(&mut self.rng, &sent.payload, count, &mut slices);
+            match end.try_send(&mut self.fabric, sent.tag, &slices[..count.clamp(1, 4)]) {
+                Ok(id) => {
+                    sent.number = Some(id.number());
+                    sent.bytes = transfer.bytes;
+                    sent.ended = true;
+                    flow.next += 1;
+                    return;
+                }
+                Err(RefusedSend::NoCredit | RefusedSend::Busy) => return,
+                Err(RefusedSend::TooLong) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+        let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
+        match end.start(sent.tag, length) {
+            Ok(id) => {
+                sent.number = Some(id.number());
+                flow.next += 1;
+                flow.open = Some(Open { index, id });
+            }
+            Err(RefusedSend::Busy) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn go_on(&mut self, side: usize, open: Open) {
+        let Open { index, id } = open;
+        let transfer = self.script.transfers[side][index];
+        if transfer.cancel_at.is_some_and(|at| at <= self.flows[side].sent[index].bytes) {
+            let reason = reason(side, index, 1);
+            let sent = &mut self.flows[side].sent[index];
+            match self.ends[side].cancel(&mut self.fabric, id, reason) {
+                Ok(()) => sent.cancelled = Some(reason),
+                // A message of no bytes has ended with a push that could not tell.
+                Err(RefusedSend::NotOpen) if transfer.bytes == 0 => sent.ended = true,
+                Err(other) => panic!("{other}"),
+            }
+            self.flows[side].open = None;
+            return;
+        }
+        let how = match transfer.how {
+            How::TrySend(slices) => How::Push(usize::MAX, slices),
+            How::Mixed(bytes) if self.rng.one_in(2) => How::Reserve(bytes),
+            How::Mixed(bytes) => How::Push(bytes as usize, 2),
+            how => how,
+        };
+        let result = if transfer.stream && self.flows[side].sent[index].bytes == transfer.bytes {
+            self.ends[side].finish(&mut self.fabric, id).map(|()| self.flows[side].sent[index].ended = true)
+        } else if let (How::Reserve(max_bytes), true) = (how, transfer.bytes > 0) {
+            self.reserve(side, open, max_bytes)
+        } else {
+            self.push(side, open, how)
+        };
+        let flow = &mut self.flows[side];
+        match result {
+            Ok(()) if flow.sent[index].ended => flow.open = None,
+            Ok(()) | Err(RefusedSend::NoCredit) => {}
+            Err(RefusedSend::Rejected(reason)) => {
+                assert_eq!(flow.sent[index].rejected, Some(reason));
+                flow.open = None;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn push(&mut self, side: usize, open: Open, how: How) -> Result<(), RefusedSend> {
+        let sent = &mut self.flows[side].sent[open.index];
+        let (limit, count) = if let How::Push(limit, count) = how { (limit, count) } else { (usize::MAX, 1) };
+        let rest = &sent.payload[sent.bytes..];
+        let run = &rest[..rest.len().min(limit.max(1))];
+        let mut slices = [&[][..]; 4];
+        cut(&mut self.rng, run, count, &mut slices);
+        let (end, all) = (&mut self.ends[side], sent.payload.len());
+        match end.push(&mut self.fabric, open.id, &slices) {
+            Ok(bytes) => {
+                assert!(bytes <= run.len());
+                sent.bytes += bytes;
+                sent.ended = !self.script.transfers[side][open.index].stream && sent.bytes == all && all > 0;
+                Ok(())
+            }
+            // A message of no bytes tells so only here.
+            Err(RefusedSend::NotOpen) if all == 0 => {
+                sent.ended = true;
+                Ok(())
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn reserve(&mut self, side: usize, open: Open, max_bytes: u32) -> Result<(), RefusedSend> {
+        let sent = &mut self.flows[side].sent[open.index];
+        let end = &mut self.ends[side];
+        let reservation = end.reserve(&mut self.fabric, open.id, max_bytes.max(1))?;
+        assert!(reservation.bytes() > 0 && reservation.bytes() <= max_bytes.max(1));
+        // A short read.
+        let bytes =
+            if self.rng.one_in(2) { self.rng.below(reservation.bytes() as usize) + 1 } else { usize::MAX };
+        let rest = &sent.payload[sent.bytes..];
+        let run = &rest[..rest.len().min(bytes).min(reservation.bytes() as usize)];
+        let mut left = run;
+        for (at, bytes) in reservation.spans() {
+            let (here, after) = left.split_at((bytes as usize).min(left.len()));
+            self.fabric.fill(reservation.memory, at, here);
+            left = after;
+        }
+        assert!(left.is_empty(), "the spans are shorter than the reservation");
+        if self.rng.one_in(4) {
+            end.progress(&mut self.fabric);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "not more than was reserved")]
+        end.commit(&mut self.fabric, open.id, run.len() as u32)?;
+        sent.bytes += run.len();
+        sent.ended = !self.script.transfers[side][open.index].stream && sent.bytes == sent.payload.len();
+        self.take_events(side);
+        Ok(())
+    }
+}
+
+/// Cuts a run into `count` slices of any size, empty ones too.
+fn cut<'a>(rng: &mut Rng, mut run: &'a [u8], count: usize, slices: &mut [&'a [u8]; 4]) {
+    let count = count.clamp(1, 4);
+    for slice in &mut slices[..count - 1] {
+        let (here, after) = run.split_at(rng.below(run.len() + 1));
+        (*slice, run) = (here, after);
+    }
+    slices[count - 1] = run;
+}
