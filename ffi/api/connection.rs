@@ -24,8 +24,8 @@ use crate::shm::handshake::{self, Agreed, HandshakeError};
 use crate::shm::{ConnectError, PeerCred, ShmAddress, Socket};
 use crate::tuning::Settled;
 
-/// Looks for a tiny message before anything else is done: a microsecond or two, the time of an answer.
-const TRIES: u32 = 1024;
+/// Looks for a message before anything else is done: a microsecond or two, the time of an answer from a near core.
+const TRIES: u32 = 64;
 /// The same, while it is waited for and other things are looked at, too.
 const TRIES_IN_A_WAIT: u32 = 1;
 /// Between two attempts to connect.
@@ -111,22 +111,19 @@ impl Connection {
                 matches!(error, ConnectError::NotFound(_) | ConnectError::Refused(_) | ConnectError::Busy(_));
             (error.into(), again)
         })?;
-        let interrupted = || options.is_interrupted();
-        let agreed = check_peer(&socket, address)
-            .and_then(|()| Ok(handshake::connect(&socket, &options.tuning, deadline_ns, &interrupted)?));
+        let met = || {
+            check_peer(&socket, address)?;
+            let interrupted = || options.is_interrupted();
+            let agreed = handshake::connect(&socket, &options.tuning, deadline_ns, &interrupted)?;
+            let mut connection = Self::on_shm(socket, agreed, options)?;
+            connection.warm_up(true, deadline_ns)?;
+            Ok(connection)
+        };
         // Whoever listens may have ended between the two.
-        let agreed = agreed.map_err(|error| {
+        met().map_err(|error: Error| {
             let again = error.kind() == ErrorKind::PeerLost;
             (error, again)
-        })?;
-        let mut connection = Self::on_shm(socket, agreed, options).map_err(|error| (error, false))?;
-        match connection.warm_up(true, deadline_ns) {
-            Ok(()) => Ok(connection),
-            Err(error) => {
-                let again = error.kind() == ErrorKind::PeerLost;
-                Err((error, again))
-            }
-        }
+        })
     }
 
     /// The listening side's half, on a socket that was accepted. `None`: whoever it was went away without a word.
