@@ -1,0 +1,79 @@
+//! What goes out, and what does not.
+
+use superpipe_core::{Closed, End, Failure, Length, Line, Protocol, Reason, RefusedSend, WcError, seat};
+use superpipe_testkit::{
+    Direct, Memory, Posted, Rig,
+    wire::{self, kind},
+};
+
+use crate::{BEFORE_FIRST, LAYOUT, Victim};
+
+tables! {
+    what_goes_out
+}
+
+fn what_goes_out<F: Rig>() {
+    let mut t = Victim::<F>::new();
+    t.end.try_send(&mut t.fabric, 9, &[b"in a ", b"line"]).unwrap();
+    t.settle();
+    expect!(t, sent 0, wire::inline(9, b"in a line", 1));
+    t.end.try_send(&mut t.fabric, 10, &[&[3; 41]]).unwrap();
+    t.settle();
+    expect!(t, sent 1, wire::chunk(kind::RTS | kind::FIN, 10, 41, 41, 2, 2));
+    t.end.set_protocol(Protocol::Copy);
+    let id = t.end.start(11, Length::Exact(1000)).unwrap();
+    assert_eq!(t.end.push(&mut t.fabric, id, &[&[3; 1000]]), Ok(0));
+    t.settle();
+    expect!(t, sent 2, wire::chunk(kind::RTS | kind::WANT_CTS | kind::WHOLE, 11, 1000, 0, 3, 3));
+    t.end.cancel(&mut t.fabric, id, Reason(6)).unwrap();
+    t.settle();
+    expect!(t, said 0, wire::cancel(3, 3, 6, 1));
+    t.end.try_send(&mut t.fabric, 12, &[]).unwrap();
+    t.settle();
+    let mut next = wire::inline(12, b"", 4);
+    next.0[0] |= kind::AFTER_CANCEL;
+    expect!(t, sent 3, next);
+
+    // A CTS answers the first pull of a transfer that wants one, once.
+    let mut t = Victim::<F>::new();
+    feed!(t, slot 0, wire::chunk(kind::RTS | kind::STREAM | kind::WANT_CTS, 1, 0, 8, 1, 1));
+    expect!(t, said 0, Line::default());
+    expect!(t, pulled 8, End::No);
+    expect!(t, said 0, wire::cts(1, 1));
+    expect!(t, pulled 0, End::No);
+    expect!(t, said 1, Line::default());
+    // The block and no control message was consumed.
+    let ack = t.fabric.memories().line(Memory::seat(1), seat::ACK);
+    assert_eq!(ack, wire::ack(1, BEFORE_FIRST, 0));
+}
+
+/// A full ring stays as it is until something is acknowledged.
+#[test]
+fn nothing_is_written_without_credit() {
+    let mut t = Victim::<Direct>::new();
+    for tag in 0..8 {
+        t.end.try_send(&mut t.fabric, tag, &[b"tiny"]).unwrap();
+    }
+    let before = t.fabric.memories().bytes(Memory::landing(1), 0, LAYOUT.bytes()).to_vec();
+    assert_eq!(t.end.try_send(&mut t.fabric, 9, &[b"tiny"]), Err(RefusedSend::NoCredit));
+    assert_eq!(t.end.try_send(&mut t.fabric, 9, &[&[0; 60]]), Err(RefusedSend::NoCredit));
+    let id = t.end.start(9, Length::Stream).unwrap();
+    assert_eq!(t.end.push(&mut t.fabric, id, &[&[0; 60]]), Ok(0));
+    assert!(matches!(t.end.reserve(&mut t.fabric, id, 60), Err(RefusedSend::NoCredit)));
+    assert_eq!(t.end.finish(&mut t.fabric, id), Err(RefusedSend::NoCredit));
+    assert_eq!(t.fabric.memories().bytes(Memory::landing(1), 0, LAYOUT.bytes()), before);
+    feed!(t, ack wire::ack(1, BEFORE_FIRST, 0));
+    assert_eq!(t.end.push(&mut t.fabric, id, &[&[0; 60]]), Ok(60));
+}
+
+/// A work request that fails ends the connection, and is named.
+#[test]
+fn a_failed_work_request() {
+    let mut t = Victim::<Posted>::new();
+    let error = WcError { status: 12, vendor_err: 0x81 };
+    t.fabric.fail_next(0, error);
+    t.end.try_send(&mut t.fabric, 1, &[&[0; 60]]).unwrap();
+    t.settle();
+    expect!(t, closed Closed::Failed(Failure::Device(error)));
+    assert_eq!(t.end.try_send(&mut t.fabric, 1, &[]), Err(RefusedSend::Closed));
+}
