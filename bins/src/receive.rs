@@ -31,7 +31,8 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let Listening { listen, accept_timeout } = &options.listening;
     run.start(listen, &name, None, *accept_timeout);
     let deadline = Instant::now() + *accept_timeout;
-    let (output, mut sink) = Output::open(file, &run.session.signals, deadline)?;
+    let output = Output::open(file, &run.session.signals, deadline)?;
+    let mut sink = output.sink()?;
     run.session.pin()?;
     // The address is free again as soon as the first has connected.
     let mut connection = Place::listen(&run.session, &options.listening, run.options())?.accept(deadline)?;
@@ -44,7 +45,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
 fn transfer(
     run: &mut Run<'_>,
     connection: &mut Connection,
-    output: Output,
+    mut output: Output,
     sink: &mut Sink,
 ) -> Result<(), Failure> {
     let (hello, kind) = run.exchange_hellos(connection, None)?;

@@ -46,7 +46,7 @@ impl<'a> Run<'a> {
     fn new(role: Role, options: &'a Moving) -> Result<Self, Failure> {
         let session = Session::new(role, &options.common, options.json_to_stderr())?;
         let events = options.json.as_deref().map(Events::open).transpose()?.map(Arc::new);
-        let trace = Trace::open(options.common.trace.as_deref())?;
+        let trace = Trace::open(options.common.trace.as_deref(), &session.signals)?;
         let with_bar = !options.common.quiet && !options.json_to_stderr() && io::stderr().is_terminal();
         let meter = Meter::new(events.clone(), with_bar);
         let meter = meter.map_err(|error| {

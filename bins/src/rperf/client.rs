@@ -79,7 +79,7 @@ pub fn measure(
         let text = "a message of 40 bytes or less travels without blocks: for --picture end --sizes with a longer one";
         return Err(Failure::new(Code::Usage, text));
     }
-    let mut output = Output::open(ask)?;
+    let mut output = Output::open(ask, &session.signals)?;
     session.pin()?;
     let reading_ns = clock::reading_ns();
     let connected = Connection::connect(address, session.options(WaitStrategy::Sleep), ask.connect_timeout);

@@ -73,7 +73,7 @@ fn run(
     work: impl FnOnce(&Session<'_>, &mut Trace) -> Result<(), Failure>,
 ) -> ExitCode {
     let outcome = Session::new(role, common, false).and_then(|session| {
-        let mut trace = Trace::open(common.trace.as_deref())?;
+        let mut trace = Trace::open(common.trace.as_deref(), &session.signals)?;
         let outcome = work(&session, &mut trace);
         if let Err(lost) = trace.write() {
             complain(role, &lost.text);

@@ -1,4 +1,7 @@
 //! Where results go: a table, and what was asked for beside it.
+//!
+//! Files are opened before anything is measured, so that nobody measures for what cannot be written, and appear with what
+//! is in them: a drawing whole, results from the first on. Where a measurement fails before that, what had the name stays.
 
 use super::options::Ask;
 use super::plot;
@@ -6,26 +9,34 @@ use super::row::Row;
 use super::table::{Header, Line};
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
+use crate::output::{self, READER_PATIENCE};
+use crate::signals::Signals;
 use crate::trace::picture::Picture;
 use core::error::Error;
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-/// All of it. Files are made before anything is measured, and each result is written as soon as it is there.
+/// All of it. Each result is written as soon as it is there.
 pub struct Output {
-    table: Option<Out>,
-    json: Option<Out>,
-    csv: Option<(csv::Writer<File>, String)>,
-    plot: Option<PathBuf>,
-    picture: Option<PathBuf>,
+    table: Option<Table>,
+    json: Option<Lines>,
+    csv: Option<Lines>,
+    plot: Option<output::Output>,
+    picture: Option<output::Output>,
     rows: Vec<Row>,
 }
 
-/// A file or standard stream, and what to call it.
-struct Out {
+/// What people read.
+struct Table {
     to: Box<dyn Write>,
-    name: String,
+    name: &'static str,
+}
+
+/// A file that is there from its first line on, or standard output.
+struct Lines {
+    to: output::Output,
+    is_there: bool,
 }
 
 impl Output {
@@ -33,26 +44,18 @@ impl Output {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn open(ask: &Ask) -> Result<Self, Failure> {
+    pub fn open(ask: &Ask, signals: &Signals) -> Result<Self, Failure> {
+        let open = |path: &Path| output::Output::open(Some(path), signals, Instant::now() + READER_PATIENCE);
+        let drawing = |path: &Option<PathBuf>| path.as_deref().map(open).transpose();
+        let lines = |path| Ok(drawing(path)?.map(|to| Lines { to, is_there: false }));
         let json_takes_stdout = ask.json.as_deref().is_some_and(is_dash);
-        let table = if json_takes_stdout { Out::stderr() } else { Out::stdout() };
-        let json = match ask.json.as_deref() {
-            None => None,
-            Some(path) if is_dash(path) => Some(Out::stdout()),
-            Some(path) => Some(Out { to: Box::new(create(path)?), name: path.display().to_string() }),
-        };
-        let csv = ask.csv.as_deref().map(|path| {
-            create(path).map(|file| (csv::Writer::from_writer(file), path.display().to_string()))
-        });
-        for path in ask.plot.iter().chain(&ask.picture) {
-            create(path)?;
-        }
+        let table = if json_takes_stdout { Table::stderr() } else { Table::stdout() };
         Ok(Self {
             table: (!ask.common.quiet).then_some(table),
-            json,
-            csv: csv.transpose()?,
-            plot: ask.plot.clone(),
-            picture: ask.picture.clone(),
+            json: lines(&ask.json)?,
+            csv: lines(&ask.csv)?,
+            plot: drawing(&ask.plot)?,
+            picture: drawing(&ask.picture)?,
             rows: Vec::new(),
         })
     }
@@ -62,20 +65,18 @@ impl Output {
     /// # Errors
     /// When it cannot be written.
     pub fn put(&mut self, row: Row) -> Result<(), Failure> {
+        let is_first = self.rows.is_empty();
         if let Some(table) = &mut self.table {
-            if self.rows.is_empty() {
+            if is_first {
                 table.line(&Header(&row).to_string())?;
             }
             table.line(&Line(&row).to_string())?;
         }
         if let Some(json) = &mut self.json {
-            let line =
-                serde_json::to_string(&row).map_err(|error| cannot_write(&json.name, &error.into()))?;
-            json.line(&line)?;
+            json.put(as_json(&row))?;
         }
-        if let Some((csv, name)) = &mut self.csv {
-            let written = csv.serialize(&row).map_err(io::Error::from).and_then(|()| csv.flush());
-            written.map_err(|error| cannot_write(name, &error))?;
+        if let Some(csv) = &mut self.csv {
+            csv.put(as_csv(&row, is_first))?;
         }
         self.rows.push(row);
         Ok(())
@@ -85,48 +86,66 @@ impl Output {
     ///
     /// # Errors
     /// When they cannot be drawn or written.
-    pub fn finish(&self) -> Result<(), Failure> {
-        let Some(path) = &self.plot else { return Ok(()) };
-        write(path, plot::draw(&self.rows))
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        self.plot.as_mut().map_or(Ok(()), |to| write(to, plot::draw(&self.rows)))
     }
 
     /// Draws one message's way, if that was asked for.
     ///
     /// # Errors
     /// When it cannot be drawn or written.
-    pub fn draw(&self, picture: &Picture) -> Result<(), Failure> {
-        let Some(path) = &self.picture else { return Ok(()) };
-        write(path, picture.draw())
+    pub fn draw(&mut self, picture: &Picture) -> Result<(), Failure> {
+        self.picture.as_mut().map_or(Ok(()), |to| write(to, picture.draw()))
     }
 }
 
-impl Out {
+impl Table {
     fn stdout() -> Self {
-        Self { to: Box::new(io::stdout()), name: "standard output".into() }
+        Self { to: Box::new(io::stdout()), name: "standard output" }
     }
 
     fn stderr() -> Self {
-        Self { to: Box::new(io::stderr()), name: "standard error".into() }
+        Self { to: Box::new(io::stderr()), name: "standard error" }
     }
 
     /// One line, at once.
     fn line(&mut self, text: &str) -> Result<(), Failure> {
         let written = writeln!(self.to, "{text}").and_then(|()| self.to.flush());
-        written.map_err(|error| cannot_write(&self.name, &error))
+        written.map_err(|error| Failure::local_io(format!("cannot write to {}", self.name), &error))
     }
 }
 
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| cannot_write(&path.display().to_string(), &error))
+impl Lines {
+    /// Whole lines, at once.
+    fn put(&mut self, lines: io::Result<Vec<u8>>) -> Result<(), Failure> {
+        let lines = lines
+            .map_err(|error| Failure::local_io(format!("cannot write to {}", self.to.name()), &error))?;
+        self.to.write(&lines)?;
+        if !self.is_there {
+            self.to.commit()?;
+            self.is_there = true;
+        }
+        Ok(())
+    }
+}
+
+fn as_json(row: &Row) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(row)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// With the names of the columns, where it is the first.
+fn as_csv(row: &Row, is_first: bool) -> io::Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new().has_headers(is_first).from_writer(Vec::new());
+    writer.serialize(row)?;
+    writer.into_inner().map_err(|error| error.into_error())
 }
 
 /// What was drawn.
-fn write(path: &Path, drawn: Result<String, Box<dyn Error>>) -> Result<(), Failure> {
-    let text = drawn
-        .map_err(|error| Failure::new(Code::Device, format!("cannot draw {}: {error}", path.display())))?;
-    fs::write(path, text).map_err(|error| cannot_write(&path.display().to_string(), &error))
-}
-
-fn cannot_write(name: &str, error: &io::Error) -> Failure {
-    Failure::local_io(format!("cannot write to {name}"), error)
+fn write(to: &mut output::Output, drawn: Result<String, Box<dyn Error>>) -> Result<(), Failure> {
+    let text =
+        drawn.map_err(|error| Failure::new(Code::Device, format!("cannot draw {}: {error}", to.name())))?;
+    to.write(text.as_bytes())?;
+    to.commit()
 }

@@ -1,8 +1,9 @@
 //! `--trace`: what the flight recorder holds at the end of a run, or where it failed, as a file that Perfetto and
 //! `chrome://tracing` open.
 //!
-//! The file is made anew before anything else is done, so that whoever asks for a trace gets one or is told at once; it is
-//! written when the run is over, however it ended.
+//! The file is opened before anything else is done, so that whoever asks for a trace is told at once where there can be
+//! none. It appears when the run is over, however it ended; where nobody connected there is nothing to tell, and what had
+//! the name stays.
 
 pub mod chrome;
 pub mod journey;
@@ -10,38 +11,28 @@ pub mod mark;
 pub mod picture;
 pub mod track;
 
-use crate::exit::{Code, Failure, explain};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use crate::exit::Failure;
+use crate::output::{Output, READER_PATIENCE};
+use crate::signals::Signals;
 use std::path::Path;
+use std::time::Instant;
 use superpipe::Connection;
 use track::Track;
 
 /// The trace of a run: nothing, where none is asked for.
 #[derive(Debug)]
 pub struct Trace {
-    out: Option<Out>,
+    out: Option<Output>,
     tracks: Vec<Track>,
 }
 
-#[derive(Debug)]
-struct Out {
-    file: File,
-    name: String,
-}
-
 impl Trace {
-    /// Makes the file.
+    /// Opens the file.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let open = |path: &Path| {
-            let name = path.display().to_string();
-            let file = File::create(path)
-                .map_err(|error| Failure::local_io(format!("cannot write a trace to {name}"), &error))?;
-            Ok(Out { file, name })
-        };
+    pub fn open(path: Option<&Path>, signals: &Signals) -> Result<Self, Failure> {
+        let open = |path| Output::open(Some(path), signals, Instant::now() + READER_PATIENCE);
         Ok(Self { out: path.map(open).transpose()?, tracks: Vec::new() })
     }
 
@@ -71,16 +62,19 @@ impl Trace {
         self.tracks.is_empty()
     }
 
-    /// Writes the file, once.
+    /// Writes what was kept, once.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn write(&mut self) -> Result<(), Failure> {
-        let Some(Out { file, name }) = self.out.take() else { return Ok(()) };
-        let mut writer = BufWriter::new(file);
-        let written = chrome::write(&self.tracks, &mut writer).and_then(|()| writer.flush());
-        written.map_err(|error| {
-            Failure::new(Code::LocalIo, explain(format!("cannot write a trace to {name}"), &error))
-        })
+        let Some(mut out) = self.out.take() else { return Ok(()) };
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        chrome::write(&self.tracks, &mut bytes)
+            .map_err(|error| Failure::local_io(format!("cannot write to {}", out.name()), &error))?;
+        out.write(&bytes)?;
+        out.commit()
     }
 }

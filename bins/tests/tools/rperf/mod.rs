@@ -1,6 +1,7 @@
 //! rperf and rperf serve. No figure is compared with a time.
 
 mod endings;
+mod files;
 mod hostile;
 mod results;
 

@@ -1,52 +1,25 @@
-//! What rrecv writes.
+//! A file that does not have its name yet.
 //!
-//! A FILE appears whole or not at all. It is received into a file without a name in the same directory (O_TMPFILE), which
-//! vanishes with the process however that ends; once it is on disk it is linked to its name, or, where that is taken, to a
-//! hidden one that is then renamed over it. File systems without O_TMPFILE get a hidden file from the start, which every
-//! failure removes; what a SIGKILL leaves of either the next rrecv to the same FILE removes, and knows it by its lock,
-//! which nobody holds any more.
-//!
-//! Pipes and devices are opened and written as they are, and so is standard output.
+//! It is a file without a name in the same directory (O_TMPFILE), which vanishes with the process however that ends; once
+//! it is on disk it is linked to its name, or, where that is taken, to a hidden one that is then renamed over it. File
+//! systems without O_TMPFILE get a hidden file from the start, which every failure removes; what a SIGKILL leaves of either
+//! the next output to the same FILE removes, and knows it by its lock, which nobody holds any more.
 
-use crate::exit::{Code, Failure};
-use crate::options::is_dash;
-use crate::signals::Signals;
-use core::time::Duration;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Instant;
-use superpipe::io::Sink;
 use superpipe::os::link_open_file;
-use superpipe::os::stdio::was_closed_at_start;
 
-/// How often a FIFO is tried while nobody reads it.
-const FIFO_INTERVAL: Duration = Duration::from_millis(20);
 /// Bytes of FILE's name that a hidden name repeats: file names end at 255.
 const HIDDEN_NAME_MAX: usize = 200;
 
-/// Where the bytes go. Dropped before [`Output::commit`], it leaves nothing.
+/// A file that does not have its name yet. Dropped before [`Staged::commit`], it leaves nothing.
 #[derive(Debug)]
-pub struct Output {
-    name: String,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    /// Written as it is; a regular file is put on disk at the end.
-    AsItIs(File),
-    Staged(Staged),
-}
-
-/// A file that does not have its name yet.
-#[derive(Debug)]
-struct Staged {
-    file: File,
+pub(super) struct Staged {
+    pub(super) file: File,
     directory: PathBuf,
     target: PathBuf,
     /// the hidden name that it has, if any
@@ -57,62 +30,23 @@ struct Staged {
 
 /// What the new file keeps of the old.
 #[derive(Debug, Clone, Copy)]
-struct Replaced {
+pub(super) struct Replaced {
     mode: u32,
     uid: u32,
     gid: u32,
 }
 
-impl Output {
-    /// Opens FILE, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn open(file: Option<&Path>, signals: &Signals, deadline: Instant) -> Result<(Self, Sink), Failure> {
-        let path = file.filter(|path| !is_dash(path));
-        let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
-        let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
-        let kind = match path {
-            None => Kind::AsItIs(standard().map_err(|error| failed(&error))?),
-            Some(path) => match existing(path).map_err(|error| failed(&error))? {
-                Existing::Odd => Kind::AsItIs(open_as_it_is(path, signals, deadline, &failed)?),
-                Existing::Regular(target, replaced) => {
-                    Kind::Staged(stage(target, Some(replaced)).map_err(|error| failed(&error))?)
-                }
-                Existing::Nothing => {
-                    Kind::Staged(stage(path.to_owned(), None).map_err(|error| failed(&error))?)
-                }
-            },
-        };
-        let file = match &kind {
-            Kind::AsItIs(file) | Kind::Staged(Staged { file, .. }) => file,
-        };
-        let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new).map_err(|error| failed(&error))?;
-        Ok((Self { name, kind }, sink))
-    }
-
-    /// "standard output", or the path.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// All was written and is right: puts it on disk, under its name. May take as long as the disk does.
-    ///
-    /// # Errors
-    /// When the disk refuses. A FILE is then as it was before.
-    pub fn commit(self) -> Result<(), Failure> {
-        let Self { name, kind } = self;
-        let committed = match kind {
-            Kind::AsItIs(file) => put_on_disk(&file),
-            Kind::Staged(staged) => staged.commit(),
-        };
-        committed.map_err(|error| Failure::local_io(format!("cannot complete {name}"), &error))
-    }
+/// What is at a path, links followed.
+pub(super) enum Existing {
+    Nothing,
+    /// the file itself, after any links
+    Regular(PathBuf, Replaced),
+    /// a pipe, a device or a socket
+    Odd,
 }
 
 impl Staged {
-    fn commit(mut self) -> io::Result<()> {
+    pub(super) fn commit(&mut self) -> io::Result<()> {
         if let Some(replaced) = self.replaced {
             // Only root may give files away; a new owner of a file that is otherwise right is no failure.
             let _ = fchown(&self.file, Some(replaced.uid), Some(replaced.gid));
@@ -159,16 +93,7 @@ impl Drop for Staged {
     }
 }
 
-/// What is at a path, links followed.
-enum Existing {
-    Nothing,
-    /// the file itself, after any links
-    Regular(PathBuf, Replaced),
-    /// a pipe, a device or a socket
-    Odd,
-}
-
-fn existing(path: &Path) -> io::Result<Existing> {
+pub(super) fn existing(path: &Path) -> io::Result<Existing> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         // a link that leads nowhere would be replaced by a file, or a file made wherever it points: neither was asked for
@@ -195,50 +120,7 @@ fn existing(path: &Path) -> io::Result<Existing> {
     Ok(Existing::Regular(fs::canonicalize(path)?, replaced))
 }
 
-fn standard() -> io::Result<File> {
-    if was_closed_at_start(1) {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
-}
-
-fn open_as_it_is(
-    path: &Path,
-    signals: &Signals,
-    deadline: Instant,
-    failed: &dyn Fn(&io::Error) -> Failure,
-) -> Result<File, Failure> {
-    loop {
-        let opened =
-            OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-        let is_fifo = || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
-        match opened {
-            Ok(file) => return Ok(file),
-            // of a FIFO: nobody reads it yet
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_fifo() => {
-                if let Some(failure) = signals.failure() {
-                    return Err(failure);
-                }
-                if Instant::now() >= deadline {
-                    return Err(Failure::new(
-                        Code::LocalIo,
-                        format!("nobody reads the pipe {}", path.display()),
-                    ));
-                }
-                thread::sleep(FIFO_INTERVAL);
-            }
-            Err(error) => return Err(failed(&error)),
-        }
-    }
-}
-
-/// A regular file as standard output is put on disk like a FILE; what has no disk is not asked.
-fn put_on_disk(file: &File) -> io::Result<()> {
-    let kind = file.metadata()?.file_type();
-    if kind.is_file() || kind.is_block_device() { file.sync_all() } else { Ok(()) }
-}
-
-fn stage(target: PathBuf, replaced: Option<Replaced>) -> io::Result<Staged> {
+pub(super) fn stage(target: PathBuf, replaced: Option<Replaced>) -> io::Result<Staged> {
     if target.file_name().is_none() || target.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));
     }
@@ -420,7 +302,7 @@ mod tests {
         let dir = Dir::new("long");
         let name = "ü".repeat(127);
         fs::write(dir.join(&name), b"old").unwrap();
-        let staged = open(&dir.join(&name)).unwrap();
+        let mut staged = open(&dir.join(&name)).unwrap();
         staged.commit().unwrap();
         assert_eq!(dir.names(), [name]);
     }

@@ -1,0 +1,167 @@
+//! What rrecv writes, and the files that rperf draws and tells its results into.
+//!
+//! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are, and so is
+//! standard output.
+
+mod staged;
+
+use crate::exit::{Code, Failure};
+use crate::options::is_dash;
+use crate::signals::Signals;
+use core::time::Duration;
+use staged::{Existing, Staged, existing, stage};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::thread;
+use std::time::Instant;
+use superpipe::io::Sink;
+use superpipe::os::stdio::was_closed_at_start;
+
+/// For a pipe's reader to come, or to go on, where it is not the caller who says how long.
+pub const READER_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a FIFO is tried while nobody reads it.
+const FIFO_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Where the bytes go. Dropped before [`Output::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct Output {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Written as it is; a regular file is put on disk at the end.
+    AsItIs(File),
+    Staged(Staged),
+}
+
+impl Output {
+    /// Opens FILE, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn open(file: Option<&Path>, signals: &Signals, deadline: Instant) -> Result<Self, Failure> {
+        let path = file.filter(|path| !is_dash(path));
+        let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
+        let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
+        let kind = match path {
+            None => Kind::AsItIs(standard().map_err(|error| failed(&error))?),
+            Some(path) => match existing(path).map_err(|error| failed(&error))? {
+                Existing::Odd => Kind::AsItIs(open_as_it_is(path, signals, deadline, &failed)?),
+                Existing::Regular(target, replaced) => {
+                    Kind::Staged(stage(target, Some(replaced)).map_err(|error| failed(&error))?)
+                }
+                Existing::Nothing => {
+                    Kind::Staged(stage(path.to_owned(), None).map_err(|error| failed(&error))?)
+                }
+            },
+        };
+        Ok(Self { name, kind })
+    }
+
+    /// Where a stream writes to.
+    ///
+    /// # Errors
+    /// When there is no descriptor left for it.
+    pub fn sink(&self) -> Result<Sink, Failure> {
+        let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
+        let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new);
+        sink.map_err(|error| self.cannot_write(&error))
+    }
+
+    /// Writes all of this. A pipe that is full is waited for, for [`READER_PATIENCE`].
+    ///
+    /// # Errors
+    /// When the file does not take it, or nobody the pipe's contents.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        let deadline = Instant::now() + READER_PATIENCE;
+        while !bytes.is_empty() {
+            let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &mut self.kind;
+            match file.write(bytes) {
+                Ok(0) => return Err(self.cannot_write(&ErrorKind::WriteZero.into())),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline {
+                        return Err(nobody_reads(&self.name));
+                    }
+                    thread::sleep(FIFO_INTERVAL);
+                }
+                Err(error) => return Err(self.cannot_write(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn cannot_write(&self, error: &io::Error) -> Failure {
+        Failure::local_io(format!("cannot write to {}", self.name), error)
+    }
+
+    /// "standard output", or the path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All was written and is right: puts it on disk, under its name. May take as long as the disk does. What is written
+    /// after that is in the file as soon as it is written.
+    ///
+    /// # Errors
+    /// When the disk refuses. A FILE is then as it was before.
+    pub fn commit(&mut self) -> Result<(), Failure> {
+        let committed = match &mut self.kind {
+            Kind::AsItIs(file) => put_on_disk(file),
+            Kind::Staged(staged) => staged.commit(),
+        };
+        committed.map_err(|error| Failure::local_io(format!("cannot complete {}", self.name), &error))
+    }
+}
+
+/// Of a pipe: not yet, or no longer, for longer than was waited.
+fn nobody_reads(name: &str) -> Failure {
+    Failure::new(Code::LocalIo, format!("nobody reads the pipe {name}"))
+}
+
+fn standard() -> io::Result<File> {
+    if was_closed_at_start(1) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+fn open_as_it_is(
+    path: &Path,
+    signals: &Signals,
+    deadline: Instant,
+    failed: &dyn Fn(&io::Error) -> Failure,
+) -> Result<File, Failure> {
+    loop {
+        let opened =
+            OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let is_fifo = || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+        match opened {
+            Ok(file) => return Ok(file),
+            // of a FIFO: nobody reads it yet
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_fifo() => {
+                if let Some(failure) = signals.failure() {
+                    return Err(failure);
+                }
+                if Instant::now() >= deadline {
+                    return Err(nobody_reads(&path.display().to_string()));
+                }
+                thread::sleep(FIFO_INTERVAL);
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+}
+
+/// A regular file as standard output is put on disk like a FILE; what has no disk is not asked.
+fn put_on_disk(file: &File) -> io::Result<()> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_block_device() { file.sync_all() } else { Ok(()) }
+}

@@ -1,0 +1,183 @@
+//! What becomes of the files that a client was asked for where its measurement does not end well.
+
+use super::QUICK;
+use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, wait_for};
+use core::time::Duration;
+use serde_json::Value;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+/// Everything that a client can be asked for.
+const NAMES: [&str; 5] = ["csv", "json", "picture", "plot", "trace"];
+
+impl Scratch {
+    /// A client that is to write every file.
+    fn client_with_files(&self, arguments: &[&str]) -> Command {
+        let mut client = self.client(&[&["-q"], arguments].concat());
+        for name in NAMES {
+            client.arg(format!("--{name}={}", self.data(name).display()));
+        }
+        client
+    }
+
+    /// One that meets a server.
+    fn files_of(&self, arguments: &[&str]) -> Ended {
+        let server = self.start_server(&[]);
+        let client = self.run("rperf", &mut self.client_with_files(&[arguments, &QUICK[..]].concat()));
+        server.wait(BOUND);
+        client
+    }
+
+    fn lines(&self, name: &str) -> usize {
+        fs::read_to_string(self.data(name)).unwrap().lines().count()
+    }
+
+    /// There was a file of each name before.
+    fn with_old(&self) {
+        for name in NAMES {
+            fs::write(self.data(name), name).unwrap();
+        }
+    }
+
+    #[track_caller]
+    fn assert_old(&self, names: &[&str]) {
+        for name in names {
+            assert_eq!(fs::read_to_string(self.data(name)).unwrap(), *name);
+        }
+        self.assert_only(&NAMES);
+    }
+}
+
+#[test]
+fn where_nobody_connects_all_stays() {
+    let scratch = Scratch::new("perf-files-alone");
+    let alone = || {
+        let mut client = scratch.client_with_files(&["--connect-timeout=1ms"]);
+        scratch.run("rperf", &mut client).assert(3, "cannot connect");
+    };
+    alone();
+    scratch.assert_only(&[]);
+    scratch.with_old();
+    alone();
+    scratch.assert_old(&NAMES);
+}
+
+#[test]
+fn where_nothing_was_measured_only_the_trace_is_new() {
+    let scratch = Scratch::new("perf-files-first");
+    let fails = ["--sizes=64,8K", "--inject-flip=3"];
+    scratch.files_of(&fails).assert(6, "what arrived is not what was sent");
+    scratch.assert_only(&["trace"]);
+    scratch.with_old();
+    scratch.files_of(&fails).assert(6, "what arrived is not what was sent");
+    scratch.assert_old(&["csv", "json", "picture", "plot"]);
+    let trace: Value = serde_json::from_slice(&fs::read(scratch.data("trace")).unwrap()).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 20);
+}
+
+#[test]
+fn what_was_measured_is_kept_and_nothing_is_drawn_of_a_part() {
+    let scratch = Scratch::new("perf-files-second");
+    let fails = ["--sizes=64,8K", "--inject-flip=5000"];
+    scratch.files_of(&fails).assert(6, "message 1, of 8192 bytes");
+    scratch.assert_only(&["csv", "json", "trace"]);
+    assert_eq!((scratch.lines("csv"), scratch.lines("json")), (2, 1));
+    scratch.with_old();
+    fs::set_permissions(scratch.data("csv"), Permissions::from_mode(0o640)).unwrap();
+    scratch.files_of(&fails).assert(6, "message 1, of 8192 bytes");
+    scratch.assert_old(&["picture", "plot"]);
+    assert_eq!((scratch.lines("csv"), scratch.lines("json")), (2, 1));
+    assert_eq!(fs::metadata(scratch.data("csv")).unwrap().permissions().mode() & 0o777, 0o640);
+    // and where all is well, all is new
+    scratch.with_old();
+    scratch.files_of(&["--sizes=64,8K"]).assert_done();
+    assert_eq!((scratch.lines("csv"), scratch.lines("json")), (3, 2));
+    for (name, begin) in [("picture", "<svg"), ("plot", "<svg"), ("trace", "{\"")] {
+        assert!(fs::read_to_string(scratch.data(name)).unwrap().starts_with(begin), "{name}");
+    }
+    scratch.assert_only(&NAMES);
+}
+
+#[test]
+fn a_kill_leaves_what_is_whole() {
+    let scratch = Scratch::new("perf-files-kill");
+    scratch.with_old();
+    let server = scratch.start_server(&[]);
+    let sizes = ["--sizes=64,64M", "--warmup=1", "--iterations=5000"];
+    let mut client = scratch.start("rperf", &mut scratch.client_with_files(&sizes));
+    wait_for("the first result", || fs::read_to_string(scratch.data("json")).unwrap() != "json");
+    client.kill();
+    assert_eq!(client.wait(BOUND).code, -9);
+    server.wait(BOUND).assert(5, "the peer is gone");
+    scratch.assert_old(&["picture", "plot", "trace"]);
+    assert_eq!(scratch.lines("json"), 1);
+}
+
+#[test]
+fn results_that_cannot_be_written_end_it() {
+    let scratch = Scratch::new("perf-files-full");
+    for (option, words) in [
+        ("--csv=/dev/full", "cannot write to /dev/full: no space left on device"),
+        ("--json=/dev/full", "cannot write to /dev/full: no space left on device"),
+        ("--plot=/dev/full", "cannot write to /dev/full: no space left on device"),
+        ("--picture=/dev/full", "cannot write to /dev/full: no space left on device"),
+    ] {
+        let (_, client, server) = scratch.measure(&[&["-q", "--sizes=64", option], &QUICK[..]].concat());
+        client.assert(8, words);
+        // a plot is drawn when the server has gone
+        if option.starts_with("--plot") {
+            server.assert_done();
+        } else {
+            server.assert(8, &format!("client: {words}"));
+        }
+    }
+    let server = scratch.start_server(&[]);
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let client = scratch.run("rperf", scratch.client(&["--sizes=64"]).args(QUICK).stdout(full));
+    let server = server.wait(BOUND);
+    client.assert(8, "cannot write to standard output: no space left on device");
+    server.assert(8, "client: cannot write to standard output: no space left on device");
+    let mut closed = Command::new("sh");
+    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rperf"), &scratch.address(), "--json"]);
+    scratch.run("rperf", &mut closed).assert(8, "cannot write to standard output: bad file descriptor");
+    scratch.assert_only(&[]);
+}
+
+/// Reads a pipe into a file, until its end.
+fn reader(scratch: &Scratch, fifo: &Path) -> Tool {
+    let mut cat = Command::new("cat");
+    scratch.start("cat", cat.arg(fifo).stdout(File::create(scratch.root().join("read")).unwrap()))
+}
+
+#[test]
+fn pipes_are_waited_for() {
+    let scratch = Scratch::new("perf-files-pipe");
+    let fifo = scratch.data("fifo");
+    mkfifo(&fifo);
+    // more than a pipe holds, so that it is full until its reader goes on
+    let server = scratch.start_server(&["-v"]);
+    let mut client = scratch.client(&["-q", "--sizes=8,1M", "--iterations=9", "--warmup=2"]);
+    let client = scratch.start("rperf", client.arg("--trace").arg(&fifo));
+    thread::sleep(Duration::from_millis(200));
+    let cat = reader(&scratch, &fifo);
+    wait_for("the connection", || server.said().contains("connected by"));
+    cat.signal("STOP");
+    server.wait(BOUND).assert_done();
+    thread::sleep(Duration::from_millis(200));
+    cat.signal("CONT");
+    cat.wait(BOUND).assert_done();
+    client.wait(BOUND).assert_done();
+    let text = fs::read_to_string(scratch.root().join("read")).unwrap();
+    assert!(text.len() > 128 << 10, "{}", text.len());
+    let whole: Value = serde_json::from_str(&text).unwrap();
+    assert!(whole["traceEvents"].as_array().unwrap().len() > 200);
+    // nobody reads, and a signal comes
+    let client = scratch.start("rperf", scratch.client(&["-q", "--plot"]).arg(&fifo));
+    thread::sleep(Duration::from_millis(200));
+    client.signal("INT");
+    client.wait(BOUND).assert(130, "SIGINT");
+    scratch.assert_only(&["fifo"]);
+}
