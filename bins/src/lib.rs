@@ -29,5 +29,6 @@ pub mod rperf;
 pub mod send;
 pub mod session;
 pub mod signals;
+pub mod stopped;
 pub mod tool;
 pub mod trace;

@@ -8,12 +8,13 @@ use crate::output::Output;
 use crate::peer;
 use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
 use crate::session::{LAST_WORDS, PATIENCE};
+use crate::stopped::Stopped;
 use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Instant;
 use superpipe::io::{Digest, Sink};
-use superpipe::{Connection, ErrorKind, Reason, StreamError};
+use superpipe::{Connection, Reason};
 
 /// The whole tool.
 #[must_use]
@@ -53,12 +54,7 @@ fn transfer(
     run.meter.start(hello.size_hint);
     let streamed = stream(run, connection, output.name(), sink, &mut digest);
     run.computed(&digest);
-    match streamed {
-        Ok(()) => {}
-        Err(Stopped::Here(failure)) => return Err(run.session.give_up(connection, failure, &digest)),
-        Err(Stopped::ByPeer(reason)) => return Err(run.session.peer_gave_up(connection, reason)),
-        Err(Stopped::Lost(failure)) => return Err(failure),
-    }
+    run.settle(streamed, connection, &digest)?;
     let trailer = run.session.receive_report(connection, PATIENCE)?;
     let kept = compare(&trailer, &digest).and_then(|()| connection.blocking(|| output.commit()));
     if let Err(failure) = kept {
@@ -88,16 +84,6 @@ fn compare(trailer: &Report, digest: &Digest) -> Result<(), Failure> {
     Err(Failure::new(Code::Integrity, text + "; send it again"))
 }
 
-/// Why a stream did not end as it should.
-enum Stopped {
-    /// What is written failed, and the sender does not know yet.
-    Here(Failure),
-    /// The sender gave it up, and has more to say.
-    ByPeer(Reason),
-    /// The connection failed, or a signal came: there is nobody, or no time, to tell.
-    Lost(Failure),
-}
-
 fn stream(
     run: &Run<'_>,
     connection: &mut Connection,
@@ -105,34 +91,20 @@ fn stream(
     sink: &mut Sink,
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
-    let stopped = |error: superpipe::Error| match error.kind() {
-        ErrorKind::Cancelled(reason) | ErrorKind::Closed(reason) => Stopped::ByPeer(reason),
-        _ => Stopped::Lost(run.session.failure(&error)),
-    };
-    match connection.incoming(PATIENCE).map_err(stopped)?.tag {
+    match connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?.tag {
         TAG_DATA => {}
         // a stream that was cancelled before it had begun
         TAG_TRAILER => return Err(Stopped::ByPeer(Reason::DONE)),
         _ => return Err(Stopped::Lost(peer::broken(Broken("sent another transfer than its data")))),
     }
-    let mut stream = connection.recv_stream(PATIENCE).map_err(stopped)?;
+    let mut stream = connection.recv_stream(PATIENCE).map_err(|error| run.stopped(&error))?;
     loop {
-        // a sender and a sink that are always ready never wait, where the library would look
-        if let Some(failure) = run.session.signals.failure() {
-            stream.reject(failure.code.into());
-            return Err(Stopped::Lost(failure));
-        }
-        match stream.write_to(sink, digest) {
+        match run.step(|| format!("cannot write to {name}"), || stream.write_to(sink, digest)) {
             Ok(0) => return Ok(()),
-            Ok(bytes) => run.meter.add(bytes),
-            Err(StreamError::Local(error)) => {
-                stream.reject(Code::LocalIo.into());
-                return Err(Stopped::Here(Failure::local_io(format!("cannot write to {name}"), &error)));
-            }
-            Err(StreamError::Connection(error)) => {
-                let stopped = stopped(error);
-                if let Stopped::Lost(failure) = &stopped {
-                    stream.reject(failure.code.into());
+            Ok(_) => {}
+            Err(stopped) => {
+                if let Some(code) = stopped.code() {
+                    stream.reject(code.into());
                 }
                 return Err(stopped);
             }

@@ -7,11 +7,12 @@ use crate::options::Send;
 use crate::peer;
 use crate::protocol::{Role, TAG_DATA};
 use crate::session::PATIENCE;
+use crate::stopped::Stopped;
 use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use superpipe::io::Digest;
-use superpipe::{Address, Connection, ErrorKind, Reason, StreamError};
+use superpipe::{Address, Connection};
 
 /// The most that is read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -56,15 +57,9 @@ fn transfer(
     run.meter.start(size);
     let streamed = stream(run, connection, input, &mut digest, flip);
     run.computed(&digest);
-    match streamed {
-        Ok(()) => run
-            .session
-            .send_report(connection, Ok(()), &digest, PATIENCE)
-            .map_err(|error| run.session.failure(&error))?,
-        Err(Stopped::Here(failure)) => return Err(run.session.give_up(connection, failure, &digest)),
-        Err(Stopped::ByPeer(reason)) => return Err(run.session.peer_gave_up(connection, reason)),
-        Err(Stopped::Lost(failure)) => return Err(failure),
-    }
+    run.settle(streamed, connection, &digest)?;
+    let sent = run.session.send_report(connection, Ok(()), &digest, PATIENCE);
+    sent.map_err(|error| run.session.failure(&error))?;
     let verdict = run.session.receive_report(connection, PATIENCE)?;
     if verdict.code != 0 {
         return Err(peer::said(&verdict, Role::Receiver));
@@ -75,16 +70,6 @@ fn transfer(
     Ok(())
 }
 
-/// Why a stream did not end as it should.
-enum Stopped {
-    /// What is read failed, and the receiver does not know yet.
-    Here(Failure),
-    /// The receiver does not want it, and has more to say.
-    ByPeer(Reason),
-    /// The connection failed, or a signal came: there is nobody, or no time, to tell.
-    Lost(Failure),
-}
-
 fn stream(
     run: &Run<'_>,
     connection: &mut Connection,
@@ -92,35 +77,21 @@ fn stream(
     digest: &mut Digest,
     flip: Option<u64>,
 ) -> Result<(), Stopped> {
-    let stopped = |error: superpipe::Error| match error.kind() {
-        ErrorKind::Rejected(reason) | ErrorKind::Closed(reason) => Stopped::ByPeer(reason),
-        _ => Stopped::Lost(run.session.failure(&error)),
-    };
-    let mut stream = connection.send_stream(TAG_DATA).map_err(stopped)?;
+    let mut stream = connection.send_stream(TAG_DATA).map_err(|error| run.stopped(&error))?;
     if let Some(offset) = flip {
         stream.inject_flip(offset);
     }
+    let Input { name, source, .. } = input;
     loop {
-        // a source that is always ready never waits, where the library would look
-        if let Some(failure) = run.session.signals.failure() {
-            stream.cancel(failure.code.into());
-            return Err(Stopped::Lost(failure));
-        }
-        match stream.read_from(&mut input.source, READ_BYTES, digest) {
-            Ok(0) => break,
-            Ok(bytes) => run.meter.add(bytes),
-            Err(StreamError::Local(error)) => {
-                stream.cancel(Code::LocalIo.into());
-                return Err(Stopped::Here(Failure::local_io(format!("cannot read {}", input.name), &error)));
-            }
-            Err(StreamError::Connection(error)) => {
-                let stopped = stopped(error);
-                if let Stopped::Lost(failure) = &stopped {
-                    stream.cancel(failure.code.into());
+        match run.step(|| format!("cannot read {name}"), || stream.read_from(source, READ_BYTES, digest)) {
+            Ok(0) => return stream.finish(PATIENCE).map_err(|error| run.stopped(&error)),
+            Ok(_) => {}
+            Err(stopped) => {
+                if let Some(code) = stopped.code() {
+                    stream.cancel(code.into());
                 }
                 return Err(stopped);
             }
         }
     }
-    stream.finish(PATIENCE).map_err(stopped)
 }
