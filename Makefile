@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench compare test lint man check-fresh test-cargo test-features test-examples test-loom test-package freestanding
+.PHONY: help demo bench compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-package freestanding
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -19,8 +19,11 @@ compare: ## the same beside UCX, Open MPI, MPICH, Intel MPI and iceoryx2: docs/b
 test: ## everything that CI runs: lint, then every test, with seconds per stage
 	@scripts/test.sh
 
-lint: ## format, clippy, docs, licences and dependencies, no unsafe in core
+lint: ## format, clippy, bindings, docs, licences and dependencies, no unsafe in core
 	@scripts/lint.sh
+
+bindings: ## write ffi/verbs/snapshot.rs again, from the headers of Debian 12's rdma-core, with bindgen
+	@scripts/bindings.sh
 
 man: ## man pages and shell completions of the tools: target/man, target/completions
 	@scripts/man.sh

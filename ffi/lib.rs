@@ -17,6 +17,8 @@ pub mod os;
 pub mod port;
 pub mod shm;
 pub mod tuning;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 mod api;
 

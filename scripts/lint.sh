@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, clippy, documentation, licences and dependencies, and core's promise to hold no unsafe code.
+# Format, clippy, bindings, documentation, licences and dependencies, and core's promise to hold no unsafe code.
 . "$(dirname "$0")/lib.sh"
 
 # A warning is an error with the compiler that the project is checked with. A newer one knows new warnings, which
@@ -93,6 +93,7 @@ if have_component clippy clippy rust-clippy; then
 else
     no_component clippy clippy
 fi
+stage bindings scripts/bindings.sh --check
 stage documentation documentation
 if ! have_deny && strict; then
     stage install-cargo-deny cargo install --locked cargo-deny

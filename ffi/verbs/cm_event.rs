@@ -1,0 +1,208 @@
+//! What rdma_cm tells: a step of connecting is done, has failed, or the peer is gone (`rdma_get_cm_event(3)`).
+
+use super::cm_id::CmId;
+use super::remedy::MAKE_A_DEVICE;
+use super::sys::{rdma_cm_event, rdma_cm_event_type as Type};
+use crate::os::OsError;
+use core::ffi::c_int;
+use core::{error, fmt, slice};
+
+/// The kind of an event, by the header's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CmEventKind(pub u32);
+
+/// An event, copied out and acknowledged.
+#[derive(Debug)]
+pub struct CmEvent {
+    /// what happened
+    pub kind: CmEventKind,
+    /// 0, or why it failed: a negative errno, or on InfiniBand and RoCE the number of a reason
+    pub status: i32,
+    /// the [`number`](CmId::number) of the id that it is about; of a connect request, of the one that listens
+    pub id: usize,
+    /// of a connect request: the id of the new connection. Dropped, it refuses.
+    pub request: Option<CmId>,
+    /// what the peer said; InfiniBand and RoCE fill it with zeros
+    pub private_data: Vec<u8>,
+}
+
+/// Why no connection came about, or why it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CmFailure {
+    /// the event that told
+    pub kind: CmEventKind,
+    /// as in [`CmEvent::status`]
+    pub status: i32,
+}
+
+/// Names, by number.
+const NAMES: [&str; 16] = [
+    "ADDR_RESOLVED",
+    "ADDR_ERROR",
+    "ROUTE_RESOLVED",
+    "ROUTE_ERROR",
+    "CONNECT_REQUEST",
+    "CONNECT_RESPONSE",
+    "CONNECT_ERROR",
+    "UNREACHABLE",
+    "REJECTED",
+    "ESTABLISHED",
+    "DISCONNECTED",
+    "DEVICE_REMOVAL",
+    "MULTICAST_JOIN",
+    "MULTICAST_ERROR",
+    "ADDR_CHANGE",
+    "TIMEWAIT_EXIT",
+];
+
+/// InfiniBand's reason for a refusal where nobody listens.
+const REASON_NOBODY: i32 = 8;
+
+impl CmEventKind {
+    /// A device and a way to the peer were found.
+    pub const ADDR_RESOLVED: Self = Self(Type::RDMA_CM_EVENT_ADDR_RESOLVED.0);
+    /// The route is known: connect.
+    pub const ROUTE_RESOLVED: Self = Self(Type::RDMA_CM_EVENT_ROUTE_RESOLVED.0);
+    /// Somebody connects.
+    pub const CONNECT_REQUEST: Self = Self(Type::RDMA_CM_EVENT_CONNECT_REQUEST.0);
+    /// The peer accepts: make the QP ready and establish. iWARP has none.
+    pub const CONNECT_RESPONSE: Self = Self(Type::RDMA_CM_EVENT_CONNECT_RESPONSE.0);
+    /// The peer refuses.
+    pub const REJECTED: Self = Self(Type::RDMA_CM_EVENT_REJECTED.0);
+    /// Nobody answers.
+    pub const UNREACHABLE: Self = Self(Type::RDMA_CM_EVENT_UNREACHABLE.0);
+    /// The connection is there.
+    pub const ESTABLISHED: Self = Self(Type::RDMA_CM_EVENT_ESTABLISHED.0);
+    /// The peer disconnected, or died.
+    pub const DISCONNECTED: Self = Self(Type::RDMA_CM_EVENT_DISCONNECTED.0);
+    /// After a disconnect: the QP's number is free again. Of no interest.
+    pub const TIMEWAIT_EXIT: Self = Self(Type::RDMA_CM_EVENT_TIMEWAIT_EXIT.0);
+
+    /// Whether it means that there is no connection, or no longer.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        matches!(
+            Type(self.0),
+            Type::RDMA_CM_EVENT_ADDR_ERROR
+                | Type::RDMA_CM_EVENT_ROUTE_ERROR
+                | Type::RDMA_CM_EVENT_CONNECT_ERROR
+                | Type::RDMA_CM_EVENT_UNREACHABLE
+                | Type::RDMA_CM_EVENT_REJECTED
+                | Type::RDMA_CM_EVENT_DISCONNECTED
+                | Type::RDMA_CM_EVENT_DEVICE_REMOVAL
+        )
+    }
+}
+
+impl fmt::Display for CmEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match NAMES.get(self.0 as usize) {
+            Some(name) => write!(f, "RDMA_CM_EVENT_{name}"),
+            None => write!(f, "event {}", self.0),
+        }
+    }
+}
+
+impl CmEvent {
+    /// The failure that it tells of, if it does.
+    #[must_use]
+    pub fn failure(&self) -> Option<CmFailure> {
+        self.kind.is_failure().then_some(CmFailure { kind: self.kind, status: self.status })
+    }
+
+    /// Copies what is not an object.
+    ///
+    /// # Safety
+    /// 1. `raw` came from rdma_get_cm_event, is of a connected id and is not yet acknowledged.
+    pub(super) unsafe fn copied(raw: &rdma_cm_event, id: usize, request: Option<CmId>) -> Self {
+        // SAFETY: events of connected ids have this member, which is zero where the kind has no parameters.
+        let conn = unsafe { raw.param.conn };
+        let private_data = if conn.private_data.is_null() {
+            Vec::new()
+        } else {
+            // SAFETY: the library has put so many bytes there, which stay until the event is acknowledged.
+            unsafe { slice::from_raw_parts(conn.private_data.cast::<u8>(), conn.private_data_len.into()) }
+                .to_vec()
+        };
+        Self { kind: CmEventKind(raw.event.0), status: raw.status, id, request, private_data }
+    }
+}
+
+impl CmFailure {
+    /// Whether somebody is there, and nobody listens at the port.
+    #[must_use]
+    pub fn is_nobody_listening(&self) -> bool {
+        self.kind == CmEventKind::REJECTED && matches!(self.status, REASON_NOBODY | REFUSED)
+    }
+}
+
+const REFUSED: c_int = -libc::ECONNREFUSED;
+const NO_DEVICE: c_int = -libc::ENODEV;
+
+impl fmt::Display for CmFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match Type(self.kind.0) {
+            Type::RDMA_CM_EVENT_ADDR_ERROR => "no RDMA device has a way to the address",
+            Type::RDMA_CM_EVENT_ROUTE_ERROR => "there is no route to the peer",
+            Type::RDMA_CM_EVENT_UNREACHABLE => "the peer does not answer",
+            Type::RDMA_CM_EVENT_REJECTED if self.is_nobody_listening() => {
+                return f.write_str("nobody listens there; start the receiver first");
+            }
+            Type::RDMA_CM_EVENT_REJECTED => "the peer refused the connection",
+            Type::RDMA_CM_EVENT_DISCONNECTED => return f.write_str("the peer disconnected"),
+            Type::RDMA_CM_EVENT_DEVICE_REMOVAL => return f.write_str("the RDMA device is gone"),
+            _ => "the connection could not be made",
+        };
+        match self.status {
+            0 => f.write_str(text)?,
+            ..0 => OsError::new(self.status.saturating_abs(), text).fmt(f)?,
+            reason => write!(f, "{text} (reason {reason})")?,
+        }
+        match (Type(self.kind.0), self.status) {
+            (Type::RDMA_CM_EVENT_ADDR_ERROR, NO_DEVICE) => write!(f, "; {MAKE_A_DEVICE}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl error::Error for CmFailure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_the_headers_names() {
+        assert_eq!(CmEventKind::ADDR_RESOLVED.to_string(), "RDMA_CM_EVENT_ADDR_RESOLVED");
+        assert_eq!(CmEventKind::CONNECT_RESPONSE.to_string(), "RDMA_CM_EVENT_CONNECT_RESPONSE");
+        assert_eq!(CmEventKind::TIMEWAIT_EXIT.to_string(), "RDMA_CM_EVENT_TIMEWAIT_EXIT");
+        assert_eq!(CmEventKind(16).to_string(), "event 16");
+    }
+
+    #[test]
+    fn failures_are_told_in_words() {
+        let told = |kind: Type, status| CmFailure { kind: CmEventKind(kind.0), status }.to_string();
+        assert_eq!(told(Type::RDMA_CM_EVENT_REJECTED, 8), "nobody listens there; start the receiver first");
+        assert_eq!(
+            told(Type::RDMA_CM_EVENT_REJECTED, -111),
+            "nobody listens there; start the receiver first"
+        );
+        assert_eq!(told(Type::RDMA_CM_EVENT_REJECTED, 28), "the peer refused the connection (reason 28)");
+        assert_eq!(
+            told(Type::RDMA_CM_EVENT_UNREACHABLE, -110),
+            "the peer does not answer: connection timed out"
+        );
+        let text = told(Type::RDMA_CM_EVENT_ADDR_ERROR, -19);
+        assert!(
+            text.starts_with("no RDMA device has a way to the address: no such device; Linux makes"),
+            "{text}"
+        );
+        assert_eq!(told(Type::RDMA_CM_EVENT_DISCONNECTED, 0), "the peer disconnected");
+    }
+
+    #[test]
+    fn only_failures_fail() {
+        assert!(CmEventKind::REJECTED.is_failure() && CmEventKind::DISCONNECTED.is_failure());
+        assert!(!CmEventKind::ESTABLISHED.is_failure() && !CmEventKind::TIMEWAIT_EXIT.is_failure());
+    }
+}

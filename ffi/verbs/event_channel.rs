@@ -1,0 +1,157 @@
+//! An event channel: where rdma_cm tells what became of its ids. Its descriptor never blocks.
+//!
+//! librdmacm writes into an id while it takes an event, so all calls into it take turns, over the whole process. They
+//! are part of connecting and closing only.
+
+use super::answer::{errno_of, failed, made};
+use super::cm_event::{CmEvent, CmEventKind};
+use super::cm_id::CmId;
+use super::error::Error;
+use super::library::{Verbs, rdmacm, verbs};
+use super::sys::{Rdmacm, rdma_cm_event, rdma_cm_event_type, rdma_event_channel};
+use super::wait::{never_block, wait_readable};
+use core::ptr::{self, NonNull};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An event channel, there for as long as this, or an id on it, lives.
+#[derive(Clone, Debug)]
+pub struct EventChannel(Arc<Inner>);
+
+struct Inner {
+    cm: &'static Rdmacm,
+    verbs: &'static Verbs,
+    raw: NonNull<rdma_event_channel>,
+}
+
+// SAFETY: calls on it take turns, and its descriptor never changes.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl EventChannel {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// When a library is missing, the kernel has no RDMA, or there is no device.
+    pub fn create() -> Result<Self, Error> {
+        Self::of(rdmacm()?, verbs()?)
+    }
+
+    pub(super) fn of(cm: &'static Rdmacm, verbs: &'static Verbs) -> Result<Self, Error> {
+        // SAFETY: the call takes nothing.
+        let raw = unsafe { cm.rdma_create_event_channel() };
+        let raw = made(raw, "rdma_create_event_channel", || "make an event channel")?;
+        let channel = Self(Arc::new(Inner { cm, verbs, raw }));
+        never_block(channel.fd())?;
+        Ok(channel)
+    }
+
+    /// Takes an event if there is one.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn try_event(&self) -> Result<Option<CmEvent>, Error> {
+        let turn = take_turn();
+        let mut raw: *mut rdma_cm_event = ptr::null_mut();
+        // SAFETY: the channel lives, and the pointer is to a local.
+        let answer = unsafe { self.cm().rdma_get_cm_event(self.raw(), &raw mut raw) };
+        match errno_of(answer) {
+            Ok(()) => {}
+            Err(libc::EAGAIN | libc::EINTR) => return Ok(None),
+            Err(errno) => return Err(failed(errno, "rdma_get_cm_event", "take an event of rdma_cm")),
+        }
+        // SAFETY: the library has made the event, and frees it when it is acknowledged, below. Until then no id that
+        // it names is destroyed (rdma_get_cm_event(3)).
+        let event = unsafe { self.copied(&*raw) };
+        // SAFETY: it was got above, and is not used again.
+        let _ = unsafe { self.cm().rdma_ack_cm_event(raw) };
+        drop(turn);
+        Ok(Some(event))
+    }
+
+    /// Waits for an event until `deadline_ns`, in monotonic nanoseconds.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Interrupted`], or as for [`try_event`](Self::try_event).
+    pub fn next_event(&self, deadline_ns: u64) -> Result<CmEvent, Error> {
+        loop {
+            match self.try_event()? {
+                Some(event) => return Ok(event),
+                None => wait_readable(self.as_fd(), deadline_ns)?,
+            }
+        }
+    }
+
+    /// Waits for the event that is due, of whatever id. An interruption is told, and can be followed by the same call.
+    ///
+    /// # Errors
+    /// As for [`next_event`](Self::next_event); [`Error::Connection`] where a failure came, [`Error::Unexpected`] where
+    /// anything else did.
+    pub fn expect(&self, due: CmEventKind, deadline_ns: u64) -> Result<CmEvent, Error> {
+        let event = self.next_event(deadline_ns)?;
+        match event.failure() {
+            _ if event.kind == due => Ok(event),
+            Some(failure) => Err(Error::Connection(failure)),
+            None => Err(Error::Unexpected { due, came: event.kind }),
+        }
+    }
+
+    /// # Safety
+    /// 1. As for [`CmEvent::copied`]: `raw` was got from this channel, and is not yet acknowledged.
+    unsafe fn copied(&self, raw: &rdma_cm_event) -> CmEvent {
+        let is_request = raw.event == rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
+        let about = if is_request { raw.listen_id } else { raw.id };
+        // SAFETY: an id is not destroyed before its events are acknowledged; its context is the number that we gave it.
+        let number = NonNull::new(about).map_or(0, |id| unsafe { (*id.as_ptr()).context }.addr());
+        let request = NonNull::new(raw.id).filter(|_| is_request).map(|id| {
+            // SAFETY: the library has made it for this request, and gives it to whoever takes the event.
+            unsafe { CmId::adopt(self, id) }
+        });
+        // SAFETY: our caller's promise.
+        unsafe { CmEvent::copied(raw, number, request) }
+    }
+
+    pub(super) fn cm(&self) -> &'static Rdmacm {
+        self.0.cm
+    }
+
+    pub(super) fn verbs(&self) -> &'static Verbs {
+        self.0.verbs
+    }
+
+    pub(super) fn raw(&self) -> *mut rdma_event_channel {
+        self.0.raw.as_ptr()
+    }
+
+    fn fd(&self) -> i32 {
+        // SAFETY: the channel lives, and its descriptor never changes.
+        unsafe { (*self.raw()).fd }
+    }
+}
+
+impl AsFd for EventChannel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open for as long as the channel lives, which is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.fd()) }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: it was made here, and ids on it held it, and are gone.
+        unsafe { self.cm.rdma_destroy_event_channel(self.raw.as_ptr()) };
+    }
+}
+
+impl core::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:p}", self.raw)
+    }
+}
+
+/// Held during every call into librdmacm that takes an id or an event.
+pub(super) fn take_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

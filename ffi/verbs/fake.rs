@@ -1,0 +1,457 @@
+//! Both libraries without a device, for tests: each call is recorded by name, and answers what the test has scripted.
+//!
+//! What they make is leaked, so that a use after destruction shows in the record and not in a crash. Records and scripts are
+//! the calling thread's own.
+
+use super::*;
+use crate::verbs::library::Verbs;
+use core::cell::RefCell;
+use core::ffi::{c_char, c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+use libloading::os::unix::Library;
+use std::io::{PipeReader, PipeWriter, pipe};
+use std::os::fd::AsRawFd;
+
+/// One work request, as post_send saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::verbs) struct Posted {
+    pub(in crate::verbs) id: u64,
+    pub(in crate::verbs) opcode: ibv_wr_opcode,
+    pub(in crate::verbs) flags: u32,
+    /// address and length, where it has an SGE
+    pub(in crate::verbs) from: Option<(u64, u32)>,
+    pub(in crate::verbs) to: u64,
+}
+
+/// What the calls of this thread did, and are to do.
+#[derive(Default)]
+pub(in crate::verbs) struct Script {
+    /// every call, in order
+    pub(in crate::verbs) calls: Vec<&'static str>,
+    /// what a call answers instead of success; a call that makes something answers null, and this is errno
+    pub(in crate::verbs) answers: Vec<(&'static str, c_int)>,
+    /// names of the devices
+    pub(in crate::verbs) devices: Vec<&'static str>,
+    /// batches that were posted
+    pub(in crate::verbs) posted: Vec<Vec<Posted>>,
+    /// how many of a batch post_send takes before it answers what is scripted
+    pub(in crate::verbs) taken: usize,
+    /// what poll_cq gives
+    pub(in crate::verbs) completions: Vec<ibv_wc>,
+    /// events of rdma_cm that come: kind, status, and whether an id comes along
+    pub(in crate::verbs) events: Vec<(rdma_cm_event_type, c_int)>,
+    /// one byte a set_option: option and value
+    pub(in crate::verbs) options: Vec<(c_int, u8)>,
+    /// parameters of connect and accept: QP number and private data
+    pub(in crate::verbs) params: Vec<(u32, Vec<u8>)>,
+}
+
+std::thread_local! {
+    static SCRIPT: RefCell<Script> = RefCell::default();
+}
+
+/// Forgets what another test of this thread has recorded and scripted.
+pub(in crate::verbs) fn begin() {
+    SCRIPT.take();
+}
+
+/// Looks at the script, or changes it.
+pub(in crate::verbs) fn script<T>(with: impl FnOnce(&mut Script) -> T) -> T {
+    SCRIPT.with_borrow_mut(with)
+}
+
+/// What was called since this was asked last.
+pub(in crate::verbs) fn calls() -> Vec<&'static str> {
+    script(|script| core::mem::take(&mut script.calls))
+}
+
+/// From now on `call` answers this.
+pub(in crate::verbs) fn answer(call: &'static str, answer: c_int) {
+    script(|script| script.answers.push((call, answer)));
+}
+
+fn called(name: &'static str) -> c_int {
+    script(|script| {
+        script.calls.push(name);
+        script.answers.iter().rev().find(|(call, _)| *call == name).map_or(0, |&(_, answer)| answer)
+    })
+}
+
+/// All of C's structs here are pointers and integers, for which zero is a value.
+fn leaked<T: 'static>() -> &'static mut T {
+    // SAFETY: as above.
+    Box::leak(Box::new(unsafe { MaybeUninit::<T>::zeroed().assume_init() }))
+}
+
+fn made<T: 'static>(name: &'static str) -> *mut T {
+    match called(name) {
+        0 => leaked(),
+        errno => {
+            // SAFETY: errno is the calling thread's own word.
+            unsafe { *libc::__errno_location() = errno };
+            ptr::null_mut()
+        }
+    }
+}
+
+/// A descriptor that is open and never readable.
+fn descriptor() -> c_int {
+    let ends: &'static (PipeReader, PipeWriter) = Box::leak(Box::new(pipe().unwrap()));
+    ends.0.as_raw_fd()
+}
+
+macro_rules! calls {
+    ($($name:ident($($type:ty),*);)*) => {
+        $(unsafe extern "C" fn $name($(_: $type),*) -> c_int { called(stringify!($name)) })*
+    };
+}
+
+calls! {
+    ibv_close_device(*mut ibv_context);
+    ibv_query_gid(*mut ibv_context, u8, c_int, *mut ibv_gid);
+    ibv_dealloc_pd(*mut ibv_pd);
+    ibv_dereg_mr(*mut ibv_mr);
+    ibv_destroy_comp_channel(*mut ibv_comp_channel);
+    ibv_destroy_cq(*mut ibv_cq);
+    ibv_destroy_qp(*mut ibv_qp);
+    ibv_modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int);
+    ibv_req_notify_cq(*mut ibv_cq, c_int);
+    rdma_destroy_id(*mut rdma_cm_id);
+    rdma_bind_addr(*mut rdma_cm_id, *mut sockaddr);
+    rdma_resolve_addr(*mut rdma_cm_id, *mut sockaddr, *mut sockaddr, c_int);
+    rdma_resolve_route(*mut rdma_cm_id, c_int);
+    rdma_establish(*mut rdma_cm_id);
+    rdma_listen(*mut rdma_cm_id, c_int);
+    rdma_reject(*mut rdma_cm_id, *const c_void, u8);
+    rdma_disconnect(*mut rdma_cm_id);
+    rdma_migrate_id(*mut rdma_cm_id, *mut rdma_event_channel);
+}
+
+unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    let list: *mut *mut ibv_device = made("ibv_get_device_list");
+    if list.is_null() {
+        return list;
+    }
+    let devices: Vec<_> = script(|script| script.devices.clone())
+        .into_iter()
+        .map(|name| {
+            let device: &mut ibv_device = leaked();
+            for (to, from) in device.name.iter_mut().zip(name.bytes()) {
+                *to = from.cast_signed() as c_char;
+            }
+            ptr::from_mut(device)
+        })
+        .collect();
+    // SAFETY: the caller's int.
+    unsafe { *count = devices.len() as c_int };
+    devices.leak().as_mut_ptr()
+}
+
+unsafe extern "C" fn ibv_free_device_list(_: *mut *mut ibv_device) {
+    called("ibv_free_device_list");
+}
+
+unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    // SAFETY: devices are leaked.
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    let context: *mut ibv_context = made("ibv_open_device");
+    // SAFETY: null, or just made.
+    if let Some(context) = unsafe { context.as_mut() } {
+        context.device = device;
+        context.ops.poll_cq = Some(poll_cq);
+        context.ops.req_notify_cq = Some(ibv_req_notify_cq);
+        context.ops.post_send = Some(post_send);
+        context.ops.post_recv = Some(post_recv);
+    }
+    context
+}
+
+unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
+    // SAFETY: the caller's attributes.
+    unsafe { (*attr).phys_port_cnt = 1 };
+    called("ibv_query_device")
+}
+
+unsafe extern "C" fn ibv_query_port(_: *mut ibv_context, _: u8, attr: *mut _compat_ibv_port_attr) -> c_int {
+    // SAFETY: the caller's attributes, which are whole ones.
+    unsafe { (*attr.cast::<ibv_port_attr>()).gid_tbl_len = 1 };
+    called("ibv_query_port")
+}
+
+unsafe extern "C" fn ibv_alloc_pd(_: *mut ibv_context) -> *mut ibv_pd {
+    made("ibv_alloc_pd")
+}
+
+unsafe extern "C" fn ibv_reg_mr(_: *mut ibv_pd, _: *mut c_void, _: usize, _: c_int) -> *mut ibv_mr {
+    made("ibv_reg_mr")
+}
+
+unsafe extern "C" fn ibv_create_comp_channel(_: *mut ibv_context) -> *mut ibv_comp_channel {
+    let channel: *mut ibv_comp_channel = made("ibv_create_comp_channel");
+    // SAFETY: null, or just made.
+    if let Some(channel) = unsafe { channel.as_mut() } {
+        channel.fd = descriptor();
+    }
+    channel
+}
+
+unsafe extern "C" fn ibv_create_cq(
+    _: *mut ibv_context,
+    depth: c_int,
+    cookie: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    _: c_int,
+) -> *mut ibv_cq {
+    let cq: *mut ibv_cq = made("ibv_create_cq");
+    // SAFETY: null, or just made.
+    if let Some(cq) = unsafe { cq.as_mut() } {
+        (cq.cqe, cq.cq_context, cq.channel) = (depth, cookie, channel);
+    }
+    cq
+}
+
+/// Gives the event of a queue with this cookie, which is its own address, or none.
+unsafe extern "C" fn ibv_get_cq_event(
+    _: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cookie: *mut *mut c_void,
+) -> c_int {
+    match called("ibv_get_cq_event") {
+        0 => {
+            let made: &mut ibv_cq = leaked();
+            // SAFETY: the caller's pointers.
+            unsafe { (*cq, *cookie) = (made, ptr::without_provenance_mut(usize::MAX)) };
+            0
+        }
+        errno => {
+            // SAFETY: errno is the calling thread's own word.
+            unsafe { *libc::__errno_location() = errno };
+            -1
+        }
+    }
+}
+
+unsafe extern "C" fn ibv_ack_cq_events(_: *mut ibv_cq, _: u32) {
+    called("ibv_ack_cq_events");
+}
+
+unsafe extern "C" fn ibv_create_qp(_: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    let qp: *mut ibv_qp = made("ibv_create_qp");
+    // SAFETY: null, or just made; the caller's attributes.
+    if let Some(qp) = unsafe { qp.as_mut() } {
+        qp.qp_num = 77;
+        // SAFETY: as above.
+        unsafe { (*attr).cap.max_inline_data += 16 };
+    }
+    qp
+}
+
+unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+    let (mut batch, mut next) = (Vec::new(), first);
+    let answer = called("post_send");
+    let taken = script(|script| script.taken);
+    // SAFETY: the list is the caller's, and ends in null; unions are integers.
+    while let Some(wr) = unsafe { next.as_ref() } {
+        if answer != 0 && batch.len() == taken {
+            // SAFETY: the caller's pointer.
+            unsafe { *bad = next };
+            break;
+        }
+        // SAFETY: as many SGEs as the request says are the caller's.
+        let from = (wr.num_sge == 1).then(|| unsafe { ((*wr.sg_list).addr, (*wr.sg_list).length) });
+        // SAFETY: the union is integers.
+        let to = unsafe { wr.wr.rdma.remote_addr };
+        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, to });
+        next = wr.next;
+    }
+    script(|script| script.posted.push(batch));
+    answer
+}
+
+unsafe extern "C" fn post_recv(_: *mut ibv_qp, _: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+    called("post_recv")
+}
+
+unsafe extern "C" fn poll_cq(_: *mut ibv_cq, room: c_int, into: *mut ibv_wc) -> c_int {
+    let answer = called("poll_cq");
+    if answer != 0 {
+        return answer;
+    }
+    script(|script| {
+        let count = script.completions.len().min(room as usize);
+        for (at, wc) in script.completions.drain(..count).enumerate() {
+            // SAFETY: the caller has room for so many.
+            unsafe { into.add(at).write(wc) };
+        }
+        count as c_int
+    })
+}
+
+unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
+    let channel: *mut rdma_event_channel = made("rdma_create_event_channel");
+    // SAFETY: null, or just made.
+    if let Some(channel) = unsafe { channel.as_mut() } {
+        channel.fd = descriptor();
+    }
+    channel
+}
+
+unsafe extern "C" fn rdma_destroy_event_channel(_: *mut rdma_event_channel) {
+    called("rdma_destroy_event_channel");
+}
+
+unsafe extern "C" fn rdma_create_id(
+    _: *mut rdma_event_channel,
+    id: *mut *mut rdma_cm_id,
+    cookie: *mut c_void,
+    _: rdma_port_space,
+) -> c_int {
+    let made: *mut rdma_cm_id = made("rdma_create_id");
+    // SAFETY: null, or just made.
+    let Some(raw) = (unsafe { made.as_mut() }) else { return -1 };
+    raw.context = cookie;
+    // SAFETY: the id is leaked, and has a device of its own from the start.
+    raw.verbs = unsafe { ibv_open_device(leaked()) };
+    // SAFETY: the caller's pointer.
+    unsafe { *id = made };
+    0
+}
+
+fn record_params(params: *mut rdma_conn_param) {
+    // SAFETY: the caller's parameters, and as many bytes of private data as they say.
+    let (number, data) = unsafe {
+        let params = &*params;
+        let data =
+            core::slice::from_raw_parts(params.private_data.cast::<u8>(), params.private_data_len.into());
+        (params.qp_num, data.to_vec())
+    };
+    script(|script| script.params.push((number, data)));
+}
+
+unsafe extern "C" fn rdma_connect(_: *mut rdma_cm_id, params: *mut rdma_conn_param) -> c_int {
+    record_params(params);
+    called("rdma_connect")
+}
+
+unsafe extern "C" fn rdma_accept(_: *mut rdma_cm_id, params: *mut rdma_conn_param) -> c_int {
+    record_params(params);
+    called("rdma_accept")
+}
+
+unsafe extern "C" fn rdma_get_cm_event(_: *mut rdma_event_channel, into: *mut *mut rdma_cm_event) -> c_int {
+    called("rdma_get_cm_event");
+    let Some((kind, status)) = script(|script| (!script.events.is_empty()).then(|| script.events.remove(0)))
+    else {
+        // SAFETY: errno is the calling thread's own word.
+        unsafe { *libc::__errno_location() = libc::EAGAIN };
+        return -1;
+    };
+    let (event, about): (&mut rdma_cm_event, &mut rdma_cm_id) = (leaked(), leaked());
+    about.context = ptr::without_provenance_mut(4711);
+    (event.event, event.status, event.id) = (kind, status, about);
+    if kind == rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST {
+        (event.listen_id, event.id) = (event.id, leaked());
+        event.param.conn = rdma_conn_param {
+            private_data: b"hello".as_ptr().cast(),
+            private_data_len: 5,
+            ..rdma_conn_param::default()
+        };
+    }
+    // SAFETY: the caller's pointer.
+    unsafe { *into = event };
+    0
+}
+
+unsafe extern "C" fn rdma_ack_cm_event(_: *mut rdma_cm_event) -> c_int {
+    called("rdma_ack_cm_event")
+}
+
+unsafe extern "C" fn rdma_set_option(
+    _: *mut rdma_cm_id,
+    _: c_int,
+    option: c_int,
+    value: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    assert_eq!(bytes, 1);
+    // SAFETY: the caller's byte.
+    script(|script| script.options.push((option, unsafe { value.cast::<u8>().read() })));
+    called("rdma_set_option")
+}
+
+unsafe extern "C" fn rdma_init_qp_attr(
+    _: *mut rdma_cm_id,
+    attr: *mut ibv_qp_attr,
+    mask: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's attributes and mask.
+    unsafe {
+        (*attr).path_mtu = ibv_mtu::IBV_MTU_1024;
+        *mask = (ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_PATH_MTU).0.cast_signed();
+    }
+    called("rdma_init_qp_attr")
+}
+
+/// libibverbs, one that is too old for what is optional.
+pub(in crate::verbs) fn verbs() -> &'static Verbs {
+    let absent = || libloading::Error::DlSymUnknown;
+    let required = Ibverbs {
+        __library: Library::this().into(),
+        ibv_get_device_list,
+        ibv_free_device_list,
+        ibv_get_device_name,
+        ibv_open_device,
+        ibv_close_device,
+        ibv_query_device,
+        ibv_query_port,
+        ibv_query_gid,
+        ibv_alloc_pd,
+        ibv_dealloc_pd,
+        ibv_reg_mr,
+        ibv_dereg_mr,
+        ibv_create_comp_channel,
+        ibv_destroy_comp_channel,
+        ibv_create_cq,
+        ibv_destroy_cq,
+        ibv_get_cq_event,
+        ibv_ack_cq_events,
+        ibv_create_qp,
+        ibv_destroy_qp,
+        ibv_modify_qp,
+    };
+    let recent = IbverbsRecent {
+        __library: Library::this().into(),
+        _ibv_query_gid_ex: Err(absent()),
+        ibv_query_qp_data_in_order: Err(absent()),
+    };
+    Box::leak(Box::new(Verbs { required, recent }))
+}
+
+/// librdmacm.
+pub(in crate::verbs) fn rdmacm() -> &'static Rdmacm {
+    Box::leak(Box::new(Rdmacm {
+        __library: Library::this().into(),
+        rdma_create_event_channel,
+        rdma_destroy_event_channel,
+        rdma_create_id,
+        rdma_destroy_id,
+        rdma_bind_addr,
+        rdma_resolve_addr,
+        rdma_resolve_route,
+        rdma_connect,
+        rdma_establish,
+        rdma_listen,
+        rdma_accept,
+        rdma_reject,
+        rdma_disconnect,
+        rdma_get_cm_event,
+        rdma_ack_cm_event,
+        rdma_set_option,
+        rdma_migrate_id,
+        rdma_init_qp_attr,
+    }))
+}

@@ -1,0 +1,250 @@
+//! Work requests that go out with one doorbell.
+//!
+//! A batch is built in arrays that its QP has from the start, and borrows every region that it names, so that none is
+//! deregistered before the batch was posted:
+//!
+//! ```compile_fail,E0505
+//! use superpipe::verbs::{Mr, PostError, Qp, SendFlags};
+//! fn gone(qp: &mut Qp, mr: Mr) -> Result<(), PostError> {
+//!     let mut batch = qp.batch();
+//!     let _ = batch.send(1, mr.sge(0, 64).expect("it is longer"), SendFlags::default());
+//!     drop(mr);
+//!     batch.post()
+//! }
+//! ```
+//!
+//! The same without its fault:
+//!
+//! ```
+//! use superpipe::verbs::{Mr, PostError, Qp, SendFlags};
+//! fn there(qp: &mut Qp, mr: Mr) -> Result<(), PostError> {
+//!     let mut batch = qp.batch();
+//!     let _ = batch.send(1, mr.sge(0, 64).expect("it is longer"), SendFlags::default());
+//!     batch.post()?;
+//!     drop(mr);
+//!     Ok(())
+//! }
+//! ```
+
+use super::answer::{errno_of, failed};
+use super::error::Error;
+use super::mr::{Rkey, Sge};
+use super::sys::{
+    ibv_qp, ibv_send_flags, ibv_send_wr, ibv_send_wr__bindgen_ty_1, ibv_send_wr__bindgen_ty_2,
+    ibv_send_wr__bindgen_ty_2__bindgen_ty_1, ibv_sge, ibv_wr_opcode,
+};
+use core::ffi::c_int;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::{error, fmt};
+
+pub(super) type PostSend =
+    unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
+
+/// Where in the peer's memory a write goes. The peer's NIC checks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemoteAddr {
+    /// the address
+    pub addr: u64,
+    /// the key of its region
+    pub rkey: Rkey,
+}
+
+/// How a work request is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SendFlags {
+    /// its completion is told; a failure's always is
+    pub signaled: bool,
+    /// the bytes are copied while posting, so that their memory can be changed at once; at most what the QP was granted
+    pub inline: bool,
+}
+
+/// No more work requests fit into the batch: post it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchFull;
+
+/// The device took only a part of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostError {
+    /// how many it took, from the first on
+    pub posted: usize,
+    /// why not the next
+    pub cause: Error,
+}
+
+/// A batch that is being built. Dropped without [`post`](Self::post), nothing goes out.
+pub struct SendBatch<'qp, 'mr> {
+    qp: NonNull<ibv_qp>,
+    post_send: PostSend,
+    wrs: &'qp mut [ibv_send_wr],
+    sges: &'qp mut [ibv_sge],
+    len: usize,
+    regions: PhantomData<&'mr ()>,
+}
+
+impl<'qp, 'mr> SendBatch<'qp, 'mr> {
+    pub(super) fn new(
+        qp: NonNull<ibv_qp>,
+        post_send: PostSend,
+        wrs: &'qp mut [ibv_send_wr],
+        sges: &'qp mut [ibv_sge],
+    ) -> Self {
+        Self { qp, post_send, wrs, sges, len: 0, regions: PhantomData }
+    }
+
+    /// An RDMA write.
+    ///
+    /// # Errors
+    /// [`BatchFull`]; nothing was added.
+    #[inline]
+    pub fn write(
+        &mut self,
+        id: u64,
+        from: Sge<'mr>,
+        to: RemoteAddr,
+        flags: SendFlags,
+    ) -> Result<(), BatchFull> {
+        let wr =
+            ibv_send_wr { opcode: ibv_wr_opcode::IBV_WR_RDMA_WRITE, wr: to.raw(), ..ibv_send_wr::default() };
+        self.push(id, Some(from), flags, wr)
+    }
+
+    /// An RDMA write that takes a receive of the peer's, and gives it `immediate`. iWARP has none.
+    ///
+    /// # Errors
+    /// [`BatchFull`]; nothing was added.
+    #[inline]
+    pub fn write_with_immediate(
+        &mut self,
+        id: u64,
+        from: Sge<'mr>,
+        to: RemoteAddr,
+        immediate: u32,
+        flags: SendFlags,
+    ) -> Result<(), BatchFull> {
+        let wr = ibv_send_wr {
+            opcode: ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
+            wr: to.raw(),
+            __bindgen_anon_1: ibv_send_wr__bindgen_ty_1 { imm_data: immediate.to_be() },
+            ..ibv_send_wr::default()
+        };
+        self.push(id, Some(from), flags, wr)
+    }
+
+    /// A SEND, into a receive of the peer's.
+    ///
+    /// # Errors
+    /// [`BatchFull`]; nothing was added.
+    #[inline]
+    pub fn send(&mut self, id: u64, from: Sge<'mr>, flags: SendFlags) -> Result<(), BatchFull> {
+        let wr = ibv_send_wr { opcode: ibv_wr_opcode::IBV_WR_SEND, ..ibv_send_wr::default() };
+        self.push(id, Some(from), flags, wr)
+    }
+
+    /// A SEND of no bytes, which only takes a receive of the peer's.
+    ///
+    /// # Errors
+    /// [`BatchFull`]; nothing was added.
+    #[inline]
+    pub fn send_nothing(&mut self, id: u64, flags: SendFlags) -> Result<(), BatchFull> {
+        let wr = ibv_send_wr { opcode: ibv_wr_opcode::IBV_WR_SEND, ..ibv_send_wr::default() };
+        self.push(id, None, flags, wr)
+    }
+
+    /// Work requests in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Rings the doorbell. Nothing is rung for an empty batch.
+    ///
+    /// # Errors
+    /// How many the device took, and why not the next: its queue is full, or it cannot do this.
+    #[inline]
+    pub fn post(self) -> Result<(), PostError> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        let (first_wr, first_sge) = (self.wrs.as_mut_ptr(), self.sges.as_mut_ptr());
+        for index in 0..self.len {
+            let next = if index + 1 == self.len { ptr::null_mut() } else { first_wr.wrapping_add(index + 1) };
+            // SAFETY: `index` is below `len`, which is at most the length of both slices, which are borrowed for writing.
+            unsafe {
+                (*first_wr.add(index)).next = next;
+                (*first_wr.add(index)).sg_list = first_sge.add(index);
+            }
+        }
+        let mut bad = ptr::null_mut();
+        // SAFETY: the QP lives, as the slices do, which are its own. The list is `len` long, ends in null, and each request
+        // names its SGE; the library copies them. What the SGEs name is registered, and its regions are borrowed, so that
+        // inline data can be read now; later their regions keep the memory until the NIC has given it up.
+        let answer = unsafe { (self.post_send)(self.qp.as_ptr(), first_wr, &raw mut bad) };
+        errno_of(answer).map_err(|errno| refused(errno, self.wrs, self.len, bad))
+    }
+
+    #[inline]
+    fn push(
+        &mut self,
+        id: u64,
+        from: Option<Sge<'mr>>,
+        flags: SendFlags,
+        wr: ibv_send_wr,
+    ) -> Result<(), BatchFull> {
+        let (Some(place), Some(sge)) = (self.wrs.get_mut(self.len), self.sges.get_mut(self.len)) else {
+            return Err(BatchFull);
+        };
+        *sge = from.map_or_else(ibv_sge::default, |from| from.raw());
+        *place =
+            ibv_send_wr { wr_id: id, num_sge: c_int::from(from.is_some()), send_flags: flags.raw(), ..wr };
+        self.len += 1;
+        Ok(())
+    }
+}
+
+impl RemoteAddr {
+    fn raw(self) -> ibv_send_wr__bindgen_ty_2 {
+        let rdma = ibv_send_wr__bindgen_ty_2__bindgen_ty_1 { remote_addr: self.addr, rkey: self.rkey.0 };
+        ibv_send_wr__bindgen_ty_2 { rdma }
+    }
+}
+
+impl SendFlags {
+    /// Its completion is told.
+    pub const SIGNALED: Self = Self { signaled: true, inline: false };
+
+    fn raw(self) -> u32 {
+        let flag = |on, flag: ibv_send_flags| if on { flag.0 } else { 0 };
+        flag(self.signaled, ibv_send_flags::IBV_SEND_SIGNALED)
+            | flag(self.inline, ibv_send_flags::IBV_SEND_INLINE)
+    }
+}
+
+#[cold]
+fn refused(errno: c_int, wrs: &[ibv_send_wr], len: usize, bad: *const ibv_send_wr) -> PostError {
+    let posted = wrs.iter().take(len).position(|wr| ptr::eq(wr, bad)).unwrap_or(0);
+    PostError {
+        posted,
+        cause: failed(errno, "ibv_post_send", format!("post work request {} of {len}", posted + 1)),
+    }
+}
+
+impl fmt::Debug for SendBatch<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SendBatch({} of {})", self.len, self.wrs.len())
+    }
+}
+
+impl fmt::Display for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+impl error::Error for PostError {}
