@@ -65,6 +65,13 @@ no_unsafe_in_core() {
     fi
 }
 
+# scripts/test-planted.sh asks for the build with planted bugs, and nothing that cargo reads by itself may.
+no_planted_bugs() {
+    if grep -rn superpipe_planted --include='*.toml' --include=config --include=build.rs --exclude-dir=target . | grep -v check-cfg; then
+        die "the files above would have bugs planted in a product"
+    fi
+}
+
 scripts_parse() {
     local script
     for script in scripts/*.sh .ci/run; do
@@ -83,6 +90,7 @@ begin_stages
 stage scripts scripts_parse
 stage harness harness_compiles
 stage no-unsafe-in-core no_unsafe_in_core
+stage no-planted-bugs no_planted_bugs
 if have_component rustfmt fmt rustfmt; then
     stage format format
 else

@@ -14,6 +14,7 @@
 use crate::arrival::Arrival;
 use crate::fabric::Fabric;
 use crate::line::Line;
+use crate::planted::{Bug, is_planted};
 
 /// The three counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,8 @@ impl Ack {
     /// The counts, or `None` where the line was never written, or is torn.
     pub(crate) fn parse<F: Fabric>(fabric: &F, arrival: Arrival, line: &Line) -> Option<Self> {
         let [blocks, not_blocks, controls, not_controls, life, not_life, _, check] = line.0;
-        let whole = blocks == !not_blocks
-            && controls == !not_controls
-            && life == !not_life
+        let whole = (blocks == !not_blocks && controls == !not_controls && life == !not_life
+            || is_planted(Bug::AckNotProven))
             && check == Self::check(fabric, arrival, line);
         whole.then_some(Self { blocks, controls, life })
     }

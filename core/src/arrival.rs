@@ -3,6 +3,7 @@
 
 use crate::fabric::Fabric;
 use crate::line::Line;
+use crate::planted::{Bug, is_planted};
 
 /// The arrival mode of one direction's reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,9 +42,9 @@ impl Arrival {
 
     /// Whether a flag word can belong to `sequence`; a checked one needs its contents looked at too.
     #[inline]
-    pub(crate) const fn may_be(self, flag: u64, sequence: u64) -> bool {
+    pub(crate) fn may_be(self, flag: u64, sequence: u64) -> bool {
         match self {
-            Self::Flag => flag == sequence,
+            Self::Flag => flag == sequence || flag != 0 && is_planted(Bug::FlagWithoutSequence),
             Self::CheckedFlag => flag >> 32 == sequence & 0xffff_ffff,
         }
     }

@@ -24,6 +24,10 @@ mod inline;
 mod layout;
 mod line;
 mod mailbox;
+#[cfg(not(superpipe_planted))]
+mod planted;
+#[cfg(superpipe_planted)]
+pub mod planted;
 mod receive;
 pub mod recorder;
 mod schedule;

@@ -7,6 +7,7 @@ use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::layout::seat;
 use crate::line::LINE_BYTES;
+use crate::planted::{Bug, is_planted};
 use crate::sequence::{Advance, after, before, judge};
 
 const fn place(slot: u32) -> u32 {
@@ -42,6 +43,7 @@ impl Outbox {
     /// Whether another message of this kind may go out.
     pub(crate) fn has_room(&self, kind: Kind) -> bool {
         self.on_the_way.get(kind.index()).is_some_and(|q| q.len() < kind.outstanding_max() as usize)
+            || is_planted(Bug::MailboxOverwritten)
     }
 
     /// Whether messages are on the way that are not acknowledged.

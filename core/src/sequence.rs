@@ -1,13 +1,15 @@
 //! Counting over a connection: sequences that are compared for equality only, and counts whose differences
 //! matter. Both may wrap, and are tested across the wrap. wire.md 3.1.
 
+use crate::planted::{Bug, is_planted};
+
 /// The sequence after `sequence`. Zero is skipped: memory that was never written reads as zero, and must not
 /// pass for an awaited flag.
 #[must_use]
 #[inline]
-pub(crate) const fn after(sequence: u64) -> u64 {
+pub(crate) fn after(sequence: u64) -> u64 {
     let next = sequence.wrapping_add(1);
-    if next == 0 { 1 } else { next }
+    if next == 0 && !is_planted(Bug::ZeroNotSkipped) { 1 } else { next }
 }
 
 /// The sequence before `sequence`: the inverse of [`after`].

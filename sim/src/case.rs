@@ -45,7 +45,7 @@ impl Case {
         let configs = [config(rng, arrival), config(rng, arrival)];
         let origin = origin(rng);
         let most = TRANSFERS_MAX[usize::from(rng.one_in(8))];
-        let transfers = core::array::from_fn(|_| (0..=rng.below(most)).map(|_| transfer(rng)).collect());
+        let transfers = [transfers(rng, most), transfers(rng, most)];
         let slowness = [1 + rng.below(12), 1 + rng.below(12)];
         let setup = Setup { layouts, order_inside_write, send_queue, seed: rng.next() };
         let script = Script { setup, configs, origin, transfers, slowness };
@@ -60,7 +60,9 @@ fn up_to(rng: &mut Rng, most: u32) -> u32 {
 
 fn layout(rng: &mut Rng, direct: bool) -> Layout {
     let flags = if direct && rng.one_in(2) { FlagPlace::Apart } else { FlagPlace::Inside };
-    Layout { block_bytes: [128, 192, 256, 512, 1024][rng.below(5)], block_count: 1 + up_to(rng, 19), flags }
+    // In some there are more blocks than lines in the mailbox.
+    let most = if rng.one_in(4) { 39 } else { 19 };
+    Layout { block_bytes: [128, 192, 256, 512, 1024][rng.below(5)], block_count: 1 + up_to(rng, most), flags }
 }
 
 fn config(rng: &mut Rng, arrival: Arrival) -> Config {
@@ -93,6 +95,13 @@ fn origin(rng: &mut Rng) -> Origin {
     }
 }
 
+/// Those of one direction. In some seeds they are all alike, so that what is rare happens many times in a row.
+fn transfers(rng: &mut Rng, most: usize) -> Vec<Transfer> {
+    let alike = rng.one_in(4).then(|| transfer(rng));
+    let most = if alike.is_some_and(|it| it.bytes < 1000) { TRANSFERS_MAX[1] } else { most };
+    (0..=rng.below(most)).map(|_| alike.unwrap_or_else(|| transfer(rng))).collect()
+}
+
 fn transfer(rng: &mut Rng) -> Transfer {
     let bytes = match rng.below(6) {
         0 | 1 => rng.below(49),
@@ -109,7 +118,7 @@ fn transfer(rng: &mut Rng) -> Transfer {
     let take = match rng.below(8) {
         0..=3 => Take::Pull(1 + rng.below(3000), 1 + rng.below(4)),
         4..=6 => Take::InPlace(up_to(rng, 2000)),
-        _ => Take::Reject(rng.below(601)),
+        _ => Take::Reject(if rng.one_in(2) { 0 } else { rng.below(601) }),
     };
     Transfer {
         bytes,

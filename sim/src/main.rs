@@ -1,6 +1,9 @@
 //! Runs the simulator: one seed, or as many as there is time for.
 #![forbid(unsafe_code)]
 
+#[cfg(superpipe_planted)]
+mod planted;
+
 use core::time::Duration;
 use std::fs;
 use std::path::PathBuf;
@@ -49,6 +52,9 @@ enum Command {
         /// As the failure said it
         seed: u64,
     },
+    /// Plant one bug in core after the other, and run the swarm until it is caught
+    #[cfg(superpipe_planted)]
+    Planted(planted::PlantedOptions),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +76,8 @@ fn main() -> ExitCode {
             print!("{}", trace(&ended));
             tell(&ended)
         }
+        #[cfg(superpipe_planted)]
+        Command::Planted(options) => planted::hunt(&options),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::control::Control;
 use crate::fabric::Fabric;
 use crate::layout::seat;
 use crate::line::LINE_BYTES;
+use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 
 impl<F: Fabric> Endpoint<F> {
@@ -28,13 +29,14 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn flush_due(&mut self, fabric: &mut F) -> usize {
         let mut sent = 0;
         if let Some(transfer) = self.pending_cts
-            && self.post_control(fabric, Control::Cts { transfer })
+            && (self.post_control(fabric, Control::Cts { transfer }) || is_planted(Bug::CtsForgotten))
         {
             self.pending_cts = None;
             sent += 1;
         }
         if let Some((transfer, reason)) = self.pending_reject
-            && self.post_control(fabric, Control::Reject { transfer, reason })
+            && (self.post_control(fabric, Control::Reject { transfer, reason })
+                || is_planted(Bug::RejectForgotten))
         {
             self.pending_reject = None;
             sent += 1;
@@ -141,7 +143,9 @@ impl<F: Fabric> Endpoint<F> {
 
     #[inline]
     fn newest_ack(&self) -> Ack {
-        Ack { blocks: self.receiver.consumed(), controls: self.inbox.consumed(), life: self.acked.life }
+        let early = u64::from(is_planted(Bug::AckBeforeCopy) && self.receiver.open().is_some());
+        let blocks = self.receiver.consumed().wrapping_add(early);
+        Ack { blocks, controls: self.inbox.consumed(), life: self.acked.life }
     }
 
     #[inline]

@@ -22,6 +22,7 @@ use crate::fabric::Fabric;
 use crate::header::{Header, Length, RtsFields};
 use crate::layout::Landing;
 use crate::line::Line;
+use crate::planted::{Bug, is_planted};
 use crate::sequence::{before, is_before};
 use crate::state::Receiving;
 use found::Chunk;
@@ -339,6 +340,9 @@ impl<F: Fabric> Receiver<F> {
         j: u32,
     ) -> bool {
         let upto = if chunk.whole { chunk.blocks } else { j + 1 };
+        if is_planted(Bug::EndBeforeFlag) && chunk.fin {
+            chunk.arrived = chunk.blocks;
+        }
         while chunk.arrived < upto {
             let Landing { memory, layout } = self.landing;
             let flag = fabric.flag(link, memory, layout.flag_at(chunk.first + chunk.arrived));
@@ -349,7 +353,7 @@ impl<F: Fabric> Receiver<F> {
                 let piece = chunk.piece(layout, chunk.arrived);
                 let seed = arrival.seed(fabric, self.sequence, piece.bytes);
                 let crc = fabric.crc_out(link, memory, piece.at, piece.bytes, seed);
-                if arrival.flag(self.sequence, crc) != flag {
+                if arrival.flag(self.sequence, crc) != flag && !is_planted(Bug::CheckNotCompared) {
                     self.check_misses += 1;
                     return false;
                 }

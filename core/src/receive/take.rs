@@ -7,6 +7,7 @@ use crate::fabric::{CopyHint, Fabric};
 use crate::header::Length;
 use crate::inline::unpack;
 use crate::layout::Landing;
+use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 use crate::sequence::{after, is_before};
 use crate::slices::Scatter;
@@ -100,6 +101,9 @@ impl<F: Fabric> Receiver<F> {
                 && is_before(cancel.last, self.sequence)
                 && matches!(self.head, Head::Nothing)
             {
+                if is_planted(Bug::NextCancelForgotten) {
+                    self.next_cancel = None;
+                }
                 self.cancel = self.next_cancel.take();
                 self.open = None;
                 let end = if open.discarding { End::No } else { End::Cancelled(cancel.reason) };
@@ -112,6 +116,9 @@ impl<F: Fabric> Receiver<F> {
                 Head::Nothing => return Ok(Pulled::NOTHING),
                 Head::Inline { .. } => {
                     self.finish_inline();
+                    if is_planted(Bug::BlockAckedTwice) {
+                        self.consumed = self.consumed.wrapping_add(1);
+                    }
                     return Ok(Pulled::NOTHING);
                 }
                 Head::Chunk(mut chunk) => {

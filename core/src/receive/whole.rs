@@ -8,6 +8,7 @@ use crate::header::{Header, Length};
 use crate::inline::unpack_whole;
 use crate::layout::{FlagPlace, Landing};
 use crate::line::Line;
+use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 use crate::sequence::after;
 use core::hint;
@@ -109,8 +110,9 @@ impl<F: Fabric> Receiver<F> {
         for j in 0..blocks {
             if j > 0 && !self.await_flag(fabric, link, first + j, looks) {
                 let taken = bytes as usize - rest.len();
+                let arrived = j + u32::from(is_planted(Bug::BegunTooFar));
                 let chunk =
-                    Chunk { first, bytes, blocks, left, whole: false, fin: true, j, offset: 0, arrived: j };
+                    Chunk { first, bytes, blocks, left, whole: false, fin: true, j, offset: 0, arrived };
                 self.begin(tag, Length::Exact(u64::from(bytes)), u64::from(bytes), false);
                 self.head = Head::Chunk(chunk);
                 return TryRecv::Begun { tag, bytes: taken };

@@ -20,6 +20,7 @@ use crate::error::{ProtocolError, Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::header::Length;
 use crate::layout::{Landing, Layout};
+use crate::planted::{Bug, is_planted};
 use crate::schedule::Schedule;
 use crate::sequence::{Advance, before, judge};
 use crate::slices::Gather;
@@ -206,16 +207,22 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     fn free(&self) -> u32 {
         let mut used = self.produced.wrapping_sub(self.acked);
+        if is_planted(Bug::AckNotAwaited) {
+            used = 0;
+        }
         if !F::DIRECT {
             if self.unposted.is_some() || self.in_flight.is_full() {
                 return 0;
             }
-            if let Some(oldest) = self.in_flight.front() {
+            if let Some(oldest) = self.in_flight.front()
+                && !is_planted(Bug::CompletionNotAwaited)
+            {
                 used = used.max(self.produced.wrapping_sub(oldest.from));
             }
         }
         // `used` is at most the number of blocks: acknowledgements are judged before they are taken.
-        self.landing.layout.block_count - u32::try_from(used).unwrap_or(self.landing.layout.block_count)
+        let blocks = self.landing.layout.block_count + u32::from(is_planted(Bug::BlockTooMany));
+        blocks - u32::try_from(used).unwrap_or(blocks)
     }
 
     /// Whether acknowledgements would help to send anything at all.
@@ -344,10 +351,18 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     pub(crate) fn handle_ack(&mut self, blocks: u64) -> Result<bool, ProtocolError> {
         match judge(blocks, self.acked, self.produced) {
-            Advance::Stale => Ok(false),
+            Advance::Stale => {
+                if is_planted(Bug::StaleAckTaken) {
+                    self.acked = blocks;
+                }
+                Ok(false)
+            }
             Advance::Beyond => Err(ProtocolError::AckBeyondSent),
             Advance::Forward => {
                 self.acked = blocks;
+                if is_planted(Bug::CreditTwice) {
+                    self.acked = blocks.wrapping_add(1);
+                }
                 if self.cancel_until.is_some_and(|until| judge(until, blocks, until) == Advance::Stale) {
                     self.cancel_until = None;
                 }
@@ -396,7 +411,11 @@ impl<F: Fabric> Sender<F> {
         let open = self.open(id)?;
         if open.started && open.rejected.is_none() {
             let transfer = open.id.number;
-            self.cancelled = Some(Cancelled { transfer, last: before(self.sequence), reason });
+            let mut last = before(self.sequence);
+            if is_planted(Bug::CancelForgetsChunk) && self.unposted.is_some() {
+                last = before(last);
+            }
+            self.cancelled = Some(Cancelled { transfer, last, reason });
         }
         self.open = None;
         self.reserved = 0;
@@ -418,7 +437,7 @@ impl<F: Fabric> Sender<F> {
 
     /// What CANCEL has to say, once the one before has been consumed.
     pub(crate) fn untold(&self) -> Option<Cancelled> {
-        self.cancelled.filter(|_| self.cancel_until.is_none())
+        self.cancelled.filter(|_| self.cancel_until.is_none() || is_planted(Bug::CancelNotAwaited))
     }
 
     /// CANCEL was sent.
