@@ -1,12 +1,12 @@
 //! What messages and streams cost besides the wire: sent and received in one thread, between the two ends of a connection over
 //! shared memory. Nobody waits, and no cache line changes its core.
 
-use std::env;
 use std::io::{Read, Write};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use superpipe::{Arrival, Connection, Options, Tuning, WaitStrategy};
-use superpipe_bench::pair::{self, DEADLINE};
+use superpipe_bench::meeting::DEADLINE;
+use superpipe_bench::pair;
 use superpipe_bench::pattern;
 use superpipe_bench::size::format_bytes;
 
@@ -18,10 +18,9 @@ const PART_BYTES: [usize; 4] = [64, 4 << 10, 16 << 10, 64 << 10];
 const ARRIVALS: [(&str, Arrival); 2] = [("flag", Arrival::Flag), ("checked-flag", Arrival::CheckedFlag)];
 
 fn connected(arrival: Arrival) -> [Connection; 2] {
-    let directory = env::temp_dir().join(format!("superpipe-messages-{}", std::process::id()));
     let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
     let options = Options { wait: WaitStrategy::Spin, tuning, ..Options::default() };
-    pair::connect(&directory, options).unwrap_or_else(|error| panic!("{error}"))
+    pair::connect(options).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 fn messages(criterion: &mut Criterion) {

@@ -1,7 +1,8 @@
 //! What the raw limits and the benchmarks share: two processes, each pinned to its core, around one mapping.
 //!
-//! Nothing here but [`pair`] and [`meeting`] uses superpipe: the limits are what the machine gives to a program without any protocol,
-//! and superpipe is measured against them. Lengths are bytes, times are nanoseconds unless a name says otherwise.
+//! Nothing here but [`pair`] and [`meeting`] uses superpipe: the limits are what the machine gives to a program without any
+//! protocol, and superpipe is measured against them by `rperf`, a tool like any other. Lengths are bytes, times are
+//! nanoseconds unless a name says otherwise.
 //!
 //! A measurement is made of *visits*. In one visit to a configuration the two processes check the contents,
 //! warm up, and then time many short slices of messages; a round visits every configuration once, so that
@@ -24,4 +25,3 @@ pub mod size;
 pub mod slices;
 pub mod spin;
 pub mod stats;
-pub mod task;

@@ -1,4 +1,4 @@
-//! How two processes of a benchmark meet over superpipe: at a socket in a directory that nobody else can enter.
+//! How two ends of a benchmark meet over superpipe: at a socket in a directory that nobody else can enter.
 
 use core::time::Duration;
 use std::ffi::{CString, OsString};
@@ -11,7 +11,7 @@ use superpipe::{Address, Error, ErrorKind};
 
 use crate::failure::Failure;
 
-/// Ends every wait for a message: the other process answers at once, or not at all.
+/// Ends every wait for a message: the other end answers at once, or not at all.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A private directory; dropped, it is gone. A forked process must not drop its copy.

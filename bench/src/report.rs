@@ -33,8 +33,7 @@ pub fn print<C: Describe>(json: bool, pass: Pass, config: &C, summary: &Summary)
 }
 
 /// Bytes divided by the median time, in 10^9 bytes a second.
-#[must_use]
-pub fn gb_per_s(bytes: usize, summary: &Summary) -> f64 {
+fn gb_per_s(bytes: usize, summary: &Summary) -> f64 {
     bytes as f64 / (summary.p50_us * 1000.0)
 }
 

@@ -23,9 +23,10 @@ pub struct SlicePlan {
 impl SlicePlan {
     /// A plan for messages of `message_ns` each that takes about `budget_ns`.
     #[must_use]
-    pub fn new(message_ns: f64, budget_ns: f64) -> Self {
+    pub fn new(message_ns: f64, budget_ns: u64) -> Self {
         let messages = (SLICE_NS / message_ns).ceil().clamp(1.0, 1e6);
-        let slices = (budget_ns / (messages * message_ns)).floor().clamp(SLICES_MIN, RESULTS_MAX as f64);
+        let slices =
+            (budget_ns as f64 / (messages * message_ns)).floor().clamp(SLICES_MIN, RESULTS_MAX as f64);
         Self { messages: whole(messages), slices: whole(slices) }
     }
 
@@ -81,9 +82,9 @@ mod tests {
 
     #[test]
     fn a_plan_fits_its_budget() {
-        assert_eq!(SlicePlan::new(50.0, 5e6), SlicePlan { messages: 1000, slices: 100 });
-        assert_eq!(SlicePlan::new(1e7, 5e6), SlicePlan { messages: 1, slices: 5 });
-        assert_eq!(SlicePlan::new(0.001, 5e9).messages, 1_000_000);
+        assert_eq!(SlicePlan::new(50.0, 5_000_000), SlicePlan { messages: 1000, slices: 100 });
+        assert_eq!(SlicePlan::new(1e7, 5_000_000), SlicePlan { messages: 1, slices: 5 });
+        assert_eq!(SlicePlan::new(0.001, 5_000_000_000).messages, 1_000_000);
     }
 
     #[test]

@@ -47,8 +47,7 @@ impl Summary {
 }
 
 /// The value that `permille` of 1000 samples don't exceed; `sorted` ascends and is not empty.
-#[must_use]
-pub fn percentile(sorted: &[f64], permille: usize) -> f64 {
+fn percentile(sorted: &[f64], permille: usize) -> f64 {
     let rank = (sorted.len() * permille).div_ceil(1000);
     sorted[rank.clamp(1, sorted.len()) - 1]
 }

@@ -1,9 +1,8 @@
-//! The limit programs, and superpipe's own, as processes: what they print, what they notice, and that nothing of them stays behind.
+//! The limit programs as processes: what they print, what they notice, and that nothing of them stays behind.
 //! Shapes only: no test knows what a good figure is.
 
 use core::time::Duration;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,7 +12,6 @@ use serde_json::Value;
 
 const LINES: &str = env!("CARGO_BIN_EXE_limit_lines");
 const BLOCKS: &str = env!("CARGO_BIN_EXE_limit_blocks");
-const PINGPONG: &str = env!("CARGO_BIN_EXE_pingpong");
 const QUICK: [&str; 3] = ["--json", "--seconds-per-config", "0.0001"];
 const FIGURES: [&str; 7] = ["min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us", "gb_per_s"];
 
@@ -79,31 +77,6 @@ fn blocks_check_every_layout_and_odd_sizes() {
 }
 
 #[test]
-fn superpipe_checks_every_way_of_tuning_and_odd_sizes() {
-    let sizes = ["--sizes", "0,1,8,40,41,4097,100000", "--pattern", "pingpong,stream", "--offset", "24"];
-    let tuning = ["--block", "128,256,4K", "--landing", "8K,0", "--protocol", "eager,copy,superpipeline"];
-    let Some(output) = run(PINGPONG, &[&sizes[..], &tuning[..], &["--rounds", "1"]].concat()) else { return };
-    let results = results(&output);
-    assert_eq!(results.len(), 7 * 2 * (3 * 2 * 3));
-    assert!(results.iter().all(|result| result["kind"] == "superpipe" && result["wait"] == "spin"));
-    results.iter().filter(|result| result["bytes"] != 0).for_each(assert_figures);
-}
-
-#[test]
-fn superpipe_waits_in_every_way_and_leaves_no_file() {
-    let Some(_cores) = take_cores() else { return };
-    let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pingpong-{}", std::process::id()));
-    fs::create_dir(&room).expect("the name is new");
-    for wait in ["spin", "yield", "sleep"] {
-        let mut command = Command::new(PINGPONG);
-        let command = command.args(QUICK).args(["--rounds", "1", "--sizes", "8", "--wait", wait]);
-        let output = command.env("TMPDIR", &room).output().expect("the program was built with the test");
-        results(&output).iter().for_each(assert_figures);
-    }
-    fs::remove_dir(&room).expect("nothing is left in it");
-}
-
-#[test]
 fn best_repeats_one_configuration_a_size_and_pattern() {
     let args = ["--best", "--sizes", "4K,64K", "--block", "8K,16K", "--ring", "64K", "--rounds", "3"];
     let Some(output) = run(BLOCKS, &args) else { return };
@@ -118,7 +91,7 @@ fn best_repeats_one_configuration_a_size_and_pattern() {
 
 #[test]
 fn a_byte_flipped_in_flight_is_noticed() {
-    for program in [LINES, BLOCKS, PINGPONG] {
+    for program in [LINES, BLOCKS] {
         let Some(output) = run(program, &["--flip-byte"]) else { return };
         assert_eq!(output.status.code(), Some(6));
         assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: wrong contents"));
@@ -127,7 +100,7 @@ fn a_byte_flipped_in_flight_is_noticed() {
 
 #[test]
 fn what_cannot_be_measured_is_a_usage_error() {
-    let cases: [(&str, &[&str]); 11] = [
+    let cases: [(&str, &[&str]); 7] = [
         (LINES, &["--cores", "0,0"]),
         (LINES, &["--cores", "0,9999"]),
         (LINES, &["--stride", "72"]),
@@ -135,10 +108,6 @@ fn what_cannot_be_measured_is_a_usage_error() {
         (BLOCKS, &["--block", "100"]),
         (BLOCKS, &["--block", "64K", "--ring", "32K"]),
         (BLOCKS, &["--sizes", "5G"]),
-        (PINGPONG, &["--sizes", "5G"]),
-        (PINGPONG, &["--block", "100"]),
-        (PINGPONG, &["--protocol", "fast"]),
-        (PINGPONG, &["--cores", "1,1"]),
     ];
     for (program, args) in cases {
         let output = Command::new(program).args(args).output().expect("the program was built with the test");
@@ -149,7 +118,7 @@ fn what_cannot_be_measured_is_a_usage_error() {
 #[test]
 fn a_killed_limit_leaves_no_process_behind() {
     let Some(_cores) = take_cores() else { return };
-    for program in [LINES, BLOCKS, PINGPONG] {
+    for program in [LINES, BLOCKS] {
         let mut command = Command::new(program);
         let mut limit =
             command.args(["--rounds", "1000000"]).stdout(Stdio::null()).spawn().expect("it was built");

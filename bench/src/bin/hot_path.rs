@@ -1,14 +1,14 @@
 //! Round trips between the two ends of a connection in one thread, and nothing else: what `check-hot-path.sh` counts
 //! instructions of. It prints nothing; the contents of each message are compared.
 
-use std::env;
 use std::process::ExitCode;
 
 use clap::Parser;
 use superpipe::{Connection, Error, Options as ConnectionOptions, WaitStrategy};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map::Buffer;
-use superpipe_bench::pair::{self, DEADLINE};
+use superpipe_bench::meeting::{DEADLINE, fail};
+use superpipe_bench::pair;
 use superpipe_bench::pattern;
 use superpipe_bench::size::Size;
 
@@ -29,10 +29,8 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
-    let fail = |error: Error| Failure::Usage(error.to_string());
-    let directory = env::temp_dir().join(format!("superpipe-hot-path-{}", std::process::id()));
     let with = ConnectionOptions { wait: WaitStrategy::Spin, ..ConnectionOptions::default() };
-    let mut ends = pair::connect(&directory, with).map_err(fail)?;
+    let mut ends = pair::connect(with)?;
     let bytes = options.bytes.0;
     let (mut from, mut to) = (Buffer::new(bytes, false)?, Buffer::new(bytes, false)?);
     let (from, to) = (&mut from.bytes_mut()[..bytes], &mut to.bytes_mut()[..bytes]);

@@ -15,7 +15,7 @@ use superpipe_bench::best::find_best;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::mailbox::{MAILBOX_BYTES, Mailbox};
 use superpipe_bench::map::{PAGE_BYTES, SharedMapping};
-use superpipe_bench::options::Common;
+use superpipe_bench::options::{Common, Limit};
 use superpipe_bench::pattern::{FLAG_BIT, word};
 use superpipe_bench::process::Peer;
 use superpipe_bench::report::{Describe, Pass, print};
@@ -37,6 +37,8 @@ const RING_BYTES_MAX: usize = 1 << 24;
 struct Options {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    limit: Limit,
     /// Lines in a ring
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,64,128,256")]
     slots: Vec<Size>,
@@ -91,15 +93,15 @@ fn measure(options: &Options) -> Result<(), Failure> {
     // A page apart, so that the two directions share no pair of lines.
     let map = SharedMapping::new(
         MAILBOX_BYTES.next_multiple_of(PAGE_BYTES) + 2 * (ring_bytes + PAGE_BYTES),
-        options.common.huge,
+        options.limit.huge,
     )?;
-    let flip_byte = options.common.flip_byte;
+    let flip_byte = options.limit.flip_byte;
     let (_peer, patience) =
         Peer::fork(options.common.cores, |patience| serve(&map, ring_bytes, patience, flip_byte))?;
     let mut client = Client { map: &map, mailbox: Mailbox::new(&map), ring_bytes, patience, number: 0 };
     let json = options.common.json;
     let mut chosen = configs;
-    if options.common.best {
+    if options.limit.best {
         let best = find_best(&chosen, |config| {
             let summary = client.visit(config, visit_ns)?;
             print(json, Pass::Sweep, &config, &summary);
@@ -215,12 +217,12 @@ struct Client<'a> {
 
 impl Client<'_> {
     /// Checks every slot with changing contents, warms up, and times.
-    fn visit(&mut self, config: Config, budget_ns: f64) -> Result<Summary, Failure> {
+    fn visit(&mut self, config: Config, visit_ns: u64) -> Result<Summary, Failure> {
         let check = SlicePlan { messages: 2 * config.slots as u64 + 1, slices: 1 };
         self.run(config, check)?;
         let warm_up = SlicePlan::warm_up(MESSAGE_BYTES);
         let guess = Summary::new(&self.run(config, warm_up)?, warm_up.messages, 1);
-        let plan = SlicePlan::new(guess.p50_us * 1000.0, budget_ns);
+        let plan = SlicePlan::new(guess.p50_us * 1000.0, visit_ns);
         Ok(Summary::new(&self.run(config, plan)?, plan.messages, 2))
     }
 

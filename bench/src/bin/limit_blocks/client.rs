@@ -8,10 +8,10 @@ use superpipe_bench::pattern;
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Patience;
 use superpipe_bench::stats::Summary;
-use superpipe_bench::task::{Pattern, Task, answer_to};
 
 use crate::config::Config;
 use crate::end::{End, World};
+use crate::task::{Pattern, Task, answer_to};
 
 /// What the check moves at least, in turns of the ring.
 const CHECK_TURNS: usize = 2;
@@ -24,16 +24,16 @@ pub(crate) struct Client<'a> {
 
 impl<'a> Client<'a> {
     pub(crate) fn new(world: &'a World<'a>, patience: &'a Patience) -> Result<Self, Failure> {
-        let flip_byte = world.options.common.flip_byte;
+        let flip_byte = world.options.limit.flip_byte;
         Ok(Self { end: End::new(world, patience)?, mailbox: Mailbox::new(world.map), flip_byte })
     }
 
     /// One visit to a configuration.
-    pub(crate) fn visit(&mut self, config: Config, budget_ns: f64) -> Result<Summary, Failure> {
+    pub(crate) fn visit(&mut self, config: Config, visit_ns: u64) -> Result<Summary, Failure> {
         self.check(config)?;
         let warm_up = SlicePlan::warm_up(config.bytes);
         let guess = Summary::new(&self.time(config, warm_up)?, warm_up.messages, 1);
-        let plan = SlicePlan::new(guess.p50_us * 1000.0, budget_ns);
+        let plan = SlicePlan::new(guess.p50_us * 1000.0, visit_ns);
         Ok(Summary::new(&self.time(config, plan)?, plan.messages, config.pattern.legs()))
     }
 

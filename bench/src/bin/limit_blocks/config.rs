@@ -4,10 +4,11 @@ use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::kernels::Kernel;
-use superpipe_bench::options::Common;
+use superpipe_bench::options::{Common, Limit};
 use superpipe_bench::report::Describe;
 use superpipe_bench::size::Size;
-use superpipe_bench::task::Pattern;
+
+use crate::task::Pattern;
 
 /// Flags that stand apart are this far from each other: neighbouring lines are fetched in pairs.
 const FLAG_STRIDE: usize = 128;
@@ -22,6 +23,8 @@ const BYTES_MAX: usize = 1 << 32;
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
     /// Message sizes
     #[arg(long, value_delimiter = ',', alias = "bytes", default_value = "4K,8K,16K,32K,64K,256K,1M,4M,64M")]
     pub(crate) sizes: Vec<Size>,

@@ -61,7 +61,7 @@ impl<'a> End<'a> {
     pub(crate) fn new(world: &'a World<'a>, patience: &'a Patience) -> Result<Self, Failure> {
         let options = world.options;
         let bytes_max = options.sizes.iter().map(|size| size.0).max().unwrap_or(0) + options.offset.0;
-        let huge = options.common.huge;
+        let huge = options.limit.huge;
         let (from, to) = (Buffer::new(bytes_max, huge)?, Buffer::new(bytes_max, huge)?);
         Ok(Self { world, patience, from, to, counts: [0; 2] })
     }

@@ -9,6 +9,7 @@ mod config;
 mod end;
 mod ring;
 mod server;
+mod task;
 
 use std::process::ExitCode;
 
@@ -28,16 +29,16 @@ fn main() -> ExitCode {
 }
 
 fn measure(options: &Options) -> Result<(), Failure> {
-    let common = &options.common;
+    let (common, limit) = (&options.common, &options.limit);
     let visit_ns = common.visit_ns()?;
     let groups = Config::all(options)?;
     let configs = groups.concat();
-    let map = SharedMapping::new(World::bytes(&configs), common.huge)?;
+    let map = SharedMapping::new(World::bytes(&configs), limit.huge)?;
     let world = World::new(&map, options, &configs);
     let (_peer, patience) = Peer::fork(common.cores, |patience| server::serve(&world, patience))?;
     let mut client = Client::new(&world, &patience)?;
     let mut chosen = configs.clone();
-    if common.best {
+    if limit.best {
         chosen.clear();
         for group in &groups {
             chosen.push(find_best(group, |config| {

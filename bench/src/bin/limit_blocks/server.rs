@@ -5,10 +5,10 @@ use superpipe_bench::mailbox::Mailbox;
 use superpipe_bench::pattern;
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Patience;
-use superpipe_bench::task::{Pattern, Task, answer_to};
 
 use crate::config::Config;
 use crate::end::{End, World};
+use crate::task::{Pattern, Task, answer_to};
 
 /// Serves commands until the patience ends or the process is killed.
 pub(crate) fn serve(world: &World, patience: &Patience) -> Result<(), Failure> {

@@ -53,22 +53,21 @@ impl Client {
     }
 
     /// Half of a round trip, back to back.
-    pub(crate) fn latency(&mut self, bytes: usize, budget_ns: u64) -> Result<Measured, Failure> {
+    pub(crate) fn latency(&mut self, bytes: usize, visit_ns: u64) -> Result<Measured, Failure> {
         self.check(bytes)?;
         let mut messages = 1;
         while messages < MESSAGES_MAX && self.slice(bytes, messages)? < SLICE_NS {
             messages *= 2;
         }
-        let (samples_ns, cpu) =
-            self.with_cpu(|client| sample(budget_ns, || client.slice(bytes, messages)))?;
+        let (samples_ns, cpu) = self.with_cpu(|client| sample(visit_ns, || client.slice(bytes, messages)))?;
         Ok(cpu.of(Summary::new(&samples_ns, messages, 2)))
     }
 
     /// One way, after the receiver has waited for so long.
-    pub(crate) fn wake_up(&mut self, pause_us: u32, budget_ns: u64) -> Result<Measured, Failure> {
+    pub(crate) fn wake_up(&mut self, pause_us: u32, visit_ns: u64) -> Result<Measured, Failure> {
         let pause_ns = u64::from(pause_us) * 1000;
         let (samples_ns, cpu) = self.with_cpu(|client| {
-            sample(budget_ns, || {
+            sample(visit_ns, || {
                 client.pause(pause_ns);
                 let sent_ns = now_ns();
                 Ok(client.stamp()?.received_ns.saturating_sub(sent_ns))
@@ -162,8 +161,8 @@ impl Cpu {
 }
 
 /// Samples until the time is over, and a few in any case.
-fn sample(budget_ns: u64, mut take: impl FnMut() -> Result<u64, Failure>) -> Result<Vec<u64>, Failure> {
-    let end_ns = now_ns() + budget_ns;
+fn sample(visit_ns: u64, mut take: impl FnMut() -> Result<u64, Failure>) -> Result<Vec<u64>, Failure> {
+    let end_ns = now_ns() + visit_ns;
     let mut samples_ns = Vec::with_capacity(SAMPLES_MAX);
     while samples_ns.len() < SAMPLES_MIN || now_ns() < end_ns && samples_ns.len() < SAMPLES_MAX {
         samples_ns.push(take()?);

@@ -28,11 +28,11 @@ fn main() -> ExitCode {
 }
 
 fn measure(options: &Options) -> Result<(), Failure> {
-    let budget_ns = options.budget_ns()?;
-    for round in 1..=options.rounds {
+    let visit_ns = options.visit_ns()?;
+    for round in 1..=options.common.rounds {
         for &placement in &options.placement {
             for &wait in &options.wait {
-                visit(options, round, placement, wait, budget_ns)?;
+                visit(options, round, placement, wait, visit_ns)?;
             }
         }
     }
@@ -45,22 +45,22 @@ fn visit(
     round: u64,
     placement: Placement,
     wait: WaitStrategy,
-    budget_ns: u64,
+    visit_ns: u64,
 ) -> Result<(), Failure> {
     let place = Place::new()?;
     let address = place.address();
     let with = ConnectionOptions { wait, idle_timeout: DEADLINE, ..ConnectionOptions::default() };
     let bytes_max = options.bytes_max();
-    let cores = placement.cores(options.cores);
+    let cores = placement.cores(options.common.cores);
     let (_peer, _) = Peer::fork(cores, |_| server::serve(&address, with, bytes_max))?;
     let connection = Connection::connect(&address, with, DEADLINE).map_err(fail)?;
     let mut client = Client::new(connection, placement, bytes_max)?;
-    let told = Told { json: options.json, round, placement, wait };
+    let told = Told { json: options.common.json, round, placement, wait };
     for size in &options.sizes {
-        told.latency(size.0, &client.latency(size.0, budget_ns)?);
+        told.latency(size.0, &client.latency(size.0, visit_ns)?);
     }
     for &pause_us in &options.pauses_us {
-        told.wake_up(pause_us, &client.wake_up(pause_us, budget_ns)?);
+        told.wake_up(pause_us, &client.wake_up(pause_us, visit_ns)?);
     }
     client.close()
 }

@@ -3,6 +3,7 @@
 use clap::{Parser, ValueEnum};
 use superpipe::WaitStrategy;
 use superpipe_bench::failure::Failure;
+use superpipe_bench::options::Common;
 use superpipe_bench::pin::Cores;
 use superpipe_bench::size::Size;
 
@@ -12,19 +13,11 @@ const BYTES_MAX: usize = 64 << 20;
 /// What waiting costs: latency, CPU use and wake-up by wait strategy, on two cores and on one
 #[derive(Parser)]
 #[command(name = "waiting", version)]
+// A visit to a pause has to hold a good many of them.
+#[command(mut_arg("seconds_per_config", |arg| arg.default_value("0.1")))]
 pub(crate) struct Options {
-    /// The two cores, the measuring process's first; on one core both are there
-    #[arg(long, default_value = "0,1", value_name = "A,B")]
-    pub(crate) cores: Cores,
-    /// How many times everything is measured
-    #[arg(long, default_value_t = 3)]
-    pub(crate) rounds: u64,
-    /// Seconds that one measurement takes
-    #[arg(long, default_value_t = 0.1, value_name = "SECONDS")]
-    pub(crate) seconds_per_config: f64,
-    /// Print one JSON object a line instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
     /// How to wait
     #[arg(long, value_delimiter = ',', default_value = "spin,yield,sleep")]
     pub(crate) wait: Vec<WaitStrategy>,
@@ -66,26 +59,15 @@ impl Placement {
 }
 
 impl Options {
-    /// The nanoseconds of one measurement.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an hour's nanoseconds are positive and fit"
-    )]
-    pub(crate) fn budget_ns(&self) -> Result<u64, Failure> {
+    /// The nanoseconds of one measurement, if all that is asked for can be measured.
+    pub(crate) fn visit_ns(&self) -> Result<u64, Failure> {
         if let Some(size) = self.sizes.iter().find(|size| size.0 > BYTES_MAX) {
             return Err(Failure::Usage(format!("{} bytes are over 64 MiB", size.0)));
         }
         if let Some(pause_us) = self.pauses_us.iter().find(|&&pause_us| pause_us > 1_000_000) {
             return Err(Failure::Usage(format!("a pause of {pause_us} us is over a second")));
         }
-        if (1e-6..=3600.0).contains(&self.seconds_per_config) {
-            return Ok((self.seconds_per_config * 1e9) as u64);
-        }
-        Err(Failure::Usage(format!(
-            "--seconds-per-config is {}; it must be from 0.000001 to 3600",
-            self.seconds_per_config
-        )))
+        self.common.visit_ns()
     }
 
     pub(crate) fn bytes_max(&self) -> usize {

@@ -1,11 +1,11 @@
-//! What a client asks of its server, in the words of a mailbox command: for programs that send whole messages.
+//! What a client asks of its server, in the words of a mailbox command.
 
-use crate::mailbox::COMMAND_WORDS;
-use crate::slices::SlicePlan;
+use superpipe_bench::mailbox::COMMAND_WORDS;
+use superpipe_bench::slices::SlicePlan;
 
 /// Who sends when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// a message forth, then one back
     Pingpong,
     /// messages one way, as many as there is room for
@@ -15,8 +15,7 @@ pub enum Pattern {
 
 impl Pattern {
     /// The name that the command line and the JSON use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Pingpong => "pingpong",
             Self::Stream => "stream",
@@ -24,8 +23,7 @@ impl Pattern {
     }
 
     /// How many ways a timed message goes.
-    #[must_use]
-    pub const fn legs(self) -> u64 {
+    pub(crate) const fn legs(self) -> u64 {
         match self {
             Self::Pingpong => 2,
             Self::Stream => 1,
@@ -35,7 +33,7 @@ impl Pattern {
 
 /// One command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// receive messages numbered from `number`, compare them, and in ping-pong answer with numbered ones
     Check {
         /// how many
@@ -49,8 +47,7 @@ pub enum Task {
 
 impl Task {
     /// The command's words, with the configuration's index.
-    #[must_use]
-    pub const fn to_words(self, config_index: usize) -> [u64; COMMAND_WORDS] {
+    pub(crate) const fn to_words(self, config_index: usize) -> [u64; COMMAND_WORDS] {
         match self {
             Self::Check { count, number } => [0, config_index as u64, count, number, 0, 0],
             Self::Time(plan) => [1, config_index as u64, plan.messages, plan.slices, 0, 0],
@@ -58,8 +55,7 @@ impl Task {
     }
 
     /// The command that `to_words` made, and the configuration's index.
-    #[must_use]
-    pub fn from_words(words: [u64; COMMAND_WORDS]) -> (Self, usize) {
+    pub(crate) fn from_words(words: [u64; COMMAND_WORDS]) -> (Self, usize) {
         let [kind, config_index, a, b, ..] = words;
         let task = match kind {
             0 => Self::Check { count: a, number: b },
@@ -70,8 +66,7 @@ impl Task {
 }
 
 /// The number of the answer to message `number`: another one, so that an echo of the wrong buffer shows.
-#[must_use]
-pub const fn answer_to(number: u64) -> u64 {
+pub(crate) const fn answer_to(number: u64) -> u64 {
     !number
 }
 
