@@ -192,6 +192,19 @@ fn what_cannot_be_written_is_said_before_listening() {
 }
 
 #[test]
+fn a_directory_that_is_gone_when_all_is_there() {
+    let scratch = Scratch::new("gone");
+    let dir = scratch.data("dir");
+    fs::create_dir(&dir).unwrap();
+    let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(dir.join("out")));
+    fs::remove_dir_all(&dir).unwrap();
+    let sender = scratch.run("rsend", &mut scratch.rsend(&[&scratch.address(), "/dev/null"]));
+    receiver.wait(BOUND).assert(8, "cannot complete");
+    sender.assert(8, "receiver: cannot complete");
+    scratch.assert_only(&[]);
+}
+
+#[test]
 fn a_source_that_fails_on_the_way() {
     let scratch = Scratch::new("source");
     // its first page is not mapped, and reading it is an I/O error

@@ -57,7 +57,8 @@ fn a_server_that_is_kept_serves_the_next() {
 fn either_side_can_be_killed() {
     let scratch = Scratch::new("perf-kill");
     let endless = ["--iterations", "10000000", "--warmup", "1", "-q", "--sizes", "4K"];
-    for test in ["latency", "stream"] {
+    // where there are two connections, the one that is measured is closed first, and says why
+    for test in [&["--test=latency"][..], &["--test=stream"], &["--reconnect"]] {
         for (victim, signal, code, words) in [
             ("client", "KILL", 5, "the peer"),
             ("server", "KILL", 5, "the peer"),
@@ -65,16 +66,16 @@ fn either_side_can_be_killed() {
             ("server", "TERM", 5, "rperf serve was ended (SIGTERM) before the measurement was complete"),
         ] {
             let server = scratch.start_server(&["-v"]);
-            let arguments = [&["--test", test], &endless[..]].concat();
+            let arguments = [test, &endless[..]].concat();
             let client = scratch.start("rperf", &mut scratch.client(&arguments));
             wait_for("the connection", || server.said().contains("connected by"));
             std::thread::sleep(Duration::from_millis(100));
             let (killed, survivor) = if victim == "client" { (client, server) } else { (server, client) };
             killed.signal(signal);
             let ended = survivor.wait(NOTICED_WITHIN);
-            assert_eq!(ended.code, code, "{victim} {signal} in {test}: {}", ended.said);
+            assert_eq!(ended.code, code, "{victim} {signal} with {test:?}: {}", ended.said);
             let last = ended.said.lines().last().unwrap();
-            assert!(last.contains(words), "{victim} {signal} in {test}: {}", ended.said);
+            assert!(last.contains(words), "{victim} {signal} with {test:?}: {}", ended.said);
             let code = killed.wait(BOUND).code;
             assert_eq!(
                 code,

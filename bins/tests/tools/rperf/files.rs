@@ -134,6 +134,10 @@ fn results_that_cannot_be_written_end_it() {
             server.assert(8, &format!("client: {words}"));
         }
     }
+    let (_, client, server) =
+        scratch.measure(&[&["-q", "--sizes=64", "--trace=/dev/full"], &QUICK[..]].concat());
+    client.assert(0, "cannot write to /dev/full: no space left on device");
+    server.assert_done();
     let server = scratch.start_server(&[]);
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let client = scratch.run("rperf", scratch.client(&["--sizes=64"]).args(QUICK).stdout(full));
@@ -174,7 +178,16 @@ fn pipes_are_waited_for() {
     assert!(text.len() > 128 << 10, "{}", text.len());
     let whole: Value = serde_json::from_str(&text).unwrap();
     assert!(whole["traceEvents"].as_array().unwrap().len() > 200);
-    // nobody reads, and a signal comes
+    // nobody reads on
+    let server = scratch.start_server(&["-v"]);
+    let mut client = scratch.client(&["-q", "--sizes=1M", "--iterations=9", "--warmup=2"]);
+    let client = scratch.start("rperf", client.arg("--trace").arg(&fifo));
+    let cat = reader(&scratch, &fifo);
+    wait_for("the connection", || server.said().contains("connected by"));
+    cat.signal("STOP");
+    client.wait(BOUND).assert(0, "nobody reads the pipe");
+    server.wait(BOUND).assert_done();
+    // nobody reads at all, and a signal comes
     let client = scratch.start("rperf", scratch.client(&["-q", "--plot"]).arg(&fifo));
     thread::sleep(Duration::from_millis(200));
     client.signal("INT");

@@ -2,6 +2,7 @@
 
 use crate::support::{BOUND, Scratch};
 use core::time::Duration;
+use std::fs;
 use superpipe::{Connection, Options, Reason};
 
 /// A client that says what no rperf would.
@@ -92,7 +93,7 @@ fn a_hostile_client_is_refused_by_name() {
 }
 
 /// A server that says what no rperf serve would, up to the given message, in answer to one run.
-fn client_meets(said: &[(u64, &[u8])], words: &str) {
+fn client_meets(said: &[(u64, &[u8])], code: i32, words: &str) {
     let scratch = Scratch::new("perf-hostile-server");
     let address = scratch.address().parse().unwrap();
     let mut listener = superpipe::Listener::bind(&address, Options::default()).unwrap();
@@ -104,7 +105,7 @@ fn client_meets(said: &[(u64, &[u8])], words: &str) {
             break;
         }
     }
-    client.wait(BOUND).assert(7, words);
+    client.wait(BOUND).assert(code, words);
     let _ = connection.close(Reason::DONE, Duration::from_secs(1));
 }
 
@@ -114,22 +115,135 @@ fn a_hostile_server_is_refused_by_name() {
     (ready[0], ready[1]) = (1, 2);
     ready[4..8].fill(0xFF);
     let server = (1, &hello(4)[..]);
-    client_meets(&[(1, &hello(2))], "the peer is no rperf");
-    client_meets(&[(1, &hello(3))], "has the same part as we");
-    client_meets(&[server, (6, &with(ready, 0, 7))], "another version");
-    client_meets(&[server, (6, &with(ready, 1, 7))], "waits in a way");
-    client_meets(&[server, (6, &with(ready, 15, 7))], "reserved bytes");
-    client_meets(&[server, (6, &ready), (9, &[0; 80])], "out of turn");
-    client_meets(&[server, (6, &ready), (8, b"go")], "a GO that is not empty");
-    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 9])], "its turn");
+    client_meets(&[(1, &hello(2))], 7, "the peer is no rperf");
+    client_meets(&[(1, &hello(3))], 7, "has the same part as we");
+    client_meets(&[server, (6, &with(ready, 0, 7))], 7, "another version");
+    client_meets(&[server, (6, &with(ready, 1, 7))], 7, "waits in a way");
+    client_meets(&[server, (6, &with(ready, 15, 7))], 7, "reserved bytes");
+    client_meets(&[server, (6, &ready), (9, &[0; 80])], 7, "out of turn");
+    client_meets(&[server, (6, &ready), (8, b"go")], 7, "a GO that is not empty");
+    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 9])], 7, "its turn");
     let verdict = [0; 24];
-    client_meets(&[server, (6, &ready), (4, &verdict)], "ended the measurement before its end");
+    client_meets(&[server, (6, &ready), (4, &verdict)], 7, "ended the measurement before its end");
     // an answer of the right size, and the wrong contents; then no figures can be
     let mut done = [0; 80];
     done[0] = 9;
-    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &done)], "figures that cannot be");
+    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &done)], 7, "figures that cannot be");
     client_meets(
         &[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &done[..79])],
+        7,
         "DONE of the wrong length",
     );
+    // all is as it should be but what the message holds
+    client_meets(
+        &[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &[0; 80])],
+        6,
+        "what arrived is not what was sent: message 0, of 8 bytes, is wrong from byte 0 on",
+    );
+}
+
+#[test]
+fn a_stranger_between_two_connections_is_sent_away() {
+    let scratch = Scratch::new("perf-stranger");
+    let server = scratch.start_server(&["-v"]);
+    let mut control = connect(&scratch);
+    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
+    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
+        control.send(tag, &[bytes], BOUND).unwrap();
+    }
+    let mut place = [0; 64];
+    for tag in [1, 6] {
+        assert_eq!(control.recv_into(&mut [&mut place], BOUND).unwrap().tag, tag);
+    }
+    let mut stranger = scratch.client(&["-q", "--idle-timeout", "10s"]);
+    scratch.run("rperf", &mut stranger).assert(5, "rperf serve gave up (exit code 3)");
+    let data = connect(&scratch);
+    let go = control.recv_into(&mut [&mut place], BOUND).unwrap();
+    assert_eq!((go.tag, go.bytes), (8, 0));
+    drop((data, control));
+    let said = server.wait(BOUND).said;
+    assert_eq!(said.matches("connected by").count(), 2, "{said}");
+}
+
+#[test]
+fn a_last_word_in_the_place_of_a_message_is_the_last_word() {
+    let scratch = Scratch::new("perf-last-word");
+    // a TRAILER: code 8, and no text
+    let trailer = with([0; 24], 0, 8);
+    // which does not fit the place of the message that is awaited, or is taken for it
+    for bytes in [8, 64] {
+        let server = scratch.start_server(&[]);
+        let mut connection = connect(&scratch);
+        let run = with(run(), 8, bytes);
+        for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &run), (3, &trailer)] {
+            connection.send(tag, &[bytes], BOUND).unwrap();
+        }
+        connection.close(Reason(8), BOUND).unwrap();
+        server.wait(BOUND).assert(8, "rperf gave up (exit code 8)");
+    }
+}
+
+#[test]
+fn the_end_of_one_connection_is_explained_on_the_other() {
+    let scratch = Scratch::new("perf-two-ends");
+    let server = scratch.start_server(&[]);
+    let mut control = connect(&scratch);
+    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
+    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
+        control.send(tag, &[bytes], BOUND).unwrap();
+    }
+    let data = connect(&scratch);
+    // a TRAILER: code 8, and five bytes of text
+    let trailer = [&with(with([0; 24], 0, 8), 1, 5)[..], b"wrong"].concat();
+    control.send(3, &[&trailer], BOUND).unwrap();
+    data.close(Reason(8), BOUND).unwrap();
+    server.wait(BOUND).assert(8, "client: wrong");
+}
+
+/// A server that does all that it should, with messages of no bytes, and then sends this as its records.
+fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
+    let scratch = Scratch::new("perf-hostile-records");
+    let address = scratch.address().parse().unwrap();
+    let mut listener = superpipe::Listener::bind(&address, Options::default()).unwrap();
+    let mut client =
+        scratch.client(&["-q", "--sizes=0", "--iterations=1", "--warmup=1", "--idle-timeout=5s"]);
+    let client = scratch.start("rperf", client.arg("--trace").arg(scratch.data("trace")));
+    let mut connection = listener.accept(Duration::from_secs(10)).unwrap();
+    let mut place = [0; 64];
+    let mut hear = |connection: &mut Connection| {
+        connection.recv_into(&mut [&mut place], BOUND).unwrap();
+        place
+    };
+    let ready = with(with([0; 16], 0, 1), 1, 2);
+    for (tag, bytes) in [(1, &hello(4)[..]), (6, &ready)] {
+        hear(&mut connection);
+        connection.send(tag, &[bytes], BOUND).unwrap();
+    }
+    let mut is_recorded = false;
+    while !is_recorded {
+        let run = hear(&mut connection);
+        is_recorded = run[2] == 1;
+        connection.send(8, &[], BOUND).unwrap();
+        // warm-up and samples, of which there are few
+        for _ in 0..run[16] + run[24] {
+            hear(&mut connection);
+            connection.send(10, &[], BOUND).unwrap();
+        }
+        connection.send(9, &[&[0; 80]], BOUND).unwrap();
+    }
+    connection.send(tag, &[records.as_bytes()], BOUND).unwrap();
+    let ended = client.wait(BOUND);
+    assert_eq!(ended.code, code, "{}", ended.said);
+    assert!(ended.said.contains(words), "{}", ended.said);
+    let trace = fs::read_to_string(scratch.data("trace")).unwrap();
+    assert_eq!(trace.contains("rperf serve"), code == 0, "what is not believed is not written");
+}
+
+#[test]
+fn records_are_believed_only_where_they_can_be() {
+    let good = r#"{"pid":1,"marks":[{"begin":2,"end":3,"what":{"ack-in":{"blocks":4}}}]}"#;
+    client_is_told(11, good, 0, "");
+    client_is_told(9, good, 7, "sent another message than its records");
+    client_is_told(11, &good[1..], 7, "sent records that cannot be read");
+    client_is_told(11, &good.replace(":2", ":4"), 7, "sent records that cannot be");
 }
