@@ -3,6 +3,8 @@
 use crate::addresses;
 use crate::end::{BYTES, CONFIG, Place, active, pair, params, resolved};
 use core::net::SocketAddr;
+use std::env;
+use std::process::Command;
 use std::thread;
 use superpipe::os::Mapping;
 use superpipe::verbs::{
@@ -124,6 +126,36 @@ fn what_the_device_has_not_is_told() {
         let error = Qp::create(&Pd::alloc(&context).unwrap(), &cq, &cq, deep).unwrap_err().to_string();
         assert!(error.contains("(ibv_create_qp): "), "{error}");
     }
+}
+
+/// Runs itself again, in a process that may pin 64 KiB and is root without the right to pin more.
+#[test]
+fn too_small_a_limit_of_pinned_memory_is_told() {
+    const AGAIN: &str = "SUPERPIPE_MAY_PIN_64_KIB";
+    let Some(ip) = addresses().into_iter().next() else { return };
+    if env::var_os(AGAIN).is_some() {
+        let place = Place::new(ip);
+        let (_channel, id) = resolved(place.address).unwrap();
+        let pd = Pd::alloc(&id.context().unwrap()).unwrap();
+        let error = Mr::register(&pd, Mapping::anonymous(BYTES).unwrap(), Access::Local).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot register 256 KiB (ibv_reg_mr): cannot allocate memory; raise RLIMIT_MEMLOCK (now 64 KiB): ulimit -l, \
+             or LimitMEMLOCK= of its service"
+        );
+        return;
+    }
+    let again = "ulimit -l 64 && exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \"$@\"";
+    let name = "failures::too_small_a_limit_of_pinned_memory_is_told";
+    let output = Command::new("bash")
+        .args(["-c", again, "bash"])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(AGAIN, "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }
 
 #[test]

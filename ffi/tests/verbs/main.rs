@@ -3,6 +3,7 @@
 //! SUPERPIPE_RDMA names addresses of this host that have an RDMA device, separated by spaces. Where it is not set, what
 //! needs a device is left out; the guests of vm/ set it, to one of rxe and one of siw.
 
+mod counting;
 mod end;
 mod failures;
 mod transfers;

@@ -1,7 +1,9 @@
 //! What arrives.
 
 use crate::addresses;
+use crate::counting::allocations;
 use crate::end::{BYTES, End, deadline, pair, until};
+use superpipe::os::monotonic_ns;
 use superpipe::verbs::{BatchFull, CmEventKind, SendFlags, Transport, Wc, WcOpcode};
 
 fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
@@ -111,6 +113,35 @@ fn a_batch_has_the_room_that_was_asked_for() {
         assert_eq!(batch.send_nothing(16, SendFlags::default()), Err(BatchFull));
         assert_eq!(batch.len(), 16);
         active.qp.batch().post().unwrap();
+    }
+}
+
+#[test]
+fn posting_and_polling_allocate_nothing() {
+    for ip in addresses() {
+        let (mut active, mut passive) = pair(ip);
+        let there = active.there(0);
+        let mut some = [Wc::default(); 4];
+        let before = allocations();
+        for id in 0..8 {
+            passive.qp.post_receive(id, passive.mr.sge(0, 64)).unwrap();
+        }
+        for round in 0..8 {
+            let mut batch = active.qp.batch();
+            for part in 0..3 {
+                let from = active.mr.sge(4096 * part, 4096).unwrap();
+                batch.write(0, from, there, SendFlags::default()).unwrap();
+            }
+            batch.send_nothing(round, SendFlags::SIGNALED).unwrap();
+            batch.post().unwrap();
+            let (mut sent, mut arrived, deadline) = (0, 0, deadline());
+            while sent < 1 || arrived < 1 {
+                assert!(monotonic_ns() < deadline);
+                sent += active.cq.poll(&mut some).unwrap();
+                arrived += passive.cq.poll(&mut some).unwrap();
+            }
+        }
+        assert_eq!(allocations() - before, 0, "{ip}");
     }
 }
 
