@@ -173,6 +173,7 @@ impl CmId {
     }
 
     /// Begins to connect; ends with CONNECT_RESPONSE, or on iWARP with ESTABLISHED.
+    /// Drivers of iWARP may make the TCP connection in this call, and wait as long as TCP does for a host that drops it.
     ///
     /// # Errors
     /// When the private data is too long, the route is not resolved, or, on iWARP, nobody listens.

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::thread;
 use superpipe::os::Mapping;
 use superpipe::verbs::{
-    Access, CmEventKind, CmId, Context, Cq, Error, EventChannel, Mr, Pd, Qp, Rkey, SendFlags, Transport,
-    WcStatus,
+    Access, CmEventKind, CmId, CompChannel, Context, Cq, Error, EventChannel, Mr, Pd, Qp, Rkey, SendFlags,
+    Transport, WcStatus,
 };
 
 #[test]
@@ -160,13 +160,17 @@ fn too_small_a_limit_of_pinned_memory_is_told() {
 
 #[test]
 fn objects_of_two_devices_do_not_mix() {
-    let found: Vec<_> =
-        addresses().into_iter().map(|ip| resolved(Place::new(ip).address).unwrap().1).collect();
-    let [one, other] = &found[..] else { return };
-    let (one, other) = (one.context().unwrap(), other.context().unwrap());
-    let (near, far) = (Cq::create(&one, 16, None).unwrap(), Cq::create(&other, 16, None).unwrap());
-    let error = Qp::create(&Pd::alloc(&one).unwrap(), &near, &far, CONFIG).unwrap_err();
+    let found: Vec<_> = addresses()
+        .into_iter()
+        .map(|ip| resolved(Place::new(ip).address).unwrap().1.context().unwrap())
+        .collect();
+    let (Some(one), Some(other)) = (found.first(), found.last()) else { return };
+    assert_ne!(one.name(), other.name(), "the first address and the last are of two devices");
+    let (near, far) = (Cq::create(one, 16, None).unwrap(), Cq::create(other, 16, None).unwrap());
+    let error = Qp::create(&Pd::alloc(one).unwrap(), &near, &far, CONFIG).unwrap_err();
     assert_eq!(error, Error::Mismatch("a QP and its completion queue are of different devices"));
+    let error = Cq::create(one, 16, Some(&CompChannel::create(other).unwrap())).unwrap_err();
+    assert_eq!(error, Error::Mismatch("a CQ and its completion channel are of different devices"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The verbs layer over whatever devices there are, by its public items alone.
 //!
 //! SUPERPIPE_RDMA names addresses of this host that have an RDMA device, separated by spaces. Where it is not set, what
-//! needs a device is left out; the guests of vm/ set it, to one of rxe and one of siw.
+//! needs a device is left out. The first and the last are of two devices.
 
 mod counting;
 mod end;
