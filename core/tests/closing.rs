@@ -1,7 +1,7 @@
 //! Two honest ends that close: what was taken out is acknowledged before CLOSE, CLOSE is said once, and whoever sleeps is
 //! woken by an acknowledgement.
 
-use superpipe_core::{Closed, Config, End, Endpoint, FlagPlace, Layout, Origin, Reason};
+use superpipe_core::{Closed, Config, End, Endpoint, FlagPlace, Layout, Length, Origin, Reason};
 use superpipe_testkit::{Direct, Posted, Rig, Setup};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 16, flags: FlagPlace::Inside };
@@ -72,6 +72,33 @@ fn close_is_said_once<F: Rig>() {
     assert_eq!(ends[0].closed(), Some(Closed::Here(Reason::DONE)));
     assert_eq!(ends[1].closed(), Some(Closed::ByPeer(Reason::DONE)));
     assert_eq!([ends[0].counters().controls_sent, ends[1].counters().controls_sent], [1, 1]);
+}
+
+/// A second CANCEL has to wait until the first is consumed, and whoever has closed consumes nothing.
+fn a_close_after_the_peers_waits_for_no_cancel<F: Rig>() {
+    let (mut fabric, mut ends) = ends::<F>();
+    for tag in [1, 2] {
+        let id = ends[1].start(tag, Length::Stream).unwrap();
+        ends[1].push(&mut fabric, id, &[&[7; 100]]).unwrap();
+        settle(&mut fabric, &mut ends);
+        if tag == 1 {
+            ends[1].cancel(&mut fabric, id, Reason(9)).unwrap();
+        }
+    }
+    ends[0].close(&mut fabric, Reason::DONE);
+    settle(&mut fabric, &mut ends);
+    assert_eq!(ends[1].closed(), Some(Closed::ByPeer(Reason::DONE)));
+    assert!(ends[1].is_told());
+    ends[1].close(&mut fabric, Reason::DONE);
+    settle(&mut fabric, &mut ends);
+    assert!(ends[1].is_told() && ends[0].is_told());
+    assert!(ends[0].peer_closes());
+}
+
+#[test]
+fn closing_waits_for_nobody_who_has_closed() {
+    a_close_after_the_peers_waits_for_no_cancel::<Direct>();
+    a_close_after_the_peers_waits_for_no_cancel::<Posted>();
 }
 
 #[test]

@@ -10,23 +10,55 @@ use crate::profile::Profile;
 /// Transfers of one direction, at most: in most seeds, and in those that go around the mailbox.
 const TRANSFERS_MAX: [usize; 2] = [8, 60];
 
+/// As often as they are listed.
+const CLOSINGS: [Closing; 4] = [Closing::Together, Closing::Together, Closing::WhenDone, Closing::WhenSent];
+
+/// When an end closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// When both have sent, taken out and acknowledged all.
+    Together,
+    /// When it has sent and taken out all: what it sent may still have to be taken out.
+    WhenDone,
+    /// When it has sent all: what the other one still sends is for nobody.
+    WhenSent,
+}
+
+/// A connection before it is one.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Which one.
+    pub number: usize,
+    /// Where its ends are.
+    pub hosts: [usize; 2],
+    /// When its ends close.
+    pub closing: Closing,
+    /// What is sent, and how it is taken out.
+    pub script: Script,
+}
+
 /// A run before it runs.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// What decided all of it.
     pub seed: u64,
+    /// So many hosts.
+    pub hosts: usize,
     /// Direct store instead of posted writes.
     pub direct: bool,
     /// The machine.
     pub profile: Profile,
     /// What goes wrong.
     pub faults: Faults,
-    /// What is sent, and how it is taken out.
-    pub script: Script,
+    /// Bits of a checked flag's CRC: 32, but for who wants to see it miss.
+    pub crc_bits: u32,
+    /// Who talks to whom, about what.
+    pub connections: Vec<Plan>,
 }
 
 impl Case {
-    /// The same seed gives the same case.
+    /// The same seed gives the same case: one connection between two hosts in most seeds, up to six among up to four in the
+    /// others.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
@@ -41,16 +73,55 @@ impl Case {
         let profile =
             Profile { order_inside_write, inline_bytes, send_queue, mtu_bytes, ..Profile::roce_100g() };
         let faults = Faults::swarm(rng);
-        let layouts = [layout(rng, direct), layout(rng, direct)];
-        let configs = [config(rng, arrival), config(rng, arrival)];
-        let origin = origin(rng);
-        let most = TRANSFERS_MAX[usize::from(rng.one_in(8))];
-        let transfers = [transfers(rng, most), transfers(rng, most)];
-        let slowness = [1 + rng.below(12), 1 + rng.below(12)];
-        let setup = Setup { layouts, order_inside_write, send_queue, seed: rng.next() };
-        let script = Script { setup, configs, origin, transfers, slowness };
-        Self { seed, direct, profile, faults, script }
+        let (hosts, count) = if rng.one_in(16) { (2 + rng.below(3), 2 + rng.below(5)) } else { (2, 1) };
+        let plan = |number| {
+            let one = rng.below(hosts);
+            let hosts = if hosts == 2 { [0, 1] } else { [one, (one + 1 + rng.below(hosts - 1)) % hosts] };
+            Plan {
+                number,
+                hosts,
+                closing: CLOSINGS[rng.below(CLOSINGS.len())],
+                script: script(rng, direct, arrival, &profile),
+            }
+        };
+        let connections = (0..count).map(plan).collect();
+        Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections }
     }
+
+    /// So many clients, a host each, that all send to one server and are answered.
+    #[must_use]
+    pub fn crowd(seed: u64, clients: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let profile = Profile::roce_100g();
+        let plan = |number| {
+            let mut script = script(rng, false, Arrival::Flag, &profile);
+            script.transfers.iter_mut().for_each(|transfers| transfers.truncate(2));
+            Plan { number, hosts: [number + 1, 0], closing: Closing::Together, script }
+        };
+        let connections = (0..clients).map(plan).collect();
+        Self {
+            seed,
+            hosts: clients + 1,
+            direct: false,
+            profile,
+            faults: Faults::default(),
+            crc_bits: 32,
+            connections,
+        }
+    }
+}
+
+fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> Script {
+    let layouts = [layout(rng, direct), layout(rng, direct)];
+    let configs = [config(rng, arrival), config(rng, arrival)];
+    let origin = origin(rng);
+    let most = TRANSFERS_MAX[usize::from(rng.one_in(8))];
+    let transfers = [transfers(rng, most), transfers(rng, most)];
+    let slowness = [1 + rng.below(12), 1 + rng.below(12)];
+    let Profile { order_inside_write, send_queue, .. } = *profile;
+    let setup = Setup { layouts, order_inside_write, send_queue, seed: rng.next() };
+    Script { setup, configs, origin, transfers, slowness }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "at most `most`")]
@@ -95,14 +166,16 @@ fn origin(rng: &mut Rng) -> Origin {
     }
 }
 
-/// Those of one direction. In some seeds they are all alike, so that what is rare happens many times in a row.
+/// Those of one direction. In some seeds they are all alike, so that what is rare happens many times in a row; in others most
+/// are given up.
 fn transfers(rng: &mut Rng, most: usize) -> Vec<Transfer> {
-    let alike = rng.one_in(4).then(|| transfer(rng));
+    let cancels = if rng.one_in(8) { 2 } else { 7 };
+    let alike = rng.one_in(4).then(|| transfer(rng, cancels));
     let most = if alike.is_some_and(|it| it.bytes < 1000) { TRANSFERS_MAX[1] } else { most };
-    (0..=rng.below(most)).map(|_| alike.unwrap_or_else(|| transfer(rng))).collect()
+    (0..=rng.below(most)).map(|_| alike.unwrap_or_else(|| transfer(rng, cancels))).collect()
 }
 
-fn transfer(rng: &mut Rng) -> Transfer {
+fn transfer(rng: &mut Rng, cancels: usize) -> Transfer {
     let bytes = match rng.below(6) {
         0 | 1 => rng.below(49),
         2 => ((1 + rng.below(20)) * 128 + rng.below(131)).saturating_sub(65),
@@ -127,6 +200,6 @@ fn transfer(rng: &mut Rng) -> Transfer {
         protocol: Protocol::ALL[rng.below(Protocol::ALL.len())],
         how,
         take,
-        cancel_at: (rng.below(7) == 0).then(|| rng.below(1501)),
+        cancel_at: rng.one_in(cancels).then(|| rng.below(1501)),
     }
 }

@@ -10,7 +10,9 @@ use superpipe_core::{
 };
 use superpipe_testkit::{Memory, Place, Setup, Side, Stage, Watch, crc32c};
 
-use crate::nic::{Key, Op, QpName, Refused, Rights, World, Wr, status};
+use crate::faults::Fault;
+use crate::liar::Liar;
+use crate::nic::{Key, NotRegistered, Op, QpName, Refused, Rights, World, Wr, status};
 use crate::profile::time_ns;
 
 /// Bytes of the image that the NIC may still read.
@@ -23,69 +25,96 @@ struct Owned {
     flight: u64,
 }
 
-/// The MRs of one end: what its peer writes, and the images of what it writes.
-#[derive(Clone, Copy)]
-struct Keys {
-    seat: Key,
-    landing: Key,
-    seat_image: Key,
-    landing_image: Key,
-}
-
-/// A connection between hosts 0 and 1.
+/// A connection between two hosts.
 pub struct Sim<const DIRECT: bool> {
+    /// Lent by whoever drives the connection, while it is this one's turn.
     pub(crate) world: World,
     setup: Setup,
+    hosts: [usize; 2],
     qps: [QpName; 2],
-    keys: [Keys; 2],
+    /// The MRs of each end: its seat, its landing buffer, and its images of the peer's two.
+    keys: [Vec<Key>; 2],
     watches: [Watch; 2],
     owned: [Vec<Owned>; 2],
+    liars: [Liar; 2],
+    /// Somebody has lied: what comes is to be borne, and proves nothing.
+    pub(crate) lied: bool,
+    flags: Flags,
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
     /// Whose turn it is.
     pub(crate) acting: usize,
 }
 
+/// What flags are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flags {
+    /// They have a CRC.
+    pub(crate) checked: bool,
+    /// Bits of the CRC: 32, but for who wants to see it miss.
+    pub(crate) crc_bits: u32,
+}
+
 impl<const DIRECT: bool> Sim<DIRECT> {
-    /// Memory is registered at both ends, and the QPs are connected.
-    #[must_use]
-    pub fn new(mut world: World, setup: &Setup) -> Self {
-        let qps = world.connect([0, 1]);
-        let keys = core::array::from_fn(|side| {
-            let mut register =
-                |bytes, remote_write| world.register(side, bytes, Rights { remote_write }, false);
+    /// Registers memory at both hosts, and connects their QPs.
+    ///
+    /// # Errors
+    /// [`NotRegistered`]; what was registered before is not any more.
+    pub(crate) fn connect(
+        world: &mut World,
+        hosts: [usize; 2],
+        setup: &Setup,
+        flags: Flags,
+    ) -> Result<Self, NotRegistered> {
+        let mut keys = [Vec::new(), Vec::new()];
+        for side in 0..2 {
             let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
-            Keys {
-                seat: register(SEAT_BYTES, true),
-                landing: register(ours, true),
-                seat_image: register(SEAT_BYTES, false),
-                landing_image: register(theirs, false),
+            for (bytes, remote_write) in
+                [(SEAT_BYTES, true), (ours, true), (SEAT_BYTES, false), (theirs, false)]
+            {
+                match world.register(hosts[side], bytes, Rights { remote_write }, false) {
+                    Ok(key) => keys[side].push(key),
+                    Err(error) => {
+                        keys.iter().flatten().for_each(|key| world.deregister(*key));
+                        return Err(error);
+                    }
+                }
             }
-        });
-        let watches = setup.layouts.map(Watch::new);
-        Self {
-            world,
+        }
+        Ok(Self {
+            world: World::nowhere(),
             setup: *setup,
-            qps,
+            hosts,
+            qps: world.connect(hosts),
             keys,
-            watches,
+            watches: setup.layouts.map(Watch::new),
             owned: [Vec::new(), Vec::new()],
+            liars: [Liar::default(); 2],
+            lied: false,
+            flags,
             recorders: [None, None],
             acting: 0,
-        }
+        })
     }
 
-    const fn key(&self, memory: Memory) -> Key {
-        match memory.place {
-            Place::Seat => self.keys[memory.owner].seat,
-            Place::Landing => self.keys[memory.owner].landing,
+    /// An end lets go of all it has: from now on nothing reaches it, and nothing comes from it.
+    pub(crate) fn let_go(&mut self, side: usize) {
+        self.world.destroy_qp(self.qps[side]);
+        for key in self.keys[side].drain(..) {
+            self.world.deregister(key);
         }
+        self.owned[side].clear();
     }
 
-    const fn image(&self, side: usize, to: Memory) -> Key {
-        match to.place {
-            Place::Seat => self.keys[side].seat_image,
-            Place::Landing => self.keys[side].landing_image,
-        }
+    fn key(&self, memory: Memory) -> Option<Key> {
+        self.keys[memory.owner].get(memory.place as usize).copied()
+    }
+
+    fn image(&self, side: usize, to: Memory) -> Key {
+        self.keys[side][2 + to.place as usize]
+    }
+
+    fn spend(&self, side: usize, ns: u64) {
+        self.world.spend(self.hosts[side], ns);
     }
 
     fn bytes(&self, key: Key, at: u32, bytes: u32) -> &[u8] {
@@ -95,7 +124,8 @@ impl<const DIRECT: bool> Sim<DIRECT> {
     /// Reads of memory that the peer writes.
     fn look(&self, side: usize, from: Memory, at: u32, bytes: u32) -> &[u8] {
         assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
-        self.bytes(self.key(from), at, bytes)
+        let key = self.key(from).unwrap_or_else(|| panic!("{from:?} is used, and was let go of"));
+        self.bytes(key, at, bytes)
     }
 
     /// This end's CPU writes what the peer is to see: the bytes must be nobody else's.
@@ -103,8 +133,8 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         let bytes = length(data);
         let is_ack = to.place == Place::Seat && at < LINE_BYTES;
-        let world = &self.world;
-        self.owned[side].retain(|owned| owned.wr.is_some() || !world.is_read(owned.flight));
+        let (world, qp) = (&self.world, self.qps[side]);
+        self.owned[side].retain(|owned| owned.wr.is_some() || !world.is_read(qp, owned.flight));
         for owned in &self.owned[side] {
             let apart = owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
             assert!(
@@ -118,10 +148,11 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         let image = self.image(side, to);
         let there = self.world.bytes_mut(image, at, bytes);
         there.unwrap_or_else(|error| panic!("{error}")).copy_from_slice(data);
-        if DIRECT && bytes > 0 {
-            let late = is_ack && self.world.faults.late_acknowledgement.happens(&mut self.world.rng);
+        // A peer that is gone is not there to be told.
+        if let (true, Some(key)) = (DIRECT && bytes > 0, self.key(to)) {
+            let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
             let held_ns = if late { self.world.late_ns() } else { 0 };
-            self.world.store(side, self.key(to), at, data.to_vec(), held_ns);
+            self.world.store(self.qps[side], key, at, data.to_vec(), held_ns);
         }
     }
 
@@ -135,7 +166,12 @@ impl<const DIRECT: bool> Sim<DIRECT> {
     }
 
     fn spend_crc(&self, side: usize, bytes: u32) {
-        self.world.spend(side, time_ns(u64::from(bytes), self.world.profile.crc_bytes_per_us));
+        self.spend(side, time_ns(u64::from(bytes), self.world.profile.crc_bytes_per_us));
+    }
+
+    /// CRC32C, or as many of its bits as there are.
+    const fn few_bits(&self, crc: u32) -> u32 {
+        crc & (u32::MAX >> (32 - self.flags.crc_bits))
     }
 }
 
@@ -160,18 +196,18 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
 
     /// The clock of the CPU whose turn it is. Free, since only recorders ask, which must change nothing.
     fn now(&mut self) -> Nanos {
-        Nanos(self.world.clock_ns(self.acting))
+        Nanos(self.world.clock_ns(self.hosts[self.acting]))
     }
 
     fn flag(&self, link: &Side, from: Memory, at: u32) -> u64 {
         assert!(at.is_multiple_of(8), "a flag at {at}");
-        self.world.spend(link.0, self.world.profile.poll_memory_ns);
+        self.spend(link.0, self.world.profile.poll_memory_ns);
         word(self.look(link.0, from, at, 8))
     }
 
     fn take_line(&self, link: &Side, from: Memory, at: u32) -> Line {
         assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
-        self.world.spend(link.0, self.world.profile.poll_memory_ns);
+        self.spend(link.0, self.world.profile.poll_memory_ns);
         let bytes = self.look(link.0, from, at, LINE_BYTES);
         Line(core::array::from_fn(|index| word(&bytes[index * 8..][..8])))
     }
@@ -180,17 +216,26 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         let bytes = length(to);
         self.watches[from.owner].on_read(at, bytes);
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
-        self.world.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
+        self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
         to.copy_from_slice(self.look(link.0, from, at, bytes));
     }
 
     fn crc_out(&self, link: &Side, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.spend_crc(link.0, bytes);
-        crc32c(self.look(link.0, from, at, bytes), seed)
+        self.few_bits(crc32c(self.look(link.0, from, at, bytes), seed))
     }
 
     fn write_line(&mut self, link: &mut Side, to: Memory, at: u32, line: &Line) {
         assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let mut line = *line;
+        if self.world.strikes(Fault::LyingPeer) {
+            self.lied = true;
+            self.watches.iter_mut().for_each(Watch::stop);
+            line = self.liars[link.0].twist(&mut self.world.rng, to, at, &line, self.flags.checked);
+            self.world.note_here(self.hosts[link.0], "lie", format_args!("{line:?} at {at} of {to:?}"));
+        } else {
+            self.liars[link.0].hear(to, &line);
+        }
         let mut data = [0; LINE_BYTES as usize];
         for (place, word) in data.chunks_exact_mut(8).zip(line.0) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -208,18 +253,18 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
     fn copy_in(&mut self, link: &mut Side, to: Memory, at: u32, from: &[u8]) {
         let data_bytes = u64::from(self.setup.layouts[1 - link.0].bytes());
         let ns = self.world.profile.copy_ns(from.len() as u64, data_bytes, CopyHint::Cached);
-        self.world.spend(link.0, ns);
+        self.spend(link.0, ns);
         self.write(link.0, to, at, from);
     }
 
     fn crc_in(&self, link: &Side, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.spend_crc(link.0, bytes);
-        crc32c(self.bytes(self.image(link.0, to), at, bytes), seed)
+        self.few_bits(crc32c(self.bytes(self.image(link.0, to), at, bytes), seed))
     }
 
     /// Of a few words in registers: takes no time.
     fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
-        crc32c(bytes, seed)
+        self.few_bits(crc32c(bytes, seed))
     }
 
     fn post_write(
@@ -234,11 +279,14 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         let side = link.0;
         assert!(bytes > 0 && to.owner != side, "{bytes} bytes are posted to {to:?}");
         let is_ack = to.place == Place::Seat && at == seat::ACK;
-        let late = is_ack && self.world.faults.late_acknowledgement.happens(&mut self.world.rng);
+        // Its rkey is known still, if the peer has gone.
+        let key = self.key(to).unwrap_or(Key { node: self.hosts[to.owner], index: usize::MAX });
+        let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
+        let strays = core::mem::take(&mut self.liars[side].strays);
         let inline = bytes <= self.world.profile.inline_bytes;
         let request = Wr {
             id: wr.map(|wr| wr.0),
-            op: Op::Write { to: self.key(to), at },
+            op: Op::Write { to: key, at: if strays { u32::MAX - at } else { at } },
             from: self.image(side, to),
             at,
             bytes,
@@ -266,7 +314,10 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
     fn poll_cq(&mut self, link: &mut Side) -> Option<Completion> {
         let wc = self.world.poll_cq(self.qps[link.0])?;
         let wr = WrId(wc.id);
-        self.owned[link.0].retain(|owned| owned.wr != Some(wr));
+        // It stands for all that were posted before it.
+        let owned = &mut self.owned[link.0];
+        let flight = owned.iter().find(|owned| owned.wr == Some(wr)).map_or(0, |owned| owned.flight);
+        owned.retain(|owned| owned.wr.is_none() || owned.flight > flight);
         let result = match wc.status {
             status::SUCCESS => Ok(()),
             status => Err(WcError { status, vendor_err: 0 }),
@@ -293,11 +344,11 @@ impl<const DIRECT: bool> Stage for Sim<DIRECT> {
     }
 
     fn is_quiescent(&self) -> bool {
-        self.world.is_quiescent()
+        self.qps.iter().all(|qp| self.world.is_idle(*qp))
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        self.bytes(self.key(memory), at, bytes)
+        self.look(memory.owner, memory, at, bytes)
     }
 
     fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {

@@ -10,14 +10,19 @@
 mod case;
 mod fabric;
 mod faults;
+mod liar;
 pub mod nic;
 mod profile;
 mod queue;
 mod run;
+mod swarm;
+mod tally;
 mod trace;
 
-pub use case::Case;
+pub use case::{Case, Closing, Plan};
 pub use fabric::Sim;
-pub use faults::{Chance, Faults};
+pub use faults::{Chance, Fault, Faults};
 pub use profile::{CopyStep, Profile};
-pub use run::{Failure, Outcome, run};
+pub use run::{Failure, Look, Outcome, run};
+pub use swarm::{Swarm, Until};
+pub use tally::{Column, Tally};

@@ -8,10 +8,10 @@ use core::time::Duration;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::thread;
 
-use clap::{Parser, Subcommand};
-use superpipe_sim::{Case, Failure, Outcome, run};
+use clap::{Args, Parser, Subcommand};
+use superpipe_sim::{Case, Failure, Look, Outcome, Swarm, Until, run};
 
 /// As the tools have it: what came is not what was sent.
 const EXIT_INTEGRITY: u8 = 6;
@@ -30,23 +30,9 @@ struct Options {
 #[derive(Subcommand)]
 enum Command {
     /// Run one seed, and say how it ended
-    Run {
-        /// Decides everything
-        #[arg(long)]
-        seed: u64,
-        /// Write what happened there, one line an event
-        #[arg(long, value_name = "FILE")]
-        trace: Option<PathBuf>,
-    },
-    /// Run one seed after the other until one fails or the time is over
-    Swarm {
-        /// How long, at most an hour
-        #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=3600))]
-        seconds: u64,
-        /// The first seed
-        #[arg(long, default_value_t = 0, value_name = "SEED")]
-        first: u64,
-    },
+    Run(RunOptions),
+    /// Run one seed after the other until one fails or it is enough, and say what they add up to
+    Swarm(SwarmOptions),
     /// Run a seed that failed again, and print what happened
     Replay {
         /// As the failure said it
@@ -57,28 +43,71 @@ enum Command {
     Planted(planted::PlantedOptions),
 }
 
+#[derive(Args)]
+struct RunOptions {
+    /// Decides everything
+    #[arg(long)]
+    seed: u64,
+    /// Stop after so many turns
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// So many clients and one server, without faults, instead of what the seed stands for otherwise
+    #[arg(long, value_name = "CLIENTS", value_parser = clap::value_parser!(u16).range(1..=9999))]
+    crowd: Option<u16>,
+    /// Write what happened there, one line an event
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct SwarmOptions {
+    /// Until so much time is over, at most an hour
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=3600), required_unless_present = "runs")]
+    seconds: Option<u64>,
+    /// Until there were so many runs with a fault and several transfers
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    runs: Option<u64>,
+    /// The first seed
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    first: u64,
+    /// Threads; one for each core by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Fail if a fault never struck in a state in which it can
+    #[arg(long)]
+    every_state: bool,
+}
+
 fn main() -> ExitCode {
     // A checker's panic is told in one line, by whoever ran the seed.
     std::panic::set_hook(Box::new(|_| {}));
     match Options::parse().command {
-        Command::Run { seed, trace: None } => tell(&run(&Case::from_seed(seed), false)),
-        Command::Run { seed, trace: Some(file) } => {
-            let ended = run(&Case::from_seed(seed), true);
-            if let Err(error) = fs::write(&file, trace(&ended)) {
-                eprintln!("superpipe-sim: cannot write {}: {error}", file.display());
-                return ExitCode::from(EXIT_LOCAL_IO);
-            }
-            tell(&ended)
-        }
-        Command::Swarm { seconds, first } => swarm(first, Duration::from_secs(seconds)),
+        Command::Run(options) => run_one(&options),
+        Command::Swarm(options) => swarm(&options),
         Command::Replay { seed } => {
-            let ended = run(&Case::from_seed(seed), true);
+            let ended = run(&Case::from_seed(seed), Look { traced: true, turns_max: None });
             print!("{}", trace(&ended));
             tell(&ended)
         }
         #[cfg(superpipe_planted)]
         Command::Planted(options) => planted::hunt(&options),
     }
+}
+
+fn run_one(options: &RunOptions) -> ExitCode {
+    let RunOptions { seed, steps, crowd, trace: file } = options;
+    let case = match crowd {
+        Some(clients) => Case::crowd(*seed, usize::from(*clients)),
+        None => Case::from_seed(*seed),
+    };
+    let ended = run(&case, Look { traced: file.is_some(), turns_max: *steps });
+    if let Some(file) = file
+        && let Err(error) = fs::write(file, trace(&ended))
+    {
+        eprintln!("superpipe-sim: cannot write {}: {error}", file.display());
+        return ExitCode::from(EXIT_LOCAL_IO);
+    }
+    tell(&ended)
 }
 
 fn trace(ended: &Result<Outcome, Failure>) -> &str {
@@ -90,8 +119,9 @@ fn trace(ended: &Result<Outcome, Failure>) -> &str {
 
 fn tell(ended: &Result<Outcome, Failure>) -> ExitCode {
     match ended {
-        Ok(outcome) => {
-            eprintln!("ended well after {} ns and {} turns", outcome.time_ns, outcome.turns);
+        Ok(Outcome { time_ns, turns, endings, .. }) => {
+            let endings: Vec<_> = endings.iter().map(|(ending, count)| format!("{count} {ending}")).collect();
+            eprintln!("ended well after {time_ns} ns and {turns} turns: {}", endings.join("; "));
             ExitCode::SUCCESS
         }
         Err(failure) => {
@@ -101,17 +131,24 @@ fn tell(ended: &Result<Outcome, Failure>) -> ExitCode {
     }
 }
 
-fn swarm(first: u64, time: Duration) -> ExitCode {
-    let begin = Instant::now();
-    let mut seed = first;
-    while begin.elapsed() < time {
-        let ended = run(&Case::from_seed(seed), false);
-        seed = seed.wrapping_add(1);
-        if ended.is_err() {
-            eprintln!("run {} failed:", seed.wrapping_sub(first));
-            return tell(&ended);
-        }
+fn swarm(options: &SwarmOptions) -> ExitCode {
+    let SwarmOptions { seconds, runs, first, threads, every_state } = *options;
+    let until = runs.map_or(Until::Time(Duration::from_secs(seconds.unwrap_or(1))), Until::Runs);
+    let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let swarm = Swarm::run(first, until, threads);
+    if let Some(failure) = &swarm.failure {
+        eprintln!("after {} runs:\n{failure}", swarm.runs);
+        return ExitCode::from(EXIT_INTEGRITY);
     }
-    eprintln!("{} runs, seeds from {first} on, all ended well", seed.wrapping_sub(first));
+    print!("{swarm}");
+    let missing = swarm.tally.missing();
+    if every_state && !missing.is_empty() {
+        let missing: Vec<_> = missing
+            .iter()
+            .map(|(fault, column)| format!("{} at an end that {column}", fault.name()))
+            .collect();
+        eprintln!("never struck, and could have: {}", missing.join("; "));
+        return ExitCode::from(EXIT_INTEGRITY);
+    }
     ExitCode::SUCCESS
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use clap::Args;
 use superpipe_core::planted::{Bug, choose};
-use superpipe_sim::{Case, Failure, run};
+use superpipe_sim::{Case, Failure, Look, run};
 
 use crate::EXIT_INTEGRITY;
 
@@ -70,7 +70,7 @@ fn first_failure(runs_max: u64) -> Option<Failure> {
             if seed >= smallest.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Err(failure) = run(&Case::from_seed(seed), false) {
+            if let Err(failure) = run(&Case::from_seed(seed), Look::default()) {
                 smallest.fetch_min(seed, Ordering::Relaxed);
                 return Some(failure);
             }

@@ -38,6 +38,8 @@ pub struct Profile {
     pub fetch_ns: u64,
     /// λ_net: from the NIC of the sender to the memory of the receiver.
     pub latency_ns: u64,
+    /// Until a WR that the peer does not answer fails: the acknowledgement timeout with all its retries.
+    pub retry_ns: u64,
     /// g: between one WR and the next.
     pub gap_ns: u64,
     /// B_net.
@@ -81,6 +83,8 @@ impl Profile {
     /// - `copy`, `crc_bytes_per_us`, `page_fault_ns`, `store_ns`: measured by us on two cores of an AMD EPYC with AVX-512: one
     ///   core's memcpy at 64 KiB, 4 MiB and 64 MiB; CRC32C in three streams; memcpy into untouched memory at 2.9 GB/s,
     ///   which is 1.4 µs a page; half a round trip of 8 bytes.
+    /// - `retry_ns`: an assumption. The longest that a NIC of today is set to is seconds; this is beyond all that is late, and
+    ///   short enough to be waited for in each run.
     /// - `poll_memory_ns`, `pause_ns`: a load that hits the first cache, rounded up; some 140 cycles. Assumptions.
     #[must_use]
     pub const fn roce_100g() -> Self {
@@ -99,6 +103,7 @@ impl Profile {
             store_ns: 40,
             fetch_ns: 350,
             latency_ns: 800,
+            retry_ns: 500_000,
             gap_ns: 91,
             wire_bytes_per_us: 12_075,
             mtu_bytes: 4096,

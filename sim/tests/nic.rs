@@ -19,8 +19,8 @@ struct Two {
 fn two(profile: Profile) -> Two {
     let mut world = World::new(2, profile, Faults::default(), 1);
     let qps = world.connect([0, 1]);
-    let from = world.register(0, 16_384, LOCAL, true);
-    let to = world.register(1, 16_384, REMOTE, true);
+    let from = world.register(0, 16_384, LOCAL, true).unwrap();
+    let to = world.register(1, 16_384, REMOTE, true).unwrap();
     let data: Vec<u8> = (0..251).cycle().take(16_384).collect();
     world.bytes_mut(from, 0, 16_384).unwrap().copy_from_slice(&data);
     Two { world, qps, from, to }
@@ -73,13 +73,13 @@ fn a_write_takes_what_the_model_says_and_arrives_packet_by_packet() {
 
 #[test]
 fn what_is_not_permitted_is_a_remote_access_error_and_ends_the_qp() {
-    let other = |t: &mut Two| t.world.register(1, 4096, LOCAL, true);
+    let other = |t: &mut Two| t.world.register(1, 4096, LOCAL, true).unwrap();
     let gone = |t: &mut Two| {
-        let key = t.world.register(1, 4096, REMOTE, true);
+        let key = t.world.register(1, 4096, REMOTE, true).unwrap();
         t.world.deregister(key);
         key
     };
-    let here = |t: &mut Two| t.world.register(0, 4096, REMOTE, true);
+    let here = |t: &mut Two| t.world.register(0, 4096, REMOTE, true).unwrap();
     let cases: [(Named, u32); 5] =
         [(other, 0), (gone, 0), (here, 0), (|t| t.to, 16_321), (|t| t.to, u32::MAX)];
     for (key, at) in cases {
@@ -138,13 +138,13 @@ fn the_send_queue_is_bounded_and_inline_memory_is_free_at_once() {
     let inline = t.world.post(t.qps[0], Wr { inline: true, ..t.wr(1, op, 64) }).unwrap();
     let read = t.world.post(t.qps[0], Wr { at: 64, ..t.wr(2, Op::Write { to: t.to, at: 64 }, 64) }).unwrap();
     assert_eq!(t.world.post(t.qps[0], t.wr(3, op, 64)), Err(Refused::SqFull));
-    assert!(t.world.is_read(inline) && !t.world.is_read(read));
+    assert!(t.world.is_read(t.qps[0], inline) && !t.world.is_read(t.qps[0], read));
     // Without the doorbell nothing happens, and what changes until then is what is sent.
     assert_eq!(t.completions(0), []);
     t.world.bytes_mut(t.from, 0, 128).unwrap().fill(1);
     t.world.ring_doorbell(t.qps[0]);
     assert_eq!(t.completions(0), [done(1, status::SUCCESS), done(2, status::SUCCESS)]);
-    assert!(t.world.is_read(read));
+    assert!(t.world.is_read(t.qps[0], read));
     assert_eq!(t.world.bytes(t.to, 0, 3).unwrap(), [0, 1, 2]);
     assert_eq!(t.world.bytes(t.to, 64, 64).unwrap(), [1; 64]);
 }
@@ -153,7 +153,7 @@ fn the_send_queue_is_bounded_and_inline_memory_is_free_at_once() {
 fn registration_costs_what_the_model_says() {
     let mut t = two(Profile::roce_100g());
     let before = t.world.clock_ns(0);
-    let key = t.world.register(0, 8192, LOCAL, false);
+    let key = t.world.register(0, 8192, LOCAL, false).unwrap();
     assert_eq!(t.world.clock_ns(0) - before, 16_492 + 2 * 1350);
     t.world.deregister(key);
     assert_eq!(t.world.clock_ns(0) - before, 16_492 + 2 * 1350 + 15_000);

@@ -95,6 +95,7 @@ impl<F: Fabric> Endpoint<F> {
                 self.closed = Some(Closed::Here(reason));
             }
             self.flush_controls(fabric);
+            self.drop_moot();
             fabric.ring_doorbell(&mut self.link);
         }
     }
@@ -169,6 +170,7 @@ impl<F: Fabric> Endpoint<F> {
                 Control::Close { last, reason } => self.receiver.handle_close(last, reason),
             }
         });
+        self.drop_moot();
         self.judged(fabric, handled);
         if self.inbox.consumed().wrapping_sub(self.acked.controls) >= CONTROLS_PER_ACK {
             self.write_ack(fabric);
@@ -187,6 +189,16 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Once both ends have closed, neither owes the other more than its CLOSE: what could be told of transfers may have to
+    /// wait for what nobody takes out any more (wire.md 5.4).
+    fn drop_moot(&mut self) {
+        if self.said_close && self.receiver.is_closing() {
+            self.pending_cts = None;
+            self.pending_reject = None;
+            self.sender.drop_cancelled();
+        }
+    }
+
     /// CLOSE is said once.
     pub(super) const fn say_close(&mut self, reason: Reason) {
         if !self.said_close {
@@ -199,6 +211,7 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn fail(&mut self, fabric: &mut F, failure: Failure) {
         if !matches!(self.closed, Some(Closed::Failed(_))) {
             self.closed = Some(Closed::Failed(failure));
+            self.sender.drop_unposted();
             recorder::event(fabric, &self.link, || Step::Failed(failure));
             self.say_close(Reason::PROTOCOL);
             self.flush_controls(fabric);

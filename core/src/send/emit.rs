@@ -139,6 +139,11 @@ impl<F: Fabric> Sender<F> {
         posted
     }
 
+    /// Nothing is sent any more.
+    pub(crate) const fn drop_unposted(&mut self) {
+        self.unposted = None;
+    }
+
     pub(crate) const fn has_unposted(&self) -> bool {
         self.unposted.is_some()
     }

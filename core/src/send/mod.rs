@@ -430,6 +430,11 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    /// The peer need not be told.
+    pub(crate) const fn drop_cancelled(&mut self) {
+        self.cancelled = None;
+    }
+
     /// Whether a CANCEL is due that was not sent.
     pub(crate) const fn owes_cancel(&self) -> bool {
         self.cancelled.is_some()

@@ -1,7 +1,5 @@
 //! From the wire to the peer: what happens when its time has come.
 
-use std::collections::BTreeMap;
-
 use super::{Key, Op, QpName, Wc, World, Wr, status};
 
 /// A part of a write, and when it becomes visible.
@@ -42,12 +40,10 @@ pub(super) struct Flight {
     /// Packets that the NIC has not read.
     pub(super) unread: u32,
     pub(super) status: u32,
-}
-
-impl Flight {
-    pub(super) fn is_launched_and_read(&self, launched: &BTreeMap<u64, Self>) -> bool {
-        self.unread == 0 && launched.contains_key(&self.number)
-    }
+    /// It fails with this status after all it does.
+    pub(super) fails: Option<u32>,
+    /// Nobody is told of its completion.
+    pub(super) lost: bool,
 }
 
 impl World {
@@ -56,6 +52,7 @@ impl World {
         while let Some((now, event)) = self.queue.pop_due(by_ns) {
             self.happen(now, event);
         }
+        self.settled_ns = self.settled_ns.max(by_ns);
     }
 
     fn happen(&mut self, now: u64, event: Event) {
@@ -64,13 +61,32 @@ impl World {
             Event::Arrive { flight } => self.arrive(now, flight),
             Event::Place(place) => self.place(now, &place),
             Event::Receive { flight } => self.receive(now, flight),
-            Event::Done { flight } => {
-                if let Some(flight) = self.flights.remove(&flight) {
-                    let status = flight.status;
-                    self.complete(now, flight, status);
-                }
-            }
+            Event::Done { flight } => self.done(now, flight),
         }
+    }
+
+    /// A WR has done what it does. What its peer does not answer is tried again for a while, and what was posted behind
+    /// it waits.
+    fn done(&mut self, now: u64, number: u64) {
+        let Some(flight) = self.flights.get_mut(&number) else { return };
+        let Some(fails) = flight.fails.take() else {
+            let (name, unanswered) = (flight.qp, flight.status == status::RETRY_EXC_ERR);
+            let retry_ns = self.profile.retry_ns;
+            let qp = self.qp(name);
+            if unanswered && qp.retries_until_ns == 0 {
+                qp.retries_until_ns = now + retry_ns;
+            }
+            let until = qp.retries_until_ns;
+            if until > now {
+                self.queue.push(until, Event::Done { flight: number });
+            } else if let Some(flight) = self.flights.remove(&number) {
+                let status = flight.status;
+                self.complete(now, flight, status);
+            }
+            return;
+        };
+        flight.status = fails;
+        self.done(now, number);
     }
 
     fn read(&mut self, number: u64, pieces: Vec<Piece>) {
@@ -117,7 +133,8 @@ impl World {
 
     fn place(&mut self, now: u64, place: &Place) {
         let Place { flight, to, at, ref data } = *place;
-        if self.flights.get(&flight).is_some_and(|flight| flight.status != status::SUCCESS) {
+        let fails = self.flights.get(&flight).is_some_and(|flight| flight.status != status::SUCCESS);
+        if fails || self.failed.contains(&flight) {
             return;
         }
         #[expect(clippy::cast_possible_truncation, reason = "of one packet")]
@@ -170,14 +187,17 @@ impl World {
 
     /// A WR is over. One that was not to be signaled only gives its place in the queue back, unless it failed.
     pub(super) fn complete(&mut self, now: u64, flight: Flight, status: u32) {
-        let Flight { number, qp: name, wr, .. } = flight;
-        self.note(now, name.node, "complete", format_args!("#{number} status {status}"));
+        let Flight { number, qp: name, wr, lost, .. } = flight;
+        let told = if lost { ", and lost" } else { "" };
+        self.note(now, name.node, "complete", format_args!("#{number} status {status}{told}"));
         let qp = self.qp(name);
         match wr.id {
             None if status == status::SUCCESS => qp.queued -= 1,
+            Some(_) if lost && status == status::SUCCESS => qp.lost += 1,
             id => qp.cq.push_back(Wc { id: id.unwrap_or(0), status, received: None, immediate: None }),
         }
         if status != status::SUCCESS {
+            self.failed.insert(number);
             self.fail(now, name);
         }
     }

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::World;
+use crate::faults::Fault;
 
 /// Names an MR: its lkey and rkey. Never used again, so that one that was deregistered names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,13 +53,44 @@ impl fmt::Display for BadAccess {
     }
 }
 
+/// Memory could not be registered (ibv_reg_mr(3), ENOMEM).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRegistered {
+    /// So many bytes.
+    pub bytes: u32,
+}
+
+impl fmt::Display for NotRegistered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes could not be registered; raise RLIMIT_MEMLOCK", self.bytes)
+    }
+}
+
 impl World {
     /// Registers new memory, all zero. Takes this host's CPU T_reg, and page faults where it is not resident.
-    pub fn register(&mut self, node: usize, bytes: u32, rights: Rights, resident: bool) -> Key {
+    ///
+    /// # Errors
+    /// [`NotRegistered`], as the faults have it.
+    pub fn register(
+        &mut self,
+        node: usize,
+        bytes: u32,
+        rights: Rights,
+        resident: bool,
+    ) -> Result<Key, NotRegistered> {
         self.spend(node, self.profile.registration_ns(u64::from(bytes), resident));
+        if self.strikes(Fault::FailedRegistration) {
+            return Err(NotRegistered { bytes });
+        }
         let mrs = &mut self.nodes[node].mrs;
         mrs.push(Some(Mr { rights, bytes: vec![0; bytes as usize] }));
-        Key { node, index: mrs.len() - 1 }
+        Ok(Key { node, index: mrs.len() - 1 })
+    }
+
+    /// How many MRs this host has.
+    #[must_use]
+    pub fn registered(&self, node: usize) -> usize {
+        self.nodes[node].mrs.iter().flatten().count()
     }
 
     /// Ends an MR: whatever arrives for it from now on fails.

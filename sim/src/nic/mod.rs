@@ -13,16 +13,18 @@ mod post;
 
 use core::cell::Cell;
 use core::fmt;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use superpipe_core::State;
 use superpipe_testkit::Rng;
 
-pub use memory::{BadAccess, Key, Rights};
+pub use memory::{BadAccess, Key, NotRegistered, Rights};
 pub use post::{Refused, Wr};
 
-use crate::faults::Faults;
+use crate::faults::{Fault, Faults};
 use crate::profile::Profile;
 use crate::queue::Queue;
+use crate::tally::{Column, Tally};
 use crate::trace::Trace;
 use deliver::{Event, Flight};
 use memory::Mr;
@@ -33,6 +35,8 @@ pub mod status {
     pub const SUCCESS: u32 = 0;
     /// What came is longer than the receive.
     pub const LOC_LEN_ERR: u32 = 1;
+    /// The NIC cannot go on with the QP.
+    pub const LOC_QP_OP_ERR: u32 = 2;
     /// The QP had failed before.
     pub const WR_FLUSH_ERR: u32 = 5;
     /// The receiver cannot take what was sent.
@@ -102,6 +106,10 @@ struct Receive {
 struct Qp {
     peer: QpName,
     failed: bool,
+    /// The peer is asked again until then, and does not answer: what was posted completes no sooner.
+    retries_until_ns: u64,
+    /// WRs whose completion was lost, and whose place in the send queue comes back with the next one.
+    lost: usize,
     /// Posted, and waiting for the doorbell.
     staged: VecDeque<Flight>,
     /// WRs that take a place in the send queue.
@@ -117,7 +125,9 @@ struct Qp {
 #[derive(Default)]
 struct Node {
     clock_ns: Cell<u64>,
+    /// When the NIC has sent, and received, all that it has begun with.
     nic_free_ns: u64,
+    ingress_free_ns: u64,
     mrs: Vec<Option<Mr>>,
     qps: Vec<Qp>,
 }
@@ -126,12 +136,22 @@ struct Node {
 pub struct World {
     pub(crate) profile: Profile,
     pub(crate) faults: Faults,
+    /// What struck whom so far.
+    pub(crate) tally: Tally,
+    /// Something struck that can end a connection.
+    pub(crate) broken: bool,
+    /// The states of the end whose turn it is, and of its peer; `None` while they connect.
+    pub(crate) states: [Option<State>; 2],
     pub(crate) rng: Rng,
     pub(crate) trace: Trace,
     nodes: Vec<Node>,
     queue: Queue<Event>,
     flights: BTreeMap<u64, Flight>,
+    /// Those that failed: what of them is not visible by then never is.
+    failed: BTreeSet<u64>,
     last_flight: u64,
+    /// All that was due by then has happened.
+    settled_ns: u64,
 }
 
 impl World {
@@ -141,13 +161,33 @@ impl World {
         Self {
             profile,
             faults,
+            tally: Tally::default(),
+            broken: false,
+            states: [None; 2],
             rng: Rng::new(seed),
             trace: Trace::default(),
             nodes: (0..nodes).map(|_| Node::default()).collect(),
             queue: Queue::new(),
             flights: BTreeMap::new(),
+            failed: BTreeSet::new(),
             last_flight: 0,
+            settled_ns: 0,
         }
+    }
+
+    /// A world without hosts: what is left where one was lent from.
+    pub(crate) fn nowhere() -> Self {
+        Self::new(0, Profile::roce_100g(), Faults::default(), 0)
+    }
+
+    /// Whether it was lent to somebody, and this is what was left.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// When the last of the CPUs ended what it did.
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.nodes.iter().map(|node| node.clock_ns.get()).max().unwrap_or(0)
     }
 
     /// The clock of this host's CPU.
@@ -171,6 +211,8 @@ impl World {
             self.nodes[name.node].qps.push(Qp {
                 peer,
                 failed: false,
+                retries_until_ns: 0,
+                lost: 0,
                 staged: VecDeque::new(),
                 queued: 0,
                 receives: VecDeque::new(),
@@ -188,20 +230,60 @@ impl World {
         self.spend(qp.node, self.profile.poll_cq_ns);
         let wc = self.qp(qp).cq.pop_front()?;
         if wc.received.is_none() {
-            self.qp(qp).queued -= 1;
+            let qp = self.qp(qp);
+            qp.queued -= 1 + core::mem::take(&mut qp.lost);
         }
         Some(wc)
+    }
+
+    /// A QP ends: what was not read is not sent, no completion comes, and the peer's WRs find nobody.
+    pub(crate) fn destroy_qp(&mut self, name: QpName) {
+        let qp = self.qp(name);
+        qp.failed = true;
+        qp.staged.clear();
+        qp.receives.clear();
+        qp.cq.clear();
+        self.flights.retain(|_, flight| flight.qp != name);
+    }
+
+    /// Whether a fault strikes now; it is counted, with the state of who has to cope with it.
+    pub(crate) fn strikes(&mut self, fault: Fault) -> bool {
+        let columns = Column::of(self.states[usize::from(fault.strikes_peer())]);
+        let happens = self.faults.happens(fault, columns, &mut self.rng);
+        if happens {
+            self.broken |= fault.is_fatal();
+            self.tally.count(fault, columns);
+        }
+        happens
+    }
+
+    /// Nothing of this QP is on its way, and no completion waits.
+    #[must_use]
+    pub(crate) fn is_idle(&self, name: QpName) -> bool {
+        let qp = &self.nodes[name.node].qps[name.index];
+        let is_seen = qp.visible_ns <= self.settled_ns;
+        is_seen
+            && qp.cq.is_empty()
+            && qp.staged.is_empty()
+            && self.flights.values().all(|flight| flight.qp != name)
     }
 
     /// Nothing is on its way, and no completion waits.
     #[must_use]
     pub fn is_quiescent(&self) -> bool {
         let idle = |qp: &Qp| qp.cq.is_empty() && qp.staged.is_empty();
-        self.queue.is_empty() && self.nodes.iter().flat_map(|node| &node.qps).all(idle)
+        self.queue.is_empty()
+            && self.flights.is_empty()
+            && self.nodes.iter().flat_map(|node| &node.qps).all(idle)
     }
 
     fn qp(&mut self, name: QpName) -> &mut Qp {
         &mut self.nodes[name.node].qps[name.index]
+    }
+
+    /// Into the trace, with the time of this host's CPU.
+    pub(crate) fn note_here(&mut self, node: usize, what: &str, of: fmt::Arguments<'_>) {
+        self.note(self.clock_ns(node), node, what, of);
     }
 
     fn note(&mut self, at_ns: u64, node: usize, what: &str, of: fmt::Arguments<'_>) {

@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::deliver::{Event, Flight, Piece, Place};
 use super::{Key, Op, QpName, Receive, World, status};
+use crate::faults::Fault;
 
 /// Pieces that a torn packet becomes visible in, at most.
 const PIECES_MAX: usize = 5;
@@ -76,7 +77,8 @@ impl World {
         let data = if wr.inline { data.to_vec() } else { Vec::new() };
         self.last_flight += 1;
         let number = self.last_flight;
-        let flight = Flight { number, qp: name, wr, data, unread: 0, status: status::SUCCESS };
+        let (status, fails, lost) = (status::SUCCESS, None, false);
+        let flight = Flight { number, qp: name, wr, data, unread: 0, status, fails, lost };
         let qp = self.qp(name);
         qp.queued += 1;
         qp.staged.push_back(flight);
@@ -120,10 +122,12 @@ impl World {
 
     /// Whether the NIC has read all that this WR names, or copied it while it was posted.
     #[must_use]
-    pub fn is_read(&self, number: u64) -> bool {
-        let staged = self.nodes.iter().flat_map(|node| &node.qps).flat_map(|qp| &qp.staged);
-        let unread = staged.chain(self.flights.values()).find(|flight| flight.number == number);
-        unread.is_none_or(|flight| flight.wr.inline || flight.is_launched_and_read(&self.flights))
+    pub fn is_read(&self, name: QpName, number: u64) -> bool {
+        let staged = &self.nodes[name.node].qps[name.index].staged;
+        match staged.iter().find(|flight| flight.number == number) {
+            Some(staged) => staged.wr.inline,
+            None => self.flights.get(&number).is_none_or(|flight| flight.wr.inline || flight.unread == 0),
+        }
     }
 
     fn launch(&mut self, mut flight: Flight) {
@@ -136,16 +140,29 @@ impl World {
         let fetch_ns = if wr.inline { 0 } else { self.profile.fetch_ns };
         let mut leaves = self.nodes[name.node].nic_free_ns.max(now + fetch_ns) + self.profile.gap_ns;
         let round_trip = 2 * self.profile.latency_ns;
-        let overtaken = self.faults.overtaken_write.happens(&mut self.rng);
+        let overtaken = self.strikes(Fault::OvertakenWrite);
         let write_late = if overtaken { self.below(round_trip / 2) } else { 0 };
+        if self.strikes(Fault::QpError) {
+            if self.rng.one_in(2) {
+                flight.status = status::LOC_QP_OP_ERR;
+            } else {
+                flight.fails = Some(status::LOC_QP_OP_ERR);
+            }
+        }
+        flight.lost = wr.id.is_some() && self.strikes(Fault::LostCompletion);
+        let peer = self.qp(name).peer.node;
         let (mut before, mut visible) = (self.qp(name).arrives_ns, 0);
         let mut offset = 0;
         loop {
             let bytes = self.profile.mtu_bytes.min(wr.bytes - offset);
             let read_at = leaves;
-            leaves += self.profile.wire_ns(u64::from(bytes));
+            let wire_ns = self.profile.wire_ns(u64::from(bytes));
+            leaves += wire_ns;
+            // The receiver's wire takes one packet after the other, from whomever, in the order in which they set out.
+            let ingress = &mut self.nodes[peer].ingress_free_ns;
+            *ingress = (*ingress + wire_ns).max(leaves + self.profile.latency_ns);
             // Packets of a QP arrive in order; what the host sees of them may not.
-            let arrives = before.max(leaves + self.profile.latency_ns + wr.held_ns);
+            let arrives = before.max(*ingress + wr.held_ns);
             if offset == 0 {
                 self.queue.push(arrives, Event::Arrive { flight: flight.number });
             }
@@ -159,7 +176,7 @@ impl World {
             }
         }
         self.nodes[name.node].nic_free_ns = leaves;
-        let late = if self.faults.late_completion.happens(&mut self.rng) { self.late_ns() } else { 0 };
+        let late = if self.strikes(Fault::LateCompletion) { self.late_ns() } else { 0 };
         let latency = self.profile.latency_ns;
         let qp = self.qp(name);
         qp.arrives_ns = before;
@@ -196,7 +213,7 @@ impl World {
         late_max: u64,
     ) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        let torn = bytes > 8 && self.faults.torn_packet.happens(&mut self.rng);
+        let torn = bytes > 8 && self.strikes(Fault::TornPacket);
         let count = if torn { 2 + self.rng.below(PIECES_MAX - 1) } else { 1 };
         let grain = [8, 16, 64][self.rng.below(3)];
         let mut cuts = [bytes; PIECES_MAX];
@@ -225,8 +242,10 @@ impl World {
     }
 
     /// Direct store: what this host's CPU wrote is seen by others a little later, all in order.
-    pub(crate) fn store(&mut self, node: usize, to: Key, at: u32, data: Vec<u8>, held_ns: u64) {
-        let at_ns = self.clock_ns(node) + self.profile.store_ns + held_ns;
+    pub(crate) fn store(&mut self, name: QpName, to: Key, at: u32, data: Vec<u8>, held_ns: u64) {
+        let at_ns = self.clock_ns(name.node) + self.profile.store_ns + held_ns;
+        let visible_ns = &mut self.qp(name).visible_ns;
+        *visible_ns = at_ns.max(*visible_ns);
         self.queue.push(at_ns, Event::Place(Place { flight: 0, to, at, data }));
     }
 }

@@ -11,6 +11,7 @@ impl<F: Stage> Pair<F> {
     /// The next step of sending.
     pub(super) fn send(&mut self, side: usize) {
         match self.flows[side].open {
+            _ if self.ends[side].closed().is_some() => {}
             None => self.begin(side),
             Some(open) => self.go_on(side, open),
         }
@@ -82,7 +83,7 @@ impl<F: Stage> Pair<F> {
         let flow = &mut self.flows[side];
         match result {
             Ok(()) if flow.sent[index].ended => flow.open = None,
-            Ok(()) | Err(RefusedSend::NoCredit) => {}
+            Ok(()) | Err(RefusedSend::NoCredit | RefusedSend::Closed) => {}
             Err(RefusedSend::Rejected(reason)) => {
                 assert_eq!(flow.sent[index].rejected, Some(reason));
                 flow.open = None;

@@ -1,0 +1,200 @@
+//! One connection with the applications at its ends.
+
+use superpipe_core::{Arrival, Closed, Failure, Reason};
+use superpipe_testkit::Pair;
+
+use super::watchdog::{Advice, Watchdog};
+use crate::case::{Case, Closing, Plan};
+use crate::fabric::{Flags, Sim};
+use crate::faults::Fault;
+use crate::nic::{NotRegistered, World};
+
+/// Faults that can overtake an acknowledgement, which then needs a sign of life (wire.md 7.3): elsewhere none may be needed.
+const NEED_LIFE: [Fault; 3] = [Fault::TornPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
+
+pub(super) struct Connection<const DIRECT: bool> {
+    number: usize,
+    pub(super) hosts: [usize; 2],
+    pair: Pair<Sim<DIRECT>>,
+    watchdogs: [Watchdog; 2],
+    /// Both ends were told to close in good order.
+    is_closed: bool,
+    closing: Closing,
+    /// What went wrong may end the connection.
+    may_fail: bool,
+}
+
+impl<const DIRECT: bool> Connection<DIRECT> {
+    /// Registers memory, connects, and makes an endpoint at each end.
+    pub(super) fn open(
+        world: &mut World,
+        case: &Case,
+        plan: &Plan,
+        recorded: bool,
+    ) -> Result<Self, NotRegistered> {
+        world.states = [None; 2];
+        let checked = plan.script.configs[0].arrival == Arrival::CheckedFlag;
+        let flags = Flags { checked, crc_bits: case.crc_bits };
+        let mut fabric = Sim::connect(world, plan.hosts, &plan.script.setup, flags)?;
+        if recorded {
+            fabric.recorders = [Some(Box::default()), Some(Box::default())];
+        }
+        let pair = Pair::over(fabric, plan.script.clone());
+        let watchdogs = [Watchdog::default(); 2];
+        let Plan { number, hosts, closing, .. } = *plan;
+        Ok(Self { number, hosts, pair, watchdogs, is_closed: false, closing, may_fail: false })
+    }
+
+    /// So many ends share a CPU: each of them waits for the others.
+    pub(super) fn be_patient(&mut self, crowd: u64) {
+        self.watchdogs = [Watchdog::new(crowd); 2];
+    }
+
+    pub(super) const fn is_gone(&self, side: usize) -> bool {
+        self.watchdogs[side].gone
+    }
+
+    pub(super) fn state(&self) -> String {
+        self.pair.state()
+    }
+
+    pub(super) fn check_misses(&self) -> u64 {
+        self.pair.ends.iter().map(|end| end.counters().check_misses).sum()
+    }
+
+    /// How each end ended, as one says it.
+    pub(super) fn endings(&self) -> [String; 2] {
+        [0, 1].map(|side| match self.pair.ends[side].closed() {
+            None => "killed, or vanished".to_owned(),
+            Some(Closed::Here(Reason::DONE)) => "closed in good order".to_owned(),
+            Some(Closed::Here(_)) => "given up: nothing moved, or the peer died".to_owned(),
+            Some(Closed::ByPeer(_)) => "closed by the peer".to_owned(),
+            Some(Closed::Failed(Failure::Protocol(rule))) => rule.to_string(),
+            Some(Closed::Failed(Failure::Device(error))) => error.to_string(),
+        })
+    }
+
+    /// The world, if it is here: a turn did not end.
+    pub(super) fn world_lent(&mut self) -> Option<World> {
+        let lent = &mut self.pair.fabric.world;
+        (!lent.is_nowhere()).then(|| core::mem::replace(lent, World::nowhere()))
+    }
+
+    /// An end acts. Whether it did anything.
+    pub(super) fn turn(&mut self, world: &mut World, side: usize, now_ns: u64) -> Result<bool, String> {
+        world.states = [Some(self.pair.ends[side].state()), Some(self.pair.ends[1 - side].state())];
+        core::mem::swap(world, &mut self.pair.fabric.world);
+        let turned = self.turn_here(side, now_ns);
+        core::mem::swap(world, &mut self.pair.fabric.world);
+        turned
+    }
+
+    fn turn_here(&mut self, side: usize, now_ns: u64) -> Result<bool, String> {
+        let both = !self.is_gone(1 - side);
+        let world = &mut self.pair.fabric.world;
+        let host = self.hosts[side];
+        if world.strikes(Fault::StalledPeer) {
+            let ns = world.late_ns();
+            world.spend(host, ns);
+            world.note_here(host, "stall", format_args!("{ns} ns"));
+        }
+        let killed = both && world.strikes(Fault::KilledProcess);
+        if killed || both && world.strikes(Fault::VanishedPeer) {
+            world.note_here(
+                host,
+                if killed { "killed" } else { "vanished" },
+                format_args!("c{}", self.number),
+            );
+            let told_ns = world.clock_ns(host) + 2 * world.profile.latency_ns;
+            if killed {
+                self.watchdogs[1 - side].hear_of_death(told_ns);
+            }
+            self.mind_faults();
+            self.let_go(side);
+            return Ok(true);
+        }
+        let moved = self.pair.moved(side);
+        self.pair.fabric.acting = side;
+        self.pair.turn(side);
+        if self.watchdogs[side].is_life_due(now_ns) {
+            self.pair.ends[side].look(&mut self.pair.fabric);
+            if self.may_fail || self.pair.fabric.world.faults.any(&NEED_LIFE) {
+                self.pair.ends[side].show_life(&mut self.pair.fabric);
+            }
+        }
+        self.mind_faults();
+        self.note_steps(side);
+        self.heed(side, now_ns)?;
+        self.mind_faults();
+        Ok(moved != self.pair.moved(side))
+    }
+
+    /// Ends what can end, and what must.
+    fn heed(&mut self, side: usize, now_ns: u64) -> Result<(), String> {
+        let is_whole = !self.is_gone(1 - side);
+        if is_whole && !self.is_closed && self.pair.is_exchanged() {
+            self.pair.close();
+            self.is_closed = true;
+        }
+        let closed = self.pair.ends[side].closed();
+        if closed.is_none() && self.pair.has_sent(side) {
+            match self.closing {
+                Closing::WhenSent => self.pair.leave(side),
+                Closing::WhenDone if self.pair.has_taken(side) => self.pair.leave(side),
+                Closing::WhenDone | Closing::Together => {}
+            }
+        }
+        if is_whole && self.pair.is_over() {
+            self.pair.check_oracle();
+            self.let_go(0);
+            self.let_go(1);
+            return Ok(());
+        }
+        let closed = self.pair.ends[side].closed();
+        if let (Some(Closed::Failed(Failure::Protocol(rule))), false) = (closed, self.pair.fabric.lied) {
+            return Err(format!("nobody lied, and {rule}: {}", self.state()));
+        }
+        let moved = self.pair.moved(0) + self.pair.moved(1);
+        match self.watchdogs[side].advise(now_ns, moved, closed, self.may_fail) {
+            Advice::GoOn => {}
+            Advice::Close(reason) => self.pair.give_up(side, reason),
+            Advice::Stuck | Advice::LetGo if !self.may_fail => {
+                return Err(format!("nothing moves any more: {}", self.state()));
+            }
+            Advice::Stuck => self.pair.give_up(side, Reason::GIVEN_UP),
+            Advice::LetGo => self.let_go(side),
+        }
+        Ok(())
+    }
+
+    /// What struck in this turn decides what is asked of the next ones.
+    fn mind_faults(&mut self) {
+        if core::mem::take(&mut self.pair.fabric.world.broken) {
+            self.may_fail = true;
+            self.pair.expect_failure();
+        }
+        if self.pair.fabric.lied {
+            self.pair.distrust();
+        }
+    }
+
+    /// An end is gone, with its QP and its memory.
+    fn let_go(&mut self, side: usize) {
+        if !core::mem::replace(&mut self.watchdogs[side].gone, true) {
+            self.pair.fabric.let_go(side);
+        }
+    }
+
+    /// What the endpoint recorded goes into the trace.
+    fn note_steps(&mut self, side: usize) {
+        let fabric = &mut self.pair.fabric;
+        if !fabric.world.trace.is_on() {
+            return;
+        }
+        let Some(recorder) = fabric.recorders[side].as_deref_mut() else { return };
+        while let Some(record) = recorder.take() {
+            let of = format_args!("c{} {:?}", self.number, record.step);
+            fabric.world.trace.line(record.end.0, self.hosts[side], "core", of);
+        }
+    }
+}

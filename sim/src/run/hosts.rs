@@ -1,0 +1,90 @@
+//! Whose turn it is.
+//!
+//! A host has one CPU, which polls the ends on it in rounds, and pauses after each. The CPU whose clock is behind acts next, after everything that is
+//! due by then. What it does sees the world as it was when it began; what it causes comes later, by events. So the order
+//! of all things depends on nothing but the seed.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::nic::World;
+
+/// Each time that a CPU has made so many rounds without work, it pauses twice as long as before.
+const IDLE_ROUNDS: usize = 32;
+
+/// At most 64 pauses at once.
+const PAUSES_MAX_LOG2: usize = 6;
+
+/// An end's turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    host: usize,
+    pub(super) connection: usize,
+    pub(super) side: usize,
+    pub(super) now_ns: u64,
+}
+
+#[derive(Default)]
+struct Cpu {
+    /// By connection and side.
+    ends: Vec<(usize, usize)>,
+    next: usize,
+    idle_turns: usize,
+}
+
+/// The CPUs, and when each of them is free.
+pub(super) struct Hosts {
+    cpus: Vec<Cpu>,
+    free: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl Hosts {
+    /// With the ends of these connections, each between two hosts.
+    pub(super) fn new(world: &World, connections: impl Iterator<Item = [usize; 2]>, count: usize) -> Self {
+        let mut cpus: Vec<_> = (0..count).map(|_| Cpu::default()).collect();
+        for (connection, hosts) in connections.enumerate() {
+            for (side, host) in hosts.into_iter().enumerate() {
+                cpus[host].ends.push((connection, side));
+            }
+        }
+        let busy = (0..count).filter(|host| !cpus[*host].ends.is_empty());
+        let free = busy.map(|host| Reverse((world.clock_ns(host), host))).collect();
+        Self { cpus, free }
+    }
+
+    /// The end that acts next, unless all are gone.
+    pub(super) fn next(&mut self) -> Option<Turn> {
+        loop {
+            let Reverse((now_ns, host)) = self.free.pop()?;
+            let cpu = &mut self.cpus[host];
+            if !cpu.ends.is_empty() {
+                cpu.next = (cpu.next + 1) % cpu.ends.len();
+                let (connection, side) = cpu.ends[cpu.next];
+                return Some(Turn { host, connection, side, now_ns });
+            }
+        }
+    }
+
+    /// The turn is over; whether anything was done in it.
+    pub(super) fn done(&mut self, world: &World, turn: Turn, worked: bool) {
+        let Turn { host, .. } = turn;
+        let cpu = &mut self.cpus[host];
+        cpu.idle_turns = if worked { 0 } else { cpu.idle_turns + 1 };
+        if cpu.next == 0 {
+            let rounds = cpu.idle_turns / cpu.ends.len().max(1);
+            let pauses = 1u64 << (rounds / IDLE_ROUNDS).min(PAUSES_MAX_LOG2);
+            world.spend(host, pauses * world.profile.pause_ns);
+        }
+        self.free.push(Reverse((world.clock_ns(host), host)));
+    }
+
+    /// The most ends that share a CPU.
+    pub(super) fn crowd(&self) -> usize {
+        self.cpus.iter().map(|cpu| cpu.ends.len()).max().unwrap_or(0)
+    }
+
+    /// This end is gone from this host.
+    pub(super) fn remove(&mut self, host: usize, connection: usize, side: usize) {
+        self.cpus[host].ends.retain(|end| *end != (connection, side));
+    }
+}

@@ -1,0 +1,62 @@
+//! What an application does whose peer may lie: it goes on as its script says, takes whatever comes, believes none of
+//! it and compares nothing. That it survives, and that the connection ends, is for the caller to see.
+
+use superpipe_core::Length;
+
+use super::Pair;
+use super::flow::Open;
+use crate::Stage;
+
+impl<F: Stage> Pair<F> {
+    pub(super) fn turn_unchecked(&mut self, side: usize) {
+        match self.rng.below(6) {
+            0 | 1 => {
+                self.ends[side].progress(&mut self.fabric);
+                while self.ends[side].poll_event().is_some() {}
+            }
+            2 | 3 => self.send_unchecked(side),
+            4 => {
+                let all = self.rng.below(self.buffer.len());
+                let mut slices = [&mut self.buffer[..all]];
+                let looks = 1 + u32::from(self.rng.one_in(2));
+                self.ends[side].try_recv(&mut self.fabric, &mut slices, looks);
+            }
+            _ if self.rng.one_in(8) => {
+                let reason = super::flow::reason(side, 0, 2);
+                self.ends[side].reject(&mut self.fabric, reason);
+            }
+            _ => {
+                self.ends[side].incoming(&mut self.fabric);
+                let all = self.rng.below(self.buffer.len());
+                self.ends[side].pull(&mut self.fabric, &mut [&mut self.buffer[..all]]);
+            }
+        }
+    }
+
+    fn send_unchecked(&mut self, side: usize) {
+        let flow = &mut self.flows[side];
+        let end = &mut self.ends[side];
+        let Some(Open { index, id }) = flow.open else {
+            let (index, Some(sent)) = (flow.next, flow.sent.get(flow.next)) else { return };
+            let all = Length::Exact(sent.payload.len() as u64);
+            if let Ok(id) = end.start(sent.tag, all) {
+                flow.next += 1;
+                flow.open = Some(Open { index, id });
+            }
+            return;
+        };
+        let sent = &mut flow.sent[index];
+        // What was begun as a stream, before anybody lied, ends here, too.
+        let rest = &sent.payload[sent.bytes..];
+        match end.push(&mut self.fabric, id, &[rest]) {
+            Ok(bytes) if bytes < rest.len() => sent.bytes += bytes,
+            Ok(bytes) => {
+                sent.bytes += bytes;
+                if end.finish(&mut self.fabric, id) != Err(superpipe_core::RefusedSend::NoCredit) {
+                    flow.open = None;
+                }
+            }
+            Err(_) => flow.open = None,
+        }
+    }
+}
