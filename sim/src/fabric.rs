@@ -4,6 +4,8 @@
 //! is what this end's CPU sees of its own stores, and each of them is visible to the other end a little later, in order.
 //! Whatever core may not do is a panic that says so: bytes that are the NIC's or the reader's, offsets out of range.
 
+use core::cell::RefCell;
+
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SEAT_BYTES, SqFull, WcError, WrId, seat,
@@ -14,6 +16,7 @@ use crate::faults::Fault;
 use crate::liar::Liar;
 use crate::nic::{Key, NotRegistered, Op, QpName, Refused, Rights, World, Wr, status};
 use crate::profile::time_ns;
+use crate::torn::Looks;
 
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,7 @@ pub struct Sim<const DIRECT: bool> {
     /// Somebody has lied: what comes is to be borne, and proves nothing.
     pub(crate) lied: bool,
     flags: Flags,
+    pub(crate) looks: RefCell<Looks>,
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
     /// Whose turn it is.
     pub(crate) acting: usize,
@@ -91,6 +95,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
             liars: [Liar::default(); 2],
             lied: false,
             flags,
+            looks: RefCell::default(),
             recorders: [None, None],
             acting: 0,
         })
@@ -169,6 +174,18 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         self.spend(side, time_ns(u64::from(bytes), self.world.profile.crc_bytes_per_us));
     }
 
+    /// Of blocks that are not the first of their chunk: those are nothing but payload and flag.
+    fn note_look(&self, side: usize, from: Memory, at: u32, bytes: u32, crc: u32) {
+        let block_bytes = self.setup.layouts[side].block_bytes;
+        if at.is_multiple_of(block_bytes) && bytes == block_bytes - 8 {
+            let here = self.look(side, from, at, block_bytes);
+            let sent = self.bytes(self.image(1 - side, from), at, block_bytes);
+            #[expect(clippy::cast_possible_truncation, reason = "its lower half")]
+            let passes = word(&here[bytes as usize..]) as u32 == crc;
+            self.looks.borrow_mut().note(at + from.owner as u32, here, sent, passes);
+        }
+    }
+
     /// CRC32C, or as many of its bits as there are.
     const fn few_bits(&self, crc: u32) -> u32 {
         crc & (u32::MAX >> (32 - self.flags.crc_bits))
@@ -222,7 +239,11 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
 
     fn crc_out(&self, link: &Side, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.spend_crc(link.0, bytes);
-        self.few_bits(crc32c(self.look(link.0, from, at, bytes), seed))
+        let crc = self.few_bits(crc32c(self.look(link.0, from, at, bytes), seed));
+        if self.flags.crc_bits < u32::BITS {
+            self.note_look(link.0, from, at, bytes, crc);
+        }
+        crc
     }
 
     fn write_line(&mut self, link: &mut Side, to: Memory, at: u32, line: &Line) {

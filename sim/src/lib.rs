@@ -17,6 +17,7 @@ mod queue;
 mod run;
 mod swarm;
 mod tally;
+mod torn;
 mod trace;
 
 pub use case::{Case, Closing, Plan};
@@ -26,3 +27,4 @@ pub use profile::{CopyStep, Profile};
 pub use run::{Failure, Look, Outcome, run};
 pub use swarm::{Swarm, Until};
 pub use tally::{Column, Tally};
+pub use torn::Torn;

@@ -12,6 +12,7 @@ use std::time::Instant;
 use crate::case::Case;
 use crate::run::{Failure, Look, Outcome, run};
 use crate::tally::Tally;
+use crate::torn::Torn;
 
 /// When a swarm is over, if none fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub struct Swarm {
     pub turns: u64,
     /// Virtual time of the longest run.
     pub longest_ns: u64,
-    /// Checked flags whose contents did not match when they were looked at.
-    pub check_misses: u64,
+    /// Where a CRC has less than 32 bits: what it let pass.
+    pub torn: Torn,
     /// Which fault struck in which state.
     pub tally: Tally,
     /// How ends ended.
@@ -83,12 +84,12 @@ impl Swarm {
                 ControlFlow::Break(())
             }
             Ok(outcome) => {
-                let Outcome { time_ns, turns, transfers, check_misses, tally, endings, .. } = outcome;
+                let Outcome { time_ns, turns, transfers, torn, tally, endings, .. } = outcome;
                 self.hard_runs += u64::from(transfers > 1 && !tally.is_empty());
                 self.transfers += transfers;
                 self.turns += turns;
                 self.longest_ns = self.longest_ns.max(time_ns);
-                self.check_misses += check_misses;
+                self.torn += torn;
                 self.tally.add(&tally);
                 for (ending, count) in endings {
                     *self.endings.entry(ending).or_default() += count;

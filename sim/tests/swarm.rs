@@ -1,7 +1,8 @@
 //! Runs by the thousand, and the same run twice. `make test` makes many more in release.
 
-use superpipe_core::Arrival;
-use superpipe_sim::{Case, Chance, Fault, Faults, Look, Swarm, Until, run};
+use superpipe_core::{Arrival, FlagPlace, Layout};
+use superpipe_sim::{Case, Chance, Fault, Faults, Look, Plan, Swarm, Torn, Until, run};
+use superpipe_testkit::pair::{How, Take, Transfer};
 
 /// Runs in which something goes wrong.
 const RUNS: u64 = 2500;
@@ -75,24 +76,38 @@ fn without_order_plain_flags_deliver_wrong_bytes_and_checked_flags_do_not() {
     assert!(posted(0..100).any(wrong), "no run noticed");
 }
 
-/// With an 8-bit CRC, a flag whose payload is not there yet passes once in 256 looks: this is how the check would fail, and
-/// how often.
-#[test]
-fn a_crc_of_eight_bits_misses_as_often_as_it_should() {
-    let (mut missed, mut noticed) = (0, 0);
-    for seed in posted(0..4000) {
-        let case = Case { crc_bits: 8, ..forced(seed, Arrival::CheckedFlag) };
-        match run(&case, Look::default()) {
-            Ok(outcome) => noticed += outcome.check_misses,
-            Err(failure) => {
-                missed += 1;
-                noticed += failure.check_misses;
-            }
+/// Long messages in blocks of several packets, each of which arrives in pieces for a long time: many looks at torn blocks.
+fn often_torn(seed: u64) -> Case {
+    let mut case = forced(seed, Arrival::CheckedFlag);
+    case.profile.mtu_bytes = 256;
+    case.profile.latency_ns = 5000;
+    case.faults[Fault::TornPacket] = Chance(1 << 20);
+    let layout = Layout { block_bytes: 1024, block_count: 16, flags: FlagPlace::Inside };
+    for Plan { script, .. } in &mut case.connections {
+        let (how, take) = (How::Push(9000, 1), Take::Pull(9000, 1));
+        script.setup.layouts = [layout; 2];
+        script.slowness = [1; 2];
+        for transfers in &mut script.transfers {
+            let transfer = Transfer { bytes: 9000, how, take, cancel_at: None, ..transfers[0] };
+            *transfers = vec![transfer; 20];
         }
     }
-    let expected = (missed + noticed) as f64 / 256.0;
+    case
+}
+
+/// A CRC of eight bits lets one in 256 torn blocks pass: this is how the check would fail, and how often.
+#[test]
+fn a_crc_of_eight_bits_misses_as_often_as_it_should() {
+    let mut torn = Torn::default();
+    for seed in posted(0..1000) {
+        let case = Case { crc_bits: 8, ..often_torn(seed) };
+        torn += run(&case, Look::default()).map_or_else(|failure| failure.torn, |outcome| outcome.torn);
+    }
+    let Torn { looked_at, passed } = torn;
+    let expected = looked_at as f64 / 256.0;
+    assert!(expected > 40.0, "{torn:?}: too few");
     // Four standard deviations of a binomial distribution.
-    let allowed = 4.0 * expected.sqrt();
-    assert!(expected > 100.0, "{missed} missed, {noticed} noticed: too few");
-    assert!((missed as f64 - expected).abs() < allowed, "{missed} missed of {}", missed + noticed);
+    assert!((passed as f64 - expected).abs() < 4.0 * expected.sqrt(), "{torn:?}: not one in 256");
+    let case = often_torn(1);
+    run(&case, Look::default()).unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -8,6 +8,7 @@ use crate::case::{Case, Closing, Plan};
 use crate::fabric::{Flags, Sim};
 use crate::faults::Fault;
 use crate::nic::{NotRegistered, World};
+use crate::torn::Torn;
 
 /// Faults that can overtake an acknowledgement, which then needs a sign of life (wire.md 7.3): elsewhere none may be needed.
 const NEED_LIFE: [Fault; 3] = [Fault::TornPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
@@ -58,8 +59,8 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         self.pair.state()
     }
 
-    pub(super) fn check_misses(&self) -> u64 {
-        self.pair.ends.iter().map(|end| end.counters().check_misses).sum()
+    pub(super) fn torn(&self) -> Torn {
+        self.pair.fabric.looks.borrow().torn
     }
 
     /// How each end ended, as one says it.

@@ -12,6 +12,7 @@ use std::panic::catch_unwind;
 use crate::case::Case;
 use crate::nic::World;
 use crate::tally::Tally;
+use crate::torn::Torn;
 use connection::Connection;
 use hosts::Hosts;
 
@@ -36,8 +37,8 @@ pub struct Outcome {
     pub turns: u64,
     /// Transfers that were to be made.
     pub transfers: u64,
-    /// Checked flags whose contents did not match when they were looked at.
-    pub check_misses: u64,
+    /// Where a CRC has less than 32 bits: what it let pass.
+    pub torn: Torn,
     /// Which fault struck in which state.
     pub tally: Tally,
     /// How ends ended, and how many did so.
@@ -53,8 +54,8 @@ pub struct Failure {
     pub seed: u64,
     /// What is wrong.
     pub what: String,
-    /// Checked flags whose contents did not match when they were looked at.
-    pub check_misses: u64,
+    /// Where a CRC has less than 32 bits: what it let pass.
+    pub torn: Torn,
     /// What happened up to there, if that was asked for.
     pub trace: String,
 }
@@ -96,7 +97,8 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
     let taken = connections.iter_mut().find_map(Connection::world_lent);
     let mut world = taken.unwrap_or(world);
     let trace = world.trace.take();
-    let check_misses = connections.iter().map(Connection::check_misses).sum();
+    let mut torn = Torn::default();
+    connections.iter().for_each(|connection| torn += connection.torn());
     let what = match ended {
         Ok(Ok(turns)) => {
             let mut endings = BTreeMap::new();
@@ -114,7 +116,7 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
                 time_ns: world.time_ns(),
                 turns,
                 transfers: transfers.sum(),
-                check_misses,
+                torn,
                 tally: world.tally,
                 endings,
                 trace,
@@ -127,7 +129,7 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
             text.unwrap_or_else(|| "a panic without words".to_owned())
         }
     };
-    Err(Failure { seed: case.seed, what, check_misses, trace })
+    Err(Failure { seed: case.seed, what, torn, trace })
 }
 
 /// Turn by turn until all ends are gone; how many turns that took.

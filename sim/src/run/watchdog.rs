@@ -13,6 +13,9 @@ const LINGER_NS: u64 = 200_000;
 /// in a run, and still far enough apart for nothing to be on its way in between.
 const LIFE_NS: u64 = 100_000;
 
+/// Turns without anything new before an application gives up. In one of about a hundred it does what it could go on with.
+const TURNS_IN_VAIN: u32 = 4000;
+
 /// Turns without anything new after which an end that was told of its peer's death has taken out all that it left.
 const TURNS_AFTER_DEATH: u32 = 200;
 
@@ -79,7 +82,9 @@ impl Watchdog {
         let is_told = self.death_ns.is_some_and(|at_ns| now_ns >= at_ns);
         match closed {
             None if is_told && self.idle_turns > TURNS_AFTER_DEATH => Advice::Close(Reason::GIVEN_UP),
-            None if now_ns > self.moved_ns + self.patience_ns => Advice::Stuck,
+            None if self.idle_turns > TURNS_IN_VAIN && now_ns > self.moved_ns + self.patience_ns => {
+                Advice::Stuck
+            }
             None => Advice::GoOn,
             Some(closed) => {
                 let since = *self.closed_ns.get_or_insert(now_ns);
