@@ -182,7 +182,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
             let sent = self.bytes(self.image(1 - side, from), at, block_bytes);
             #[expect(clippy::cast_possible_truncation, reason = "its lower half")]
             let passes = word(&here[bytes as usize..]) as u32 == crc;
-            self.looks.borrow_mut().note(at + from.owner as u32, here, sent, passes);
+            self.looks.borrow_mut().note((side, at), here, sent, passes);
         }
     }
 

@@ -24,14 +24,14 @@ impl AddAssign for Torn {
 /// Watches an end as it looks.
 #[derive(Default)]
 pub(crate) struct Looks {
-    /// What was there at the last look, by offset.
-    last: BTreeMap<u32, u32>,
+    /// What was there at the last look, by end and offset.
+    last: BTreeMap<(usize, u32), u32>,
     pub(crate) torn: Torn,
 }
 
 impl Looks {
     /// A look at a block: what is there, what was sent, and whether it passes.
-    pub(crate) fn note(&mut self, at: u32, here: &[u8], sent: &[u8], passes: bool) {
+    pub(crate) fn note(&mut self, at: (usize, u32), here: &[u8], sent: &[u8], passes: bool) {
         if here == sent {
             self.last.remove(&at);
         } else if self.last.insert(at, crc32c(here, 0)) != Some(crc32c(here, 0)) {
