@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-planted test-package freestanding
+.PHONY: help demo bench compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-planted test-package test-vm freestanding
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -50,6 +50,9 @@ test-planted: ## bugs planted in core, each of which the simulator must find
 
 test-package: ## build what would be published, from the packed files
 	@scripts/test-package.sh
+
+test-vm: ## real RDMA drivers of Linux, rxe and siw, in a small VM (fetches a kernel once): vm/README.md
+	@scripts/test-vm.sh
 
 freestanding: ## the core without std, allocator and libc: build it, run it, measure its text
 	@scripts/freestanding.sh

@@ -74,9 +74,10 @@ no_planted_bugs() {
 
 scripts_parse() {
     local script
-    for script in scripts/*.sh .ci/run; do
+    for script in scripts/*.sh .ci/run vm/{lib,boot}.sh vm/{prepare,run,test,selftest} vm/guest/{start,network} vm/guest/bin/* vm/tests/*; do
         bash -n "$script"
     done
+    sh -n vm/guest/init
 }
 
 # What of the peers' harness needs none of their headers.

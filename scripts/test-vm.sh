@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What needs a real RDMA driver: rxe and siw of Linux, in guests that vm/ makes of Debian's packages. First the harness itself,
+# then the scripts of vm/tests, of the tools as they ship. A host that can have no guest is told so; see vm/README.md.
+. "$(dirname "$0")/lib.sh"
+
+# vm/prepare's exit code for a host that can have no guest
+readonly unavailable=69
+why=$(mktemp)
+
+prepare() {
+    local status=0
+    vm/prepare 2>&1 | tee "$why" || status=$?
+    if [[ $status -eq 0 ]]; then
+        : >"$why"
+    elif [[ $status -ne $unavailable ]]; then
+        exit "$status"
+    fi
+}
+
+# Strictness is for machines that can have a guest. What is missing elsewhere is counted, even in CI.
+no_guest() {
+    if root_on_debian && [[ $(uname -m) == x86_64 ]]; then
+        left_out vm "$1"
+    else
+        CI='' STRICT='' left_out vm "$1"
+    fi
+}
+
+need_rust
+begin_stages
+trap 'rm -f "$why" ${stages_are_mine:+"$SUPERPIPE_STAGES"}' EXIT
+stage vm-prepare prepare
+if [[ -s $why ]]; then
+    no_guest "$(tail -n 1 "$why")"
+else
+    stage vm-tools cargo build --locked --release -p superpipe-tools
+    SUPERPIPE_BIN=$(target_dir)/release
+    export SUPERPIPE_BIN
+    stage vm-selftest vm/selftest
+    stage vm-tests vm/test
+fi
+end_stages
