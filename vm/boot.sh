@@ -114,9 +114,11 @@ boot() {
     qemu[host]=$!
 }
 
-# A kernel that fails ends the guest at once; what waits for hardware or guards against strangers is left out.
+# A kernel that fails ends the guest at once, and what blocks for 30 s in it is printed on the console. What waits for
+# hardware or guards against strangers is left out.
 kernel_line() { # HOST
     echo "superpipe.host=$1 console=ttyS0 loglevel=5 panic=-1 oops=panic sysrq_always_enabled=1" \
+        "sysctl.kernel.hung_task_timeout_secs=30" \
         "nokaslr mitigations=off nowatchdog audit=0 random.trust_cpu=on tsc=reliable clocksource=tsc no_timer_check"
 }
 
@@ -145,6 +147,6 @@ outcome() {
         cat "$console_file" >&2
     elif [[ -n $lost ]]; then
         say "the last lines of its console:" >&2
-        tail -n 20 "$console_file" >&2
+        tail -n 60 "$console_file" >&2
     fi
 }
