@@ -7,7 +7,7 @@ use crate::layout::{FlagPlace, Layout};
 use crate::schedule::Q_ONE;
 
 /// How a transfer that does not fit a line crosses the wire; each is a variant of the same chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// No rendezvous: chunks as large as can be, as soon as there is room.
     Eager,

@@ -7,7 +7,7 @@ use crate::fabric::WcError;
 
 /// Why a transfer was cancelled or rejected, or the connection closed: a number that the two applications agree
 /// on. Zero is the orderly end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reason(pub u32);
 
 impl Reason {
@@ -20,7 +20,7 @@ impl Reason {
 }
 
 /// The rule of the protocol that the peer broke. The connection is closed with its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// wire.md 2.2: acknowledged more blocks than were sent.
@@ -106,7 +106,7 @@ impl fmt::Display for ProtocolError {
 impl core::error::Error for ProtocolError {}
 
 /// What ended a connection out of order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The peer broke a rule.
     Protocol(ProtocolError),
@@ -124,7 +124,7 @@ impl fmt::Display for Failure {
 }
 
 /// Why an endpoint moves nothing any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closed {
     /// This side closed.
     Here(Reason),

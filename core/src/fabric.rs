@@ -34,7 +34,7 @@ pub struct SqFull;
 pub struct WrId(pub u64);
 
 /// A work completion that is not a success (`ibv_poll_cq(3)`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WcError {
     /// The status by number, since devices report ones that no header names.
     pub status: u32,

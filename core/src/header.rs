@@ -30,7 +30,7 @@ const KINDS: u64 = 0xff;
 const INLINE_BYTES_SHIFT: u32 = 8;
 
 /// How long a transfer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
     /// A message of so many bytes.
     Exact(u64),

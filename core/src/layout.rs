@@ -41,7 +41,7 @@ pub mod seat {
 }
 
 /// Where a landing buffer keeps its slot lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlagPlace {
     /// At the end of each block, so that a chunk is one contiguous write.
     Inside,
@@ -50,7 +50,7 @@ pub enum FlagPlace {
 }
 
 /// The layout of one landing buffer; belongs to its epoch, and never changes while that lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Bytes of a block: a multiple of 64, 128 at least.
     pub block_bytes: u32,

@@ -1,6 +1,8 @@
 //! The mailbox: a ring of control lines in each seat, with as many places as can be outstanding, so that a control
 //! message never waits for data, and one polled word tells of any. wire.md 2.3.
 
+use core::hash::{Hash, Hasher};
+
 use crate::arrival::Arrival;
 use crate::control::{Control, KINDS, Kind};
 use crate::error::ProtocolError;
@@ -19,7 +21,7 @@ const fn next_slot(slot: u32) -> u32 {
 }
 
 /// The sending side: what is on the way, by kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outbox {
     /// Sequence of the next control message.
     sequence: u64,
@@ -96,8 +98,19 @@ impl Outbox {
     }
 }
 
+impl Hash for Outbox {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self { sequence, acked, slot, on_the_way } = self;
+        (sequence, acked, slot).hash(hasher);
+        for queue in on_the_way {
+            queue.len().hash(hasher);
+            queue.iter().for_each(|sequence| sequence.hash(hasher));
+        }
+    }
+}
+
 /// The receiving side.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Inbox {
     expected: u64,
     slot: u32,

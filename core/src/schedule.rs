@@ -13,7 +13,7 @@ pub(crate) const Q_ONE: u32 = 256;
 const PIPELINE_CHUNK_BYTES: u32 = 64 << 10;
 
 /// The chunk sizes of one transfer, one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
     next_bytes: u32,
     growth_q8: u32,

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod case;
+pub mod explore;
 mod fabric;
 mod faults;
 mod liar;

@@ -1,6 +1,7 @@
 //! Runs the simulator: one seed, or as many as there is time for.
 #![forbid(unsafe_code)]
 
+mod exploring;
 #[cfg(superpipe_planted)]
 mod planted;
 
@@ -41,6 +42,8 @@ enum Command {
     /// Plant one bug in core after the other, and run the swarm until it is caught
     #[cfg(superpipe_planted)]
     Planted(planted::PlantedOptions),
+    /// Explore every interleaving of small cases, and count the states
+    Explore(exploring::ExploreOptions),
 }
 
 #[derive(Args)]
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         }
         #[cfg(superpipe_planted)]
         Command::Planted(options) => planted::hunt(&options),
+        Command::Explore(options) => exploring::explore_all(&options),
     }
 }
 

@@ -5,7 +5,7 @@ use superpipe_core::{LINE_BYTES, Line, SEAT_BYTES};
 use crate::Setup;
 
 /// Which of an end's two memories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The page for acknowledgements and control lines.
     Seat,
@@ -14,7 +14,7 @@ pub enum Place {
 }
 
 /// A memory by name: whose it is, and which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// The end that polls it; the other one writes it.
     pub owner: usize,

@@ -4,7 +4,7 @@
 use superpipe_core::{FlagPlace, LINE_STRIDE_BYTES, Layout};
 
 /// The owner of each block of one landing buffer, told of every access; panics at the first that is wrong.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Watch {
     layout: Layout,
     filled: Vec<bool>,

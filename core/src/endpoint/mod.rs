@@ -1,6 +1,7 @@
 //! One end of one connection.
 
 mod driving;
+mod fingerprint;
 mod receiving;
 mod sending;
 mod telling;
@@ -42,7 +43,7 @@ pub struct Attachment<F: Fabric> {
 }
 
 /// What happened without being asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The receiver does not want this transfer; it may have been sent whole already.
     Rejected {
@@ -86,6 +87,9 @@ pub struct Incoming {
 /// Transfers of one direction form one sequence. Whatever a sending call refuses with
 /// [`RefusedSend::NoCredit`](crate::RefusedSend::NoCredit) can succeed after any `progress`; what a receiving call
 /// has nothing to give for, too.
+///
+/// A clone is for whoever explores what can come of a state: two that use one connection destroy each other's blocks.
+#[derive(Clone)]
 pub struct Endpoint<F: Fabric> {
     link: F::Link,
     seat: F::Region,

@@ -89,7 +89,7 @@ impl<M> Run<M> {
 }
 
 /// The chunk that is being taken out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Chunk {
     pub(super) first: u32,
     pub(super) bytes: u32,

@@ -10,6 +10,7 @@
 //!
 //! What the peer writes is read once, then checked, then used.
 
+mod fingerprint;
 mod found;
 mod take;
 mod whole;
@@ -28,7 +29,7 @@ use crate::state::Receiving;
 use found::Chunk;
 
 /// What is at the head.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Head {
     Nothing,
     Inline { payload: [u64; 5], bytes: u32, offset: u32 },
@@ -36,7 +37,7 @@ enum Head {
 }
 
 /// The transfer that is at the head.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Open {
     pub(crate) transfer: u64,
     pub(crate) tag: u64,
@@ -49,13 +50,14 @@ pub(crate) struct Open {
     pub(crate) shown: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Ending {
     transfer: u64,
     last: u64,
     reason: Reason,
 }
 
+#[derive(Clone)]
 pub(crate) struct Receiver<F: Fabric> {
     landing: Landing<F::Region>,
     /// The sequence awaited, and the block where its slot line is.

@@ -13,6 +13,7 @@
 //! then it is free.
 
 mod emit;
+mod fingerprint;
 mod whole;
 
 use crate::config::{Config, Protocol};
@@ -31,7 +32,7 @@ use heapless::Deque;
 const IN_FLIGHT_MAX: usize = 64;
 
 /// Names a transfer that was started here, until it ends. A stale one is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferId {
     number: u64,
     generation: u32,
@@ -91,7 +92,7 @@ pub(crate) enum Payload<'a, 'b> {
 }
 
 /// A transfer that was started and has not ended.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Open {
     id: TransferId,
     tag: u64,
@@ -106,7 +107,7 @@ struct Open {
 }
 
 /// A chunk whose write is not completed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct InFlight {
     sequence: u64,
     /// Blocks produced before it.
@@ -114,7 +115,7 @@ struct InFlight {
 }
 
 /// A chunk that is ready in its image, and found the send queue full.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Unposted {
     at: u32,
     bytes: u32,
@@ -122,13 +123,14 @@ struct Unposted {
 }
 
 /// What is to be told with CANCEL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cancelled {
     pub(crate) transfer: u64,
     pub(crate) last: u64,
     pub(crate) reason: Reason,
 }
 
+#[derive(Clone)]
 pub(crate) struct Sender<F: Fabric> {
     landing: Landing<F::Remote>,
     /// The sequence of the next chunk, and the block where it starts.

@@ -1,0 +1,28 @@
+//! What of the receiving half decides what it does next.
+
+use core::hash::{Hash, Hasher};
+
+use super::Receiver;
+use crate::fabric::Fabric;
+
+impl<F: Fabric> Hash for Receiver<F> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self {
+            landing: _,
+            sequence,
+            at,
+            consumed,
+            transfers,
+            open,
+            head,
+            cancel,
+            next_cancel,
+            close,
+            check_misses: _,
+            chunks: _,
+            inlines: _,
+        } = self;
+        (sequence, at, consumed, transfers, open, head).hash(hasher);
+        (cancel, next_cancel, close).hash(hasher);
+    }
+}

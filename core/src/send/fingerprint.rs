@@ -1,0 +1,33 @@
+//! What of the sending half decides what it does next.
+
+use core::hash::{Hash, Hasher};
+
+use super::Sender;
+use crate::fabric::Fabric;
+
+impl<F: Fabric> Hash for Sender<F> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self {
+            landing: _,
+            sequence,
+            at,
+            produced,
+            acked,
+            in_flight,
+            unposted,
+            chunk_ends,
+            transfers,
+            generation,
+            open,
+            cancelled,
+            cancel_until,
+            after_cancel,
+            reserved,
+        } = self;
+        (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
+        in_flight.len().hash(hasher);
+        in_flight.iter().for_each(|chunk| chunk.hash(hasher));
+        (transfers, generation, open).hash(hasher);
+        (cancelled, cancel_until, after_cancel, reserved).hash(hasher);
+    }
+}

@@ -1,0 +1,52 @@
+//! Direct store.
+
+use super::super::case::{Case, Closing, How, Take};
+use super::Transfer;
+use super::{at_once, inline, message, stream};
+
+fn direct(name: &'static str, transfers: &[Transfer]) -> Case {
+    Case { direct: true, ..super::case(name, transfers) }
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let long = message(192);
+    let either = message(128).cancelled().rejected();
+    vec![
+        direct("direct: 3 inline", &[inline(); 3]),
+        direct("direct: 4 chunks", &[message(256)]),
+        direct("direct: 4 chunks, lines apart", &[message(512)]).apart(),
+        direct("direct: 4 chunks of 1 and 2 blocks, lines apart", &[message(896)]).apart().ring(4),
+        Case {
+            c0_bytes: 150,
+            ..direct(
+                "direct: 3 at once of 1 to 2 blocks, try_recv",
+                &[at_once(41), at_once(150), at_once(150)],
+            )
+        }
+        .ring(4)
+        .taking(Take::Whole),
+        direct("direct: stream, inline", &[stream(128), inline()]),
+        direct("direct: in place, 3 chunks", &[message(180).how(How::Reserve(60))]).taking(Take::InPlace(30)),
+        direct(
+            "direct: cancel, cancel, inline",
+            &[message(128).cancelled(), message(128).cancelled(), inline()],
+        ),
+        direct("direct: cancel, cancel, cancel", &[message(65).cancelled(); 3]),
+        direct("direct: reject inline, inline", &[inline().rejected(), inline()]),
+        direct("direct: reject, reject, inline", &[long.rejected(), long.rejected(), inline()]).untorn(),
+        direct("direct: reject or cancel, the same", &[either; 2]).untorn(),
+        direct("direct: 3 inline both ways", &[inline(); 3]).back(&[inline(); 3]).untorn(),
+        direct("direct: 3 chunks both ways", &[long]).back(&[long]).untorn(),
+        direct("direct: cancel both ways", &[message(128).cancelled()])
+            .back(&[message(128).cancelled()])
+            .untorn(),
+        direct("direct: 3 chunks there, inline back, both close under way", &[long])
+            .back(&[inline()])
+            .closing([Closing::Sent; 2]),
+        direct("direct: 3 chunks both ways, both abort", &[long])
+            .back(&[long])
+            .closing([Closing::Any; 2])
+            .untorn(),
+        direct("direct, checked: 3 chunks, cancel, inline", &[long, long.cancelled(), inline()]).checked(),
+    ]
+}

@@ -1,0 +1,123 @@
+//! One direction: what its sender has handed over, and what of it has come. Compared at every step.
+
+use superpipe_core::{End, Incoming, Length, Reason, TransferId};
+
+use super::case::{Case, Transfer};
+
+/// What became of one transfer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Sent {
+    pub(super) number: Option<u64>,
+    /// Bytes that the endpoint took.
+    pub(super) bytes: usize,
+    pub(super) ended: bool,
+    pub(super) cancelled: Option<Reason>,
+    pub(super) rejected: Option<Reason>,
+    /// The sender's application knows of the rejection.
+    pub(super) told: bool,
+    /// Bytes that came out, once its receiver has seen it.
+    pub(super) received: Option<usize>,
+    pub(super) whole: bool,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Flow {
+    from: usize,
+    pub(super) sent: Vec<Sent>,
+    pub(super) next: usize,
+    pub(super) open: Option<(usize, TransferId)>,
+    /// What is at the head, as its receiver knows: index and number.
+    pub(super) head: Option<(usize, u64)>,
+    /// Indices below this were seen, or passed over.
+    seen: usize,
+}
+
+/// The payload of a transfer: words of which every other may be the flag of a chunk that is to come.
+pub(super) fn payload(from: usize, index: usize, bytes: usize) -> Vec<u8> {
+    let word = |at: u64| {
+        let unlike = (at + 1 + 64 * (index as u64 + 4 * from as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if at.is_multiple_of(2) { unlike } else { 1 + at / 2 % 4 }
+    };
+    (0..).flat_map(|at| word(at).to_le_bytes()).take(bytes).collect()
+}
+
+/// What is said of a transfer when it is given up or refused.
+#[expect(clippy::cast_possible_truncation, reason = "few transfers")]
+pub(super) const fn reason(from: usize, index: usize, kind: u32) -> Reason {
+    Reason(kind << 16 | (from as u32) << 15 | (index as u32 + 1))
+}
+
+impl Flow {
+    pub(super) fn new(case: &Case, from: usize) -> Self {
+        let sent = vec![Sent::default(); case.transfers[from].len()];
+        Self { from, sent, next: 0, open: None, head: None, seen: 0 }
+    }
+
+    /// Nothing more is to be sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.next == self.sent.len() && self.open.is_none()
+    }
+
+    /// Everything came exactly once or was given up, and both ends know which; or, where they close while something is under
+    /// way, need not be told any more which they gave up (wire.md 5.4).
+    pub(super) fn is_right(&self, moot: bool) -> bool {
+        let ended = |(index, _): (usize, u64)| moot && self.sent[index].cancelled.is_some();
+        self.is_sent()
+            && self.head.is_none_or(ended)
+            && self.sent.iter().all(|sent| {
+                let given_up = sent.number.is_none() || sent.cancelled.is_some() || sent.rejected.is_some();
+                (sent.whole || given_up) && (moot || sent.rejected.is_some() == sent.told)
+            })
+    }
+
+    /// Its receiver has a transfer at the head: it must be the next one that was not given up.
+    pub(super) fn meet(&mut self, transfers: &[Transfer], incoming: Incoming) {
+        let index = usize::try_from(incoming.tag).unwrap_or(usize::MAX);
+        if let Some(head) = self.head {
+            assert_eq!(head, (index, incoming.transfer), "the transfer at the head went away");
+            return;
+        }
+        assert!(index >= self.seen && index < self.next, "{index} comes after {}", self.seen);
+        for (passed, sent) in self.sent.iter().enumerate().take(index).skip(self.seen) {
+            assert!(sent.cancelled.is_some(), "transfer {passed} never came");
+        }
+        let Transfer { bytes, stream, .. } = transfers[index];
+        let length = if stream { Length::Stream } else { Length::Exact(bytes as u64) };
+        let sent = &mut self.sent[index];
+        assert_eq!(incoming.length, length);
+        assert_eq!(Some(incoming.transfer), sent.number);
+        assert_eq!(sent.received.replace(0), None, "transfer {index} came twice");
+        self.head = Some((index, incoming.transfer));
+        self.seen = index + 1;
+    }
+
+    /// Bytes of the transfer at the head came out, and perhaps its end.
+    pub(super) fn took(&mut self, transfers: &[Transfer], got: &[u8], end: End) {
+        let Some((index, _)) = self.head else { panic!("bytes of no transfer came out") };
+        let sent = &mut self.sent[index];
+        let at = sent.received.unwrap_or(0);
+        let all = payload(self.from, index, transfers[index].bytes);
+        assert!(at + got.len() <= sent.bytes, "transfer {index}: more came out than was sent");
+        assert!(all[at..].starts_with(got), "transfer {index}: {} bytes at {at} differ", got.len());
+        sent.received = Some(at + got.len());
+        match end {
+            End::No => return,
+            End::Fin => {
+                assert!(sent.ended && at + got.len() == sent.bytes, "transfer {index} ended early");
+                sent.whole = true;
+            }
+            End::Cancelled(reason) => assert_eq!(sent.cancelled, Some(reason)),
+        }
+        self.head = None;
+    }
+
+    /// Its sender was told that a transfer is not wanted.
+    pub(super) fn told(&mut self, transfer: u64, reason: Reason) {
+        // One that was given up before anything was sent has left its number to the next.
+        let sent = self.sent.iter_mut().rfind(|sent| sent.number == Some(transfer));
+        let Some(sent) = sent else { panic!("{transfer} was rejected, and never sent") };
+        assert_eq!(sent.rejected, Some(reason));
+        assert!(!core::mem::replace(&mut sent.told, true), "told twice");
+    }
+}

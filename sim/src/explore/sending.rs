@@ -1,0 +1,104 @@
+//! What an application does to send.
+
+use superpipe_core::{Closed, Length, Reason, RefusedSend, TransferId};
+
+use super::case::How;
+use super::flow::payload;
+use super::state::State;
+
+impl<const DIRECT: bool> State<DIRECT> {
+    /// The next step of sending.
+    pub(super) fn send(&mut self, side: usize) -> bool {
+        match self.flows[side].open {
+            None => self.begin(side),
+            Some((index, id)) => self.go_on(side, index, id),
+        }
+    }
+
+    fn begin(&mut self, side: usize) -> bool {
+        let index = self.flows[side].next;
+        let transfer = self.case.transfers[side][index];
+        let end = &mut self.ends[side].change().0;
+        end.set_protocol(transfer.protocol);
+        let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
+        let whole = transfer.how == How::TrySend;
+        let begun = if whole {
+            let payload = payload(side, index, transfer.bytes);
+            end.try_send(&mut self.net, index as u64, &[&payload])
+        } else {
+            end.start(index as u64, length)
+        };
+        match begun {
+            Ok(id) => {
+                let flow = self.flows[side].change();
+                flow.next += 1;
+                flow.sent[index].number = Some(id.number());
+                if whole {
+                    flow.sent[index].bytes = transfer.bytes;
+                    flow.sent[index].ended = true;
+                } else {
+                    flow.open = Some((index, id));
+                }
+            }
+            Err(RefusedSend::NoCredit | RefusedSend::Busy) => {}
+            Err(RefusedSend::Closed) => self.give_up(side),
+            Err(other) => panic!("transfer {index} cannot begin: {other}"),
+        }
+        true
+    }
+
+    fn go_on(&mut self, side: usize, index: usize, id: TransferId) -> bool {
+        let transfer = self.case.transfers[side][index];
+        let sent = self.flows[side].sent[index].bytes;
+        let all = payload(side, index, transfer.bytes);
+        let rest = &all[sent..];
+        let end = &mut self.ends[side].change().0;
+        let pushed = match transfer.how {
+            _ if rest.is_empty() && transfer.stream => end.finish(&mut self.net, id).map(|()| 0),
+            How::Reserve(bytes) => end.reserve(&mut self.net, id, bytes).and_then(|reservation| {
+                let bytes = rest.len().min(reservation.bytes() as usize);
+                let mut left = &rest[..bytes];
+                for (at, bytes) in reservation.spans() {
+                    let (here, after) = left.split_at((bytes as usize).min(left.len()));
+                    self.net.fill(side, reservation.memory, at, here);
+                    left = after;
+                }
+                let committed = u32::try_from(bytes).unwrap_or(u32::MAX);
+                end.commit(&mut self.net, id, committed).map(|()| bytes)
+            }),
+            How::Push(bytes) => end.push(&mut self.net, id, &[&rest[..rest.len().min(bytes)]]),
+            How::TrySend => panic!("what is sent at once is never open"),
+        };
+        let flow = self.flows[side].change();
+        let finished = rest.is_empty() && transfer.stream && pushed.is_ok();
+        match pushed {
+            Ok(bytes) => {
+                let state = &mut flow.sent[index];
+                state.bytes += bytes;
+                state.ended = finished || !transfer.stream && state.bytes == transfer.bytes;
+                if state.ended {
+                    flow.open = None;
+                }
+            }
+            Err(RefusedSend::NoCredit) => {}
+            Err(RefusedSend::Rejected(reason)) => {
+                assert_eq!(flow.sent[index].rejected, Some(reason));
+                flow.open = None;
+            }
+            Err(RefusedSend::Closed) => self.give_up(side),
+            Err(other) => panic!("transfer {index} cannot go on: {other}"),
+        }
+        true
+    }
+
+    /// The connection is closed: what is left is never sent, and closing this end cancels what is open.
+    fn give_up(&mut self, side: usize) {
+        let closed = self.ends[side].0.closed();
+        assert!(matches!(closed, Some(Closed::ByPeer(_))), "closed: {closed:?}");
+        let flow = self.flows[side].change();
+        flow.next = flow.sent.len();
+        if let Some((index, _)) = flow.open.take() {
+            flow.sent[index].cancelled = Some(Reason::DONE);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A state of the whole, what can happen in it, and what comes of that.
+
+use core::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Reason};
+use superpipe_testkit::Memory;
+
+use super::case::{Case, Closing};
+use super::flow::{Flow, reason};
+use super::net::Net;
+use super::part::{Part, Print};
+use super::step::Step;
+
+/// Rounds of `progress` that are enough to acknowledge what is owed.
+const REST_ROUNDS: usize = 10;
+
+/// The reason of a close that ends everything.
+const ABORTED: Reason = Reason(7);
+
+/// An endpoint, told apart by its fingerprint.
+#[derive(Clone)]
+pub(super) struct End<const DIRECT: bool>(pub(super) Endpoint<Net<DIRECT>>);
+
+impl<const DIRECT: bool> Hash for End<DIRECT> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.fingerprint(hasher);
+    }
+}
+
+/// Two endpoints, what is between them, and what their applications have done.
+#[derive(Clone)]
+pub(super) struct State<const DIRECT: bool> {
+    pub(super) case: Rc<Case>,
+    pub(super) net: Net<DIRECT>,
+    pub(super) ends: [Part<End<DIRECT>>; 2],
+    /// What end `i` sends.
+    pub(super) flows: [Part<Flow>; 2],
+    /// An end has ended everything.
+    aborted: bool,
+}
+
+impl<const DIRECT: bool> State<DIRECT> {
+    /// Where everything begins.
+    pub(super) fn new(case: &Rc<Case>) -> Self {
+        let net = Net::new(Rc::clone(case));
+        let landing = |memory| Landing { memory, layout: case.layout() };
+        let end = |side| {
+            let attachment = Attachment {
+                link: side,
+                seat: Memory::seat(side),
+                peer_seat: Memory::seat(1 - side),
+                landing: landing(Memory::landing(side)),
+                peer_landing: landing(Memory::landing(1 - side)),
+            };
+            let made = Endpoint::new(&net, attachment, case.config(), case.origin);
+            Part::new(End(made.unwrap_or_else(|error| panic!("{}: {error}", case.name))))
+        };
+        let ends = core::array::from_fn(end);
+        let flows = core::array::from_fn(|side| Part::new(Flow::new(case, side)));
+        Self { case: Rc::clone(case), net, ends, flows, aborted: false }
+    }
+
+    /// What stands for it.
+    pub(super) fn print(&self) -> Print {
+        let ([e0, e1], [f0, f1]) = (&self.ends, &self.flows);
+        Print::of(&(self.net.prints(), e0.print(), e1.print(), f0.print(), f1.print(), self.aborted))
+    }
+
+    /// The wanted end: all was delivered or given up, both ends closed if they do, and nothing is under way.
+    pub(super) fn is_over(&self) -> bool {
+        let closes = self.case.closing != [Closing::Not; 2];
+        let moot = self.case.closing.contains(&Closing::Sent);
+        let closed = |end: &Part<End<DIRECT>>| {
+            let end = &end.0;
+            if closes {
+                end.closed().is_some() && end.peer_closes() && end.is_told() && end.is_quiescent()
+            } else {
+                let mut end = end.clone();
+                end.delivered() && end.controls_delivered()
+            }
+        };
+        self.net.is_quiescent()
+            && (self.aborted || self.flows.iter().all(|flow| flow.is_right(moot)))
+            && self.ends.iter().all(closed)
+    }
+
+    /// What may be tried.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for side in 0..2 {
+            let (case, end, flow) = (&self.case, &self.ends[side].0, &self.flows[side]);
+            let ended = end.closed().is_some_and(|closed| {
+                !matches!(closed, Closed::Here(Reason::DONE) | Closed::ByPeer(Reason::DONE))
+            });
+            let met = self.flows[1 - side].head.map(|(index, _)| case.transfers[1 - side][index]);
+            if !ended {
+                if !flow.is_sent() {
+                    steps.push(Step::Send(side));
+                }
+                if flow.open.is_some_and(|(index, _)| case.transfers[side][index].cancel) {
+                    steps.push(Step::Cancel(side));
+                }
+                if !case.transfers[1 - side].is_empty() {
+                    steps.push(Step::Receive(side));
+                }
+                if met.is_some_and(|transfer| transfer.reject) {
+                    steps.push(Step::Reject(side));
+                }
+            }
+            steps.extend([Step::Progress(side), Step::Rest(side)]);
+            if case.looks {
+                steps.push(Step::Look(side));
+            }
+            if case.life && self.net.is_quiescent() {
+                steps.push(Step::ShowLife(side));
+            }
+            if self.may_close(side, ended) {
+                steps.push(Step::Close(side));
+            }
+            if case.closing[side] == Closing::Any && end.closed().is_none() {
+                steps.push(Step::Abort(side));
+            }
+            if self.net.completable(side) {
+                steps.push(Step::Complete(side));
+            }
+            let pieces = self.net.deliverable(side).into_iter();
+            steps.extend(pieces.map(|(write, piece)| Step::Deliver { from: side, write, piece }));
+        }
+        steps
+    }
+
+    fn may_close(&self, side: usize, ended: bool) -> bool {
+        let exchanged = self.flows.iter().all(|flow| flow.is_sent() && flow.head.is_none());
+        match self.ends[side].0.closed() {
+            Some(Closed::ByPeer(_)) => ended || self.flows[side].is_sent(),
+            Some(Closed::Here(_) | Closed::Failed(_)) => false,
+            None if self.case.closing[side] == Closing::Sent => self.flows[side].is_sent(),
+            None => exchanged,
+        }
+    }
+
+    /// Takes a step. False where it could not be.
+    pub(super) fn take(&mut self, step: Step) -> bool {
+        let taken = match step {
+            Step::Send(side) => self.send(side) && self.take_events(side),
+            Step::Cancel(side) => self.cancel(side),
+            Step::Receive(side) => self.receive(side),
+            Step::Reject(side) => self.reject(side),
+            Step::Progress(side) => {
+                self.ends[side].change().0.progress(&mut self.net);
+                self.take_events(side)
+            }
+            Step::Rest(side) => self.rest(side) && self.take_events(side),
+            Step::Look(side) => {
+                self.ends[side].change().0.look(&mut self.net);
+                true
+            }
+            Step::ShowLife(side) => {
+                self.ends[side].change().0.show_life(&mut self.net);
+                true
+            }
+            Step::Close(side) => self.close(side),
+            Step::Abort(side) => self.abort(side),
+            Step::Deliver { from, write, piece } => {
+                self.net.deliver(from, write, piece);
+                true
+            }
+            Step::Complete(side) => {
+                if self.net.complete(side) {
+                    self.ends[side].change().0.progress(&mut self.net);
+                }
+                self.take_events(side)
+            }
+        };
+        for (side, end) in self.ends.iter().enumerate() {
+            if let Some(Closed::Failed(failure)) = end.0.closed() {
+                panic!("end {side} has failed: {failure}");
+            }
+        }
+        taken
+    }
+
+    /// What no step says but its place in the net.
+    pub(super) fn describe(&self, step: Step) -> String {
+        match step {
+            Step::Deliver { from, write, piece } => {
+                format!("end {from}: {} becomes visible", self.net.describe(from, write, piece))
+            }
+            step => step.to_string(),
+        }
+    }
+
+    fn rest(&mut self, side: usize) -> bool {
+        let end = &mut self.ends[side].change().0;
+        if end.progress(&mut self.net) > 0 {
+            return false;
+        }
+        for _ in 1..REST_ROUNDS {
+            end.progress(&mut self.net);
+        }
+        true
+    }
+
+    fn cancel(&mut self, side: usize) -> bool {
+        let flow = self.flows[side].change();
+        let Some((index, id)) = flow.open.take() else { return false };
+        let reason = reason(side, index, 1);
+        self.ends[side]
+            .change()
+            .0
+            .cancel(&mut self.net, id, reason)
+            .unwrap_or_else(|error| panic!("{error}"));
+        flow.sent[index].cancelled = Some(reason);
+        true
+    }
+
+    fn close(&mut self, side: usize) -> bool {
+        let end = &mut self.ends[side].change().0;
+        let closing = self.case.closing[side];
+        let waits = end.closed().is_none() && closing != Closing::Sent;
+        // Both are asked, since the answer may be awaited.
+        let [delivered, told] = [end.delivered(), end.controls_delivered()];
+        if closing != Closing::Not && (!waits || delivered && told) {
+            end.close(&mut self.net, Reason::DONE);
+        }
+        true
+    }
+
+    fn abort(&mut self, side: usize) -> bool {
+        self.ends[side].change().0.close(&mut self.net, ABORTED);
+        let flow = self.flows[side].change();
+        if let Some((index, _)) = flow.open.take() {
+            flow.sent[index].cancelled = Some(ABORTED);
+        }
+        self.aborted = true;
+        true
+    }
+
+    fn take_events(&mut self, side: usize) -> bool {
+        while let Some(Event::Rejected { transfer, reason }) = self.ends[side].change().0.poll_event() {
+            self.flows[side].change().told(transfer, reason);
+        }
+        true
+    }
+}

@@ -1,0 +1,76 @@
+//! The explorer: small cases to their end, and what must be found wrong.
+
+use superpipe_sim::explore::{Acks, Case, Closing, Explored, cases, explore};
+
+fn named(name: &str) -> Case {
+    cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
+}
+
+fn explored(case: &Case) -> Explored {
+    explore(case).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+#[test]
+fn small_cases_reach_their_end_from_every_state() {
+    for name in [
+        "posted: 2 inline",
+        "posted: 2 chunks",
+        "posted: inline, 2 chunks",
+        "posted: eager, 3 chunks",
+        "posted: stream, 2 chunks",
+        "posted: try_recv, inline, 1 chunk",
+        "posted: images read late, 2 chunks, inline",
+        "posted, checked: 2 inline",
+        "posted: inline both ways",
+        "posted: inline, close",
+        "direct: 4 chunks, lines apart",
+        "direct: 3 at once of 1 to 2 blocks, try_recv",
+        "direct: in place, 3 chunks",
+        "direct: 3 inline both ways",
+        "direct: 3 chunks both ways",
+    ] {
+        let Explored { states, transitions, depth, ends } = explored(&named(name));
+        assert!(states > 100 && transitions > states && ends >= 1 && depth > 20, "{name}: {states} states");
+    }
+}
+
+#[test]
+fn the_same_case_gives_the_same_states() {
+    let case = named("posted: 2 inline");
+    assert_eq!(explored(&case), explored(&case));
+}
+
+/// What is allowed in addition makes states, and takes none away.
+#[test]
+fn every_freedom_adds_states() {
+    let case = named("posted: inline, 2 chunks");
+    let states = |case: &Case| explored(case).states;
+    let few = states(&case);
+    assert!(states(&Case { torn: false, ..case.clone() }) < few);
+    assert!(states(&Case { late: 0, ..case.clone() }) < few);
+    assert!(states(&Case { send_queue: 2, ..case.clone() }) > few);
+    assert!(states(&Case { looks: true, ..case.clone() }) > few);
+    assert!(states(&Case { closing: [Closing::Done; 2], ..case.clone() }) > few);
+}
+
+/// wire.md 7.3: an acknowledgement that an older one overtakes is lost until the next sign of life.
+#[test]
+fn a_lost_acknowledgement_without_a_sign_of_life_is_found() {
+    let case = named("posted: acknowledgements overtaken, 3 chunks");
+    let wrong = explore(&Case { acks: Acks::Overtaken, life: false, ..case }).unwrap_err();
+    assert!(
+        wrong.what.contains("the end cannot be reached") || wrong.what.contains("nothing more happens"),
+        "{wrong}"
+    );
+    assert!(wrong.steps.iter().any(|step| step.contains("acknowledgements becomes visible")), "{wrong}");
+}
+
+/// wire.md 3.1: a plain flag proves nothing where bytes of one write become visible in any order.
+#[test]
+fn a_header_taken_for_a_flag_that_came_first_is_found() {
+    let case = named("posted: 2 chunks, 2 chunks");
+    let wrong = explore(&Case { ordered: false, ..case }).unwrap_err();
+    assert!(wrong.what.contains("a chunk that continues no transfer"), "{wrong}");
+    let first = ["end 0 sends", "end 0 sends"].map(str::to_owned);
+    assert!(wrong.steps.starts_with(&first) && wrong.steps.len() == 4, "{wrong}");
+}
