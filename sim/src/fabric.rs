@@ -17,6 +17,7 @@ use crate::liar::Liar;
 use crate::nic::{Key, NotRegistered, Op, QpName, Refused, Rights, World, Wr, status};
 use crate::profile::time_ns;
 use crate::torn::Looks;
+use crate::trace::{Use, What};
 
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +73,19 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         let mut keys = [Vec::new(), Vec::new()];
         for side in 0..2 {
             let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
-            for (bytes, remote_write) in
-                [(SEAT_BYTES, true), (ours, true), (SEAT_BYTES, false), (theirs, false)]
-            {
+            let all = [
+                (SEAT_BYTES, Use::Seat),
+                (ours, Use::Landing),
+                (SEAT_BYTES, Use::SeatImage),
+                (theirs, Use::LandingImage),
+            ];
+            for (bytes, use_of_it) in all {
+                let remote_write = matches!(use_of_it, Use::Seat | Use::Landing);
                 match world.register(hosts[side], bytes, Rights { remote_write }, false) {
-                    Ok(key) => keys[side].push(key),
+                    Ok(key) => {
+                        world.note_here(hosts[side], What::Register { key, bytes, use_of_it });
+                        keys[side].push(key);
+                    }
                     Err(error) => {
                         keys.iter().flatten().for_each(|key| world.deregister(*key));
                         return Err(error);
@@ -253,7 +262,8 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
             self.lied = true;
             self.watches.iter_mut().for_each(Watch::stop);
             line = self.liars[link.0].twist(&mut self.world.rng, to, at, &line, self.flags.checked);
-            self.world.note_here(self.hosts[link.0], "lie", format_args!("{line:?} at {at} of {to:?}"));
+            let place = if to.place == Place::Seat { Use::Seat } else { Use::Landing };
+            self.world.note_here(self.hosts[link.0], What::Lie { line, to: place, at });
         } else {
             self.liars[link.0].hear(to, &line);
         }
@@ -301,7 +311,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         assert!(bytes > 0 && to.owner != side, "{bytes} bytes are posted to {to:?}");
         let is_ack = to.place == Place::Seat && at == seat::ACK;
         // Its rkey is known still, if the peer has gone.
-        let key = self.key(to).unwrap_or(Key { node: self.hosts[to.owner], index: usize::MAX });
+        let key = self.key(to).unwrap_or_else(|| Key::void(self.hosts[to.owner]));
         let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
         let strays = core::mem::take(&mut self.liars[side].strays);
         let inline = bytes <= self.world.profile.inline_bytes;

@@ -150,6 +150,8 @@ pub struct Faults {
     chances: [Chance; Fault::ALL.len()],
     /// One of them is likely in one state, whatever its probability elsewhere: so that all states are struck, short ones, too.
     pub aim: Option<(Fault, Column)>,
+    /// One of them strikes once, after it could have so many times: nothing is drawn for it.
+    pub once: Option<(Fault, u64)>,
 }
 
 impl Index<Fault> for Faults {
@@ -183,7 +185,15 @@ impl Faults {
     }
 
     /// Whether this one happens now, to an end in these states.
-    pub(crate) fn happens(&self, fault: Fault, columns: [Column; 3], rng: &mut Rng) -> bool {
+    pub(crate) fn happens(&mut self, fault: Fault, columns: [Column; 3], rng: &mut Rng) -> bool {
+        if let Some((once, before)) = &mut self.once
+            && *once == fault
+        {
+            // Those after the one count from the top, and never come so far.
+            let is_due = *before == 0;
+            *before = before.wrapping_sub(1);
+            return is_due;
+        }
         let aimed = self.aim.is_some_and(|(aimed, column)| aimed == fault && columns.contains(&column));
         let chance = if aimed { AIMED } else { self[fault] };
         chance.happens(rng)
@@ -193,6 +203,7 @@ impl Faults {
     #[must_use]
     pub fn any(&self, of: &[Fault]) -> bool {
         let is_aimed = |fault: &Fault| self.aim.is_some_and(|(aimed, _)| aimed == *fault);
-        of.iter().any(|fault| self[*fault] != Chance::default() || is_aimed(fault))
+        let is_once = |fault: &Fault| self.once.is_some_and(|(once, _)| once == *fault);
+        of.iter().any(|fault| self[*fault] != Chance::default() || is_aimed(fault) || is_once(fault))
     }
 }

@@ -2,17 +2,18 @@
 #![forbid(unsafe_code)]
 
 mod exploring;
+mod output;
 #[cfg(superpipe_planted)]
 mod planted;
 
 use core::time::Duration;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use superpipe_sim::{Case, Failure, Look, Outcome, Swarm, Until, run};
+use superpipe_sim::{Case, Failure, Look, Outcome, Scenario, Swarm, Trace, Until, run};
 
 /// As the tools have it: what came is not what was sent.
 const EXIT_INTEGRITY: u8 = 6;
@@ -30,7 +31,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run one seed, and say how it ended
+    /// Run one seed or scenario, and say how it ended
     Run(RunOptions),
     /// Run one seed after the other until one fails or it is enough, and say what they add up to
     Swarm(SwarmOptions),
@@ -49,8 +50,11 @@ enum Command {
 #[derive(Args)]
 struct RunOptions {
     /// Decides everything
-    #[arg(long)]
-    seed: u64,
+    #[arg(long, required_unless_present = "scenario")]
+    seed: Option<u64>,
+    /// One of those written by hand
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["seed", "crowd"], value_parser = scenarios())]
+    scenario: Option<Scenario>,
     /// Stop after so many turns
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
@@ -60,6 +64,12 @@ struct RunOptions {
     /// Write what happened there, one line an event
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+}
+
+fn scenarios() -> impl TypedValueParser<Value = Scenario> {
+    let value = |scenario: Scenario| PossibleValue::new(scenario.name).help(scenario.about);
+    PossibleValuesParser::new(Scenario::ALL.map(value))
+        .try_map(|name| Scenario::by_name(&name).ok_or("is not a scenario"))
 }
 
 #[derive(Args)]
@@ -99,14 +109,16 @@ fn main() -> ExitCode {
 }
 
 fn run_one(options: &RunOptions) -> ExitCode {
-    let RunOptions { seed, steps, crowd, trace: file } = options;
-    let case = match crowd {
-        Some(clients) => Case::crowd(*seed, usize::from(*clients)),
-        None => Case::from_seed(*seed),
+    let RunOptions { seed, scenario, steps, crowd, trace: file } = options;
+    let seed = seed.unwrap_or_default();
+    let case = match (scenario, crowd) {
+        (Some(scenario), _) => scenario.case(),
+        (None, Some(clients)) => Case::crowd(seed, usize::from(*clients)),
+        (None, None) => Case::from_seed(seed),
     };
     let ended = run(&case, Look { traced: file.is_some(), turns_max: *steps });
     if let Some(file) = file
-        && let Err(error) = fs::write(file, trace(&ended))
+        && let Err(error) = output::write(file, &trace(&ended).to_string())
     {
         eprintln!("superpipe-sim: cannot write {}: {error}", file.display());
         return ExitCode::from(EXIT_LOCAL_IO);
@@ -114,7 +126,7 @@ fn run_one(options: &RunOptions) -> ExitCode {
     tell(&ended)
 }
 
-fn trace(ended: &Result<Outcome, Failure>) -> &str {
+const fn trace(ended: &Result<Outcome, Failure>) -> &Trace {
     match ended {
         Ok(outcome) => &outcome.trace,
         Err(failure) => &failure.trace,

@@ -1,6 +1,7 @@
 //! From the wire to the peer: what happens when its time has come.
 
 use super::{Key, Op, QpName, Wc, World, Wr, status};
+use crate::trace::What;
 
 /// A part of a write, and when it becomes visible.
 pub(super) struct Piece {
@@ -18,8 +19,8 @@ pub(super) struct Place {
 }
 
 pub(super) enum Event {
-    /// The NIC reads a packet of the sender's memory.
-    Read { flight: u64, pieces: Vec<Piece> },
+    /// The NIC reads a packet of the sender's memory; when the last of it has left, and is there.
+    Read { flight: u64, pieces: Vec<Piece>, left_ns: u64, there_ns: u64 },
     /// The first packet is there: the receiver's NIC looks whether it is permitted.
     Arrive { flight: u64 },
     /// Bytes become visible.
@@ -57,7 +58,10 @@ impl World {
 
     fn happen(&mut self, now: u64, event: Event) {
         match event {
-            Event::Read { flight, pieces } => self.read(flight, pieces),
+            Event::Read { flight, pieces, left_ns, there_ns } => {
+                self.note_leave(now, flight, &pieces, left_ns, there_ns);
+                self.read(flight, pieces);
+            }
             Event::Arrive { flight } => self.arrive(now, flight),
             Event::Place(place) => self.place(now, &place),
             Event::Receive { flight } => self.receive(now, flight),
@@ -87,6 +91,15 @@ impl World {
         };
         flight.status = fails;
         self.done(now, number);
+    }
+
+    fn note_leave(&mut self, now: u64, wr: u64, pieces: &[Piece], left_ns: u64, there_ns: u64) {
+        if let Some(flight) = self.flights.get(&wr) {
+            let host = flight.qp.node;
+            let bytes = pieces.iter().map(|piece| piece.bytes).sum();
+            let offset = pieces.first().map_or(0, |piece| piece.offset);
+            self.note(now, host, What::Leave { wr, offset, bytes, left_ns, there_ns });
+        }
     }
 
     fn read(&mut self, number: u64, pieces: Vec<Piece>) {
@@ -142,7 +155,7 @@ impl World {
         // Memory that was deregistered meanwhile takes nothing.
         if let Ok(there) = self.bytes_mut(to, at, bytes) {
             there.copy_from_slice(data);
-            self.note(now, to.node, "visible", format_args!("#{flight} {bytes} B at {at} of {to}"));
+            self.note(now, to.node, What::Visible { wr: flight, bytes, to, at });
         }
     }
 
@@ -173,7 +186,8 @@ impl World {
             },
         }
         self.qp(peer).cq.push_back(wc);
-        self.note(now, peer.node, "receive", format_args!("#{number} wr {} status {}", wc.id, wc.status));
+        let what = What::Receive { wr: number, id: wc.id, status: wc.status };
+        self.note(now, peer.node, what);
         if wc.status != status::SUCCESS {
             self.fail(now, peer);
         }
@@ -188,8 +202,7 @@ impl World {
     /// A WR is over. One that was not to be signaled only gives its place in the queue back, unless it failed.
     pub(super) fn complete(&mut self, now: u64, flight: Flight, status: u32) {
         let Flight { number, qp: name, wr, lost, .. } = flight;
-        let told = if lost { ", and lost" } else { "" };
-        self.note(now, name.node, "complete", format_args!("#{number} status {status}{told}"));
+        self.note(now, name.node, What::Complete { wr: number, status, is_lost: lost });
         let qp = self.qp(name);
         match wr.id {
             None if status == status::SUCCESS => qp.queued -= 1,
@@ -207,7 +220,7 @@ impl World {
         if core::mem::replace(&mut self.qp(name).failed, true) {
             return;
         }
-        self.note(now, name.node, "failed", format_args!("qp {}", name.index));
+        self.note(now, name.node, What::Failed { qp: name.index });
         for flight in self.flights.values_mut().filter(|flight| flight.qp == name) {
             flight.status = status::WR_FLUSH_ERR;
         }

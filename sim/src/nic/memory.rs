@@ -14,9 +14,19 @@ pub struct Key {
     pub index: usize,
 }
 
+impl Key {
+    /// One that names nothing at this host.
+    pub(crate) const fn void(node: usize) -> Self {
+        Self { node, index: usize::MAX }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mr{}.{}", self.node, self.index)
+        match self.index {
+            usize::MAX => write!(f, "mr{}.void", self.node),
+            index => write!(f, "mr{}.{index}", self.node),
+        }
     }
 }
 

@@ -12,7 +12,6 @@ mod memory;
 mod post;
 
 use core::cell::Cell;
-use core::fmt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use superpipe_core::State;
@@ -25,7 +24,7 @@ use crate::faults::{Fault, Faults};
 use crate::profile::Profile;
 use crate::queue::Queue;
 use crate::tally::{Column, Tally};
-use crate::trace::Trace;
+use crate::trace::{Entry, Trace, What};
 use deliver::{Event, Flight};
 use memory::Mr;
 
@@ -143,7 +142,8 @@ pub struct World {
     /// The states of the end whose turn it is, and of its peer; `None` while they connect.
     pub(crate) states: [Option<State>; 2],
     pub(crate) rng: Rng,
-    pub(crate) trace: Trace,
+    /// While somebody wants it.
+    pub(crate) trace: Option<Trace>,
     nodes: Vec<Node>,
     queue: Queue<Event>,
     flights: BTreeMap<u64, Flight>,
@@ -165,7 +165,7 @@ impl World {
             broken: false,
             states: [None; 2],
             rng: Rng::new(seed),
-            trace: Trace::default(),
+            trace: None,
             nodes: (0..nodes).map(|_| Node::default()).collect(),
             queue: Queue::new(),
             flights: BTreeMap::new(),
@@ -282,11 +282,13 @@ impl World {
     }
 
     /// Into the trace, with the time of this host's CPU.
-    pub(crate) fn note_here(&mut self, node: usize, what: &str, of: fmt::Arguments<'_>) {
-        self.note(self.clock_ns(node), node, what, of);
+    pub(crate) fn note_here(&mut self, host: usize, what: What) {
+        self.note(self.clock_ns(host), host, what);
     }
 
-    fn note(&mut self, at_ns: u64, node: usize, what: &str, of: fmt::Arguments<'_>) {
-        self.trace.line(at_ns, node, what, of);
+    pub(crate) fn note(&mut self, at_ns: u64, host: usize, what: What) {
+        if let Some(trace) = &mut self.trace {
+            trace.0.push(Entry { at_ns, host, what });
+        }
     }
 }

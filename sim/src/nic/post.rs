@@ -5,6 +5,7 @@ use core::fmt;
 use super::deliver::{Event, Flight, Piece, Place};
 use super::{Key, Op, QpName, Receive, World, status};
 use crate::faults::Fault;
+use crate::trace::What;
 
 /// Pieces that a torn packet becomes visible in, at most.
 const PIECES_MAX: usize = 5;
@@ -82,24 +83,8 @@ impl World {
         let qp = self.qp(name);
         qp.queued += 1;
         qp.staged.push_back(flight);
-        let now = self.clock_ns(name.node);
-        let Wr { id, op, from, at, bytes, .. } = wr;
-        match op {
-            Op::Send => self.note(
-                now,
-                name.node,
-                "post",
-                format_args!("#{number} send {bytes} B at {at} of {from} wr {id:?}"),
-            ),
-            Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } => {
-                self.note(
-                    now,
-                    name.node,
-                    "post",
-                    format_args!("#{number} write {bytes} B to {at} of {to} wr {id:?}"),
-                );
-            }
-        }
+        let Wr { id, op, from, bytes, .. } = wr;
+        self.note_here(name.node, What::Post { wr: number, op, bytes, from, id });
         Ok(number)
     }
 
@@ -169,7 +154,8 @@ impl World {
             before = if wr.held_ns > 0 { before } else { arrives };
             let pieces = self.tear(offset, bytes, arrives + write_late, &mut visible, round_trip / 2);
             flight.unread += 1;
-            self.queue.push(read_at, Event::Read { flight: flight.number, pieces });
+            let read = Event::Read { flight: flight.number, pieces, left_ns: leaves, there_ns: arrives };
+            self.queue.push(read_at, read);
             offset += bytes;
             if offset >= wr.bytes {
                 break;

@@ -1,5 +1,6 @@
 //! One connection with the applications at its ends.
 
+use superpipe_core::recorder::Step;
 use superpipe_core::{Arrival, Closed, Failure, Reason};
 use superpipe_testkit::Pair;
 
@@ -9,6 +10,7 @@ use crate::fabric::{Flags, Sim};
 use crate::faults::Fault;
 use crate::nic::{NotRegistered, World};
 use crate::torn::Torn;
+use crate::trace::What;
 
 /// Faults that can overtake an acknowledgement, which then needs a sign of life (wire.md 7.3): elsewhere none may be needed.
 const NEED_LIFE: [Fault; 3] = [Fault::TornPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
@@ -23,6 +25,8 @@ pub(super) struct Connection<const DIRECT: bool> {
     closing: Closing,
     /// What went wrong may end the connection.
     may_fail: bool,
+    /// What each end recorded last.
+    steps: [Option<Step>; 2],
 }
 
 impl<const DIRECT: bool> Connection<DIRECT> {
@@ -43,7 +47,16 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         let pair = Pair::over(fabric, plan.script.clone());
         let watchdogs = [Watchdog::default(); 2];
         let Plan { number, hosts, closing, .. } = *plan;
-        Ok(Self { number, hosts, pair, watchdogs, is_closed: false, closing, may_fail: false })
+        Ok(Self {
+            number,
+            hosts,
+            pair,
+            watchdogs,
+            is_closed: false,
+            closing,
+            may_fail: false,
+            steps: [None; 2],
+        })
     }
 
     /// So many ends share a CPU: each of them waits for the others.
@@ -97,14 +110,14 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         if world.strikes(Fault::StalledPeer) {
             let ns = world.late_ns();
             world.spend(host, ns);
-            world.note_here(host, "stall", format_args!("{ns} ns"));
+            world.note_here(host, What::Stall { ns });
         }
         let killed = both && world.strikes(Fault::KilledProcess);
         if killed || both && world.strikes(Fault::VanishedPeer) {
+            let connection = self.number;
             world.note_here(
                 host,
-                if killed { "killed" } else { "vanished" },
-                format_args!("c{}", self.number),
+                if killed { What::Killed { connection } } else { What::Vanished { connection } },
             );
             let told_ns = world.clock_ns(host) + 2 * world.profile.latency_ns;
             if killed {
@@ -186,16 +199,18 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         }
     }
 
-    /// What the endpoint recorded goes into the trace.
+    /// What the endpoint recorded goes into the trace; of a wait that goes on, its begin.
     fn note_steps(&mut self, side: usize) {
         let fabric = &mut self.pair.fabric;
-        if !fabric.world.trace.is_on() {
-            return;
-        }
         let Some(recorder) = fabric.recorders[side].as_deref_mut() else { return };
         while let Some(record) = recorder.take() {
-            let of = format_args!("c{} {:?}", self.number, record.step);
-            fabric.world.trace.line(record.end.0, self.hosts[side], "core", of);
+            let (connection, begin_ns, step) = (self.number, record.begin.0, record.step);
+            let is_wait = matches!(step, Step::NoCredit { .. } | Step::NoCts { .. });
+            if self.steps[side].replace(step) == Some(step) && is_wait {
+                continue;
+            }
+            let at_ns = if is_wait { begin_ns } else { record.end.0 };
+            fabric.world.note(at_ns, self.hosts[side], What::Core { connection, begin_ns, step });
         }
     }
 }

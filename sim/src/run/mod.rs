@@ -13,6 +13,7 @@ use crate::case::Case;
 use crate::nic::World;
 use crate::tally::Tally;
 use crate::torn::Torn;
+use crate::trace::{Trace, What};
 use connection::Connection;
 use hosts::Hosts;
 
@@ -44,7 +45,7 @@ pub struct Outcome {
     /// How ends ended, and how many did so.
     pub endings: BTreeMap<String, u64>,
     /// What happened, if that was asked for.
-    pub trace: String,
+    pub trace: Trace,
 }
 
 /// A checker found something.
@@ -57,7 +58,7 @@ pub struct Failure {
     /// Where a CRC has less than 32 bits: what it let pass.
     pub torn: Torn,
     /// What happened up to there, if that was asked for.
-    pub trace: String,
+    pub trace: Trace,
 }
 
 impl fmt::Display for Failure {
@@ -80,7 +81,7 @@ pub fn run(case: &Case, look: Look) -> Result<Outcome, Failure> {
 fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure> {
     let mut world = World::new(case.hosts, case.profile, case.faults, case.seed);
     if look.traced {
-        world.trace.start();
+        world.trace = Some(Trace::default());
     }
     let mut connections = Vec::new();
     // Nothing is used after a panic but the trace and what was counted.
@@ -88,7 +89,7 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
         for plan in &case.connections {
             match Connection::<DIRECT>::open(&mut world, case, plan, look.traced) {
                 Ok(connection) => connections.push(connection),
-                Err(error) => world.note_here(plan.hosts[0], "refused", format_args!("{error}")),
+                Err(error) => world.note_here(plan.hosts[0], What::Refused(error)),
             }
         }
         drive(&mut world, &mut connections, case.hosts, look.turns_max)
@@ -96,7 +97,7 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
     // Where a turn ended in a panic, the world is where it was lent to.
     let taken = connections.iter_mut().find_map(Connection::world_lent);
     let mut world = taken.unwrap_or(world);
-    let trace = world.trace.take();
+    let trace = world.trace.take().unwrap_or_default();
     let mut torn = Torn::default();
     connections.iter().for_each(|connection| torn += connection.torn());
     let what = match ended {

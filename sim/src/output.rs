@@ -1,0 +1,29 @@
+//! Files that appear whole, or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Writes a file beside its place, and moves it there once it is whole. What is no file, a pipe say, is written to.
+///
+/// # Errors
+/// When it cannot be written; then nothing is left, and what was there stays.
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return fs::write(path, text);
+    }
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::other("it has no name; name a file"));
+    };
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}", std::process::id()));
+    let hidden = path.with_file_name(hidden);
+    let written =
+        File::create_new(&hidden)?.write_all(text.as_bytes()).and_then(|()| fs::rename(&hidden, path));
+    if written.is_err() {
+        // What cannot be written, perhaps cannot be removed, either.
+        let _ = fs::remove_file(&hidden);
+    }
+    written
+}

@@ -1,0 +1,173 @@
+//! Small cases written by hand, with a name each: what the golden traces show, and pictures are made of.
+
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
+use superpipe_testkit::Setup;
+use superpipe_testkit::pair::{Content, How, Script, Take, Transfer};
+
+use crate::case::{Case, Closing, Plan};
+use crate::faults::{Chance, Fault, Faults};
+use crate::profile::Profile;
+
+/// A case with a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// What one calls it.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    make: fn() -> Case,
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self { name: "inline", about: "40 bytes in a line", make: inline },
+        Self { name: "eager", about: "3000 bytes by eager: one write", make: eager },
+        Self {
+            name: "superpipeline",
+            about: "64 KiB by superpipeline: CTS, growing chunks, acknowledgements",
+            make: superpipeline,
+        },
+        Self {
+            name: "direct-store",
+            about: "64 KiB by superpipeline, over direct store",
+            make: direct_store,
+        },
+        Self {
+            name: "one-mebibyte",
+            about: "1 MiB by superpipeline, through a landing buffer of 512 KiB",
+            make: one_mebibyte,
+        },
+        Self { name: "cancel", about: "a stream is cancelled on its way", make: cancel },
+        Self { name: "reject", about: "a message is rejected at its begin", make: reject },
+        Self {
+            name: "torn",
+            about: "checked flags: every packet is torn, its pieces come in any order",
+            make: torn,
+        },
+        Self {
+            name: "lost-completion",
+            about: "a completion is lost, and the next one stands for it",
+            make: lost_completion,
+        },
+        Self { name: "qp-error", about: "a QP fails in the middle of a message", make: qp_error },
+        Self { name: "killed", about: "the receiver is killed in the middle of a message", make: killed },
+    ];
+
+    /// The one of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scenario| scenario.name == name)
+    }
+
+    /// What is played.
+    #[must_use]
+    pub fn case(&self) -> Case {
+        (self.make)()
+    }
+}
+
+/// A message from end 0 to end 1, which takes it out as it comes.
+const fn message(bytes: usize, protocol: Protocol) -> Transfer {
+    Transfer {
+        bytes,
+        stream: false,
+        content: Content::Random,
+        protocol,
+        how: How::Push(usize::MAX, 1),
+        take: Take::Pull(usize::MAX, 1),
+        cancel_at: None,
+    }
+}
+
+/// Between two hosts of today, over posted writes, without faults; landing buffers of 16 blocks of 8 KiB.
+fn case(transfers: Vec<Transfer>) -> Case {
+    let layout = Layout { block_bytes: 8 << 10, block_count: 16, flags: FlagPlace::Inside };
+    let profile = Profile::roce_100g();
+    let setup = Setup { send_queue: profile.send_queue, ..Setup::new(layout, 1) };
+    let script = Script {
+        setup,
+        configs: [Config::default(); 2],
+        origin: Origin::default(),
+        transfers: [transfers, Vec::new()],
+        slowness: [1; 2],
+    };
+    Case {
+        seed: 1,
+        hosts: 2,
+        direct: false,
+        profile,
+        faults: Faults::default(),
+        crc_bits: 32,
+        connections: vec![Plan { number: 0, hosts: [0, 1], closing: Closing::Together, script }],
+    }
+}
+
+fn with_layout(mut case: Case, layout: Layout) -> Case {
+    case.connections[0].script.setup.layouts = [layout; 2];
+    case
+}
+
+/// The fault strikes the so-many-th time that it can, counted from 0.
+fn once(mut case: Case, fault: Fault, before: u64) -> Case {
+    case.faults.once = Some((fault, before));
+    case
+}
+
+fn inline() -> Case {
+    case(vec![Transfer { how: How::TrySend(1), ..message(40, Protocol::Superpipeline) }])
+}
+
+fn eager() -> Case {
+    case(vec![message(3000, Protocol::Eager)])
+}
+
+fn superpipeline() -> Case {
+    case(vec![message(64 << 10, Protocol::Superpipeline)])
+}
+
+fn direct_store() -> Case {
+    let layout = Layout { block_bytes: 8 << 10, block_count: 16, flags: FlagPlace::Apart };
+    Case { direct: true, ..with_layout(superpipeline(), layout) }
+}
+
+fn one_mebibyte() -> Case {
+    let layout = Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Inside };
+    with_layout(case(vec![message(1 << 20, Protocol::Superpipeline)]), layout)
+}
+
+fn cancel() -> Case {
+    let stream = Transfer {
+        stream: true,
+        how: How::Push(4000, 1),
+        cancel_at: Some(16_000),
+        ..message(64 << 10, Protocol::Superpipeline)
+    };
+    case(vec![stream, message(40, Protocol::Superpipeline)])
+}
+
+fn reject() -> Case {
+    case(vec![Transfer { take: Take::Reject(0), ..message(64 << 10, Protocol::Superpipeline) }])
+}
+
+fn torn() -> Case {
+    let mut case = case(vec![message(12_000, Protocol::Eager)]);
+    case.profile.order_inside_write = false;
+    case.faults[Fault::TornPacket] = Chance(1 << 20);
+    let script = &mut case.connections[0].script;
+    script.setup.order_inside_write = false;
+    script.configs.iter_mut().for_each(|config| config.arrival = Arrival::CheckedFlag);
+    case
+}
+
+fn lost_completion() -> Case {
+    once(case(vec![message(3000, Protocol::Eager); 2]), Fault::LostCompletion, 0)
+}
+
+fn qp_error() -> Case {
+    once(superpipeline(), Fault::QpError, 3)
+}
+
+fn killed() -> Case {
+    once(superpipeline(), Fault::KilledProcess, 121)
+}

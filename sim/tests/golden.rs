@@ -1,0 +1,67 @@
+//! Golden traces: what a scenario did when somebody last looked, byte for byte, in debug and in release.
+//!
+//! After a change that is meant to change them, make them anew, and read the difference before it is committed:
+//!
+//!     SUPERPIPE_GOLDEN=write cargo test -p superpipe-sim --test golden
+
+use std::path::Path;
+use std::{env, fs};
+
+use superpipe_sim::{Case, Look, Scenario, run};
+use superpipe_testkit::crc32c;
+
+const TRACED: Look = Look { traced: true, turns_max: None };
+
+/// Of the first seeds of the swarm, one after the other: CRC32C of their traces.
+const SEEDS: u64 = 200;
+
+/// Each scenario that has a golden trace, and what must be in it, so that it still shows what it is for.
+const GOLDEN: [(&str, &[&str]); 10] = [
+    ("inline", &["LineOut", "LineIn", "AckOut"]),
+    ("eager", &["Post { sequence", "CopyIn", "CopyOut"]),
+    ("superpipeline", &["ControlOut(Cts)", "CopyOut", "AckIn", "Complete"]),
+    ("direct-store", &["ControlOut(Cts)", "#0 ", "CopyOut", "AckIn"]),
+    ("cancel", &["ControlIn(Cancel)", "ReceiveBegin { transfer: 2"]),
+    ("reject", &["ControlIn(Reject)"]),
+    ("torn", &["CopyOut"]),
+    ("lost-completion", &["and lost", "status 0"]),
+    ("qp-error", &["failed", "status 2", "Device"]),
+    ("killed", &[" 1 killed", "CopyOut", "ControlOut(Close)"]),
+];
+
+fn compare(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if env::var_os("SUPERPIPE_GOLDEN").is_some_and(|value| value == "write") {
+        assert!(env::var_os("CI").is_none(), "CI compares; it never writes");
+        fs::write(&path, found).unwrap();
+        return;
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    let mut lines = wanted.lines().zip(found.lines()).enumerate();
+    if wanted != found {
+        let first = lines.find(|(_, (wanted, found))| wanted != found);
+        panic!("{name} is not what it was, first in {first:#?}; if that is meant, see the top of this file");
+    }
+}
+
+#[test]
+fn scenarios_do_what_they_did() {
+    for (name, shown) in GOLDEN {
+        let outcome = run(&Scenario::by_name(name).unwrap().case(), TRACED);
+        let trace = outcome.unwrap_or_else(|failure| panic!("{name}: {}", failure.what)).trace.to_string();
+        for what in shown {
+            assert!(trace.contains(what), "{name} does not show {what}:\n{trace}");
+        }
+        compare(&format!("{name}.trace"), &trace);
+    }
+}
+
+#[test]
+fn seeds_do_what_they_did() {
+    let mut crc = 0;
+    for seed in 0..SEEDS {
+        let outcome = run(&Case::from_seed(seed), TRACED).unwrap_or_else(|failure| panic!("{failure}"));
+        crc = crc32c(outcome.trace.to_string().as_bytes(), crc);
+    }
+    compare("seeds.crc", &format!("CRC32C of the traces of seeds 0 to {}: {crc:08x}\n", SEEDS - 1));
+}
