@@ -6,8 +6,9 @@ use superpipe_testkit::Rng;
 
 use crate::tally::Column;
 
-/// Where a seed aims a fault at a state.
+/// Where a seed aims a fault at a state; a stall holds up each turn in it.
 const AIMED: Chance = Chance::one_in(8);
+const AIMED_STALL: Chance = Chance::one_in(64);
 
 /// A probability, in 1/2^20.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,7 +196,11 @@ impl Faults {
             return is_due;
         }
         let aimed = self.aim.is_some_and(|(aimed, column)| aimed == fault && columns.contains(&column));
-        let chance = if aimed { AIMED } else { self[fault] };
+        let chance = match fault {
+            Fault::StalledPeer if aimed => AIMED_STALL,
+            _ if aimed => AIMED,
+            _ => self[fault],
+        };
         chance.happens(rng)
     }
 

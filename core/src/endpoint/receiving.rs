@@ -60,8 +60,11 @@ impl<F: Fabric> Endpoint<F> {
     #[inline]
     pub fn incoming(&mut self, fabric: &mut F) -> Option<Incoming> {
         // One REJECT waits at most: what could be rejected next has to wait for it.
-        if self.pending_reject.is_some() && self.flush_controls(fabric) == 0 {
-            return None;
+        if self.pending_reject.is_some() {
+            self.flush_controls(fabric);
+            if self.pending_reject.is_some() {
+                return None;
+            }
         }
         let must_end = self.receiver.open().is_some_and(|open| open.shown && !open.discarding);
         if !must_end && self.receiver.is_draining() && !self.drain(fabric) {
