@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-planted test-package test-vm freestanding
+.PHONY: help demo bench compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-package test-vm freestanding
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -44,6 +44,9 @@ test-examples: ## run examples/*.rs
 
 test-loom: ## the loom models
 	@scripts/test-loom.sh
+
+test-sim: ## the simulator: 100,000 runs with faults, and every interleaving of small cases
+	@scripts/test-sim.sh
 
 test-planted: ## bugs planted in core, each of which the simulator must find
 	@scripts/test-planted.sh

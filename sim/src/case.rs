@@ -166,11 +166,13 @@ fn origin(rng: &mut Rng) -> Origin {
     }
 }
 
-/// Those of one direction. In some seeds they are all alike, so that what is rare happens many times in a row; in others most
-/// are given up.
+/// Those of one direction. In some seeds they are all alike, so that what is rare happens many times in a row: short ones that
+/// are refused as soon as they come, among others. In some most are given up.
 fn transfers(rng: &mut Rng, most: usize) -> Vec<Transfer> {
     let cancels = if rng.one_in(8) { 2 } else { 7 };
-    let alike = rng.one_in(4).then(|| transfer(rng, cancels));
+    let one = transfer(rng, cancels);
+    let refused = Transfer { bytes: one.bytes % 200, take: Take::Reject(0), cancel_at: None, ..one };
+    let alike = [Some(one), Some(one), Some(refused), None, None, None, None, None][rng.below(8)];
     let most = if alike.is_some_and(|it| it.bytes < 1000) { TRANSFERS_MAX[1] } else { most };
     (0..=rng.below(most)).map(|_| alike.unwrap_or_else(|| transfer(rng, cancels))).collect()
 }

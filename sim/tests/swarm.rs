@@ -67,6 +67,18 @@ fn posted(seeds: core::ops::Range<u64>) -> impl Iterator<Item = u64> {
 }
 
 #[test]
+fn without_order_plain_flags_are_refused_unless_the_user_gives_his_word() {
+    for seed in posted(0..20) {
+        let mut case = forced(seed, Arrival::Flag);
+        for plan in &mut case.connections {
+            plan.script.configs.iter_mut().for_each(|config| config.order_asserted = false);
+        }
+        let refused = run(&case, Look::default()).unwrap_err();
+        assert!(refused.what.contains("plain flags need order inside a write"), "{refused}");
+    }
+}
+
+#[test]
 fn without_order_plain_flags_deliver_wrong_bytes_and_checked_flags_do_not() {
     for seed in posted(0..100) {
         let ended = run(&forced(seed, Arrival::CheckedFlag), Look::default());

@@ -17,8 +17,8 @@ use crate::trace::{Trace, What};
 use connection::Connection;
 use hosts::Hosts;
 
-/// Virtual time after which a run that is not over never will be: ten times what the longest of a million seeds took.
-const LIMIT_NS: u64 = 1_000_000_000;
+/// Virtual time after which a run that is not over never will be: ten times what the longest of 100,000 seeds took.
+const LIMIT_NS: u64 = 5_000_000_000;
 
 /// How a run is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
