@@ -217,7 +217,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
     type Remote = Memory;
 
     fn caps(&self, _: &Side) -> Caps {
-        Caps { order_inside_write: self.world.profile.order_inside_write }
+        Caps { order_inside_write: self.setup.order_inside_write }
     }
 
     /// The clock of the CPU whose turn it is. Free, since only recorders ask, which must change nothing.
