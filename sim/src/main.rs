@@ -64,6 +64,9 @@ struct RunOptions {
     /// Write what happened there, one line an event
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Draw what happened there, as SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
 }
 
 fn scenarios() -> impl TypedValueParser<Value = Scenario> {
@@ -109,19 +112,24 @@ fn main() -> ExitCode {
 }
 
 fn run_one(options: &RunOptions) -> ExitCode {
-    let RunOptions { seed, scenario, steps, crowd, trace: file } = options;
+    let RunOptions { seed, scenario, steps, crowd, trace: lines, picture } = options;
     let seed = seed.unwrap_or_default();
+    let title = scenario.map_or_else(|| format!("seed {seed}"), |scenario| scenario.about.to_owned());
     let case = match (scenario, crowd) {
         (Some(scenario), _) => scenario.case(),
         (None, Some(clients)) => Case::crowd(seed, usize::from(*clients)),
         (None, None) => Case::from_seed(seed),
     };
-    let ended = run(&case, Look { traced: file.is_some(), turns_max: *steps });
-    if let Some(file) = file
-        && let Err(error) = output::write(file, &trace(&ended).to_string())
-    {
-        eprintln!("superpipe-sim: cannot write {}: {error}", file.display());
-        return ExitCode::from(EXIT_LOCAL_IO);
+    let traced = lines.is_some() || picture.is_some();
+    let ended = run(&case, Look { traced, turns_max: *steps });
+    let trace = trace(&ended);
+    let lines = lines.as_ref().map(|file| (file, Ok(trace.to_string())));
+    let picture = picture.as_ref().map(|file| (file, trace.draw(&title)));
+    for (file, text) in lines.into_iter().chain(picture) {
+        if let Err(error) = text.and_then(|text| Ok(output::write(file, &text)?)) {
+            eprintln!("superpipe-sim: cannot write {}: {error}", file.display());
+            return ExitCode::from(EXIT_LOCAL_IO);
+        }
     }
     tell(&ended)
 }

@@ -27,3 +27,24 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     }
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use std::fs;
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let directory = std::env::temp_dir().join(format!("superpipe-sim-output-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let file = directory.join("file");
+        write(&file, "old").unwrap();
+        write(&file, "new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "nothing else is left");
+        assert!(write(&directory, "a directory").is_err());
+        assert!(write(&directory.join("missing/file"), "nowhere").is_err());
+        assert!(write("/".as_ref(), "no name").is_err());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -29,14 +29,16 @@ const GOLDEN: [(&str, &[&str]); 10] = [
     ("killed", &[" 1 killed", "CopyOut", "ControlOut(Close)"]),
 ];
 
-fn compare(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+/// `path` is from the directory of this crate.
+fn compare(path: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if env::var_os("SUPERPIPE_GOLDEN").is_some_and(|value| value == "write") {
         assert!(env::var_os("CI").is_none(), "CI compares; it never writes");
-        fs::write(&path, found).unwrap();
+        fs::write(path, found).unwrap();
         return;
     }
     let wanted = fs::read_to_string(&path).unwrap_or_default();
+    let name = path.display();
     let mut lines = wanted.lines().zip(found.lines()).enumerate();
     if wanted != found {
         let first = lines.find(|(_, (wanted, found))| wanted != found);
@@ -52,7 +54,7 @@ fn scenarios_do_what_they_did() {
         for what in shown {
             assert!(trace.contains(what), "{name} does not show {what}:\n{trace}");
         }
-        compare(&format!("{name}.trace"), &trace);
+        compare(&format!("tests/golden/{name}.trace"), &trace);
     }
 }
 
@@ -63,5 +65,15 @@ fn seeds_do_what_they_did() {
         let outcome = run(&Case::from_seed(seed), TRACED).unwrap_or_else(|failure| panic!("{failure}"));
         crc = crc32c(outcome.trace.to_string().as_bytes(), crc);
     }
-    compare("seeds.crc", &format!("CRC32C of the traces of seeds 0 to {}: {crc:08x}\n", SEEDS - 1));
+    compare(
+        "tests/golden/seeds.crc",
+        &format!("CRC32C of the traces of seeds 0 to {}: {crc:08x}\n", SEEDS - 1),
+    );
+}
+
+#[test]
+fn the_picture_in_the_docs_is_what_is_drawn() {
+    let scenario = Scenario::by_name("out-of-cache").unwrap();
+    let trace = run(&scenario.case(), TRACED).unwrap().trace;
+    compare("../docs/pictures/superpipeline-in-virtual-time.svg", &trace.draw(scenario.about).unwrap());
 }

@@ -3,31 +3,10 @@
 
 use super::journey::{Bar, Journey, Leg};
 use core::error::Error;
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 use superpipe::os::Bytes;
-
-const WIDTH: u32 = 1200;
-const LANE_HEIGHT: u32 = 74;
-/// Room above and below the lanes.
-const HEAD: u32 = 84;
-const FOOT: u32 = 92;
-/// Room for the names of the lanes.
-const NAMES: u32 = 150;
-/// What of a lane its bars take, from its bottom.
-const BARS: [f64; 2] = [0.26, 0.92];
-/// And the ticks below them.
-const TICKS: [f64; 2] = [0.06, 0.21];
-
-const INK: RGBColor = RGBColor(40, 44, 52);
-const FAINT: RGBColor = RGBColor(120, 126, 136);
-const ACK: RGBColor = RGBColor(196, 38, 70);
-const WAIT: RGBColor = RGBColor(226, 228, 232);
-/// Two shades, by turns, for each kind of lane.
-const COPY_IN: [RGBColor; 2] = [RGBColor(31, 108, 176), RGBColor(112, 170, 222)];
-const WIRE: [RGBColor; 2] = [RGBColor(110, 114, 122), RGBColor(168, 172, 180)];
-const COPY_OUT: [RGBColor; 2] = [RGBColor(12, 130, 100), RGBColor(96, 190, 160)];
+use superpipe_gantt::{
+    self as gantt, ACK, COPY_IN, COPY_OUT, Chart, Color, Lane, Meaning, Shade, WAIT, WIRE, us,
+};
 
 /// What is drawn.
 #[derive(Debug, Clone)]
@@ -44,50 +23,17 @@ pub struct Picture {
     pub fabric: &'static str,
 }
 
-/// A lane.
-struct Lane<'a> {
-    name: &'static str,
-    bars: &'a [Bar],
-    shades: [RGBColor; 2],
-    ticks: &'a [u64],
-    waits: &'a [[u64; 2]],
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
 impl Picture {
     /// Draws it, as the text of an SVG file.
     ///
     /// # Errors
     /// When the drawing fails.
     pub fn draw(&self) -> Result<String, Box<dyn Error>> {
-        let lanes = self.lanes();
-        let count = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
-        let mut text = String::new();
-        {
-            let area = SVGBackend::with_string(&mut text, (WIDTH, HEAD + count * LANE_HEIGHT + FOOT));
-            let area = area.into_drawing_area();
-            area.fill(&WHITE)?;
-            self.draw_head(&area)?;
-            let (_, below) = area.split_vertically(HEAD);
-            let (middle, foot) = below.split_vertically(count * LANE_HEIGHT + FOOT - 36);
-            self.draw_lanes(&middle, &lanes)?;
-            draw_legend(&foot, lanes.iter().any(|lane| !lane.waits.is_empty()))?;
-            area.present()?;
-        }
-        Ok(text)
+        self.chart().draw()
     }
 
-    fn lanes(&self) -> Vec<Lane<'_>> {
-        let mut lanes = leg_lanes(&self.journey.there, ["client copy in", "wire", "server copy out"]);
-        if let Some(back) = &self.journey.back {
-            lanes.extend(leg_lanes(back, ["server copy in", "wire back", "client copy out"]));
-        }
-        lanes
-    }
-
-    fn draw_head(&self, area: &Area<'_>) -> Result<(), Box<dyn Error>> {
-        let [begin, end] = self.journey.span();
+    fn chart(&self) -> Chart {
+        let span_ns @ [begin, end] = self.journey.span();
         let way = if self.journey.back.is_some() { " there and back" } else { "" };
         let title = format!(
             "{}{way} by {} over {}, in blocks of {}: {:.1} \u{b5}s",
@@ -97,129 +43,56 @@ impl Picture {
             Bytes(self.block_bytes.into()),
             us(end.saturating_sub(begin))
         );
-        area.draw(&Text::new(title, (24, 20), ("sans-serif", 22).into_font().color(&INK)))?;
         let [inward, outward, both] = self.journey.there.overlap().map(us);
-        let said = format!(
+        let subtitle = format!(
             "the client copies in for {inward:.1} \u{b5}s, the server copies out for {outward:.1} \u{b5}s, \
              and for {both:.1} \u{b5}s of that both do"
         );
-        area.draw(&Text::new(said, (24, 50), ("sans-serif", 15).into_font().color(&FAINT)))?;
-        Ok(())
+        let lanes = self.lanes();
+        let mut legend = vec![
+            Meaning::bar(COPY_IN, "copy in, a bar a block, a shade a chunk"),
+            Meaning::bar(COPY_OUT, "copy out"),
+            Meaning::tick(ACK, "acknowledgement written, and seen"),
+        ];
+        if lanes.iter().any(|lane| !lane.waits.is_empty()) {
+            legend.push(Meaning::bar([WAIT; 2], "wait for free blocks or CTS"));
+        }
+        Chart { title, subtitle, span_ns, lanes, legend }
     }
 
-    fn draw_lanes(&self, area: &Area<'_>, lanes: &[Lane<'_>]) -> Result<(), Box<dyn Error>> {
-        let [begin, end] = self.journey.span();
-        let width = us(end.saturating_sub(begin)).max(0.001);
-        #[expect(clippy::cast_precision_loss, reason = "six lanes at most")]
-        let height = lanes.len() as f64;
-        let decimals = if width < 1.0 { 2 } else { usize::from(width < 10.0) };
-        let mut chart = ChartBuilder::on(area)
-            .margin_left(NAMES)
-            .margin_right(28)
-            .x_label_area_size(46)
-            .build_cartesian_2d(-width * 0.01..width * 1.01, 0.0..height)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .disable_y_axis()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.10))
-            .axis_style(BLACK.mix(0.35))
-            .x_labels(12)
-            .x_label_formatter(&|us| format!("{us:.decimals$}"))
-            .x_label_style(("sans-serif", 14).into_font().color(&FAINT))
-            .x_desc("\u{b5}s")
-            .axis_desc_style(("sans-serif", 14).into_font().color(&FAINT))
-            .draw()?;
-        let at = |ns: u64| us(ns.saturating_sub(begin)).min(width);
-        let mut floor = height;
-        for lane in lanes {
-            floor -= 1.0;
-            let (low, high) = (floor + BARS[0], floor + BARS[1]);
-            let line = [(-width * 0.01, floor), (width * 1.01, floor)];
-            chart.draw_series([PathElement::new(line, BLACK.mix(0.12))])?;
-            let waits = lane.waits.iter().filter(|[_, until]| *until > begin);
-            chart.draw_series(waits.map(|[from, until]| {
-                Rectangle::new([(at(*from), low), (at(*until), high)], WAIT.filled())
-            }))?;
-            let shaded = shaded(lane.bars, lane.shades);
-            chart.draw_series(shaded.map(|(bar, color)| {
-                Rectangle::new([(at(bar.begin_ns), low), (at(bar.end_ns), high)], color.filled())
-            }))?;
-            // a hairline between neighbours, which may touch
-            chart.draw_series(lane.bars.iter().skip(1).map(|bar| {
-                PathElement::new([(at(bar.begin_ns), low), (at(bar.begin_ns), high)], WHITE.stroke_width(1))
-            }))?;
-            let (low, high) = (floor + TICKS[0], floor + TICKS[1]);
-            let ticks = lane.ticks.iter().filter(|&&tick| (begin..=end).contains(&tick));
-            chart.draw_series(
-                ticks.map(|&tick| PathElement::new([(at(tick), low), (at(tick), high)], ACK.stroke_width(2))),
-            )?;
-            let (_, y) = chart.backend_coord(&(0.0, floor + f64::midpoint(BARS[0], BARS[1])));
-            let (_, top) = area.get_base_pixel();
-            let style = ("sans-serif", 16).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
-            area.draw(&Text::new(lane.name, (i32::try_from(NAMES).unwrap_or(0) - 10, y - top), style))?;
+    fn lanes(&self) -> Vec<Lane> {
+        let mut lanes = leg_lanes(&self.journey.there, ["client copy in", "wire", "server copy out"]);
+        if let Some(back) = &self.journey.back {
+            lanes.extend(leg_lanes(back, ["server copy in", "wire back", "client copy out"]));
         }
-        Ok(())
+        lanes
     }
 }
 
-fn leg_lanes<'a>(leg: &'a Leg, [copy_in, wire, copy_out]: [&'static str; 3]) -> Vec<Lane<'a>> {
-    let mut lanes = vec![Lane {
-        name: copy_in,
-        bars: &leg.copy_in,
-        shades: COPY_IN,
-        ticks: &leg.acks_in,
-        waits: &leg.waits,
-    }];
+fn leg_lanes(leg: &Leg, [copy_in, wire, copy_out]: [&str; 3]) -> Vec<Lane> {
+    let mut lanes =
+        vec![Lane { waits: leg.waits.clone(), ..lane(copy_in, &leg.copy_in, COPY_IN, &leg.acks_in) }];
     if !leg.wire.is_empty() {
-        lanes.push(Lane { name: wire, bars: &leg.wire, shades: WIRE, ticks: &[], waits: &[] });
+        lanes.push(lane(wire, &leg.wire, WIRE, &[]));
     }
-    lanes.push(Lane {
-        name: copy_out,
-        bars: &leg.copy_out,
-        shades: COPY_OUT,
-        ticks: &leg.acks_out,
-        waits: &[],
-    });
+    lanes.push(lane(copy_out, &leg.copy_out, COPY_OUT, &leg.acks_out));
     lanes
 }
 
-/// Each bar with its color, which changes from chunk to chunk.
-fn shaded(bars: &[Bar], shades: [RGBColor; 2]) -> impl Iterator<Item = (&Bar, RGBColor)> {
-    let (mut last, mut turn) = (None, 1);
-    bars.iter().map(move |bar| {
-        if last.replace(bar.sequence) != Some(bar.sequence) {
-            turn = 1 - turn;
-        }
-        (bar, shades[turn])
-    })
-}
-
-/// What the colors mean.
-fn draw_legend(area: &Area<'_>, with_waits: bool) -> Result<(), Box<dyn Error>> {
-    let mut x = i32::try_from(NAMES).unwrap_or(0);
-    let mut entry = |colors: [RGBColor; 2], text: &str, width: i32| -> Result<(), Box<dyn Error>> {
-        let half = width / 2;
-        area.draw(&Rectangle::new([(x, 8), (x + half, 20)], colors[0].filled()))?;
-        area.draw(&Rectangle::new([(x + half, 8), (x + width, 20)], colors[1].filled()))?;
-        let style = ("sans-serif", 14).into_font().color(&FAINT);
-        area.draw(&Text::new(text.to_owned(), (x + width + 8, 6), style))?;
-        x += width + 30 + i32::try_from(text.len()).unwrap_or(0) * 7;
-        Ok(())
+/// Bars whose shade changes from chunk to chunk, and acknowledgements.
+fn lane(name: &str, bars: &[Bar], shades: [Color; 2], acks: &[u64]) -> Lane {
+    let mut shade = Shade::default();
+    let bar = |bar: &Bar| gantt::Bar {
+        span_ns: [bar.begin_ns, bar.end_ns],
+        color: shade.next(bar.sequence, shades),
     };
-    entry(COPY_IN, "copy in, a bar a block, a shade a chunk", 24)?;
-    entry(COPY_OUT, "copy out", 24)?;
-    entry([ACK; 2], "acknowledgement written, and seen", 3)?;
-    if with_waits {
-        entry([WAIT; 2], "wait for free blocks or CTS", 24)?;
+    let tick = |at_ns: &u64| gantt::Tick { at_ns: *at_ns, color: ACK, place: gantt::Place::Below };
+    Lane {
+        name: name.to_owned(),
+        bars: bars.iter().map(bar).collect(),
+        ticks: acks.iter().map(tick).collect(),
+        ..Lane::default()
     }
-    Ok(())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
-fn us(ns: u64) -> f64 {
-    ns as f64 / 1000.0
 }
 
 #[cfg(test)]
@@ -252,8 +125,8 @@ mod tests {
         picture.draw().unwrap()
     }
 
-    fn count(text: &str, color: RGBColor, element: &str) -> usize {
-        let RGBColor(red, green, blue) = color;
+    fn count(text: &str, color: Color, element: &str) -> usize {
+        let Color(red, green, blue) = color;
         let color = format!("#{red:02X}{green:02X}{blue:02X}");
         text.lines().filter(|line| line.contains(element) && line.contains(&color)).count()
     }

@@ -1,0 +1,192 @@
+//! A trace as a Gantt chart: of each host what it can see, what its CPU does, and what its NIC sends.
+
+use std::collections::BTreeMap;
+
+use superpipe_core::recorder::Step;
+use superpipe_core::seat;
+use superpipe_gantt::{
+    ACK, Bar, CONTROL, COPY_IN, COPY_OUT, Chart, Color, FAULT, Lane, Meaning, POST, Place, Shade, Slant,
+    Tick, WAIT, WIRE, us,
+};
+
+use crate::nic::{Key, Op, status};
+use crate::trace::{Entry, Trace, Use, What};
+
+/// Hosts of a picture, at most: one with more is too high to be looked at.
+const HOSTS_MAX: usize = 8;
+
+/// The trace has more hosts than a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyHosts(pub usize);
+
+impl core::fmt::Display for TooManyHosts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} hosts cannot be drawn, {HOSTS_MAX} can; take a seed or a scenario with fewer", self.0)
+    }
+}
+
+impl core::error::Error for TooManyHosts {}
+
+impl Trace {
+    /// Draws what happened, as the text of an SVG file. Time begins when all memory is registered.
+    ///
+    /// # Errors
+    /// [`TooManyHosts`], or when the drawing fails.
+    pub fn draw(&self, title: &str) -> Result<String, Box<dyn core::error::Error>> {
+        let count = self.0.iter().map(|entry| entry.host + 1).max().unwrap_or(0);
+        if count > HOSTS_MAX {
+            return Err(TooManyHosts(count).into());
+        }
+        let mut painter = Painter { hosts: vec![Host::default(); count], ..Painter::default() };
+        self.0.iter().for_each(|entry| painter.add(entry));
+        painter.chart(title).draw()
+    }
+}
+
+/// The lanes of a host, from top to bottom.
+#[derive(Clone, Default)]
+struct Host {
+    visible: Lane,
+    cpu: Lane,
+    wire: Lane,
+    /// Since when it waits for CTS or free blocks.
+    waits_since: Option<u64>,
+    /// By chunk, and by WR.
+    shades: [Shade; 4],
+}
+
+#[derive(Default)]
+struct Painter {
+    hosts: Vec<Host>,
+    uses: BTreeMap<Key, Use>,
+    /// Where WRs write to.
+    targets: BTreeMap<u64, (Key, u32)>,
+    begin_ns: Option<u64>,
+    end_ns: u64,
+    /// Of copies in, packets, and copies out.
+    sums_ns: [u64; 3],
+}
+
+impl Painter {
+    fn add(&mut self, entry: &Entry) {
+        let Entry { at_ns, host, what } = *entry;
+        if let What::Register { key, use_of_it, .. } = what {
+            self.uses.insert(key, use_of_it);
+            return;
+        }
+        let begin_ns = if let What::Core { begin_ns, .. } = what { begin_ns } else { at_ns };
+        self.begin_ns = Some(self.begin_ns.map_or(begin_ns, |first| first.min(begin_ns)));
+        self.end_ns = self.end_ns.max(at_ns);
+        match what {
+            What::Register { .. } => {}
+            What::Post { wr, op, .. } => {
+                if let Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } = op {
+                    self.targets.insert(wr, (to, at));
+                }
+                tick(&mut self.hosts[host].cpu, at_ns, POST, Place::Below);
+            }
+            What::Leave { wr, left_ns, there_ns, .. } => self.leave(host, wr, [at_ns, left_ns, there_ns]),
+            What::Visible { wr, to, at, .. } => {
+                let color = self.line_color(to, at);
+                let here = &mut self.hosts[host];
+                let color = color.unwrap_or_else(|| here.shades[3].next(wr, WIRE));
+                tick(&mut here.visible, at_ns, color, Place::Among);
+            }
+            What::Core { begin_ns, step, .. } => self.step(host, [begin_ns, at_ns], &step),
+            What::Stall { ns } => {
+                let span_ns = [at_ns - ns, at_ns];
+                self.hosts[host].cpu.bars.push(Bar { span_ns, color: FAULT });
+            }
+            What::Complete { status: status::SUCCESS, is_lost: false, .. } | What::Receive { .. } => {}
+            What::Refused(_)
+            | What::Complete { .. }
+            | What::Failed { .. }
+            | What::Killed { .. }
+            | What::Vanished { .. }
+            | What::Lie { .. } => tick(&mut self.hosts[host].cpu, at_ns, FAULT, Place::Across),
+        }
+    }
+
+    /// Of what is not payload: an acknowledgement, or a control message.
+    fn line_color(&self, to: Key, at: u32) -> Option<Color> {
+        let is_seat = self.uses.get(&to) == Some(&Use::Seat);
+        is_seat.then_some(if at < seat::MAILBOX { ACK } else { CONTROL })
+    }
+
+    fn leave(&mut self, host: usize, wr: u64, [at_ns, left_ns, there_ns]: [u64; 3]) {
+        let color = self.targets.get(&wr).and_then(|(to, at)| self.line_color(*to, *at));
+        let here = &mut self.hosts[host];
+        let color = color.unwrap_or_else(|| here.shades[2].next(wr, WIRE));
+        let wire_ns = left_ns - at_ns;
+        let arrives_ns = [there_ns.saturating_sub(wire_ns), there_ns];
+        here.wire.slants.push(Slant { leaves_ns: [at_ns, left_ns], arrives_ns, color });
+        self.sums_ns[1] += wire_ns;
+        self.end_ns = self.end_ns.max(there_ns);
+    }
+
+    fn step(&mut self, host: usize, span_ns @ [begin_ns, end_ns]: [u64; 2], step: &Step) {
+        let Host { cpu, waits_since, shades, .. } = &mut self.hosts[host];
+        match *step {
+            Step::NoCredit { .. } | Step::NoCts { .. } => {
+                waits_since.get_or_insert(begin_ns);
+            }
+            Step::CopyIn { sequence, .. } => {
+                cpu.bars.push(Bar { span_ns, color: shades[0].next(sequence, COPY_IN) });
+                self.sums_ns[0] += end_ns - begin_ns;
+                cpu.waits.extend(waits_since.take().map(|since| [since, begin_ns]));
+            }
+            Step::CopyOut { sequence, .. } => {
+                cpu.bars.push(Bar { span_ns, color: shades[1].next(sequence, COPY_OUT) });
+                self.sums_ns[2] += end_ns - begin_ns;
+            }
+            Step::AckOut { .. } | Step::AckIn { .. } => tick(cpu, end_ns, ACK, Place::Below),
+            Step::ControlOut(_) | Step::ControlIn(_) => tick(cpu, end_ns, CONTROL, Place::Below),
+            Step::Failed(_) => tick(cpu, end_ns, FAULT, Place::Across),
+            Step::SendBegin { .. }
+            | Step::SendEnd { .. }
+            | Step::ReceiveBegin { .. }
+            | Step::ReceiveEnd { .. }
+            | Step::Post { .. }
+            | Step::Complete { .. }
+            | Step::LineOut { .. }
+            | Step::LineIn { .. } => {}
+        }
+    }
+
+    fn chart(self, title: &str) -> Chart {
+        let span_ns = [self.begin_ns.unwrap_or_default(), self.end_ns];
+        let [copy_in, wire, copy_out] = self.sums_ns.map(us);
+        let took = us(span_ns[1].saturating_sub(span_ns[0]));
+        let title = format!("{title}: {took:.1} \u{b5}s of virtual time");
+        let subtitle = format!(
+            "copies in take {copy_in:.2} \u{b5}s, all packets on the wire {wire:.2} \u{b5}s, copies out {copy_out:.2} \u{b5}s"
+        );
+        let mut lanes = Vec::new();
+        for (number, host) in self.hosts.into_iter().enumerate() {
+            let named = [("sees", host.visible), ("CPU", host.cpu), ("sends", host.wire)];
+            lanes.extend(named.map(|(what, lane)| Lane { name: format!("host {number} {what}"), ..lane }));
+        }
+        let is_empty = |lane: &Lane| {
+            lane.waits.is_empty() && lane.bars.is_empty() && lane.slants.is_empty() && lane.ticks.is_empty()
+        };
+        lanes.retain(|lane| !is_empty(lane));
+        Chart { title, subtitle, span_ns, lanes, legend: legend() }
+    }
+}
+
+fn tick(lane: &mut Lane, at_ns: u64, color: Color, place: Place) {
+    lane.ticks.push(Tick { at_ns, color, place });
+}
+
+fn legend() -> Vec<Meaning> {
+    vec![
+        Meaning::bar(COPY_IN, "copy in, a bar a block, a shade a chunk"),
+        Meaning::bar(COPY_OUT, "copy out"),
+        Meaning::bar(WIRE, "packet, from leaving (above) to arrival (below), a shade a WR; seen"),
+        Meaning::bar([WAIT; 2], "wait for free blocks or CTS"),
+        Meaning::tick(POST, "WR posted"),
+        Meaning::tick(ACK, "acknowledgement"),
+        Meaning::tick(CONTROL, "control message"),
+        Meaning::tick(FAULT, "fault"),
+    ]
+}

@@ -1,0 +1,61 @@
+//! The picture of a trace shows what the trace says: so many bars, packets and marks. Whether it is good to look at, is looked
+//! at.
+
+use superpipe_gantt::{COPY_IN, COPY_OUT, Color, FAULT, WIRE};
+use superpipe_sim::{Case, Look, Scenario, TooManyHosts, Trace, What, run};
+
+const TRACED: Look = Look { traced: true, turns_max: None };
+
+fn trace(name: &str) -> Trace {
+    run(&Scenario::by_name(name).unwrap().case(), TRACED).unwrap().trace
+}
+
+fn count(text: &str, element: &str, colors: &[Color]) -> usize {
+    let is_of = |line: &&str| {
+        colors
+            .iter()
+            .any(|Color(red, green, blue)| line.contains(&format!("#{red:02X}{green:02X}{blue:02X}")))
+    };
+    text.lines().filter(|line| line.starts_with(element)).filter(is_of).count()
+}
+
+#[test]
+fn there_is_a_bar_a_copy_and_a_slant_a_packet() {
+    for name in ["superpipeline", "out-of-cache", "direct-store", "cancel", "qp-error"] {
+        let trace = trace(name);
+        let text = trace.draw(name).unwrap();
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
+        let lines = trace.to_string();
+        let copies = |what| lines.lines().filter(|line| line.contains(what)).count();
+        // one of each shade more in the legend
+        assert_eq!(count(&text, "<rect", &COPY_IN), copies("CopyIn") + 2, "{name}");
+        assert_eq!(count(&text, "<rect", &COPY_OUT), copies("CopyOut") + 2, "{name}");
+        let packets = trace.0.iter().filter(|entry| matches!(entry.what, What::Leave { .. })).count();
+        assert_eq!(text.lines().filter(|line| line.starts_with("<polygon")).count(), packets, "{name}");
+        assert_eq!(count(&text, "<polygon", &WIRE) > 0, name != "direct-store", "{name}");
+        for lane in ["host 0 sees", "host 0 CPU", "host 1 sees", "host 1 CPU"] {
+            assert!(text.contains(lane), "{name} has no lane {lane}");
+        }
+        for lane in ["host 0 sends", "host 1 sends"] {
+            assert_eq!(text.contains(lane), name != "direct-store", "{name}: {lane}");
+        }
+    }
+}
+
+#[test]
+fn faults_are_marked() {
+    let marks = |name| count(&trace(name).draw(name).unwrap(), "<polyline", &[FAULT]);
+    assert_eq!(marks("superpipeline"), 0);
+    assert_eq!(marks("killed"), 1);
+    assert_eq!(marks("lost-completion"), 1);
+    assert!(marks("qp-error") > 3, "the QPs, the endpoints, and what was flushed");
+}
+
+#[test]
+fn a_crowd_is_not_drawn() {
+    let trace = run(&Case::crowd(1, 8), TRACED).unwrap().trace;
+    let refused = trace.draw("a crowd").unwrap_err();
+    assert_eq!(refused.downcast_ref(), Some(&TooManyHosts(9)));
+    assert!(refused.to_string().starts_with("9 hosts cannot be drawn, 8 can"));
+    assert!(Trace::default().draw("nothing").unwrap().contains("</svg>"));
+}
