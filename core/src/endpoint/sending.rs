@@ -160,6 +160,10 @@ impl<F: Fabric> Endpoint<F> {
         let mut blocks = self.sender.layout().block_count;
         while let Some(bytes) = self.next_chunk(fabric, gather.remaining() as u64) {
             self.emit(fabric, Payload::Gathered(&mut gather), bytes, false);
+            if !F::DIRECT {
+                // It is on the wire while the next one is copied.
+                fabric.ring_doorbell(&mut self.link);
+            }
             let used = self.sender.layout().blocks_for(bytes);
             if gather.remaining() == 0 || used >= blocks {
                 break;
@@ -167,7 +171,7 @@ impl<F: Fabric> Endpoint<F> {
             blocks -= used;
         }
         let pushed = all - gather.remaining();
-        if pushed > 0 || all == 0 {
+        if F::DIRECT && (pushed > 0 || all == 0) {
             fabric.ring_doorbell(&mut self.link);
         }
         Ok(pushed)
