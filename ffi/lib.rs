@@ -16,6 +16,7 @@ pub mod io;
 pub mod os;
 pub mod port;
 pub mod shm;
+pub mod span;
 pub mod tuning;
 #[cfg(feature = "verbs")]
 pub mod verbs;

@@ -1,10 +1,7 @@
 //! The shared-memory fabric: direct store into the peer's segment, which is mapped here.
 //!
-//! A segment is a seat and a landing buffer, one after the other. Every access is checked against it. Flags and lines
-//! go word by word through atomics; payload is copied by raw pointers, since the peer may write at any time: no
-//! reference to shared memory is ever made but to single atomic words.
+//! A segment is a seat and a landing buffer, one after the other, and is accessed through spans of it.
 
-use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 use std::os::fd::AsFd;
 
@@ -12,17 +9,18 @@ use std::os::fd::AsFd;
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Attachment, Caps, Completion, CopyHint, Endpoint, Fabric, Landing, Layout, Line, Nanos, SEAT_BYTES,
-    SqFull, WrId, seat, word,
+    SqFull, WrId, seat,
 };
 
 use super::doze::{Doze, Slept, wake_if_asleep};
 use super::liveness::{Life, Liveness};
 use super::segment::Segment;
 use super::socket::Socket;
-use crate::copy::{CopyKernels, crc32c, crc32c_of_shared, prefetch_for_write};
+use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
 use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
 use crate::port::{Port, Woken};
+use crate::span::Span;
 
 /// The most that is fetched before it is written: what a core can ask for at once. With more it waits for its own
 /// questions, and its own prefetcher does better (docs/performance.md).
@@ -48,43 +46,12 @@ pub struct ShmLink {
     doze: Option<Doze>,
 }
 
-/// A part of a segment.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    start: NonNull<u8>,
-    bytes: u32,
-}
-
-// SAFETY: a span is an address and a length; what it points to is shared between processes anyway, is accessed by
-// atomics and raw copies only, and lives as long as the link, which moves along with the endpoint that has the span.
-unsafe impl Send for Span {}
-
-impl Span {
-    /// The part of `segment` from `at` on.
-    fn of(segment: &Segment, at: u32, bytes: u32) -> Self {
-        assert!(at as usize + bytes as usize <= segment.len(), "the segment was made to hold this");
-        // SAFETY: the assertion keeps the sum inside the mapping.
-        let start = unsafe { segment.as_ptr().add(at as usize) };
-        Self { start, bytes }
-    }
-
-    /// The address of `bytes` bytes at `at`.
-    #[inline]
-    fn at(self, at: u32, bytes: usize) -> *mut u8 {
-        assert!(at as usize + bytes <= self.bytes as usize, "offsets come from a validated layout");
-        // SAFETY: the assertion keeps the sum inside the span, which lies inside a mapping.
-        unsafe { self.start.as_ptr().add(at as usize) }
-    }
-
-    #[inline]
-    fn word(&self, at: u32) -> &AtomicU64 {
-        let place = self.at(at, 8).cast::<u64>();
-        assert!(place.is_aligned(), "words are aligned in every layout");
-        // SAFETY: 1. `place` is aligned and valid for 8 bytes for as long as the link lives, which outlives every use of
-        // the span. 2. Every process that maps the segment accesses this word by atomics, or is hostile, and then a
-        // race costs it its own data: an atomic load yields some value.
-        unsafe { AtomicU64::from_ptr(place) }
-    }
+/// The part of `segment` from `at` on.
+fn part(segment: &Segment, at: u32, bytes: u32) -> Span {
+    assert!(at as usize + bytes as usize <= segment.len(), "the segment was made to hold this");
+    // SAFETY: 1. The assertion keeps the part inside the mapping, which the link holds for as long as its spans are used.
+    // 2. A segment gives out no reference.
+    unsafe { Span::new(segment.as_ptr().add(at as usize), bytes) }
 }
 
 /// Bytes of a segment for this layout.
@@ -113,8 +80,8 @@ impl Shm {
         socket: Socket,
         fenced: bool,
     ) -> Attachment<Self> {
-        let seat_of = |segment| Span::of(segment, 0, SEAT_BYTES);
-        let landing_of = |segment| Landing { memory: Span::of(segment, SEAT_BYTES, layout.bytes()), layout };
+        let seat_of = |segment| part(segment, 0, SEAT_BYTES);
+        let landing_of = |segment| Landing { memory: part(segment, SEAT_BYTES, layout.bytes()), layout };
         Attachment {
             seat: seat_of(&mine),
             peer_seat: seat_of(&theirs),
@@ -153,46 +120,36 @@ impl Fabric for Shm {
 
     #[inline]
     fn flag(&self, _: &ShmLink, from: Span, at: u32) -> u64 {
-        word::observe(from.word(at))
+        from.flag(at)
     }
 
     #[inline]
     fn take_line(&self, _: &ShmLink, from: Span, at: u32) -> Line {
-        word::take_line(line_words(&from, at))
+        from.take_line(at)
     }
 
     #[inline]
     fn take_line_if(&self, _: &ShmLink, from: Span, at: u32, flag: u64) -> Option<Line> {
-        let words = line_words(&from, at);
-        (word::observe(words[7]) == flag).then(|| word::take_line(words))
+        from.take_line_if(at, flag)
     }
 
     #[inline]
     fn copy_out(&mut self, _: &mut ShmLink, from: Span, at: u32, to: &mut [u8], hint: CopyHint) {
-        let src = from.at(at, to.len());
-        // SAFETY: `src` is valid for this many bytes (checked in `at`), `to` is private memory of this process, and
-        // shared memory is never behind a reference; so they do not overlap either.
-        unsafe {
-            match hint {
-                CopyHint::Cached => self.kernels.copy(to.as_mut_ptr(), src, to.len()),
-                CopyHint::Streaming => self.kernels.copy_streaming(to.as_mut_ptr(), src, to.len()),
-            }
-        }
+        from.copy_out(self.kernels, at, to, hint);
     }
 
     fn crc_out(&self, _: &ShmLink, from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
-        // SAFETY: the span is valid for this many bytes (checked in `at`).
-        unsafe { crc32c_of_shared(seed, from.at(at, bytes as usize), bytes as usize) }
+        from.crc(at, bytes, seed)
     }
 
     #[inline]
     fn write_line(&mut self, _: &mut ShmLink, to: Span, at: u32, line: &Line) {
-        word::write_line(line_words(&to, at), line);
+        to.write_line(at, line);
     }
 
     #[inline]
     fn publish(&mut self, _: &mut ShmLink, to: Span, at: u32, flag: u64) {
-        word::publish(to.word(at), flag);
+        to.publish(at, flag);
     }
 
     #[inline]
@@ -204,14 +161,11 @@ impl Fabric for Shm {
 
     #[inline]
     fn copy_in(&mut self, _: &mut ShmLink, to: Span, at: u32, from: &[u8]) {
-        let dst = to.at(at, from.len());
-        // SAFETY: `dst` is valid for this many bytes (checked in `at`), `from` is private memory of this process, and
-        // shared memory is never behind a reference; so they do not overlap either.
-        unsafe { self.kernels.copy(dst, from.as_ptr(), from.len()) }
+        to.copy_in(self.kernels, at, from);
     }
 
-    fn crc_in(&self, link: &ShmLink, to: Span, at: u32, bytes: u32, seed: u32) -> u32 {
-        self.crc_out(link, to, at, bytes, seed)
+    fn crc_in(&self, _: &ShmLink, to: Span, at: u32, bytes: u32, seed: u32) -> u32 {
+        to.crc(at, bytes, seed)
     }
 
     fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
@@ -245,22 +199,11 @@ impl Fabric for Shm {
     }
 }
 
-/// The eight words of a line.
-#[inline]
-fn line_words(span: &Span, at: u32) -> [&AtomicU64; 8] {
-    let first = span.at(at, 64).cast::<u64>();
-    assert!(first.is_aligned(), "lines are aligned in every layout");
-    core::array::from_fn(|i| {
-        // SAFETY: as in `Span::word`; `i` is less than 8, and 64 bytes from `first` on are inside the span.
-        unsafe { AtomicU64::from_ptr(first.add(i)) }
-    })
-}
-
 /// The word that says whether the owner of the segment sleeps: in its own seat, where its peer looks.
 #[inline]
 fn asleep(owner: &Segment) -> &AtomicU64 {
     const _: () = assert!(seat::FABRIC + 8 <= SEAT_BYTES && seat::FABRIC.is_multiple_of(8));
-    // SAFETY: every segment begins with a seat, is page-aligned, and lives as long as the borrow; as in `Span::word` it
+    // SAFETY: every segment begins with a seat, is page-aligned, and lives as long as the borrow; and it
     // is accessed by atomics only.
     unsafe { AtomicU64::from_ptr(owner.as_ptr().as_ptr().add(seat::FABRIC as usize).cast()) }
 }

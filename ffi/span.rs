@@ -1,0 +1,122 @@
+//! A part of memory that a peer, or its NIC, may write at any time.
+//!
+//! Every access is checked against the span. Flags and lines go word by word through atomics; payload is copied by raw
+//! pointers: no reference to such memory is ever made but to single atomic words.
+
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
+
+use superpipe_core::{CopyHint, Line, word};
+
+use crate::copy::{CopyKernels, crc32c_of_shared};
+
+/// An address and a length.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    start: NonNull<u8>,
+    bytes: u32,
+}
+
+// SAFETY: what a span points to is shared with others anyway, is accessed by atomics and raw copies only, and lives as
+// long as the link, which moves along with the endpoint that has the span.
+unsafe impl Send for Span {}
+
+impl Span {
+    /// The bytes from `start` on.
+    ///
+    /// # Safety
+    /// 1. They are mapped, for reading and writing, for as long as this span or a copy of it is used.
+    /// 2. No reference to any of them is ever made, but to single atomic words.
+    pub(crate) const unsafe fn new(start: NonNull<u8>, bytes: u32) -> Self {
+        Self { start, bytes }
+    }
+
+    /// The address of `bytes` bytes at `at`.
+    #[inline]
+    pub(crate) fn at(self, at: u32, bytes: usize) -> *mut u8 {
+        assert!(at as usize + bytes <= self.bytes as usize, "offsets come from a validated layout");
+        // SAFETY: the assertion keeps the sum inside the span, which lies inside a mapping.
+        unsafe { self.start.as_ptr().add(at as usize) }
+    }
+
+    #[inline]
+    fn word(&self, at: u32) -> &AtomicU64 {
+        let place = self.at(at, 8).cast::<u64>();
+        assert!(place.is_aligned(), "words are aligned in every layout");
+        // SAFETY: 1. `place` is aligned and valid for 8 bytes for as long as the span is used. 2. Whoever else writes this
+        // word does so by atomics, or is a NIC, or is hostile, and then a race costs it its own data: an atomic load
+        // yields some value.
+        unsafe { AtomicU64::from_ptr(place) }
+    }
+
+    /// The eight words of a line.
+    #[inline]
+    fn line(&self, at: u32) -> [&AtomicU64; 8] {
+        let first = self.at(at, 64).cast::<u64>();
+        assert!(first.is_aligned(), "lines are aligned in every layout");
+        core::array::from_fn(|i| {
+            // SAFETY: as in `word`; `i` is less than 8, and 64 bytes from `first` on are inside the span.
+            unsafe { AtomicU64::from_ptr(first.add(i)) }
+        })
+    }
+
+    /// Reads a flag word, with acquire ordering.
+    #[inline]
+    pub(crate) fn flag(self, at: u32) -> u64 {
+        word::observe(self.word(at))
+    }
+
+    /// Writes a flag word, with release ordering.
+    #[inline]
+    pub(crate) fn publish(self, at: u32, flag: u64) {
+        word::publish(self.word(at), flag);
+    }
+
+    /// Copies a line out, once.
+    #[inline]
+    pub(crate) fn take_line(self, at: u32) -> Line {
+        word::take_line(self.line(at))
+    }
+
+    /// Copies a line out, once, if its flag is this one; with acquire ordering.
+    #[inline]
+    pub(crate) fn take_line_if(self, at: u32, flag: u64) -> Option<Line> {
+        let words = self.line(at);
+        (word::observe(words[7]) == flag).then(|| word::take_line(words))
+    }
+
+    /// Writes a line, its flag last, with release ordering.
+    #[inline]
+    pub(crate) fn write_line(self, at: u32, line: &Line) {
+        word::write_line(self.line(at), line);
+    }
+
+    /// Copies payload out.
+    #[inline]
+    pub(crate) fn copy_out(self, kernels: &CopyKernels, at: u32, to: &mut [u8], hint: CopyHint) {
+        let src = self.at(at, to.len());
+        // SAFETY: `src` is valid for this many bytes (checked in `at`), `to` is private memory of this process, and
+        // shared memory is never behind a reference; so they do not overlap either.
+        unsafe {
+            match hint {
+                CopyHint::Cached => kernels.copy(to.as_mut_ptr(), src, to.len()),
+                CopyHint::Streaming => kernels.copy_streaming(to.as_mut_ptr(), src, to.len()),
+            }
+        }
+    }
+
+    /// Copies payload in.
+    #[inline]
+    pub(crate) fn copy_in(self, kernels: &CopyKernels, at: u32, from: &[u8]) {
+        let dst = self.at(at, from.len());
+        // SAFETY: `dst` is valid for this many bytes (checked in `at`), `from` is private memory of this process, and
+        // shared memory is never behind a reference; so they do not overlap either.
+        unsafe { kernels.copy(dst, from.as_ptr(), from.len()) }
+    }
+
+    /// CRC32C of `bytes` bytes, continued from `seed`.
+    pub(crate) fn crc(self, at: u32, bytes: u32, seed: u32) -> u32 {
+        // SAFETY: the span is valid for this many bytes (checked in `at`).
+        unsafe { crc32c_of_shared(seed, self.at(at, bytes as usize), bytes as usize) }
+    }
+}
