@@ -22,6 +22,7 @@ pub mod tuning;
 pub mod verbs;
 
 mod api;
+mod packet;
 
 pub use api::{
     Address, BadAddress, Budget, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,

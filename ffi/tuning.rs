@@ -5,15 +5,38 @@ use core::fmt::Display;
 
 use superpipe_core::{Arrival, Config, FlagPlace, Layout, Protocol};
 
-/// Bytes of a block where nobody wishes otherwise: within 5 % of the best from 64 KiB up, and
+/// Bytes of a block on shared memory where nobody wishes otherwise: within 5 % of the best from 64 KiB up, and
 /// without the collapse of smaller ones where the cores are far apart (docs/architecture.md).
 pub const BLOCK_BYTES: u32 = 16 << 10;
 
 /// Bytes of a landing buffer's blocks where nobody wishes otherwise.
 pub const LANDING_BYTES: u32 = 512 << 10;
 
-/// C0 on shared memory: a round trip is short, and the landing buffer is granted already.
-const C0_BYTES: u32 = 64 << 10;
+/// What a fabric settles for where nobody wishes, and what it can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Where slot lines lie.
+    pub flags: FlagPlace,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// C0: bytes that go before a CTS.
+    pub c0_bytes: u32,
+    /// How arrival is seen.
+    pub arrival: Arrival,
+    /// The bytes of a write become visible in order, at both ends, or their users say so.
+    pub ordered: bool,
+}
+
+impl Terms {
+    /// Shared memory: stores go direct, a round trip is short, and the landing buffer is granted already.
+    pub const SHM: Self = Self {
+        flags: FlagPlace::Apart,
+        block_bytes: BLOCK_BYTES,
+        c0_bytes: 64 << 10,
+        arrival: Arrival::Flag,
+        ordered: true,
+    };
+}
 
 /// Wishes; `None` leaves it to the other side, or to the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +69,7 @@ impl Tuning {
     ///
     /// # Errors
     /// A sentence: both wish for the same thing differently, or what is wished for cannot be.
-    pub fn settle(&self, theirs: &Self) -> Result<Settled, String> {
+    pub fn settle(&self, theirs: &Self, terms: &Terms) -> Result<Settled, String> {
         let merged = Self {
             protocol: one("protocol", self.protocol, theirs.protocol)?,
             arrival: one("arrival", self.arrival.map(Shown), theirs.arrival.map(Shown))?.map(|shown| shown.0),
@@ -55,20 +78,23 @@ impl Tuning {
             landing_bytes: one("landing-bytes", self.landing_bytes, theirs.landing_bytes)?,
             chunk_bytes: one("chunk-bytes", self.chunk_bytes, theirs.chunk_bytes)?,
         };
-        let block_bytes = merged.block_bytes.unwrap_or(BLOCK_BYTES);
+        let block_bytes = merged.block_bytes.unwrap_or(terms.block_bytes);
         let landing_bytes = merged.landing_bytes.unwrap_or(LANDING_BYTES.max(block_bytes.saturating_mul(4)));
         let block_count = landing_bytes / block_bytes.max(1);
-        let layout = Layout { block_bytes, block_count, flags: FlagPlace::Apart };
+        let layout = Layout { block_bytes, block_count, flags: terms.flags };
         let defaults = Config::default();
         let config = Config {
             protocol: merged.protocol.unwrap_or(defaults.protocol),
-            arrival: merged.arrival.unwrap_or(defaults.arrival),
+            arrival: merged.arrival.unwrap_or(terms.arrival),
             folds: merged.folds.unwrap_or(defaults.folds),
             chunk_bytes: merged.chunk_bytes.unwrap_or(defaults.chunk_bytes),
-            c0_bytes: C0_BYTES,
+            c0_bytes: terms.c0_bytes,
+            order_asserted: terms.ordered && terms.flags == FlagPlace::Inside,
             ..defaults
         };
-        config.validate(true, true, [layout; 2]).map_err(|error| error.to_string())?;
+        config
+            .validate(terms.flags == FlagPlace::Apart, terms.ordered, [layout; 2])
+            .map_err(|error| error.to_string())?;
         Ok(Settled { config, layout })
     }
 
@@ -76,10 +102,10 @@ impl Tuning {
     ///
     /// # Errors
     /// A sentence that names the wish.
-    pub fn check(&self, settled: &Settled) -> Result<(), String> {
+    pub fn check(&self, settled: &Settled, terms: &Terms) -> Result<(), String> {
         // A landing buffer holds whole blocks: the wish for one is met by as many as it has room for.
         let landing_bytes = self.landing_bytes.map(|bytes| bytes - bytes % settled.layout.block_bytes);
-        Self { landing_bytes, ..*self }.settle(&settled.to_tuning()).map(|_| ())
+        Self { landing_bytes, ..*self }.settle(&settled.to_tuning(), terms).map(|_| ())
     }
 
     /// Checks the wishes by themselves.
@@ -87,7 +113,7 @@ impl Tuning {
     /// # Errors
     /// A sentence that names the field, the value and the range.
     pub fn validate(&self) -> Result<(), String> {
-        self.settle(&Self::default()).map(|_| ())
+        self.settle(&Self::default(), &Terms::SHM).map(|_| ())
     }
 }
 
@@ -110,8 +136,8 @@ impl Settled {
     ///
     /// # Errors
     /// A phrase, where that cannot be.
-    pub fn from_tuning(tuning: &Tuning) -> Result<Self, &'static str> {
-        tuning.settle(&Tuning::default()).map_err(|_| "what it settled cannot be")
+    pub fn from_tuning(tuning: &Tuning, terms: &Terms) -> Result<Self, &'static str> {
+        tuning.settle(&Tuning::default(), terms).map_err(|_| "what it settled cannot be")
     }
 }
 
@@ -150,8 +176,8 @@ mod tests {
     #[test]
     fn one_side_is_enough() {
         let wish = Tuning { block_bytes: Some(4096), folds: Some(2), ..Tuning::default() };
-        let a = wish.settle(&Tuning::default());
-        let b = Tuning::default().settle(&wish);
+        let a = wish.settle(&Tuning::default(), &Terms::SHM);
+        let b = Tuning::default().settle(&wish, &Terms::SHM);
         assert_eq!(a, b);
         assert_eq!(a.map(|s| s.layout.block_bytes), Ok(4096));
     }
@@ -159,22 +185,22 @@ mod tests {
     #[test]
     fn two_different_wishes_are_refused_with_both_values() {
         let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
-        let text = of(2).settle(&of(3)).unwrap_err();
+        let text = of(2).settle(&of(3), &Terms::SHM).unwrap_err();
         assert_eq!(text, "the two ends disagree: folds is 2 here and 3 at the peer; set it on one side only");
-        assert!(of(2).settle(&of(2)).is_ok());
+        assert!(of(2).settle(&of(2), &Terms::SHM).is_ok());
     }
 
     #[test]
     fn what_is_settled_survives_the_wire() {
         let wish =
             Tuning { chunk_bytes: Some(100_000), protocol: Some(Protocol::Pipeline), ..Tuning::default() };
-        let settled = wish.settle(&Tuning::default()).unwrap();
-        assert_eq!(Settled::from_tuning(&settled.to_tuning()), Ok(settled));
-        assert_eq!(wish.check(&settled), Ok(()));
+        let settled = wish.settle(&Tuning::default(), &Terms::SHM).unwrap();
+        assert_eq!(Settled::from_tuning(&settled.to_tuning(), &Terms::SHM), Ok(settled));
+        assert_eq!(wish.check(&settled, &Terms::SHM), Ok(()));
         let wish = Tuning { landing_bytes: Some(100_000), ..Tuning::default() };
-        let settled = Tuning::default().settle(&wish).unwrap();
+        let settled = Tuning::default().settle(&wish, &Terms::SHM).unwrap();
         assert_eq!(settled.layout.block_count, 6);
-        assert_eq!(wish.check(&settled), Ok(()));
+        assert_eq!(wish.check(&settled, &Terms::SHM), Ok(()));
     }
 
     #[test]

@@ -86,12 +86,12 @@ impl<P: Port> Connection<P> {
 mod tests {
     use super::*;
     use crate::shm::{self, handshake};
-    use crate::tuning::Tuning;
+    use crate::tuning::{Terms, Tuning};
     use crate::{Address, Options};
 
     #[test]
     fn the_default_ring_is_gone_through_once_and_a_bit() {
-        let settled = Tuning::default().settle(&Tuning::default()).unwrap();
+        let settled = Tuning::default().settle(&Tuning::default(), &Terms::SHM).unwrap();
         assert_eq!(plan(&settled), [(128 << 10, 2), (64 << 10, 10), (1024, 34), (8, 34)]);
     }
 
@@ -105,7 +105,7 @@ mod tests {
                 landing_bytes: Some(landing_bytes),
                 ..Tuning::default()
             };
-            let settled = wish.settle(&Tuning::default()).unwrap();
+            let settled = wish.settle(&Tuning::default(), &Terms::SHM).unwrap();
             let [rendezvous, rest @ ..] = plan(&settled);
             assert_eq!(rendezvous, (2 * settled.config.c0_bytes, 2));
             for (bytes, count) in rest {

@@ -15,40 +15,15 @@
 use core::fmt;
 use std::os::fd::OwnedFd;
 
-use superpipe_core::{Arrival, Protocol};
-
 use super::doze::WAKE;
 use super::fabric::segment_bytes;
 use super::segment::{Segment, SegmentError};
 use super::socket::{Socket, SocketError};
 use crate::os::{OsError, membarrier};
-use crate::tuning::{Settled, Tuning};
+use crate::packet::{FABRIC_AT, Head, Kind, Packet};
+use crate::tuning::{Settled, Terms, Tuning};
 
-/// The version of the protocol, all of docs/wire.md.
-pub const VERSION: u16 = 1;
-
-/// Bytes of a packet.
-pub const PACKET_BYTES: usize = 192;
-
-/// REFUSED because of versions.
-pub const REFUSED_VERSION: u8 = 1;
-/// REFUSED because the two ends want different things, or one what the other does not allow.
-pub const REFUSED_WISHES: u8 = 2;
-
-const MAGIC: [u8; 8] = *b"SUPRPIPE";
-const TEXT_BYTES: usize = 128;
-const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
-
-/// What a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Kind {
-    Hello = 1,
-    Welcome = 2,
-    Grant = 3,
-    Ready = 4,
-    Refused = 5,
-}
+pub use crate::packet::{PACKET_BYTES, REFUSED_VERSION, REFUSED_WISHES, VERSION};
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,8 +115,10 @@ pub fn connect(
     socket.send(&hello.0, None)?;
     let (welcome, fd) = receive(socket, Kind::Welcome, deadline_ns, interrupted)?;
     let answered = (|| {
-        let settled = Settled::from_tuning(&welcome.tuning()?).map_err(HandshakeError::Malformed)?;
-        wishes.check(&settled).map_err(HandshakeError::Disagreement)?;
+        let settled =
+            Settled::from_tuning(&welcome.tuning().map_err(HandshakeError::Malformed)?, &Terms::SHM)
+                .map_err(HandshakeError::Malformed)?;
+        wishes.check(&settled, &Terms::SHM).map_err(HandshakeError::Disagreement)?;
         let bytes = segment_bytes(settled.layout);
         let mine = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
         let theirs = adopt(fd, &mine)?;
@@ -170,7 +147,9 @@ pub fn accept(
         hello => told(socket, hello)?.0,
     };
     let settled = (|| {
-        let settled = wishes.settle(&hello.tuning()?).map_err(HandshakeError::Disagreement)?;
+        let settled = wishes
+            .settle(&hello.tuning().map_err(HandshakeError::Malformed)?, &Terms::SHM)
+            .map_err(HandshakeError::Disagreement)?;
         if settled.layout.bytes() > landing_bytes_max {
             let text = format!(
                 "a landing buffer of {} bytes is more than the {landing_bytes_max} that the listener allows",
@@ -204,7 +183,12 @@ fn told<T>(socket: &Socket, result: Result<T, HandshakeError>) -> Result<T, Hand
         let known = matches!(error, HandshakeError::Refused { .. } | HandshakeError::Socket(_));
         if !known {
             // It may be gone, or not read: then it will not know.
-            let _ = socket.send(&Packet::refused(error).0, None);
+            let code = match error {
+                HandshakeError::Version { .. } => REFUSED_VERSION,
+                HandshakeError::Disagreement(_) => REFUSED_WISHES,
+                _ => 0,
+            };
+            let _ = socket.send(&Packet::refused(code, &error.to_string()).0, None);
         }
     })
 }
@@ -216,7 +200,7 @@ fn receive(
     deadline_ns: u64,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(Packet, Option<OwnedFd>), HandshakeError> {
-    let mut packet = Packet([0; PACKET_BYTES]);
+    let mut packet = Packet::empty();
     let received = loop {
         match socket.receive(&mut packet.0, deadline_ns) {
             Err(SocketError::Interrupted) if !interrupted() => {}
@@ -225,101 +209,22 @@ fn receive(
             received => break received?,
         }
     };
-    if received.bytes != PACKET_BYTES || packet.0[..8] != MAGIC {
+    if received.bytes != PACKET_BYTES {
         return Err(HandshakeError::Garbage);
     }
-    // The version stands before anything that another version may have changed.
-    let theirs = u16::from_le_bytes([packet.0[8], packet.0[9]]);
-    if theirs != VERSION {
-        return Err(HandshakeError::Version { theirs });
-    }
-    if packet.0[10] == Kind::Refused as u8 {
-        return Err(HandshakeError::Refused { code: packet.0[11], text: packet.text() });
-    }
-    if packet.0[10] != kind as u8 {
-        return Err(HandshakeError::Malformed("a packet out of turn"));
+    match packet.head() {
+        Head::Garbage => return Err(HandshakeError::Garbage),
+        Head::Version(theirs) => return Err(HandshakeError::Version { theirs }),
+        Head::Refused { code, text } => return Err(HandshakeError::Refused { code, text }),
+        Head::Ours(number) if number != kind as u8 => {
+            return Err(HandshakeError::Malformed("a packet out of turn"));
+        }
+        Head::Ours(_) => {}
     }
     // What this kind does not use is zero: code and text belong to REFUSED, tuning to HELLO and WELCOME.
-    let used = if matches!(kind, Kind::Hello | Kind::Welcome) { 28 } else { 12 };
+    let used = if matches!(kind, Kind::Hello | Kind::Welcome) { FABRIC_AT } else { 12 };
     if packet.0[used..].iter().any(|byte| *byte != 0) || packet.0[11] != 0 || packet.0[12] > 1 {
         return Err(HandshakeError::Malformed("reserved bytes are not zero"));
     }
     Ok((packet, received.fd))
-}
-
-/// One packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
-/// landing_bytes, chunk_bytes (4 each), zeros, text.
-struct Packet([u8; PACKET_BYTES]);
-
-impl Packet {
-    fn new(kind: Kind) -> Self {
-        let mut packet = [0; PACKET_BYTES];
-        packet[..8].copy_from_slice(&MAGIC);
-        packet[8..10].copy_from_slice(&VERSION.to_le_bytes());
-        packet[10] = kind as u8;
-        Self(packet)
-    }
-
-    fn refused(error: &HandshakeError) -> Self {
-        let mut packet = Self::new(Kind::Refused);
-        packet.0[11] = match error {
-            HandshakeError::Version { .. } => REFUSED_VERSION,
-            HandshakeError::Disagreement(_) => REFUSED_WISHES,
-            _ => 0,
-        };
-        let text = error.to_string();
-        let text = text.as_bytes();
-        let bytes = text.len().min(TEXT_BYTES);
-        packet.0[TEXT_AT..TEXT_AT + bytes].copy_from_slice(&text[..bytes]);
-        packet
-    }
-
-    fn text(&self) -> String {
-        let text = &self.0[TEXT_AT..];
-        let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-        String::from_utf8_lossy(&text[..end]).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-    }
-
-    /// Zero is no wish.
-    fn set_tuning(&mut self, tuning: &Tuning) {
-        self.0[13] = tuning.protocol.map_or(0, |protocol| 1 + index(&Protocol::ALL, &protocol));
-        self.0[14] = tuning.arrival.map_or(0, |arrival| 1 + index(&ARRIVALS, &arrival));
-        self.0[15] = tuning.folds.unwrap_or(0);
-        for (at, value) in [(16, tuning.block_bytes), (20, tuning.landing_bytes), (24, tuning.chunk_bytes)] {
-            self.0[at..at + 4].copy_from_slice(&value.unwrap_or(0).to_le_bytes());
-        }
-    }
-
-    fn tuning(&self) -> Result<Tuning, HandshakeError> {
-        let number = |at: usize| {
-            let mut bytes = [0; 4];
-            bytes.copy_from_slice(&self.0[at..at + 4]);
-            Some(u32::from_le_bytes(bytes)).filter(|value| *value != 0)
-        };
-        Ok(Tuning {
-            protocol: choice(&Protocol::ALL, self.0[13])?,
-            arrival: choice(&ARRIVALS, self.0[14])?,
-            folds: Some(self.0[15]).filter(|folds| *folds != 0),
-            block_bytes: number(16),
-            landing_bytes: number(20),
-            chunk_bytes: number(24),
-        })
-    }
-}
-
-const ARRIVALS: [Arrival; 2] = [Arrival::Flag, Arrival::CheckedFlag];
-
-fn index<T: PartialEq>(all: &[T], one: &T) -> u8 {
-    all.iter().position(|other| other == one).and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
-}
-
-fn choice<T: Copy>(all: &[T], number: u8) -> Result<Option<T>, HandshakeError> {
-    match number {
-        0 => Ok(None),
-        n => all
-            .get(usize::from(n) - 1)
-            .copied()
-            .map(Some)
-            .ok_or(HandshakeError::Malformed("an unknown choice")),
-    }
 }

@@ -100,8 +100,10 @@ fn memory_that_is_not_sealed() {
     })
     .assert(7, "no descriptor came along");
     let mut welcome = packet(1, HELLO + 1);
-    let settled =
-        superpipe::tuning::Tuning::default().settle(&superpipe::Tuning::default()).unwrap().to_tuning();
+    let settled = superpipe::tuning::Tuning::default()
+        .settle(&superpipe::Tuning::default(), &superpipe::tuning::Terms::SHM)
+        .unwrap()
+        .to_tuning();
     // protocol, arrival, folds, block_bytes, landing_bytes: what an honest receiver settles
     (welcome[13], welcome[14], welcome[15]) = (4, 1, settled.folds.unwrap());
     welcome[16..20].copy_from_slice(&settled.block_bytes.unwrap().to_le_bytes());
