@@ -23,7 +23,17 @@ pub struct Caps {
     /// The bytes of one write become visible in ascending order, so that a flag at its end proves the rest
     /// (`ibv_query_qp_data_in_order(3)`; release and acquire on shared memory).
     pub order_inside_write: bool,
+    /// So many receives each end keeps posted for the other's notifications, the same number at both; 0: the fabric
+    /// can't notify. Core has no more of them on the way than the peer has posted.
+    pub notices: u16,
 }
+
+/// What goes with a write to tell the peer of it: 30 bits (the fabric keeps the top two for itself).
+///
+/// A write with immediate data carries it in the immediate (InfiniBand, RoCE), a write without is followed by a SEND
+/// (iWARP); either is consumed by a receive that was posted ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Notice(pub u32);
 
 /// The send queue holds as many work requests as it can; post again after a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +90,9 @@ pub enum CopyHint {
 ///    that was written before [`publish`](Self::publish) or inside [`write_line`](Self::write_line).
 /// 3. After a `post_write` was accepted, the device reads the named bytes of the image at any time until its
 ///    completion; core leaves them alone until then, or until the peer has shown that it has consumed them.
-/// 4. Order between writes is not promised, and core does not rely on it; but for this: all bytes of a write are in
+/// 4. A [`Notice`] that [`poll_notice`](Self::poll_notice) has given proves that its write, and all that the peer posted
+///    before, are in place: whoever reads them then sees them whole.
+/// 5. Order between writes is otherwise not promised, and core does not rely on it; but for this: all bytes of a write are in
 ///    place before those of a write to the same block that was posted after the peer's acknowledgement of that block.
 pub trait Fabric {
     /// The peer's landing buffer is mapped here: there is no image, and nothing is posted.
@@ -128,7 +140,8 @@ pub trait Fabric {
     fn crc(&self, bytes: &[u8], seed: u32) -> u32;
 
     /// Posts one RDMA write of `bytes` bytes of the image at `at` to the same place in the peer's memory;
-    /// signaled if it has a `wr`. Never called with [`DIRECT`](Self::DIRECT).
+    /// signaled if it has a `wr`, and with a `notice` the peer is notified of it, after all that were posted before.
+    /// Never called with [`DIRECT`](Self::DIRECT), nor with a notice where [`Caps::notices`] is 0.
     ///
     /// # Errors
     /// [`SqFull`]; nothing was posted.
@@ -139,11 +152,25 @@ pub trait Fabric {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
+        notice: Option<Notice>,
     ) -> Result<(), SqFull>;
     /// Ends a batch: what was posted goes out; a peer that sleeps is woken.
     fn ring_doorbell(&mut self, link: &mut Self::Link);
     /// Takes one completion of this link, in the order in which its work requests were posted.
     fn poll_cq(&mut self, link: &mut Self::Link) -> Option<Completion>;
+    /// Takes the peer's next notification, in the order in which it posted them. The receive that it has consumed is
+    /// posted again before this returns.
+    #[inline]
+    fn poll_notice(&mut self, link: &mut Self::Link) -> Option<Notice> {
+        let _ = link;
+        None
+    }
+    /// Whether [`poll_notice`](Self::poll_notice) has something to give: asked before a sleep.
+    #[inline]
+    fn has_notice(&self, link: &Self::Link) -> bool {
+        let _ = link;
+        false
+    }
 
     /// Where the events of this link are recorded, while somebody records. Costs no more than a branch: it is asked at
     /// each event.

@@ -42,7 +42,7 @@ pub use config::{Config, ConfigError, Origin, Protocol};
 pub use counters::Counters;
 pub use endpoint::{Attachment, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, RefusedStart};
-pub use fabric::{Caps, Completion, CopyHint, Fabric, Nanos, SqFull, WcError, WrId};
+pub use fabric::{Caps, Completion, CopyHint, Fabric, Nanos, Notice, SqFull, WcError, WrId};
 pub use header::{Header, INLINE_BYTES_MAX, Length};
 pub use layout::{BadLayout, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, SEAT_BYTES, seat};
 pub use line::{LINE_BYTES, Line};

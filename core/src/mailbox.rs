@@ -70,7 +70,7 @@ impl Outbox {
         line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
         let at = place(self.slot);
         fabric.write_line(link, to, at, &line);
-        if !F::DIRECT && fabric.post_write(link, to, at, LINE_BYTES, None).is_err() {
+        if !F::DIRECT && fabric.post_write(link, to, at, LINE_BYTES, None, None).is_err() {
             return false;
         }
         let kept = self.on_the_way.get_mut(kind.index()).is_some_and(|q| q.push_back(self.sequence).is_ok());

@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Attachment, Caps, Completion, CopyHint, Endpoint, Fabric, Landing, Layout, Line, Nanos, SEAT_BYTES,
-    SqFull, WrId, seat,
+    Attachment, Caps, Completion, CopyHint, Endpoint, Fabric, Landing, Layout, Line, Nanos, Notice,
+    SEAT_BYTES, SqFull, WrId, seat,
 };
 
 use super::doze::{Doze, Slept, wake_if_asleep};
@@ -111,7 +111,7 @@ impl Fabric for Shm {
     type Remote = Span;
 
     fn caps(&self, _: &ShmLink) -> Caps {
-        Caps { order_inside_write: true }
+        Caps { order_inside_write: true, notices: 0 }
     }
 
     fn now(&mut self) -> Nanos {
@@ -179,6 +179,7 @@ impl Fabric for Shm {
         _: u32,
         _: u32,
         _: Option<WrId>,
+        _: Option<Notice>,
     ) -> Result<(), SqFull> {
         unreachable!("nothing is posted where stores go direct")
     }

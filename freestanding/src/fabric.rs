@@ -4,8 +4,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use superpipe_core::{
-    Attachment, Caps, Completion, CopyHint, Fabric, FlagPlace, Landing, Layout, Line, Nanos, SEAT_BYTES,
-    SqFull, WrId,
+    Attachment, Caps, Completion, CopyHint, Fabric, FlagPlace, Landing, Layout, Line, Nanos, Notice,
+    SEAT_BYTES, SqFull, WrId,
 };
 
 const LANDING_BYTES: usize = layout(FlagPlace::Apart).bytes() as usize;
@@ -113,7 +113,7 @@ impl Fabric for Wires {
     type Remote = Span;
 
     fn caps(&self, (): &()) -> Caps {
-        Caps { order_inside_write: true }
+        Caps { order_inside_write: true, notices: 0 }
     }
 
     fn now(&mut self) -> Nanos {
@@ -163,7 +163,15 @@ impl Fabric for Wires {
         crc32c(bytes, seed)
     }
 
-    fn post_write(&mut self, (): &mut (), _: Span, _: u32, _: u32, _: Option<WrId>) -> Result<(), SqFull> {
+    fn post_write(
+        &mut self,
+        (): &mut (),
+        _: Span,
+        _: u32,
+        _: u32,
+        _: Option<WrId>,
+        _: Option<Notice>,
+    ) -> Result<(), SqFull> {
         Err(SqFull)
     }
 

@@ -8,7 +8,8 @@ use core::cell::RefCell;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SEAT_BYTES, SqFull, WcError, WrId, seat,
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notice, SEAT_BYTES, SqFull, WcError, WrId,
+    seat,
 };
 use superpipe_testkit::{Memory, Place, Setup, Side, Stage, Watch, crc32c};
 
@@ -217,7 +218,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
     type Remote = Memory;
 
     fn caps(&self, _: &Side) -> Caps {
-        Caps { order_inside_write: self.setup.order_inside_write }
+        Caps { order_inside_write: self.setup.order_inside_write, notices: 0 }
     }
 
     /// The clock of the CPU whose turn it is. Free, since only recorders ask, which must change nothing.
@@ -305,6 +306,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
+        _: Option<Notice>,
     ) -> Result<(), SqFull> {
         assert!(!DIRECT, "nothing is posted where stores go direct");
         let side = link.0;

@@ -1,7 +1,9 @@
 //! Direct store: what one end writes the other sees at once.
 
 use superpipe_core::recorder::Recorder;
-use superpipe_core::{Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SqFull, WrId, seat};
+use superpipe_core::{
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notice, SqFull, WrId, seat,
+};
 
 use crate::memory::{Memories, Memory, Place};
 use crate::watch::Watch;
@@ -40,7 +42,7 @@ impl Fabric for Direct {
     type Remote = Memory;
 
     fn caps(&self, _: &Side) -> Caps {
-        Caps { order_inside_write: true }
+        Caps { order_inside_write: true, notices: 0 }
     }
 
     fn now(&mut self) -> Nanos {
@@ -103,7 +105,15 @@ impl Fabric for Direct {
         crc32c(bytes, seed)
     }
 
-    fn post_write(&mut self, _: &mut Side, _: Memory, _: u32, _: u32, _: Option<WrId>) -> Result<(), SqFull> {
+    fn post_write(
+        &mut self,
+        _: &mut Side,
+        _: Memory,
+        _: u32,
+        _: u32,
+        _: Option<WrId>,
+        _: Option<Notice>,
+    ) -> Result<(), SqFull> {
         panic!("nothing is posted where stores go direct")
     }
 

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SEAT_BYTES, SqFull, WcError, WrId, seat,
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notice, SEAT_BYTES, SqFull, WcError, WrId,
+    seat,
 };
 
 use crate::memory::{Memories, Memory, Place};
@@ -215,7 +216,7 @@ impl Fabric for Posted {
     type Remote = Image;
 
     fn caps(&self, _: &Side) -> Caps {
-        Caps { order_inside_write: self.setup.order_inside_write }
+        Caps { order_inside_write: self.setup.order_inside_write, notices: 0 }
     }
 
     fn now(&mut self) -> Nanos {
@@ -278,6 +279,7 @@ impl Fabric for Posted {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
+        _: Option<Notice>,
     ) -> Result<(), SqFull> {
         let (link, to) = (link.0, to.0);
         let _ = self.images.bytes(to, at, bytes);

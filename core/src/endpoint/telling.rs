@@ -130,7 +130,7 @@ impl<F: Fabric> Endpoint<F> {
         let line = self.newest_ack().line(fabric, self.config.arrival);
         fabric.write_line(&mut self.link, self.peer_seat, seat::ACK, &line);
         if !F::DIRECT
-            && fabric.post_write(&mut self.link, self.peer_seat, seat::ACK, LINE_BYTES, None).is_err()
+            && fabric.post_write(&mut self.link, self.peer_seat, seat::ACK, LINE_BYTES, None, None).is_err()
         {
             self.counters.sq_full += 1;
             self.idle_rounds = IDLE_ROUNDS;

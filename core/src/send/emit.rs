@@ -131,7 +131,8 @@ impl<F: Fabric> Sender<F> {
     /// Posts the chunk that waits for the send queue. Work done, or false.
     pub(crate) fn post(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
         let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
-        let posted = fabric.post_write(link, self.landing.memory, at, bytes, Some(WrId(sequence))).is_ok();
+        let posted =
+            fabric.post_write(link, self.landing.memory, at, bytes, Some(WrId(sequence)), None).is_ok();
         if posted {
             recorder::event(fabric, link, || Step::Post { sequence, bytes });
             self.unposted = None;

@@ -35,7 +35,7 @@ impl<F: Fabric> Sender<F> {
         let at = self.landing.layout.line_at(self.at);
         fabric.write_line(link, self.landing.memory, at, &line);
         if !F::DIRECT {
-            fabric.post_write(link, self.landing.memory, at, LINE_BYTES, None)?;
+            fabric.post_write(link, self.landing.memory, at, LINE_BYTES, None, None)?;
         }
         Ok(self.sent_whole(1))
     }

@@ -6,7 +6,9 @@
 
 use std::rc::Rc;
 
-use superpipe_core::{Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, SqFull, WrId, seat};
+use superpipe_core::{
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notice, SqFull, WrId, seat,
+};
 use superpipe_testkit::{Memory, Place, Watch, crc32c};
 
 use super::case::{Acks, Case};
@@ -202,7 +204,7 @@ impl<const DIRECT: bool> Fabric for Net<DIRECT> {
     type Remote = Memory;
 
     fn caps(&self, _: &usize) -> Caps {
-        Caps { order_inside_write: self.case.ordered }
+        Caps { order_inside_write: self.case.ordered, notices: 0 }
     }
 
     /// There is none.
@@ -263,6 +265,7 @@ impl<const DIRECT: bool> Fabric for Net<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
+        _: Option<Notice>,
     ) -> Result<(), SqFull> {
         assert!(!DIRECT, "nothing is posted where stores go direct");
         assert!(bytes > 0 && to.owner != *link, "{bytes} bytes are posted to {to:?}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use superpipe_core::{
     Attachment, Caps, Completion, Config, CopyHint, Endpoint, Fabric, LINE_BYTES, Landing, Layout, Line,
-    Nanos, Origin, SEAT_BYTES, SqFull, WrId, seat, word,
+    Nanos, Notice, Origin, SEAT_BYTES, SqFull, WrId, seat, word,
 };
 
 use crate::memory::{BLOCK_BYTES, BLOCKS_MAX, Memory, Place};
@@ -76,7 +76,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
     type Remote = Place;
 
     fn caps(&self, (): &()) -> Caps {
-        Caps { order_inside_write: true }
+        Caps { order_inside_write: true, notices: 0 }
     }
     fn now(&mut self) -> Nanos {
         Nanos(0)
@@ -140,6 +140,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
+        _: Option<Notice>,
     ) -> Result<(), SqFull> {
         if self.completions.len() == SEND_QUEUE {
             return Err(SqFull);
