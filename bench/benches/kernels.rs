@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use superpipe::copy::{CopyKernels, copy_out_crc32c, crc32c};
+use superpipe::copy::{CopyKernels, CrcKernel, copy_out_crc32c, crc32c};
 use superpipe_bench::map::PAGE_BYTES;
 use superpipe_bench::size::format_bytes;
 
@@ -86,9 +86,12 @@ fn checksums(criterion: &mut Criterion) {
         assert_eq!(with_copy(to, from), crc32c(0, from), "{bytes} bytes");
         check(to, from, "with-copy", |to, from| _ = with_copy(to, from));
         group.throughput(Throughput::Bytes(bytes as u64));
-        group.bench_function(BenchmarkId::new("alone", format_bytes(bytes)), |bencher| {
-            bencher.iter(|| crc32c(0, black_box(from)));
-        });
+        for kernel in CrcKernel::available() {
+            assert_eq!(kernel.crc32c(0, from), crc32c(0, from), "{} {bytes} bytes", kernel.name());
+            group.bench_function(BenchmarkId::new(kernel.name(), format_bytes(bytes)), |bencher| {
+                bencher.iter(|| kernel.crc32c(0, black_box(from)));
+            });
+        }
         group.bench_function(BenchmarkId::new("with-copy", format_bytes(bytes)), |bencher| {
             bencher.iter(|| with_copy(black_box(&mut *to), black_box(from)));
         });

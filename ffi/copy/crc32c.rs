@@ -1,12 +1,12 @@
-//! CRC-32C (Castagnoli, as in iSCSI), by crc-fast, which picks the CPU's instructions itself.
+//! CRC-32C (Castagnoli, as in iSCSI), by the kernel that was the fastest here.
 //!
 //! Checksums chain: that of `a` then `b` is `crc32c(crc32c(0, a), b)`. A seed that is no checksum works as well: it stands
 //! for bytes that came before. Memory that a peer may write is checksummed through a copy that it cannot change, so that
 //! what was checked is what is used.
 
+use super::CrcKernel;
 use core::mem::MaybeUninit;
 use core::{ptr, slice};
-use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes that are copied and then checksummed while the first cache holds them.
 const PIECE_BYTES: usize = 4096;
@@ -15,11 +15,7 @@ const PIECE_BYTES: usize = 4096;
 #[must_use]
 #[inline]
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
-    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!seed));
-    digest.update(bytes);
-    #[expect(clippy::cast_possible_truncation, reason = "a 32-bit checksum in a 64-bit register")]
-    let checksum = digest.finalize() as u32;
-    checksum
+    CrcKernel::get().crc32c(seed, bytes)
 }
 
 /// The checksum of what `seed` stands for, then `len` bytes that a peer may be writing.

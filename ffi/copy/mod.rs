@@ -6,12 +6,17 @@
 //! Both work on raw pointers: one side is memory that a peer or a NIC may write, which is never behind a reference.
 
 mod crc32c;
+mod crc_kernels;
+mod crc_tables;
 mod prefetch;
+mod rates;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use crc_kernels::CrcKernel;
 pub use crc32c::{copy_in_crc32c, copy_out_crc32c, crc32c, crc32c_of_shared};
 pub use prefetch::prefetch_for_write;
+pub use rates::{copy_bytes_per_s, crc_bytes_per_s, crc_is_fast};
 
 use core::ptr;
 use spin::Once;
