@@ -26,7 +26,7 @@ mod packet;
 
 pub use api::{
     Address, BadAddress, Budget, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
-    Options, Received, RecvBuf, RecvStream, SendStream, StreamError,
+    Options, Peer, Received, RecvBuf, RecvStream, SendStream, StreamError,
 };
 pub use os::WaitStrategy;
 #[cfg(feature = "recorder")]

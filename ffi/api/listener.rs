@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::address::Address;
+use super::by_shm;
 use super::connection::Connection;
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
@@ -47,7 +48,8 @@ impl Listener {
                     ));
                 }
                 socket => {
-                    if let Some(connection) = Connection::accept(socket?, &self.address, self.options)? {
+                    let is_private = self.address.is_private();
+                    if let Some(connection) = by_shm::accept(socket?, is_private, self.options)? {
                         return Ok(connection);
                     }
                 }

@@ -1,20 +1,18 @@
 //! The std API: connections with deadlines, waiting and ownership around the core's endpoint.
 
 mod address;
-mod blocking;
 mod budget;
-mod cold;
+mod by_shm;
 mod connection;
 mod deadline;
 mod error;
+mod hand_on;
 mod listener;
 mod options;
-#[cfg(feature = "recorder")]
-mod recording;
+mod over;
+mod peer;
 mod recv_buf;
 mod streams;
-mod transport;
-mod warming;
 
 pub use address::{Address, BadAddress, DEFAULT_PORT};
 pub use budget::Budget;
@@ -23,5 +21,6 @@ pub use deadline::Deadline;
 pub use error::{Error, ErrorKind};
 pub use listener::Listener;
 pub use options::Options;
+pub use peer::Peer;
 pub use recv_buf::RecvBuf;
 pub use streams::{RecvStream, SendStream, StreamError};

@@ -110,7 +110,7 @@ fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, F
     let deadline = Instant::now() + RECONNECT;
     loop {
         let connection = place.accept(deadline)?;
-        if connection.peer() == link.control().peer() {
+        if connection.peer().is_maybe(link.control().peer()) {
             tell_of(link.session, &connection);
             return Ok(connection);
         }

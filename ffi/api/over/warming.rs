@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use superpipe_core::Layout;
 
-use super::connection::Connection;
-use super::error::{Error, ErrorKind};
+use super::Over;
+use crate::api::error::{Error, ErrorKind};
 use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::Port;
 use crate::tuning::Settled;
@@ -41,13 +41,18 @@ fn plan(settled: &Settled) -> [(u32, u32); 4] {
     ]
 }
 
-impl<P: Port> Connection<P> {
+impl<P: Port> Over<P> {
     /// Exchanges the messages with the peer, which does the same; `first` says which of the two begins.
     ///
     /// # Errors
     /// `Timeout`, `PeerLost`, `Closed`, `Interrupted`; `Protocol` where something else comes.
-    pub(super) fn warm_up(&mut self, first: bool, deadline_ns: u64) -> Result<(), Error> {
-        let plan = plan(&self.describe().settled);
+    pub(in crate::api) fn warm_up(
+        &mut self,
+        settled: &Settled,
+        first: bool,
+        deadline_ns: u64,
+    ) -> Result<(), Error> {
+        let plan = plan(settled);
         let mut room = vec![0; plan[0].0 as usize];
         let deadline = Instant::now() + Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
         // Whatever the application chose, its peer may have to run on this very core.
@@ -85,9 +90,10 @@ impl<P: Port> Connection<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::by_shm;
     use crate::shm::{self, handshake};
     use crate::tuning::{Terms, Tuning};
-    use crate::{Address, Options};
+    use crate::{Address, Connection, Options};
 
     #[test]
     fn the_default_ring_is_gone_through_once_and_a_bit() {
@@ -132,7 +138,7 @@ mod tests {
                 let socket = listener.accept(deadline_ns).unwrap();
                 let (tuning, landing) = (&options.tuning, options.landing_bytes_max);
                 let agreed = handshake::accept(&socket, tuning, landing, deadline_ns, &|| false).unwrap();
-                instead(&mut Connection::on_shm(socket, agreed, options).unwrap());
+                instead(&mut by_shm::join(socket, agreed, options, None).unwrap());
             });
             Connection::connect(&address, options, Duration::from_millis(300)).unwrap_err()
         });

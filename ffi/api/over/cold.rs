@@ -2,30 +2,21 @@
 
 use superpipe_core::{End, Endpoint, Pulled};
 
-use super::connection::{Connection, Received};
-use super::deadline::Deadline;
-use super::error::Error;
+use super::Over;
+use crate::api::connection::Received;
+use crate::api::deadline::Deadline;
+use crate::api::error::Error;
 use crate::os::cold::{advise_huge_pages, make_resident, to_huge_page_end};
 use crate::port::Port;
 
-impl<P: Port> Connection<P> {
-    /// As [`recv_into`](Self::recv_into), into memory that was not written yet: while the message arrives, huge pages are
-    /// asked for where they fit, and each 2 MiB is made resident in one call just before it is written. Worth it from
-    /// 64 KiB on, and many times over from 2 MiB on; memory that is resident already loses a little.
-    ///
-    /// A [`RecvBuf`](crate::RecvBuf) has its huge pages with `recv_into` as well. What is done is advice: a kernel that
-    /// does not take it costs the speed and nothing else. No memory beyond the message is touched, and none before the
-    /// peer was told that it may send. The kernel remembers the advice for huge pages
-    /// ([`advise_huge_pages`](crate::os::cold::advise_huge_pages)).
-    ///
-    /// # Errors
-    /// As [`recv_into`](Self::recv_into).
-    pub fn recv_into_cold(
+impl<P: Port> Over<P> {
+    /// As [`recv_into`](Self::recv_into), into memory that was not written yet.
+    pub(in crate::api) fn recv_into_cold(
         &mut self,
         slices: &mut [&mut [u8]],
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
     ) -> Result<Received, Error> {
-        self.recv_slowly(slices, None, deadline.into(), true)
+        self.recv_slowly(slices, None, deadline, true)
     }
 }
 

@@ -7,9 +7,9 @@ use core::hint;
 
 use superpipe_core::{Endpoint, Reason};
 
-use super::deadline::{Armed, Deadline};
-use super::error::{Error, ErrorKind};
-use super::options::Options;
+use crate::api::deadline::{Armed, Deadline};
+use crate::api::error::{Error, ErrorKind};
+use crate::api::options::Options;
 use crate::os::poll::{PollFd, poll};
 use crate::os::{Idle, WaitStrategy, Waiter, monotonic_ns};
 use crate::port::{Port, Woken};

@@ -1,0 +1,142 @@
+//! A connection over one fabric, which is known to the compiler: everything that moves bytes.
+//!
+//! [`Connection`](crate::Connection) is one of these, whichever the peer was met by, and hands every call on.
+
+use core::fmt;
+use core::time::Duration;
+
+use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
+
+use super::budget::Budget;
+use super::deadline::Deadline;
+use super::error::{Error, ErrorKind};
+use super::options::Options;
+use crate::os::WaitStrategy;
+use crate::port::Port;
+use crate::tuning::Settled;
+use blocking::Lender;
+use transport::Transport;
+
+mod blocking;
+mod cold;
+mod receiving;
+mod recv_stream;
+mod send_stream;
+mod sending;
+mod spans;
+mod transport;
+mod warming;
+
+pub(super) use recv_stream::RecvOver;
+pub(super) use send_stream::SendOver;
+
+/// For good-byes.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// One end of a connection over the fabric `P`.
+pub(super) struct Over<P: Port> {
+    /// Away while it is lent.
+    transport: Option<Box<Transport<P>>>,
+    lender: Lender<P>,
+    _budget: Budget,
+}
+
+impl<P: Port> Over<P> {
+    /// An end that is attached to its peer's.
+    ///
+    /// # Errors
+    /// `Limit`: the process has provisioned too much. `Usage`: the fabric cannot do what was settled.
+    pub(super) fn new(
+        port: P,
+        attachment: Attachment<P>,
+        settled: &Settled,
+        provisioned_bytes: u64,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let budget = Budget::take(provisioned_bytes)?;
+        let endpoint = Endpoint::new(&port, attachment, settled.config, Origin::default())
+            .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+        Ok(Self {
+            transport: Some(Box::new(Transport::new(endpoint, port, options))),
+            lender: Lender::new(),
+            _budget: budget,
+        })
+    }
+
+    #[inline]
+    fn transport(&mut self) -> &mut Transport<P> {
+        match &mut self.transport {
+            Some(transport) => transport,
+            None => unreachable!("it is lent only inside `blocking`, which borrows the connection"),
+        }
+    }
+
+    /// Waits until the peer has taken out all that was sent, and said so.
+    pub(super) fn flush(&mut self, deadline: Deadline) -> Result<(), Error> {
+        self.transport().wait(deadline, |endpoint, _| endpoint.delivered().then_some(()))
+    }
+
+    /// Runs `work` while a helper thread shows the peer that this end lives.
+    pub(super) fn blocking<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        self.lender.lend(&mut self.transport, work)
+    }
+
+    /// One round of progress. Whether anything was done.
+    pub(super) fn progress(&mut self) -> bool {
+        let transport = self.transport();
+        transport.endpoint.progress(&mut transport.port) > 0
+    }
+
+    /// What happened without being asked for.
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        self.transport().endpoint.poll_event()
+    }
+
+    /// Sets the protocol of the transfers started from now on.
+    pub(super) fn set_protocol(&mut self, protocol: Protocol) {
+        self.transport().endpoint.set_protocol(protocol);
+    }
+
+    /// Sets how to wait from now on.
+    pub(super) fn set_wait(&mut self, wait: WaitStrategy) {
+        self.transport().set_wait(wait);
+    }
+
+    /// What was done so far.
+    pub(super) fn counters(&mut self) -> Counters {
+        self.transport().endpoint.counters()
+    }
+
+    /// Says good-bye, as far as that goes without waiting for the peer.
+    pub(super) fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
+        self.transport().close(reason, deadline)
+    }
+
+    /// Begins to record events, with an empty recorder, or stops and forgets what was recorded.
+    #[cfg(feature = "recorder")]
+    pub(super) fn record(&mut self, on: bool) {
+        self.transport().port.record(on);
+    }
+
+    /// Takes the oldest record out.
+    #[cfg(feature = "recorder")]
+    pub(super) fn take_record(&mut self) -> Option<superpipe_core::recorder::Record> {
+        let Transport { endpoint, port, .. } = self.transport();
+        port.recorder(endpoint.link())?.take()
+    }
+}
+
+impl<P: Port> Drop for Over<P> {
+    fn drop(&mut self) {
+        if let Some(transport) = &mut self.transport {
+            // Nobody is left to be told that the peer could not be.
+            let _ = transport.close(Reason::DONE, GOODBYE.into());
+        }
+    }
+}
+
+impl<P: Port> fmt::Debug for Over<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(P::NAME).finish_non_exhaustive()
+    }
+}

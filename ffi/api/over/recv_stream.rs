@@ -1,0 +1,142 @@
+//! The receiving end of a stream over one fabric.
+
+use std::io;
+
+use superpipe_core::{End, Incoming, Length, Readable, Reason};
+
+use super::Over;
+use super::spans::Spans;
+use crate::api::deadline::Deadline;
+use crate::api::error::Error;
+use crate::api::streams::StreamError;
+use crate::io::{Digest, Sink, WriteOutcome};
+use crate::port::Port;
+
+/// The receiving end of a stream. Dropped before its end, the rest is rejected.
+#[derive(Debug)]
+pub(in crate::api) struct RecvOver<'a, P: Port> {
+    over: &'a mut Over<P>,
+    incoming: Incoming,
+    end: Option<Result<(), Reason>>,
+}
+
+impl<'a, P: Port> RecvOver<'a, P> {
+    pub(in crate::api) const fn new(over: &'a mut Over<P>, incoming: Incoming) -> Self {
+        Self { over, incoming, end: None }
+    }
+
+    /// The sender's tag.
+    pub(in crate::api) const fn tag(&self) -> u64 {
+        self.incoming.tag
+    }
+
+    /// Its length, where the sender knew it.
+    pub(in crate::api) const fn length(&self) -> Length {
+        self.incoming.length
+    }
+
+    /// Writes once to a sink, straight out of blocks, what has arrived.
+    pub(in crate::api) fn write_to(
+        &mut self,
+        sink: &mut Sink,
+        digest: &mut Digest,
+    ) -> Result<usize, StreamError> {
+        loop {
+            if let Some(end) = self.end {
+                return end.map(|()| 0).map_err(|reason| Error::cancelled(reason).into());
+            }
+            let readable = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
+                match endpoint.readable(port, u32::MAX) {
+                    Readable::Nothing => None,
+                    readable => Some(readable),
+                }
+            })?;
+            let run = match readable {
+                Readable::Nothing => continue,
+                Readable::Ended(end) => {
+                    self.note(end);
+                    continue;
+                }
+                Readable::Run(run) => run,
+            };
+            let mut spans = Spans::new();
+            let transport = self.over.transport();
+            for (at, bytes) in run.spans() {
+                let source = transport.port.source_of(transport.endpoint.link(), run.memory, at, bytes);
+                spans.push(source.cast_mut(), bytes);
+            }
+            let blocks = sink.may_block();
+            // SAFETY: 1. the spans are blocks that have arrived and are ours until `consume`, valid while the link lives,
+            // which the connection owns and nothing here drops. 2. No reference to shared memory is ever made (`Port`).
+            let mut write = || unsafe { sink.write_spans(spans.list()) };
+            let outcome = if blocks { self.over.blocking(write) } else { write() };
+            match outcome.map_err(StreamError::Local)? {
+                WriteOutcome::WouldBlock => {
+                    if let Some(fd) = sink.interest() {
+                        self.over.transport().wait_for_fd(fd, |_| false)?;
+                    }
+                }
+                WriteOutcome::Bytes(0) => {
+                    return Err(StreamError::Local(io::ErrorKind::WriteZero.into()));
+                }
+                WriteOutcome::Bytes(bytes) => {
+                    spans.each(bytes, |source, bytes| {
+                        // SAFETY: the span was valid for the write above, and still is.
+                        unsafe { digest.update_shared(source, bytes) };
+                    });
+                    let transport = self.over.transport();
+                    let end = transport
+                        .endpoint
+                        .consume(&mut transport.port, u32::try_from(bytes).unwrap_or(u32::MAX));
+                    self.note(end);
+                    return Ok(bytes);
+                }
+            }
+        }
+    }
+
+    /// Copies out what has arrived, and waits for something. 0 at the stream's end.
+    pub(in crate::api) fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        while self.end.is_none() {
+            let pulled = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
+                let pulled = endpoint.pull(port, &mut [&mut *bytes]);
+                (pulled.bytes > 0 || pulled.end != End::No).then_some(pulled)
+            })?;
+            self.note(pulled.end);
+            if pulled.bytes > 0 {
+                return Ok(pulled.bytes);
+            }
+        }
+        match self.end {
+            Some(Err(reason)) => Err(Error::cancelled(reason).into()),
+            _ => Ok(0),
+        }
+    }
+
+    fn note(&mut self, end: End) {
+        self.end = match end {
+            End::No => return,
+            End::Fin => Some(Ok(())),
+            End::Cancelled(reason) => Some(Err(reason)),
+        };
+    }
+
+    /// Refuses the rest; the sender is told why.
+    pub(in crate::api) fn reject(mut self, reason: Reason) {
+        if self.end.is_none() {
+            self.end = Some(Ok(()));
+            self.over.reject(reason);
+        }
+    }
+}
+
+impl<P: Port> Drop for RecvOver<'_, P> {
+    fn drop(&mut self) {
+        if self.end.is_none() {
+            self.over.reject(Reason::GIVEN_UP);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The sending end of a stream over one fabric.
+
+use std::io;
+
+use superpipe_core::{Reason, RefusedSend, TransferId};
+
+use super::Over;
+use super::spans::Spans;
+use crate::api::deadline::Deadline;
+use crate::api::error::Error;
+use crate::api::streams::StreamError;
+use crate::io::{Digest, ReadOutcome, Source};
+use crate::port::Port;
+
+/// The sending end of a stream. Dropped before [`finish`](Self::finish), the stream is cancelled.
+#[derive(Debug)]
+pub(in crate::api) struct SendOver<'a, P: Port> {
+    over: &'a mut Over<P>,
+    id: TransferId,
+    sent: u64,
+    flip_at: Option<u64>,
+    ended: bool,
+}
+
+impl<'a, P: Port> SendOver<'a, P> {
+    pub(in crate::api) const fn new(over: &'a mut Over<P>, id: TransferId) -> Self {
+        Self { over, id, sent: 0, flip_at: None, ended: false }
+    }
+
+    /// Reads once from a source, straight into blocks, and sends them.
+    pub(in crate::api) fn read_from(
+        &mut self,
+        source: &mut Source,
+        max_bytes: usize,
+        digest: &mut Digest,
+    ) -> Result<usize, StreamError> {
+        let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
+        let id = self.id;
+        loop {
+            let reserved = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
+                let reserved = endpoint.reserve(port, id, max_bytes);
+                (!matches!(reserved, Err(RefusedSend::NoCredit))).then_some(reserved)
+            })?;
+            let reserved = reserved.map_err(|refused| self.ended_by(refused))?;
+            let mut spans = Spans::new();
+            let transport = self.over.transport();
+            for (at, bytes) in reserved.spans() {
+                let place = transport.port.place_in(transport.endpoint.link(), reserved.memory, at, bytes);
+                spans.push(place, bytes);
+            }
+            let blocks = source.may_block();
+            // SAFETY: 1. the spans are blocks that are reserved for us until `commit`, valid while the link lives, which
+            // the connection owns and nothing here drops. 2. No reference to shared memory is ever made (`Port`).
+            let mut read = || unsafe { source.read_spans(spans.list()) };
+            let outcome = if blocks { self.over.blocking(read) } else { read() };
+            match outcome.map_err(StreamError::Local)? {
+                ReadOutcome::End => return Ok(0),
+                ReadOutcome::WouldBlock => {
+                    if let Some(fd) = source.interest() {
+                        self.over.transport().wait_for_fd(fd, |endpoint| endpoint.is_rejected(id))?;
+                    }
+                }
+                ReadOutcome::Bytes(bytes) => {
+                    spans.each(bytes, |place, bytes| {
+                        // SAFETY: the span was valid for the read above, and still is.
+                        unsafe { digest.update_shared(place, bytes) };
+                    });
+                    self.flip(&spans, bytes);
+                    let transport = self.over.transport();
+                    let committed = transport.endpoint.commit(
+                        &mut transport.port,
+                        id,
+                        u32::try_from(bytes).unwrap_or(u32::MAX),
+                    );
+                    committed.map_err(|refused| self.ended_by(refused))?;
+                    self.sent += bytes as u64;
+                    return Ok(bytes);
+                }
+            }
+        }
+    }
+
+    /// Flips one bit of the byte at this offset of the stream after it was counted into the digest.
+    pub(in crate::api) const fn inject_flip(&mut self, offset: u64) {
+        self.flip_at = Some(offset);
+    }
+
+    fn flip(&self, spans: &Spans, bytes: usize) {
+        let Some(offset) = self.flip_at.and_then(|at| at.checked_sub(self.sent)) else { return };
+        let mut before = 0;
+        spans.each(bytes, |place, bytes| {
+            let end = before + bytes as u64;
+            if (before..end).contains(&offset) {
+                // SAFETY: the offset is inside this span, which is reserved for us, and nobody reads it before `commit`.
+                unsafe { *place.add(usize::try_from(offset - before).unwrap_or(0)) ^= 1 };
+            }
+            before = end;
+        });
+    }
+
+    /// Ends the stream.
+    pub(in crate::api) fn finish(mut self, deadline: Deadline) -> Result<(), Error> {
+        let id = self.id;
+        let finished = self.over.transport().wait(deadline, |endpoint, port| {
+            let finished = endpoint.finish(port, id);
+            (finished != Err(RefusedSend::NoCredit)).then_some(finished)
+        })?;
+        finished.map_err(|refused| self.ended_by(refused))?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Gives the stream up; the receiver is told why.
+    pub(in crate::api) fn cancel(mut self, reason: Reason) {
+        self.ended = true;
+        self.over.give_up(self.id, reason);
+    }
+
+    /// Sends what there is room for, and waits for some.
+    pub(in crate::api) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let id = self.id;
+        let pushed = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
+            let pushed = endpoint.push(port, id, &[bytes]);
+            (pushed != Ok(0)).then_some(pushed)
+        })?;
+        let pushed = pushed.map_err(|refused| self.ended_by(refused))?;
+        self.sent += pushed as u64;
+        Ok(pushed)
+    }
+
+    fn ended_by(&mut self, refused: RefusedSend) -> Error {
+        self.ended |= matches!(refused, RefusedSend::Rejected(_));
+        self.over.refused(refused)
+    }
+}
+
+impl<P: Port> Drop for SendOver<'_, P> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.over.give_up(self.id, Reason::GIVEN_UP);
+        }
+    }
+}
