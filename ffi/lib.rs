@@ -15,6 +15,8 @@ pub mod copy;
 pub mod io;
 pub mod os;
 pub mod port;
+#[cfg(feature = "verbs")]
+pub mod rdma;
 pub mod shm;
 pub mod span;
 pub mod tuning;

@@ -48,6 +48,7 @@ pub(crate) enum Head {
 
 /// One packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
 /// landing_bytes, chunk_bytes (4 each), the fabric's own part (36), text.
+#[derive(Debug)]
 pub(crate) struct Packet(pub(crate) [u8; PACKET_BYTES]);
 
 impl Packet {

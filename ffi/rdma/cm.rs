@@ -1,0 +1,124 @@
+//! The life of a connection as rdma_cm tells it, and its end.
+
+use super::error::ConnectError;
+use crate::os::monotonic_ns;
+use crate::os::poll::{PollFd, poll_now};
+use crate::verbs::{
+    CmEvent, CmEventKind, CmId, ConnectParams, Context, Error, EventChannel, QpAttr, QpState,
+};
+use core::net::SocketAddr;
+use std::os::fd::AsFd;
+
+/// How long the peer's agreement to a disconnect is waited for.
+const GOODBYE_NS: u64 = 1_000_000_000;
+
+/// The id of one connection, on an event channel of its own.
+#[derive(Debug)]
+pub(super) struct Cm {
+    channel: EventChannel,
+    id: CmId,
+    disconnected: bool,
+}
+
+impl Cm {
+    pub(super) const fn new(channel: EventChannel, id: CmId) -> Self {
+        Self { channel, id, disconnected: false }
+    }
+
+    /// The device of this connection.
+    pub(super) fn context(&self) -> Result<Context, ConnectError> {
+        self.id.context().ok_or(ConnectError::Verbs(Error::NoDevice))
+    }
+
+    pub(super) fn port_number(&self) -> u8 {
+        self.id.port_number()
+    }
+
+    pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
+        self.id.peer_addr()
+    }
+
+    pub(super) fn qp_attr(&self, state: QpState) -> Result<QpAttr, ConnectError> {
+        Ok(self.id.qp_attr(state)?)
+    }
+
+    pub(super) fn connect(&mut self, params: ConnectParams<'_>) -> Result<(), ConnectError> {
+        Ok(self.id.connect(params)?)
+    }
+
+    pub(super) fn establish(&mut self) -> Result<(), ConnectError> {
+        Ok(self.id.establish()?)
+    }
+
+    pub(super) fn accept(&mut self, params: ConnectParams<'_>) -> Result<(), ConnectError> {
+        Ok(self.id.accept(params)?)
+    }
+
+    pub(super) fn reject(&mut self, private_data: &[u8]) {
+        // The peer may have gone: then it need not know.
+        let _ = self.id.reject(private_data);
+    }
+
+    /// The next event, waiting for it.
+    pub(super) fn event(
+        &self,
+        deadline_ns: u64,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<CmEvent, ConnectError> {
+        loop {
+            match self.channel.next_event(deadline_ns) {
+                Err(Error::Interrupted) if !interrupted() => {}
+                event => return Ok(event?),
+            }
+        }
+    }
+
+    /// Where its events come.
+    pub(super) const fn channel(&self) -> &EventChannel {
+        &self.channel
+    }
+
+    /// Whether the peer is still connected, as far as it or its kernel has told. A system call.
+    pub(super) fn is_connected(&mut self) -> bool {
+        if !self.disconnected && poll_now(&mut [PollFd::new(self.channel.as_fd(), libc::POLLIN)]) {
+            self.take_events();
+        }
+        !self.disconnected
+    }
+
+    fn take_events(&mut self) {
+        loop {
+            match self.channel.try_event() {
+                Ok(Some(event)) if event.failure().is_some() => {
+                    self.disconnected = true;
+                    // InfiniBand and RoCE wait for this answer; elsewhere there is nothing left to disconnect.
+                    let _ = self.id.disconnect();
+                }
+                Ok(Some(event)) if event.kind == CmEventKind::TIMEWAIT_EXIT => self.disconnected = true,
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(_) => {
+                    self.disconnected = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Cm {
+    /// Disconnects; and lets the peer agree, since what is still on its way to it can be lost otherwise (iWARP).
+    fn drop(&mut self) {
+        if self.disconnected || self.id.disconnect().is_err() {
+            return;
+        }
+        let deadline_ns = monotonic_ns() + GOODBYE_NS;
+        while !self.disconnected {
+            match self.channel.next_event(deadline_ns) {
+                Ok(event) => self.disconnected = event.failure().is_some(),
+                Err(Error::Interrupted) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}

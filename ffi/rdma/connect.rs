@@ -1,0 +1,152 @@
+//! The active side: from a host's name to a connection that both ends agreed on.
+
+use super::cm::Cm;
+use super::error::ConnectError;
+use super::fabric::{Rdma, RdmaLink};
+use super::greeting::Greeting;
+use super::handshake::{self, Agreed, Patience};
+use super::route::{DeviceName, Route};
+use super::wire::{ACK_TIMEOUT, Wire};
+use crate::os::clock::until;
+use crate::os::{monotonic_ns, resolve};
+use crate::tuning::{Settled, Tuning};
+use crate::verbs::{CmEventKind, CmId, Error, EventChannel};
+use core::net::SocketAddr;
+use superpipe_core::Attachment;
+
+/// The first attempt's time; each one more has twice that. A connection that does not come about in this time was seen to
+/// come about at once when tried again.
+const ATTEMPT_NS: u64 = 3_000_000_000;
+const STEP_MS_MAX: u64 = 2000;
+
+/// What an end wants of its connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes<'a> {
+    /// What is settled with the peer.
+    pub tuning: &'a Tuning,
+    /// The most that a peer's wishes may make the landing buffer.
+    pub landing_bytes_max: u32,
+    /// Which device.
+    pub route: Route,
+}
+
+/// A connection that both ends agreed on.
+pub struct Met {
+    /// The fabric.
+    pub port: Rdma,
+    /// What an endpoint is made of.
+    pub attachment: Attachment<Rdma>,
+    /// What was settled.
+    pub settled: Settled,
+    /// Why this arrival mode.
+    pub arrival_reason: &'static str,
+    /// The device that it runs on.
+    pub device: DeviceName,
+    /// Bytes that are pinned for it.
+    pub provisioned_bytes: u64,
+    /// The peer's address.
+    pub peer: SocketAddr,
+}
+
+impl Met {
+    pub(super) fn of(wire: Wire, agreed: Agreed, peer: SocketAddr) -> Result<Self, ConnectError> {
+        let Agreed { mine, image, there, settled, why } = agreed;
+        let provisioned_bytes = (mine.mr.len() + image.mr.len() + wire.mail_bytes()) as u64;
+        let device = wire.device().parse::<DeviceName>();
+        let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
+        Ok(Self {
+            port: Rdma::new(),
+            attachment: RdmaLink::attach(wire, mine, image, there, settled.config.arrival),
+            settled,
+            arrival_reason: why.text(),
+            device,
+            provisioned_bytes,
+            peer,
+        })
+    }
+}
+
+/// Connects to a listener, at each of its addresses in turn until one answers.
+///
+/// # Errors
+/// [`ConnectError`], of the last address; one that [is transient](ConnectError::is_transient) may go away.
+pub fn connect(
+    host: &str,
+    port: u16,
+    wishes: &Wishes<'_>,
+    deadline_ns: u64,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Met, ConnectError> {
+    let addresses = resolve(host, port, deadline_ns, interrupted)?;
+    let mut attempt_ns = ATTEMPT_NS;
+    loop {
+        let mut last = ConnectError::TimedOut;
+        for address in &addresses {
+            let patience =
+                Patience { deadline_ns: deadline_ns.min(monotonic_ns() + attempt_ns), interrupted };
+            match connect_to(*address, wishes, &patience) {
+                Err(error @ (ConnectError::Interrupted | ConnectError::Refused { .. })) => return Err(error),
+                Err(error) => last = error,
+                met => return met,
+            }
+        }
+        if last != ConnectError::TimedOut || until(deadline_ns) == 0 {
+            return Err(last);
+        }
+        attempt_ns *= 2;
+    }
+}
+
+fn connect_to(to: SocketAddr, wishes: &Wishes<'_>, patience: &Patience<'_>) -> Result<Met, ConnectError> {
+    let source = wishes.route.source(to.ip())?;
+    let channel = EventChannel::create()?;
+    let mut id = CmId::create(&channel)?;
+    // Kernels before 5.1 have no such option, and keep seconds.
+    let _ = id.set_ack_timeout(ACK_TIMEOUT);
+    id.resolve_addr(source, to, step_ms(patience))?;
+    expect(&channel, CmEventKind::ADDR_RESOLVED, patience)?;
+    id.resolve_route(step_ms(patience))?;
+    expect(&channel, CmEventKind::ROUTE_RESOLVED, patience)?;
+    let cm = Cm::new(channel, id);
+    wishes.route.check(&cm.context()?.name())?;
+    let mut wire = Wire::new(cm)?;
+    let greeting = Greeting { mtu: wire.mtu()? }.encode();
+    wire.connect(&greeting)?;
+    let event = wire.event(patience)?;
+    match event.failure() {
+        // A listener of another version refuses, and says which.
+        Some(failure) => {
+            return Err(match Greeting::decode(&event.private_data) {
+                Err(version @ ConnectError::Version { .. }) => version,
+                _ => Error::Connection(failure).into(),
+            });
+        }
+        None if event.kind == CmEventKind::CONNECT_RESPONSE => {
+            let Greeting { mtu } = Greeting::decode(&event.private_data)?;
+            wire.make_ready(mtu)?;
+            wire.establish()?;
+        }
+        None if event.kind == CmEventKind::ESTABLISHED => drop(Greeting::decode(&event.private_data)?),
+        None => return Err(unexpected(CmEventKind::ESTABLISHED, event.kind)),
+    }
+    let agreed = handshake::connect(&mut wire, wishes.tuning, patience)?;
+    Met::of(wire, agreed, to)
+}
+
+/// Waits for a step of connecting.
+fn expect(channel: &EventChannel, due: CmEventKind, patience: &Patience<'_>) -> Result<(), ConnectError> {
+    loop {
+        match channel.expect(due, patience.deadline_ns) {
+            Err(Error::Interrupted) if !(patience.interrupted)() => {}
+            event => return Ok(event.map(|_| ())?),
+        }
+    }
+}
+
+pub(super) fn unexpected(due: CmEventKind, came: CmEventKind) -> ConnectError {
+    ConnectError::Verbs(Error::Unexpected { due, came })
+}
+
+fn step_ms(patience: &Patience<'_>) -> u32 {
+    u32::try_from((until(patience.deadline_ns) / 1_000_000).clamp(1, STEP_MS_MAX)).unwrap_or(1)
+}

@@ -1,0 +1,235 @@
+//! The fabric on an RC QP, for core, and the port on top of it, for the API.
+
+use super::doze;
+use super::mail::NOTICES;
+use super::memory::Half;
+use super::wire::Wire;
+use crate::copy::{CopyKernels, crc32c};
+use crate::os::monotonic_ns;
+use crate::os::poll::PollFd;
+use crate::port::{Port, Woken};
+use crate::span::Span;
+use crate::verbs::RemoteAddr;
+#[cfg(feature = "recorder")]
+use superpipe_core::recorder::Recorder;
+use superpipe_core::{
+    Arrival, Attachment, Caps, Completion, CopyHint, Endpoint, Fabric, Landing, Line, Nanos, Notice,
+    SEAT_BYTES, SqFull, WrId,
+};
+
+/// The port: the copy kernels of this CPU, and the flight recorder of its one connection.
+#[derive(Debug)]
+pub struct Rdma {
+    kernels: &'static CopyKernels,
+    #[cfg(feature = "recorder")]
+    recorder: Option<Box<Recorder>>,
+}
+
+/// One connection: its wire, and the memory that is registered for it.
+#[derive(Debug)]
+pub struct RdmaLink {
+    pub(super) wire: Wire,
+    /// What the peer writes, for as long as it may.
+    _mine: Half,
+    image: Half,
+    there: RemoteAddr,
+    keeps_order: bool,
+    /// The peer tells of each write.
+    pub(super) is_notified: bool,
+}
+
+/// A part of the image of the peer's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    span: Span,
+    /// Where the part begins in the image, and in the peer's region.
+    base: u32,
+}
+
+impl Rdma {
+    /// The fabric of this process.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            kernels: CopyKernels::get(),
+            #[cfg(feature = "recorder")]
+            recorder: None,
+        }
+    }
+}
+
+impl Default for Rdma {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RdmaLink {
+    pub(super) fn attach(
+        wire: Wire,
+        mine: Half,
+        image: Half,
+        there: RemoteAddr,
+        arrival: Arrival,
+    ) -> Attachment<Rdma> {
+        let Landing { memory, layout } = image.landing();
+        Attachment {
+            seat: mine.seat(),
+            landing: mine.landing(),
+            peer_seat: Image { span: image.seat(), base: 0 },
+            peer_landing: Landing { memory: Image { span: memory, base: SEAT_BYTES }, layout },
+            link: Self {
+                keeps_order: wire.keeps_order(),
+                is_notified: !matches!(arrival, Arrival::Flag | Arrival::CheckedFlag),
+                wire,
+                _mine: mine,
+                image,
+                there,
+            },
+        }
+    }
+}
+
+/// Makes what a NIC wrote before a flag readable after it: on x86 loads are in order, elsewhere a barrier that devices
+/// take part in is needed.
+#[inline]
+fn after_arrival() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a barrier for loads; it touches neither memory nor registers.
+    unsafe {
+        core::arch::asm!("dmb oshld", options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+impl Fabric for Rdma {
+    const DIRECT: bool = false;
+    type Link = RdmaLink;
+    type Region = Span;
+    type Remote = Image;
+
+    fn caps(&self, link: &RdmaLink) -> Caps {
+        Caps { order_inside_write: link.keeps_order, notices: NOTICES }
+    }
+
+    fn now(&mut self) -> Nanos {
+        Nanos(monotonic_ns())
+    }
+
+    #[inline]
+    fn flag(&self, _: &RdmaLink, from: Span, at: u32) -> u64 {
+        let flag = from.flag(at);
+        after_arrival();
+        flag
+    }
+
+    #[inline]
+    fn take_line(&self, _: &RdmaLink, from: Span, at: u32) -> Line {
+        from.take_line(at)
+    }
+
+    #[inline]
+    fn copy_out(&mut self, _: &mut RdmaLink, from: Span, at: u32, to: &mut [u8], hint: CopyHint) {
+        from.copy_out(self.kernels, at, to, hint);
+    }
+
+    fn crc_out(&self, _: &RdmaLink, from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
+        from.crc(at, bytes, seed)
+    }
+
+    #[inline]
+    fn write_line(&mut self, _: &mut RdmaLink, to: Image, at: u32, line: &Line) {
+        to.span.write_line(at, line);
+    }
+
+    #[inline]
+    fn publish(&mut self, _: &mut RdmaLink, to: Image, at: u32, flag: u64) {
+        to.span.publish(at, flag);
+    }
+
+    #[inline]
+    fn copy_in(&mut self, _: &mut RdmaLink, to: Image, at: u32, from: &[u8]) {
+        to.span.copy_in(self.kernels, at, from);
+    }
+
+    fn crc_in(&self, _: &RdmaLink, to: Image, at: u32, bytes: u32, seed: u32) -> u32 {
+        to.span.crc(at, bytes, seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(seed, bytes)
+    }
+
+    #[inline]
+    fn post_write(
+        &mut self,
+        link: &mut RdmaLink,
+        to: Image,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+        notice: Option<Notice>,
+    ) -> Result<(), SqFull> {
+        let RdmaLink { wire, image, there, .. } = link;
+        if wire.write(to.base + at, bytes, wr, notice, &image.mr, *there) { Ok(()) } else { Err(SqFull) }
+    }
+
+    #[inline]
+    fn ring_doorbell(&mut self, link: &mut RdmaLink) {
+        let RdmaLink { wire, image, there, .. } = link;
+        wire.ring_doorbell(&image.mr, *there);
+    }
+
+    #[inline]
+    fn poll_cq(&mut self, link: &mut RdmaLink) -> Option<Completion> {
+        link.wire.next_completion()
+    }
+
+    #[inline]
+    fn poll_notice(&mut self, link: &mut RdmaLink) -> Option<Notice> {
+        link.wire.take_notice()
+    }
+
+    #[inline]
+    fn has_notice(&self, link: &RdmaLink) -> bool {
+        link.wire.has_notice()
+    }
+
+    #[cfg(feature = "recorder")]
+    #[inline]
+    fn recorder(&mut self, _: &RdmaLink) -> Option<&mut Recorder> {
+        self.recorder.as_deref_mut()
+    }
+}
+
+// SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped; `at`
+// checks that the named bytes are inside them, and no region gives out references.
+unsafe impl Port for Rdma {
+    const NAME: &'static str = "verbs";
+
+    fn source_of(&self, _: &RdmaLink, from: Span, at: u32, bytes: u32) -> *const u8 {
+        from.at(at, bytes as usize)
+    }
+
+    fn place_in(&self, _: &RdmaLink, to: Image, at: u32, bytes: u32) -> *mut u8 {
+        to.span.at(at, bytes as usize)
+    }
+
+    #[cfg(feature = "recorder")]
+    fn record(&mut self, on: bool) {
+        self.recorder = on.then(Box::default);
+    }
+
+    fn is_alive(&self, link: &RdmaLink) -> bool {
+        link.wire.is_alive()
+    }
+
+    fn interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 1] {
+        [link.wire.interest()]
+    }
+
+    fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
+        doze::sleep(self, endpoint, timeout_ns)
+    }
+}

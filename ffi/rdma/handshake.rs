@@ -1,0 +1,244 @@
+//! How two ends agree on a connection once it carries SENDs, before any memory of theirs can be written. wire.md 10.2.
+//!
+//! ```text
+//! active                                        passive
+//!   HELLO   {wishes, means}            ---->                      said again until it is answered
+//!                                      <----    WELCOME {what was settled, means, region}
+//!   GRANT   {region}                   ---->
+//!                                      <----    READY {}
+//!                     either may answer REFUSED {code, text} instead
+//! ```
+
+use super::arrival::{self, Means, Why};
+use super::error::ConnectError;
+use super::memory::Half;
+use super::wire::{End, Wire};
+use crate::copy;
+use crate::os::Bytes;
+use crate::os::clock::until;
+use crate::os::monotonic_ns;
+use crate::os::poll::{PollFd, poll};
+use crate::packet::{FABRIC_AT, Head, Kind, Packet, REFUSED_VERSION, REFUSED_WISHES};
+use crate::tuning::{Settled, Tuning};
+use crate::verbs::{Access, Error, RemoteAddr, Rkey};
+use std::os::fd::AsFd;
+
+/// siw can lose the first message of a connection: the active side says it again.
+const AGAIN_NS: u64 = 300_000_000;
+/// The longest that is waited without a look at the caller's flag.
+const SLICE_NS: u64 = 100_000_000;
+
+// The fabric's part of a packet, from `FABRIC_AT` on.
+const ORDER_AT: usize = FABRIC_AT;
+const CRC_AT: usize = FABRIC_AT + 1;
+const WHY_AT: usize = FABRIC_AT + 2;
+const ADDR_AT: usize = FABRIC_AT + 4;
+const RKEY_AT: usize = FABRIC_AT + 12;
+const END_AT: usize = FABRIC_AT + 16;
+
+/// What both ends agreed on.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) mine: Half,
+    pub(super) image: Half,
+    pub(super) there: RemoteAddr,
+    pub(super) settled: Settled,
+    pub(super) why: Why,
+}
+
+/// Bounds a handshake.
+pub(super) struct Patience<'a> {
+    pub(super) deadline_ns: u64,
+    pub(super) interrupted: &'a dyn Fn() -> bool,
+}
+
+/// The active side.
+pub(super) fn connect(
+    wire: &mut Wire,
+    wishes: &Tuning,
+    patience: &Patience<'_>,
+) -> Result<Agreed, ConnectError> {
+    let ours = means(wire, wishes);
+    let mut hello = Packet::new(Kind::Hello);
+    hello.set_tuning(wishes);
+    set_means(&mut hello, ours);
+    wire.send_packet(&hello)?;
+    let welcome = receive(wire, Kind::Welcome, patience, true)?;
+    let answered = (|| {
+        let said = welcome.tuning().map_err(ConnectError::Malformed)?;
+        let mode = said.arrival.ok_or(ConnectError::Malformed("WELCOME without an arrival mode"))?;
+        let why = Why::from_number(welcome.0[WHY_AT]).ok_or(ConnectError::Malformed("an unknown reason"))?;
+        let theirs = means_of(&welcome, None)?;
+        // The peer's own wish is not told; what was settled stands for it where it is our wish, too.
+        let theirs = Means { wish: ours.wish.filter(|wish| *wish == mode), ..theirs };
+        arrival::check(ours, theirs, mode).map_err(ConnectError::Disagreement)?;
+        let terms = arrival::terms(mode);
+        let settled = Settled::from_tuning(&said, &terms).map_err(ConnectError::Malformed)?;
+        wishes.check(&settled, &terms).map_err(ConnectError::Disagreement)?;
+        let (mine, image) = memory(wire, &settled)?;
+        Ok(Agreed { mine, image, there: region(&welcome)?, settled, why })
+    })();
+    let agreed = told(wire, answered)?;
+    let mut grant = Packet::new(Kind::Grant);
+    set_region(&mut grant, &agreed.mine);
+    wire.send_packet(&grant)?;
+    receive(wire, Kind::Ready, patience, false)?;
+    Ok(agreed)
+}
+
+/// The passive side.
+pub(super) fn accept(
+    wire: &mut Wire,
+    wishes: &Tuning,
+    landing_bytes_max: u32,
+    patience: &Patience<'_>,
+) -> Result<Agreed, ConnectError> {
+    let ours = means(wire, wishes);
+    let hello = receive(wire, Kind::Hello, patience, false);
+    let hello = told(wire, hello)?;
+    let settled = (|| {
+        let said = hello.tuning().map_err(ConnectError::Malformed)?;
+        let theirs = means_of(&hello, said.arrival)?;
+        let (mode, why) = arrival::settle(ours, theirs).map_err(ConnectError::Disagreement)?;
+        let settled = arrival::without_mode(wishes)
+            .settle(&arrival::without_mode(&said), &arrival::terms(mode))
+            .map_err(ConnectError::Disagreement)?;
+        let bytes = settled.layout.bytes();
+        if bytes > landing_bytes_max {
+            return Err(ConnectError::Disagreement(format!(
+                "a landing buffer of {} is more than the {} that the listener allows",
+                Bytes(bytes.into()),
+                Bytes(landing_bytes_max.into())
+            )));
+        }
+        let (mine, image) = memory(wire, &settled)?;
+        Ok((mine, image, settled, why))
+    })();
+    let (mine, image, settled, why) = told(wire, settled)?;
+    let mut welcome = Packet::new(Kind::Welcome);
+    welcome.set_tuning(&settled.to_tuning());
+    set_means(&mut welcome, ours);
+    welcome.0[WHY_AT] = why as u8;
+    set_region(&mut welcome, &mine);
+    wire.send_packet(&welcome)?;
+    let grant = receive(wire, Kind::Grant, patience, false).and_then(|grant| region(&grant));
+    let there = told(wire, grant)?;
+    wire.send_packet(&Packet::new(Kind::Ready))?;
+    Ok(Agreed { mine, image, there, settled, why })
+}
+
+fn memory(wire: &Wire, settled: &Settled) -> Result<(Half, Half), ConnectError> {
+    let mine = wire.register(settled.layout, Access::RemoteWrite)?;
+    Ok((mine, wire.register(settled.layout, Access::Local)?))
+}
+
+fn means(wire: &Wire, wishes: &Tuning) -> Means {
+    Means { keeps_order: wire.keeps_order(), has_fast_crc: copy::crc_is_fast(), wish: wishes.arrival }
+}
+
+fn set_means(packet: &mut Packet, means: Means) {
+    packet.0[ORDER_AT] = u8::from(means.keeps_order);
+    packet.0[CRC_AT] = u8::from(means.has_fast_crc);
+}
+
+fn means_of(packet: &Packet, wish: Option<superpipe_core::Arrival>) -> Result<Means, ConnectError> {
+    match (packet.0[ORDER_AT], packet.0[CRC_AT]) {
+        (order @ 0..=1, crc @ 0..=1) => Ok(Means { keeps_order: order == 1, has_fast_crc: crc == 1, wish }),
+        _ => Err(ConnectError::Malformed("an unknown choice")),
+    }
+}
+
+fn set_region(packet: &mut Packet, half: &Half) {
+    packet.0[ADDR_AT..RKEY_AT].copy_from_slice(&half.mr.remote_addr().to_le_bytes());
+    packet.0[RKEY_AT..END_AT].copy_from_slice(&half.mr.rkey().0.to_le_bytes());
+}
+
+/// The region that the peer names: a claim, which its own NIC checks.
+fn region(packet: &Packet) -> Result<RemoteAddr, ConnectError> {
+    let (mut addr, mut rkey) = ([0; 8], [0; 4]);
+    addr.copy_from_slice(&packet.0[ADDR_AT..RKEY_AT]);
+    rkey.copy_from_slice(&packet.0[RKEY_AT..END_AT]);
+    let (addr, rkey) = (u64::from_le_bytes(addr), Rkey(u32::from_le_bytes(rkey)));
+    if addr.checked_add(1 << 31).is_none() || addr % 64 != 0 {
+        return Err(ConnectError::Malformed("a region that cannot be"));
+    }
+    Ok(RemoteAddr { addr, rkey })
+}
+
+/// Passes a result on; an error that the peer does not know of is told to it first.
+fn told<T>(wire: &mut Wire, result: Result<T, ConnectError>) -> Result<T, ConnectError> {
+    result.inspect_err(|error| {
+        let code = match error {
+            ConnectError::Version { .. } => REFUSED_VERSION,
+            ConnectError::Disagreement(_) => REFUSED_WISHES,
+            ConnectError::Refused { .. } | ConnectError::Lost(_) | ConnectError::Interrupted => return,
+            _ => 0,
+        };
+        if wire.send_packet(&Packet::refused(code, &error.to_string())).is_ok() {
+            // Until the peer has it, or is gone. The connection ends in any case.
+            let deadline_ns = monotonic_ns() + SLICE_NS;
+            while wire.is_alive() && until(deadline_ns) > 0 {
+                wire.poll();
+                std::thread::sleep(core::time::Duration::from_millis(1));
+            }
+        }
+    })
+}
+
+/// The next packet, of this kind. HELLO may come more than once.
+fn receive(
+    wire: &mut Wire,
+    kind: Kind,
+    patience: &Patience<'_>,
+    repeat: bool,
+) -> Result<Packet, ConnectError> {
+    loop {
+        let packet = next(wire, patience, repeat)?;
+        match packet.head() {
+            Head::Garbage => return Err(ConnectError::Garbage),
+            Head::Version(theirs) => return Err(ConnectError::Version { theirs }),
+            Head::Refused { code, text } => return Err(ConnectError::Refused { code, text }),
+            Head::Ours(number) if number == kind as u8 => return Ok(packet),
+            Head::Ours(number) if number == Kind::Hello as u8 && kind == Kind::Grant => {}
+            Head::Ours(_) => return Err(ConnectError::Malformed("a packet out of turn")),
+        }
+    }
+}
+
+/// Waits for a packet, asleep.
+fn next(wire: &mut Wire, patience: &Patience<'_>, repeat: bool) -> Result<Packet, ConnectError> {
+    let mut again_ns = monotonic_ns() + AGAIN_NS;
+    loop {
+        if let Some(packet) = wire.take_packet() {
+            return Ok(packet);
+        }
+        if let End::Failed(error) = wire.end {
+            return Err(Error::Verb(crate::os::OsError::new(
+                libc::EIO,
+                format!("handshake: {}", crate::verbs::WcStatus(error.status)),
+            ))
+            .into());
+        }
+        if wire.end != End::Not || !wire.is_alive() {
+            // What it said before it went is still there.
+            return wire.take_packet().ok_or(ConnectError::Lost("in the handshake"));
+        }
+        if (patience.interrupted)() {
+            return Err(ConnectError::Interrupted);
+        }
+        let left = until(patience.deadline_ns);
+        if left == 0 {
+            return Err(ConnectError::TimedOut);
+        }
+        if repeat && until(again_ns) == 0 {
+            wire.again()?;
+            again_ns = monotonic_ns() + AGAIN_NS;
+        }
+        if wire.arm()? {
+            continue;
+        }
+        let mut fds = [PollFd::new(wire.events.as_fd(), libc::POLLIN), wire.interest()];
+        poll(&mut fds, left.min(SLICE_NS)).map_err(Error::Verb)?;
+        while wire.events.try_event()?.is_some() {}
+    }
+}

@@ -1,0 +1,32 @@
+//! The RDMA fabric: a reliable connection between two NICs, by verbs. wire.md 10.
+//!
+//! ```text
+//! route     which device, and from which of its addresses
+//! connect   the active side: resolve, greet (rdma_cm's private data), make the QP ready
+//! listener  the passive side
+//! handshake HELLO, WELCOME, GRANT, READY by SENDs; arrival settles how arrival is seen
+//! wire      the QP and its CQ: work posted and completed; mail, the receives that are posted ahead
+//! memory    what is registered: what the peer writes, the image of what we write
+//! fabric    core's Fabric and the API's Port on all of that; doze, how one end sleeps
+//! ```
+
+mod arrival;
+mod cm;
+mod connect;
+mod doze;
+mod error;
+mod fabric;
+mod greeting;
+mod handshake;
+mod listener;
+mod mail;
+mod memory;
+mod queue;
+mod route;
+mod wire;
+
+pub use connect::{Met, Wishes, connect};
+pub use error::ConnectError;
+pub use fabric::{Image, Rdma, RdmaLink};
+pub use listener::Listener;
+pub use route::{BadName, DeviceName, Route};

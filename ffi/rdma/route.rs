@@ -1,0 +1,192 @@
+//! Which device a connection uses: the one that has the way to the peer, unless the user names another.
+//!
+//! rdma_cm finds a device by the address that one connects from, or listens at. So a device is chosen by one of its
+//! addresses, and a GID by the address that it was made of.
+
+use super::error::ConnectError;
+use crate::os::interface_addresses;
+use crate::verbs::{CmId, Context, Error, EventChannel, Transport};
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::str::FromStr;
+
+/// How to leave this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The device; the one that has the way to the peer where none is named.
+    pub device: Option<DeviceName>,
+    /// The GID's index in its port's table; the one of the address that has the way to the peer where none is named.
+    pub gid_index: Option<u32>,
+}
+
+const NAME_BYTES_MAX: usize = 64;
+
+/// The name of a device: `mlx5_0`, `rxe0`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DeviceName {
+    bytes: [u8; NAME_BYTES_MAX],
+    len: u8,
+}
+
+/// What is no device's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadName(String);
+
+impl DeviceName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let good = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
+        if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(good) {
+            return Err(BadName(format!("{text:?} is no RDMA device's name; rdma link lists them")));
+        }
+        let mut bytes = [0; NAME_BYTES_MAX];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Ok(Self { bytes, len: u8::try_from(text.len()).unwrap_or(0) })
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for BadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for BadName {}
+
+impl Route {
+    /// The address to connect from, towards `to`. None: whichever has the way.
+    ///
+    /// # Errors
+    /// The device or the GID is not there, or has no address of that kind.
+    pub(super) fn source(&self, to: IpAddr) -> Result<Option<SocketAddr>, ConnectError> {
+        match (self.device, self.gid_index) {
+            (None, None) => Ok(None),
+            (Some(name), None) => Ok(Some(address_of(name, to)?)),
+            (name, Some(index)) => {
+                let device = match name {
+                    Some(name) => name,
+                    None => device_towards(to)?,
+                };
+                let context = Context::open(device.as_str())?;
+                Ok(Some(SocketAddr::new(gid_ip(&context, index)?, 0)))
+            }
+        }
+    }
+
+    /// Refuses a connection that came over another device.
+    pub(super) fn check(&self, found: &str) -> Result<(), ConnectError> {
+        match self.device {
+            Some(name) if name.as_str() != found => Err(ConnectError::NotFound(format!(
+                "the way to the peer is over {found}, not over {name}; leave the device out, or give {name}'s network \
+                 interface an address of its own"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An address of this device, of the kind of `like`.
+fn address_of(name: DeviceName, like: IpAddr) -> Result<SocketAddr, ConnectError> {
+    // The name first: a wrong one is told with the right ones.
+    drop(Context::open(name.as_str())?);
+    let channel = EventChannel::create()?;
+    let all = interface_addresses().map_err(Error::Verb)?;
+    let usable = |address: &&SocketAddr| {
+        address.is_ipv4() == like.is_ipv4() && is_link_local(address.ip()) == is_link_local(like)
+    };
+    let found =
+        all.iter().filter(usable).find(|address| device_at(&channel, **address).as_ref() == Some(&name));
+    found.copied().ok_or_else(|| {
+        let kind = if like.is_ipv4() { "IPv4" } else { "IPv6" };
+        ConnectError::NotFound(format!(
+            "device {name} has no {kind} address to reach {like} from; give its network interface one"
+        ))
+    })
+}
+
+/// The device that has this address, by binding to it.
+fn device_at(channel: &EventChannel, address: SocketAddr) -> Option<DeviceName> {
+    let mut id = CmId::create(channel).ok()?;
+    id.bind(address).ok()?;
+    id.context()?.name().parse().ok()
+}
+
+/// The device that rdma_cm would use.
+fn device_towards(to: IpAddr) -> Result<DeviceName, ConnectError> {
+    const TIMEOUT_MS: u32 = 2000;
+    let channel = EventChannel::create()?;
+    let mut id = CmId::create(&channel)?;
+    id.resolve_addr(None, SocketAddr::new(to, 1), TIMEOUT_MS)?;
+    let deadline_ns = crate::os::monotonic_ns() + 2 * u64::from(TIMEOUT_MS) * 1_000_000;
+    loop {
+        match channel.expect(crate::verbs::CmEventKind::ADDR_RESOLVED, deadline_ns) {
+            Err(Error::Interrupted) => {}
+            event => break drop(event?),
+        };
+    }
+    let name = id.context().map_or_else(String::new, |context| context.name());
+    name.parse().map_err(|error: BadName| ConnectError::NotFound(error.to_string()))
+}
+
+/// The address that a GID of the first active port was made of.
+fn gid_ip(context: &Context, index: u32) -> Result<IpAddr, ConnectError> {
+    let name = context.name();
+    if context.transport() == Transport::Iwarp {
+        return Err(ConnectError::NotFound(format!(
+            "{name} speaks iWARP, which has no GIDs to choose from: leave the GID index out"
+        )));
+    }
+    let ports = context.limits()?.ports;
+    let active = |number: &u8| context.port(*number).is_ok_and(|port| port.check_active(&name).is_ok());
+    let port = (1..=ports).find(active).unwrap_or(1);
+    Ok(context.gid(port, index)?.gid.ip())
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_and_kept() {
+        let name: DeviceName = "mlx5_0".parse().unwrap();
+        assert_eq!(name.to_string(), "mlx5_0");
+        for text in ["", "a/b", "rxe 0", &"x".repeat(65)] {
+            let error = text.parse::<DeviceName>().unwrap_err().to_string();
+            assert!(error.ends_with("is no RDMA device's name; rdma link lists them"), "{error}");
+        }
+    }
+
+    #[test]
+    fn without_wishes_any_way_will_do() {
+        assert_eq!(Route::default().source("10.0.0.1".parse().unwrap()), Ok(None));
+        assert_eq!(Route::default().check("rxe0"), Ok(()));
+        let wish = Route { device: Some("rxe1".parse().unwrap()), gid_index: None };
+        let error = wish.check("rxe0").unwrap_err().to_string();
+        assert!(error.starts_with("the way to the peer is over rxe0, not over rxe1"), "{error}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Two ends of a connection, in two threads, driven without the API.
+
+use core::net::IpAddr;
+use std::thread;
+use superpipe::Tuning;
+use superpipe::os::monotonic_ns;
+use superpipe::rdma::{ConnectError, Listener, Met, Rdma, Route, Wishes, connect};
+use superpipe_core::{Endpoint, Origin};
+
+pub(crate) const LANDING_BYTES_MAX: u32 = 64 << 20;
+
+/// Ten times what any step takes in a guest.
+pub(crate) fn deadline() -> u64 {
+    monotonic_ns() + 20_000_000_000
+}
+
+pub(crate) fn wishes(tuning: &Tuning) -> Wishes<'_> {
+    Wishes { tuning, landing_bytes_max: LANDING_BYTES_MAX, route: Route::default() }
+}
+
+/// A listener at a free port.
+pub(crate) fn listen(ip: IpAddr) -> (Listener, u16) {
+    let listener = Listener::bind(&ip.to_string(), 0, Route::default()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+pub(crate) fn accept(listener: &mut Listener, tuning: &Tuning) -> Result<Met, ConnectError> {
+    let deadline = deadline();
+    while monotonic_ns() < deadline {
+        if let Some(met) = listener.try_accept(&wishes(tuning), deadline, &|| false)? {
+            return Ok(met);
+        }
+        thread::sleep(core::time::Duration::from_millis(1));
+    }
+    Err(ConnectError::TimedOut)
+}
+
+/// What both ends have to say of a connection: the active one first.
+pub(crate) fn meet(
+    ip: IpAddr,
+    active: Tuning,
+    passive: Tuning,
+) -> (Result<Met, ConnectError>, Result<Met, ConnectError>) {
+    let (mut listener, port) = listen(ip);
+    thread::scope(|scope| {
+        let there =
+            scope.spawn(move || connect(&ip.to_string(), port, &wishes(&active), deadline(), &|| false));
+        let here = accept(&mut listener, &passive);
+        (there.join().unwrap(), here)
+    })
+}
+
+/// An endpoint with its fabric.
+pub(crate) struct End {
+    pub(crate) port: Rdma,
+    pub(crate) endpoint: Endpoint<Rdma>,
+}
+
+impl End {
+    pub(crate) fn of(met: Met) -> Self {
+        let Met { port, attachment, settled, .. } = met;
+        let endpoint = Endpoint::new(&port, attachment, settled.config, Origin::default()).unwrap();
+        Self { port, endpoint }
+    }
+
+    /// Until `done` says so. Panics at the deadline.
+    pub(crate) fn drive(&mut self, mut done: impl FnMut(&mut Endpoint<Rdma>, &mut Rdma) -> bool) {
+        let deadline = deadline();
+        let mut rounds = 0_u32;
+        while !done(&mut self.endpoint, &mut self.port) {
+            if self.endpoint.progress(&mut self.port) == 0 {
+                thread::yield_now();
+            }
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(1024) {
+                self.endpoint.look(&mut self.port);
+                assert!(monotonic_ns() < deadline, "closed: {:?}", self.endpoint.closed());
+            }
+            assert_eq!(self.endpoint.closed(), None);
+        }
+    }
+}

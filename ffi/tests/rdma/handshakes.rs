@@ -1,0 +1,105 @@
+//! Connections that come about, and those that do not.
+
+use crate::addresses;
+use crate::end::{accept, deadline, listen, meet, wishes};
+use std::thread;
+use superpipe::rdma::{ConnectError, Route, Wishes, connect};
+use superpipe::verbs::Error;
+use superpipe::{Arrival, Tuning};
+
+#[test]
+fn both_ends_see_the_same_connection() {
+    for ip in addresses() {
+        let (there, here) = meet(ip, Tuning::default(), Tuning { folds: Some(4), ..Tuning::default() });
+        let (there, here) = (there.unwrap(), here.unwrap());
+        assert_eq!((there.settled, there.device), (here.settled, here.device));
+        assert_eq!(there.settled.config.folds, 4);
+        assert_eq!((there.peer.ip(), here.peer.ip()), (ip, ip));
+        assert!(there.provisioned_bytes > 1 << 20, "{}", there.provisioned_bytes);
+    }
+}
+
+#[test]
+fn wishes_that_differ_are_refused_with_a_sentence() {
+    for ip in addresses() {
+        let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
+        let (there, here) = meet(ip, of(2), of(3));
+        let told = "the two ends disagree: folds is 3 here and 2 at the peer; set it on one side only";
+        assert_eq!(here.err(), Some(ConnectError::Disagreement(told.into())));
+        assert_eq!(there.err().unwrap().to_string(), format!("the peer refused: {told}"));
+    }
+}
+
+#[test]
+fn flags_without_a_promise_need_both_users_word() {
+    for ip in addresses() {
+        let flag = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
+        let (there, here) = meet(ip, flag, Tuning::default());
+        assert!(matches!(here, Err(ConnectError::Disagreement(_))));
+        let text = there.err().unwrap().to_string();
+        assert!(text.contains("wish for flag at both ends"), "{text}");
+    }
+}
+
+#[test]
+fn nobody_listens() {
+    for ip in addresses() {
+        let (listener, port) = listen(ip);
+        drop(listener);
+        let error =
+            connect(&ip.to_string(), port, &wishes(&Tuning::default()), deadline(), &|| false).err().unwrap();
+        assert_eq!(error, ConnectError::Nobody);
+        assert!(error.is_transient());
+    }
+}
+
+#[test]
+fn a_wrong_device_or_gid_is_told_with_the_right_ones() {
+    for ip in addresses() {
+        let through = |route| {
+            let tuning = Tuning::default();
+            let wishes = Wishes { route, ..wishes(&tuning) };
+            connect(&ip.to_string(), 1, &wishes, deadline(), &|| false).err().unwrap()
+        };
+        let error = through(Route { device: Some("rxe99".parse().unwrap()), gid_index: None });
+        assert!(matches!(error, ConnectError::Verbs(Error::NoSuchDevice { .. })), "{error}");
+        let error = through(Route { device: None, gid_index: Some(100_000) }).to_string();
+        assert!(
+            error.contains("has no GID at index 100000; choose of")
+                || error.contains("iWARP, which has no GIDs"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_named_device_is_used() {
+    for ip in addresses() {
+        let (there, here) = meet(ip, Tuning::default(), Tuning::default());
+        let device = there.unwrap().device;
+        drop(here);
+        let (mut listener, port) = listen(ip);
+        thread::scope(|scope| {
+            let there = scope.spawn(move || {
+                let tuning = Tuning::default();
+                let route = Route { device: Some(device), gid_index: None };
+                let wishes = Wishes { route, ..wishes(&tuning) };
+                connect(&ip.to_string(), port, &wishes, deadline(), &|| false).map(|met| met.device)
+            });
+            let here = accept(&mut listener, &Tuning::default());
+            assert_eq!(there.join().unwrap(), Ok(device));
+            assert!(here.is_ok());
+        });
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_wait() {
+    for ip in addresses() {
+        // Somebody listens, and never answers.
+        let (_listener, port) = listen(ip);
+        let error =
+            connect(&ip.to_string(), port, &wishes(&Tuning::default()), deadline(), &|| true).err().unwrap();
+        assert_eq!(error, ConnectError::Interrupted);
+    }
+}

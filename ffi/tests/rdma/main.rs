@@ -1,0 +1,20 @@
+//! The RDMA fabric over whatever devices there are, by its public items.
+//!
+//! SUPERPIPE_RDMA names addresses of this host that have an RDMA device, separated by spaces. Where it is not set, what
+//! needs a device is left out.
+
+mod end;
+mod handshakes;
+mod transfers;
+
+use core::net::IpAddr;
+use std::env;
+
+/// The addresses to test at.
+fn addresses() -> Vec<IpAddr> {
+    let named = env::var("SUPERPIPE_RDMA").unwrap_or_default();
+    if named.is_empty() {
+        eprintln!("NOT CHECKED: SUPERPIPE_RDMA names no address of an RDMA device");
+    }
+    named.split_whitespace().map(|address| address.parse().expect("SUPERPIPE_RDMA holds addresses")).collect()
+}
