@@ -33,9 +33,7 @@ stage vm-prepare prepare
 if [[ -s $why ]]; then
     no_guest "$(tail -n 1 "$why")"
 else
-    stage vm-tools cargo build --locked --release -p superpipe-tools
-    SUPERPIPE_BIN=$(target_dir)/release
-    export SUPERPIPE_BIN
+    scripts/vm-builds.sh
     stage vm-selftest vm/selftest
     stage vm-tests vm/test
 fi

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# What the tests of vm/tests run in a guest: the tools, and the test programs that want an RDMA device, all of them the ordinary
+# release build. The test programs are found by name in `vm-tests` of the target directory.
+. "$(dirname "$0")/lib.sh"
+
+# Those of ffi/tests that are told of devices by SUPERPIPE_RDMA.
+readonly programs=(verbs rdma)
+
+need_rust
+begin_stages
+directory=$(target_dir)/vm-tests
+mkdir -p "$directory"
+build_programs() {
+    local name file
+    for name in "${programs[@]}"; do
+        file=$(cargo test --locked --release -p superpipe --test "$name" --no-run --message-format json |
+            sed -nE "s/.*\"name\":\"$name\".*\"executable\":\"([^\"]+)\".*/\1/p")
+        [[ -x $file ]] || die "cargo has not said where it built the test program $name"
+        ln -sfn "$file" "$directory/$name"
+    done
+}
+stage vm-tools cargo build --locked --release -p superpipe-tools
+stage vm-programs build_programs
+end_stages
