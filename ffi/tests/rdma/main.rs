@@ -5,6 +5,7 @@
 
 mod end;
 mod handshakes;
+mod sleeping;
 mod transfers;
 
 use core::net::IpAddr;

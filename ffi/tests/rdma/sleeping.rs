@@ -1,0 +1,101 @@
+//! Sleep and wake.
+
+use crate::addresses;
+use crate::end::{End, deadline, meet};
+use core::time::Duration;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+use superpipe::os::monotonic_ns;
+use superpipe::port::{Port, Woken};
+use superpipe::{Arrival, Tuning};
+use superpipe_core::{End as Ended, TryRecv};
+
+const QUIET: Duration = Duration::from_millis(400);
+/// Longer than the deadline allows three times: it takes a wake to end it.
+const LONG_NAP_NS: u64 = 10_000_000_000;
+const NAP_NS: u64 = 50_000_000;
+
+/// Sleeps until a message is there; how often.
+fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
+    let (mut sleeps, deadline) = (0, deadline());
+    loop {
+        match end.endpoint.try_recv(&mut end.port, &mut [&mut *place], 4) {
+            TryRecv::Taken { .. } => return sleeps,
+            // Not by the short way, which plain flags have.
+            TryRecv::Other if end.endpoint.incoming(&mut end.port).is_some() => {
+                let pulled = end.endpoint.pull_from(&mut end.port, &mut [&mut *place], 0);
+                assert_eq!(pulled.end, Ended::Fin, "a few bytes come whole");
+                return sleeps;
+            }
+            _ => {}
+        }
+        assert!(monotonic_ns() < deadline && end.endpoint.closed().is_none(), "{:?}", end.endpoint.closed());
+        if end.endpoint.progress(&mut end.port) == 0 {
+            assert_eq!(end.port.sleep(&mut end.endpoint, LONG_NAP_NS), Woken::Look);
+            sleeps += 1;
+        }
+    }
+}
+
+/// Makes progress for as long as the peer is to sleep.
+fn idle(end: &mut End, time: Duration) {
+    let from = Instant::now();
+    while from.elapsed() < time {
+        end.endpoint.progress(&mut end.port);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_sleeper_sleeps_and_each_message_wakes_it() {
+    for ip in addresses() {
+        for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
+            let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
+            let (there, here) = meet(ip, tuning, tuning);
+            let (mut there, mut here) = (End::of(there.unwrap()), End::of(here.unwrap()));
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    for round in 0..3_u64 {
+                        idle(&mut there, QUIET);
+                        let message = round.to_le_bytes();
+                        there.drive(|endpoint, port| endpoint.try_send(port, round, &[&message]).is_ok());
+                    }
+                    there.drive(|endpoint, _| endpoint.delivered());
+                });
+                for round in 0..3_u64 {
+                    let mut message = [0; 8];
+                    let sleeps = doze_until_message(&mut here, &mut message);
+                    assert_eq!(u64::from_le_bytes(message), round);
+                    // Looking ten thousand times a second would be some 4000.
+                    assert!((1..400).contains(&sleeps), "{ip} {arrival:?}: {sleeps} sleeps");
+                }
+                idle(&mut here, QUIET);
+            });
+        }
+    }
+}
+
+#[test]
+fn two_that_sleep_both_sleep() {
+    for ip in addresses() {
+        let tuning = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
+        let (there, here) = meet(ip, tuning, tuning);
+        let ends = [End::of(there.unwrap()), End::of(here.unwrap())];
+        let both = &Barrier::new(2);
+        thread::scope(|scope| {
+            for mut end in ends {
+                scope.spawn(move || {
+                    let (from, mut sleeps) = (Instant::now(), 0);
+                    while from.elapsed() < QUIET {
+                        end.endpoint.progress(&mut end.port);
+                        assert_eq!(end.port.sleep(&mut end.endpoint, NAP_NS), Woken::Look);
+                        sleeps += 1;
+                    }
+                    both.wait();
+                    assert!((1..100).contains(&sleeps), "{ip}: {sleeps} sleeps");
+                });
+            }
+        });
+    }
+}
