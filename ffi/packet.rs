@@ -118,7 +118,7 @@ impl Packet {
     }
 }
 
-const ARRIVALS: [Arrival; 2] = [Arrival::Flag, Arrival::CheckedFlag];
+const ARRIVALS: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
 
 fn index<T: PartialEq>(all: &[T], one: &T) -> u8 {
     all.iter().position(|other| other == one).and_then(|at| u8::try_from(at).ok()).unwrap_or(0)

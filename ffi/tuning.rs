@@ -3,7 +3,7 @@
 
 use core::fmt::Display;
 
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, Protocol};
+use superpipe_core::{Arrival, Caps, Config, FlagPlace, Layout, NOTICES_MIN, Protocol};
 
 /// Bytes of a block on shared memory where nobody wishes otherwise: within 5 % of the best from 64 KiB up, and
 /// without the collapse of smaller ones where the cores are far apart (docs/architecture.md).
@@ -25,6 +25,8 @@ pub struct Terms {
     pub arrival: Arrival,
     /// The bytes of a write become visible in order, at both ends, or their users say so.
     pub ordered: bool,
+    /// Receives that each end keeps posted for notifications; 0: there are none.
+    pub notices: u16,
 }
 
 impl Terms {
@@ -35,6 +37,7 @@ impl Terms {
         c0_bytes: 64 << 10,
         arrival: Arrival::Flag,
         ordered: true,
+        notices: 0,
     };
 }
 
@@ -92,9 +95,9 @@ impl Tuning {
             order_asserted: terms.ordered && terms.flags == FlagPlace::Inside,
             ..defaults
         };
-        config
-            .validate(terms.flags == FlagPlace::Apart, terms.ordered, [layout; 2])
-            .map_err(|error| error.to_string())?;
+        let direct = terms.flags == FlagPlace::Apart;
+        let caps = Caps { order_inside_write: terms.ordered, notices: terms.notices };
+        config.validate(direct, caps, [layout; 2]).map_err(|error| error.to_string())?;
         Ok(Settled { config, layout })
     }
 
@@ -113,7 +116,10 @@ impl Tuning {
     /// # Errors
     /// A sentence that names the field, the value and the range.
     pub fn validate(&self) -> Result<(), String> {
-        self.settle(&Self::default(), &Terms::SHM).map(|_| ())
+        // Which fabric it will be is not known yet: one that can what is wished for.
+        let posted = Terms { flags: FlagPlace::Inside, notices: NOTICES_MIN, ..Terms::SHM };
+        let terms = if self.arrival == Some(Arrival::Notify) { posted } else { Terms::SHM };
+        self.settle(&Self::default(), &terms).map(|_| ())
     }
 }
 
@@ -166,6 +172,7 @@ pub const fn arrival_name(arrival: Arrival) -> &'static str {
     match arrival {
         Arrival::Flag => "flag",
         Arrival::CheckedFlag => "checked-flag",
+        Arrival::Notify => "notify",
     }
 }
 
@@ -180,6 +187,21 @@ mod tests {
         let b = Tuning::default().settle(&wish, &Terms::SHM);
         assert_eq!(a, b);
         assert_eq!(a.map(|s| s.layout.block_bytes), Ok(4096));
+    }
+
+    #[test]
+    fn notify_is_a_wish_that_some_fabrics_can_grant() {
+        let wish = Tuning { arrival: Some(Arrival::Notify), ..Tuning::default() };
+        assert_eq!(wish.validate(), Ok(()));
+        let shm = wish.settle(&Tuning::default(), &Terms::SHM).map(|_| ());
+        assert_eq!(
+            shm,
+            Err("stores that go direct cannot be notified; use flags or checked flags".to_owned())
+        );
+        let posted = Terms { flags: FlagPlace::Inside, ..Terms::SHM };
+        assert!(wish.settle(&Tuning::default(), &posted).is_err_and(|text| text.contains("keeps 0;")));
+        let posted = Terms { notices: NOTICES_MIN, ..posted };
+        assert_eq!(wish.settle(&Tuning::default(), &posted).map(|s| s.config.arrival), Ok(Arrival::Notify));
     }
 
     #[test]

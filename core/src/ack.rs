@@ -8,8 +8,9 @@
 //!      6  0                  7  0, or with checked flags the CRC32C of words 0 to 6
 //! ```
 //!
-//! Nothing says when the line was written, so a reader may find it torn (read again), or find an older write that
-//! became visible late (ignored, and healed by the next sign of life).
+//! Nothing but a notification says when the line was written, so a reader may find it torn (read again), or find an older
+//! write that became visible late (ignored, and healed by the next sign of life). With notifications it is read once for
+//! each of them; one that is torn then is being overwritten, and the next notification tells of that.
 
 use crate::arrival::Arrival;
 use crate::fabric::Fabric;
@@ -43,7 +44,7 @@ impl Ack {
 
     fn check<F: Fabric>(fabric: &F, arrival: Arrival, line: &Line) -> u64 {
         match arrival {
-            Arrival::Flag => 0,
+            Arrival::Flag | Arrival::Notify => 0,
             Arrival::CheckedFlag => u64::from(Arrival::body_crc(fabric, line, !0)),
         }
     }

@@ -6,7 +6,7 @@ use crate::line::Line;
 use crate::planted::{Bug, is_planted};
 
 /// The arrival mode of one direction's reader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Arrival {
     /// The flag is the sequence. Needs order inside a write.
     #[default]
@@ -14,6 +14,9 @@ pub enum Arrival {
     /// The flag is the low half of the sequence, and a CRC32C of what it stands for, seeded with the full sequence
     /// and the length. A wrong block passes with probability 2^-32 a poll.
     CheckedFlag,
+    /// The flag is the sequence, and is looked at only once a notification has told of it, which proves the whole write.
+    /// Needs receives that are posted ahead ([`Caps::notices`](crate::Caps::notices)), and no order.
+    Notify,
 }
 
 impl Arrival {
@@ -21,7 +24,7 @@ impl Arrival {
     #[inline]
     pub(crate) fn seed<F: Fabric>(self, fabric: &F, sequence: u64, bytes: u32) -> u32 {
         match self {
-            Self::Flag => 0,
+            Self::Flag | Self::Notify => 0,
             Self::CheckedFlag => {
                 let mut key = [0; 12];
                 key[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -35,7 +38,7 @@ impl Arrival {
     #[inline]
     pub(crate) const fn flag(self, sequence: u64, crc: u32) -> u64 {
         match self {
-            Self::Flag => sequence,
+            Self::Flag | Self::Notify => sequence,
             Self::CheckedFlag => sequence << 32 | crc as u64,
         }
     }
@@ -44,7 +47,9 @@ impl Arrival {
     #[inline]
     pub(crate) fn may_be(self, flag: u64, sequence: u64) -> bool {
         match self {
-            Self::Flag => flag == sequence || flag != 0 && is_planted(Bug::FlagWithoutSequence),
+            Self::Flag | Self::Notify => {
+                flag == sequence || flag != 0 && is_planted(Bug::FlagWithoutSequence)
+            }
             Self::CheckedFlag => flag >> 32 == sequence & 0xffff_ffff,
         }
     }
@@ -58,7 +63,7 @@ impl Arrival {
     #[inline]
     pub(crate) fn line_flag<F: Fabric>(self, fabric: &F, line: &Line, sequence: u64) -> u64 {
         match self {
-            Self::Flag => sequence,
+            Self::Flag | Self::Notify => sequence,
             Self::CheckedFlag => checked_line_flag(fabric, line.0, sequence),
         }
     }

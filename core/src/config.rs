@@ -3,7 +3,9 @@
 use core::fmt;
 
 use crate::arrival::Arrival;
+use crate::fabric::Caps;
 use crate::layout::{FlagPlace, Layout};
+use crate::notice::NOTICES_MIN;
 use crate::schedule::Q_ONE;
 
 /// How a transfer that does not fit a line crosses the wire; each is a variant of the same chunks.
@@ -93,7 +95,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`], which names the field, the value and the range.
-    pub fn validate(&self, direct: bool, ordered: bool, layouts: [Layout; 2]) -> Result<(), ConfigError> {
+    pub fn validate(&self, direct: bool, caps: Caps, layouts: [Layout; 2]) -> Result<(), ConfigError> {
         let field = |name, value, least, most| {
             if (least..=most).contains(&value) {
                 Ok(())
@@ -111,10 +113,15 @@ impl Config {
                 return Err(ConfigError::ApartNeedsDirectStore);
             }
         }
-        if self.arrival == Arrival::Flag && !ordered && !self.order_asserted {
-            return Err(ConfigError::FlagNeedsOrder);
+        let ordered = direct || caps.order_inside_write || self.order_asserted;
+        match self.arrival {
+            Arrival::Flag if !ordered => Err(ConfigError::FlagNeedsOrder),
+            Arrival::Notify if direct => Err(ConfigError::NotifyNeedsPostedWrites),
+            Arrival::Notify if caps.notices < NOTICES_MIN => {
+                Err(ConfigError::NotifyNeedsReceives { receives: caps.notices })
+            }
+            Arrival::Flag | Arrival::CheckedFlag | Arrival::Notify => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -138,6 +145,13 @@ pub enum ConfigError {
     ApartNeedsDirectStore,
     /// Plain flags need order inside a write.
     FlagNeedsOrder,
+    /// What goes by direct store cannot be notified.
+    NotifyNeedsPostedWrites,
+    /// The fabric keeps too few receives posted for notifications, or none, since it has none.
+    NotifyNeedsReceives {
+        /// So many.
+        receives: u16,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -150,6 +164,13 @@ impl fmt::Display for ConfigError {
             Self::ApartNeedsDirectStore => f.write_str("slot lines can lie apart only where stores go direct"),
             Self::FlagNeedsOrder => f.write_str(
                 "plain flags need order inside a write, which this device does not promise; use checked flags",
+            ),
+            Self::NotifyNeedsPostedWrites => {
+                f.write_str("stores that go direct cannot be notified; use flags or checked flags")
+            }
+            Self::NotifyNeedsReceives { receives } => write!(
+                f,
+                "notify mode needs {NOTICES_MIN} posted receives, and this device keeps {receives}; use checked flags"
             ),
         }
     }
@@ -170,10 +191,12 @@ pub struct Origin {
     pub transfers: u64,
     /// The first sign of life.
     pub life: u64,
+    /// Notifications sent and taken before the first.
+    pub notices: u64,
 }
 
 impl Default for Origin {
     fn default() -> Self {
-        Self { sequence: 1, blocks: 0, controls: 1, transfers: 0, life: 0 }
+        Self { sequence: 1, blocks: 0, controls: 1, transfers: 0, life: 0, notices: 0 }
     }
 }

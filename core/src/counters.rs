@@ -27,6 +27,6 @@ pub struct Counters {
     pub controls_received: u64,
     /// Checked flags whose contents did not match yet.
     pub check_misses: u64,
-    /// Work requests that found the send queue full.
+    /// Work requests that found the send queue full, or no credit for their notification.
     pub sq_full: u64,
 }

@@ -27,6 +27,12 @@ pub enum ProtocolError {
     AckBeyondSent,
     /// wire.md 2.2: acknowledged more control messages than were sent.
     ControlAckBeyondSent,
+    /// wire.md 3.4: took more notifications than were sent.
+    NoticesBeyondSent,
+    /// wire.md 3.4: a notification of what does not come next.
+    NoticeWrong,
+    /// wire.md 3.4: a notified chunk or control message without its flag.
+    NoticeWithoutFlag,
     /// wire.md 3.2: a combination of kind bits that has no meaning.
     HeaderKinds,
     /// wire.md 3.2: more inline bytes than fit a line.
@@ -74,6 +80,9 @@ impl ProtocolError {
         match self {
             Self::AckBeyondSent => "acknowledged blocks that were never sent (wire.md 2.2)",
             Self::ControlAckBeyondSent => "acknowledged control messages that were never sent (wire.md 2.2)",
+            Self::NoticesBeyondSent => "took notifications that were never sent (wire.md 3.4)",
+            Self::NoticeWrong => "a notification of what does not come next (wire.md 3.4)",
+            Self::NoticeWithoutFlag => "a notified write whose flag is not there (wire.md 3.4)",
             Self::HeaderKinds => "a chunk header with contradicting kind bits (wire.md 3.2)",
             Self::InlineTooLong => "an inline message longer than its line (wire.md 3.2)",
             Self::ReservedNotZero => "reserved words that are not zero (wire.md 3.2, 5)",

@@ -24,6 +24,7 @@ mod inline;
 mod layout;
 mod line;
 mod mailbox;
+mod notice;
 #[cfg(not(superpipe_planted))]
 mod planted;
 #[cfg(superpipe_planted)]
@@ -46,6 +47,7 @@ pub use fabric::{Caps, Completion, CopyHint, Fabric, Nanos, Notice, SqFull, WcEr
 pub use header::{Header, INLINE_BYTES_MAX, Length};
 pub use layout::{BadLayout, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, SEAT_BYTES, seat};
 pub use line::{LINE_BYTES, Line};
+pub use notice::NOTICES_MIN;
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use schedule::Schedule;
 pub use send::{Reservation, TransferId};

@@ -9,8 +9,9 @@ use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::layout::seat;
 use crate::line::LINE_BYTES;
+use crate::notice::{Low, Notices, Subject};
 use crate::planted::{Bug, is_planted};
-use crate::sequence::{Advance, after, before, judge};
+use crate::sequence::{Advance, after, before, is_before, judge};
 
 const fn place(slot: u32) -> u32 {
     seat::MAILBOX + slot * LINE_BYTES
@@ -59,7 +60,7 @@ impl Outbox {
         fabric: &mut F,
         link: &mut F::Link,
         to: F::Remote,
-        arrival: Arrival,
+        notices: &mut Notices,
         control: Control,
     ) -> bool {
         let kind = control.kind();
@@ -67,10 +68,11 @@ impl Outbox {
             return false;
         }
         let mut line = control.line();
-        line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
+        line.0[7] = notices.arrival().line_flag(fabric, &line, self.sequence);
         let at = place(self.slot);
         fabric.write_line(link, to, at, &line);
-        if !F::DIRECT && fabric.post_write(link, to, at, LINE_BYTES, None, None).is_err() {
+        let subject = Subject::Control(self.sequence);
+        if !F::DIRECT && notices.post(fabric, link, to, at, LINE_BYTES, None, subject).is_err() {
             return false;
         }
         let kept = self.on_the_way.get_mut(kind.index()).is_some_and(|q| q.push_back(self.sequence).is_ok());
@@ -114,11 +116,13 @@ impl Hash for Outbox {
 pub(crate) struct Inbox {
     expected: u64,
     slot: u32,
+    /// Sequence of the newest message that was notified.
+    notified: u64,
 }
 
 impl Inbox {
     pub(crate) const fn new(first: u64) -> Self {
-        Self { expected: first, slot: 0 }
+        Self { expected: first, slot: 0, notified: before(first) }
     }
 
     /// Sequence of the newest message consumed.
@@ -134,7 +138,24 @@ impl Inbox {
         from: F::Region,
         arrival: Arrival,
     ) -> bool {
+        if arrival == Arrival::Notify {
+            return self.is_notified();
+        }
         arrival.may_be(fabric.flag(link, from, place(self.slot) + LINE_BYTES - 8), self.expected)
+    }
+
+    /// The peer notifies of a message.
+    pub(crate) fn handle_notice(&mut self, low: Low) -> Result<(), ProtocolError> {
+        let next = after(self.notified);
+        let ahead = next.wrapping_sub(self.consumed());
+        low.check(next, ahead, u64::from(seat::MAILBOX_SLOTS) + 1)?;
+        self.notified = next;
+        Ok(())
+    }
+
+    /// Whether the next message was notified.
+    const fn is_notified(&self) -> bool {
+        !is_before(self.notified, self.expected)
     }
 
     /// The next message, if it has arrived.
@@ -146,10 +167,14 @@ impl Inbox {
         from: F::Region,
         arrival: Arrival,
     ) -> Option<Result<Control, ProtocolError>> {
+        let notify = !F::DIRECT && arrival == Arrival::Notify;
+        if notify && !self.is_notified() && !is_planted(Bug::NoticeNotRead) {
+            return None;
+        }
         let at = place(self.slot);
         let flag = fabric.flag(link, from, at + LINE_BYTES - 8);
         if !arrival.may_be(flag, self.expected) {
-            return None;
+            return (notify && self.is_notified()).then_some(Err(ProtocolError::NoticeWithoutFlag));
         }
         let line = fabric.take_line(link, from, at);
         if arrival == Arrival::CheckedFlag && arrival.line_flag(fabric, &line, self.expected) != line.flag() {

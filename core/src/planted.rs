@@ -52,6 +52,14 @@ pub enum Bug {
     CancelNotAwaited,
     /// Of two CANCELs that wait, the second is forgotten with the first.
     NextCancelForgotten,
+    /// Writes are notified whether or not the peer has a receive for that.
+    NoticeNotAwaited,
+    /// The last credit for a notification that comes back is counted twice.
+    NoticeCreditTwice,
+    /// The sequence in a notification is not compared, so that one is believed that is of another chunk.
+    NoticeOfAnother,
+    /// A flag is looked at before its notification was taken.
+    NoticeNotRead,
 }
 
 /// Whether this bug is there.
@@ -68,7 +76,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -88,6 +96,10 @@ impl Bug {
         Self::CancelForgetsChunk,
         Self::CancelNotAwaited,
         Self::NextCancelForgotten,
+        Self::NoticeNotAwaited,
+        Self::NoticeCreditTwice,
+        Self::NoticeOfAnother,
+        Self::NoticeNotRead,
     ];
 }
 

@@ -3,6 +3,7 @@
 //! A schedule is the sender's own business: the receiver takes chunks of any size that the layout allows. Pure
 //! integer arithmetic.
 
+use crate::arrival::Arrival;
 use crate::config::{Config, Protocol};
 use crate::layout::Layout;
 
@@ -18,6 +19,8 @@ pub struct Schedule {
     next_bytes: u32,
     growth_q8: u32,
     max_bytes: u32,
+    /// Chunks get smaller again towards the end of a message, none of them below this; 0: they do not.
+    tail_bytes: u32,
 }
 
 impl Schedule {
@@ -40,7 +43,12 @@ impl Schedule {
             Protocol::Superpipeline if config.chunk_bytes != 0 => config.chunk_bytes.clamp(block, max_bytes),
             _ => max_bytes,
         };
-        Self { next_bytes: first.clamp(block, largest), growth_q8, max_bytes: largest }
+        // A chunk that is seen only once it is whole leaves the copy of the last one bare.
+        let tail_bytes = match (config.arrival, config.protocol) {
+            (Arrival::Notify, Protocol::Superpipeline) => config.c0_bytes.clamp(block, largest),
+            _ => 0,
+        };
+        Self { next_bytes: first.clamp(block, largest), growth_q8, max_bytes: largest, tail_bytes }
     }
 
     /// The size that the next chunk should have.
@@ -48,6 +56,17 @@ impl Schedule {
     #[inline]
     pub const fn next_bytes(&self) -> u32 {
         self.next_bytes
+    }
+
+    /// [`next_bytes`](Self::next_bytes) where so many bytes are left of a message: with notifications no more than half of
+    /// them, while that is at least C0. Each chunk costs a gap, so there are only as many as that takes.
+    #[must_use]
+    #[inline]
+    pub fn next_of(&self, left: u64) -> u32 {
+        match u32::try_from(left.div_ceil(2)) {
+            Ok(half) if self.tail_bytes > 0 && half >= self.tail_bytes => half.min(self.next_bytes),
+            _ => self.next_bytes,
+        }
     }
 
     /// A chunk went out: the one after it is q times as large.
@@ -80,6 +99,27 @@ mod tests {
     fn superpipeline_grows_by_q_up_to_a_fold() {
         let config = Config { c0_bytes: 12 << 10, growth_q8: 384, folds: 3, ..Config::default() };
         assert_eq!(sizes(&config, 8), [12288, 18432, 27648, 41472, 62208, 93312, 131_072, 131_072]);
+    }
+
+    #[test]
+    fn where_chunks_are_notified_the_last_ones_halve_down_to_c0() {
+        let layout = Layout { block_bytes: 4096, block_count: 96, flags: FlagPlace::Inside };
+        let sizes = |arrival, mut left: u64| {
+            let config = Config { arrival, c0_bytes: 12 << 10, ..Config::default() };
+            let (mut schedule, mut out) = (Schedule::new(&config, layout), [0; 12]);
+            for size in &mut out {
+                *size = left.min(u64::from(schedule.next_of(left)));
+                left -= *size;
+                schedule.advance();
+            }
+            assert_eq!(left, 0);
+            out
+        };
+        let kept = [12288, 18432, 27648, 41472, 62208, 93312, 6784, 0, 0, 0, 0, 0];
+        assert_eq!(sizes(Arrival::Flag, 256 << 10), kept);
+        let halved = [12288, 18432, 27648, 41472, 62208, 50048, 25024, 12512, 12512, 0, 0, 0];
+        assert_eq!(sizes(Arrival::Notify, 256 << 10), halved);
+        assert_eq!(sizes(Arrival::Notify, 20_000)[..3], [12288, 7712, 0]);
     }
 
     #[test]

@@ -127,6 +127,7 @@ fn nothing_is_allocated_by_direct_store() {
 fn nothing_is_allocated_by_posted_writes() {
     nothing_is_allocated::<Posted>(FlagPlace::Inside, Arrival::Flag);
     nothing_is_allocated::<Posted>(FlagPlace::Inside, Arrival::CheckedFlag);
+    nothing_is_allocated::<Posted>(FlagPlace::Inside, Arrival::Notify);
 }
 
 #[test]

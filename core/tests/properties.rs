@@ -3,7 +3,7 @@
 //! that imitate flags and headers, and every count near its wrap.
 
 use proptest::prelude::*;
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTICES_MIN, Origin, Protocol};
 use superpipe_testkit::pair::{Content, How, Script, Take, Transfer, play};
 use superpipe_testkit::{Direct, Posted, Setup};
 
@@ -54,6 +54,14 @@ fn layout(apart: bool) -> impl Strategy<Value = Layout> {
         .prop_map(move |(block_bytes, block_count)| Layout { block_bytes, block_count, flags })
 }
 
+fn arrivals(direct: bool) -> Vec<Arrival> {
+    let mut arrivals = vec![Arrival::Flag, Arrival::CheckedFlag];
+    if !direct {
+        arrivals.push(Arrival::Notify);
+    }
+    arrivals
+}
+
 /// Near every wrap, and at the default.
 fn origin() -> impl Strategy<Value = Origin> {
     let near = || {
@@ -64,7 +72,8 @@ fn origin() -> impl Strategy<Value = Origin> {
             1 => any::<u64>().prop_map(Some),
         ]
     };
-    (near(), near(), near(), near(), near()).prop_map(|(sequence, blocks, controls, transfers, life)| {
+    let nears = (near(), near(), near(), near(), near(), near());
+    nears.prop_map(|(sequence, blocks, controls, transfers, life, notices)| {
         let first = Origin::default();
         Origin {
             sequence: sequence.unwrap_or(first.sequence).max(1),
@@ -72,6 +81,7 @@ fn origin() -> impl Strategy<Value = Origin> {
             controls: controls.unwrap_or(first.controls).max(1),
             transfers: transfers.unwrap_or(first.transfers),
             life: life.unwrap_or(first.life),
+            notices: notices.unwrap_or(first.notices),
         }
     })
 }
@@ -91,7 +101,7 @@ prop_compose! {
 
 prop_compose! {
     fn script(direct: bool)(
-        arrival in prop::sample::select(vec![Arrival::Flag, Arrival::CheckedFlag]),
+        arrival in prop::sample::select(arrivals(direct)),
         places in prop::array::uniform2(any::<bool>()),
         ordered in any::<bool>(),
     )(
@@ -99,6 +109,7 @@ prop_compose! {
         configs in (config(arrival), config(arrival)),
         order_inside_write in Just(arrival == Arrival::Flag || ordered),
         send_queue in prop_oneof![3 => Just(2usize), 1 => 1..=8usize],
+        notices in prop_oneof![1 => Just(NOTICES_MIN), 1 => NOTICES_MIN..=20],
         seed in any::<u64>(),
         origin in origin(),
         there in prop::collection::vec(transfer(), 0..10),
@@ -106,7 +117,7 @@ prop_compose! {
         slowness in (1..=12usize, 1..=12usize),
     ) -> Script {
         Script {
-            setup: Setup { layouts: layouts.into(), order_inside_write, send_queue, seed },
+            setup: Setup { layouts: layouts.into(), order_inside_write, send_queue, notices, seed },
             configs: configs.into(),
             origin,
             transfers: [there, back],

@@ -159,4 +159,5 @@ fn direct() {
 fn posted() {
     a_recording_is_consistent::<Posted>(Arrival::Flag, FlagPlace::Inside);
     a_recording_is_consistent::<Posted>(Arrival::CheckedFlag, FlagPlace::Inside);
+    a_recording_is_consistent::<Posted>(Arrival::Notify, FlagPlace::Inside);
 }

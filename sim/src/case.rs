@@ -120,7 +120,7 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
     let transfers = [transfers(rng, most), transfers(rng, most)];
     let slowness = [1 + rng.below(12), 1 + rng.below(12)];
     let Profile { order_inside_write, send_queue, .. } = *profile;
-    let setup = Setup { layouts, order_inside_write, send_queue, seed: rng.next() };
+    let setup = Setup { layouts, order_inside_write, send_queue, notices: 0, seed: rng.next() };
     Script { setup, configs, origin, transfers, slowness }
 }
 
@@ -163,6 +163,7 @@ fn origin(rng: &mut Rng) -> Origin {
         controls: near(first.controls),
         transfers: near(first.transfers),
         life: near(first.life),
+        notices: first.notices,
     }
 }
 

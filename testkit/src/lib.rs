@@ -44,15 +44,17 @@ pub struct Setup {
     pub order_inside_write: bool,
     /// Work requests that an end's send queue holds.
     pub send_queue: usize,
+    /// Receives that each end keeps posted for notifications, where writes are posted.
+    pub notices: u16,
     /// Decides what becomes visible when.
     pub seed: u64,
 }
 
 impl Setup {
-    /// The same layout at both ends, order inside a write, a send queue of 2.
+    /// The same layout at both ends, order inside a write, a send queue of 2, and 6 receives.
     #[must_use]
     pub const fn new(layout: Layout, seed: u64) -> Self {
-        Self { layouts: [layout; 2], order_inside_write: true, send_queue: 2, seed }
+        Self { layouts: [layout; 2], order_inside_write: true, send_queue: 2, notices: 6, seed }
     }
 }
 

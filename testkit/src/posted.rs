@@ -3,7 +3,8 @@
 //! What the device may do, and does as the seed decides: read the image at any time until it completes the write;
 //! make its bytes visible in pieces, ascending inside one write with order, in any order and torn anywhere without;
 //! let a later write overtake an earlier one, to the same address too; complete a write before all of it is visible
-//! (then from what it has read by then), or long after; complete in the order of posting, each end on its own.
+//! (then from what it has read by then), or long after; complete in the order of posting, each end on its own. A notified
+//! write is told of once it and all before it are visible; what core reads of one sooner is a panic.
 
 use std::collections::VecDeque;
 
@@ -48,6 +49,16 @@ impl Write {
     }
 }
 
+/// A notification on its way, of these bytes.
+#[derive(Clone, Copy, Debug)]
+struct Notified {
+    id: u64,
+    to: Memory,
+    at: u32,
+    bytes: u32,
+    notice: Notice,
+}
+
 /// Image bytes that the device may still read.
 #[derive(Clone, Copy, Debug)]
 struct Owned {
@@ -72,6 +83,8 @@ pub struct Posted {
     /// Work requests in each send queue.
     queued: [usize; 2],
     completions: [VecDeque<Completion>; 2],
+    /// Each end's notifications that the other one has not taken.
+    notices: [VecDeque<Notified>; 2],
     /// Buffers for what was read and is not yet visible.
     spare: Vec<Vec<u8>>,
     /// The next signaled work request of each end fails so.
@@ -98,6 +111,24 @@ impl Posted {
         if to.place == Place::Landing {
             self.watches[to.owner].on_write(at, bytes);
         }
+    }
+
+    /// Of a notified write nothing is read before its notification was taken; but for acknowledgements, which are written over
+    /// and over.
+    fn check_noticed(&self, from: Memory, at: u32, bytes: u32) {
+        let ack = Memory::seat(from.owner);
+        for sent in self.notices[1 - from.owner].iter().filter(|sent| (sent.to, sent.at) != (ack, seat::ACK))
+        {
+            let apart = sent.to != from || sent.at + sent.bytes <= at || at + bytes <= sent.at;
+            assert!(apart, "{bytes} bytes at {at} of {from:?} are read before the notification: {sent:?}");
+        }
+    }
+
+    /// Whether the oldest notification of this end has come: its write, and all before it, are visible.
+    fn has_come(&self, from: usize) -> bool {
+        let before =
+            |id: u64| self.writes.iter().any(|it| it.link == from && it.id <= id && it.pieces_left > 0);
+        self.notices[from].front().is_some_and(|sent| !before(sent.id))
     }
 
     /// Cuts a write into pieces; unordered ones are shuffled.
@@ -216,7 +247,7 @@ impl Fabric for Posted {
     type Remote = Image;
 
     fn caps(&self, _: &Side) -> Caps {
-        Caps { order_inside_write: self.setup.order_inside_write, notices: 0 }
+        Caps { order_inside_write: self.setup.order_inside_write, notices: self.setup.notices }
     }
 
     fn now(&mut self) -> Nanos {
@@ -226,11 +257,13 @@ impl Fabric for Posted {
 
     fn flag(&self, link: &Side, from: Memory, at: u32) -> u64 {
         assert_eq!(from.owner, link.0);
+        self.check_noticed(from, at, 8);
         self.memories.flag(from, at)
     }
 
     fn take_line(&self, link: &Side, from: Memory, at: u32) -> Line {
         assert_eq!(from.owner, link.0);
+        self.check_noticed(from, at, LINE_BYTES);
         self.memories.line(from, at)
     }
 
@@ -238,6 +271,7 @@ impl Fabric for Posted {
     fn copy_out(&mut self, link: &mut Side, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
         assert_eq!(from, Memory::landing(link.0));
         self.watches[from.owner].on_read(at, to.len() as u32);
+        self.check_noticed(from, at, to.len() as u32);
         to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
     }
 
@@ -279,7 +313,7 @@ impl Fabric for Posted {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        _: Option<Notice>,
+        notice: Option<Notice>,
     ) -> Result<(), SqFull> {
         let (link, to) = (link.0, to.0);
         let _ = self.images.bytes(to, at, bytes);
@@ -305,6 +339,12 @@ impl Fabric for Posted {
         self.now += 1;
         let id = self.now;
         self.owned[link].push(Owned { id, to, at, bytes, wr });
+        if let Some(notice) = notice {
+            assert!(notice.0 < 1 << 30, "the fabric keeps two bits for itself");
+            self.notices[link].push_back(Notified { id, to, at, bytes, notice });
+            let receives = usize::from(self.setup.notices);
+            assert!(self.notices[link].len() <= receives, "the peer has posted {receives} receives");
+        }
         let (pieces, pieces_left) = self.cut(at, bytes);
         self.writes.push(Write { id, link, to, wr, pieces, pieces_left, read: None });
         Ok(())
@@ -317,6 +357,18 @@ impl Fabric for Posted {
         self.queued[link.0] -= 1;
         self.owned[link.0].retain(|owned| owned.wr != Some(completion.wr));
         Some(completion)
+    }
+
+    fn poll_notice(&mut self, link: &mut Side) -> Option<Notice> {
+        let from = 1 - link.0;
+        if !self.has_come(from) {
+            return None;
+        }
+        self.notices[from].pop_front().map(|sent| sent.notice)
+    }
+
+    fn has_notice(&self, link: &Side) -> bool {
+        self.has_come(1 - link.0)
     }
 
     fn recorder(&mut self, link: &Side) -> Option<&mut Recorder> {
@@ -338,10 +390,13 @@ impl Stage for Posted {
     }
 
     fn is_quiescent(&self) -> bool {
-        self.writes.is_empty() && self.completions.iter().all(VecDeque::is_empty)
+        self.writes.is_empty()
+            && self.completions.iter().all(VecDeque::is_empty)
+            && self.notices.iter().all(VecDeque::is_empty)
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.check_noticed(memory, at, bytes);
         self.memories.bytes(memory, at, bytes)
     }
 
@@ -367,6 +422,7 @@ impl Rig for Posted {
             owned: core::array::from_fn(|_| Vec::with_capacity(setup.send_queue + LATE_MAX)),
             queued: [0; 2],
             completions: core::array::from_fn(|_| VecDeque::with_capacity(in_flight)),
+            notices: core::array::from_fn(|_| VecDeque::with_capacity(usize::from(setup.notices) + 1)),
             spare: (0..LATE_MAX).map(|_| Vec::with_capacity(bytes_max as usize)).collect(),
             failures: [None; 2],
             recorders: [None, None],

@@ -1,6 +1,6 @@
 //! What needs no asking: completions, the peer's control messages, signs of life, and how a connection ends.
 
-use super::{CONTROLS_PER_ACK, Endpoint, Event, IDLE_ROUNDS};
+use super::{CONTROLS_PER_ACK, Endpoint, Event};
 use crate::control::Control;
 use crate::error::{Closed, Failure, ProtocolError, Reason};
 use crate::fabric::Fabric;
@@ -14,8 +14,11 @@ impl<F: Fabric> Endpoint<F> {
         let mut work = 0;
         if !F::DIRECT {
             work += self.poll_completions(fabric);
+            if Self::notifies(&self.config) {
+                work += self.take_notices(fabric);
+            }
             if self.sender.has_unposted() {
-                if self.sender.post(fabric, &mut self.link) {
+                if self.sender.post(fabric, &mut self.link, &mut self.notices) {
                     work += 1;
                 } else {
                     self.counters.sq_full += 1;
@@ -32,7 +35,7 @@ impl<F: Fabric> Endpoint<F> {
         work += self.flush_controls(fabric);
         if work > 0 {
             self.idle_rounds = 0;
-        } else if self.idle_rounds < IDLE_ROUNDS {
+        } else if self.idle_rounds < Self::IDLE_ROUNDS {
             self.idle_rounds += 1;
         } else if self.owes_ack() {
             self.write_ack(fabric);
@@ -52,12 +55,14 @@ impl<F: Fabric> Endpoint<F> {
     /// message that the application leaves there is told of once, so that waiting for something else can sleep.
     #[must_use]
     pub fn has_arrivals(&self, fabric: &F) -> bool {
-        let acked = fabric.flag(&self.link, self.seat, seat::ACK);
+        let told = if Self::notifies(&self.config) {
+            fabric.has_notice(&self.link)
+        } else {
+            self.sender.has_news(fabric.flag(&self.link, self.seat, seat::ACK))
+        };
         let next = self.receiver.next_arrival(fabric, &self.link, self.config.arrival);
         let noticed = next.is_some() && self.noticed.replace(next) != next;
-        noticed
-            || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival)
-            || self.sender.has_news(acked)
+        noticed || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival) || told
     }
 
     /// Takes the oldest event out.

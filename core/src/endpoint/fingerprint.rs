@@ -23,6 +23,7 @@ impl<F: Fabric> Endpoint<F> {
             receiver,
             outbox,
             inbox,
+            notices,
             acked: Ack { blocks, controls, life: _ },
             ack_line_is_there,
             peer_life: _,
@@ -39,7 +40,7 @@ impl<F: Fabric> Endpoint<F> {
             heard: _,
             counters: _,
         } = self;
-        (config.protocol, sender, receiver, outbox, inbox).hash(hasher);
+        (config.protocol, sender, receiver, outbox, inbox, notices).hash(hasher);
         (blocks, controls, ack_line_is_there, noticed.get(), wants_ack).hash(hasher);
         (pending_cts, pending_reject, pending_close, said_close, closed).hash(hasher);
         events.len().hash(hasher);

@@ -2,6 +2,7 @@
 
 mod driving;
 mod fingerprint;
+mod notified;
 mod receiving;
 mod sending;
 mod telling;
@@ -14,13 +15,15 @@ use crate::fabric::Fabric;
 use crate::header::Length;
 use crate::layout::Landing;
 use crate::mailbox::{Inbox, Outbox};
+use crate::notice::Notices;
 use crate::receive::Receiver;
 use crate::send::Sender;
 use crate::state::{Phase, State};
 use core::cell::Cell;
 
-/// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out.
-const IDLE_ROUNDS: u32 = 8;
+/// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out; where they have to be posted,
+/// so many that an answer comes first.
+const IDLE_ROUNDS: [u32; 2] = [32, 8];
 
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;
@@ -99,6 +102,7 @@ pub struct Endpoint<F: Fabric> {
     receiver: Receiver<F>,
     outbox: Outbox,
     inbox: Inbox,
+    notices: Notices,
     /// The counts of the acknowledgement written last, and the peer's newest.
     acked: Ack,
     /// The peer's line of acknowledgements was written as a whole.
@@ -122,6 +126,8 @@ pub struct Endpoint<F: Fabric> {
 }
 
 impl<F: Fabric> Endpoint<F> {
+    const IDLE_ROUNDS: u32 = IDLE_ROUNDS[F::DIRECT as usize];
+
     /// An endpoint on memory that both ends have agreed on, counting from `origin` on both ends.
     ///
     /// # Errors
@@ -133,9 +139,9 @@ impl<F: Fabric> Endpoint<F> {
         origin: Origin,
     ) -> Result<Self, ConfigError> {
         let Attachment { link, seat, peer_seat, landing, peer_landing } = attachment;
-        let ordered = F::DIRECT || fabric.caps(&link).order_inside_write;
-        config.validate(F::DIRECT, ordered, [landing.layout, peer_landing.layout])?;
-        let Origin { sequence, blocks, controls, transfers, life } = origin;
+        let caps = fabric.caps(&link);
+        config.validate(F::DIRECT, caps, [landing.layout, peer_landing.layout])?;
+        let Origin { sequence, blocks, controls, transfers, life, notices } = origin;
         let inbox = Inbox::new(controls);
         Ok(Self {
             link,
@@ -148,6 +154,7 @@ impl<F: Fabric> Endpoint<F> {
             acked: Ack { blocks, controls: inbox.consumed(), life },
             ack_line_is_there: false,
             inbox,
+            notices: Notices::new(config.arrival, caps.notices, notices),
             peer_life: life,
             ack_every: u64::from(landing.layout.block_count / 8).max(1),
             idle_rounds: 0,

@@ -70,6 +70,7 @@ impl<F: Fabric> Endpoint<F> {
         if !must_end && self.receiver.is_draining() && !self.drain(fabric) {
             return None;
         }
+        self.await_notice(fabric);
         let polled = self.receiver.poll(fabric, &self.link, self.config.arrival);
         self.judged(fabric, polled).filter(|arrived| *arrived || self.receiver.open().is_some())?;
         let open = self.receiver.open_mut().filter(|open| !open.discarding)?;
@@ -109,6 +110,7 @@ impl<F: Fabric> Endpoint<F> {
         let mut scatter = Scatter::new(slices);
         scatter.skip(skip);
         let arrival = self.config.arrival;
+        self.await_notice(fabric);
         // The CTS goes out before the first bytes are copied: the sender's round trip is hidden behind that.
         let polled = self.receiver.poll(fabric, &self.link, arrival);
         if self.judged(fabric, polled) != Some(true) && self.receiver.open().is_none() {
@@ -119,18 +121,23 @@ impl<F: Fabric> Endpoint<F> {
         let blocks_max = self.ack_every;
         let mut bytes = 0;
         loop {
-            let consumed = self.receiver.consumed();
+            let (consumed, inlines) = (self.receiver.consumed(), self.receiver.inlines);
             let link = &mut self.link;
             let pulled = self.receiver.pull(fabric, link, arrival, &mut scatter, streaming_bytes, blocks_max);
             let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
             let blocks = self.receiver.consumed().wrapping_sub(consumed);
             if pulled.bytes > 0 || pulled.end != End::No || blocks > 0 {
-                self.took(fabric, pulled.bytes, pulled.end != End::No);
+                let in_line = inlines != self.receiver.inlines;
+                if in_line {
+                    self.record_end(fabric);
+                }
+                self.took(fabric, pulled.bytes, pulled.end != End::No && !in_line);
             }
             bytes += pulled.bytes;
             if pulled.end != End::No || blocks < blocks_max {
                 return Pulled { bytes, end: pulled.end };
             }
+            self.await_notice(fabric);
         }
     }
 
@@ -144,6 +151,7 @@ impl<F: Fabric> Endpoint<F> {
                 end => Readable::Ended(end),
             };
         }
+        self.await_notice(fabric);
         let consumed = self.receiver.consumed();
         let readable = self.receiver.readable(fabric, &self.link, self.config.arrival, max_bytes);
         let readable = self.judged(fabric, readable).unwrap_or(Readable::Nothing);
@@ -205,12 +213,17 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: bool) {
         self.counters.bytes_received += bytes as u64;
         if ended {
-            recorder::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });
+            self.record_end(fabric);
         }
         let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
         if due >= self.ack_every || ended && due > 0 {
             self.write_ack(fabric);
         }
+    }
+
+    #[inline]
+    fn record_end(&self, fabric: &mut F) {
+        recorder::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });
     }
 
     /// Throws away what came of a transfer that is not wanted. Whether it is gone.
@@ -220,6 +233,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     pub(super) fn drain_for_caller(&mut self, fabric: &mut F) -> Pulled {
+        self.await_notice(fabric);
         let consumed = self.receiver.consumed();
         let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
         let drained = self.judged(fabric, drained).unwrap_or(Pulled::NOTHING);

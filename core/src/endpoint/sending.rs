@@ -34,8 +34,8 @@ impl<F: Fabric> Endpoint<F> {
             recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
             return Err(RefusedSend::NoCredit);
         }
-        let arrival = self.config.arrival;
-        match self.sender.emit_inline(fabric, &mut self.link, arrival, tag, slices, bytes) {
+        let (sender, link, notices) = (&mut self.sender, &mut self.link, &mut self.notices);
+        match sender.emit_inline(fabric, link, notices, tag, slices, bytes) {
             Ok(id) => {
                 self.counters.inline_sent += 1;
                 recorder::event(fabric, &self.link, || Step::LineOut { sequence: self.sender.last(), bytes });
@@ -326,7 +326,8 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     pub(super) fn emit(&mut self, fabric: &mut F, payload: Payload<'_, '_>, bytes: u32, end: bool) {
-        self.sender.emit(fabric, &mut self.link, self.config.arrival, payload, bytes, end);
+        let (link, notices) = (&mut self.link, &mut self.notices);
+        self.sender.emit(fabric, link, notices, payload, bytes, end);
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += u64::from(bytes);
     }

@@ -1,12 +1,13 @@
 //! What the peer is told beside data: control messages that are due, and acknowledgements; and what it acknowledged.
 
-use super::{Endpoint, IDLE_ROUNDS};
+use super::Endpoint;
 use crate::ack::Ack;
 use crate::arrival::Arrival;
 use crate::control::Control;
 use crate::fabric::Fabric;
 use crate::layout::seat;
 use crate::line::LINE_BYTES;
+use crate::notice::Subject;
 use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 
@@ -65,7 +66,8 @@ impl<F: Fabric> Endpoint<F> {
             self.wants_ack = true;
             return false;
         }
-        let posted = self.outbox.post(fabric, &mut self.link, self.peer_seat, self.config.arrival, control);
+        let (link, notices) = (&mut self.link, &mut self.notices);
+        let posted = self.outbox.post(fabric, link, self.peer_seat, notices, control);
         if posted {
             self.counters.controls_sent += 1;
             recorder::event(fabric, &self.link, || Step::ControlOut(control.kind()));
@@ -75,9 +77,19 @@ impl<F: Fabric> Endpoint<F> {
         posted
     }
 
-    /// Reads the peer's acknowledgements. Whether blocks became free.
+    /// Looks for the peer's acknowledgements. Whether blocks became free.
     #[cold]
     pub(super) fn refill(&mut self, fabric: &mut F) -> bool {
+        if Self::notifies(&self.config) {
+            let acked = self.sender.acked();
+            self.take_notices(fabric);
+            return acked != self.sender.acked();
+        }
+        self.read_ack(fabric)
+    }
+
+    /// Reads the peer's acknowledgements. Whether blocks became free.
+    pub(super) fn read_ack(&mut self, fabric: &mut F) -> bool {
         let line = fabric.take_line(&self.link, self.seat, seat::ACK);
         let Some(ack) = Ack::parse(fabric, self.config.arrival, &line) else { return false };
         let blocks = self.sender.handle_ack(ack.blocks);
@@ -129,11 +141,10 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn write_ack_line(&mut self, fabric: &mut F) {
         let line = self.newest_ack().line(fabric, self.config.arrival);
         fabric.write_line(&mut self.link, self.peer_seat, seat::ACK, &line);
-        if !F::DIRECT
-            && fabric.post_write(&mut self.link, self.peer_seat, seat::ACK, LINE_BYTES, None, None).is_err()
-        {
+        let (link, to, notices) = (&mut self.link, self.peer_seat, &mut self.notices);
+        if !F::DIRECT && notices.post(fabric, link, to, seat::ACK, LINE_BYTES, None, Subject::Ack).is_err() {
             self.counters.sq_full += 1;
-            self.idle_rounds = IDLE_ROUNDS;
+            self.idle_rounds = Self::IDLE_ROUNDS;
             return;
         }
         fabric.ring_doorbell(&mut self.link);

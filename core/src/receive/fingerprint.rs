@@ -12,6 +12,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             sequence,
             at,
             consumed,
+            notified,
             transfers,
             open,
             head,
@@ -22,7 +23,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             chunks: _,
             inlines: _,
         } = self;
-        (sequence, at, consumed, transfers, open, head).hash(hasher);
+        (sequence, at, consumed, notified, transfers, open, head).hash(hasher);
         (cancel, next_cancel, close).hash(hasher);
     }
 }

@@ -23,8 +23,9 @@ use crate::fabric::Fabric;
 use crate::header::{Header, Length, RtsFields};
 use crate::layout::Landing;
 use crate::line::Line;
+use crate::notice::Low;
 use crate::planted::{Bug, is_planted};
-use crate::sequence::{before, is_before};
+use crate::sequence::{after, before, is_before};
 use crate::state::Receiving;
 use found::Chunk;
 
@@ -64,6 +65,8 @@ pub(crate) struct Receiver<F: Fabric> {
     sequence: u64,
     at: u32,
     consumed: u64,
+    /// Sequence of the newest chunk that was notified.
+    notified: u64,
     transfers: u64,
     open: Option<Open>,
     head: Head,
@@ -84,6 +87,7 @@ impl<F: Fabric> Receiver<F> {
             sequence,
             at: 0,
             consumed: blocks,
+            notified: before(sequence),
             transfers,
             open: None,
             head: Head::Nothing,
@@ -172,6 +176,21 @@ impl<F: Fabric> Receiver<F> {
         Ok(())
     }
 
+    /// The peer notifies of a chunk.
+    pub(crate) fn handle_notice(&mut self, low: Low) -> Result<(), ProtocolError> {
+        let next = after(self.notified);
+        let ahead = next.wrapping_sub(before(self.sequence));
+        // One more: 0 is no sequence.
+        low.check(next, ahead, u64::from(self.landing.layout.block_count) + 1)?;
+        self.notified = next;
+        Ok(())
+    }
+
+    /// Whether the chunk that is awaited, or at the head, was notified.
+    pub(crate) const fn is_notified(&self) -> bool {
+        !is_before(self.notified, self.sequence)
+    }
+
     /// Looks for the next slot line, and checks it. Whether there is something at the head.
     #[inline]
     pub(crate) fn poll(
@@ -183,10 +202,14 @@ impl<F: Fabric> Receiver<F> {
         if !matches!(self.head, Head::Nothing) {
             return Ok(true);
         }
+        let notify = !F::DIRECT && arrival == Arrival::Notify;
+        if notify && !self.is_notified() && !is_planted(Bug::NoticeNotRead) {
+            return Ok(false);
+        }
         let Landing { memory, layout } = self.landing;
         let flag = fabric.flag(link, memory, layout.flag_at(self.at));
         if !arrival.may_be(flag, self.sequence) {
-            return Ok(false);
+            return self.not_there(notify);
         }
         let line = fabric.take_line(link, memory, layout.line_at(self.at));
         if arrival == Arrival::CheckedFlag && !self.is_whole(fabric, link, &line) {
@@ -194,6 +217,11 @@ impl<F: Fabric> Receiver<F> {
             return Ok(false);
         }
         self.accept(&line)
+    }
+
+    /// A flag is not there: that is the peer's fault if it was notified.
+    const fn not_there(&self, notify: bool) -> Result<bool, ProtocolError> {
+        if notify && self.is_notified() { Err(ProtocolError::NoticeWithoutFlag) } else { Ok(false) }
     }
 
     /// What has come that is awaited next: its sequence, and how many blocks of its chunk came before.
@@ -207,6 +235,9 @@ impl<F: Fabric> Receiver<F> {
             }
             Head::Chunk(chunk) => return Some((self.sequence, chunk.blocks)),
         };
+        if !F::DIRECT && arrival == Arrival::Notify {
+            return self.is_notified().then_some((self.sequence, blocks));
+        }
         let came = arrival.may_be(fabric.flag(link, memory, layout.flag_at(index)), self.sequence);
         came.then_some((self.sequence, blocks))
     }
@@ -340,7 +371,7 @@ impl<F: Fabric> Receiver<F> {
         arrival: Arrival,
         chunk: &mut Chunk,
         j: u32,
-    ) -> bool {
+    ) -> Result<bool, ProtocolError> {
         let upto = if chunk.whole { chunk.blocks } else { j + 1 };
         if is_planted(Bug::EndBeforeFlag) && chunk.fin {
             chunk.arrived = chunk.blocks;
@@ -349,7 +380,7 @@ impl<F: Fabric> Receiver<F> {
             let Landing { memory, layout } = self.landing;
             let flag = fabric.flag(link, memory, layout.flag_at(chunk.first + chunk.arrived));
             if !arrival.may_be(flag, self.sequence) {
-                return false;
+                return self.not_there(!F::DIRECT && arrival == Arrival::Notify);
             }
             if arrival == Arrival::CheckedFlag {
                 let piece = chunk.piece(layout, chunk.arrived);
@@ -357,12 +388,12 @@ impl<F: Fabric> Receiver<F> {
                 let crc = fabric.crc_out(link, memory, piece.at, piece.bytes, seed);
                 if arrival.flag(self.sequence, crc) != flag && !is_planted(Bug::CheckNotCompared) {
                     self.check_misses += 1;
-                    return false;
+                    return Ok(false);
                 }
             }
             chunk.arrived += 1;
         }
-        true
+        Ok(true)
     }
 }
 

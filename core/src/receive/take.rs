@@ -53,7 +53,7 @@ impl<F: Fabric> Receiver<F> {
                 Head::Chunk(mut chunk) => {
                     let piece = chunk.piece(self.landing.layout, chunk.j);
                     let j = chunk.j;
-                    let here = self.has_arrived(fabric, link, arrival, &mut chunk, j);
+                    let here = self.has_arrived(fabric, link, arrival, &mut chunk, j)?;
                     let (begin, before) = (recorder::begin(fabric, link), chunk.offset);
                     while here && chunk.offset < piece.bytes {
                         let place = to.take((piece.bytes - chunk.offset) as usize);
@@ -123,7 +123,7 @@ impl<F: Fabric> Receiver<F> {
                 }
                 Head::Chunk(mut chunk) => {
                     let j = chunk.j;
-                    if !self.has_arrived(fabric, link, arrival, &mut chunk, j) {
+                    if !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
                         self.head = Head::Chunk(chunk);
                         return Ok(Pulled::NOTHING);
                     }
@@ -152,7 +152,7 @@ impl<F: Fabric> Receiver<F> {
             let Head::Chunk(mut chunk) = self.head else { return Ok(Readable::Nothing) };
             let mut bytes = 0;
             for j in chunk.j..chunk.blocks {
-                if bytes >= max_bytes || !self.has_arrived(fabric, link, arrival, &mut chunk, j) {
+                if bytes >= max_bytes || !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
                     break;
                 }
                 bytes += chunk.piece(layout, j).bytes - if j == chunk.j { chunk.offset } else { 0 };

@@ -6,6 +6,7 @@ use crate::fabric::{Fabric, WrId};
 use crate::header::{Header, Length, Rts, RtsFields};
 use crate::layout::Landing;
 use crate::line::LINE_BYTES;
+use crate::notice::{Notices, Subject};
 use crate::recorder::{self, Step};
 use crate::sequence::after;
 
@@ -26,12 +27,13 @@ impl<F: Fabric> Sender<F> {
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
-        arrival: Arrival,
+        notices: &mut Notices,
         mut payload: Payload<'_, '_>,
         bytes: u32,
         end: bool,
     ) {
         let Some(open) = &mut self.open else { return };
+        let arrival = notices.arrival();
         let Landing { memory, layout } = self.landing;
         let (first, sequence) = (self.at, self.sequence);
         let blocks = layout.blocks_for(bytes);
@@ -124,15 +126,15 @@ impl<F: Fabric> Sender<F> {
             };
             let to = layout.line_at(first + blocks - 1) + LINE_BYTES;
             self.unposted = Some(Unposted { at, bytes: to - at, sequence });
-            self.post(fabric, link);
+            self.post(fabric, link, notices);
         }
     }
 
     /// Posts the chunk that waits for the send queue. Work done, or false.
-    pub(crate) fn post(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
+    pub(crate) fn post(&mut self, fabric: &mut F, link: &mut F::Link, notices: &mut Notices) -> bool {
         let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
-        let posted =
-            fabric.post_write(link, self.landing.memory, at, bytes, Some(WrId(sequence)), None).is_ok();
+        let (to, wr, subject) = (self.landing.memory, Some(WrId(sequence)), Subject::Chunk(sequence));
+        let posted = notices.post(fabric, link, to, at, bytes, wr, subject).is_ok();
         if posted {
             recorder::event(fabric, link, || Step::Post { sequence, bytes });
             self.unposted = None;

@@ -318,7 +318,11 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn next(&self, config: &Config, wanted: u64) -> Next {
         let Some(open) = &self.open else { return Next::NoCredit };
         let layout = self.landing.layout;
-        let mut bytes = u32::try_from(wanted).unwrap_or(u32::MAX).min(open.schedule.next_bytes());
+        let most = match open.length {
+            Length::Exact(length) => open.schedule.next_of(length - open.sent),
+            Length::Stream => open.schedule.next_bytes(),
+        };
+        let mut bytes = u32::try_from(wanted).unwrap_or(u32::MAX).min(most);
         if open.want_cts && !open.cts {
             let before_cts = match open.protocol {
                 Protocol::Superpipeline => u64::from(config.c0_bytes).saturating_sub(open.sent),
@@ -371,6 +375,11 @@ impl<F: Fabric> Sender<F> {
                 Ok(true)
             }
         }
+    }
+
+    /// Blocks that the peer has consumed.
+    pub(crate) const fn acked(&self) -> u64 {
+        self.acked
     }
 
     /// Whether an acknowledgement that says `blocks` would tell something that matters here.

@@ -2,13 +2,13 @@
 //! it open. wire.md 3.2, 4.2.
 
 use super::{Sender, TransferId};
-use crate::arrival::Arrival;
 use crate::config::Protocol;
 use crate::fabric::{Fabric, SqFull};
 use crate::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
 use crate::inline::pack;
 use crate::layout::{FlagPlace, Landing};
 use crate::line::{LINE_BYTES, Line};
+use crate::notice::{Notices, Subject};
 use crate::recorder::{self, Step};
 
 impl<F: Fabric> Sender<F> {
@@ -18,7 +18,7 @@ impl<F: Fabric> Sender<F> {
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
-        arrival: Arrival,
+        notices: &mut Notices,
         tag: u64,
         slices: &[&[u8]],
         bytes: usize,
@@ -31,11 +31,12 @@ impl<F: Fabric> Sender<F> {
             after_cancel: self.after_cancel,
         };
         let mut line = header.line();
-        line.0[7] = arrival.line_flag(fabric, &line, self.sequence);
+        line.0[7] = notices.arrival().line_flag(fabric, &line, self.sequence);
         let at = self.landing.layout.line_at(self.at);
         fabric.write_line(link, self.landing.memory, at, &line);
         if !F::DIRECT {
-            fabric.post_write(link, self.landing.memory, at, LINE_BYTES, None, None)?;
+            let (to, subject) = (self.landing.memory, Subject::Chunk(self.sequence));
+            notices.post(fabric, link, to, at, LINE_BYTES, None, subject)?;
         }
         Ok(self.sent_whole(1))
     }

@@ -84,7 +84,7 @@ pub(super) fn hash_ack(line: &[u8], arrival: Arrival, hasher: &mut impl Hasher) 
     let mut rest = words(rest);
     let [life, not_life, _, check] = core::array::from_fn(|_| rest.next().unwrap_or_default());
     let right = match arrival {
-        Arrival::Flag => 0,
+        Arrival::Flag | Arrival::Notify => 0,
         Arrival::CheckedFlag => u64::from(crc32c(&line[..56], !0)),
     };
     (life == !not_life, check == right).hash(hasher);

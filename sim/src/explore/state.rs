@@ -13,7 +13,7 @@ use super::part::{Part, Print};
 use super::step::Step;
 
 /// Rounds of `progress` that are enough to acknowledge what is owed.
-const REST_ROUNDS: usize = 10;
+const REST_ROUNDS: usize = 34;
 
 /// The reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);

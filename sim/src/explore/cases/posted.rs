@@ -6,8 +6,14 @@ use super::super::case::{Case, Closing, How, Take};
 use super::{at_once, case, inline, message, stream};
 
 /// Next to every wrap.
-const WRAP: Origin =
-    Origin { sequence: u64::MAX - 1, blocks: u64::MAX - 1, controls: u64::MAX, transfers: u64::MAX, life: 0 };
+const WRAP: Origin = Origin {
+    sequence: u64::MAX - 1,
+    blocks: u64::MAX - 1,
+    controls: u64::MAX,
+    transfers: u64::MAX,
+    life: 0,
+    notices: u64::MAX - 1,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = sizes();
