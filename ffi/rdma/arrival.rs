@@ -1,6 +1,7 @@
 //! How arrival is seen on a connection, and why. DESIGN: what a device does not promise is not relied on, unless both
 //! users say so.
 
+use super::mail::NOTICES;
 use crate::tuning::{Terms, Tuning, arrival_name};
 use superpipe_core::{Arrival, FlagPlace};
 
@@ -102,6 +103,7 @@ pub(super) const fn terms(mode: Arrival) -> Terms {
         c0_bytes: C0_BYTES,
         arrival: mode,
         ordered: matches!(mode, Arrival::Flag),
+        notices: NOTICES,
     }
 }
 
