@@ -3,7 +3,7 @@
 use super::cm::Cm;
 use super::error::ConnectError;
 use super::fabric::{Rdma, RdmaLink};
-use super::greeting::Greeting;
+use super::greeting::{GREETING_BYTES, Greeting};
 use super::handshake::{self, Agreed, Patience};
 use super::route::{DeviceName, Route};
 use super::wire::{ACK_TIMEOUT, Wire};
@@ -12,12 +12,17 @@ use crate::os::{monotonic_ns, resolve};
 use crate::tuning::{Settled, Tuning};
 use crate::verbs::{CmEventKind, CmId, Error, EventChannel};
 use core::net::SocketAddr;
+use core::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use superpipe_core::Attachment;
 
 /// The first attempt's time; each one more has twice that. A connection that does not come about in this time was seen to
 /// come about at once when tried again.
 const ATTEMPT_NS: u64 = 3_000_000_000;
 const STEP_MS_MAX: u64 = 2000;
+/// How often the caller's flag is looked at.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// What an end wants of its connections.
 #[derive(Clone, Copy, Debug)]
@@ -99,19 +104,19 @@ pub fn connect(
 
 fn connect_to(to: SocketAddr, wishes: &Wishes<'_>, patience: &Patience<'_>) -> Result<Met, ConnectError> {
     let source = wishes.route.source(to.ip())?;
-    let channel = EventChannel::create()?;
-    let mut id = CmId::create(&channel)?;
+    let events = EventChannel::create()?;
+    let mut id = CmId::create(&events)?;
     // Kernels before 5.1 have no such option, and keep seconds.
     let _ = id.set_ack_timeout(ACK_TIMEOUT);
     id.resolve_addr(source, to, step_ms(patience))?;
-    expect(&channel, CmEventKind::ADDR_RESOLVED, patience)?;
+    expect(&events, CmEventKind::ADDR_RESOLVED, patience)?;
     id.resolve_route(step_ms(patience))?;
-    expect(&channel, CmEventKind::ROUTE_RESOLVED, patience)?;
-    let cm = Cm::new(channel, id);
+    expect(&events, CmEventKind::ROUTE_RESOLVED, patience)?;
+    let cm = Cm::new(events, id);
     wishes.route.check(&cm.context()?.name())?;
-    let mut wire = Wire::new(cm)?;
+    let wire = Wire::new(cm)?;
     let greeting = Greeting { mtu: wire.mtu()? }.encode();
-    wire.connect(&greeting)?;
+    let mut wire = ask(wire, greeting, patience)?;
     let event = wire.event(patience)?;
     match event.failure() {
         // A listener of another version refuses, and says which.
@@ -131,6 +136,40 @@ fn connect_to(to: SocketAddr, wishes: &Wishes<'_>, patience: &Patience<'_>) -> R
     }
     let agreed = handshake::connect(&mut wire, wishes.tuning, patience)?;
     Met::of(wire, agreed, to)
+}
+
+/// Asks the peer for a connection. Drivers of iWARP make the TCP connection in this call and wait for minutes for a host that
+/// drops it, which nothing ends; so there it is a thread that asks, and keeps the wire if it is too late.
+fn ask(
+    mut wire: Wire,
+    greeting: [u8; GREETING_BYTES],
+    patience: &Patience<'_>,
+) -> Result<Wire, ConnectError> {
+    if !wire.is_iwarp() {
+        wire.connect(&greeting)?;
+        return Ok(wire);
+    }
+    let (answer, answers) = channel();
+    let asking = move || {
+        let asked = wire.connect(&greeting).map(|()| wire);
+        // Nobody may be waiting any more.
+        let _ = answer.send(asked);
+    };
+    let thread = thread::Builder::new().name("superpipe-connect".into()).spawn(asking);
+    thread.map_err(|error| ConnectError::NotFound(format!("cannot start a thread to connect: {error}")))?;
+    loop {
+        match answers.recv_timeout(SLICE.min(Duration::from_nanos(until(patience.deadline_ns)))) {
+            Ok(asked) => return asked,
+            Err(RecvTimeoutError::Disconnected) => return Err(ConnectError::Lost("while connecting")),
+            Err(RecvTimeoutError::Timeout) if (patience.interrupted)() => {
+                return Err(ConnectError::Interrupted);
+            }
+            Err(RecvTimeoutError::Timeout) if until(patience.deadline_ns) == 0 => {
+                return Err(ConnectError::TimedOut);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// Waits for a step of connecting.

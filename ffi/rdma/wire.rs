@@ -136,6 +136,10 @@ impl Wire {
         })
     }
 
+    pub(super) const fn is_iwarp(&self) -> bool {
+        self.is_iwarp
+    }
+
     /// Begins to connect, from the active side.
     pub(super) fn connect(&mut self, greeting: &[u8]) -> Result<(), ConnectError> {
         let qp_number = self.qp.number();

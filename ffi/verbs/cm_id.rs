@@ -18,7 +18,7 @@ use super::answer::{done, made};
 use super::cm_address::{self, RawAddress};
 use super::context::Context;
 use super::error::Error;
-use super::event_channel::{EventChannel, take_turn};
+use super::event_channel::EventChannel;
 use super::qp_attr::{QpAttr, QpState};
 use super::sys::{
     RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_OPTION_ID_TOS, Rdmacm, ibv_qp_attr, rdma_addr,
@@ -72,7 +72,7 @@ impl CmId {
         let number = next_number();
         let mut raw: *mut rdma_cm_id = ptr::null_mut();
         let cookie = ptr::without_provenance_mut(number);
-        let _turn = take_turn();
+        let _turn = channel.take_turn();
         // SAFETY: the channel lives, the pointer is to a local, and the cookie is only given back.
         let answer = unsafe {
             channel.cm().rdma_create_id(channel.raw(), &raw mut raw, cookie, rdma_port_space::RDMA_PS_TCP)
@@ -364,7 +364,8 @@ impl CmId {
     }
 
     fn read<T>(&self, read: impl FnOnce(*mut rdma_cm_id) -> T) -> T {
-        let _turn = take_turn();
+        let channel = self.channel();
+        let _turn = channel.take_turn();
         read(self.0.raw.as_ptr())
     }
 
@@ -376,7 +377,7 @@ impl CmId {
 impl Drop for IdInner {
     fn drop(&mut self) {
         let channel = self.channel.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _turn = take_turn();
+        let _turn = channel.take_turn();
         // SAFETY: it is ours, and what was made from it held it, and is gone. Every event is acknowledged as it is taken, so
         // that the call does not wait. A failure leaves it to the process's end.
         let _ = unsafe { channel.cm().rdma_destroy_id(self.raw.as_ptr()) };

@@ -1,7 +1,7 @@
 //! An event channel: where rdma_cm tells what became of its ids. Its descriptor never blocks.
 //!
-//! librdmacm writes into an id while it takes an event, so all calls into it take turns, over the whole process. They
-//! are part of connecting and closing only.
+//! librdmacm writes into an id while it takes an event, so all calls that are about ids of one channel take turns. They
+//! are part of connecting and closing only. A call that waits, as `rdma_connect` may on iWARP, holds up its own channel.
 
 use super::answer::{errno_of, failed, made};
 use super::cm_event::{CmEvent, CmEventKind};
@@ -22,6 +22,7 @@ struct Inner {
     cm: &'static Rdmacm,
     verbs: &'static Verbs,
     raw: NonNull<rdma_event_channel>,
+    turn: Mutex<()>,
 }
 
 // SAFETY: calls on it take turns, and its descriptor never changes.
@@ -42,7 +43,7 @@ impl EventChannel {
         // SAFETY: the call takes nothing.
         let raw = unsafe { cm.rdma_create_event_channel() };
         let raw = made(raw, "rdma_create_event_channel", || "make an event channel")?;
-        let channel = Self(Arc::new(Inner { cm, verbs, raw }));
+        let channel = Self(Arc::new(Inner { cm, verbs, raw, turn: Mutex::new(()) }));
         never_block(channel.fd())?;
         Ok(channel)
     }
@@ -52,7 +53,7 @@ impl EventChannel {
     /// # Errors
     /// When the kernel refuses.
     pub fn try_event(&self) -> Result<Option<CmEvent>, Error> {
-        let turn = take_turn();
+        let turn = self.take_turn();
         let mut raw: *mut rdma_cm_event = ptr::null_mut();
         // SAFETY: the channel lives, and the pointer is to a local.
         let answer = unsafe { self.cm().rdma_get_cm_event(self.raw(), &raw mut raw) };
@@ -112,6 +113,11 @@ impl EventChannel {
         unsafe { CmEvent::copied(raw, number, request) }
     }
 
+    /// Held during every call into librdmacm that takes an id or an event of this channel.
+    pub(super) fn take_turn(&self) -> MutexGuard<'_, ()> {
+        self.0.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn cm(&self) -> &'static Rdmacm {
         self.0.cm
     }
@@ -148,10 +154,4 @@ impl core::fmt::Debug for Inner {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{:p}", self.raw)
     }
-}
-
-/// Held during every call into librdmacm that takes an id or an event.
-pub(super) fn take_turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
