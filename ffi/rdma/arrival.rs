@@ -93,7 +93,7 @@ pub(super) fn settle(ours: Means, theirs: Means) -> Result<(Arrival, Why), Strin
 }
 
 /// The mode where nothing is promised.
-const UNORDERED: Arrival = Arrival::CheckedFlag;
+const UNORDERED: Arrival = Arrival::Notify;
 
 /// What this fabric settles for. `mode` came out of [`settle`], at either end.
 pub(super) const fn terms(mode: Arrival) -> Terms {

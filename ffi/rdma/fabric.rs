@@ -80,7 +80,7 @@ impl RdmaLink {
             peer_landing: Landing { memory: Image { span: memory, base: SEAT_BYTES }, layout },
             link: Self {
                 keeps_order: wire.keeps_order(),
-                is_notified: !matches!(arrival, Arrival::Flag | Arrival::CheckedFlag),
+                is_notified: arrival == Arrival::Notify,
                 wire,
                 _mine: mine,
                 image,

@@ -50,7 +50,7 @@ fn idle(end: &mut End, time: Duration) {
 #[test]
 fn a_sleeper_sleeps_and_each_message_wakes_it() {
     for ip in addresses() {
-        for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
+        for arrival in [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify] {
             let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
             let (there, here) = meet(ip, tuning, tuning);
             let (mut there, mut here) = (End::of(there.unwrap()), End::of(here.unwrap()));

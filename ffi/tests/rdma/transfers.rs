@@ -58,7 +58,7 @@ fn receive_all(mut end: End) -> End {
 #[test]
 fn messages_of_all_sizes_arrive_in_every_mode() {
     for ip in addresses() {
-        for arrival in [None, Some(Arrival::Flag), Some(Arrival::CheckedFlag)] {
+        for arrival in [None, Some(Arrival::Flag), Some(Arrival::CheckedFlag), Some(Arrival::Notify)] {
             let tuning = Tuning { arrival, ..Tuning::default() };
             let (there, here) = meet(ip, tuning, tuning);
             let (there, here) = (there.unwrap(), here.unwrap());
