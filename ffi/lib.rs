@@ -31,6 +31,8 @@ pub use api::{
     Options, Peer, Received, RecvBuf, RecvStream, SendStream, StreamError,
 };
 pub use os::WaitStrategy;
+#[cfg(feature = "verbs")]
+pub use rdma::{DeviceName, Route};
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};

@@ -27,8 +27,7 @@ impl<'a> Place<'a> {
     ) -> Result<Self, Failure> {
         let Listening { listen, .. } = listening;
         let listener = Listener::bind(listen, options).map_err(|error| session.failure(&error))?;
-        let path = listener.path().display();
-        session.say_if(session.common.verbose, &format!("listening at {listen} ({path})"));
+        session.say_if(session.common.verbose, &format!("listening at {listen} ({})", places(&listener)));
         Ok(Self { session, listening, listener })
     }
 
@@ -45,4 +44,15 @@ impl<'a> Place<'a> {
             _ => self.session.failure(&error),
         })
     }
+}
+
+/// Each place where somebody can connect, and why there is no other where there could be.
+fn places(listener: &Listener) -> String {
+    let shm = listener.path().map(|path| path.display().to_string());
+    let verbs = listener.verbs_address().map(|address| format!("verbs at {address}"));
+    let mut places = shm.into_iter().chain(verbs).collect::<Vec<_>>().join(", ");
+    if let Some(why) = listener.why_no_verbs() {
+        places = format!("{places}; not for other hosts: {why}");
+    }
+    places
 }

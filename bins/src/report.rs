@@ -33,9 +33,14 @@ pub struct Settings {
 pub struct Joined {
     /// what carries it
     pub fabric: &'static str,
+    /// the RDMA device, where it is one
+    pub device: Option<String>,
     /// how data cross
     pub protocol: &'static str,
-    arrival: &'static str,
+    /// how what has arrived is seen
+    pub arrival: &'static str,
+    /// why so
+    pub arrival_reason: &'static str,
     /// of a block
     pub block_bytes: u32,
     /// in a landing buffer
@@ -136,11 +141,13 @@ impl Joined {
     /// In the words of the options.
     #[must_use]
     pub fn new(description: &Description) -> Self {
-        let Description { fabric, settled, provisioned_bytes } = description;
+        let Description { fabric, device, settled, arrival_reason, provisioned_bytes } = description;
         Self {
             fabric,
+            device: device.map(|device| device.to_string()),
             protocol: settled.config.protocol.name(),
             arrival: arrival_name(settled.config.arrival),
+            arrival_reason,
             block_bytes: settled.layout.block_bytes,
             block_count: settled.layout.block_count,
             chunk_bytes: settled.config.chunk_bytes,
@@ -152,12 +159,16 @@ impl Joined {
 
 impl fmt::Display for Joined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "connected by {}", self.fabric)?;
+        if let Some(device) = &self.device {
+            write!(f, " on {device}")?;
+        }
         write!(
             f,
-            "connected by {}: {}, arrival by {}, {} blocks of {}, {} folds, {} of memory at this end",
-            self.fabric,
+            ": {}, arrival by {} ({}), {} blocks of {}, {} folds, {} of memory at this end",
             self.protocol,
             self.arrival,
+            self.arrival_reason,
             self.block_count,
             Bytes(self.block_bytes.into()),
             self.folds,

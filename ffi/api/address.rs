@@ -4,19 +4,28 @@ use core::fmt;
 use core::str::FromStr;
 use std::path::{Path, PathBuf};
 
-use crate::shm::ShmAddress;
+/// What a build without verbs says of RDMA.
+pub(super) const NO_VERBS: &str =
+    "this program was built without RDMA; build superpipe with its feature verbs, which is on by default";
 
 /// The port where nobody says otherwise.
 pub const DEFAULT_PORT: u16 = 7471;
 
-/// An address: `shm:PATH`, `HOST:PORT` or `HOST`.
+/// An address: `shm:PATH`, `verbs:HOST:PORT`, `HOST:PORT` or `HOST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A socket in the file system; whoever may open it may connect.
     Shm(PathBuf),
-    /// A port of a host. On this host: shared memory, between processes of one user.
+    /// A port of a host: shared memory between processes of one user where it is this host, RDMA to another.
     Port {
         /// A name or number; empty is this host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A port of a host, by RDMA whichever host it is.
+    Verbs {
+        /// A name or number; empty is every address of this host, to listen at.
         host: String,
         /// The port.
         port: u16,
@@ -35,32 +44,6 @@ impl fmt::Display for BadAddress {
 
 impl core::error::Error for BadAddress {}
 
-impl Address {
-    /// The socket of this address, or why there is none on this host.
-    pub(super) fn shm(&self) -> Result<ShmAddress, BadAddress> {
-        match self {
-            Self::Shm(path) => Ok(ShmAddress::Path(path.clone())),
-            Self::Port { host, port } if is_here(host) => Ok(ShmAddress::Port(*port)),
-            Self::Port { host, .. } => Err(BadAddress(format!(
-                "{host} is another host, and this release moves data by shared memory only: run both ends on one host, \
-                 or use shm:PATH"
-            ))),
-        }
-    }
-
-    /// Whether the peer must be of our own user.
-    pub(super) const fn is_private(&self) -> bool {
-        matches!(self, Self::Port { .. })
-    }
-}
-
-/// Whether a host name means this host.
-fn is_here(host: &str) -> bool {
-    let numeric = host.parse::<core::net::IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified());
-    let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").is_ok_and(|name| name.trim() == host);
-    host.is_empty() || host == "localhost" || numeric || own()
-}
-
 impl Default for Address {
     fn default() -> Self {
         Self::Port { host: "localhost".into(), port: DEFAULT_PORT }
@@ -72,7 +55,9 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
         let bad = |why: &str| {
-            BadAddress(format!("{text:?} is no address: {why}; write shm:PATH, HOST:PORT or HOST"))
+            BadAddress(format!(
+                "{text:?} is no address: {why}; write HOST:PORT, HOST, verbs:HOST:PORT or shm:PATH"
+            ))
         };
         if let Some(path) = text.strip_prefix("shm:") {
             return if path.is_empty() || path.contains('\0') {
@@ -81,40 +66,58 @@ impl FromStr for Address {
                 Ok(Self::Shm(Path::new(path).to_path_buf()))
             };
         }
-        if text.starts_with("verbs:") {
-            return Err(bad("this release has no verbs fabric"));
-        }
-        if text.is_empty() {
-            return Err(bad("it is empty"));
-        }
-        let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, "")) => (host, None),
-            Some((host, rest)) => {
-                (host, Some(rest.strip_prefix(':').ok_or_else(|| bad("something follows ]"))?))
+        if let Some(rest) = text.strip_prefix("verbs:") {
+            if cfg!(not(feature = "verbs")) {
+                return Err(BadAddress(format!("{text:?} cannot be used: {NO_VERBS}")));
             }
-            None if text.matches(':').count() > 1 => (text, None),
-            None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-        };
-        let port = match port {
-            None => DEFAULT_PORT,
-            Some(port) => {
-                port.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("the port is 1 to 65535"))?
-            }
-        };
-        let odd = |c: char| !(c.is_ascii_alphanumeric() || "-._:%".contains(c));
-        if host.contains(odd) {
-            return Err(bad("a host is a name or a number"));
+            let (host, port) = host_and_port(rest).map_err(bad)?;
+            return Ok(Self::Verbs { host, port });
         }
-        Ok(Self::Port { host: host.into(), port })
+        let (host, port) = host_and_port(text).map_err(bad)?;
+        Ok(Self::Port { host, port })
     }
+}
+
+/// HOST, HOST:PORT, \[HOST\]:PORT, or why not.
+fn host_and_port(text: &str) -> Result<(String, u16), &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("something follows ]")?)),
+        None if text.matches(':').count() > 1 => (text, None),
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("the port is 1 to 65535")?,
+    };
+    let odd = |c: char| !(c.is_ascii_alphanumeric() || "-._:%".contains(c));
+    if host.contains(odd) {
+        return Err("a host is a name or a number");
+    }
+    Ok((host.into(), port))
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shm(path) => write!(f, "shm:{}", path.display()),
-            Self::Port { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Port { host, port } => write!(f, "{host}:{port}"),
+            Self::Verbs { host, port } => write!(f, "verbs:{}", HostPort(host, *port)),
+            Self::Port { host, port } => HostPort(host, *port).fmt(f),
+        }
+    }
+}
+
+/// With the brackets that a number with colons needs.
+struct HostPort<'a>(&'a str, u16);
+
+impl fmt::Display for HostPort<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self(host, port) => write!(f, "{host}:{port}"),
         }
     }
 }
@@ -145,24 +148,53 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_a_reason() {
-        for text in
-            ["", "shm:", "verbs:host:1", "host:", "host:0", "host:65536", "host:x", "[::1]x", "a b:1", "a/b"]
-        {
+        for text in [
+            "",
+            "shm:",
+            "verbs:",
+            "verbs:host:0",
+            "verbs:[::1]x",
+            "host:",
+            "host:0",
+            "host:65536",
+            "host:x",
+            "[::1]x",
+            "a b:1",
+            "a/b",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }
 
+    #[cfg(feature = "verbs")]
     #[test]
-    fn knows_this_host() {
-        assert!(port("127.0.0.1", 1).shm().is_ok());
-        assert!(port("", 1).shm().is_ok());
-        assert!(port("10.1.2.3", 1).shm().is_err());
+    fn verbs_is_said_before_the_host() {
+        for (text, host, port) in [
+            ("verbs:node1:9", "node1", 9),
+            ("verbs:node1", "node1", DEFAULT_PORT),
+            ("verbs::9", "", 9),
+            ("verbs:[fe80::1%eth0]:9", "fe80::1%eth0", 9),
+        ] {
+            assert_eq!(text.parse(), Ok(Address::Verbs { host: host.into(), port }));
+        }
+    }
+
+    #[cfg(not(feature = "verbs"))]
+    #[test]
+    fn without_verbs_it_is_said_how_to_have_it() {
+        let text = "verbs:node1:9".parse::<Address>().unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "\"verbs:node1:9\" cannot be used: this program was built without RDMA; build superpipe with its feature \
+             verbs, which is on by default"
+        );
     }
 
     #[test]
     fn displays_what_it_reads() {
-        for text in ["shm:/a", "[::1]:9", "localhost:7471"] {
-            assert_eq!(text.parse::<Address>().map(|a| a.to_string()).as_deref(), Ok(text));
+        let verbs: &[&str] = if cfg!(feature = "verbs") { &["verbs:[::1]:9", "verbs::7471"] } else { &[] };
+        for text in ["shm:/a", "[::1]:9", "localhost:7471"].iter().chain(verbs) {
+            assert_eq!(text.parse::<Address>().map(|a| a.to_string()).as_deref(), Ok(*text));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Meeting a peer over shared memory.
 
+use superpipe_core::Arrival;
+
 use super::connection::{Attempt, Connection, Description, Inner};
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
@@ -63,8 +65,23 @@ pub(super) fn join(
     if let Some((is_first, deadline_ns)) = warm {
         over.warm_up(&settled, is_first, deadline_ns)?;
     }
-    let description = Description { fabric: Shm::NAME, settled, provisioned_bytes };
+    let description = Description {
+        fabric: Shm::NAME,
+        #[cfg(feature = "verbs")]
+        device: None,
+        settled,
+        arrival_reason: arrival_reason(settled.config.arrival),
+        provisioned_bytes,
+    };
     Ok(Connection::new(Inner::Shm(over), description, peer))
+}
+
+/// Plain flags need no reason but this; anything else somebody has asked for.
+const fn arrival_reason(arrival: Arrival) -> &'static str {
+    match arrival {
+        Arrival::Flag => "shared memory keeps the order of stores",
+        _ => "it was asked for",
+    }
 }
 
 /// On a port of this host both ends belong to one user.

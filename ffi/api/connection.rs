@@ -14,14 +14,19 @@ use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
 
 use super::address::Address;
 use super::by_shm;
+#[cfg(feature = "verbs")]
+use super::by_verbs;
 use super::deadline::Deadline;
-use super::error::{Error, ErrorKind};
+use super::error::Error;
 use super::hand_on::hand_on;
 use super::options::Options;
 use super::over::Over;
 use super::peer::Peer;
 use super::streams::{RecvInner, RecvStream, SendInner, SendStream};
+use super::way::Way;
 use crate::os::{WaitStrategy, monotonic_ns};
+#[cfg(feature = "verbs")]
+use crate::rdma::{DeviceName, Rdma};
 use crate::shm::fabric::Shm;
 use crate::tuning::Settled;
 
@@ -42,8 +47,13 @@ pub struct Received {
 pub struct Description {
     /// The fabric.
     pub fabric: &'static str,
+    /// The RDMA device.
+    #[cfg(feature = "verbs")]
+    pub device: Option<DeviceName>,
     /// What was settled with the peer.
     pub settled: Settled,
+    /// Why arrival is seen as it is.
+    pub arrival_reason: &'static str,
     /// Bytes of memory that this end provisioned.
     pub provisioned_bytes: u64,
 }
@@ -64,6 +74,8 @@ pub struct Connection {
 /// One variant a fabric.
 pub(super) enum Inner {
     Shm(Over<Shm>),
+    #[cfg(feature = "verbs")]
+    Verbs(Over<Rdma>),
 }
 
 /// An attempt that failed, and whether a moment later it may not.
@@ -76,18 +88,18 @@ impl Connection {
     /// Connects to a listener; where nobody listens yet, again and again until the deadline.
     ///
     /// # Errors
-    /// The last cause: `Connect`, `Auth`, `Version`, `Protocol`, `Usage` (wishes that contradict each other), `Limit`,
-    /// `Timeout`, `Interrupted`.
+    /// The last cause: `Connect`, `Auth`, `Version`, `Protocol`, `Usage` (wishes that contradict each other or the
+    /// address), `Limit`, `Device`, `PeerLost`, `Timeout`, `Interrupted`.
     pub fn connect(
         address: &Address,
         options: Options,
         deadline: impl Into<Deadline>,
     ) -> Result<Self, Error> {
         let deadline_ns = deadline.into().at_ns();
-        options.tuning.validate().map_err(|text| Error::new(ErrorKind::Usage, text))?;
-        let shm = address.shm().map_err(|error| Error::new(ErrorKind::Connect, error.to_string()))?;
+        options.check()?;
+        let way = Way::to(address, &options, deadline_ns)?;
         loop {
-            let attempt = match by_shm::connect(&shm, address.is_private(), options, deadline_ns) {
+            let attempt = match Self::connect_once(&way, options, deadline_ns) {
                 Ok(connection) => return Ok(connection),
                 Err(attempt) => attempt,
             };
@@ -98,6 +110,16 @@ impl Connection {
                 return Err(attempt.error);
             }
             thread::sleep(RETRY);
+        }
+    }
+
+    fn connect_once(way: &Way, options: Options, deadline_ns: u64) -> Result<Self, Attempt> {
+        match way {
+            Way::Shm { address, is_private } => by_shm::connect(address, *is_private, options, deadline_ns),
+            #[cfg(feature = "verbs")]
+            Way::Verbs { host, port } => by_verbs::connect(host, *port, options, deadline_ns),
+            #[cfg(not(feature = "verbs"))]
+            Way::Verbs { host, .. } => Err(Attempt { error: super::way::far(host), is_transient: false }),
         }
     }
 
@@ -177,6 +199,8 @@ impl Connection {
     pub fn send_stream(&mut self, tag: u64) -> Result<SendStream<'_>, Error> {
         Ok(SendStream(match &mut self.inner {
             Inner::Shm(over) => SendInner::Shm(over.send_stream(tag)?),
+            #[cfg(feature = "verbs")]
+            Inner::Verbs(over) => SendInner::Verbs(over.send_stream(tag)?),
         }))
     }
 
@@ -187,6 +211,8 @@ impl Connection {
     pub fn recv_stream(&mut self, deadline: impl Into<Deadline>) -> Result<RecvStream<'_>, Error> {
         Ok(RecvStream(match &mut self.inner {
             Inner::Shm(over) => RecvInner::Shm(over.recv_stream(deadline.into())?),
+            #[cfg(feature = "verbs")]
+            Inner::Verbs(over) => RecvInner::Verbs(over.recv_stream(deadline.into())?),
         }))
     }
 

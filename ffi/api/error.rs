@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use superpipe_core::{Closed, Failure, Reason};
+use superpipe_core::{Closed, Failure, Reason, WcError};
 
 use crate::os::OsError;
 use crate::shm::handshake::{HandshakeError, REFUSED_VERSION, REFUSED_WISHES};
@@ -85,7 +85,7 @@ impl Error {
                 format!("the peer closed the connection (reason {})", reason.0),
             ),
             Closed::Failed(Failure::Protocol(error)) => Self::new(ErrorKind::Protocol, error.to_string()),
-            Closed::Failed(Failure::Device(error)) => Self::new(ErrorKind::Device, error.to_string()),
+            Closed::Failed(Failure::Device(error)) => Self::new(ErrorKind::Device, device_text(error)),
         }
     }
 
@@ -98,6 +98,18 @@ impl Error {
         let text = format!("the receiver does not want the transfer (reason {})", reason.0);
         Self::new(ErrorKind::Rejected(reason), text)
     }
+}
+
+/// A completion's status by its name.
+#[cfg(feature = "verbs")]
+fn device_text(error: WcError) -> String {
+    let status = crate::verbs::WcStatus(error.status);
+    format!("the RDMA device failed a work request: {status}, vendor error {:#x}", error.vendor_err)
+}
+
+#[cfg(not(feature = "verbs"))]
+fn device_text(error: WcError) -> String {
+    error.to_string()
 }
 
 impl fmt::Display for Error {
@@ -187,5 +199,24 @@ impl From<HandshakeError> for Error {
             _ => ErrorKind::Protocol,
         };
         Self::new(kind, error.to_string())
+    }
+}
+
+#[cfg(all(test, feature = "verbs"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_work_request_is_named() {
+        let closed = |status| {
+            let error = WcError { status, vendor_err: 0x81 };
+            Error::closed(Closed::Failed(Failure::Device(error))).to_string()
+        };
+        assert_eq!(
+            closed(4),
+            "the RDMA device failed a work request: local protection error: the memory is not registered for this \
+             (IBV_WC_LOC_PROT_ERR), vendor error 0x81"
+        );
+        assert!(closed(99).contains("work completion status 99"));
     }
 }

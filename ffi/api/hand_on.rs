@@ -5,6 +5,8 @@ macro_rules! hand_on {
     ($kind:ident, $value:expr, $over:ident => $call:expr) => {
         match $value {
             $kind::Shm($over) => $call,
+            #[cfg(feature = "verbs")]
+            $kind::Verbs($over) => $call,
         }
     };
 }

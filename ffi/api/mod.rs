@@ -3,6 +3,8 @@
 mod address;
 mod budget;
 mod by_shm;
+#[cfg(feature = "verbs")]
+mod by_verbs;
 mod connection;
 mod deadline;
 mod error;
@@ -13,6 +15,9 @@ mod over;
 mod peer;
 mod recv_buf;
 mod streams;
+#[cfg(feature = "verbs")]
+mod verbs_errors;
+mod way;
 
 pub use address::{Address, BadAddress, DEFAULT_PORT};
 pub use budget::Budget;

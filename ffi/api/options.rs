@@ -3,7 +3,11 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
+use super::address::Address;
+use super::error::{Error, ErrorKind};
 use crate::os::WaitStrategy;
+#[cfg(feature = "verbs")]
+use crate::rdma::Route;
 use crate::tuning::Tuning;
 
 /// Options of a connection or listener.
@@ -16,6 +20,9 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// Bounds a handshake. Default: 5 s.
     pub handshake_timeout: Duration,
+    /// How to leave this host: the RDMA device and its GID. Default: those that have the way to the peer.
+    #[cfg(feature = "verbs")]
+    pub route: Route,
     /// Wishes, which either end may have.
     pub tuning: Tuning,
     /// The most that a peer's wishes may make the landing buffer. Default: 64 MiB.
@@ -31,6 +38,8 @@ impl Default for Options {
             wait: WaitStrategy::default(),
             idle_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(5),
+            #[cfg(feature = "verbs")]
+            route: Route::default(),
             tuning: Tuning::default(),
             landing_bytes_max: 64 << 20,
             interrupt: None,
@@ -42,4 +51,43 @@ impl Options {
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupt.is_some_and(|flag| flag.load(core::sync::atomic::Ordering::Relaxed))
     }
+
+    /// Checks the wishes that hold whichever the fabric.
+    ///
+    /// # Errors
+    /// `Usage`: what is wished for cannot be.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        usage(Tuning { arrival: None, ..self.tuning }.validate())
+    }
+
+    /// Checks what concerns shared memory, to reach `address` by.
+    ///
+    /// # Errors
+    /// `Usage`: what is wished for cannot be there, or is for RDMA.
+    pub(super) fn check_shm(&self, address: &Address) -> Result<(), Error> {
+        usage(self.tuning.validate())?;
+        if self.has_route() {
+            return usage(Err(format!(
+                "{address} is on this host, by shared memory, which has no device and no GID: leave those out, or \
+                 write verbs:HOST:PORT"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether RDMA is asked for, in whatever words.
+    #[cfg(feature = "verbs")]
+    pub(super) fn has_route(&self) -> bool {
+        self.route != Route::default()
+    }
+
+    #[cfg(not(feature = "verbs"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    pub(super) const fn has_route(&self) -> bool {
+        false
+    }
+}
+
+fn usage(checked: Result<(), String>) -> Result<(), Error> {
+    checked.map_err(|text| Error::new(ErrorKind::Usage, text))
 }

@@ -1,5 +1,7 @@
 //! Who is at the other end.
 
+use core::net::SocketAddr;
+
 use crate::shm::PeerCred;
 
 /// Who is at the other end of a connection, as this host's kernel or the device tells.
@@ -8,14 +10,35 @@ use crate::shm::PeerCred;
 pub enum Peer {
     /// A process of this host.
     Process(PeerCred),
+    /// An address, of this host or another.
+    Host(SocketAddr),
     /// Nobody tells.
     Unknown,
 }
 
 impl Peer {
-    /// Whether a second connection can have come from whoever made this one: the same process, where that is known.
+    /// Whether another connection may be of the same program: it comes from the same process, or host.
     #[must_use]
     pub fn is_maybe(self, other: Self) -> bool {
-        self == other
+        match (self, other) {
+            // Each connection has a port of its own.
+            (Self::Host(one), Self::Host(other)) => one.ip() == other.ip(),
+            (one, other) => one == other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_known_by_its_address_and_a_process_by_its_number() {
+        let host = |text: &str| Peer::Host(text.parse().unwrap());
+        assert!(host("10.0.0.1:5").is_maybe(host("10.0.0.1:6")));
+        assert!(!host("10.0.0.1:5").is_maybe(host("10.0.0.2:5")));
+        let process = |pid| Peer::Process(PeerCred { pid, uid: 1, gid: 1 });
+        assert!(process(7).is_maybe(process(7)) && !process(7).is_maybe(process(8)));
+        assert!(!process(7).is_maybe(host("10.0.0.1:5")) && Peer::Unknown.is_maybe(Peer::Unknown));
     }
 }

@@ -11,6 +11,8 @@ use super::error::Error;
 use super::hand_on::hand_on;
 use super::over::{RecvOver, SendOver};
 use crate::io::{Digest, Sink, Source};
+#[cfg(feature = "verbs")]
+use crate::rdma::Rdma;
 use crate::shm::fabric::Shm;
 
 /// What failed: the connection, or what is read or written here.
@@ -53,12 +55,16 @@ pub struct RecvStream<'a>(pub(super) RecvInner<'a>);
 #[derive(Debug)]
 pub(super) enum SendInner<'a> {
     Shm(SendOver<'a, Shm>),
+    #[cfg(feature = "verbs")]
+    Verbs(SendOver<'a, Rdma>),
 }
 
 /// One variant a fabric.
 #[derive(Debug)]
 pub(super) enum RecvInner<'a> {
     Shm(RecvOver<'a, Shm>),
+    #[cfg(feature = "verbs")]
+    Verbs(RecvOver<'a, Rdma>),
 }
 
 impl SendStream<'_> {

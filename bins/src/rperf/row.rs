@@ -50,6 +50,12 @@ pub struct Row {
     pub verified: &'static str,
     /// what went through memory of the fabric
     pub fabric: &'static str,
+    /// the RDMA device, where it is one
+    pub device: Option<String>,
+    /// how what has arrived is seen
+    pub arrival: &'static str,
+    /// why so
+    pub arrival_reason: &'static str,
     /// of a block
     pub block_bytes: u32,
     /// of them in a landing buffer

@@ -54,9 +54,11 @@ impl Display for Header<'_> {
         writeln!(f, " rperf {}, {what}", row.version)?;
         writeln!(
             f,
-            " connection  {}, {}, {} blocks of {}, chunks {chunk}, {} folds{}",
+            " connection  {}{}, {}, arrival by {}, {} blocks of {}, chunks {chunk}, {} folds{}",
             row.fabric,
+            row.device.as_ref().map_or_else(String::new, |device| format!(" on {device}")),
             row.protocol,
+            row.arrival,
             row.block_count,
             Bytes(row.block_bytes.into()),
             row.folds,

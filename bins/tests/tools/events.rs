@@ -92,7 +92,7 @@ fn help_and_usage() {
         }
     }
     assert_eq!(scratch.run("rsend", &mut scratch.command("rsend")).code, 2);
-    assert_eq!(scratch.run("rsend", &mut scratch.rsend(&["verbs:h:1"])).code, 2);
+    assert_eq!(scratch.run("rsend", &mut scratch.rsend(&["verbs:h:0"])).code, 2);
     scratch.run("rrecv", &mut scratch.rrecv(&["--core", "8000"])).assert(2, "core 8000 does not exist");
     scratch.run("rrecv", &mut scratch.rrecv(&["--block-bytes", "100"])).assert(2, "block");
     scratch.assert_only(&[]);

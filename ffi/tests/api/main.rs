@@ -1,5 +1,6 @@
 //! The std API over shared memory, two threads of one process: what comes out, byte for byte, and what goes wrong.
 
+mod addresses;
 mod cold;
 mod failures;
 mod handshake;

@@ -11,7 +11,7 @@ const FIELDS: [&str; 11] = [
     "gb_per_s",
 ];
 /// What stands behind that.
-const MORE_FIELDS: [&str; 18] = [
+const MORE_FIELDS: [&str; 21] = [
     "iterations",
     "batch",
     "fresh",
@@ -22,6 +22,9 @@ const MORE_FIELDS: [&str; 18] = [
     "peer_cpu_percent",
     "verified",
     "fabric",
+    "device",
+    "arrival",
+    "arrival_reason",
     "block_bytes",
     "block_count",
     "chunk_bytes",
@@ -96,7 +99,7 @@ fn the_table_is_for_people() {
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines.len(), 9, "{out}");
     assert!(lines[1].contains("latency: half a round trip"), "{out}");
-    assert!(lines[2].contains("shm, superpipeline, 32 blocks of 16 KiB"), "{out}");
+    assert!(lines[2].contains("shm, superpipeline, arrival by flag, 32 blocks of 16 KiB"), "{out}");
     assert!(lines[3].contains("reused and resident; contents compared before timing"), "{out}");
     assert!(lines[4].contains(&format!("yield; core {core} here, {core} at the server")), "{out}");
     let names: Vec<_> = lines[6].split_whitespace().collect();

@@ -1,0 +1,103 @@
+//! What the failures of RDMA are to a program.
+
+use super::error::{Error, ErrorKind};
+use crate::os::OsError;
+use crate::packet::{REFUSED_VERSION, REFUSED_WISHES};
+use crate::rdma::ConnectError;
+use crate::verbs;
+
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Self {
+        let kind = match &error {
+            ConnectError::Interrupted => return Self::interrupted(),
+            ConnectError::Verbs(error) => kind_of(error),
+            ConnectError::NotFound(_) | ConnectError::Nobody => ErrorKind::Connect,
+            ConnectError::Lost(_) => ErrorKind::PeerLost,
+            ConnectError::TimedOut => ErrorKind::Timeout,
+            ConnectError::Version { .. } | ConnectError::Refused { code: REFUSED_VERSION, .. } => {
+                ErrorKind::Version
+            }
+            ConnectError::Disagreement(_) | ConnectError::Refused { code: REFUSED_WISHES, .. } => {
+                ErrorKind::Usage
+            }
+            ConnectError::Garbage | ConnectError::Malformed(_) | ConnectError::Refused { .. } => {
+                ErrorKind::Protocol
+            }
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+fn kind_of(error: &verbs::Error) -> ErrorKind {
+    use verbs::Error as Verbs;
+    match error {
+        Verbs::Verb(error) => kind_of_errno(error),
+        Verbs::Connection(_) | Verbs::Unexpected { .. } => ErrorKind::Connect,
+        Verbs::TimedOut => ErrorKind::Timeout,
+        Verbs::Interrupted => ErrorKind::Interrupted,
+        Verbs::Library(_)
+        | Verbs::NoDevice
+        | Verbs::NoSuchDevice { .. }
+        | Verbs::PortDown(_)
+        | Verbs::BadGid(_)
+        | Verbs::Mismatch(_)
+        | Verbs::PrivateData { .. } => ErrorKind::Device,
+    }
+}
+
+/// What a verb that failed means: an address or a way, a limit, or else the device.
+fn kind_of_errno(error: &OsError) -> ErrorKind {
+    match error.errno() {
+        libc::EADDRINUSE
+        | libc::EADDRNOTAVAIL
+        | libc::ECONNREFUSED
+        | libc::ECONNRESET
+        | libc::EHOSTUNREACH
+        | libc::ENETUNREACH
+        | libc::ETIMEDOUT => ErrorKind::Connect,
+        libc::ENOMEM | libc::EAGAIN | libc::EMFILE | libc::ENFILE => ErrorKind::Limit,
+        _ => ErrorKind::Device,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_has_its_kind_and_keeps_its_line() {
+        let verb = |errno| verbs::Error::Verb(OsError::new(errno, "ibv_reg_mr"));
+        for (error, kind) in [
+            (verbs::Error::NoDevice, ErrorKind::Device),
+            (verbs::Error::BadGid("no GID 7".into()), ErrorKind::Device),
+            (
+                verbs::Error::NoSuchDevice { name: "x".into(), present: vec!["rxe0".into()] },
+                ErrorKind::Device,
+            ),
+            (verb(libc::ENOMEM), ErrorKind::Limit),
+            (verb(libc::ENODEV), ErrorKind::Device),
+            (verb(libc::EADDRINUSE), ErrorKind::Connect),
+            (verb(libc::EIO), ErrorKind::Device),
+        ] {
+            let text = error.to_string();
+            let error = Error::from(ConnectError::Verbs(error));
+            assert_eq!((error.kind(), error.to_string()), (kind, text));
+        }
+        let refused = |code| ConnectError::Refused { code, text: "no".into() };
+        for (error, kind) in [
+            (ConnectError::Nobody, ErrorKind::Connect),
+            (ConnectError::NotFound("no such name".into()), ErrorKind::Connect),
+            (ConnectError::Lost("while connecting"), ErrorKind::PeerLost),
+            (ConnectError::TimedOut, ErrorKind::Timeout),
+            (ConnectError::Interrupted, ErrorKind::Interrupted),
+            (ConnectError::Garbage, ErrorKind::Protocol),
+            (ConnectError::Malformed("too short"), ErrorKind::Protocol),
+            (ConnectError::Version { theirs: 9 }, ErrorKind::Version),
+            (refused(REFUSED_VERSION), ErrorKind::Version),
+            (refused(REFUSED_WISHES), ErrorKind::Usage),
+            (refused(0), ErrorKind::Protocol),
+        ] {
+            assert_eq!(Error::from(error.clone()).kind(), kind, "{error}");
+        }
+    }
+}

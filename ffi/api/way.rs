@@ -1,0 +1,153 @@
+//! Which fabric leads to an address, seen from this host.
+
+use core::net::IpAddr;
+
+use super::address::Address;
+use super::error::{Error, ErrorKind};
+use super::options::Options;
+use crate::os::{ResolveError, interface_addresses, resolve};
+use crate::shm::ShmAddress;
+
+/// How a peer is reached, or listened for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Shared memory. Where it `is_private`, the peer must be of our own user.
+    Shm { address: ShmAddress, is_private: bool },
+    /// RDMA.
+    Verbs { host: String, port: u16 },
+}
+
+/// How far a host's name reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// This host, and nobody else can use that name for it.
+    Loopback,
+    /// This host.
+    Here,
+    /// Another host.
+    Far,
+}
+
+impl Way {
+    /// The way to connect.
+    ///
+    /// # Errors
+    /// `Connect`: the name has no address. `Usage`: the options are for the other way. `Interrupted`.
+    pub(super) fn to(address: &Address, options: &Options, deadline_ns: u64) -> Result<Self, Error> {
+        let way = match address {
+            Address::Shm(path) => Self::Shm { address: ShmAddress::Path(path.clone()), is_private: false },
+            Address::Verbs { host, port } => Self::Verbs { host: host.clone(), port: *port },
+            Address::Port { host, port } => match Reach::of(host, options, deadline_ns)? {
+                Reach::Far => Self::Verbs { host: host.clone(), port: *port },
+                Reach::Loopback | Reach::Here => Self::private(*port),
+            },
+        };
+        if matches!(way, Self::Shm { .. }) {
+            options.check_shm(address)?;
+        }
+        Ok(way)
+    }
+
+    /// To a port of this host.
+    pub(super) const fn private(port: u16) -> Self {
+        Self::Shm { address: ShmAddress::Port(port), is_private: true }
+    }
+}
+
+impl Reach {
+    /// Of a name or a number; a name is looked up until the deadline.
+    ///
+    /// # Errors
+    /// `Connect`: it has no address. `Interrupted`.
+    pub(super) fn of(host: &str, options: &Options, deadline_ns: u64) -> Result<Self, Error> {
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(Self::of_ip(ip));
+        }
+        if host == "localhost" {
+            return Ok(Self::Loopback);
+        }
+        let is_own =
+            || std::fs::read_to_string("/proc/sys/kernel/hostname").is_ok_and(|name| name.trim() == host);
+        if host.is_empty() || is_own() {
+            return Ok(Self::Here);
+        }
+        let found = resolve(host, 0, deadline_ns, &|| options.is_interrupted())?;
+        let is_here = found.iter().any(|address| Self::of_ip(address.ip()) != Self::Far);
+        Ok(if is_here { Self::Here } else { Self::Far })
+    }
+
+    fn of_ip(ip: IpAddr) -> Self {
+        // Without an answer of the kernel nothing is ours: whoever meant this host can say localhost.
+        let is_ours = || interface_addresses().is_ok_and(|all| all.iter().any(|address| address.ip() == ip));
+        match ip {
+            _ if ip.is_loopback() => Self::Loopback,
+            _ if ip.is_unspecified() || is_ours() => Self::Here,
+            _ => Self::Far,
+        }
+    }
+}
+
+/// Another host, in a build that knows no way to it.
+#[cfg(not(feature = "verbs"))]
+pub(super) fn far(host: &str) -> Error {
+    Error::new(ErrorKind::Connect, format!("{host} is another host, and {}", super::address::NO_VERBS))
+}
+
+impl From<ResolveError> for Error {
+    fn from(error: ResolveError) -> Self {
+        match error {
+            ResolveError::NotFound(text) => Self::new(ErrorKind::Connect, text),
+            ResolveError::TimedOut(text) => Self::new(ErrorKind::Timeout, text),
+            ResolveError::Interrupted => Self::interrupted(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::monotonic_ns;
+
+    fn reach(host: &str) -> Result<Reach, Error> {
+        Reach::of(host, &Options::default(), monotonic_ns() + 20_000_000_000)
+    }
+
+    #[test]
+    fn this_host_has_many_names() {
+        for (host, its) in [
+            ("localhost", Reach::Loopback),
+            ("127.0.0.1", Reach::Loopback),
+            ("127.9.9.9", Reach::Loopback),
+            ("::1", Reach::Loopback),
+            ("", Reach::Here),
+            ("0.0.0.0", Reach::Here),
+            ("::", Reach::Here),
+            ("192.0.2.1", Reach::Far),
+            ("2001:db8::1", Reach::Far),
+        ] {
+            assert_eq!(reach(host).unwrap(), its, "{host}");
+        }
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(reach(name.trim()).unwrap(), Reach::Here);
+        for address in interface_addresses().unwrap() {
+            assert_ne!(reach(&address.ip().to_string()).unwrap(), Reach::Far, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_told() {
+        let error = reach("no-such-host.invalid").unwrap_err();
+        assert!(error.to_string().contains("no-such-host.invalid"), "{error}");
+    }
+
+    #[test]
+    fn a_plain_address_leads_where_its_host_is() {
+        let way = |text: &str| {
+            let deadline_ns = monotonic_ns() + 20_000_000_000;
+            Way::to(&text.parse().unwrap(), &Options::default(), deadline_ns).unwrap()
+        };
+        assert_eq!(way("localhost:9"), Way::private(9));
+        assert_eq!(way("192.0.2.1:9"), Way::Verbs { host: "192.0.2.1".into(), port: 9 });
+        assert_eq!(way("shm:/x"), Way::Shm { address: ShmAddress::Path("/x".into()), is_private: false });
+    }
+}
