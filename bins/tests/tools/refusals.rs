@@ -50,7 +50,7 @@ fn the_default_address_is_a_port_of_this_user() {
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"by port");
     assert_eq!(fs::read_dir(scratch.root().join("superpipe")).unwrap().count(), 0);
     scratch
-        .run("rrecv", &mut scratch.command("rrecv").args(["--listen", "192.0.2.1:7471"]))
+        .run("rrecv", scratch.command("rrecv").args(["--listen", "192.0.2.1:7471"]))
         .assert(3, "another host");
     fs::set_permissions(scratch.root().join("superpipe"), Permissions::from_mode(0o755)).unwrap();
     scratch.run("rrecv", &mut scratch.command("rrecv")).assert(3, "lets others in");
