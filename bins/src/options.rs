@@ -9,19 +9,24 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use superpipe::io::DigestKind;
 use superpipe::os::WaitStrategy;
-use superpipe::{Address, Protocol, Tuning};
+use superpipe::{Address, Arrival, DeviceName, Protocol, Route, Tuning};
 
 /// Where rrecv listens unless it is told otherwise. The port is superpipe's own.
 pub const DEFAULT_ADDRESS: &str = "localhost:7471";
 
 const ADDRESSES: &str = "\
 Addresses:
-  HOST:PORT  this host, as localhost or by its own name: shared memory
-             between processes of one user, who meet at a socket in
-             $XDG_RUNTIME_DIR/superpipe, else in /tmp/superpipe-UID
-  HOST       port 7471 of HOST
-  shm:PATH   shared memory, through a socket at PATH: for containers
-             that share only that, or where $XDG_RUNTIME_DIR differs";
+  HOST:PORT        this host, by any of its names or addresses: shared memory
+                   between processes of one user, who meet at a socket in
+                   $XDG_RUNTIME_DIR/superpipe, else in /tmp/superpipe-UID;
+                   another host: RDMA. Whoever listens at :PORT, or at a name or
+                   address of this host that others can use, does both; at
+                   localhost it is found by this host alone
+  HOST             port 7471 of HOST
+  verbs:HOST:PORT  RDMA, also within one host; write [HOST]:PORT around the
+                   colons of IPv6. Without HOST: to listen at every address
+  shm:PATH         shared memory, through a socket at PATH: for containers
+                   that share only that, or where $XDG_RUNTIME_DIR differs";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -46,17 +51,20 @@ pub(crate) fn after_help(examples: &str) -> String {
 ///
 /// rsend ends with 0 only when the receiver says that every byte arrived, that the checksum of the whole is the same at
 /// both ends, and that a file it was to write is on disk under its name. The data go through memory that both processes
-/// share, block by block, while they are being read: nothing is staged, and a file is read straight into that memory.
+/// share, or that the NIC writes from, block by block, while they are being read: nothing is staged, and a file is read
+/// straight into that memory.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rsend", version, override_usage = "rsend [OPTIONS] ADDR [FILE]", disable_help_subcommand = true, after_help = after_help("\
 Examples:
   rsend localhost disk.img             to `rrecv copy.img` on this host
   tar c photos | rsend localhost       what another program writes
+  rsend node2 disk.img                 by RDMA, to `rrecv --listen :7471 copy.img`
+                                       on node2
   rsend --core 2 --wait spin shm:/run/x.sock disk.img
                                        pinned, for the lowest latency
   rsend --json=log localhost disk.img  with a report for programs"))]
 pub struct Send {
-    /// Where the receiver listens: HOST:PORT or shm:PATH
+    /// Where the receiver listens: HOST:PORT, verbs:HOST:PORT or shm:PATH
     #[arg(value_name = "ADDR", required_unless_present = "generate")]
     pub address: Option<Address>,
 
@@ -87,6 +95,7 @@ pub struct Send {
 Examples:
   rrecv copy.img                       from `rsend localhost disk.img`
   rrecv | tar x                        unpack while it arrives
+  rrecv --listen :7471 copy.img        from other hosts as well, by RDMA
   rrecv --core 3 --wait spin --listen shm:/run/x.sock copy.img
                                        pinned, for the lowest latency
   rrecv --accept-timeout 1m copy.img   give up if nobody sends"))]
@@ -107,7 +116,7 @@ pub struct Receive {
 /// Where a tool waits for another.
 #[derive(Debug, Clone, Args)]
 pub struct Listening {
-    /// Where to listen: HOST:PORT or shm:PATH
+    /// Where to listen: HOST:PORT, verbs:HOST:PORT or shm:PATH
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
     pub listen: Address,
 
@@ -142,13 +151,19 @@ pub struct Moving {
 /// What all tools have in common.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// Pin to this core, so that its caches stay this process's own
-    #[arg(long, value_name = "N")]
-    pub core: Option<usize>,
+    /// Pin to this core, so that its caches stay this process's own. auto takes one near the RDMA device that is used, as far
+    /// as the system says which those are, and not core 0 if that can be; without a device any such core. The two ends
+    /// take different ones; -v says which
+    #[arg(long, value_name = "N|auto", value_parser = core)]
+    pub core: Option<Core>,
 
     /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it shows life
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
     pub idle_timeout: Duration,
+
+    /// How this host is left.
+    #[command(flatten)]
+    pub routed: Routed,
 
     /// How data cross.
     #[command(flatten)]
@@ -172,6 +187,30 @@ pub struct Common {
     pub generate: Option<Kind>,
 }
 
+/// `--core`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Core {
+    /// near the device
+    Auto,
+    /// this one
+    #[serde(untagged)]
+    Number(usize),
+}
+
+/// How this host is left.
+#[derive(Debug, Clone, Args)]
+pub struct Routed {
+    /// Use this RDMA device [default: the one that has the way to the other end]; `rdma link` lists them
+    #[arg(long, value_name = "NAME", help_heading = "RDMA")]
+    pub device: Option<DeviceName>,
+
+    /// Use the GID of this index in the table of the device's port [default: that of the address in use]; `ibv_devinfo -v`
+    /// lists them. iWARP has none
+    #[arg(long, value_name = "N", help_heading = "RDMA")]
+    pub gid_index: Option<u32>,
+}
+
 /// How data cross.
 #[derive(Debug, Clone, Args)]
 pub struct Tuned {
@@ -191,6 +230,13 @@ pub struct Tuned {
     /// Chunks that the landing buffer holds at least [default: 3]
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub folds: Option<u8>,
+
+    /// How what has arrived is seen: by a flag in each block (flag), by one that holds a checksum of the block
+    /// (checked-flag), or by the device's notification of each write (notify, RDMA only). auto takes flag where both devices
+    /// promise order inside a write, as shared memory does, else checked-flag where both ends compute checksums much faster
+    /// than they copy, else notify; -v says why. Without that promise flag must be asked for at both ends, whose word it is then
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Seen::Auto, help_heading = "Tuning")]
+    pub arrival: Seen,
 }
 
 /// `--wait`
@@ -231,6 +277,41 @@ pub enum Crossing {
     Superpipeline,
 }
 
+/// `--arrival`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seen {
+    /// what the devices promise, at least cost
+    Auto,
+    /// a flag in each block
+    Flag,
+    /// a flag that holds a checksum of the block
+    CheckedFlag,
+    /// the device's notification of each write
+    Notify,
+}
+
+impl Routed {
+    /// What the library is asked for.
+    #[must_use]
+    pub const fn route(&self) -> Route {
+        Route { device: self.device, gid_index: self.gid_index }
+    }
+}
+
+impl Seen {
+    /// What the library is asked for.
+    #[must_use]
+    pub const fn wish(self) -> Option<Arrival> {
+        match self {
+            Self::Auto => None,
+            Self::Flag => Some(Arrival::Flag),
+            Self::CheckedFlag => Some(Arrival::CheckedFlag),
+            Self::Notify => Some(Arrival::Notify),
+        }
+    }
+}
+
 impl Tuned {
     /// What the library is asked for.
     #[must_use]
@@ -240,6 +321,7 @@ impl Tuned {
             block_bytes: self.block_bytes,
             chunk_bytes: self.chunk_bytes,
             folds: self.folds,
+            arrival: self.arrival.wish(),
             ..Tuning::default()
         }
     }
@@ -292,6 +374,14 @@ pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// A core's number, or auto.
+fn core(text: &str) -> Result<Core, &'static str> {
+    match text {
+        "auto" => Ok(Core::Auto),
+        number => number.parse().map(Core::Number).map_err(|_| "write a core's number, or auto"),
+    }
+}
+
 /// A path that is not a standard stream.
 fn no_dash(path: PathBuf) -> Result<PathBuf, &'static str> {
     if is_dash(&path) { Err("it is written at the end, and to a file: name one") } else { Ok(path) }
@@ -316,6 +406,36 @@ mod tests {
         assert_eq!((send.moving.wait, send.moving.checksum, send.file), (Wait::Sleep, None, None));
         let receive = Receive::try_parse_from(["rrecv"]).unwrap();
         assert_eq!(receive.listening.listen.to_string(), DEFAULT_ADDRESS);
+    }
+
+    #[test]
+    fn rdma_has_its_options() {
+        let arguments = ["rrecv", "--device", "rxe0", "--gid-index", "3", "--arrival", "checked-flag"];
+        let common = Receive::try_parse_from(arguments).unwrap().moving.common;
+        let route = common.routed.route();
+        assert_eq!((route.device.unwrap().as_str(), route.gid_index), ("rxe0", Some(3)));
+        assert_eq!(common.tuned.wishes().arrival, Some(Arrival::CheckedFlag));
+        let common = Receive::try_parse_from(["rrecv"]).unwrap().moving.common;
+        assert_eq!((common.routed.route(), common.tuned.wishes()), (Route::default(), Tuning::default()));
+        for (seen, arrival) in [("flag", Arrival::Flag), ("notify", Arrival::Notify)] {
+            let seen = Seen::from_str(seen, false).unwrap();
+            assert_eq!(seen.wish(), Some(arrival));
+        }
+        for wrong in [["--device", "a/b"], ["--gid-index", "-1"], ["--arrival", "never"]] {
+            assert!(Receive::try_parse_from([&["rrecv"][..], &wrong].concat()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_core_has_a_number_or_is_found() {
+        let core = |text: &str| Receive::try_parse_from(["rrecv", "--core", text]);
+        for (text, wished) in [("auto", Core::Auto), ("12", Core::Number(12))] {
+            let settings = core(text).unwrap().moving.common.core;
+            assert_eq!(settings, Some(wished));
+            let json = serde_json::to_string(&settings).unwrap();
+            assert_eq!(json.trim_matches('"'), text);
+        }
+        assert!(core("near").is_err() && core("-1").is_err());
     }
 
     #[test]

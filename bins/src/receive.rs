@@ -37,7 +37,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     run.session.pin()?;
     // The address is free again as soon as the first has connected.
     let mut connection = Place::listen(&run.session, &options.listening, run.options())?.accept(deadline)?;
-    run.connected(&mut connection);
+    run.connected(&mut connection)?;
     let outcome = transfer(run, &mut connection, output, &mut sink);
     run.close(connection, &outcome);
     outcome

@@ -1,7 +1,7 @@
 //! What `--json` writes: one object a line. `start` comes first and `end` last, whatever happens in between.
 
 use crate::exit::{Failure, explain};
-use crate::options::{Checksum, Common, Crossing, Moving, Wait, is_dash};
+use crate::options::{Checksum, Common, Core, Crossing, Moving, Seen, Wait, is_dash};
 use core::time::Duration;
 use serde::Serialize;
 use std::fmt;
@@ -16,13 +16,16 @@ use superpipe::tuning::arrival_name;
 /// Everything that was asked for.
 #[derive(Debug, Clone, Serialize)]
 pub struct Settings {
-    core: Option<usize>,
+    core: Option<Core>,
     wait: Wait,
     checksum: Option<Checksum>,
     protocol: Option<Crossing>,
     block_bytes: Option<u32>,
     chunk_bytes: Option<u32>,
     folds: Option<u8>,
+    arrival: Seen,
+    device: Option<String>,
+    gid_index: Option<u32>,
     idle_timeout_s: f64,
     /// of rsend: connect; of rrecv: accept
     connect_timeout_s: f64,
@@ -98,7 +101,9 @@ pub enum Event<'a> {
         checksum: Option<&'a str>,
         /// its value
         checksum_value: Option<String>,
-        /// how the connection came out: fabric, layout, arrival, protocol
+        /// the core that this end was pinned to
+        core: Option<u32>,
+        /// how the connection came out: fabric, device, layout, arrival, protocol
         connection: Option<&'a Joined>,
     },
 }
@@ -122,7 +127,7 @@ impl Settings {
     /// What the options say, and the tool's own timeout.
     #[must_use]
     pub fn new(options: &Moving, connect_timeout: Duration) -> Self {
-        let Common { core, idle_timeout, tuned, .. } = &options.common;
+        let Common { core, idle_timeout, routed, tuned, .. } = &options.common;
         Self {
             core: *core,
             wait: options.wait,
@@ -131,6 +136,9 @@ impl Settings {
             block_bytes: tuned.block_bytes,
             chunk_bytes: tuned.chunk_bytes,
             folds: tuned.folds,
+            arrival: tuned.arrival,
+            device: routed.device.map(|device| device.to_string()),
+            gid_index: routed.gid_index,
             idle_timeout_s: idle_timeout.as_secs_f64(),
             connect_timeout_s: connect_timeout.as_secs_f64(),
         }

@@ -39,7 +39,7 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     run.session.pin()?;
     let connected = Connection::connect(address, run.options(), options.connect_timeout);
     let mut connection = connected.map_err(|error| run.session.failure(&error))?;
-    run.connected(&mut connection);
+    run.connected(&mut connection)?;
     let outcome = transfer(run, &mut connection, &mut input, options.inject_flip);
     run.close(connection, &outcome);
     outcome

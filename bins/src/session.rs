@@ -1,17 +1,19 @@
 //! What every tool does with its connection: say who it is, hear whom it met, tell how it ends.
 
 use crate::exit::{Code, Failure};
-use crate::options::Common;
+use crate::options::{Common, Core};
 use crate::peer;
 use crate::protocol::{
     Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
 };
+use crate::report::Joined;
 use crate::signals::Signals;
+use core::cell::Cell;
 use core::time::Duration;
 use std::io::{self, Write};
 use superpipe::io::{Digest, DigestKind};
-use superpipe::os::{PinError, WaitStrategy, pin_current_thread};
-use superpipe::{Connection, Error, ErrorKind, Options, Reason};
+use superpipe::os::{PinError, Side, WaitStrategy, choose_core, pin_current_thread};
+use superpipe::{Connection, DeviceName, Error, ErrorKind, Options, Reason};
 
 /// For what the peer's silence bounds, not the time: a stream lasts as long as it lasts, and a disk takes its time.
 pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
@@ -31,6 +33,7 @@ pub struct Session<'a> {
     pub signals: Signals,
     /// whether standard error is for programs alone
     is_mute: bool,
+    pinned_to: Cell<Option<u32>>,
 }
 
 impl<'a> Session<'a> {
@@ -39,25 +42,62 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When they cannot be handled.
     pub fn new(role: Role, common: &'a Common, is_mute: bool) -> Result<Self, Failure> {
-        Ok(Self { role, common, signals: Signals::install(role.work())?, is_mute })
+        let signals = Signals::install(role.work())?;
+        Ok(Self { role, common, signals, is_mute, pinned_to: Cell::new(None) })
     }
 
-    /// Pins this thread, if that was asked for: before any memory is touched, and after other threads began.
+    /// Pins this thread, if that was asked for and it is known where: before any memory is touched, and after other
+    /// threads began.
     ///
     /// # Errors
     /// When the core is not there or not ours to use.
     pub fn pin(&self) -> Result<(), Failure> {
-        let Some(core) = self.common.core else { return Ok(()) };
+        match (self.common.core, self.common.routed.device) {
+            (Some(Core::Number(core)), _) => self.pin_to(core),
+            (Some(Core::Auto), Some(device)) => self.pin_near(Some(device)),
+            _ => Ok(()),
+        }
+    }
+
+    /// There is a connection: says how it came out, and pins this thread near its device, if that was asked for and its
+    /// name is only known now.
+    ///
+    /// # Errors
+    /// When the kernel refuses to pin.
+    pub fn connected(&self, connection: &Connection) -> Result<Joined, Failure> {
+        let description = connection.describe();
+        let joined = Joined::new(&description);
+        self.say_if(self.common.verbose, &joined.to_string());
+        if (self.common.core, self.common.routed.device) == (Some(Core::Auto), None) {
+            self.pin_near(description.device)?;
+        }
+        Ok(joined)
+    }
+
+    fn pin_near(&self, device: Option<DeviceName>) -> Result<(), Failure> {
+        let side = match self.role {
+            Role::Receiver | Role::Server => Side::Listening,
+            Role::Sender | Role::Client => Side::Connecting,
+        };
+        let choice = choose_core(device.as_ref().map(DeviceName::as_str), side);
+        self.pin_to(choice.core)?;
+        self.say_if(self.common.verbose, &format!("pinned to {choice}"));
+        Ok(())
+    }
+
+    fn pin_to(&self, core: usize) -> Result<(), Failure> {
         pin_current_thread(core).map_err(|error| {
             let code = if matches!(error, PinError::Os(_)) { Code::Device } else { Code::Usage };
             Failure::new(code, error.to_string())
-        })
+        })?;
+        self.pinned_to.set(u32::try_from(core).ok());
+        Ok(())
     }
 
     /// The core that this end is pinned to, as peers are told.
     #[must_use]
-    pub fn core(&self) -> Option<u32> {
-        self.common.core.and_then(|core| u32::try_from(core).ok())
+    pub const fn core(&self) -> Option<u32> {
+        self.pinned_to.get()
     }
 
     /// What the library is asked for, with the signals' flag.
@@ -66,6 +106,7 @@ impl<'a> Session<'a> {
         Options {
             wait,
             idle_timeout: self.common.idle_timeout,
+            route: self.common.routed.route(),
             tuning: self.common.tuned.wishes(),
             interrupt: Some(self.signals.flag()),
             ..Options::default()

@@ -76,11 +76,13 @@ impl<'a> Run<'a> {
     }
 
     /// There is a connection.
-    pub fn connected(&mut self, connection: &mut Connection) {
+    ///
+    /// # Errors
+    /// When this thread cannot be pinned near it.
+    pub fn connected(&mut self, connection: &mut Connection) -> Result<(), Failure> {
         self.trace.begin(connection);
-        let joined = Joined::new(&connection.describe());
-        self.session.say_if(self.session.common.verbose, &joined.to_string());
-        self.joined = Some(joined);
+        self.joined = Some(self.session.connected(connection)?);
+        Ok(())
     }
 
     /// Introduces this end, and hears the other: its HELLO, and the checksum that both use.
@@ -128,6 +130,7 @@ impl<'a> Run<'a> {
             error: failure.as_ref().map(|failure| failure.text.as_str()),
             checksum: self.checksum.map(|(kind, _)| kind.name()),
             checksum_value: self.checksum.map(|(_, value)| format!("{value:#018x}")),
+            core: self.session.core(),
             connection: self.joined.as_ref(),
         });
         match &failure {

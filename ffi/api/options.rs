@@ -8,7 +8,7 @@ use super::error::{Error, ErrorKind};
 use crate::os::WaitStrategy;
 #[cfg(feature = "verbs")]
 use crate::rdma::Route;
-use crate::tuning::Tuning;
+use crate::tuning::{Terms, Tuning};
 
 /// Options of a connection or listener.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Options {
     /// # Errors
     /// `Usage`: what is wished for cannot be.
     pub(super) fn check(&self) -> Result<(), Error> {
-        usage(Tuning { arrival: None, ..self.tuning }.validate())
+        usage(self.tuning.validate())
     }
 
     /// Checks what concerns shared memory, to reach `address` by.
@@ -65,7 +65,7 @@ impl Options {
     /// # Errors
     /// `Usage`: what is wished for cannot be there, or is for RDMA.
     pub(super) fn check_shm(&self, address: &Address) -> Result<(), Error> {
-        usage(self.tuning.validate())?;
+        usage(self.tuning.settle(&Tuning::default(), &Terms::SHM).map(|_| ()))?;
         if self.has_route() {
             return usage(Err(format!(
                 "{address} is on this host, by shared memory, which has no device and no GID: leave those out, or \

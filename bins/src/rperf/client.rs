@@ -81,11 +81,10 @@ pub fn measure(
     }
     let mut output = Output::open(ask, &session.signals)?;
     session.pin()?;
-    let reading_ns = clock::reading_ns();
     let connected = Connection::connect(address, session.options(WaitStrategy::Sleep), ask.connect_timeout);
     let connection = connected.map_err(|error| session.failure(&error))?;
-    let joined = Joined::new(&connection.describe());
-    session.say_if(session.common.verbose, &joined.to_string());
+    let joined = session.connected(&connection)?;
+    let reading_ns = clock::reading_ns();
     let mut link = Link::new(session, connection, trace);
     let outcome = match agree(&mut link, ask) {
         Err(failure) => Err(failure),

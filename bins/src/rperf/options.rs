@@ -19,6 +19,8 @@ Examples:
   rperf localhost --core 0 --sizes 4M,64M --fresh
                                        into memory that was never used
   rperf localhost --json --csv figures.csv --plot figures.svg
+  rperf node2 --core auto              by RDMA, on a core near the device, to
+                                       `rperf serve --listen :7471 --core auto`
 
 What is measured:
   Both tests begin each size with one message there and one back, whose
@@ -111,7 +113,7 @@ pub struct Serve {
 /// The end that asks.
 #[derive(Debug, Clone, Args)]
 pub struct Ask {
-    /// Where the server listens: HOST:PORT or shm:PATH
+    /// Where the server listens: HOST:PORT, verbs:HOST:PORT or shm:PATH
     #[arg(value_name = "ADDR", required_unless_present = "generate")]
     pub address: Option<Address>,
 
@@ -217,6 +219,7 @@ impl Ask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Core;
     use clap::CommandFactory;
 
     #[test]
@@ -228,7 +231,7 @@ mod tests {
     fn one_tool_has_two_parts() {
         let perf = Perf::try_parse_from(["rperf", "serve", "--core", "1", "--keep"]).unwrap();
         let Some(Part::Serve(serve)) = perf.part else { panic!("{perf:?}") };
-        assert!(serve.keep && serve.common.core == Some(1));
+        assert!(serve.keep && serve.common.core == Some(Core::Number(1)));
         assert_eq!(serve.listening.listen.to_string(), crate::options::DEFAULT_ADDRESS);
         let perf = Perf::try_parse_from(["rperf", "localhost"]).unwrap();
         assert!(perf.part.is_none());

@@ -9,7 +9,6 @@ use super::samples::{Samples, Scale};
 use crate::exit::{Code, Failure};
 use crate::listen::Place;
 use crate::peer;
-use crate::report::Joined;
 use crate::session::{GOODBYE, Session};
 use crate::trace::Trace;
 use core::time::Duration;
@@ -55,7 +54,7 @@ fn serve_one(
     connection: Connection,
     trace: &mut Trace,
 ) -> Result<(), Failure> {
-    tell_of(session, &connection);
+    session.connected(&connection)?;
     let mut link = Link::new(session, connection, trace);
     let outcome = answer(&mut link, place);
     link.end(&outcome);
@@ -111,16 +110,12 @@ fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, F
     loop {
         let connection = place.accept(deadline)?;
         if connection.peer().is_maybe(link.control().peer()) {
-            tell_of(link.session, &connection);
+            link.session.connected(&connection)?;
             return Ok(connection);
         }
         // it may be gone already
         let _ = connection.close(Code::Connect.into(), GOODBYE);
     }
-}
-
-fn tell_of(session: &Session<'_>, connection: &Connection) {
-    session.say_if(session.common.verbose, &Joined::new(&connection.describe()).to_string());
 }
 
 #[cfg(test)]

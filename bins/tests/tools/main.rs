@@ -6,6 +6,7 @@
 
 mod endings;
 mod events;
+mod fabrics;
 mod files;
 mod hostile;
 mod kills;

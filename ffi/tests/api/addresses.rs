@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::net::TcpListener;
 use std::thread;
 
-use superpipe::{Address, Connection, ErrorKind, Listener, Options, Peer};
+use superpipe::{Address, Arrival, Connection, ErrorKind, Listener, Options, Peer, Tuning};
 
 use crate::support::DEADLINE;
 
@@ -65,6 +65,23 @@ fn a_listener_whose_time_is_over_says_where_it_waited() {
         (error.kind(), error.to_string()),
         (ErrorKind::Timeout, format!("nobody connected to {address}"))
     );
+}
+
+#[test]
+fn notifications_are_not_for_shared_memory() {
+    let tuning = Tuning { arrival: Some(Arrival::Notify), ..Tuning::default() };
+    let options = Options { tuning, ..Options::default() };
+    for text in ["shm:/nowhere/x", "localhost:9"] {
+        let address = text.parse().unwrap();
+        let errors = [
+            Connection::connect(&address, options, DEADLINE).unwrap_err(),
+            Listener::bind(&address, options).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+            assert!(error.to_string().contains("cannot be notified"), "{error}");
+        }
+    }
 }
 
 #[cfg(not(feature = "verbs"))]

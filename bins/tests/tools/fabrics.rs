@@ -1,0 +1,141 @@
+//! Which fabric, which device, which core: what is refused before anything is sent, on a host without RDMA and on any.
+
+use crate::support::{BOUND, Ended, Scratch};
+use std::fs;
+
+/// As [`Ended::assert`], of a tool that says more.
+fn assert_told(ended: &Ended, code: i32, words: &str) {
+    assert_eq!(ended.code, code, "{}", ended.said);
+    assert!(ended.said.contains(words), "{}\n lacks {words:?}", ended.said);
+}
+
+/// Loud, since what is not checked might be broken.
+fn has_device(what: &str) -> bool {
+    let has = fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some());
+    if has {
+        eprintln!("NOT CHECKED: {what}: this host has an RDMA device");
+    }
+    has
+}
+
+#[test]
+fn a_host_without_a_device_is_told_how_to_have_one() {
+    if has_device("no RDMA device") {
+        return;
+    }
+    let scratch = Scratch::new("no-device");
+    let quick = ["--connect-timeout", "5s"];
+    for address in ["verbs:192.0.2.1", "verbs:localhost:7", "192.0.2.1:7"] {
+        for tool in ["rsend", "rperf"] {
+            let ended = scratch.run(tool, scratch.command(tool).args(quick).arg(address));
+            assert_eq!((ended.code, ended.said.lines().count()), (9, 1), "{address}: {}", ended.said);
+            assert!(
+                ended.said.contains("rdma link add rxe0 type rxe netdev eth0")
+                    || ended.said.contains("; install "),
+                "{}",
+                ended.said
+            );
+        }
+    }
+    let listening = ["--listen", "verbs::7"];
+    scratch.run("rrecv", scratch.command("rrecv").args(listening)).assert(9, "; ");
+    scratch.run("rperf", scratch.command("rperf").arg("serve").args(listening)).assert(9, "; ");
+    let wanted = ["--listen", ":7", "--device", "rxe0"];
+    scratch.run("rrecv", scratch.command("rrecv").args(wanted)).assert(9, "; ");
+}
+
+#[test]
+fn a_plain_address_does_without_a_device_and_says_so() {
+    if has_device("a listener without RDMA") {
+        return;
+    }
+    let scratch = Scratch::new("no-verbs");
+    fs::write(scratch.data("in"), b"by shared memory").unwrap();
+    let receiver = scratch
+        .start("rrecv", scratch.command("rrecv").args(["-v", "--listen", ":7"]).arg(scratch.data("out")));
+    let mut sender = scratch.rsend(&["-v", "localhost:7"]);
+    let sent = scratch.run("rsend", sender.arg(scratch.data("in")));
+    assert_told(&sent, 0, "connected by shm: superpipeline, arrival by flag (");
+    assert_told(&receiver.wait(BOUND), 0, "superpipe/7.sock; not for other hosts: ");
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"by shared memory");
+}
+
+#[test]
+fn what_only_rdma_has_is_refused_with_shared_memory() {
+    let scratch = Scratch::new("contradictions");
+    let address = scratch.address();
+    for (wrong, words) in [
+        (["--device", "rxe0"], "write verbs:HOST:PORT"),
+        (["--gid-index", "1"], "write verbs:HOST:PORT"),
+        (["--arrival", "notify"], "cannot be notified"),
+    ] {
+        for to in [&address, "localhost:7"] {
+            scratch.run("rsend", &mut scratch.rsend(&[&wrong[..], &[to]].concat())).assert(2, words);
+            scratch.run("rperf", scratch.command("rperf").args(wrong).arg(to)).assert(2, words);
+            let listen = ["--listen", to];
+            scratch.run("rrecv", scratch.command("rrecv").args(wrong).args(listen)).assert(2, words);
+        }
+    }
+    let ended = scratch.run("rsend", &mut scratch.rsend(&["--device", "a/b", "verbs:h"]));
+    assert_told(&ended, 2, "no RDMA device's name");
+    scratch.assert_only(&[]);
+}
+
+#[test]
+fn a_name_that_nobody_has_is_no_connection() {
+    let scratch = Scratch::new("no-name");
+    for address in ["no-such-host.invalid:7", "verbs:no-such-host.invalid"] {
+        let ended = scratch.run("rsend", &mut scratch.rsend(&["--connect-timeout", "20s", address]));
+        // On a host without a device that may be told instead.
+        assert!([3, 4, 9].contains(&ended.code), "{address}: {}", ended.said);
+    }
+}
+
+#[test]
+fn arrival_is_settled_and_said_with_its_reason() {
+    let scratch = Scratch::new("arrival");
+    fs::write(scratch.data("in"), vec![7; 300_000]).unwrap();
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&["-v", "--arrival", "checked-flag", &scratch.address()]).arg(scratch.data("in")),
+        scratch.rrecv(&["-v", "--json"]).arg(scratch.root().join("events")).arg(scratch.data("out")),
+    );
+    assert_told(&sent, 0, "arrival by checked-flag (it was asked for)");
+    assert_told(&received, 0, "arrival by checked-flag (it was asked for)");
+    let events = fs::read_to_string(scratch.root().join("events")).unwrap();
+    let events: Vec<serde_json::Value> =
+        events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let connection = &events.last().unwrap()["connection"];
+    assert_eq!((&connection["fabric"], &connection["device"]), (&"shm".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&connection["arrival"], &connection["arrival_reason"]),
+        (&"checked-flag".into(), &"it was asked for".into())
+    );
+    assert_eq!(events[0]["settings"]["arrival"], "auto");
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), vec![7; 300_000]);
+}
+
+#[test]
+fn a_core_is_found_and_said() {
+    let scratch = Scratch::new("core-auto");
+    fs::write(scratch.data("in"), b"x").unwrap();
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&["--json=-", "--core", "auto", &scratch.address()]).arg(scratch.data("in")),
+        scratch.rrecv(&["-v", "--core", "auto"]).arg(scratch.data("out")),
+    );
+    assert_eq!(sent.code, 0, "{}", sent.said);
+    assert_told(&received, 0, "as good as any other that is allowed");
+    let core = |text: &str| {
+        text.split("pinned to core ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned()
+    };
+    let allowed: Vec<_> = superpipe::os::allowed_cores().iter().map(|core| core.to_string()).collect();
+    let ours = core(&received.said);
+    assert!(allowed.contains(&ours) && (ours != "0" || allowed == ["0"]), "{ours} of {allowed:?}");
+    let events: Vec<serde_json::Value> =
+        sent.said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events[0]["settings"]["core"], "auto");
+    let theirs = events.last().unwrap()["core"].to_string();
+    assert!(
+        allowed.contains(&theirs) && (theirs != ours || allowed.len() == 1),
+        "{theirs} and {ours} of {allowed:?}"
+    );
+}
