@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-package test-vm freestanding
+.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-package test-vm freestanding
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -12,6 +12,9 @@ demo: ## move 1 GiB from rsend to rrecv over shared memory, compare it, then bre
 
 bench: ## measure superpipe beside the raw limits of this machine: target/benchmarks/benchmarks.md (10 minutes, nothing else running)
 	@scripts/bench.sh
+
+bench-vm: ## measure over rxe and siw in a VM beside perftest and UCX: the part RDMA of docs/benchmarks.md (10 minutes, nothing else running)
+	@scripts/bench-vm.sh
 
 compare: ## the same beside UCX, Open MPI, MPICH, Intel MPI and iceoryx2: docs/benchmarks.md (12 minutes; fetches them)
 	@scripts/compare.sh

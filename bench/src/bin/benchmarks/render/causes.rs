@@ -18,12 +18,12 @@ pub(super) struct Cause {
     pub(super) tried: String,
 }
 
-/// Those of a directory's causes.json.
-pub(super) fn read(directory: &Path) -> Result<Causes, Failure> {
-    let path = directory.join("causes.json");
+/// Those of a directory's file of that name.
+pub(super) fn read(directory: &Path, name: &str) -> Result<Causes, Failure> {
+    let path = directory.join(name);
     if !path.exists() {
         return Ok(Causes::new());
     }
-    let text = fs::read_to_string(&path).map_err(|error| Failure::Os("read causes.json", error))?;
-    serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("causes.json: {error}")))
+    let text = fs::read_to_string(&path).map_err(|error| Failure::Os("read causes", error))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("{name}: {error}")))
 }

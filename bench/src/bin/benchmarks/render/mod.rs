@@ -5,6 +5,7 @@ mod data;
 mod judge;
 mod page;
 mod plots;
+mod rdma;
 mod tables;
 mod targets;
 #[cfg(test)]
@@ -48,7 +49,8 @@ fn files(dir: &Path, unexplained: bool) -> Result<Vec<(PathBuf, String)>, Failur
         return Err(Failure::Usage(format!("there are no raw figures in {}", raw.display())));
     }
     let plots = plots::all(&measured).map_err(|error| Failure::Usage(format!("cannot draw: {error}")))?;
-    let page = page::page(&measured, &causes::read(&raw)?, &plots, unexplained)?;
+    let causes = causes::read(&raw, "causes.json")?;
+    let page = page::page(&measured, &causes, &plots, unexplained)? + &rdma::section(&raw)?;
     let mut files = vec![(dir.join("benchmarks.md"), page)];
     files.extend(plots.into_iter().map(|(name, svg)| (raw.join(name), svg)));
     Ok(files)

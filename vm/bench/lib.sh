@@ -1,0 +1,125 @@
+# Sourced by the measurements in a guest: each contestant's turn, pinned to the two CPUs, and its figures as JSON, a line each, in
+# $FIGURES. Latencies are half round trips in microseconds; rates are megabytes of 10^6 a second.
+# shellcheck shell=bash disable=SC2154
+
+PATH=$SUPERPIPE_BIN:$PATH
+
+# figure DRIVER TEST WHO BYTES VALUE
+figure() {
+    [[ $VM_HOST == "$VM_HOSTS" ]] || return 0
+    [[ $5 =~ ^[0-9.]+$ ]] || { echo "no figure of $3, $2 at $4 B over $1: $5" >&2; return 0; }
+    printf '{"event":"figure","round":%d,"driver":"%s","test":"%s","who":"%s","bytes":%d,"value":%s}\n' \
+        "$round" "$1" "$2" "$3" "$4" "$5" | tee -a "$FIGURES"
+}
+
+# fact NAME VALUE
+fact() { printf '{"event":"fact","name":"%s","value":"%s"}\n' "$1" "${2//\"/\'}" >>"$FIGURES"; }
+
+# command WHO LINE: how its figures came about, told once
+declare -A told
+command_of() {
+    [[ -z ${told[$1]:-} ]] || return 0
+    told[$1]=1
+    printf '{"event":"command","who":"%s","line":"%s"}\n' "$1" "${2//\"/\'}" >>"$FIGURES"
+}
+
+# device DRIVER, own DRIVER, peer DRIVER
+device() { local name=VM_${1^^} && echo "${!name}"; }
+own() { local name=VM_${1^^}_ADDRESS && echo "${!name}"; }
+peer() { local name=VM_${1^^}_PEER && echo "${!name}"; }
+
+# calc EXPRESSION
+calc() { [[ $1 != " "* ]] && perl -e "printf('%.4f', $1)"; }
+
+# turn WHO NAME SERVER CLIENT: a server here or on host 1, and a client here or on host 2, whose output is in $out. What fails is
+# told, and tried once more.
+turn() {
+    local server try status
+    command_of "$1, $2" "$4"
+    for try in 1 2; do
+        server='' status=0 out=''
+        if [[ $VM_HOST == 1 ]]; then
+            # shellcheck disable=SC2086 # lines of words
+            timeout 120 taskset -c 1 $3 >server.out 2>&1 </dev/null &
+            server=$!
+            wait-for 20 listening || true
+        fi
+        meet "$((++turns))"
+        if [[ $VM_HOST == "$VM_HOSTS" ]]; then
+            # shellcheck disable=SC2086
+            timeout 100 taskset -c 0 $4 >client.out 2>client.err || status=$?
+            out=$(<client.out)
+            echo "$status" >"/run/vm/met/$turns.status"
+        fi
+        meet "$turns.over" 130
+        status=$(<"/run/vm/met/$turns.status")
+        if [[ -n $server ]]; then
+            [[ $status == 0 ]] || kill "$server" 2>/dev/null || true
+            wait "$server" 2>/dev/null || true
+        fi
+        [[ $status != 0 ]] || return 0
+        echo "try $try of $4: $status: $(tail -qn 3 client.err client.out server.out 2>/dev/null)" >&2
+    done
+    out=
+    return 1
+}
+turns=0
+
+# field N: the Nth field of the last line of figures that perftest or UCX printed
+field() { awk -v n="$1" '$1 ~ /^[0-9]+$/ { value = $n } END { print value }' <<<"$out"; }
+
+# perftest's MB are 2^20 bytes
+write_bw() { # DRIVER BYTES ITERATIONS
+    local line="ib_write_bw -R -F -d $(device "$1") -s $2 -n $3"
+    turn ib_write_bw rate "$line" "$line $(peer "$1")" || return 0
+    figure "$1" rate ib_write_bw "$2" "$(calc "$(field 4) * 1.048576")"
+}
+write_lat() { # DRIVER BYTES ITERATIONS
+    local line="ib_write_lat -R -F -d $(device "$1") -s $2 -n $3"
+    turn ib_write_lat latency "$line" "$line $(peer "$1")" || return 0
+    figure "$1" latency ib_write_lat "$2" "$(field 5)"
+}
+
+# rperf DRIVER ARRIVAL TEST SIZES [OPTION]...: a connection, or one a size with --reconnect
+rperf_of() {
+    local driver=$1 arrival=$2 test=$3 sizes=$4 bytes value line place listen name
+    shift 4
+    place=verbs:$(peer "$driver"):7471 listen=verbs:$(own "$driver"):7471
+    turn "superpipe, $arrival" "$test" "rperf serve -q --core 1 --arrival $arrival --listen $listen $([[ " $* " != *\ --reconnect\ * ]] || echo --keep)" \
+        "rperf -q --core 0 --wait spin --arrival $arrival --json --test $test --sizes $sizes $* $place" || return 0
+    while read -r line; do
+        name=$test
+        bytes=$(sed -nE 's/.*"bytes":([0-9]+).*/\1/p' <<<"$line")
+        if [[ " $* " == *\ --reconnect\ * ]]; then
+            name=first value=$(sed -nE 's/.*"first_us":([0-9.]+).*/\1/p' <<<"$line")
+        elif [[ $test == stream ]]; then
+            name=${lossy:-rate} value=$(calc "1000 * $(sed -nE 's/.*"gb_per_s":([0-9.]+).*/\1/p' <<<"$line")")
+        else
+            value=$(sed -nE 's/.*"p50_us":([0-9.]+).*/\1/p' <<<"$line")
+        fi
+        figure "$driver" "$name" "superpipe, $arrival" "$bytes" "$value"
+    done < <(grep '"event":"result"' <<<"$out")
+}
+
+# copies SIZES
+copies() {
+    local line
+    while read -r line; do
+        figure none copy memcpy "$(sed -nE 's/.*"bytes":([0-9]+).*/\1/p' <<<"$line")" \
+            "$(calc "1000 * $(sed -nE 's/.*"gb_per_s":([0-9.]+).*/\1/p' <<<"$line")")"
+    done < <(limit_copy --core 0 --sizes "$1")
+}
+
+# ucx TEST BYTES ITERATIONS WARMUP: TEST latency, rate or first, over rxe
+ucx() {
+    local line test=tag_lat
+    [[ $1 != rate ]] || test=tag_bw
+    line="$UCX/bin/ucx_perftest -p 13337 $VM_RXE_PEER -t $test -s $2 -n $3 -w $4 -f"
+    turn UCX "$1" "$UCX/bin/ucx_perftest -p 13337" "$line" || return 0
+    case $1 in
+    # what a bandwidth test tells in MB are 2^20 bytes
+    rate) figure rxe rate UCX "$2" "$(calc "$(field 6) * 1.048576")" ;;
+    latency) figure rxe latency UCX "$2" "$(field 2)" ;;
+    first) figure rxe first UCX "$2" "$(field 4)" ;;
+    esac
+}
