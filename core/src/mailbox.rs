@@ -174,7 +174,12 @@ impl Inbox {
         let at = place(self.slot);
         let flag = fabric.flag(link, from, at + LINE_BYTES - 8);
         if !arrival.may_be(flag, self.expected) {
-            return (notify && self.is_notified()).then_some(Err(ProtocolError::NoticeWithoutFlag));
+            if !notify || !self.is_notified() {
+                return None;
+            }
+            // Said once: it will never be there.
+            self.notified = before(self.expected);
+            return Some(Err(ProtocolError::NoticeWithoutFlag));
         }
         let line = fabric.take_line(link, from, at);
         if arrival == Arrival::CheckedFlag && arrival.line_flag(fabric, &line, self.expected) != line.flag() {

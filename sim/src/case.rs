@@ -1,6 +1,6 @@
 //! What a seed stands for: a fabric, two policies, a script of transfers, and faults.
 
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTICES_MIN, Origin, Protocol};
 use superpipe_testkit::pair::{Content, How, Script, Take, Transfer};
 use superpipe_testkit::{Rng, Setup};
 
@@ -65,13 +65,22 @@ impl Case {
         let rng = &mut rng;
         let direct = rng.one_in(4);
         let order_inside_write = direct || rng.one_in(2);
-        let arrival =
-            if order_inside_write && rng.below(4) > 0 { Arrival::Flag } else { Arrival::CheckedFlag };
+        let arrival = arrival(rng, direct, order_inside_write);
+        let write_with_immediate = rng.one_in(2);
         let inline_bytes = if rng.one_in(2) { 0 } else { Profile::roce_100g().inline_bytes };
         let send_queue = if rng.one_in(2) { 1 + rng.below(8) } else { Profile::roce_100g().send_queue };
+        // A write and a SEND behind it.
+        let least = if arrival == Arrival::Notify && !write_with_immediate { 2 } else { 1 };
+        let send_queue = send_queue.max(least);
         let mtu_bytes = if rng.one_in(2) { 256 } else { Profile::roce_100g().mtu_bytes };
-        let profile =
-            Profile { order_inside_write, inline_bytes, send_queue, mtu_bytes, ..Profile::roce_100g() };
+        let profile = Profile {
+            order_inside_write,
+            write_with_immediate,
+            inline_bytes,
+            send_queue,
+            mtu_bytes,
+            ..Profile::roce_100g()
+        };
         let faults = Faults::swarm(rng);
         let (hosts, count) = if rng.one_in(16) { (2 + rng.below(3), 2 + rng.below(5)) } else { (2, 1) };
         let plan = |number| {
@@ -112,6 +121,17 @@ impl Case {
     }
 }
 
+/// Without order inside a write as often notify as checked flags, and with it both now and then.
+fn arrival(rng: &mut Rng, direct: bool, order_inside_write: bool) -> Arrival {
+    if order_inside_write && rng.below(4) > 0 {
+        Arrival::Flag
+    } else if direct || rng.one_in(2) {
+        Arrival::CheckedFlag
+    } else {
+        Arrival::Notify
+    }
+}
+
 fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> Script {
     let layouts = [layout(rng, direct), layout(rng, direct)];
     let configs = [config(rng, arrival), config(rng, arrival)];
@@ -119,8 +139,9 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
     let most = TRANSFERS_MAX[usize::from(rng.one_in(8))];
     let transfers = [transfers(rng, most), transfers(rng, most)];
     let slowness = [1 + rng.below(12), 1 + rng.below(12)];
+    let notices = if rng.one_in(4) { 64 } else { NOTICES_MIN + u16::from(rng.next().to_le_bytes()[0] % 12) };
     let Profile { order_inside_write, send_queue, .. } = *profile;
-    let setup = Setup { layouts, order_inside_write, send_queue, notices: 0, seed: rng.next() };
+    let setup = Setup { layouts, order_inside_write, send_queue, notices, seed: rng.next() };
     Script { setup, configs, origin, transfers, slowness }
 }
 
@@ -163,7 +184,7 @@ fn origin(rng: &mut Rng) -> Origin {
         controls: near(first.controls),
         transfers: near(first.transfers),
         life: near(first.life),
-        notices: first.notices,
+        notices: near(first.notices),
     }
 }
 

@@ -4,7 +4,10 @@
 //! is what this end's CPU sees of its own stores, and each of them is visible to the other end a little later, in order.
 //! Whatever core may not do is a panic that says so: bytes that are the NIC's or the reader's, offsets out of range.
 
+mod notified;
+
 use core::cell::RefCell;
+use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
@@ -15,7 +18,7 @@ use superpipe_testkit::{Memory, Place, Setup, Side, Stage, Watch, crc32c};
 
 use crate::faults::Fault;
 use crate::liar::Liar;
-use crate::nic::{Key, NotRegistered, Op, QpName, Refused, Rights, World, Wr, status};
+use crate::nic::{Key, NotRegistered, Op, QpName, Refused, Rights, Wc, World, Wr, status};
 use crate::profile::time_ns;
 use crate::torn::Looks;
 use crate::trace::{Use, What};
@@ -41,6 +44,13 @@ pub struct Sim<const DIRECT: bool> {
     keys: [Vec<Key>; 2],
     watches: [Watch; 2],
     owned: [Vec<Owned>; 2],
+    /// Of each end, the memory of notifications that are sent by themselves, and where the next one goes.
+    words: [Option<Key>; 2],
+    next_word: [u32; 2],
+    /// Each end's notified writes whose notification was not taken.
+    unseen: [VecDeque<(Memory, u32, u32)>; 2],
+    /// What each end has polled, and was not asked for: completions of sends, and of receives.
+    polled: [[VecDeque<Wc>; 2]; 2],
     liars: [Liar; 2],
     /// Somebody has lied: what comes is to be borne, and proves nothing.
     pub(crate) lied: bool,
@@ -56,6 +66,8 @@ pub struct Sim<const DIRECT: bool> {
 pub(crate) struct Flags {
     /// They have a CRC.
     pub(crate) checked: bool,
+    /// They are notified.
+    pub(crate) notify: bool,
     /// Bits of the CRC: 32, but for who wants to see it miss.
     pub(crate) crc_bits: u32,
 }
@@ -72,6 +84,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         flags: Flags,
     ) -> Result<Self, NotRegistered> {
         let mut keys = [Vec::new(), Vec::new()];
+        let words_bytes = Self::words_bytes(world, setup.notices, flags.notify);
         for side in 0..2 {
             let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
             let all = [
@@ -80,7 +93,8 @@ impl<const DIRECT: bool> Sim<DIRECT> {
                 (SEAT_BYTES, Use::SeatImage),
                 (theirs, Use::LandingImage),
             ];
-            for (bytes, use_of_it) in all {
+            let words = words_bytes.map(|bytes| (bytes, Use::Notices));
+            for (bytes, use_of_it) in all.into_iter().chain(words) {
                 let remote_write = matches!(use_of_it, Use::Seat | Use::Landing);
                 match world.register(hosts[side], bytes, Rights { remote_write }, false) {
                     Ok(key) => {
@@ -94,7 +108,8 @@ impl<const DIRECT: bool> Sim<DIRECT> {
                 }
             }
         }
-        Ok(Self {
+        let words = [0, 1].map(|side| keys[side].get(4).copied());
+        let sim = Self {
             world: World::nowhere(),
             setup: *setup,
             hosts,
@@ -102,13 +117,22 @@ impl<const DIRECT: bool> Sim<DIRECT> {
             keys,
             watches: setup.layouts.map(Watch::new),
             owned: [Vec::new(), Vec::new()],
+            words,
+            next_word: [0; 2],
+            unseen: [VecDeque::new(), VecDeque::new()],
+            polled: Default::default(),
             liars: [Liar::default(); 2],
             lied: false,
             flags,
             looks: RefCell::default(),
             recorders: [None, None],
             acting: 0,
-        })
+        };
+        if flags.notify {
+            sim.post_receives(world, 0);
+            sim.post_receives(world, 1);
+        }
+        Ok(sim)
     }
 
     /// An end lets go of all it has: from now on nothing reaches it, and nothing comes from it.
@@ -139,6 +163,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
     /// Reads of memory that the peer writes.
     fn look(&self, side: usize, from: Memory, at: u32, bytes: u32) -> &[u8] {
         assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
+        self.check_noticed(from, at, bytes);
         let key = self.key(from).unwrap_or_else(|| panic!("{from:?} is used, and was let go of"));
         self.bytes(key, at, bytes)
     }
@@ -218,7 +243,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
     type Remote = Memory;
 
     fn caps(&self, _: &Side) -> Caps {
-        Caps { order_inside_write: self.setup.order_inside_write, notices: 0 }
+        Caps { order_inside_write: self.setup.order_inside_write, notices: self.setup.notices }
     }
 
     /// The clock of the CPU whose turn it is. Free, since only recorders ask, which must change nothing.
@@ -262,7 +287,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         if self.world.strikes(Fault::LyingPeer) {
             self.lied = true;
             self.watches.iter_mut().for_each(Watch::stop);
-            line = self.liars[link.0].twist(&mut self.world.rng, to, at, &line, self.flags.checked);
+            line = self.liars[link.0].twist(&mut self.world.rng, to, at, &line, self.flags);
             let place = if to.place == Place::Seat { Use::Seat } else { Use::Landing };
             self.world.note_here(self.hosts[link.0], What::Lie { line, to: place, at });
         } else {
@@ -306,7 +331,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        _: Option<Notice>,
+        notice: Option<Notice>,
     ) -> Result<(), SqFull> {
         assert!(!DIRECT, "nothing is posted where stores go direct");
         let side = link.0;
@@ -314,12 +339,21 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         let is_ack = to.place == Place::Seat && at == seat::ACK;
         // Its rkey is known still, if the peer has gone.
         let key = self.key(to).unwrap_or_else(|| Key::void(self.hosts[to.owner]));
+        if !self.has_room(side, notice) {
+            return Err(SqFull);
+        }
+        let notice = notice.map(|notice| self.liars[side].twist_notice(notice));
         let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
         let strays = core::mem::take(&mut self.liars[side].strays);
         let inline = bytes <= self.world.profile.inline_bytes;
+        let there = if strays { u32::MAX - at } else { at };
+        let op = match notice.filter(|_| self.words[side].is_none()) {
+            Some(Notice(immediate)) => Op::WriteWithImmediate { to: key, at: there, immediate },
+            None => Op::Write { to: key, at: there },
+        };
         let request = Wr {
             id: wr.map(|wr| wr.0),
-            op: Op::Write { to: key, at: if strays { u32::MAX - at } else { at } },
+            op,
             from: self.image(side, to),
             at,
             bytes,
@@ -337,6 +371,10 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
         if wr.is_some() || !inline {
             self.owned[side].push(Owned { to, at, bytes, wr, flight });
         }
+        if let Some(notice) = notice {
+            self.notified(side, to, at, bytes);
+            self.send_notice(side, notice);
+        }
         Ok(())
     }
 
@@ -345,7 +383,7 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
     }
 
     fn poll_cq(&mut self, link: &mut Side) -> Option<Completion> {
-        let wc = self.world.poll_cq(self.qps[link.0])?;
+        let wc = self.poll(link.0, false)?;
         let wr = WrId(wc.id);
         // It stands for all that were posted before it.
         let owned = &mut self.owned[link.0];
@@ -356,6 +394,14 @@ impl<const DIRECT: bool> Fabric for Sim<DIRECT> {
             status => Err(WcError { status, vendor_err: 0 }),
         };
         Some(Completion { wr, result })
+    }
+
+    fn poll_notice(&mut self, link: &mut Side) -> Option<Notice> {
+        self.take_notice(link.0)
+    }
+
+    fn has_notice(&self, link: &Side) -> bool {
+        !self.polled[link.0][1].is_empty() || self.world.has_received(self.qps[link.0])
     }
 
     fn recorder(&mut self, link: &Side) -> Option<&mut Recorder> {
@@ -377,7 +423,8 @@ impl<const DIRECT: bool> Stage for Sim<DIRECT> {
     }
 
     fn is_quiescent(&self) -> bool {
-        self.qps.iter().all(|qp| self.world.is_idle(*qp))
+        let polled = self.polled.iter().flatten().all(VecDeque::is_empty);
+        polled && self.qps.iter().all(|qp| self.world.is_idle(*qp))
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {

@@ -62,6 +62,8 @@ pub struct Profile {
     pub inline_bytes: u32,
     /// The bytes of one write become visible in ascending order.
     pub order_inside_write: bool,
+    /// The device has write with immediate; without, a SEND follows a write that is to be notified.
+    pub write_with_immediate: bool,
 }
 
 impl Profile {
@@ -115,6 +117,7 @@ impl Profile {
             send_queue: 256,
             inline_bytes: 220,
             order_inside_write: true,
+            write_with_immediate: true,
         }
     }
 

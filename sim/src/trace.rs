@@ -65,6 +65,8 @@ pub enum Use {
     SeatImage,
     /// The image of the peer's landing buffer.
     LandingImage,
+    /// Notifications, where they are sent by themselves.
+    Notices,
 }
 
 impl fmt::Display for Use {
@@ -74,6 +76,7 @@ impl fmt::Display for Use {
             Self::Landing => "landing buffer",
             Self::SeatImage => "image of the peer's seat",
             Self::LandingImage => "image of the peer's landing buffer",
+            Self::Notices => "notifications",
         })
     }
 }

@@ -21,6 +21,7 @@ fn small_cases_reach_their_end_from_every_state() {
         "posted: try_recv, inline, 1 chunk",
         "posted: images read late, 2 chunks, inline",
         "posted, checked: 2 inline",
+        "notified: 2 inline",
         "posted: inline both ways",
         "posted: inline, close",
         "direct: 4 chunks, lines apart",

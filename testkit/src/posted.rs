@@ -98,6 +98,12 @@ impl Posted {
         self.failures[side] = Some(error);
     }
 
+    /// What a peer that lies may notify of: this end does, and has written nothing.
+    pub fn forge_notice(&mut self, side: usize, notice: Notice) {
+        let to = Memory::seat(1 - side);
+        self.notices[side].push_back(Notified { id: 0, to, at: 0, bytes: 0, notice });
+    }
+
     fn check(&self, side: usize, to: Memory, at: u32, bytes: u32) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         let is_ack = to.place == Place::Seat && at == seat::ACK;

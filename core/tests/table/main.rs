@@ -121,6 +121,7 @@ mod checked;
 mod chunks;
 mod closing;
 mod controls;
+mod notified;
 mod sending;
 mod short_way;
 

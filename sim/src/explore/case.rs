@@ -85,6 +85,8 @@ pub struct Case {
     pub c0_bytes: u32,
     /// WRs that an end's send queue holds.
     pub send_queue: usize,
+    /// Receives that each end keeps posted for notifications.
+    pub notices: u16,
     /// Writes are torn before each flag, and acknowledgements between their counts; otherwise only between blocks.
     pub torn: bool,
     /// Writes of an end that may be completed and not wholly visible.

@@ -27,7 +27,12 @@ pub(super) struct Net<const DIRECT: bool> {
     watches: [Part<Watch>; 2],
     /// What each end has under way, oldest first.
     writes: [Part<Vec<Write>>; 2],
+    /// What each end's last acknowledgement was notified with; tells no states apart, since what it adds does.
+    counted: [Notice; 2],
 }
+
+/// The bits of a notification that count, where it is of an acknowledgement (wire.md 3.4).
+const COUNT_MASK: u32 = (1 << 28) - 1;
 
 const fn index(memory: Memory) -> usize {
     memory.owner * 2 + matches!(memory.place, Place::Landing) as usize
@@ -53,6 +58,7 @@ impl<const DIRECT: bool> Net<DIRECT> {
             images: core::array::from_fn(memory),
             watches: core::array::from_fn(|_| Part::new(watch.clone())),
             writes: core::array::from_fn(|_| Part::new(Vec::new())),
+            counted: [Notice(0); 2],
         }
     }
 
@@ -185,6 +191,21 @@ impl<const DIRECT: bool> Net<DIRECT> {
         self.store(side, to, at, data, vec![Write::words(at, length(data))]);
     }
 
+    /// The write of this end whose notification comes next, if that is there: it is visible, and so are all before it.
+    fn told(&self, from: usize) -> Option<usize> {
+        let index = self.writes[from].iter().position(|write| write.notice.is_some())?;
+        self.writes[from][..=index].iter().all(|write| write.hidden == 0).then_some(index)
+    }
+
+    /// Of a notified write nothing is read before its notification was taken; but for acknowledgements, which are written over
+    /// and over.
+    fn check_noticed(&self, from: Memory, at: u32, bytes: u32) {
+        let untaken = |write: &&Write| write.notice.is_some() && !write.is_ack();
+        let mut before = self.writes[1 - from.owner].iter().filter(untaken);
+        let early = before.any(|write| write.touches(from, at, bytes));
+        assert!(!early, "{bytes} bytes at {at} of {from:?} are read before their notification");
+    }
+
     fn look(&self, side: usize, from: Memory) -> &Bytes {
         assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
         &self.memories[index(from)]
@@ -193,6 +214,7 @@ impl<const DIRECT: bool> Net<DIRECT> {
     /// What is visible of an end's own memory, read in place.
     pub(super) fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
         self.watches[memory.owner].on_read(at, bytes);
+        self.check_noticed(memory, at, bytes);
         self.memories[index(memory)].get(at, bytes)
     }
 }
@@ -204,7 +226,7 @@ impl<const DIRECT: bool> Fabric for Net<DIRECT> {
     type Remote = Memory;
 
     fn caps(&self, _: &usize) -> Caps {
-        Caps { order_inside_write: self.case.ordered, notices: 0 }
+        Caps { order_inside_write: self.case.ordered, notices: self.case.notices }
     }
 
     /// There is none.
@@ -213,10 +235,12 @@ impl<const DIRECT: bool> Fabric for Net<DIRECT> {
     }
 
     fn flag(&self, link: &usize, from: Memory, at: u32) -> u64 {
+        self.check_noticed(from, at, 8);
         self.look(*link, from).word(at)
     }
 
     fn take_line(&self, link: &usize, from: Memory, at: u32) -> Line {
+        self.check_noticed(from, at, LINE_BYTES);
         self.look(*link, from).line(at)
     }
 
@@ -265,7 +289,7 @@ impl<const DIRECT: bool> Fabric for Net<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        _: Option<Notice>,
+        notice: Option<Notice>,
     ) -> Result<(), SqFull> {
         assert!(!DIRECT, "nothing is posted where stores go direct");
         assert!(bytes > 0 && to.owner != *link, "{bytes} bytes are posted to {to:?}");
@@ -282,7 +306,17 @@ impl<const DIRECT: bool> Fabric for Net<DIRECT> {
         if !self.case.reads_late {
             write.data = Some(self.images[index(to)].get(at, bytes).into());
         }
+        if let Some(Notice(said)) = notice {
+            write.notice = notice;
+            write.news = said;
+            if write.is_ack() {
+                let Notice(before) = core::mem::replace(&mut self.counted[*link], Notice(said));
+                write.news = said.wrapping_sub(before) & COUNT_MASK;
+            }
+        }
         self.writes[*link].change().push(write);
+        let untaken = self.writes[*link].iter().filter(|write| write.notice.is_some()).count();
+        assert!(untaken <= usize::from(self.case.notices), "a notification finds no receive");
         Ok(())
     }
 
@@ -296,5 +330,18 @@ impl<const DIRECT: bool> Fabric for Net<DIRECT> {
         let wr = write.wr.map(WrId)?;
         writes.retain(|write| !write.is_over());
         Some(Completion { wr, result: Ok(()) })
+    }
+
+    fn poll_notice(&mut self, link: &mut usize) -> Option<Notice> {
+        let from = 1 - *link;
+        let index = self.told(from)?;
+        let writes = self.writes[from].change();
+        let notice = writes[index].notice.take();
+        writes.retain(|write| !write.is_over());
+        notice
+    }
+
+    fn has_notice(&self, link: &usize) -> bool {
+        self.told(1 - *link).is_some()
     }
 }

@@ -3,7 +3,7 @@
 use core::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use superpipe_core::{Arrival, LINE_BYTES, seat};
+use superpipe_core::{Arrival, LINE_BYTES, Notice, seat};
 use superpipe_testkit::{Memory, Place};
 
 use super::case::Case;
@@ -34,6 +34,10 @@ pub(super) struct Write {
     pub(super) pieces: Rc<[u64]>,
     /// The words that are still invisible.
     pub(super) hidden: u64,
+    /// What the peer is notified of it, until that was taken.
+    pub(super) notice: Option<Notice>,
+    /// The same, but for the counts in it: how much more the last one says than the one before.
+    pub(super) news: u32,
     arrival: Arrival,
 }
 
@@ -52,7 +56,19 @@ impl Write {
         arrival: Arrival,
     ) -> Self {
         let hidden = pieces.iter().fold(0, |all, piece| all | piece);
-        Self { to, at, bytes, wr, stage, data: None, pieces: pieces.into(), hidden, arrival }
+        Self {
+            to,
+            at,
+            bytes,
+            wr,
+            stage,
+            data: None,
+            pieces: pieces.into(),
+            hidden,
+            notice: None,
+            news: 0,
+            arrival,
+        }
     }
 
     /// Whether it writes the line of acknowledgements, in place and over and over.
@@ -72,7 +88,7 @@ impl Write {
     }
 
     pub(super) const fn is_over(&self) -> bool {
-        self.hidden == 0 && matches!(self.stage, Stage::Done)
+        self.hidden == 0 && matches!(self.stage, Stage::Done) && self.notice.is_none()
     }
 
     /// The bytes of word `index`, as offsets in memory.
@@ -126,6 +142,7 @@ impl Write {
 impl Hash for Write {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (self.to, self.at, self.bytes, self.wr, self.stage, self.hidden).hash(hasher);
+        self.notice.map(|_| self.news).hash(hasher);
         match &self.data {
             Some(data) if self.is_ack() && self.bytes == LINE_BYTES => hash_ack(data, self.arrival, hasher),
             data => data.hash(hasher),

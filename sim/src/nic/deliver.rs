@@ -161,14 +161,22 @@ impl World {
 
     /// The receiver's side of a send, or of a write with immediate.
     fn receive(&mut self, now: u64, number: u64) {
+        // Receives are in order: after a WR that has failed there is none.
+        let Some(qp) = self.flights.get(&number).map(|flight| flight.qp) else { return };
+        let failed = |flight: &Flight| flight.qp == qp && flight.status != status::SUCCESS;
+        if self.flights.range(..number).any(|(_, flight)| failed(flight)) {
+            return;
+        }
         let Some(flight) = self.flights.get_mut(&number).filter(|flight| flight.status == status::SUCCESS)
         else {
             return;
         };
         let (wr, data, qp) = (flight.wr, core::mem::take(&mut flight.data), flight.qp);
         let peer = self.qp(qp).peer;
-        let Some(receive) = self.qp(peer).receives.pop_front() else {
-            self.set_status(number, status::RNR_RETRY_EXC_ERR);
+        let is_gone = self.qp(peer).failed;
+        let Some(receive) = self.qp(peer).receives.pop_front().filter(|_| !is_gone) else {
+            let status = if is_gone { status::RETRY_EXC_ERR } else { status::RNR_RETRY_EXC_ERR };
+            self.set_status(number, status);
             return;
         };
         let mut wc =

@@ -236,6 +236,16 @@ impl World {
         Some(wc)
     }
 
+    /// WRs that the send queue has room for.
+    pub(crate) fn room(&self, name: QpName) -> usize {
+        self.profile.send_queue.saturating_sub(self.nodes[name.node].qps[name.index].queued)
+    }
+
+    /// Whether a receive has completed that was not polled.
+    pub(crate) fn has_received(&self, name: QpName) -> bool {
+        self.nodes[name.node].qps[name.index].cq.iter().any(|wc| wc.received.is_some())
+    }
+
     /// A QP ends: what was not read is not sent, no completion comes, and the peer's WRs find nobody.
     pub(crate) fn destroy_qp(&mut self, name: QpName) {
         let qp = self.qp(name);
@@ -243,6 +253,8 @@ impl World {
         qp.staged.clear();
         qp.receives.clear();
         qp.cq.clear();
+        let failed = |flight: &&Flight| flight.qp == name && flight.status != status::SUCCESS;
+        self.failed.extend(self.flights.values().filter(failed).map(|flight| flight.number));
         self.flights.retain(|_, flight| flight.qp != name);
     }
 

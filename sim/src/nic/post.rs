@@ -169,13 +169,13 @@ impl World {
         qp.visible_ns = qp.visible_ns.max(visible);
         qp.completes_ns = qp.completes_ns.max(leaves + wr.held_ns + 2 * latency + late).max(before + latency);
         let (visible, completes) = (qp.visible_ns, qp.completes_ns);
-        if !matches!(wr.op, Op::Write { .. }) {
-            self.queue.push(visible, Event::Receive { flight: flight.number });
+        // A receive completes after the last byte, and no sooner is the sender told.
+        let is_received = !matches!(wr.op, Op::Write { .. });
+        if is_received {
+            self.queue.push(visible + 1, Event::Receive { flight: flight.number });
         }
-        self.queue.push(
-            completes.max(if matches!(wr.op, Op::Write { .. }) { 0 } else { visible }),
-            Event::Done { flight: flight.number },
-        );
+        let done = if is_received { completes.max(visible + 1) } else { completes };
+        self.queue.push(done, Event::Done { flight: flight.number });
         self.flights.insert(flight.number, flight);
     }
 

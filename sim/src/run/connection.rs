@@ -38,8 +38,9 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         recorded: bool,
     ) -> Result<Self, NotRegistered> {
         world.states = [None; 2];
-        let checked = plan.script.configs[0].arrival == Arrival::CheckedFlag;
-        let flags = Flags { checked, crc_bits: case.crc_bits };
+        let arrival = plan.script.configs[0].arrival;
+        let (checked, notify) = (arrival == Arrival::CheckedFlag, arrival == Arrival::Notify);
+        let flags = Flags { checked, notify, crc_bits: case.crc_bits };
         let mut fabric = Sim::connect(world, plan.hosts, &plan.script.setup, flags)?;
         if recorded {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];

@@ -1,9 +1,10 @@
 //! The cases, and the words in which they are written down.
 
 mod direct;
+mod notified;
 mod posted;
 
-use superpipe_core::{Arrival, FlagPlace, Origin, Protocol};
+use superpipe_core::{Arrival, FlagPlace, NOTICES_MIN, Origin, Protocol};
 
 use super::case::{Acks, Case, Closing, How, Take, Transfer};
 
@@ -11,6 +12,7 @@ use super::case::{Acks, Case, Closing, How, Take, Transfer};
 #[must_use]
 pub fn cases() -> Vec<Case> {
     let mut cases = posted::cases();
+    cases.extend(notified::cases());
     cases.extend(direct::cases());
     cases
 }
@@ -67,6 +69,7 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         blocks: 2,
         c0_bytes: 64,
         send_queue: 1,
+        notices: NOTICES_MIN,
         torn: true,
         late: 1,
         reads_late: false,
@@ -108,6 +111,11 @@ impl Case {
     /// Checked flags; where writes are posted, without order inside them.
     fn checked(self) -> Self {
         Self { arrival: Arrival::CheckedFlag, ordered: self.direct, ..self }
+    }
+
+    /// Notifications, without order inside writes.
+    fn notified(self) -> Self {
+        Self { arrival: Arrival::Notify, ordered: false, ..self }
     }
 
     fn apart(self) -> Self {

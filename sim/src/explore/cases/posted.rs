@@ -6,7 +6,7 @@ use super::super::case::{Case, Closing, How, Take};
 use super::{at_once, case, inline, message, stream};
 
 /// Next to every wrap.
-const WRAP: Origin = Origin {
+pub(super) const WRAP: Origin = Origin {
     sequence: u64::MAX - 1,
     blocks: u64::MAX - 1,
     controls: u64::MAX,
