@@ -17,12 +17,20 @@ const GOODBYE_NS: u64 = 1_000_000_000;
 pub(super) struct Cm {
     channel: EventChannel,
     id: CmId,
-    disconnected: bool,
+    state: State,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Connecting,
+    Connected,
+    Disconnected,
 }
 
 impl Cm {
     pub(super) const fn new(channel: EventChannel, id: CmId) -> Self {
-        Self { channel, id, disconnected: false }
+        Self { channel, id, state: State::Connecting }
     }
 
     /// The device of this connection.
@@ -47,7 +55,9 @@ impl Cm {
     }
 
     pub(super) fn establish(&mut self) -> Result<(), ConnectError> {
-        Ok(self.id.establish()?)
+        self.id.establish()?;
+        self.state = State::Connected;
+        Ok(())
     }
 
     pub(super) fn accept(&mut self, params: ConnectParams<'_>) -> Result<(), ConnectError> {
@@ -61,14 +71,20 @@ impl Cm {
 
     /// The next event, waiting for it.
     pub(super) fn event(
-        &self,
+        &mut self,
         deadline_ns: u64,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CmEvent, ConnectError> {
         loop {
             match self.channel.next_event(deadline_ns) {
                 Err(Error::Interrupted) if !interrupted() => {}
-                event => return Ok(event?),
+                event => {
+                    let event = event?;
+                    if event.kind == CmEventKind::ESTABLISHED {
+                        self.state = State::Connected;
+                    }
+                    return Ok(event);
+                }
             }
         }
     }
@@ -80,25 +96,28 @@ impl Cm {
 
     /// Whether the peer is still connected, as far as it or its kernel has told. A system call.
     pub(super) fn is_connected(&mut self) -> bool {
-        if !self.disconnected && poll_now(&mut [PollFd::new(self.channel.as_fd(), libc::POLLIN)]) {
+        let is_disconnected = self.state == State::Disconnected;
+        if !is_disconnected && poll_now(&mut [PollFd::new(self.channel.as_fd(), libc::POLLIN)]) {
             self.take_events();
         }
-        !self.disconnected
+        self.state != State::Disconnected
     }
 
     fn take_events(&mut self) {
         loop {
             match self.channel.try_event() {
                 Ok(Some(event)) if event.failure().is_some() => {
-                    self.disconnected = true;
+                    self.state = State::Disconnected;
                     // InfiniBand and RoCE wait for this answer; elsewhere there is nothing left to disconnect.
                     let _ = self.id.disconnect();
                 }
-                Ok(Some(event)) if event.kind == CmEventKind::TIMEWAIT_EXIT => self.disconnected = true,
+                Ok(Some(event)) if event.kind == CmEventKind::TIMEWAIT_EXIT => {
+                    self.state = State::Disconnected
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => return,
                 Err(_) => {
-                    self.disconnected = true;
+                    self.state = State::Disconnected;
                     return;
                 }
             }
@@ -109,14 +128,14 @@ impl Cm {
 impl Drop for Cm {
     /// Disconnects; and lets the peer agree, since what is still on its way to it can be lost otherwise (iWARP).
     fn drop(&mut self) {
-        if self.disconnected || self.id.disconnect().is_err() {
+        if self.state != State::Connected || self.id.disconnect().is_err() {
             return;
         }
         let deadline_ns = monotonic_ns() + GOODBYE_NS;
-        while !self.disconnected {
+        loop {
             match self.channel.next_event(deadline_ns) {
-                Ok(event) => self.disconnected = event.failure().is_some(),
-                Err(Error::Interrupted) => {}
+                Ok(event) if event.failure().is_some() => return,
+                Ok(_) | Err(Error::Interrupted) => {}
                 Err(_) => return,
             }
         }

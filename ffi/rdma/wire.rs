@@ -159,7 +159,7 @@ impl Wire {
 
     /// What rdma_cm tells next.
     pub(super) fn event(&self, patience: &Patience<'_>) -> Result<CmEvent, ConnectError> {
-        self.cm.borrow().event(patience.deadline_ns, patience.interrupted)
+        self.cm.borrow_mut().event(patience.deadline_ns, patience.interrupted)
     }
 
     pub(super) fn device(&self) -> String {

@@ -138,10 +138,15 @@ impl CmFailure {
 
 const REFUSED: c_int = -libc::ECONNREFUSED;
 const NO_DEVICE: c_int = -libc::ENODEV;
+const TIMED_OUT: c_int = -libc::ETIMEDOUT;
+const UNREACHABLE: c_int = -libc::EHOSTUNREACH;
 
 impl fmt::Display for CmFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match Type(self.kind.0) {
+            Type::RDMA_CM_EVENT_ADDR_ERROR if matches!(self.status, TIMED_OUT | UNREACHABLE) => {
+                "no host answers at the address"
+            }
             Type::RDMA_CM_EVENT_ADDR_ERROR => "no RDMA device has a way to the address",
             Type::RDMA_CM_EVENT_ROUTE_ERROR => "there is no route to the peer",
             Type::RDMA_CM_EVENT_UNREACHABLE => "the peer does not answer",
@@ -191,6 +196,10 @@ mod tests {
         assert_eq!(
             told(Type::RDMA_CM_EVENT_UNREACHABLE, -110),
             "the peer does not answer: connection timed out"
+        );
+        assert_eq!(
+            told(Type::RDMA_CM_EVENT_ADDR_ERROR, -110),
+            "no host answers at the address: connection timed out"
         );
         let text = told(Type::RDMA_CM_EVENT_ADDR_ERROR, -19);
         assert!(

@@ -2,6 +2,7 @@
 
 use crate::addresses;
 use crate::end::{End, deadline, meet};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Barrier;
 use std::thread;
@@ -54,6 +55,7 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
             let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
             let (there, here) = meet(ip, tuning, tuning);
             let (mut there, mut here) = (End::of(there.unwrap()), End::of(here.unwrap()));
+            let done = &AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(move || {
                     for round in 0..3_u64 {
@@ -62,6 +64,7 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
                         there.drive(|endpoint, port| endpoint.try_send(port, round, &[&message]).is_ok());
                     }
                     there.drive(|endpoint, _| endpoint.delivered());
+                    done.store(true, Ordering::Release); // pairs with the Acquire below
                 });
                 for round in 0..3_u64 {
                     let mut message = [0; 8];
@@ -70,7 +73,11 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
                     // Looking ten thousand times a second would be some 4000.
                     assert!((1..400).contains(&sleeps), "{ip} {arrival:?}: {sleeps} sleeps");
                 }
-                idle(&mut here, QUIET);
+                let deadline = deadline();
+                // Pairs with the Release above.
+                while !done.load(Ordering::Acquire) && monotonic_ns() < deadline {
+                    idle(&mut here, Duration::from_millis(1));
+                }
             });
         }
     }
