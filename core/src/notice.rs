@@ -134,6 +134,7 @@ impl Notices {
         self.taken = self.taken.wrapping_add(1);
         let low = Low::of(u64::from(notice));
         match notice >> NUMBER_BITS {
+            2 if is_planted(Bug::NoticeOfAnother) => Ok(Told::Chunk(low)),
             1 => Ok(Told::Chunk(low)),
             2 => Ok(Told::Control(low)),
             3 => Ok(Told::Ack(low)),

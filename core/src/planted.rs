@@ -56,7 +56,7 @@ pub enum Bug {
     NoticeNotAwaited,
     /// The last credit for a notification that comes back is counted twice.
     NoticeCreditTwice,
-    /// The sequence in a notification is not compared, so that one is believed that is of another chunk.
+    /// A notification of a control message is believed to be of the next chunk: neither kind nor sequence are compared.
     NoticeOfAnother,
     /// A flag is looked at before its notification was taken.
     NoticeNotRead,

@@ -20,7 +20,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self { name: "inline", about: "40 bytes in a line", make: inline },
         Self { name: "eager", about: "3000 bytes by eager: one write", make: eager },
         Self {
@@ -44,6 +44,16 @@ impl Scenario {
             name: "torn",
             about: "checked flags: every packet is torn, its pieces come in any order",
             make: torn,
+        },
+        Self {
+            name: "notified",
+            about: "64 KiB by superpipeline, every write with immediate; every packet is torn",
+            make: notified,
+        },
+        Self {
+            name: "notified-by-send",
+            about: "40 bytes in a line, notified by a SEND behind the write",
+            make: notified_by_send,
         },
         Self {
             name: "lost-completion",
@@ -154,12 +164,27 @@ fn reject() -> Case {
 }
 
 fn torn() -> Case {
-    let mut case = case(vec![message(12_000, Protocol::Eager)]);
+    unordered(case(vec![message(12_000, Protocol::Eager)]), Arrival::CheckedFlag)
+}
+
+/// Without order inside a write, every packet torn.
+fn unordered(mut case: Case, arrival: Arrival) -> Case {
     case.profile.order_inside_write = false;
     case.faults[Fault::TornPacket] = Chance(1 << 20);
     let script = &mut case.connections[0].script;
     script.setup.order_inside_write = false;
-    script.configs.iter_mut().for_each(|config| config.arrival = Arrival::CheckedFlag);
+    script.setup.notices = 64;
+    script.configs.iter_mut().for_each(|config| config.arrival = arrival);
+    case
+}
+
+fn notified() -> Case {
+    unordered(superpipeline(), Arrival::Notify)
+}
+
+fn notified_by_send() -> Case {
+    let mut case = unordered(inline(), Arrival::Notify);
+    case.profile.write_with_immediate = false;
     case
 }
 

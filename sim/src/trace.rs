@@ -114,6 +114,9 @@ impl fmt::Display for Entry {
                     Op::Send => write!(f, "#{wr} send {bytes} B of {from}")?,
                     Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } => {
                         write!(f, "#{wr} write {bytes} B to {at} of {to}")?;
+                        if let Op::WriteWithImmediate { immediate, .. } = op {
+                            write!(f, ", immediate {immediate:08x}")?;
+                        }
                     }
                 }
                 id.map_or(Ok(()), |id| write!(f, ", wr {id}"))

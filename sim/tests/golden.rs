@@ -16,7 +16,7 @@ const TRACED: Look = Look { traced: true, turns_max: None };
 const SEEDS: u64 = 200;
 
 /// Each scenario that has a golden trace, and what must be in it, so that it still shows what it is for.
-const GOLDEN: [(&str, &[&str]); 10] = [
+const GOLDEN: [(&str, &[&str]); 12] = [
     ("inline", &["LineOut", "LineIn", "AckOut"]),
     ("eager", &["Post { sequence", "CopyIn", "CopyOut"]),
     ("superpipeline", &["ControlOut(Cts)", "CopyOut", "AckIn", "Complete"]),
@@ -24,6 +24,8 @@ const GOLDEN: [(&str, &[&str]); 10] = [
     ("cancel", &["ControlIn(Cancel)", "ReceiveBegin { transfer: 2"]),
     ("reject", &["ControlIn(Reject)"]),
     ("torn", &["CopyOut"]),
+    ("notified", &["immediate", "receive", "CopyOut", "AckIn"]),
+    ("notified-by-send", &["send 4 B", "receive", "LineIn"]),
     ("lost-completion", &["and lost", "status 0"]),
     ("qp-error", &["failed", "status 2", "Device"]),
     ("killed", &[" 1 killed", "CopyOut", "ControlOut(Close)"]),
