@@ -61,7 +61,9 @@ impl Cm {
     }
 
     pub(super) fn accept(&mut self, params: ConnectParams<'_>) -> Result<(), ConnectError> {
-        Ok(self.id.accept(params)?)
+        self.id.accept(params)?;
+        self.state = State::Connected;
+        Ok(())
     }
 
     pub(super) fn reject(&mut self, private_data: &[u8]) {

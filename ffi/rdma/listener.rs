@@ -150,12 +150,8 @@ fn accept(
     let ours = Greeting { mtu: wire.mtu()? }.encode();
     wire.make_ready(theirs)?;
     wire.accept(&ours)?;
-    let event = wire.event(patience)?;
-    match event.failure() {
-        Some(failure) => return Err(Error::Connection(failure).into()),
-        None if event.kind == CmEventKind::ESTABLISHED => {}
-        None => return Err(unexpected(CmEventKind::ESTABLISHED, event.kind)),
-    }
+    // ESTABLISHED is not waited for: what it stands for can be lost on RoCE, and is then told again only seconds later. The
+    // peer's HELLO says as much.
     let agreed = handshake::accept(&mut wire, wishes.tuning, wishes.landing_bytes_max, patience)?;
     Met::of(wire, agreed, peer)
 }

@@ -18,6 +18,11 @@ pub(crate) fn wishes(tuning: &Tuning) -> Wishes<'_> {
     Wishes { tuning, landing_bytes_max: LANDING_BYTES_MAX, route: Route::default() }
 }
 
+/// As a listener bounds each handshake: an attempt that was given up must not use up the time of the next.
+fn handshake_deadline() -> u64 {
+    monotonic_ns() + 5_000_000_000
+}
+
 /// A listener at a free port.
 pub(crate) fn listen(ip: IpAddr) -> (Listener, u16) {
     let listener = Listener::bind(&ip.to_string(), 0, Route::default()).unwrap();
@@ -28,8 +33,10 @@ pub(crate) fn listen(ip: IpAddr) -> (Listener, u16) {
 pub(crate) fn accept(listener: &mut Listener, tuning: &Tuning) -> Result<Met, ConnectError> {
     let deadline = deadline();
     while monotonic_ns() < deadline {
-        if let Some(met) = listener.try_accept(&wishes(tuning), deadline, &|| false)? {
-            return Ok(met);
+        match listener.try_accept(&wishes(tuning), handshake_deadline(), &|| false) {
+            Ok(Some(met)) => return Ok(met),
+            Ok(None) | Err(ConnectError::TimedOut) => {}
+            Err(error) => return Err(error),
         }
         thread::sleep(core::time::Duration::from_millis(1));
     }
