@@ -5,7 +5,7 @@
 //! connect   the active side: resolve, greet (rdma_cm's private data), make the QP ready
 //! listener  the passive side
 //! handshake HELLO, WELCOME, GRANT, READY by SENDs; arrival settles how arrival is seen
-//! wire      the QP and its CQ: work posted and completed; mail, the receives that are posted ahead
+//! wire      the QP and its CQ: work posted and completed; mail, the receives that are posted ahead; drain, how it ends
 //! memory    what is registered: what the peer writes, the image of what we write
 //! fabric    core's Fabric and the API's Port on all of that; doze, how one end sleeps
 //! ```
@@ -14,6 +14,7 @@ mod arrival;
 mod cm;
 mod connect;
 mod doze;
+mod drain;
 mod error;
 mod fabric;
 mod greeting;

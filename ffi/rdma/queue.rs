@@ -53,6 +53,22 @@ impl SendQueue {
         is_signaled
     }
 
+    /// Takes the place of one that must be signaled, for nobody. There is room.
+    pub(super) fn take_signaled(&mut self) {
+        self.since_signaled = self.depth;
+        self.take(None);
+    }
+
+    /// Whether the device has told of all that was posted.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.completed == self.posted
+    }
+
+    /// Whether the device will tell of all that was posted.
+    pub(super) const fn ends_signaled(&self) -> bool {
+        self.since_signaled == 0
+    }
+
     /// The device tells that the work request at `position`, and so all before it, are done. False: it cannot be.
     #[inline]
     pub(super) fn complete(&mut self, position: u64) -> bool {
@@ -86,6 +102,19 @@ impl SendQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_of_all_can_be_asked_for() {
+        let mut queue = SendQueue::new(16);
+        assert!(queue.is_idle() && queue.ends_signaled());
+        assert!(!queue.take(None));
+        assert!(!queue.is_idle() && !queue.ends_signaled());
+        let position = queue.position();
+        queue.take_signaled();
+        assert!(queue.ends_signaled());
+        assert!(queue.complete(position) && queue.is_idle());
+        assert_eq!(queue.next(), None);
+    }
 
     #[test]
     fn one_completion_stands_for_all_before_it() {
