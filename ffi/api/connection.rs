@@ -17,7 +17,7 @@ use super::by_shm;
 #[cfg(feature = "verbs")]
 use super::by_verbs;
 use super::deadline::Deadline;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::hand_on::hand_on;
 use super::options::Options;
 use super::over::Over;
@@ -98,17 +98,21 @@ impl Connection {
         let deadline_ns = deadline.into().at_ns();
         options.check()?;
         let way = Way::to(address, &options, deadline_ns)?;
+        let mut cause = None;
         loop {
-            let attempt = match Self::connect_once(&way, options, deadline_ns) {
+            let Attempt { error, is_transient } = match Self::connect_once(&way, options, deadline_ns) {
                 Ok(connection) => return Ok(connection),
                 Err(attempt) => attempt,
             };
             if options.is_interrupted() {
                 return Err(Error::interrupted());
             }
-            if !attempt.is_transient || monotonic_ns() >= deadline_ns {
-                return Err(attempt.error);
+            if !is_transient || monotonic_ns() >= deadline_ns {
+                // An attempt that the deadline cut short says less than the one before it.
+                let is_cut = error.kind() == ErrorKind::Timeout;
+                return Err(cause.filter(|_| is_cut).unwrap_or(error));
             }
+            cause = Some(error);
             thread::sleep(RETRY);
         }
     }

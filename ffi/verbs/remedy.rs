@@ -27,6 +27,9 @@ pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
         ("rdma_resolve_addr" | "rdma_bind_addr", libc::ENODEV) => {
             return Some(format!("no RDMA device has this address; {MAKE_A_DEVICE}"));
         }
+        ("rdma_resolve_route", libc::ENODEV) => {
+            "no RDMA device leads to this address, nor to loopback: use one of an interface that has a device"
+        }
         ("rdma_connect", libc::ECONNREFUSED) => "nobody listens there; start the receiver first",
         ("rdma_bind_addr", libc::EADDRNOTAVAIL) => "the address must be one of this host's",
         ("rdma_bind_addr" | "rdma_listen", libc::EADDRINUSE) => {

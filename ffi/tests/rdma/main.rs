@@ -1,11 +1,14 @@
-//! The RDMA fabric over whatever devices there are, by its public items.
+//! The RDMA fabric over whatever devices there are, by its public items and by the std API.
 //!
 //! SUPERPIPE_RDMA names addresses of this host that have an RDMA device, separated by spaces. Where it is not set, what
 //! needs a device is left out.
 
+mod api;
 mod end;
 mod handshakes;
+mod refusals;
 mod sleeping;
+mod strangers;
 mod transfers;
 
 use core::net::IpAddr;

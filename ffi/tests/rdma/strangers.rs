@@ -1,0 +1,131 @@
+//! Peers that are no superpipe, or of another version, made of bare rdma_cm.
+
+use crate::addresses;
+use crate::api::{DEADLINE, address_of, listen};
+use crate::end::deadline;
+use core::net::{IpAddr, SocketAddr};
+use std::thread;
+use superpipe::verbs::{
+    CmEvent, CmEventKind, CmId, ConnectParams, Cq, Error, EventChannel, Pd, Qp, QpConfig, QpState,
+};
+use superpipe::{Address, Connection, ErrorKind, Options};
+
+const CONFIG: QpConfig = QpConfig { send_depth: 4, receive_depth: 4, inline_bytes: 0 };
+
+/// A greeting of superpipe's, of this version. wire.md 10.1.
+fn greeting(version: u16) -> Vec<u8> {
+    let mut bytes = b"SUPRPIPE".to_vec();
+    bytes.extend_from_slice(&version.to_le_bytes());
+    bytes.resize(16, 0);
+    bytes
+}
+
+/// What strangers say first, and what both ends make of it.
+fn words() -> [(Vec<u8>, ErrorKind, &'static str); 3] {
+    let mut reserved = greeting(1);
+    reserved[15] = 1;
+    [
+        (greeting(9), ErrorKind::Version, "speaks version 9 of the protocol, this is version 1"),
+        (vec![0x55; 40], ErrorKind::Protocol, "does not speak superpipe"),
+        (reserved, ErrorKind::Protocol, "reserved bytes are not zero"),
+    ]
+}
+
+fn next(channel: &EventChannel) -> CmEvent {
+    let deadline = deadline();
+    loop {
+        match channel.next_event(deadline) {
+            Err(Error::Interrupted) => {}
+            event => return event.unwrap(),
+        }
+    }
+}
+
+/// A QP that nothing is posted to, as iWARP wants one to connect with.
+fn idle_qp(id: &CmId) -> Qp {
+    let context = id.context().unwrap();
+    let pd = Pd::alloc(&context).unwrap();
+    let cq = Cq::create(&context, 16, None).unwrap();
+    let mut qp = Qp::create(&pd, &cq, &cq, CONFIG).unwrap();
+    qp.modify(&id.qp_attr(QpState::Init).unwrap()).unwrap();
+    qp
+}
+
+fn params<'data>(qp: &Qp, private_data: &'data [u8]) -> ConnectParams<'data> {
+    ConnectParams { qp_number: qp.number(), private_data, retries: 7, rnr_retries: 7 }
+}
+
+/// Connects, says this, and is refused: what the refusal carried.
+fn knock(to: SocketAddr, says: &[u8]) -> Vec<u8> {
+    let channel = EventChannel::create().unwrap();
+    let mut id = CmId::create(&channel).unwrap();
+    id.resolve_addr(None, to, 2000).unwrap();
+    assert_eq!(next(&channel).kind, CmEventKind::ADDR_RESOLVED);
+    id.resolve_route(2000).unwrap();
+    assert_eq!(next(&channel).kind, CmEventKind::ROUTE_RESOLVED);
+    let qp = idle_qp(&id);
+    id.connect(params(&qp, says)).unwrap();
+    let event = next(&channel);
+    assert_eq!(event.kind, CmEventKind::REJECTED);
+    event.private_data
+}
+
+/// Answers whoever connects with these bytes, as often as it is asked.
+fn answer(ip: IpAddr, says: &[u8], connecting: impl FnOnce(Address)) {
+    let channel = EventChannel::create().unwrap();
+    let mut place = CmId::create(&channel).unwrap();
+    place.bind(SocketAddr::new(ip, 0)).unwrap();
+    place.listen(4).unwrap();
+    let port = place.local_addr().unwrap().port();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let event = next(&channel);
+            assert_eq!(event.kind, CmEventKind::CONNECT_REQUEST);
+            let mut id = event.request.unwrap();
+            let mut qp = idle_qp(&id);
+            qp.modify(&id.qp_attr(QpState::ReadyToReceive).unwrap()).unwrap();
+            qp.modify(&id.qp_attr(QpState::ReadyToSend).unwrap()).unwrap();
+            id.accept(params(&qp, says)).unwrap();
+            // Whatever comes of it: the other is gone, or never came.
+            let _ = channel.next_event(deadline());
+        });
+        connecting(Address::Verbs { host: ip.to_string(), port });
+    });
+}
+
+#[test]
+fn a_listener_refuses_strangers_by_name_and_goes_on() {
+    for ip in addresses() {
+        let mut listener = listen(ip, Options::default());
+        let to = listener.verbs_address().unwrap();
+        let address = address_of(&listener);
+        thread::scope(|scope| {
+            let knocking = scope.spawn(move || words().map(|(says, ..)| knock(to, &says)));
+            for (says, kind, words) in words() {
+                let error = listener.accept(DEADLINE).map(|_| ()).unwrap_err();
+                assert_eq!(error.kind(), kind, "{says:?}: {error}");
+                assert!(error.to_string().contains(words), "{error}");
+            }
+            for told in knocking.join().unwrap() {
+                assert!(told.starts_with(&greeting(1)[..10]), "a refusal says our version: {told:?}");
+            }
+            let accepting = scope.spawn(move || listener.accept(DEADLINE).map(drop));
+            drop(Connection::connect(&address, Options::default(), DEADLINE).unwrap());
+            accepting.join().unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn strangers_that_listen_are_refused_by_name() {
+    for ip in addresses() {
+        for (says, kind, words) in words() {
+            answer(ip, &says, |address| {
+                let error =
+                    Connection::connect(&address, Options::default(), DEADLINE).map(|_| ()).unwrap_err();
+                assert_eq!(error.kind(), kind, "{ip} {says:?}: {error}");
+                assert!(error.to_string().contains(words), "{error}");
+            });
+        }
+    }
+}
