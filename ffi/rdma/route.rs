@@ -153,9 +153,8 @@ fn device_towards(to: IpAddr) -> Result<DeviceName, ConnectError> {
 fn gid_ip(context: &Context, index: u32) -> Result<IpAddr, ConnectError> {
     let name = context.name();
     if context.transport() == Transport::Iwarp {
-        return Err(ConnectError::NotFound(format!(
-            "{name} speaks iWARP, which has no GIDs to choose from: leave the GID index out"
-        )));
+        let text = format!("{name} speaks iWARP, which has no GIDs to choose from: leave the GID index out");
+        return Err(Error::BadGid(text).into());
     }
     let ports = context.limits()?.ports;
     let active = |number: &u8| context.port(*number).is_ok_and(|port| port.check_active(&name).is_ok());
