@@ -181,14 +181,15 @@ impl Wire {
     pub(super) fn make_ready(&mut self, theirs: Option<Mtu>) -> Result<(), ConnectError> {
         let mine = self.mtu()?;
         let cm = self.cm.get_mut();
-        self.qp.modify(&cm.qp_attr(QpState::Init)?)?;
-        let mut attr = cm.qp_attr(QpState::ReadyToReceive)?.with_rnr_timer(RNR_TIMER);
-        if let Some(mtu) = [attr.path_mtu(), mine, theirs].into_iter().flatten().min() {
-            attr = attr.with_path_mtu(mtu);
+        let attr = |state| cm.qp_attr(state).map_err(gone);
+        self.qp.modify(&attr(QpState::Init)?)?;
+        let mut to_receive = attr(QpState::ReadyToReceive)?.with_rnr_timer(RNR_TIMER);
+        if let Some(mtu) = [to_receive.path_mtu(), mine, theirs].into_iter().flatten().min() {
+            to_receive = to_receive.with_path_mtu(mtu);
         }
-        self.qp.modify(&attr)?;
-        let attr = cm.qp_attr(QpState::ReadyToSend)?.with_ack_timeout(ACK_TIMEOUT);
-        self.qp.modify(&attr.with_retries(RETRIES).with_rnr_retries(RNR_RETRIES))?;
+        self.qp.modify(&to_receive)?;
+        let to_send = attr(QpState::ReadyToSend)?.with_ack_timeout(ACK_TIMEOUT);
+        self.qp.modify(&to_send.with_retries(RETRIES).with_rnr_retries(RNR_RETRIES))?;
         Ok(())
     }
 
@@ -450,13 +451,18 @@ impl Wire {
     /// A work request failed.
     #[cold]
     fn broken(&mut self, error: WcError) {
+        // The kernel takes the memory of a process that was killed before its queue pairs: a write in between is refused.
+        const REMOTE_ACCESS: u32 = 10;
+        const REMOTE_OPERATION: u32 = 11;
         const RNR_RETRY_EXCEEDED: u32 = 13;
+        // siw's words for a TCP connection that ended below what it was doing.
+        const LOCAL_OPERATION: u32 = 2;
         const GENERAL: u32 = 21;
         let status = WcStatus(error.status);
         let is_loss = status == WcStatus::FLUSHED
             || status == WcStatus::RETRY_EXCEEDED
-            || error.status == RNR_RETRY_EXCEEDED
-            || self.is_iwarp && error.status == GENERAL;
+            || [REMOTE_ACCESS, REMOTE_OPERATION, RNR_RETRY_EXCEEDED].contains(&error.status)
+            || self.is_iwarp && [LOCAL_OPERATION, GENERAL].contains(&error.status);
         self.finish(if is_loss { End::Gone } else { End::Failed(error) });
     }
 
@@ -513,6 +519,16 @@ fn add<'mr>(
         }
     };
     added.is_ok()
+}
+
+/// rdma_cm knows nothing of a connection whose other end has given up meanwhile.
+fn gone(error: ConnectError) -> ConnectError {
+    match error {
+        ConnectError::Verbs(Error::Verb(error)) if error.errno() == libc::EINVAL => {
+            ConnectError::Lost("while connecting")
+        }
+        error => error,
+    }
 }
 
 /// With as much inline as the device gives.

@@ -1,0 +1,103 @@
+# Sourced by tests of rsend and rrecv: who listens where, two ends with their exit codes, data that are compared. In a lone
+# guest both ends are here; of two, rrecv is on host 1 and rsend on host 2. SUPERPIPE_BIN is set.
+# shellcheck shell=bash disable=SC2034
+
+PATH=$SUPERPIPE_BIN:$PATH
+receives=$([[ $VM_HOST == 1 ]] && echo 1 || true)
+sends=$([[ $VM_HOST == "$VM_HOSTS" ]] && echo 1 || true)
+met=/run/vm/met
+
+wrong() {
+    printf 'wrong: %s\n' "$*" >&2
+    exit 1
+}
+
+# seeded: makes $RANDOM the same on both hosts, and prints what repeats it
+seeded() {
+    if [[ $VM_HOST == 1 ]]; then
+        echo "${SUPERPIPE_VM_SEED:-$RANDOM}" >"$met/seed"
+    fi
+    meet seed
+    RANDOM=$(<"$met/seed")
+    [[ $VM_HOST != 1 ]] || echo "seed: again with SUPERPIPE_VM_SEED=$(<"$met/seed")"
+}
+
+# below N: sets $drawn to less than N; not in a subshell, which would draw the same again
+below() { drawn=$(((RANDOM << 15 | RANDOM) % $1)); }
+
+# place ADDRESS: with a port, as the tools want it
+place() {
+    case $1 in
+    *:*) echo "[$1]:7471" ;;
+    *) echo "$1:7471" ;;
+    esac
+}
+
+# here rxe|siw [6], there rxe|siw [6]: where rrecv listens, and where rsend finds it
+here() {
+    local variable=VM_${1^^}_ADDRESS${2:-}
+    place "${!variable}"
+}
+there() {
+    local variable=VM_${1^^}_PEER${2:-}
+    place "${!variable}"
+}
+
+# in_memory: goes to a directory that is not overlaid
+in_memory() {
+    local directory
+    directory=$(mktemp -d)
+    mount -t tmpfs data "$directory"
+    cd "$directory"
+}
+
+# pair NAME SECONDS RECEIVER SENDER: two command lines; sets $received and $sent to their exit codes, on both hosts. Each NAME
+# serves once. 124 is a command that had to be stopped.
+pair() {
+    local name=$1 seconds=$2 running=
+    echo none | tee "$met/$name.received" >"$met/$name.sent"
+    meet "$name.begins"
+    if [[ -n $receives ]]; then
+        timeout --kill-after 2 "$seconds" bash -o pipefail -c "$3" &
+        running=$!
+        wait-for 30 listening || true
+    fi
+    meet "$name"
+    if [[ -n $sends ]]; then
+        sent=0
+        timeout --kill-after 2 "$seconds" bash -o pipefail -c "$4" || sent=$?
+        echo "$sent" >"$met/$name.sent"
+    fi
+    if [[ -n $running ]]; then
+        received=0
+        wait "$running" || received=$?
+        echo "$received" >"$met/$name.received"
+    fi
+    meet "$name.over" $((seconds + 60))
+    received=$(<"$met/$name.received") sent=$(<"$met/$name.sent")
+}
+
+# made NAME BYTES: on the sender's side a file `sent` of random bytes; its sum is told to the other
+made() {
+    [[ -z $sends ]] || {
+        head -c "$2" /dev/urandom >sent
+        sha256sum <sent >"$met/$1.sum"
+    }
+}
+
+# arrived NAME: `received` is what was made under that name
+arrived() {
+    [[ -z $receives ]] || [[ $(sha256sum <received) == "$(<"$met/$1.sum")" ]] || wrong "$1: not what was sent"
+}
+
+# clean: nobody holds anything of a device, here
+clean() { nothing-left 10 || wrong "after $1"; }
+
+# told FILE TEXT...: each text is somewhere in the file
+told() {
+    local file=$1 text
+    shift
+    for text; do
+        grep -qF -e "$text" "$file" || wrong "$(printf 'not told: %s\nbut:\n%s' "$text" "$(<"$file")")"
+    done
+}
