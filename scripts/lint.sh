@@ -74,7 +74,7 @@ no_planted_bugs() {
 
 scripts_parse() {
     local script
-    for script in scripts/*.sh .ci/run vm/{lib,boot}.sh vm/{prepare,run,test,selftest} vm/guest/{start,network,tools.sh} vm/guest/bin/* vm/tests/* vm/bench/*; do
+    for script in scripts/*.sh .ci/run vm/{lib,boot}.sh vm/{prepare,run,test,selftest} vm/guest/{start,network} vm/guest/*.sh vm/guest/bin/* vm/tests/* vm/bench/*; do
         bash -n "$script"
     done
     sh -n vm/guest/init

@@ -2,6 +2,7 @@
 # guest both ends are here; of two, rrecv is on host 1 and rsend on host 2. SUPERPIPE_BIN is set.
 # shellcheck shell=bash disable=SC2034
 
+. "$VM_GUEST/waiting.sh"
 PATH=$SUPERPIPE_BIN:$PATH
 receives=$([[ $VM_HOST == 1 ]] && echo 1 || true)
 sends=$([[ $VM_HOST == "$VM_HOSTS" ]] && echo 1 || true)
@@ -55,7 +56,8 @@ in_memory() {
 # serves once. 124 is a command that had to be stopped.
 pair() {
     local name=$1 seconds=$2 running=
-    echo none | tee "$met/$name.received" >"$met/$name.sent"
+    echo none >"$met/$name.received"
+    echo none >"$met/$name.sent"
     meet "$name.begins"
     if [[ -n $receives ]]; then
         timeout --kill-after 2 "$seconds" bash -o pipefail -c "$3" &
