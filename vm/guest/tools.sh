@@ -92,8 +92,11 @@ arrived() {
     [[ -z $receives ]] || [[ $(sha256sum <received) == "$(<"$met/$1.sum")" ]] || wrong "$1: not what was sent"
 }
 
-# clean: nobody holds anything of a device, here
-clean() { nothing-left 10 || wrong "after $1"; }
+# clean WHAT [rxe|siw]: nobody holds anything of a device, or of this driver's, here
+clean() {
+    local device=VM_${2:+${2^^}}
+    nothing-left 10 "${2:+${!device}}" || wrong "after $1"
+}
 
 # told FILE TEXT...: each text is somewhere in the file
 told() {

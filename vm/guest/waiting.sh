@@ -31,17 +31,19 @@ meet() {
 # listening: some process waits for connections, through rdma_cm or by TCP
 listening() { [[ $(rdma resource show cm_id) == *' state LISTEN '* || $(</proc/net/tcp)$(</proc/net/tcp6) == *' 0A '* ]]; }
 
-# held: the objects of RDMA devices that are not the kernel's own, which have a name in brackets; and what rdma complains of
+# held [DEVICE]: the objects of RDMA devices, or of this one, that are not the kernel's own, which have a name in brackets; and
+# what rdma complains of
 held() {
     printf 'resource show %s\n' qp cq mr pd cm_id ctx srq | rdma -b - 2>&1 | while read -r line; do
-        [[ $line == *' comm ['* ]] || printf '%s\n' "$line"
+        [[ $line == *' comm ['* || $line != *"${1:-}"* ]] || printf '%s\n' "$line"
     done
 }
 
-# nothing-left [SECONDS]: no process holds an object of an RDMA device any more, within so long (10 s); prints what is left
+# nothing-left [SECONDS [DEVICE]]: no process holds an object of an RDMA device any more, or of this one, within so long (10 s);
+# prints what is left
 nothing-left() {
     local left end=$((SECONDS + ${1:-10}))
-    while left=$(held) && [[ -n $left ]]; do
+    while left=$(held "${2:-}") && [[ -n $left ]]; do
         if ((SECONDS >= end)); then
             printf 'nothing-left: after %d s there is still\n%s\n' "${1:-10}" "$left" >&2
             return 1
