@@ -9,6 +9,7 @@ mod handshakes;
 mod refusals;
 mod sleeping;
 mod strangers;
+mod tools;
 mod transfers;
 
 use core::net::IpAddr;

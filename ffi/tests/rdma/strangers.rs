@@ -21,7 +21,7 @@ fn greeting(version: u16) -> Vec<u8> {
 }
 
 /// What strangers say first, and what both ends make of it.
-fn words() -> [(Vec<u8>, ErrorKind, &'static str); 3] {
+pub(crate) fn words() -> [(Vec<u8>, ErrorKind, &'static str); 3] {
     let mut reserved = greeting(1);
     reserved[15] = 1;
     [
@@ -56,7 +56,7 @@ fn params<'data>(qp: &Qp, private_data: &'data [u8]) -> ConnectParams<'data> {
 }
 
 /// Connects, says this, and is refused: what the refusal carried.
-fn knock(to: SocketAddr, says: &[u8]) -> Vec<u8> {
+pub(crate) fn knock(to: SocketAddr, says: &[u8]) -> Vec<u8> {
     let channel = EventChannel::create().unwrap();
     let mut id = CmId::create(&channel).unwrap();
     id.resolve_addr(None, to, 2000).unwrap();
@@ -70,8 +70,8 @@ fn knock(to: SocketAddr, says: &[u8]) -> Vec<u8> {
     event.private_data
 }
 
-/// Answers whoever connects with these bytes, as often as it is asked.
-fn answer(ip: IpAddr, says: &[u8], connecting: impl FnOnce(Address)) {
+/// Answers whoever connects with these bytes, at a port that is told.
+pub(crate) fn answer(ip: IpAddr, says: &[u8], connecting: impl FnOnce(u16)) {
     let channel = EventChannel::create().unwrap();
     let mut place = CmId::create(&channel).unwrap();
     place.bind(SocketAddr::new(ip, 0)).unwrap();
@@ -89,7 +89,7 @@ fn answer(ip: IpAddr, says: &[u8], connecting: impl FnOnce(Address)) {
             // Whatever comes of it: the other is gone, or never came.
             let _ = channel.next_event(deadline());
         });
-        connecting(Address::Verbs { host: ip.to_string(), port });
+        connecting(port);
     });
 }
 
@@ -120,7 +120,8 @@ fn a_listener_refuses_strangers_by_name_and_goes_on() {
 fn strangers_that_listen_are_refused_by_name() {
     for ip in addresses() {
         for (says, kind, words) in words() {
-            answer(ip, &says, |address| {
+            answer(ip, &says, |port| {
+                let address = Address::Verbs { host: ip.to_string(), port };
                 let error =
                     Connection::connect(&address, Options::default(), DEADLINE).map(|_| ()).unwrap_err();
                 assert_eq!(error.kind(), kind, "{ip} {says:?}: {error}");

@@ -1,0 +1,100 @@
+//! What rsend and rrecv, found by SUPERPIPE_BIN, make of strangers: a line that names them, and the exit code of a peer that
+//! speaks something else.
+
+use crate::addresses;
+use crate::strangers::{answer, knock, words};
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Instant;
+
+/// The tools' code for a peer of another version or protocol.
+const PROTOCOL: i32 = 7;
+const PORT: u16 = 7473;
+/// Far more than it takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A tool that is ended, whatever becomes of the test.
+struct Tool(Child);
+
+impl Tool {
+    fn start(name: &str, arguments: &[&str]) -> Option<Self> {
+        let Some(directory) = env::var_os("SUPERPIPE_BIN") else {
+            eprintln!("NOT CHECKED: SUPERPIPE_BIN names no directory with {name}");
+            return None;
+        };
+        let mut command = Command::new(PathBuf::from(directory).join(name));
+        let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Some(Self(child.spawn().unwrap()))
+    }
+
+    fn errors(&mut self) -> BufReader<ChildStderr> {
+        BufReader::new(self.0.stderr.take().unwrap())
+    }
+
+    /// Ended in time, with that code, and this as the only line that is left.
+    fn ends(&mut self, mut errors: impl Read, words: &str) {
+        let status = self.wait(Instant::now() + PATIENCE);
+        let mut told = String::new();
+        errors.read_to_string(&mut told).unwrap();
+        assert_eq!(status.code(), Some(PROTOCOL), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(words), "{words}: {told}");
+    }
+
+    fn wait(&mut self, deadline: Instant) -> ExitStatus {
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the tool does not end");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An address as the tools take it.
+fn place(ip: IpAddr, port: u16) -> String {
+    format!("verbs:{}", SocketAddr::new(ip, port))
+}
+
+#[test]
+fn rsend_names_a_stranger_that_listens() {
+    for ip in addresses() {
+        for (says, _, words) in words() {
+            answer(ip, &says, |port| {
+                let Some(mut rsend) = Tool::start("rsend", &["-q", &place(ip, port), "/dev/null"]) else {
+                    return;
+                };
+                let errors = rsend.errors();
+                rsend.ends(errors, words);
+            });
+        }
+    }
+}
+
+#[test]
+fn rrecv_names_a_stranger_that_connects() {
+    for ip in addresses() {
+        for (says, _, words) in words() {
+            let Some(mut rrecv) = Tool::start("rrecv", &["-v", "--listen", &place(ip, PORT)]) else { return };
+            let mut errors = rrecv.errors();
+            let mut listening = String::new();
+            errors.read_line(&mut listening).unwrap();
+            assert!(listening.contains("listening"), "{listening}");
+            knock(SocketAddr::new(ip, PORT), &says);
+            rrecv.ends(errors, words);
+        }
+    }
+}
