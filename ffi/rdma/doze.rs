@@ -16,7 +16,6 @@
 //! wants to sleep again says so again. A peer that answers late costs this end its sleep, and itself nothing.
 
 use super::fabric::Rdma;
-use super::wire::Sleep;
 use crate::os::poll::{PollFd, poll};
 use crate::port::Woken;
 use std::os::fd::AsFd;
@@ -30,7 +29,8 @@ pub(super) fn sleep(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64)
     let link = endpoint.link_mut();
     let is_notified = link.is_notified;
     if !is_notified {
-        link.wire.ask_to_sleep();
+        link.wire.sleep.ask();
+        link.wire.say_due();
     }
     // What comes from here on wakes; what came before is looked at once more.
     match link.wire.arm() {
@@ -38,7 +38,7 @@ pub(super) fn sleep(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64)
         Ok(true) => return Woken::Look,
         Err(_) => return Woken::PeerGone,
     }
-    let will_wake = is_notified || link.wire.sleep == Sleep::Granted;
+    let will_wake = is_notified || link.wire.sleep.is_granted();
     if endpoint.has_arrivals(port) {
         return Woken::Look;
     }

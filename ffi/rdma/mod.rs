@@ -5,16 +5,16 @@
 //! connect   the active side: resolve, greet (rdma_cm's private data), make the QP ready
 //! listener  the passive side
 //! handshake HELLO, WELCOME, GRANT, READY by SENDs; arrival settles how arrival is seen
-//! wire      the QP and its CQ: work posted and completed; mail, the receives that are posted ahead; drain, how it ends
+//! wire      the QP and its CQ: made ready, posted to, polled, ended; queue, who has a place in it; mail, the receives that
+//!           are posted ahead
 //! memory    what is registered: what the peer writes, the image of what we write
-//! fabric    core's Fabric and the API's Port on all of that; doze, how one end sleeps
+//! fabric    core's Fabric and the API's Port on all of that; sleep, what is said for it; doze, how one end sleeps
 //! ```
 
 mod arrival;
 mod cm;
 mod connect;
 mod doze;
-mod drain;
 mod error;
 mod fabric;
 mod greeting;
@@ -24,6 +24,7 @@ mod mail;
 mod memory;
 mod queue;
 mod route;
+mod sleep;
 mod wire;
 
 pub use connect::{Met, Wishes, connect};

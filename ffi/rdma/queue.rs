@@ -53,10 +53,10 @@ impl SendQueue {
         is_signaled
     }
 
-    /// Takes the place of one that must be signaled, for nobody. There is room.
-    pub(super) fn take_signaled(&mut self) {
+    /// Takes the place of one that must be signaled, for nobody: true. There is room.
+    pub(super) fn take_signaled(&mut self) -> bool {
         self.since_signaled = self.depth;
-        self.take(None);
+        self.take(None)
     }
 
     /// Whether the device has told of all that was posted.
@@ -110,7 +110,7 @@ mod tests {
         assert!(!queue.take(None));
         assert!(!queue.is_idle() && !queue.ends_signaled());
         let position = queue.position();
-        queue.take_signaled();
+        assert!(queue.take_signaled());
         assert!(queue.ends_signaled());
         assert!(queue.complete(position) && queue.is_idle());
         assert_eq!(queue.next(), None);

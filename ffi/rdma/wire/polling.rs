@@ -1,0 +1,116 @@
+//! What comes back: completions of what was posted, notices, and what the peer says.
+
+use super::{End, Wire};
+use crate::packet::PACKET_BYTES;
+use crate::rdma::mail::{IS_RECEIVE, WORD_BYTES, Word};
+use crate::verbs::{Error, Wc, WcOpcode};
+use superpipe_core::{Completion, Notice, WrId};
+
+impl Wire {
+    /// Has the completion channel tell of what comes next. True: something came meanwhile.
+    pub(in crate::rdma) fn arm(&mut self) -> Result<bool, Error> {
+        self.cq.request_notify()?;
+        Ok(self.poll() > 0)
+    }
+
+    /// Takes a batch out of the CQ. How many.
+    #[inline]
+    pub(in crate::rdma) fn poll(&mut self) -> usize {
+        match self.cq.poll(&mut self.polled) {
+            Ok(0) => 0,
+            Ok(count) => {
+                for index in 0..count {
+                    let wc = self.polled[index];
+                    if wc.id() & IS_RECEIVE == 0 { self.sent(&wc) } else { self.received(&wc) }
+                }
+                count
+            }
+            Err(_) => {
+                self.finish(End::Gone);
+                0
+            }
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, wc: &Wc) {
+        match wc.result() {
+            Ok(()) => {
+                let is_ours = self.queue.complete(wc.id());
+                debug_assert!(is_ours, "the device tells of what was posted, in order");
+            }
+            Err(error) => self.broken(error),
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, wc: &Wc) {
+        let slot = u16::try_from(wc.id() & !IS_RECEIVE).unwrap_or(0);
+        if let Err(error) = wc.result() {
+            return self.broken(error);
+        }
+        let word = match (wc.opcode(), wc.bytes()) {
+            (WcOpcode::ReceiveImmediate, _) => wc.immediate(),
+            (_, WORD_BYTES) => Some(self.mailroom.word(slot)),
+            (_, bytes) if bytes as usize == PACKET_BYTES => {
+                self.packet = Some(self.mailroom.packet(slot));
+                return self.repost(slot);
+            }
+            _ => None,
+        };
+        match word.and_then(Word::decode) {
+            Some(Word::Notice(bits)) => {
+                let kept = self.notices.push_back((Notice(bits), slot));
+                debug_assert!(kept.is_ok(), "there is a place for every receive");
+                return;
+            }
+            Some(word) => self.sleep.hear(word),
+            None => return self.finish(End::Gone),
+        }
+        self.repost(slot);
+        if self.sleep.is_due() {
+            self.say_due();
+        }
+    }
+
+    fn repost(&mut self, slot: u16) {
+        if self.mailroom.post(&mut self.qp, slot).is_err() {
+            self.finish(End::Gone);
+        }
+    }
+
+    /// The next notice; its receive is posted again.
+    #[inline]
+    pub(in crate::rdma) fn take_notice(&mut self) -> Option<Notice> {
+        if self.notices.is_empty() {
+            self.poll();
+        }
+        let (notice, slot) = self.notices.pop_front()?;
+        self.repost(slot);
+        Some(notice)
+    }
+
+    pub(in crate::rdma) fn has_notice(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// The next completion of core's.
+    #[inline]
+    pub(in crate::rdma) fn next_completion(&mut self) -> Option<Completion> {
+        let next = match self.queue.next() {
+            None if self.poll() > 0 => self.queue.next(),
+            next => next,
+        };
+        match (next, self.end) {
+            (Some(wr), End::Failed(error)) => {
+                self.end = End::Told;
+                Some(Completion { wr, result: Err(error) })
+            }
+            (None, End::Failed(error)) => {
+                self.end = End::Told;
+                Some(Completion { wr: WrId(0), result: Err(error) })
+            }
+            (wr, _) => wr.map(|wr| Completion { wr, result: Ok(()) }),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What goes out: writes with what is said behind them, by one doorbell; and SENDs by themselves.
+
+use super::{End, Wire};
+use crate::rdma::mail::{Mailroom, NOTICES, RECEIVES, WORD_BYTES, Word};
+use crate::verbs::{Error, Mr, RemoteAddr, SendBatch, SendFlags};
+use superpipe_core::{Notice, WrId};
+
+/// Work requests of one doorbell.
+pub(super) const BATCH: usize = 32;
+/// Places that data leaves to mail.
+const RESERVED: u64 = 8;
+
+const _: () = assert!(NOTICES < RECEIVES && RECEIVES as u64 > RESERVED);
+
+/// A work request that waits for the doorbell.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// So many bytes at this place of the image, to the same place of the peer's.
+    Write {
+        at: u32,
+        bytes: u32,
+        immediate: Option<u32>,
+    },
+    Say(Word),
+}
+
+/// What is sent by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Letter {
+    Word(Word),
+    /// The one that was put into the mailroom.
+    Packet,
+}
+
+impl Wire {
+    /// Puts a write where the doorbell finds it. False: there is no place.
+    #[inline]
+    pub(in crate::rdma) fn write(
+        &mut self,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+        notice: Option<Notice>,
+        image: &Mr,
+        there: RemoteAddr,
+    ) -> bool {
+        if self.end != End::Not {
+            // Nobody is there any more: it is as good as done.
+            return self.queue.room() > 0 && {
+                self.queue.take(wr);
+                self.queue.complete_all();
+                true
+            };
+        }
+        let is_apart = self.is_iwarp && notice.is_some();
+        let count = 1 + u64::from(is_apart);
+        if self.waiting.len() + usize::from(is_apart) + 3 > BATCH {
+            self.flush(image, there);
+        }
+        if self.queue.room() < self.waiting.len() as u64 + count + RESERVED {
+            self.poll();
+            if self.queue.room() < self.waiting.len() as u64 + count + RESERVED {
+                return false;
+            }
+        }
+        let word = notice.map(|Notice(bits)| Word::Notice(bits));
+        let immediate = word.filter(|_| !is_apart).map(Word::encode);
+        let write = (Work::Write { at, bytes, immediate }, wr.filter(|_| !is_apart));
+        let say = word.filter(|_| is_apart).map(|word| (Work::Say(word), wr));
+        for work in [Some(write), say].into_iter().flatten() {
+            let kept = self.waiting.push(work);
+            debug_assert!(kept.is_ok(), "there is room, or it was flushed");
+        }
+        true
+    }
+
+    /// Posts what waits, and wakes a peer that sleeps.
+    #[inline]
+    pub(in crate::rdma) fn ring_doorbell(&mut self, image: &Mr, there: RemoteAddr) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        if self.sleep.owes_wake() && self.waiting.push((Work::Say(Word::Wake), None)).is_ok() {
+            self.sleep.said_wake();
+        }
+        self.flush(image, there);
+    }
+
+    #[inline]
+    fn flush(&mut self, image: &Mr, there: RemoteAddr) {
+        let mut batch = self.qp.batch();
+        for (work, wr) in &self.waiting {
+            let position = self.queue.position();
+            let signaled = self.queue.take(*wr);
+            let built =
+                add(&mut batch, *work, position, signaled, self.inline_bytes, &self.mailroom, image, there);
+            debug_assert!(built, "core's offsets are inside the image, and a batch has room for its queue");
+        }
+        self.waiting.clear();
+        if batch.post().is_err() {
+            self.finish(End::Gone);
+        } else if self.sleep.is_due() {
+            self.say_due();
+        }
+    }
+
+    /// Says what is due of sleeping, unless a doorbell is about to ring: behind that it is said as well.
+    pub(in crate::rdma) fn say_due(&mut self) {
+        while let Some(word) = self.sleep.due() {
+            if self.end != End::Not || !self.waiting.is_empty() {
+                return;
+            }
+            match self.send_alone(Letter::Word(word), false) {
+                Ok(true) => self.sleep.said_due(),
+                Ok(false) => return,
+                Err(_) => return self.finish(End::Gone),
+            }
+        }
+    }
+
+    /// SENDs one thing at once, before what waits; where `is_told`, the device tells when that and all before it is done.
+    /// False: there is no place.
+    pub(super) fn send_alone(&mut self, letter: Letter, is_told: bool) -> Result<bool, Error> {
+        if self.queue.room() == 0 {
+            return Ok(false);
+        }
+        let position = self.queue.position();
+        let signaled = if is_told { self.queue.take_signaled() } else { self.queue.take(None) };
+        let sge = match letter {
+            Letter::Word(word) => self.mailroom.put_word(position, word),
+            Letter::Packet => self.mailroom.packet_sge(),
+        };
+        let flags = SendFlags { signaled, inline: sge.bytes() <= self.inline_bytes };
+        let mut batch = self.qp.batch();
+        let built = batch.send(position, sge, flags);
+        debug_assert!(built.is_ok(), "a batch has room for one");
+        batch.post().map_err(|error| error.cause)?;
+        Ok(true)
+    }
+}
+
+/// One work request more.
+#[inline]
+#[expect(clippy::too_many_arguments, reason = "the parts of a wire, borrowed apart")]
+fn add<'mr>(
+    batch: &mut SendBatch<'_, 'mr>,
+    work: Work,
+    position: u64,
+    signaled: bool,
+    inline_bytes: u32,
+    mailroom: &'mr Mailroom,
+    image: &'mr Mr,
+    there: RemoteAddr,
+) -> bool {
+    let flags = |bytes: u32| SendFlags { signaled, inline: bytes <= inline_bytes };
+    let added = match work {
+        Work::Say(word) => batch.send(position, mailroom.put_word(position, word), flags(WORD_BYTES)),
+        Work::Write { at, bytes, immediate } => {
+            let Some(from) = image.sge(at as usize, bytes) else { return false };
+            let to = RemoteAddr { addr: there.addr.wrapping_add(u64::from(at)), rkey: there.rkey };
+            match immediate {
+                None => batch.write(position, from, to, flags(bytes)),
+                Some(immediate) => batch.write_with_immediate(position, from, to, immediate, flags(bytes)),
+            }
+        }
+    };
+    added.is_ok()
+}
