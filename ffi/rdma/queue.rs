@@ -79,6 +79,16 @@ impl SendQueue {
         is_new
     }
 
+    /// Counts one as done that is never posted, since nobody is there any more. False: there is no place.
+    pub(super) fn write_off(&mut self, wr: Option<WrId>) -> bool {
+        let has_room = self.room() > 0;
+        if has_room {
+            self.take(wr);
+            self.complete_all();
+        }
+        has_room
+    }
+
     /// The device will tell of nothing more.
     pub(super) fn complete_all(&mut self) {
         self.completed = self.posted;
@@ -137,6 +147,16 @@ mod tests {
         assert_eq!(queue.room(), 8);
         assert!(queue.complete(7));
         assert_eq!((queue.next(), queue.room()), (None, 16));
+    }
+
+    #[test]
+    fn what_is_written_off_is_done_at_once() {
+        let mut queue = SendQueue::new(2);
+        assert!(queue.write_off(Some(WrId(1))) && queue.write_off(Some(WrId(2))));
+        assert!(!queue.write_off(Some(WrId(3))), "a place is free when the one before was handed on");
+        assert_eq!((queue.next(), queue.next(), queue.next()), (Some(WrId(1)), Some(WrId(2)), None));
+        assert!(queue.is_idle() && queue.write_off(None));
+        assert_eq!(queue.next(), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::verbs::library::Verbs;
+use crate::verbs::{EventChannel, WcStatus};
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
@@ -15,36 +16,36 @@ use std::os::fd::AsRawFd;
 
 /// One work request, as post_send saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::verbs) struct Posted {
-    pub(in crate::verbs) id: u64,
-    pub(in crate::verbs) opcode: ibv_wr_opcode,
-    pub(in crate::verbs) flags: u32,
+pub(crate) struct Posted {
+    pub(crate) id: u64,
+    pub(crate) opcode: ibv_wr_opcode,
+    pub(crate) flags: u32,
     /// address and length, where it has an SGE
-    pub(in crate::verbs) from: Option<(u64, u32)>,
-    pub(in crate::verbs) to: u64,
+    pub(crate) from: Option<(u64, u32)>,
+    pub(crate) to: u64,
 }
 
 /// What the calls of this thread did, and are to do.
 #[derive(Default)]
-pub(in crate::verbs) struct Script {
+pub(crate) struct Script {
     /// every call, in order
-    pub(in crate::verbs) calls: Vec<&'static str>,
+    pub(crate) calls: Vec<&'static str>,
     /// what a call answers instead of success; a call that makes something answers null, and this is errno
-    pub(in crate::verbs) answers: Vec<(&'static str, c_int)>,
+    pub(crate) answers: Vec<(&'static str, c_int)>,
     /// names of the devices
-    pub(in crate::verbs) devices: Vec<&'static str>,
+    pub(crate) devices: Vec<&'static str>,
     /// batches that were posted
-    pub(in crate::verbs) posted: Vec<Vec<Posted>>,
+    pub(crate) posted: Vec<Vec<Posted>>,
     /// how many of a batch post_send takes before it answers what is scripted
-    pub(in crate::verbs) taken: usize,
+    pub(crate) taken: usize,
     /// what poll_cq gives
-    pub(in crate::verbs) completions: Vec<ibv_wc>,
+    pub(crate) completions: Vec<ibv_wc>,
     /// events of rdma_cm that come: kind, status, and whether an id comes along
-    pub(in crate::verbs) events: Vec<(rdma_cm_event_type, c_int)>,
+    pub(crate) events: Vec<(rdma_cm_event_type, c_int)>,
     /// one byte a set_option: option and value
-    pub(in crate::verbs) options: Vec<(c_int, u8)>,
+    pub(crate) options: Vec<(c_int, u8)>,
     /// parameters of connect and accept: QP number and private data
-    pub(in crate::verbs) params: Vec<(u32, Vec<u8>)>,
+    pub(crate) params: Vec<(u32, Vec<u8>)>,
 }
 
 std::thread_local! {
@@ -52,23 +53,48 @@ std::thread_local! {
 }
 
 /// Forgets what another test of this thread has recorded and scripted.
-pub(in crate::verbs) fn begin() {
+pub(crate) fn begin() {
     SCRIPT.take();
 }
 
 /// Looks at the script, or changes it.
-pub(in crate::verbs) fn script<T>(with: impl FnOnce(&mut Script) -> T) -> T {
+pub(crate) fn script<T>(with: impl FnOnce(&mut Script) -> T) -> T {
     SCRIPT.with_borrow_mut(with)
 }
 
 /// What was called since this was asked last.
-pub(in crate::verbs) fn calls() -> Vec<&'static str> {
+pub(crate) fn calls() -> Vec<&'static str> {
     script(|script| core::mem::take(&mut script.calls))
 }
 
 /// From now on `call` answers this.
-pub(in crate::verbs) fn answer(call: &'static str, answer: c_int) {
+pub(crate) fn answer(call: &'static str, answer: c_int) {
     script(|script| script.answers.push((call, answer)));
+}
+
+/// The next poll finds that the work request of this number ended so.
+pub(crate) fn sent(id: u64, status: WcStatus) {
+    complete(ibv_wc { wr_id: id, status: ibv_wc_status(status.0), ..ibv_wc::default() });
+}
+
+/// The next poll finds that the receive of this number got a write with this immediate.
+pub(crate) fn receive_immediate(id: u64, immediate: u32) {
+    complete(ibv_wc {
+        wr_id: id,
+        opcode: ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM,
+        __bindgen_anon_1: ibv_wc__bindgen_ty_1 { imm_data: immediate.to_be() },
+        wc_flags: ibv_wc_flags::IBV_WC_WITH_IMM.0,
+        ..ibv_wc::default()
+    });
+}
+
+fn complete(wc: ibv_wc) {
+    script(|script| script.completions.push(wc));
+}
+
+/// A channel of rdma_cm, whose ids have a device.
+pub(crate) fn channel() -> EventChannel {
+    EventChannel::of(rdmacm(), verbs()).unwrap()
 }
 
 fn called(name: &'static str) -> c_int {
@@ -172,13 +198,14 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
 
 unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     // SAFETY: the caller's attributes.
-    unsafe { (*attr).phys_port_cnt = 1 };
+    unsafe { ((*attr).phys_port_cnt, (*attr).max_qp_wr) = (1, 64) };
     called("ibv_query_device")
 }
 
 unsafe extern "C" fn ibv_query_port(_: *mut ibv_context, _: u8, attr: *mut _compat_ibv_port_attr) -> c_int {
     // SAFETY: the caller's attributes, which are whole ones.
-    unsafe { (*attr.cast::<ibv_port_attr>()).gid_tbl_len = 1 };
+    let attr = unsafe { &mut *attr.cast::<ibv_port_attr>() };
+    (attr.gid_tbl_len, attr.state) = (1, ibv_port_state::IBV_PORT_ACTIVE);
     called("ibv_query_port")
 }
 

@@ -60,3 +60,6 @@ pub use qp_attr::{QpAttr, QpState};
 pub use send_batch::{BatchFull, PostError, RemoteAddr, SendBatch, SendFlags};
 pub use status::WcStatus;
 pub use wc::{Wc, WcOpcode};
+
+#[cfg(test)]
+pub(crate) use sys::fake;

@@ -23,4 +23,4 @@ include!(env!("SUPERPIPE_RDMA_BINDINGS"));
 
 #[cfg(test)]
 #[path = "fake.rs"]
-pub(super) mod fake;
+pub(crate) mod fake;

@@ -58,6 +58,10 @@ impl Wire {
         if self.end == End::Not || self.end == End::Gone && matches!(end, End::Failed(_)) {
             self.end = end;
         }
+        // What nobody posts any more is done with as well.
+        for (_, wr) in &self.waiting {
+            self.queue.take(*wr);
+        }
         self.waiting.clear();
         // Whatever the device still has, it flushes.
         let _ = self.qp.fail();

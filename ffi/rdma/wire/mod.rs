@@ -132,3 +132,6 @@ fn queue_pair(pd: &Pd, cq: &Cq, send_depth: u32) -> Result<Qp, ConnectError> {
     }
     Err(refused.map_or(ConnectError::Lost("before it began"), ConnectError::Verbs))
 }
+
+#[cfg(test)]
+mod tests;

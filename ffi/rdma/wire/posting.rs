@@ -44,24 +44,15 @@ impl Wire {
         image: &Mr,
         there: RemoteAddr,
     ) -> bool {
+        let is_apart = self.is_iwarp && notice.is_some();
+        let count = 1 + usize::from(is_apart);
+        let has_room = self.batch_takes(count) && self.queue_takes(count);
+        if !has_room && !self.make_room(count, image, there) {
+            return false;
+        }
         if self.end != End::Not {
             // Nobody is there any more: it is as good as done.
-            return self.queue.room() > 0 && {
-                self.queue.take(wr);
-                self.queue.complete_all();
-                true
-            };
-        }
-        let is_apart = self.is_iwarp && notice.is_some();
-        let count = 1 + u64::from(is_apart);
-        if self.waiting.len() + usize::from(is_apart) + 3 > BATCH {
-            self.flush(image, there);
-        }
-        if self.queue.room() < self.waiting.len() as u64 + count + RESERVED {
-            self.poll();
-            if self.queue.room() < self.waiting.len() as u64 + count + RESERVED {
-                return false;
-            }
+            return self.queue.write_off(wr);
         }
         let word = notice.map(|Notice(bits)| Word::Notice(bits));
         let immediate = word.filter(|_| !is_apart).map(Word::encode);
@@ -72,6 +63,30 @@ impl Wire {
             debug_assert!(kept.is_ok(), "there is room, or it was flushed");
         }
         true
+    }
+
+    /// Whether the next doorbell takes so many more, and WAKE.
+    #[inline]
+    fn batch_takes(&self, count: usize) -> bool {
+        self.waiting.len() + count + 2 <= BATCH
+    }
+
+    /// Whether there are places for so many more behind what waits, without those that are left to mail.
+    #[inline]
+    fn queue_takes(&self, count: usize) -> bool {
+        self.queue.room() >= (self.waiting.len() + count) as u64 + RESERVED
+    }
+
+    /// Posts and polls, either of which may find that nobody is there any more. False: there is no place.
+    #[cold]
+    fn make_room(&mut self, count: usize, image: &Mr, there: RemoteAddr) -> bool {
+        if !self.batch_takes(count) {
+            self.flush(image, there);
+        }
+        if !self.queue_takes(count) {
+            self.poll();
+        }
+        self.end != End::Not || self.queue_takes(count)
     }
 
     /// Posts what waits, and wakes a peer that sleeps.
