@@ -1,6 +1,7 @@
 //! What the two ends may wish for, and how it is settled: each wish of either side counts, so that only one side needs
 //! to have any; two different wishes for one thing are refused.
 
+use crate::os::Bytes;
 use core::fmt::Display;
 
 use superpipe_core::{Arrival, Caps, Config, FlagPlace, Layout, NOTICES_MIN, Protocol};
@@ -144,6 +145,19 @@ impl Settled {
     /// A phrase, where that cannot be.
     pub fn from_tuning(tuning: &Tuning, terms: &Terms) -> Result<Self, &'static str> {
         tuning.settle(&Tuning::default(), terms).map_err(|_| "what it settled cannot be")
+    }
+
+    /// Refuses a landing buffer that is larger than a listener allows.
+    ///
+    /// # Errors
+    /// A sentence with both sizes.
+    pub(crate) fn allow_landing(&self, bytes_max: u32) -> Result<(), String> {
+        let bytes = self.layout.bytes();
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let (bytes, bytes_max) = (Bytes(bytes.into()), Bytes(bytes_max.into()));
+        Err(format!("a landing buffer of {bytes} is more than the {bytes_max} that the listener allows"))
     }
 }
 

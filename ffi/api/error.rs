@@ -5,7 +5,8 @@ use core::fmt;
 use superpipe_core::{Closed, Failure, Reason, WcError};
 
 use crate::os::OsError;
-use crate::shm::handshake::{HandshakeError, REFUSED_VERSION, REFUSED_WISHES};
+use crate::packet::{PacketError, REFUSED_VERSION, REFUSED_WISHES};
+use crate::shm::handshake::HandshakeError;
 use crate::shm::{AddressError, BindError, ConnectError, SocketError};
 
 /// The kind of an [`Error`].
@@ -42,6 +43,17 @@ pub enum ErrorKind {
     Cancelled(Reason),
     /// The receiver does not want the transfer.
     Rejected(Reason),
+}
+
+impl ErrorKind {
+    /// What is wrong with a packet is the same on every fabric.
+    pub(super) const fn of_packet(error: &PacketError) -> Self {
+        match error {
+            PacketError::Version { .. } | PacketError::Refused { code: REFUSED_VERSION, .. } => Self::Version,
+            PacketError::Disagreement(_) | PacketError::Refused { code: REFUSED_WISHES, .. } => Self::Usage,
+            PacketError::Garbage | PacketError::Malformed(_) | PacketError::Refused { .. } => Self::Protocol,
+        }
+    }
 }
 
 /// An error: its kind, and what to tell a person.
@@ -190,22 +202,36 @@ impl From<HandshakeError> for Error {
             HandshakeError::Socket(SocketError::Closed) | HandshakeError::Nobody => ErrorKind::PeerLost,
             HandshakeError::Socket(SocketError::TimedOut) => ErrorKind::Timeout,
             HandshakeError::Os(error) => return error.clone().into(),
-            HandshakeError::Version { .. } | HandshakeError::Refused { code: REFUSED_VERSION, .. } => {
-                ErrorKind::Version
-            }
-            HandshakeError::Disagreement(_) | HandshakeError::Refused { code: REFUSED_WISHES, .. } => {
-                ErrorKind::Usage
-            }
-            _ => ErrorKind::Protocol,
+            HandshakeError::Packet(error) => ErrorKind::of_packet(error),
+            HandshakeError::Socket(_) | HandshakeError::Memory(_) => ErrorKind::Protocol,
         };
         Self::new(kind, error.to_string())
     }
 }
 
-#[cfg(all(test, feature = "verbs"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn packets_have_the_same_kinds_on_every_fabric() {
+        let refused = |code| PacketError::Refused { code, text: "no".into() };
+        for (error, kind) in [
+            (PacketError::Garbage, ErrorKind::Protocol),
+            (PacketError::Malformed("too short"), ErrorKind::Protocol),
+            (PacketError::Version { theirs: 9 }, ErrorKind::Version),
+            (PacketError::Disagreement("folds".into()), ErrorKind::Usage),
+            (refused(REFUSED_VERSION), ErrorKind::Version),
+            (refused(REFUSED_WISHES), ErrorKind::Usage),
+            (refused(0), ErrorKind::Protocol),
+        ] {
+            let text = error.to_string();
+            let error = Error::from(HandshakeError::from(error));
+            assert_eq!((error.kind(), error.to_string()), (kind, text));
+        }
+    }
+
+    #[cfg(feature = "verbs")]
     #[test]
     fn a_failed_work_request_is_named() {
         let closed = |status| {

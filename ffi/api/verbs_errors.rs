@@ -2,7 +2,6 @@
 
 use super::error::{Error, ErrorKind};
 use crate::os::OsError;
-use crate::packet::{REFUSED_VERSION, REFUSED_WISHES};
 use crate::rdma::ConnectError;
 use crate::verbs;
 
@@ -14,15 +13,7 @@ impl From<ConnectError> for Error {
             ConnectError::NotFound(_) | ConnectError::Nobody => ErrorKind::Connect,
             ConnectError::Lost(_) => ErrorKind::PeerLost,
             ConnectError::TimedOut => ErrorKind::Timeout,
-            ConnectError::Version { .. } | ConnectError::Refused { code: REFUSED_VERSION, .. } => {
-                ErrorKind::Version
-            }
-            ConnectError::Disagreement(_) | ConnectError::Refused { code: REFUSED_WISHES, .. } => {
-                ErrorKind::Usage
-            }
-            ConnectError::Garbage | ConnectError::Malformed(_) | ConnectError::Refused { .. } => {
-                ErrorKind::Protocol
-            }
+            ConnectError::Packet(error) => ErrorKind::of_packet(error),
         };
         Self::new(kind, error.to_string())
     }
@@ -63,6 +54,7 @@ fn kind_of_errno(error: &OsError) -> ErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::PacketError;
 
     #[test]
     fn each_failure_has_its_kind_and_keeps_its_line() {
@@ -83,19 +75,13 @@ mod tests {
             let error = Error::from(ConnectError::Verbs(error));
             assert_eq!((error.kind(), error.to_string()), (kind, text));
         }
-        let refused = |code| ConnectError::Refused { code, text: "no".into() };
         for (error, kind) in [
             (ConnectError::Nobody, ErrorKind::Connect),
             (ConnectError::NotFound("no such name".into()), ErrorKind::Connect),
             (ConnectError::Lost("while connecting"), ErrorKind::PeerLost),
             (ConnectError::TimedOut, ErrorKind::Timeout),
             (ConnectError::Interrupted, ErrorKind::Interrupted),
-            (ConnectError::Garbage, ErrorKind::Protocol),
-            (ConnectError::Malformed("too short"), ErrorKind::Protocol),
-            (ConnectError::Version { theirs: 9 }, ErrorKind::Version),
-            (refused(REFUSED_VERSION), ErrorKind::Version),
-            (refused(REFUSED_WISHES), ErrorKind::Usage),
-            (refused(0), ErrorKind::Protocol),
+            (ConnectError::Packet(PacketError::Version { theirs: 9 }), ErrorKind::Version),
         ] {
             assert_eq!(Error::from(error.clone()).kind(), kind, "{error}");
         }

@@ -9,6 +9,7 @@ use super::route::{DeviceName, Route};
 use super::wire::{ACK_TIMEOUT, Wire};
 use crate::os::clock::until;
 use crate::os::{monotonic_ns, resolve};
+use crate::packet::PacketError;
 use crate::tuning::{Settled, Tuning};
 use crate::verbs::{CmEventKind, CmId, Error, EventChannel};
 use core::net::SocketAddr;
@@ -90,7 +91,9 @@ pub fn connect(
             let patience =
                 Patience { deadline_ns: deadline_ns.min(monotonic_ns() + attempt_ns), interrupted };
             match connect_to(*address, wishes, &patience) {
-                Err(error @ (ConnectError::Interrupted | ConnectError::Refused { .. })) => return Err(error),
+                Err(
+                    error @ (ConnectError::Interrupted | ConnectError::Packet(PacketError::Refused { .. })),
+                ) => return Err(error),
                 Err(error) => last = error,
                 met => return met,
             }
@@ -122,7 +125,7 @@ fn connect_to(to: SocketAddr, wishes: &Wishes<'_>, patience: &Patience<'_>) -> R
         // A listener of another version refuses, and says which.
         Some(failure) => {
             return Err(match Greeting::decode(&event.private_data) {
-                Err(version @ ConnectError::Version { .. }) => version,
+                Err(version @ PacketError::Version { .. }) => version.into(),
                 _ => Error::Connection(failure).into(),
             });
         }

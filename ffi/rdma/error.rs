@@ -1,7 +1,7 @@
 //! Why there is no connection over RDMA, each in one line that a person acts on.
 
 use crate::os::ResolveError;
-use crate::packet::VERSION;
+use crate::packet::PacketError;
 use crate::verbs;
 use core::{error, fmt};
 
@@ -16,24 +16,8 @@ pub enum ConnectError {
     Nobody,
     /// The peer went away, or stopped answering, before the connection was there.
     Lost(&'static str),
-    /// What answers is not of superpipe.
-    Garbage,
-    /// The peer speaks another version.
-    Version {
-        /// the peer's
-        theirs: u16,
-    },
-    /// A packet that is not the next one, or a field out of its range.
-    Malformed(&'static str),
-    /// The two ends want different things.
-    Disagreement(String),
-    /// The peer refused, in its own words.
-    Refused {
-        /// why: [`REFUSED_VERSION`](crate::shm::handshake::REFUSED_VERSION), and so on, or anything else
-        code: u8,
-        /// made printable
-        text: String,
-    },
+    /// What the peer says makes no connection.
+    Packet(PacketError),
     /// The deadline passed.
     TimedOut,
     /// The caller's flag was set.
@@ -52,17 +36,10 @@ impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Verbs(error) => error.fmt(f),
-            Self::NotFound(text) | Self::Disagreement(text) => f.write_str(text),
+            Self::NotFound(text) => f.write_str(text),
             Self::Nobody => f.write_str("nobody listens there; start the receiver first"),
             Self::Lost(when) => write!(f, "the peer went away {when}"),
-            Self::Garbage => f.write_str("what answers there does not speak superpipe"),
-            Self::Version { theirs } => write!(
-                f,
-                "the peer speaks version {theirs} of the protocol, this is version {VERSION}: use the same release on \
-                 both ends"
-            ),
-            Self::Malformed(what) => write!(f, "the peer broke the handshake: {what} (wire.md 10)"),
-            Self::Refused { text, .. } => write!(f, "the peer refused: {text}"),
+            Self::Packet(error) => error.fmt(f),
             Self::TimedOut => f.write_str("the peer did not answer in time"),
             Self::Interrupted => f.write_str("interrupted by a signal"),
         }
@@ -70,6 +47,12 @@ impl fmt::Display for ConnectError {
 }
 
 impl error::Error for ConnectError {}
+
+impl From<PacketError> for ConnectError {
+    fn from(error: PacketError) -> Self {
+        Self::Packet(error)
+    }
+}
 
 impl From<verbs::Error> for ConnectError {
     fn from(error: verbs::Error) -> Self {

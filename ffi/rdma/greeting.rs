@@ -1,7 +1,6 @@
 //! The greeting: what rdma_cm carries for both ends while they connect. wire.md 10.1.
 
-use super::error::ConnectError;
-use crate::packet::{MAGIC, VERSION};
+use crate::packet::{PacketError, check_head, write_head};
 use crate::verbs::Mtu;
 
 /// Bytes of a greeting; what follows it is padding of rdma_cm's.
@@ -18,32 +17,25 @@ impl Greeting {
     /// magic (8), version (2), MTU by the header's number (1), zeros.
     pub(super) fn encode(self) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        write_head(&mut bytes);
         bytes[10] = self.mtu.map_or(0, |mtu| u8::try_from(mtu.0).unwrap_or(0));
         bytes
     }
 
     /// # Errors
     /// It is not of superpipe, or of another version, or has an MTU that no device has.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, ConnectError> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, PacketError> {
         let Some((&bytes, _)) = bytes.split_first_chunk::<GREETING_BYTES>() else {
-            return Err(ConnectError::Garbage);
+            return Err(PacketError::Garbage);
         };
-        if bytes[..8] != MAGIC {
-            return Err(ConnectError::Garbage);
-        }
-        let theirs = u16::from_le_bytes([bytes[8], bytes[9]]);
-        if theirs != VERSION {
-            return Err(ConnectError::Version { theirs });
-        }
+        check_head(&bytes)?;
         let mtu = match bytes[10] {
             0 => None,
             number @ 1..=5 => Some(Mtu(number.into())),
-            _ => return Err(ConnectError::Malformed("an MTU that no device has")),
+            _ => return Err(PacketError::Malformed("an MTU that no device has")),
         };
         if bytes[11..].iter().any(|byte| *byte != 0) {
-            return Err(ConnectError::Malformed("reserved bytes are not zero"));
+            return Err(PacketError::Malformed("reserved bytes are not zero"));
         }
         Ok(Self { mtu })
     }
@@ -70,11 +62,33 @@ mod tests {
             bytes[at] = byte;
             Greeting::decode(&bytes).unwrap_err()
         };
-        assert_eq!(with(0, 0), ConnectError::Garbage);
-        assert_eq!(Greeting::decode(&good[..15]), Err(ConnectError::Garbage));
-        assert_eq!(Greeting::decode(&[]), Err(ConnectError::Garbage));
-        assert_eq!(with(8, 2), ConnectError::Version { theirs: 2 });
-        assert_eq!(with(10, 6), ConnectError::Malformed("an MTU that no device has"));
-        assert_eq!(with(15, 1), ConnectError::Malformed("reserved bytes are not zero"));
+        assert_eq!(with(0, 0), PacketError::Garbage);
+        assert_eq!(Greeting::decode(&good[..15]), Err(PacketError::Garbage));
+        assert_eq!(Greeting::decode(&[]), Err(PacketError::Garbage));
+        assert_eq!(with(8, 2), PacketError::Version { theirs: 2 });
+        assert_eq!(with(10, 6), PacketError::Malformed("an MTU that no device has"));
+        assert_eq!(with(15, 1), PacketError::Malformed("reserved bytes are not zero"));
+    }
+
+    #[test]
+    fn of_all_that_a_stranger_may_say_only_greetings_are_taken() {
+        let good = Greeting { mtu: Some(Mtu(3)) }.encode();
+        for at in 0..GREETING_BYTES {
+            for byte in 0..=u8::MAX {
+                let mut bytes = [0x55; 56];
+                bytes[..GREETING_BYTES].copy_from_slice(&good);
+                bytes[at] = byte;
+                let is_good = byte == good[at] || at == 10 && byte <= 5;
+                match Greeting::decode(&bytes) {
+                    Ok(greeting) => {
+                        assert!(is_good && greeting.encode() == bytes[..GREETING_BYTES], "{at} {byte}")
+                    }
+                    Err(error) => assert!(!is_good, "{at} {byte}: {error}"),
+                }
+            }
+        }
+        assert!(
+            (0..GREETING_BYTES).all(|bytes| Greeting::decode(&good[..bytes]) == Err(PacketError::Garbage))
+        );
     }
 }

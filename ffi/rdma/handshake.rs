@@ -14,11 +14,10 @@ use super::error::ConnectError;
 use super::memory::Half;
 use super::wire::{End, Wire};
 use crate::copy;
-use crate::os::Bytes;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, poll};
-use crate::packet::{FABRIC_AT, Head, Kind, Packet, REFUSED_VERSION, REFUSED_WISHES};
+use crate::packet::{FABRIC_AT, Kind, Packet, PacketError};
 use crate::tuning::{Settled, Tuning};
 use crate::verbs::{Access, Error, RemoteAddr, Rkey};
 use std::os::fd::AsFd;
@@ -65,16 +64,16 @@ pub(super) fn connect(
     wire.send_packet(&hello)?;
     let welcome = receive(wire, Kind::Welcome, patience, true)?;
     let answered = (|| {
-        let said = welcome.tuning().map_err(ConnectError::Malformed)?;
-        let mode = said.arrival.ok_or(ConnectError::Malformed("WELCOME without an arrival mode"))?;
-        let why = Why::from_number(welcome.0[WHY_AT]).ok_or(ConnectError::Malformed("an unknown reason"))?;
+        let said = welcome.tuning()?;
+        let mode = said.arrival.ok_or(PacketError::Malformed("WELCOME without an arrival mode"))?;
+        let why = Why::from_number(welcome.0[WHY_AT]).ok_or(PacketError::Malformed("an unknown reason"))?;
         let theirs = means_of(&welcome, None)?;
         // The peer's own wish is not told; what was settled stands for it where it is our wish, too.
         let theirs = Means { wish: ours.wish.filter(|wish| *wish == mode), ..theirs };
-        arrival::check(ours, theirs, mode).map_err(ConnectError::Disagreement)?;
+        arrival::check(ours, theirs, mode).map_err(PacketError::Disagreement)?;
         let terms = arrival::terms(mode);
-        let settled = Settled::from_tuning(&said, &terms).map_err(ConnectError::Malformed)?;
-        wishes.check(&settled, &terms).map_err(ConnectError::Disagreement)?;
+        let settled = Settled::from_tuning(&said, &terms).map_err(PacketError::Malformed)?;
+        wishes.check(&settled, &terms).map_err(PacketError::Disagreement)?;
         let (mine, image) = memory(wire, &settled)?;
         Ok(Agreed { mine, image, there: region(&welcome)?, settled, why })
     })();
@@ -97,20 +96,13 @@ pub(super) fn accept(
     let hello = receive(wire, Kind::Hello, patience, false);
     let hello = told(wire, hello)?;
     let settled = (|| {
-        let said = hello.tuning().map_err(ConnectError::Malformed)?;
+        let said = hello.tuning()?;
         let theirs = means_of(&hello, said.arrival)?;
-        let (mode, why) = arrival::settle(ours, theirs).map_err(ConnectError::Disagreement)?;
+        let (mode, why) = arrival::settle(ours, theirs).map_err(PacketError::Disagreement)?;
         let settled = arrival::without_mode(wishes)
             .settle(&arrival::without_mode(&said), &arrival::terms(mode))
-            .map_err(ConnectError::Disagreement)?;
-        let bytes = settled.layout.bytes();
-        if bytes > landing_bytes_max {
-            return Err(ConnectError::Disagreement(format!(
-                "a landing buffer of {} is more than the {} that the listener allows",
-                Bytes(bytes.into()),
-                Bytes(landing_bytes_max.into())
-            )));
-        }
+            .map_err(PacketError::Disagreement)?;
+        settled.allow_landing(landing_bytes_max).map_err(PacketError::Disagreement)?;
         let (mine, image) = memory(wire, &settled)?;
         Ok((mine, image, settled, why))
     })();
@@ -121,7 +113,7 @@ pub(super) fn accept(
     welcome.0[WHY_AT] = why as u8;
     set_region(&mut welcome, &mine);
     wire.send_packet(&welcome)?;
-    let grant = receive(wire, Kind::Grant, patience, false).and_then(|grant| region(&grant));
+    let grant = receive(wire, Kind::Grant, patience, false).and_then(|grant| Ok(region(&grant)?));
     let there = told(wire, grant)?;
     wire.send_packet(&Packet::new(Kind::Ready))?;
     Ok(Agreed { mine, image, there, settled, why })
@@ -141,10 +133,10 @@ fn set_means(packet: &mut Packet, means: Means) {
     packet.0[CRC_AT] = u8::from(means.has_fast_crc);
 }
 
-fn means_of(packet: &Packet, wish: Option<superpipe_core::Arrival>) -> Result<Means, ConnectError> {
+fn means_of(packet: &Packet, wish: Option<superpipe_core::Arrival>) -> Result<Means, PacketError> {
     match (packet.0[ORDER_AT], packet.0[CRC_AT]) {
         (order @ 0..=1, crc @ 0..=1) => Ok(Means { keeps_order: order == 1, has_fast_crc: crc == 1, wish }),
-        _ => Err(ConnectError::Malformed("an unknown choice")),
+        _ => Err(PacketError::Malformed("an unknown choice")),
     }
 }
 
@@ -154,13 +146,13 @@ fn set_region(packet: &mut Packet, half: &Half) {
 }
 
 /// The region that the peer names: a claim, which its own NIC checks.
-fn region(packet: &Packet) -> Result<RemoteAddr, ConnectError> {
+fn region(packet: &Packet) -> Result<RemoteAddr, PacketError> {
     let (mut addr, mut rkey) = ([0; 8], [0; 4]);
     addr.copy_from_slice(&packet.0[ADDR_AT..RKEY_AT]);
     rkey.copy_from_slice(&packet.0[RKEY_AT..END_AT]);
     let (addr, rkey) = (u64::from_le_bytes(addr), Rkey(u32::from_le_bytes(rkey)));
     if addr.checked_add(1 << 31).is_none() || addr % 64 != 0 {
-        return Err(ConnectError::Malformed("a region that cannot be"));
+        return Err(PacketError::Malformed("a region that cannot be"));
     }
     Ok(RemoteAddr { addr, rkey })
 }
@@ -169,11 +161,14 @@ fn region(packet: &Packet) -> Result<RemoteAddr, ConnectError> {
 fn told<T>(wire: &mut Wire, result: Result<T, ConnectError>) -> Result<T, ConnectError> {
     result.inspect_err(|error| {
         let code = match error {
-            ConnectError::Version { .. } => REFUSED_VERSION,
-            ConnectError::Disagreement(_) => REFUSED_WISHES,
-            ConnectError::Refused { .. } | ConnectError::Lost(_) | ConnectError::Interrupted => return,
-            _ => 0,
+            ConnectError::Packet(error) => error.refusal(),
+            ConnectError::Lost(_) | ConnectError::Interrupted => None,
+            ConnectError::Verbs(_)
+            | ConnectError::NotFound(_)
+            | ConnectError::Nobody
+            | ConnectError::TimedOut => Some(0),
         };
+        let Some(code) = code else { return };
         if wire.send_packet(&Packet::refused(code, &error.to_string())).is_ok() {
             // Until the peer has it, or is gone. The connection ends in any case.
             let deadline_ns = monotonic_ns() + SLICE_NS;
@@ -194,13 +189,10 @@ fn receive(
 ) -> Result<Packet, ConnectError> {
     loop {
         let packet = next(wire, patience, repeat)?;
-        match packet.head() {
-            Head::Garbage => return Err(ConnectError::Garbage),
-            Head::Version(theirs) => return Err(ConnectError::Version { theirs }),
-            Head::Refused { code, text } => return Err(ConnectError::Refused { code, text }),
-            Head::Ours(number) if number == kind as u8 => return Ok(packet),
-            Head::Ours(number) if number == Kind::Hello as u8 && kind == Kind::Grant => {}
-            Head::Ours(_) => return Err(ConnectError::Malformed("a packet out of turn")),
+        match packet.kind()? {
+            number if number == kind as u8 => return Ok(packet),
+            number if number == Kind::Hello as u8 && kind == Kind::Grant => {}
+            _ => return Err(PacketError::Malformed("a packet out of turn").into()),
         }
     }
 }
@@ -240,5 +232,41 @@ fn next(wire: &mut Wire, patience: &Patience<'_>, repeat: bool) -> Result<Packet
         let mut fds = [PollFd::new(wire.events.as_fd(), libc::POLLIN), wire.interest()];
         poll(&mut fds, left.min(SLICE_NS)).map_err(Error::Verb)?;
         while wire.events.try_event()?.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_survive_the_way_and_others_are_refused() {
+        for (keeps_order, has_fast_crc) in [(false, false), (false, true), (true, false), (true, true)] {
+            let means = Means { keeps_order, has_fast_crc, wish: None };
+            let mut packet = Packet::new(Kind::Hello);
+            set_means(&mut packet, means);
+            assert_eq!(means_of(&packet, None), Ok(means));
+            for at in [ORDER_AT, CRC_AT] {
+                packet.0[at] = 2;
+                assert_eq!(means_of(&packet, None), Err(PacketError::Malformed("an unknown choice")));
+            }
+        }
+    }
+
+    #[test]
+    fn a_region_is_aligned_and_does_not_wrap() {
+        let said = |addr: u64| {
+            let mut packet = Packet::new(Kind::Grant);
+            packet.0[ADDR_AT..RKEY_AT].copy_from_slice(&addr.to_le_bytes());
+            packet.0[RKEY_AT..END_AT].copy_from_slice(&7_u32.to_le_bytes());
+            region(&packet)
+        };
+        let end = u64::MAX - (1 << 31);
+        for addr in [0, 64, end - 63] {
+            assert_eq!(said(addr), Ok(RemoteAddr { addr, rkey: Rkey(7) }));
+        }
+        for addr in [1, 63, end + 1, u64::MAX - 63, u64::MAX] {
+            assert_eq!(said(addr), Err(PacketError::Malformed("a region that cannot be")), "{addr:#x}");
+        }
     }
 }

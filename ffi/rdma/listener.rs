@@ -137,6 +137,7 @@ fn accept(
     id.migrate(&channel)?;
     let mut cm = Cm::new(channel, id);
     let greeting = Greeting::decode(&event.private_data)
+        .map_err(ConnectError::from)
         .and_then(|greeting| route.check(&cm.context()?.name()).map(|()| greeting));
     let theirs = match greeting {
         Ok(Greeting { mtu }) => mtu,

@@ -27,6 +27,7 @@ mod route;
 mod sleep;
 mod wire;
 
+pub use crate::packet::PacketError;
 pub use connect::{Met, Wishes, connect};
 pub use error::ConnectError;
 pub use fabric::{Image, Rdma, RdmaLink};

@@ -20,34 +20,18 @@ use super::fabric::segment_bytes;
 use super::segment::{Segment, SegmentError};
 use super::socket::{Socket, SocketError};
 use crate::os::{OsError, membarrier};
-use crate::packet::{FABRIC_AT, Head, Kind, Packet};
+use crate::packet::{FABRIC_AT, Kind, Packet};
 use crate::tuning::{Settled, Terms, Tuning};
 
-pub use crate::packet::{PACKET_BYTES, REFUSED_VERSION, REFUSED_WISHES, VERSION};
+pub use crate::packet::{PACKET_BYTES, PacketError, REFUSED_VERSION, REFUSED_WISHES, VERSION};
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeError {
     /// Whoever it was connected, and went away without a word.
     Nobody,
-    /// What came is not of superpipe.
-    Garbage,
-    /// The peer speaks another version.
-    Version {
-        /// the peer's
-        theirs: u16,
-    },
-    /// A packet that is not the next one, or a field out of its range.
-    Malformed(&'static str),
-    /// The two ends want different things.
-    Disagreement(String),
-    /// The peer refused, in its own words.
-    Refused {
-        /// why: [`REFUSED_VERSION`], [`REFUSED_WISHES`], or anything else
-        code: u8,
-        /// made printable
-        text: String,
-    },
+    /// What the peer says makes no connection.
+    Packet(PacketError),
     /// The peer's memory is not what it must be.
     Memory(SegmentError),
     /// Our memory could not be had.
@@ -60,16 +44,7 @@ impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nobody => f.write_str("the peer went away before it said anything"),
-            Self::Garbage => f.write_str("what answers there does not speak superpipe"),
-            Self::Version { theirs } => {
-                write!(
-                    f,
-                    "the peer speaks version {theirs} of the protocol, this is version {VERSION}: use the same release on both ends"
-                )
-            }
-            Self::Malformed(what) => write!(f, "the peer broke the handshake: {what} (wire.md 6)"),
-            Self::Disagreement(text) => f.write_str(text),
-            Self::Refused { text, .. } => write!(f, "the peer refused: {text}"),
+            Self::Packet(error) => error.fmt(f),
             Self::Memory(error) => write!(f, "the peer's memory is refused: {error}"),
             Self::Os(error) => error.fmt(f),
             Self::Socket(error) => write!(f, "handshake: {error}"),
@@ -78,6 +53,12 @@ impl fmt::Display for HandshakeError {
 }
 
 impl core::error::Error for HandshakeError {}
+
+impl From<PacketError> for HandshakeError {
+    fn from(error: PacketError) -> Self {
+        Self::Packet(error)
+    }
+}
 
 impl From<SocketError> for HandshakeError {
     fn from(error: SocketError) -> Self {
@@ -116,9 +97,8 @@ pub fn connect(
     let (welcome, fd) = receive(socket, Kind::Welcome, deadline_ns, interrupted)?;
     let answered = (|| {
         let settled =
-            Settled::from_tuning(&welcome.tuning().map_err(HandshakeError::Malformed)?, &Terms::SHM)
-                .map_err(HandshakeError::Malformed)?;
-        wishes.check(&settled, &Terms::SHM).map_err(HandshakeError::Disagreement)?;
+            Settled::from_tuning(&welcome.tuning()?, &Terms::SHM).map_err(PacketError::Malformed)?;
+        wishes.check(&settled, &Terms::SHM).map_err(PacketError::Disagreement)?;
         let bytes = segment_bytes(settled.layout);
         let mine = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
         let theirs = adopt(fd, &mine)?;
@@ -147,16 +127,8 @@ pub fn accept(
         hello => told(socket, hello)?.0,
     };
     let settled = (|| {
-        let settled = wishes
-            .settle(&hello.tuning().map_err(HandshakeError::Malformed)?, &Terms::SHM)
-            .map_err(HandshakeError::Disagreement)?;
-        if settled.layout.bytes() > landing_bytes_max {
-            let text = format!(
-                "a landing buffer of {} bytes is more than the {landing_bytes_max} that the listener allows",
-                settled.layout.bytes()
-            );
-            return Err(HandshakeError::Disagreement(text));
-        }
+        let settled = wishes.settle(&hello.tuning()?, &Terms::SHM).map_err(PacketError::Disagreement)?;
+        settled.allow_landing(landing_bytes_max).map_err(PacketError::Disagreement)?;
         let bytes = segment_bytes(settled.layout);
         let mine = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
         Ok((settled, mine))
@@ -173,21 +145,20 @@ pub fn accept(
 }
 
 fn adopt(fd: Option<OwnedFd>, mine: &Segment) -> Result<Segment, HandshakeError> {
-    let fd = fd.ok_or(HandshakeError::Malformed("no descriptor came along"))?;
+    let fd = fd.ok_or(PacketError::Malformed("no descriptor came along"))?;
     Segment::adopt(fd, mine.len() as u64).map_err(HandshakeError::Memory)
 }
 
 /// Passes a result on; an error that the peer does not know of is told to it first.
 fn told<T>(socket: &Socket, result: Result<T, HandshakeError>) -> Result<T, HandshakeError> {
     result.inspect_err(|error| {
-        let known = matches!(error, HandshakeError::Refused { .. } | HandshakeError::Socket(_));
-        if !known {
+        let code = match error {
+            HandshakeError::Packet(error) => error.refusal(),
+            HandshakeError::Socket(_) => None,
+            HandshakeError::Nobody | HandshakeError::Memory(_) | HandshakeError::Os(_) => Some(0),
+        };
+        if let Some(code) = code {
             // It may be gone, or not read: then it will not know.
-            let code = match error {
-                HandshakeError::Version { .. } => REFUSED_VERSION,
-                HandshakeError::Disagreement(_) => REFUSED_WISHES,
-                _ => 0,
-            };
             let _ = socket.send(&Packet::refused(code, &error.to_string()).0, None);
         }
     })
@@ -204,27 +175,23 @@ fn receive(
     let received = loop {
         match socket.receive(&mut packet.0, deadline_ns) {
             Err(SocketError::Interrupted) if !interrupted() => {}
-            Err(SocketError::Empty | SocketError::Oversized { .. }) => return Err(HandshakeError::Garbage),
+            Err(SocketError::Empty | SocketError::Oversized { .. }) => {
+                return Err(PacketError::Garbage.into());
+            }
             Ok(received) if received.bytes == WAKE.len() && packet.0[0] == WAKE[0] => {}
             received => break received?,
         }
     };
     if received.bytes != PACKET_BYTES {
-        return Err(HandshakeError::Garbage);
+        return Err(PacketError::Garbage.into());
     }
-    match packet.head() {
-        Head::Garbage => return Err(HandshakeError::Garbage),
-        Head::Version(theirs) => return Err(HandshakeError::Version { theirs }),
-        Head::Refused { code, text } => return Err(HandshakeError::Refused { code, text }),
-        Head::Ours(number) if number != kind as u8 => {
-            return Err(HandshakeError::Malformed("a packet out of turn"));
-        }
-        Head::Ours(_) => {}
+    if packet.kind()? != kind as u8 {
+        return Err(PacketError::Malformed("a packet out of turn").into());
     }
     // What this kind does not use is zero: code and text belong to REFUSED, tuning to HELLO and WELCOME.
     let used = if matches!(kind, Kind::Hello | Kind::Welcome) { FABRIC_AT } else { 12 };
     if packet.0[used..].iter().any(|byte| *byte != 0) || packet.0[11] != 0 || packet.0[12] > 1 {
-        return Err(HandshakeError::Malformed("reserved bytes are not zero"));
+        return Err(PacketError::Malformed("reserved bytes are not zero").into());
     }
     Ok((packet, received.fd))
 }

@@ -3,7 +3,7 @@
 use crate::addresses;
 use crate::end::{accept, deadline, listen, meet, wishes};
 use std::thread;
-use superpipe::rdma::{ConnectError, Route, Wishes, connect};
+use superpipe::rdma::{ConnectError, PacketError, Route, Wishes, connect};
 use superpipe::verbs::Error;
 use superpipe::{Arrival, Tuning};
 
@@ -25,7 +25,7 @@ fn wishes_that_differ_are_refused_with_a_sentence() {
         let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
         let (there, here) = meet(ip, of(2), of(3));
         let told = "the two ends disagree: folds is 3 here and 2 at the peer; set it on one side only";
-        assert_eq!(here.err(), Some(ConnectError::Disagreement(told.into())));
+        assert_eq!(here.err(), Some(PacketError::Disagreement(told.into()).into()));
         assert_eq!(there.err().unwrap().to_string(), format!("the peer refused: {told}"));
     }
 }
@@ -35,7 +35,7 @@ fn flags_without_a_promise_need_both_users_word() {
     for ip in addresses() {
         let flag = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
         let (there, here) = meet(ip, flag, Tuning::default());
-        assert!(matches!(here, Err(ConnectError::Disagreement(_))));
+        assert!(matches!(here, Err(ConnectError::Packet(PacketError::Disagreement(_)))));
         let text = there.err().unwrap().to_string();
         assert!(text.contains("wish for flag at both ends"), "{text}");
     }
