@@ -163,7 +163,7 @@ impl fmt::Display for ConfigError {
             Self::Layout(bad) => bad.fmt(f),
             Self::ApartNeedsDirectStore => f.write_str("slot lines can lie apart only where stores go direct"),
             Self::FlagNeedsOrder => f.write_str(
-                "plain flags need order inside a write, which this device does not promise; use checked flags",
+                "plain flags need order inside a write, which this device does not promise; use checked flags or notify",
             ),
             Self::NotifyNeedsPostedWrites => {
                 f.write_str("stores that go direct cannot be notified; use flags or checked flags")
