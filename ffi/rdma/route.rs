@@ -112,11 +112,10 @@ fn address_of(name: DeviceName, like: IpAddr) -> Result<SocketAddr, ConnectError
     drop(Context::open(name.as_str())?);
     let channel = EventChannel::create()?;
     let all = interface_addresses().map_err(Error::Verb)?;
-    let usable = |address: &&SocketAddr| {
-        address.is_ipv4() == like.is_ipv4() && is_link_local(address.ip()) == is_link_local(like)
-    };
-    let found =
-        all.iter().filter(usable).find(|address| device_at(&channel, **address).as_ref() == Some(&name));
+    let found = all
+        .iter()
+        .filter(|address| reaches(address.ip(), like))
+        .find(|address| device_at(&channel, **address).as_ref() == Some(&name));
     found.copied().ok_or_else(|| {
         let kind = if like.is_ipv4() { "IPv4" } else { "IPv6" };
         ConnectError::NotFound(format!(
@@ -162,6 +161,11 @@ fn gid_ip(context: &Context, index: u32) -> Result<IpAddr, ConnectError> {
     Ok(context.gid(port, index)?.gid.ip())
 }
 
+/// Whether one connects from `from` to an address like `to`.
+fn reaches(from: IpAddr, to: IpAddr) -> bool {
+    from.is_ipv4() == to.is_ipv4() && is_link_local(from) == is_link_local(to)
+}
+
 fn is_link_local(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
@@ -187,5 +191,19 @@ mod tests {
         let wish = Route { device: Some("rxe1".parse().unwrap()), gid_index: None };
         let error = wish.check("rxe0").unwrap_err().to_string();
         assert!(error.starts_with("the way to the peer is over rxe0, not over rxe1"), "{error}");
+    }
+
+    #[test]
+    fn only_an_address_of_the_same_kind_has_the_way() {
+        let kinds = ["10.0.0.1", "fd00::1", "fe80::1"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        for from in kinds {
+            for to in kinds {
+                assert_eq!(reaches(from, to), from == to, "{from} {to}");
+            }
+        }
+        let [v4, global, _] = kinds;
+        assert!(
+            reaches("169.254.0.1".parse().unwrap(), v4) && reaches("2001:db8::1".parse().unwrap(), global)
+        );
     }
 }

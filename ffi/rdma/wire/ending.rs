@@ -37,18 +37,7 @@ impl Wire {
     /// A work request failed.
     #[cold]
     pub(super) fn broken(&mut self, error: WcError) {
-        // The kernel takes the memory of a process that was killed before its queue pairs: a write in between is refused.
-        const REMOTE_ACCESS: u32 = 10;
-        const REMOTE_OPERATION: u32 = 11;
-        const RNR_RETRY_EXCEEDED: u32 = 13;
-        // siw's words for a TCP connection that ended below what it was doing.
-        const LOCAL_OPERATION: u32 = 2;
-        const GENERAL: u32 = 21;
-        let status = WcStatus(error.status);
-        let is_loss = status == WcStatus::FLUSHED
-            || status == WcStatus::RETRY_EXCEEDED
-            || [REMOTE_ACCESS, REMOTE_OPERATION, RNR_RETRY_EXCEEDED].contains(&error.status)
-            || self.is_iwarp && [LOCAL_OPERATION, GENERAL].contains(&error.status);
+        let is_loss = is_loss(WcStatus(error.status), self.is_iwarp);
         self.finish(if is_loss { End::Gone } else { End::Failed(error) });
     }
 
@@ -98,6 +87,53 @@ impl Drop for Wire {
                     thread::sleep(Duration::from_micros(50));
                 }
             }
+        }
+    }
+}
+
+/// Whether a work request that ended so says that the peer is gone, and not that the device failed. wire.md 10.5.
+fn is_loss(status: WcStatus, is_iwarp: bool) -> bool {
+    // The kernel takes the memory of a process that was killed before its queue pairs: a write in between is refused.
+    const REMOTE_ACCESS: WcStatus = WcStatus(10);
+    const REMOTE_OPERATION: WcStatus = WcStatus(11);
+    const RNR_RETRY_EXCEEDED: WcStatus = WcStatus(13);
+    // siw's words for a TCP connection that ended below what it was doing.
+    const LOCAL_OPERATION: WcStatus = WcStatus(2);
+    const GENERAL: WcStatus = WcStatus(21);
+    match status {
+        WcStatus::FLUSHED
+        | WcStatus::RETRY_EXCEEDED
+        | REMOTE_ACCESS
+        | REMOTE_OPERATION
+        | RNR_RETRY_EXCEEDED => true,
+        LOCAL_OPERATION | GENERAL => is_iwarp,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_peer_is_told_from_a_device_that_failed() {
+        let named = |text: &str, is_iwarp| {
+            let all = (0..32).map(WcStatus).filter(|status| is_loss(*status, is_iwarp));
+            let names: Vec<String> = all.map(|status| status.to_string()).collect();
+            names.iter().any(|name| name.contains(text))
+        };
+        for is_iwarp in [false, true] {
+            for text in ["WR_FLUSH_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR", "REM_ACCESS_ERR", "REM_OP_ERR"]
+            {
+                assert!(named(&format!("IBV_WC_{text}"), is_iwarp), "{text}");
+            }
+            for text in ["LOC_PROT_ERR", "LOC_LEN_ERR", "BAD_RESP_ERR", "REM_INV_REQ_ERR", "FATAL_ERR"] {
+                assert!(!named(&format!("IBV_WC_{text}"), is_iwarp), "{text}");
+            }
+            for text in ["LOC_QP_OP_ERR", "GENERAL_ERR"] {
+                assert_eq!(named(&format!("IBV_WC_{text}"), is_iwarp), is_iwarp, "{text}");
+            }
+            assert!(!is_loss(WcStatus::SUCCESS, is_iwarp));
         }
     }
 }
