@@ -8,8 +8,10 @@ use crate::os::poll::PollFd;
 /// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// Something may have come, or the time went by: look.
+    /// Something may have come: look.
     Look,
+    /// The time went by, and the peer's end was there all the while.
+    Nothing,
     /// The peer is gone; what it wrote before is still there.
     PeerGone,
 }
@@ -37,6 +39,8 @@ pub unsafe trait Port:
     fn is_alive(&self, link: &Self::Link) -> bool;
     /// What becomes readable when the peer goes away.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
+    /// Whether what is written from now on need not wake a peer that sleeps: it looks by itself before long.
+    fn set_quiet(&self, _: &mut Self::Link, _is_quiet: bool) {}
     /// Sleeps until the peer writes something, at most so long, and never long enough for a signal to be missed.
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken;
 }

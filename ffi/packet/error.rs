@@ -44,7 +44,8 @@ impl fmt::Display for PacketError {
             Self::Garbage => f.write_str("what answers there does not speak superpipe"),
             Self::Version { theirs } => write!(
                 f,
-                "the peer speaks version {theirs} of the protocol, this is version {VERSION}: use the same release on both ends"
+                "the peer speaks version {theirs} of the protocol, this is version {VERSION}: use the same release on \
+                 both ends"
             ),
             Self::Malformed(what) => write!(f, "the peer broke the handshake: {what} (wire.md 6, 10)"),
             Self::Disagreement(text) => f.write_str(text),

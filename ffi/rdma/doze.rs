@@ -13,10 +13,13 @@
 //! ```
 //!
 //! What was written before SLEEP-OK is there when that has come, so the one look after it finds it. WAKE comes once: whoever
-//! wants to sleep again says so again. A peer that answers late costs this end its sleep, and itself nothing.
+//! wants to sleep again says so again. A peer that answers late costs this end its sleep, and itself nothing. So a sign of life
+//! comes without WAKE, and whoever sleeps looks for it now and then: to ask again five times a second, of a peer that is blocked
+//! elsewhere and answers late, would cost more than all the rest.
 
 use super::fabric::Rdma;
-use crate::os::poll::{PollFd, poll};
+use super::wire::End;
+use crate::os::poll::{PollFd, Polled, poll};
 use crate::port::Woken;
 use std::os::fd::AsFd;
 use superpipe_core::Endpoint;
@@ -45,8 +48,16 @@ pub(super) fn sleep(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64)
     let wire = &endpoint.link().wire;
     let mut fds = [PollFd::new(wire.events.as_fd(), libc::POLLIN), wire.interest()];
     // A signal, or no memory for the poll: look, and come back.
-    let _ = poll(&mut fds, if will_wake { timeout_ns } else { timeout_ns.min(UNANSWERED_NS) });
+    let polled = poll(&mut fds, if will_wake { timeout_ns } else { timeout_ns.min(UNANSWERED_NS) });
     let [told, peer] = fds.map(|fd| fd.is_ready());
-    while told && matches!(wire.events.try_event(), Ok(Some(_))) {}
-    if peer && !wire.is_alive() { Woken::PeerGone } else { Woken::Look }
+    let wire = &mut endpoint.link_mut().wire;
+    if told {
+        // One that cannot be taken is there again next time.
+        let _ = wire.take_events();
+    }
+    match polled {
+        _ if peer && !wire.is_alive() => Woken::PeerGone,
+        Ok(Polled::TimedOut) if wire.end == End::Not => Woken::Nothing,
+        _ => Woken::Look,
+    }
 }

@@ -229,6 +229,10 @@ unsafe impl Port for Rdma {
         [link.wire.interest()]
     }
 
+    fn set_quiet(&self, link: &mut RdmaLink, is_quiet: bool) {
+        link.wire.set_quiet(is_quiet);
+    }
+
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
         doze::sleep(self, endpoint, timeout_ns)
     }

@@ -231,7 +231,7 @@ fn next(wire: &mut Wire, patience: &Patience<'_>, repeat: bool) -> Result<Packet
         }
         let mut fds = [PollFd::new(wire.events.as_fd(), libc::POLLIN), wire.interest()];
         poll(&mut fds, left.min(SLICE_NS)).map_err(Error::Verb)?;
-        while wire.events.try_event()?.is_some() {}
+        wire.take_events()?;
     }
 }
 

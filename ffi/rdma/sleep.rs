@@ -20,6 +20,7 @@ pub(super) struct Sleep {
     owes_sleep: bool,
     owes_ok: bool,
     peer_sleeps: bool,
+    is_quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +84,12 @@ impl Sleep {
     /// Whether WAKE is to go behind the next write.
     #[inline]
     pub(super) const fn owes_wake(&self) -> bool {
-        self.peer_sleeps
+        self.peer_sleeps && !self.is_quiet
+    }
+
+    /// Whether the next writes are not worth a WAKE. It stays owed.
+    pub(super) const fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
     }
 
     /// WAKE goes out: once for each SLEEP.
@@ -146,6 +152,10 @@ mod tests {
             sleep.hear(Word::Sleep);
             assert_eq!(say(&mut sleep), [Word::SleepOk]);
             assert!(sleep.owes_wake(), "the answer is no write");
+            sleep.set_quiet(true);
+            assert!(!sleep.owes_wake());
+            sleep.set_quiet(false);
+            assert!(sleep.owes_wake(), "behind a write that is worth it");
             sleep.said_wake();
             assert!(!sleep.owes_wake());
         }

@@ -245,7 +245,8 @@ unsafe impl Port for Shm {
             Ok(Slept::PeerGone) => Woken::PeerGone,
             // After the handshake the socket carries wake bytes only; a message is a peer that talks out of turn.
             Ok(Slept::Message) => Woken::PeerGone,
-            Ok(Slept::Woken | Slept::TimedOut | Slept::Interrupted) | Err(_) => Woken::Look,
+            Ok(Slept::TimedOut) => Woken::Nothing,
+            Ok(Slept::Woken | Slept::Interrupted) | Err(_) => Woken::Look,
         }
     }
 }

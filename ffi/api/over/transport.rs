@@ -5,7 +5,7 @@
 
 use core::hint;
 
-use superpipe_core::{Endpoint, Reason};
+use superpipe_core::{Counters, Endpoint, Reason};
 
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::{Error, ErrorKind};
@@ -29,8 +29,9 @@ pub(super) struct Transport<P: Port> {
     pub(super) options: Options,
     waiter: Waiter,
     idle_timeout_ns: u64,
-    /// When life was shown last, and the peer's end looked at.
+    /// When life was shown last, after how much was received, and when the peer's end was looked at.
     shown_ns: u64,
+    shown_received: u64,
     checked_ns: u64,
     /// What was heard of the peer up to when.
     heard: u64,
@@ -48,6 +49,7 @@ impl<P: Port> Transport<P> {
             idle_timeout_ns: u64::try_from(options.idle_timeout.as_nanos()).unwrap_or(u64::MAX),
             options,
             shown_ns: now_ns,
+            shown_received: 0,
             checked_ns: now_ns,
             heard: 0,
             heard_ns: now_ns,
@@ -92,8 +94,10 @@ impl<P: Port> Transport<P> {
                 Idle::Sleep => {
                     let nap_ns = self.look(&mut armed, first)?;
                     first = false;
-                    if self.port.sleep(&mut self.endpoint, nap_ns) == Woken::PeerGone {
-                        self.lose()?;
+                    match self.port.sleep(&mut self.endpoint, nap_ns) {
+                        Woken::Look => {}
+                        Woken::Nothing => self.checked_ns = monotonic_ns(),
+                        Woken::PeerGone => self.lose()?,
                     }
                 }
             }
@@ -147,7 +151,12 @@ impl<P: Port> Transport<P> {
     pub(super) fn show_life(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.shown_ns) >= LIFE_NS {
             self.shown_ns = now_ns;
+            // A sign of life is not worth waking a peer; an acknowledgement that it carries may be.
+            let received = received(&self.endpoint);
+            self.port.set_quiet(self.endpoint.link_mut(), received == self.shown_received);
+            self.shown_received = received;
             self.endpoint.show_life(&mut self.port);
+            self.port.set_quiet(self.endpoint.link_mut(), false);
         }
     }
 
@@ -202,4 +211,11 @@ impl<P: Port> Transport<P> {
         }
         Ok(())
     }
+}
+
+/// Changes with all that is received and acknowledged.
+fn received<P: Port>(endpoint: &Endpoint<P>) -> u64 {
+    let Counters { inline_received, chunks_received, bytes_received, controls_received, .. } =
+        endpoint.counters();
+    inline_received.wrapping_add(chunks_received).wrapping_add(bytes_received).wrapping_add(controls_received)
 }

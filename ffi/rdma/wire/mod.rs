@@ -43,6 +43,8 @@ pub(super) struct Wire {
     qp: Qp,
     cq: Cq,
     pub(super) events: CompChannel,
+    /// the completion channel will tell of what comes next
+    is_armed: bool,
     mailroom: Mailroom,
     pd: Pd,
     context: Context,
@@ -91,6 +93,7 @@ impl Wire {
             polled: [Wc::default(); POLLED],
             notices: Deque::new(),
             packet: None,
+            is_armed: false,
             sleep: Sleep::default(),
             end: End::Not,
         })

@@ -7,10 +7,25 @@ use crate::verbs::{Error, Wc, WcOpcode};
 use superpipe_core::{Completion, Notice, WrId};
 
 impl Wire {
-    /// Has the completion channel tell of what comes next. True: something came meanwhile.
+    /// Has the completion channel tell of what comes next, if it will not anyway. True: something came meanwhile.
     pub(in crate::rdma) fn arm(&mut self) -> Result<bool, Error> {
-        self.cq.request_notify()?;
+        if !self.is_armed {
+            self.cq.request_notify()?;
+            self.is_armed = true;
+        }
         Ok(self.poll() > 0)
+    }
+
+    /// Takes what the completion channel has told. It tells once.
+    pub(in crate::rdma) fn take_events(&mut self) -> Result<(), Error> {
+        loop {
+            let event = self.events.try_event();
+            if matches!(event, Ok(None)) {
+                return Ok(());
+            }
+            self.is_armed = false;
+            event?;
+        }
     }
 
     /// Takes a batch out of the CQ, and says what is due: the send queue may have been full before. How many.

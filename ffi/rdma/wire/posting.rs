@@ -119,6 +119,11 @@ impl Wire {
         }
     }
 
+    /// Whether the next writes are to leave a peer that sleeps asleep; where others wait, it is woken.
+    pub(in crate::rdma) fn set_quiet(&mut self, is_quiet: bool) {
+        self.sleep.set_quiet(is_quiet && self.waiting.is_empty());
+    }
+
     /// Says what is due of sleeping, unless a doorbell is about to ring: behind that it is said as well.
     pub(in crate::rdma) fn say_due(&mut self) {
         while let Some(word) = self.sleep.due() {

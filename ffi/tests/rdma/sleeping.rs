@@ -16,6 +16,9 @@ const QUIET: Duration = Duration::from_millis(400);
 /// Longer than the deadline allows three times: it takes a wake to end it.
 const LONG_NAP_NS: u64 = 10_000_000_000;
 const NAP_NS: u64 = 50_000_000;
+const SIGNS_OF_LIFE: u32 = 50;
+/// Sleeps that something ends: the answer to SLEEP, its event, the message, its WAKE.
+const WOKEN_MAX: u32 = 12;
 
 /// Sleeps until a message is there; how often.
 fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
@@ -33,7 +36,7 @@ fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
         }
         assert!(monotonic_ns() < deadline && end.endpoint.closed().is_none(), "{:?}", end.endpoint.closed());
         if end.endpoint.progress(&mut end.port) == 0 {
-            assert_eq!(end.port.sleep(&mut end.endpoint, LONG_NAP_NS), Woken::Look);
+            assert_ne!(end.port.sleep(&mut end.endpoint, LONG_NAP_NS), Woken::PeerGone);
             sleeps += 1;
         }
     }
@@ -96,7 +99,7 @@ fn two_that_sleep_both_sleep() {
                     let (from, mut sleeps) = (Instant::now(), 0);
                     while from.elapsed() < QUIET {
                         end.endpoint.progress(&mut end.port);
-                        assert_eq!(end.port.sleep(&mut end.endpoint, NAP_NS), Woken::Look);
+                        assert_ne!(end.port.sleep(&mut end.endpoint, NAP_NS), Woken::PeerGone);
                         sleeps += 1;
                     }
                     both.wait();
@@ -104,5 +107,56 @@ fn two_that_sleep_both_sleep() {
                 });
             }
         });
+    }
+}
+
+/// Shows life, as quietly as the API does.
+fn live(end: &mut End) {
+    for _ in 0..SIGNS_OF_LIFE {
+        end.endpoint.progress(&mut end.port);
+        end.port.set_quiet(end.endpoint.link_mut(), true);
+        end.endpoint.show_life(&mut end.port);
+        end.port.set_quiet(end.endpoint.link_mut(), false);
+        thread::sleep(Duration::from_millis(4));
+    }
+}
+
+#[test]
+fn signs_of_life_are_seen_and_wake_nobody() {
+    for ip in addresses() {
+        for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
+            let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
+            let (there, here) = meet(ip, tuning, tuning);
+            let (mut there, mut here) = (End::of(there.unwrap()), End::of(here.unwrap()));
+            let done = &AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    live(&mut there);
+                    // Not a sign of life: this wakes.
+                    there.drive(|endpoint, port| endpoint.try_send(port, 0, &[b"up"]).is_ok());
+                    there.drive(|endpoint, _| endpoint.delivered());
+                    done.store(true, Ordering::Release); // pairs with the Acquire below
+                });
+                let (heard, mut woken, until) = (here.endpoint.heard(), 0, deadline());
+                while !here.endpoint.has_arrivals(&here.port) {
+                    assert!(monotonic_ns() < until, "{ip} {arrival:?}: nothing came");
+                    here.endpoint.progress(&mut here.port);
+                    match here.port.sleep(&mut here.endpoint, LONG_NAP_NS) {
+                        Woken::Nothing => {}
+                        Woken::Look => woken += 1,
+                        Woken::PeerGone => panic!("{ip} {arrival:?}: the peer is gone"),
+                    }
+                }
+                assert!((1..=WOKEN_MAX).contains(&woken), "{ip} {arrival:?}: woken {woken} times");
+                here.endpoint.look(&mut here.port);
+                assert_ne!(here.endpoint.heard(), heard);
+                doze_until_message(&mut here, &mut [0; 8]);
+                let deadline = deadline();
+                // Pairs with the Release above.
+                while !done.load(Ordering::Acquire) && monotonic_ns() < deadline {
+                    idle(&mut here, Duration::from_millis(1));
+                }
+            });
+        }
     }
 }
