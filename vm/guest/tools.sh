@@ -26,6 +26,25 @@ seeded() {
 # below N: sets $drawn to less than N; not in a subshell, which would draw the same again
 below() { drawn=$(((RANDOM << 15 | RANDOM) % $1)); }
 
+# lanes FUNCTION: with each driver, both at a time, in a directory of its own, and with what it draws of its own
+lanes() {
+    local driver seed pid pids=() failed=''
+    for driver in rxe siw; do
+        seed=$RANDOM
+        mkdir "$driver"
+        (
+            cd "$driver"
+            RANDOM=$seed
+            "$1" "$driver"
+        ) &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || failed=1
+    done
+    [[ -z $failed ]] || wrong "$1"
+}
+
 # place ADDRESS: with a port, as the tools want it
 place() {
     case $1 in
@@ -44,6 +63,12 @@ there() {
     place "${!variable}"
 }
 
+# device rxe|siw
+device() {
+    local variable=VM_${1^^}
+    echo "${!variable}"
+}
+
 # in_memory: goes to a directory that is not overlaid
 in_memory() {
     local directory
@@ -53,7 +78,7 @@ in_memory() {
 }
 
 # pair NAME SECONDS RECEIVER SENDER: two command lines; sets $received and $sent to their exit codes, on both hosts. Each NAME
-# serves once. 124 is a command that had to be stopped.
+# serves once. 124 is a command that had to be stopped. rsend looks for a receiver until there is one.
 pair() {
     local name=$1 seconds=$2 running=
     echo none >"$met/$name.received"
@@ -62,9 +87,7 @@ pair() {
     if [[ -n $receives ]]; then
         timeout --kill-after 2 "$seconds" bash -o pipefail -c "$3" &
         running=$!
-        wait-for 30 listening || true
     fi
-    meet "$name"
     if [[ -n $sends ]]; then
         sent=0
         timeout --kill-after 2 "$seconds" bash -o pipefail -c "$4" || sent=$?
@@ -93,10 +116,7 @@ arrived() {
 }
 
 # clean WHAT [rxe|siw]: nobody holds anything of a device, or of this driver's, here
-clean() {
-    local device=VM_${2:+${2^^}}
-    nothing-left 10 "${2:+${!device}}" || wrong "after $1"
-}
+clean() { nothing-left 10 "${2:+$(device "$2")}" || wrong "after $1"; }
 
 # told FILE TEXT...: each text is somewhere in the file
 told() {

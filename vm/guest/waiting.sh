@@ -28,8 +28,16 @@ meet() {
     }
 }
 
-# listening: some process waits for connections, through rdma_cm or by TCP
-listening() { [[ $(rdma resource show cm_id) == *' state LISTEN '* || $(</proc/net/tcp)$(</proc/net/tcp6) == *' 0A '* ]]; }
+# listening [DEVICE]: some process waits for connections, through rdma_cm or by TCP; or through rdma_cm at this device
+listening() {
+    local ids
+    ids=$(rdma resource show cm_id)
+    if [[ $# == 1 ]]; then
+        [[ $ids =~ link\ $1/[0-9]+\ cm-idn\ [0-9]+\ state\ LISTEN\  ]]
+    else
+        [[ $ids == *' state LISTEN '* || $(</proc/net/tcp)$(</proc/net/tcp6) == *' 0A '* ]]
+    fi
+}
 
 # held [DEVICE]: the objects of RDMA devices, or of this one, that are not the kernel's own, which have a name in brackets; and
 # what rdma complains of
