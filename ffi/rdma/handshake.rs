@@ -24,6 +24,9 @@ use std::os::fd::AsFd;
 
 /// siw can lose the first message of a connection: the active side says it again.
 const AGAIN_NS: u64 = 300_000_000;
+/// Whoever asked for a connection and says nothing for so long has gone away meanwhile, which nobody tells on RoCE: others
+/// may be waiting.
+const FIRST_NS: u64 = 2_000_000_000;
 /// The longest that is waited without a look at the caller's flag.
 const SLICE_NS: u64 = 100_000_000;
 
@@ -93,7 +96,11 @@ pub(super) fn accept(
     patience: &Patience<'_>,
 ) -> Result<Agreed, ConnectError> {
     let ours = means(wire, wishes);
-    let hello = receive(wire, Kind::Hello, patience, false);
+    let first = Patience { deadline_ns: patience.deadline_ns.min(monotonic_ns() + FIRST_NS), ..*patience };
+    let hello = receive(wire, Kind::Hello, &first, false).map_err(|error| match error {
+        ConnectError::TimedOut => ConnectError::Lost("before it said anything"),
+        error => error,
+    });
     let hello = told(wire, hello)?;
     let settled = (|| {
         let said = hello.tuning()?;

@@ -26,7 +26,7 @@ impl Wire {
     /// Accepts, from the passive side.
     pub(in crate::rdma) fn accept(&mut self, greeting: &[u8]) -> Result<(), ConnectError> {
         let qp_number = self.qp.number();
-        self.cm.get_mut().accept(params(qp_number, greeting))
+        self.cm.get_mut().accept(params(qp_number, greeting)).map_err(gone)
     }
 
     /// Confirms the peer's acceptance, from the active side.
@@ -84,7 +84,7 @@ fn params(qp_number: u32, private_data: &[u8]) -> ConnectParams<'_> {
 }
 
 /// rdma_cm knows nothing of a connection whose other end has given up meanwhile.
-fn gone(error: ConnectError) -> ConnectError {
+pub(super) fn gone(error: ConnectError) -> ConnectError {
     match error {
         ConnectError::Verbs(Error::Verb(error)) if error.errno() == libc::EINVAL => {
             ConnectError::Lost("while connecting")

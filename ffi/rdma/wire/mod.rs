@@ -73,7 +73,7 @@ impl Wire {
         let cq = Cq::create(&context, depth + u32::from(RECEIVES) + 1, Some(&events))?;
         let mailroom = Mailroom::new(&pd)?;
         let mut qp = queue_pair(&pd, &cq, depth)?;
-        qp.modify(&cm.qp_attr(QpState::Init)?)?;
+        qp.modify(&cm.qp_attr(QpState::Init).map_err(connecting::gone)?)?;
         for slot in 0..RECEIVES {
             mailroom.post(&mut qp, slot)?;
         }

@@ -4,9 +4,10 @@ use crate::addresses;
 use crate::api::{DEADLINE, address_of, listen};
 use crate::end::deadline;
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use std::thread;
 use superpipe::verbs::{
-    CmEvent, CmEventKind, CmId, ConnectParams, Cq, Error, EventChannel, Pd, Qp, QpConfig, QpState,
+    CmEvent, CmEventKind, CmId, ConnectParams, Cq, Error, EventChannel, Pd, Qp, QpConfig, QpState, Transport,
 };
 use superpipe::{Address, Connection, ErrorKind, Options};
 
@@ -55,14 +56,20 @@ fn params<'data>(qp: &Qp, private_data: &'data [u8]) -> ConnectParams<'data> {
     ConnectParams { qp_number: qp.number(), private_data, retries: 7, rnr_retries: 7 }
 }
 
-/// Connects, says this, and is refused: what the refusal carried.
-pub(crate) fn knock(to: SocketAddr, says: &[u8]) -> Vec<u8> {
+/// An id that knows the way to there, with where its events come.
+fn on_the_way(to: SocketAddr) -> (EventChannel, CmId) {
     let channel = EventChannel::create().unwrap();
     let mut id = CmId::create(&channel).unwrap();
     id.resolve_addr(None, to, 2000).unwrap();
     assert_eq!(next(&channel).kind, CmEventKind::ADDR_RESOLVED);
     id.resolve_route(2000).unwrap();
     assert_eq!(next(&channel).kind, CmEventKind::ROUTE_RESOLVED);
+    (channel, id)
+}
+
+/// Connects, says this, and is refused: what the refusal carried.
+pub(crate) fn knock(to: SocketAddr, says: &[u8]) -> Vec<u8> {
+    let (channel, mut id) = on_the_way(to);
     let qp = idle_qp(&id);
     id.connect(params(&qp, says)).unwrap();
     let event = next(&channel);
@@ -112,6 +119,31 @@ fn a_listener_refuses_strangers_by_name_and_goes_on() {
             let accepting = scope.spawn(move || listener.accept(DEADLINE).map(drop));
             drop(Connection::connect(&address, Options::default(), DEADLINE).unwrap());
             accepting.join().unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn who_asks_and_goes_away_is_no_error() {
+    for ip in addresses() {
+        let mut listener = listen(ip, Options::default());
+        let (_channel, mut id) = on_the_way(listener.verbs_address().unwrap());
+        if id.context().unwrap().transport() == Transport::Iwarp {
+            // It connects in one call, which ends with the answer.
+            continue;
+        }
+        let qp = idle_qp(&id);
+        id.connect(params(&qp, &greeting(1))).unwrap();
+        // The request is there, and then the one who asked is not.
+        thread::sleep(Duration::from_millis(300));
+        drop(id);
+        thread::sleep(Duration::from_millis(300));
+        let address = address_of(&listener);
+        thread::scope(|scope| {
+            let accepting = scope.spawn(move || listener.accept(DEADLINE).map(drop));
+            let connected = Connection::connect(&address, Options::default(), DEADLINE).map(drop);
+            accepting.join().unwrap().unwrap();
+            connected.unwrap();
         });
     }
 }
