@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 # a pipe that nothing is ever written to
-exec {never}<> <(:)
+exec {never}<> <(:) || exit
 
 # pause SECONDS: as sleep does
 pause() { read -rt "$1" -u "$never" || true; }
