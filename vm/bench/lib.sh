@@ -2,6 +2,7 @@
 # $FIGURES. Latencies are half round trips in microseconds; rates are megabytes of 10^6 a second.
 # shellcheck shell=bash disable=SC2154
 
+. "$VM_GUEST/waiting.sh"
 PATH=$SUPERPIPE_BIN:$PATH
 
 # figure DRIVER TEST WHO BYTES VALUE
@@ -81,6 +82,9 @@ write_lat() { # DRIVER BYTES ITERATIONS
     figure "$1" latency ib_write_lat "$2" "$(field 5)"
 }
 
+# of LINE FIELD: a number of a JSON object
+of() { [[ $1 =~ \"$2\":([0-9.e-]+) ]] && echo "${BASH_REMATCH[1]}"; }
+
 # rperf DRIVER ARRIVAL TEST SIZES [OPTION]...: a connection, or one a size with --reconnect
 rperf_of() {
     local driver=$1 arrival=$2 test=$3 sizes=$4 bytes value line place listen name
@@ -90,13 +94,13 @@ rperf_of() {
         "rperf -q --core 0 --wait spin --arrival $arrival --json --test $test --sizes $sizes $* $place" || return 0
     while read -r line; do
         name=$test
-        bytes=$(sed -nE 's/.*"bytes":([0-9]+).*/\1/p' <<<"$line")
+        bytes=$(of "$line" bytes)
         if [[ " $* " == *\ --reconnect\ * ]]; then
-            name=first value=$(sed -nE 's/.*"first_us":([0-9.]+).*/\1/p' <<<"$line")
+            name=first value=$(of "$line" first_us)
         elif [[ $test == stream ]]; then
-            name=${lossy:-rate} value=$(calc "1000 * $(sed -nE 's/.*"gb_per_s":([0-9.]+).*/\1/p' <<<"$line")")
+            name=${lossy:-rate} value=$(calc "1000 * $(of "$line" gb_per_s)")
         else
-            value=$(sed -nE 's/.*"p50_us":([0-9.]+).*/\1/p' <<<"$line")
+            value=$(of "$line" p50_us)
         fi
         figure "$driver" "$name" "superpipe, $arrival" "$bytes" "$value"
     done < <(grep '"event":"result"' <<<"$out")
@@ -106,8 +110,7 @@ rperf_of() {
 copies() {
     local line
     while read -r line; do
-        figure none copy memcpy "$(sed -nE 's/.*"bytes":([0-9]+).*/\1/p' <<<"$line")" \
-            "$(calc "1000 * $(sed -nE 's/.*"gb_per_s":([0-9.]+).*/\1/p' <<<"$line")")"
+        figure none copy memcpy "$(of "$line" bytes)" "$(calc "1000 * $(of "$line" gb_per_s)")"
     done < <(limit_copy --core 0 --sizes "$1")
 }
 
