@@ -19,26 +19,32 @@ use crate::tuning::Settled;
 const TAG: u64 = 0;
 /// The most messages of one length.
 const COUNT_MAX: u32 = 64;
+/// A peer that does nothing, or a wire that loses too much.
+const LATE: &str = "the handshake took too long: the connection was made, and its first messages did not come through in time";
 /// The middle length.
 const SHORT_BYTES: u32 = 1024;
 /// The last length, in a slot line.
 const TINY_BYTES: u32 = 8;
 
+/// Messages of each length where they go over a wire.
+const COUNTS_POSTED: [u32; 4] = [1, 8, 4, 4];
+
 /// Lengths and how many messages of each, the longest first: a few with a CTS, then the whole ring once or twice, as far
-/// as that goes.
-fn plan(settled: &Settled) -> [(u32, u32); 4] {
+/// as that goes. Where the way is a wire, just a few: their packets take time, and can be lost, while the memory is
+/// resident for the device's sake, and its caches matter less.
+fn plan(settled: &Settled, is_direct: bool) -> [(u32, u32); 4] {
     let Layout { block_bytes, block_count, .. } = settled.layout;
     let ring_bytes = block_bytes * block_count;
     let c0_bytes = settled.config.c0_bytes;
     let long_bytes = c0_bytes.min(ring_bytes / 4);
     let short_bytes = SHORT_BYTES.min(long_bytes);
     let once = |count: u32| (count + 2).min(COUNT_MAX);
-    [
-        (2 * c0_bytes, 2),
-        (long_bytes, once(ring_bytes / long_bytes.max(1))),
-        (short_bytes, once(block_count)),
-        (TINY_BYTES, once(block_count)),
-    ]
+    let [rendezvous, long, short, tiny] = if is_direct {
+        [2, once(ring_bytes / long_bytes.max(1)), once(block_count), once(block_count)]
+    } else {
+        COUNTS_POSTED
+    };
+    [(2 * c0_bytes, rendezvous), (long_bytes, long), (short_bytes, short), (TINY_BYTES, tiny)]
 }
 
 impl<P: Port> Over<P> {
@@ -52,27 +58,36 @@ impl<P: Port> Over<P> {
         first: bool,
         deadline_ns: u64,
     ) -> Result<(), Error> {
-        let plan = plan(settled);
+        let plan = plan(settled, P::DIRECT);
         let mut room = vec![0; plan[0].0 as usize];
         let deadline = Instant::now() + Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
         // Whatever the application chose, its peer may have to run on this very core.
         let wait = self.transport().options.wait;
         self.set_wait(WaitStrategy::Yield);
         for (bytes, count) in plan {
-            let message = &mut room[..bytes as usize];
             for _ in 0..count {
-                if first {
-                    self.send(TAG, &[message], deadline)?;
-                    self.expect(message, deadline)?;
-                } else {
-                    self.expect(message, deadline)?;
-                    self.send(TAG, &[message], deadline)?;
-                }
+                self.exchange(&mut room[..bytes as usize], first, deadline).map_err(|error| {
+                    match error.kind() {
+                        ErrorKind::Timeout => Error::new(ErrorKind::Timeout, LATE),
+                        _ => error,
+                    }
+                })?;
             }
         }
         self.set_wait(wait);
         self.transport().endpoint.reset_counters();
         Ok(())
+    }
+
+    /// One message each way.
+    fn exchange(&mut self, message: &mut [u8], first: bool, deadline: Instant) -> Result<(), Error> {
+        if first {
+            self.send(TAG, &[message], deadline)?;
+            self.expect(message, deadline)
+        } else {
+            self.expect(message, deadline)?;
+            self.send(TAG, &[message], deadline)
+        }
     }
 
     /// The peer's next message, which fills `room`.
@@ -98,7 +113,13 @@ mod tests {
     #[test]
     fn the_default_ring_is_gone_through_once_and_a_bit() {
         let settled = Tuning::default().settle(&Tuning::default(), &Terms::SHM).unwrap();
-        assert_eq!(plan(&settled), [(128 << 10, 2), (64 << 10, 10), (1024, 34), (8, 34)]);
+        assert_eq!(plan(&settled, true), [(128 << 10, 2), (64 << 10, 10), (1024, 34), (8, 34)]);
+    }
+
+    #[test]
+    fn over_a_wire_a_few_are_enough() {
+        let settled = Tuning::default().settle(&Tuning::default(), &Terms::SHM).unwrap();
+        assert_eq!(plan(&settled, false), [(128 << 10, 1), (64 << 10, 8), (1024, 4), (8, 4)]);
     }
 
     #[test]
@@ -112,7 +133,7 @@ mod tests {
                 ..Tuning::default()
             };
             let settled = wish.settle(&Tuning::default(), &Terms::SHM).unwrap();
-            let [rendezvous, rest @ ..] = plan(&settled);
+            let [rendezvous, rest @ ..] = plan(&settled, true);
             assert_eq!(rendezvous, (2 * settled.config.c0_bytes, 2));
             for (bytes, count) in rest {
                 assert!(
