@@ -220,8 +220,8 @@ impl Connection {
         }))
     }
 
-    /// Waits until the peer has taken out all that was sent, and said so. It says so when a message of more than 40
-    /// bytes or a stream ends; of the last few smaller ones at its next wait, progress or close.
+    /// Waits until the peer has taken out all that was sent, and said so. It says so when a message of more than 40 bytes
+    /// (over RDMA: 64 KiB) or a stream ends; of the last few smaller ones at its next wait, progress or close.
     ///
     /// # Errors
     /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.

@@ -76,6 +76,13 @@ impl<F: Fabric> Endpoint<F> {
         self.refill(fabric);
     }
 
+    /// Writes acknowledgements that are due, and would wait for more rounds: before the caller sleeps.
+    pub fn acknowledge(&mut self, fabric: &mut F) {
+        if self.owes_ack() {
+            self.write_ack(fabric);
+        }
+    }
+
     /// Shows the peer that this end lives, and writes the acknowledgements again, which heals one that was
     /// overtaken by an older one. A few times a second.
     pub fn show_life(&mut self, fabric: &mut F) {

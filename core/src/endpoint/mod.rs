@@ -21,9 +21,9 @@ use crate::send::Sender;
 use crate::state::{Phase, State};
 use core::cell::Cell;
 
-/// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out; where they have to be posted,
-/// so many that an answer comes first.
-const IDLE_ROUNDS: [u32; 2] = [32, 8];
+/// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out. Where they have to be posted, so
+/// many that the answer to a short message comes first: each is a packet, and its own acknowledgement another.
+const IDLE_ROUNDS: [u32; 2] = [128, 8];
 
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;

@@ -5,11 +5,22 @@ use core::mem;
 use super::{Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
+use crate::header::Length;
 use crate::line::Line;
 use crate::receive::{End, Open, Pulled, Readable, TryRecv};
 use crate::recorder::{self, Step};
 use crate::sequence::after;
 use crate::slices::Scatter;
+
+/// Whether a transfer that came in chunks has ended, and which.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Not,
+    /// A message of up to C0.
+    Short,
+    /// A longer message, or a stream.
+    Long,
+}
 
 impl<F: Fabric> Endpoint<F> {
     /// Takes the next message if it comes within `looks` looks (one at least), whole, and fits: the shortest way for
@@ -26,7 +37,7 @@ impl<F: Fabric> Endpoint<F> {
                     sequence: self.receiver.last(),
                     bytes,
                 });
-                self.took(fabric, 0, false);
+                self.took(fabric, 0, Ended::Not);
                 TryRecv::Taken { tag, bytes }
             }
             None => self.try_recv_chunk(fabric, slices, &line, looks),
@@ -43,12 +54,12 @@ impl<F: Fabric> Endpoint<F> {
     ) -> TryRecv {
         let found = self.receiver.take_whole(fabric, &mut self.link, line, slices, looks);
         match found {
-            TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, true),
+            TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Ended::Short),
             TryRecv::Begun { bytes, .. } => {
                 if let Some(open) = self.receiver.open_mut() {
                     open.shown = true;
                 }
-                self.took(fabric, bytes, false);
+                self.took(fabric, bytes, Ended::Not);
             }
             TryRecv::Nothing | TryRecv::Other => {}
         }
@@ -117,6 +128,7 @@ impl<F: Fabric> Endpoint<F> {
             return Pulled::NOTHING;
         }
         self.answer_rts(fabric);
+        let whole = self.once_ended();
         // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
         let blocks_max = self.ack_every;
         let mut bytes = 0;
@@ -131,7 +143,8 @@ impl<F: Fabric> Endpoint<F> {
                 if in_line {
                     self.record_end(fabric);
                 }
-                self.took(fabric, pulled.bytes, pulled.end != End::No && !in_line);
+                let has_ended = pulled.end != End::No && !in_line;
+                self.took(fabric, pulled.bytes, if has_ended { whole } else { Ended::Not });
             }
             bytes += pulled.bytes;
             if pulled.end != End::No || blocks < blocks_max {
@@ -153,11 +166,13 @@ impl<F: Fabric> Endpoint<F> {
         }
         self.await_notice(fabric);
         let consumed = self.receiver.consumed();
+        let whole = self.once_ended();
         let readable = self.receiver.readable(fabric, &self.link, self.config.arrival, max_bytes);
         let readable = self.judged(fabric, readable).unwrap_or(Readable::Nothing);
         self.answer_rts(fabric);
         if consumed != self.receiver.consumed() {
-            self.took(fabric, 0, matches!(readable, Readable::Ended(_)));
+            let has_ended = matches!(readable, Readable::Ended(_));
+            self.took(fabric, 0, if has_ended { whole } else { Ended::Not });
         }
         if matches!(readable, Readable::Run(_)) {
             recorder::begin_reading(fabric, &self.link);
@@ -169,6 +184,7 @@ impl<F: Fabric> Endpoint<F> {
     /// again. More than it showed are a mistake, and ignored.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
         let (sequence, block) = (after(self.receiver.last()), self.receiver.consumed());
+        let whole = self.once_ended();
         let end = self.receiver.consume(bytes);
         debug_assert!(end.is_some(), "no more than was readable");
         let begin = recorder::reading(fabric, &self.link);
@@ -176,7 +192,7 @@ impl<F: Fabric> Endpoint<F> {
             recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
         }
         let end = end.unwrap_or(End::No);
-        self.took(fabric, bytes as usize, end != End::No);
+        self.took(fabric, bytes as usize, if end == End::No { Ended::Not } else { whole });
         end
     }
 
@@ -207,16 +223,28 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed, or the transfer ended: its
-    /// receiver may not call again soon. Only messages in lines wait for each other, and for the next progress.
+    /// What it will be once the open transfer has ended.
     #[inline]
-    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: bool) {
+    fn once_ended(&self) -> Ended {
+        let is_short = |open: &Open| match open.length {
+            Length::Exact(bytes) => bytes <= u64::from(self.config.c0_bytes),
+            Length::Stream => false,
+        };
+        if !F::DIRECT && self.receiver.open().is_some_and(is_short) { Ended::Short } else { Ended::Long }
+    }
+
+    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed, or the transfer ended: its
+    /// receiver may not call again soon. Messages in lines wait for each other, and for the next progress; and so do short ones
+    /// where an acknowledgement is posted, and their answer would wait behind it.
+    #[inline]
+    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: Ended) {
         self.counters.bytes_received += bytes as u64;
-        if ended {
+        if ended != Ended::Not {
             self.record_end(fabric);
         }
         let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
-        if due >= self.ack_every || ended && due > 0 {
+        let is_awaited = ended == Ended::Long || F::DIRECT && ended == Ended::Short;
+        if due >= self.ack_every || is_awaited && due > 0 {
             self.write_ack(fabric);
         }
     }
@@ -238,7 +266,7 @@ impl<F: Fabric> Endpoint<F> {
         let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
         let drained = self.judged(fabric, drained).unwrap_or(Pulled::NOTHING);
         if consumed != self.receiver.consumed() {
-            self.took(fabric, 0, drained.end != End::No);
+            self.took(fabric, 0, if drained.end == End::No { Ended::Not } else { Ended::Long });
         }
         drained
     }

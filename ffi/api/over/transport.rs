@@ -94,6 +94,7 @@ impl<P: Port> Transport<P> {
                 Idle::Sleep => {
                     let nap_ns = self.look(&mut armed, first)?;
                     first = false;
+                    self.endpoint.acknowledge(&mut self.port);
                     match self.port.sleep(&mut self.endpoint, nap_ns) {
                         Woken::Look => {}
                         Woken::Nothing => self.checked_ns = monotonic_ns(),

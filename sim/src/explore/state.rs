@@ -12,9 +12,6 @@ use super::net::Net;
 use super::part::{Part, Print};
 use super::step::Step;
 
-/// Rounds of `progress` that are enough to acknowledge what is owed.
-const REST_ROUNDS: usize = 34;
-
 /// The reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);
 
@@ -196,9 +193,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         if end.progress(&mut self.net) > 0 {
             return false;
         }
-        for _ in 1..REST_ROUNDS {
-            end.progress(&mut self.net);
-        }
+        end.acknowledge(&mut self.net);
         true
     }
 
