@@ -8,12 +8,13 @@ exec {never}<> <(:) || exit
 # pause SECONDS: as sleep does
 pause() { read -rt "$1" -u "$never" || true; }
 
-# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer
+# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer. Counted, since a guest's clock was seen to be
+# two minutes late all at once.
 wait-for() {
-    local end=$((SECONDS + $1))
+    local left=$(($1 * 50))
     shift
     until "$@"; do
-        ((SECONDS < end)) || return 1
+        ((left-- > 0)) || return 1
         pause 0.02
     done
 }
