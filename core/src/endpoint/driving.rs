@@ -37,8 +37,8 @@ impl<F: Fabric> Endpoint<F> {
             self.idle_rounds = 0;
         } else if self.idle_rounds < Self::IDLE_ROUNDS {
             self.idle_rounds += 1;
-        } else if self.owes_ack() {
-            self.write_ack(fabric);
+        } else {
+            self.acknowledge(fabric);
         }
         if work > 0 || !F::DIRECT {
             fabric.ring_doorbell(&mut self.link);

@@ -12,10 +12,9 @@ use crate::recorder::{self, Step};
 use crate::sequence::after;
 use crate::slices::Scatter;
 
-/// Whether a transfer that came in chunks has ended, and which.
+/// What a transfer was that came in chunks, when it ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    Not,
+pub(super) enum Size {
     /// A message of up to C0.
     Short,
     /// A longer message, or a stream.
@@ -37,7 +36,7 @@ impl<F: Fabric> Endpoint<F> {
                     sequence: self.receiver.last(),
                     bytes,
                 });
-                self.took(fabric, 0, Ended::Not);
+                self.took(fabric, 0, None);
                 TryRecv::Taken { tag, bytes }
             }
             None => self.try_recv_chunk(fabric, slices, &line, looks),
@@ -54,12 +53,12 @@ impl<F: Fabric> Endpoint<F> {
     ) -> TryRecv {
         let found = self.receiver.take_whole(fabric, &mut self.link, line, slices, looks);
         match found {
-            TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Ended::Short),
+            TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Some(Size::Short)),
             TryRecv::Begun { bytes, .. } => {
                 if let Some(open) = self.receiver.open_mut() {
                     open.shown = true;
                 }
-                self.took(fabric, bytes, Ended::Not);
+                self.took(fabric, bytes, None);
             }
             TryRecv::Nothing | TryRecv::Other => {}
         }
@@ -128,7 +127,7 @@ impl<F: Fabric> Endpoint<F> {
             return Pulled::NOTHING;
         }
         self.answer_rts(fabric);
-        let whole = self.once_ended();
+        let size = self.open_size();
         // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
         let blocks_max = self.ack_every;
         let mut bytes = 0;
@@ -144,7 +143,7 @@ impl<F: Fabric> Endpoint<F> {
                     self.record_end(fabric);
                 }
                 let has_ended = pulled.end != End::No && !in_line;
-                self.took(fabric, pulled.bytes, if has_ended { whole } else { Ended::Not });
+                self.took(fabric, pulled.bytes, has_ended.then_some(size));
             }
             bytes += pulled.bytes;
             if pulled.end != End::No || blocks < blocks_max {
@@ -166,13 +165,13 @@ impl<F: Fabric> Endpoint<F> {
         }
         self.await_notice(fabric);
         let consumed = self.receiver.consumed();
-        let whole = self.once_ended();
+        let size = self.open_size();
         let readable = self.receiver.readable(fabric, &self.link, self.config.arrival, max_bytes);
         let readable = self.judged(fabric, readable).unwrap_or(Readable::Nothing);
         self.answer_rts(fabric);
         if consumed != self.receiver.consumed() {
             let has_ended = matches!(readable, Readable::Ended(_));
-            self.took(fabric, 0, if has_ended { whole } else { Ended::Not });
+            self.took(fabric, 0, has_ended.then_some(size));
         }
         if matches!(readable, Readable::Run(_)) {
             recorder::begin_reading(fabric, &self.link);
@@ -184,7 +183,7 @@ impl<F: Fabric> Endpoint<F> {
     /// again. More than it showed are a mistake, and ignored.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
         let (sequence, block) = (after(self.receiver.last()), self.receiver.consumed());
-        let whole = self.once_ended();
+        let size = self.open_size();
         let end = self.receiver.consume(bytes);
         debug_assert!(end.is_some(), "no more than was readable");
         let begin = recorder::reading(fabric, &self.link);
@@ -192,7 +191,7 @@ impl<F: Fabric> Endpoint<F> {
             recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
         }
         let end = end.unwrap_or(End::No);
-        self.took(fabric, bytes as usize, if end == End::No { Ended::Not } else { whole });
+        self.took(fabric, bytes as usize, (end != End::No).then_some(size));
         end
     }
 
@@ -223,27 +222,27 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// What it will be once the open transfer has ended.
+    /// What the open transfer will have been once it has ended.
     #[inline]
-    fn once_ended(&self) -> Ended {
+    fn open_size(&self) -> Size {
         let is_short = |open: &Open| match open.length {
             Length::Exact(bytes) => bytes <= u64::from(self.config.c0_bytes),
             Length::Stream => false,
         };
-        if !F::DIRECT && self.receiver.open().is_some_and(is_short) { Ended::Short } else { Ended::Long }
+        if self.receiver.open().is_some_and(is_short) { Size::Short } else { Size::Long }
     }
 
     /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed, or the transfer ended: its
     /// receiver may not call again soon. Messages in lines wait for each other, and for the next progress; and so do short ones
     /// where an acknowledgement is posted, and their answer would wait behind it.
     #[inline]
-    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: Ended) {
+    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: Option<Size>) {
         self.counters.bytes_received += bytes as u64;
-        if ended != Ended::Not {
+        if ended.is_some() {
             self.record_end(fabric);
         }
         let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
-        let is_awaited = ended == Ended::Long || F::DIRECT && ended == Ended::Short;
+        let is_awaited = ended.is_some_and(|size| F::DIRECT || size == Size::Long);
         if due >= self.ack_every || is_awaited && due > 0 {
             self.write_ack(fabric);
         }
@@ -266,7 +265,7 @@ impl<F: Fabric> Endpoint<F> {
         let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
         let drained = self.judged(fabric, drained).unwrap_or(Pulled::NOTHING);
         if consumed != self.receiver.consumed() {
-            self.took(fabric, 0, if drained.end == End::No { Ended::Not } else { Ended::Long });
+            self.took(fabric, 0, (drained.end != End::No).then_some(Size::Long));
         }
         drained
     }

@@ -113,9 +113,7 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Whether the peer was told of all that was consumed: it may wait for that.
     pub(super) fn settles_acks(&mut self, fabric: &mut F) -> bool {
-        if self.owes_ack() {
-            self.write_ack(fabric);
-        }
+        self.acknowledge(fabric);
         !self.owes_ack()
     }
 
