@@ -8,8 +8,8 @@ exec {never}<> <(:) || exit
 # pause SECONDS: as sleep does
 pause() { read -rt "$1" -u "$never" || true; }
 
-# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer. Counted, since a guest's clock was seen to be
-# two minutes late all at once.
+# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer. Looks are counted, since a guest's clock seems
+# to have gone forward by two minutes at once: a wait of seconds that reads it would have been over before its time.
 wait-for() {
     local left=$(($1 * 50))
     shift
@@ -51,9 +51,9 @@ held() {
 # nothing-left [SECONDS [DEVICE]]: no process holds an object of an RDMA device any more, or of this one, within so long (10 s);
 # prints what is left
 nothing-left() {
-    local left end=$((SECONDS + ${1:-10}))
+    local left looks=$((${1:-10} * 10)) # each starts a program
     while left=$(held "${2:-}") && [[ -n $left ]]; do
-        if ((SECONDS >= end)); then
+        if ((looks-- <= 0)); then
             printf 'nothing-left: after %d s there is still\n%s\n' "${1:-10}" "$left" >&2
             return 1
         fi

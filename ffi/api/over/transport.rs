@@ -5,7 +5,7 @@
 
 use core::hint;
 
-use superpipe_core::{Counters, Endpoint, Reason};
+use superpipe_core::{Endpoint, Reason};
 
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::{Error, ErrorKind};
@@ -29,9 +29,8 @@ pub(super) struct Transport<P: Port> {
     pub(super) options: Options,
     waiter: Waiter,
     idle_timeout_ns: u64,
-    /// When life was shown last, after how much was received, and when the peer's end was looked at.
+    /// When life was shown last, and when the peer's end was looked at.
     shown_ns: u64,
-    shown_received: u64,
     checked_ns: u64,
     /// What was heard of the peer up to when.
     heard: u64,
@@ -49,7 +48,6 @@ impl<P: Port> Transport<P> {
             idle_timeout_ns: u64::try_from(options.idle_timeout.as_nanos()).unwrap_or(u64::MAX),
             options,
             shown_ns: now_ns,
-            shown_received: 0,
             checked_ns: now_ns,
             heard: 0,
             heard_ns: now_ns,
@@ -152,10 +150,9 @@ impl<P: Port> Transport<P> {
     pub(super) fn show_life(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.shown_ns) >= LIFE_NS {
             self.shown_ns = now_ns;
-            // A sign of life is not worth waking a peer; an acknowledgement that it carries may be.
-            let received = received(&self.endpoint);
-            self.port.set_quiet(self.endpoint.link_mut(), received == self.shown_received);
-            self.shown_received = received;
+            // What is due goes out as something that may wake a peer. A sign of life is not worth that.
+            self.endpoint.acknowledge(&mut self.port);
+            self.port.set_quiet(self.endpoint.link_mut(), true);
             self.endpoint.show_life(&mut self.port);
             self.port.set_quiet(self.endpoint.link_mut(), false);
         }
@@ -212,11 +209,4 @@ impl<P: Port> Transport<P> {
         }
         Ok(())
     }
-}
-
-/// Changes with all that is received and acknowledged.
-fn received<P: Port>(endpoint: &Endpoint<P>) -> u64 {
-    let Counters { inline_received, chunks_received, bytes_received, controls_received, .. } =
-        endpoint.counters();
-    inline_received.wrapping_add(chunks_received).wrapping_add(bytes_received).wrapping_add(controls_received)
 }

@@ -19,15 +19,15 @@ use crate::tuning::Settled;
 const TAG: u64 = 0;
 /// The most messages of one length.
 const COUNT_MAX: u32 = 64;
-/// A peer that does nothing, or a wire that loses too much.
-const LATE: &str = "the handshake took too long: the connection was made, and its first messages did not come through in time";
 /// The middle length.
 const SHORT_BYTES: u32 = 1024;
 /// The last length, in a slot line.
 const TINY_BYTES: u32 = 8;
-
-/// Messages of each length where they go over a wire.
+/// Messages of each length where they go over a wire, the longest first.
 const COUNTS_POSTED: [u32; 4] = [1, 8, 4, 4];
+
+/// A peer that does nothing, or a wire that loses too much.
+const LATE: &str = "the handshake took too long: the connection was made, and its first messages did not come through in time";
 
 /// Lengths and how many messages of each, the longest first: a few with a CTS, then the whole ring once or twice, as far
 /// as that goes. Where the way is a wire, just a few: their packets take time, and can be lost, while the memory is
@@ -133,14 +133,16 @@ mod tests {
                 ..Tuning::default()
             };
             let settled = wish.settle(&Tuning::default(), &Terms::SHM).unwrap();
-            let [rendezvous, rest @ ..] = plan(&settled, true);
-            assert_eq!(rendezvous, (2 * settled.config.c0_bytes, 2));
-            for (bytes, count) in rest {
-                assert!(
-                    count <= COUNT_MAX && bytes > 0 && bytes <= settled.config.c0_bytes,
-                    "{bytes} {count}"
-                );
-                assert!(bytes <= landing_bytes / 4 || bytes == TINY_BYTES);
+            for (is_direct, rendezvous_count) in [(true, 2), (false, COUNTS_POSTED[0])] {
+                let [rendezvous, rest @ ..] = plan(&settled, is_direct);
+                assert_eq!(rendezvous, (2 * settled.config.c0_bytes, rendezvous_count));
+                for (bytes, count) in rest {
+                    assert!(
+                        count <= COUNT_MAX && bytes > 0 && bytes <= settled.config.c0_bytes,
+                        "{bytes} {count}"
+                    );
+                    assert!(bytes <= landing_bytes / 4 || bytes == TINY_BYTES);
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::addresses;
 use crate::end::{End, deadline, meet};
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Barrier;
@@ -19,6 +20,13 @@ const NAP_NS: u64 = 50_000_000;
 const SIGNS_OF_LIFE: u32 = 50;
 /// Sleeps that something ends: the answer to SLEEP, its event, the message, its WAKE.
 const WOKEN_MAX: u32 = 12;
+
+/// Two that use this mode of arrival.
+fn ends(ip: IpAddr, arrival: Arrival) -> [End; 2] {
+    let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
+    let (there, here) = meet(ip, tuning, tuning);
+    [there, here].map(|end| End::of(end.unwrap()))
+}
 
 /// Sleeps until a message is there; how often.
 fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
@@ -55,9 +63,7 @@ fn idle(end: &mut End, time: Duration) {
 fn a_sleeper_sleeps_and_each_message_wakes_it() {
     for ip in addresses() {
         for arrival in [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify] {
-            let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
-            let (there, here) = meet(ip, tuning, tuning);
-            let (mut there, mut here) = (End::of(there.unwrap()), End::of(here.unwrap()));
+            let [mut there, mut here] = ends(ip, arrival);
             let done = &AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(move || {
@@ -89,9 +95,7 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
 #[test]
 fn two_that_sleep_both_sleep() {
     for ip in addresses() {
-        let tuning = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
-        let (there, here) = meet(ip, tuning, tuning);
-        let ends = [End::of(there.unwrap()), End::of(here.unwrap())];
+        let ends = ends(ip, Arrival::Flag);
         let both = &Barrier::new(2);
         thread::scope(|scope| {
             for mut end in ends {
@@ -125,9 +129,7 @@ fn live(end: &mut End) {
 fn signs_of_life_are_seen_and_wake_nobody() {
     for ip in addresses() {
         for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
-            let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
-            let (there, here) = meet(ip, tuning, tuning);
-            let (mut there, mut here) = (End::of(there.unwrap()), End::of(here.unwrap()));
+            let [mut there, mut here] = ends(ip, arrival);
             let done = &AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(move || {
