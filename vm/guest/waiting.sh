@@ -8,13 +8,13 @@ exec {never}<> <(:) || exit
 # pause SECONDS: as sleep does
 pause() { read -rt "$1" -u "$never" || true; }
 
-# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer. Looks are counted, since a guest's clock seems
-# to have gone forward by two minutes at once: a wait of seconds that reads it would have been over before its time.
+# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer; yet it gets ten looks for each second, since a
+# guest's clock seems to have gone forward by two minutes at once.
 wait-for() {
-    local left=$(($1 * 50))
+    local looks=$(($1 * 10)) end=$((SECONDS + $1))
     shift
     until "$@"; do
-        ((left-- > 0)) || return 1
+        ((looks-- > 0 || SECONDS < end)) || return 1
         pause 0.02
     done
 }
@@ -51,12 +51,13 @@ held() {
 # nothing-left [SECONDS [DEVICE]]: no process holds an object of an RDMA device any more, or of this one, within so long (10 s);
 # prints what is left
 nothing-left() {
-    local left looks=$((${1:-10} * 10)) # each starts a program
-    while left=$(held "${2:-}") && [[ -n $left ]]; do
-        if ((looks-- <= 0)); then
-            printf 'nothing-left: after %d s there is still\n%s\n' "${1:-10}" "$left" >&2
-            return 1
-        fi
-        pause 0.02
-    done
+    local left seconds=${1:-10} device=${2:-}
+    wait-for "$seconds" holds-nothing || {
+        printf 'nothing-left: after %d s there is still\n%s\n' "$seconds" "$left" >&2
+        return 1
+    }
+}
+holds-nothing() {
+    left=$(held "$device")
+    [[ -z $left ]]
 }
