@@ -25,6 +25,10 @@ use core::cell::Cell;
 /// many that the answer to a short message comes first: each is a packet, and its own acknowledgement another.
 const IDLE_ROUNDS: [u32; 2] = [128, 8];
 
+/// Acknowledgements while the ring's blocks are consumed once, of short messages and of long ones. Where they have to be
+/// posted, as few as keep the sender going.
+const ACKS_PER_RING: [[u32; 2]; 2] = [[2, 4], [8, 8]];
+
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;
 
@@ -108,7 +112,8 @@ pub struct Endpoint<F: Fabric> {
     /// The peer's line of acknowledgements was written as a whole.
     ack_line_is_there: bool,
     peer_life: u64,
-    ack_every: u64,
+    /// Blocks of a transfer of each [`Size`](receiving::Size) after which an acknowledgement goes out.
+    ack_every: [u64; 2],
     idle_rounds: u32,
     /// What [`has_arrivals`](Self::has_arrivals) told of last: sequence and block.
     noticed: Cell<Option<(u64, u32)>>,
@@ -127,6 +132,7 @@ pub struct Endpoint<F: Fabric> {
 
 impl<F: Fabric> Endpoint<F> {
     const IDLE_ROUNDS: u32 = IDLE_ROUNDS[F::DIRECT as usize];
+    const ACKS_PER_RING: [u32; 2] = ACKS_PER_RING[F::DIRECT as usize];
 
     /// An endpoint on memory that both ends have agreed on, counting from `origin` on both ends.
     ///
@@ -156,7 +162,7 @@ impl<F: Fabric> Endpoint<F> {
             inbox,
             notices: Notices::new(config.arrival, caps.notices, notices),
             peer_life: life,
-            ack_every: u64::from(landing.layout.block_count / 8).max(1),
+            ack_every: Self::ACKS_PER_RING.map(|acks| u64::from(landing.layout.block_count / acks).max(1)),
             idle_rounds: 0,
             noticed: Cell::new(None),
             wants_ack: false,

@@ -12,7 +12,7 @@ use crate::recorder::{self, Step};
 use crate::sequence::after;
 use crate::slices::Scatter;
 
-/// What a transfer was that came in chunks, when it ends.
+/// How long what is taken is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
     /// A message of up to C0.
@@ -36,7 +36,7 @@ impl<F: Fabric> Endpoint<F> {
                     sequence: self.receiver.last(),
                     bytes,
                 });
-                self.took(fabric, 0, None);
+                self.took(fabric, 0, Size::Short, false);
                 TryRecv::Taken { tag, bytes }
             }
             None => self.try_recv_chunk(fabric, slices, &line, looks),
@@ -53,12 +53,12 @@ impl<F: Fabric> Endpoint<F> {
     ) -> TryRecv {
         let found = self.receiver.take_whole(fabric, &mut self.link, line, slices, looks);
         match found {
-            TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Some(Size::Short)),
+            TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Size::Short, true),
             TryRecv::Begun { bytes, .. } => {
                 if let Some(open) = self.receiver.open_mut() {
                     open.shown = true;
                 }
-                self.took(fabric, bytes, None);
+                self.took(fabric, bytes, self.open_size(), false);
             }
             TryRecv::Nothing | TryRecv::Other => {}
         }
@@ -129,7 +129,7 @@ impl<F: Fabric> Endpoint<F> {
         self.answer_rts(fabric);
         let size = self.open_size();
         // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
-        let blocks_max = self.ack_every;
+        let blocks_max = self.ack_every[size as usize];
         let mut bytes = 0;
         loop {
             let (consumed, inlines) = (self.receiver.consumed(), self.receiver.inlines);
@@ -143,7 +143,7 @@ impl<F: Fabric> Endpoint<F> {
                     self.record_end(fabric);
                 }
                 let has_ended = pulled.end != End::No && !in_line;
-                self.took(fabric, pulled.bytes, has_ended.then_some(size));
+                self.took(fabric, pulled.bytes, size, has_ended);
             }
             bytes += pulled.bytes;
             if pulled.end != End::No || blocks < blocks_max {
@@ -171,7 +171,7 @@ impl<F: Fabric> Endpoint<F> {
         self.answer_rts(fabric);
         if consumed != self.receiver.consumed() {
             let has_ended = matches!(readable, Readable::Ended(_));
-            self.took(fabric, 0, has_ended.then_some(size));
+            self.took(fabric, 0, size, has_ended);
         }
         if matches!(readable, Readable::Run(_)) {
             recorder::begin_reading(fabric, &self.link);
@@ -191,7 +191,7 @@ impl<F: Fabric> Endpoint<F> {
             recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
         }
         let end = end.unwrap_or(End::No);
-        self.took(fabric, bytes as usize, (end != End::No).then_some(size));
+        self.took(fabric, bytes as usize, size, end != End::No);
         end
     }
 
@@ -222,28 +222,28 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// What the open transfer will have been once it has ended.
     #[inline]
     fn open_size(&self) -> Size {
-        let is_short = |open: &Open| match open.length {
-            Length::Exact(bytes) => bytes <= u64::from(self.config.c0_bytes),
-            Length::Stream => false,
+        let is_long = |open: &Open| match open.length {
+            Length::Exact(bytes) => bytes > u64::from(self.config.c0_bytes),
+            Length::Stream => true,
         };
-        if self.receiver.open().is_some_and(is_short) { Size::Short } else { Size::Long }
+        if self.receiver.open().is_some_and(is_long) { Size::Long } else { Size::Short }
     }
 
-    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed, or the transfer ended: its
-    /// receiver may not call again soon. Messages in lines wait for each other, and for the next progress; and so do short ones
-    /// where an acknowledgement is posted, and their answer would wait behind it.
+    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed, or a transfer ended that came in
+    /// chunks: its receiver may not call again soon. Messages in lines wait for each other, and for the next progress; and so
+    /// do all short ones where an acknowledgement is posted: what is sent next would wait behind it.
     #[inline]
-    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, ended: Option<Size>) {
+    pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, size: Size, has_ended: bool) {
         self.counters.bytes_received += bytes as u64;
-        if ended.is_some() {
+        self.idle_rounds = 0;
+        if has_ended {
             self.record_end(fabric);
         }
         let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
-        let is_awaited = ended.is_some_and(|size| F::DIRECT || size == Size::Long);
-        if due >= self.ack_every || is_awaited && due > 0 {
+        let is_awaited = has_ended && (F::DIRECT || size == Size::Long);
+        if due >= self.ack_every[size as usize] || is_awaited && due > 0 {
             self.write_ack(fabric);
         }
     }
@@ -265,7 +265,7 @@ impl<F: Fabric> Endpoint<F> {
         let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
         let drained = self.judged(fabric, drained).unwrap_or(Pulled::NOTHING);
         if consumed != self.receiver.consumed() {
-            self.took(fabric, 0, (drained.end != End::No).then_some(Size::Long));
+            self.took(fabric, 0, Size::Long, drained.end != End::No);
         }
         drained
     }

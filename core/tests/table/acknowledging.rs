@@ -49,7 +49,7 @@ fn acknowledged_on_the_way<F: Rig>() {
     }
     let acks = t.end.counters().acks_sent;
     expect!(t, pulled 900, End::Fin);
-    assert!(t.end.counters().acks_sent >= acks + 2, "a block is an eighth of the ring");
+    assert!(t.end.counters().acks_sent >= acks + 2, "two blocks are a quarter of the ring");
 }
 
 /// What was acknowledged may still be read by the device, and is nobody's until that is done.
