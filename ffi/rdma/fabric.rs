@@ -30,7 +30,7 @@ pub struct Rdma {
 pub struct RdmaLink {
     pub(super) wire: Wire,
     /// What the peer writes, for as long as it may.
-    _mine: Half,
+    mine: Half,
     image: Half,
     there: RemoteAddr,
     keeps_order: bool,
@@ -82,7 +82,7 @@ impl RdmaLink {
                 keeps_order: wire.keeps_order(),
                 is_notified: arrival == Arrival::Notify,
                 wire,
-                _mine: mine,
+                mine,
                 image,
                 there,
             },
@@ -188,7 +188,7 @@ impl Fabric for Rdma {
 
     #[inline]
     fn poll_notice(&mut self, link: &mut RdmaLink) -> Option<Notice> {
-        link.wire.take_notice()
+        link.wire.take_notice(&link.mine, self.kernels)
     }
 
     #[inline]

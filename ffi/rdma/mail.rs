@@ -2,7 +2,8 @@
 //! the immediate of a write. wire.md 10.3.
 //!
 //! ```text
-//! region    words to be sent | a packet to be sent | receives ...
+//! region    heads to be sent | a packet to be sent | receives ...
+//! head      word | place, of what is enclosed
 //! word      2 bits of kind | 30 bits: core's notice, else 0
 //! ```
 
@@ -21,7 +22,7 @@ pub(super) const RECEIVES: u16 = NOTICES + 16;
 pub(super) const SENDS_MAX: u32 = 256;
 
 const RECEIVE_BYTES: u32 = 256;
-const PACKET_AT: usize = SENDS_MAX as usize * WORD_BYTES as usize;
+const PACKET_AT: usize = SENDS_MAX as usize * HEAD_BYTES as usize;
 const RECEIVES_AT: usize = PACKET_AT + RECEIVE_BYTES as usize;
 /// Marks the numbers of receives among those of work requests.
 pub(super) const IS_RECEIVE: u64 = 1 << 63;
@@ -30,6 +31,10 @@ const _: () = assert!(PACKET_BYTES <= RECEIVE_BYTES as usize);
 
 /// Bytes of a word.
 pub(super) const WORD_BYTES: u32 = 4;
+/// Bytes of a word and a place.
+const HEAD_BYTES: u32 = 8;
+/// The longest write that is enclosed in its notice.
+pub(super) const ENCLOSED_MAX: u32 = RECEIVE_BYTES - HEAD_BYTES;
 const KIND_SHIFT: u32 = 30;
 
 /// A word.
@@ -55,6 +60,11 @@ impl Word {
         }
     }
 
+    /// Whether it is a notice, if it is a word at all; packets do not begin so.
+    pub(super) const fn is_notice(word: u32) -> bool {
+        word >> KIND_SHIFT == 0
+    }
+
     /// None where bits are set that must not be.
     pub(super) const fn decode(word: u32) -> Option<Self> {
         match (word >> KIND_SHIFT, word & (u32::MAX >> 2)) {
@@ -64,6 +74,21 @@ impl Word {
             (3, 0) => Some(Self::Wake),
             _ => None,
         }
+    }
+}
+
+/// A write that came by mail.
+#[derive(Debug)]
+pub(super) struct Enclosed {
+    /// Where it goes.
+    pub(super) place: u32,
+    room: [u8; ENCLOSED_MAX as usize],
+    bytes: usize,
+}
+
+impl Enclosed {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.room[..self.bytes]
     }
 }
 
@@ -106,12 +131,34 @@ impl Mailroom {
         packet
     }
 
+    /// What is enclosed in the `bytes` bytes that came into `slot`, copied out. None: they are no head with something behind it.
+    pub(super) fn enclosed(&self, slot: u16, bytes: u32) -> Option<Enclosed> {
+        let bytes =
+            bytes.checked_sub(HEAD_BYTES).filter(|bytes| (1..=ENCLOSED_MAX).contains(bytes))? as usize;
+        let at = receive_at(slot);
+        let place = u32::from_le(self.cell(at + WORD_BYTES as usize).load(Ordering::Relaxed));
+        let mut room = [0; ENCLOSED_MAX as usize];
+        let from = self.place(at + HEAD_BYTES as usize, bytes);
+        // SAFETY: both are valid for this many bytes, and one is a local.
+        unsafe { ptr::copy_nonoverlapping(from, room.as_mut_ptr(), bytes) };
+        Some(Enclosed { place, room, bytes })
+    }
+
     /// Puts a word where the SEND at this position of the queue takes it from.
     #[inline]
     pub(super) fn put_word(&self, position: u64, word: Word) -> Sge<'_> {
-        let at = usize::try_from(position % u64::from(SENDS_MAX)).unwrap_or(0) * WORD_BYTES as usize;
+        let at = head_at(position);
         self.cell(at).store(word.encode().to_le(), Ordering::Relaxed);
         self.sge(at, WORD_BYTES)
+    }
+
+    /// The same with the place of what is enclosed.
+    #[inline]
+    pub(super) fn put_head(&self, position: u64, word: Word, place: u32) -> Sge<'_> {
+        let at = head_at(position);
+        self.cell(at).store(word.encode().to_le(), Ordering::Relaxed);
+        self.cell(at + WORD_BYTES as usize).store(place.to_le(), Ordering::Relaxed);
+        self.sge(at, HEAD_BYTES)
     }
 
     /// Puts a packet where the next SEND of one takes it from. The one before must be there.
@@ -146,6 +193,10 @@ impl Mailroom {
         // the peer its own word.
         unsafe { AtomicU32::from_ptr(place) }
     }
+}
+
+fn head_at(position: u64) -> usize {
+    usize::try_from(position % u64::from(SENDS_MAX)).unwrap_or(0) * HEAD_BYTES as usize
 }
 
 const fn receive_at(slot: u16) -> usize {

@@ -39,6 +39,16 @@ impl Half {
         Landing { memory: self.part(SEAT_BYTES, self.layout.bytes()), layout: self.layout }
     }
 
+    /// All of it.
+    pub(super) fn all(&self) -> Span {
+        self.part(0, self.bytes())
+    }
+
+    /// Bytes that are anybody's business: whole pages are registered.
+    pub(super) const fn bytes(&self) -> u32 {
+        SEAT_BYTES + self.layout.bytes()
+    }
+
     fn part(&self, at: u32, bytes: u32) -> Span {
         assert!(at as usize + bytes as usize <= self.mr.len(), "it was made to hold this");
         // SAFETY: 1. The assertion keeps the part inside the region, which the link holds for as long as its spans are

@@ -4,24 +4,26 @@
 //! the calling thread's own.
 
 use super::*;
+pub(crate) use super::{ibv_send_flags, ibv_wr_opcode};
 use crate::verbs::library::Verbs;
 use crate::verbs::{EventChannel, WcStatus};
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
-use core::ptr;
+use core::{ptr, slice};
 use libloading::os::unix::Library;
+use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::os::fd::AsRawFd;
 
 /// One work request, as post_send saw it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Posted {
     pub(crate) id: u64,
     pub(crate) opcode: ibv_wr_opcode,
     pub(crate) flags: u32,
-    /// address and length, where it has an SGE
-    pub(crate) from: Option<(u64, u32)>,
+    /// address and length of each SGE
+    pub(crate) from: Vec<(u64, u32)>,
     pub(crate) to: u64,
 }
 
@@ -36,6 +38,8 @@ pub(crate) struct Script {
     pub(crate) devices: Vec<&'static str>,
     /// batches that were posted
     pub(crate) posted: Vec<Vec<Posted>>,
+    /// receives that are posted, the oldest first: number, address and length
+    pub(crate) receives: VecDeque<(u64, u64, u32)>,
     /// how many of a batch post_send takes before it answers what is scripted
     pub(crate) taken: usize,
     /// what poll_cq gives
@@ -86,6 +90,27 @@ pub(crate) fn receive_immediate(id: u64, immediate: u32) {
         wc_flags: ibv_wc_flags::IBV_WC_WITH_IMM.0,
         ..ibv_wc::default()
     });
+}
+
+/// The next poll finds that the oldest receive got these bytes by a SEND.
+pub(crate) fn receive(bytes: &[u8]) {
+    let (id, to, room) = script(|script| script.receives.pop_front()).expect("a receive is posted");
+    assert!(bytes.len() <= room as usize, "the device would have failed the QP");
+    // SAFETY: a posted receive's memory is registered, and nobody looks at it before the completion.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::with_exposed_provenance_mut(to as usize), bytes.len())
+    };
+    let byte_len = bytes.len() as u32;
+    complete(ibv_wc { wr_id: id, opcode: ibv_wc_opcode::IBV_WC_RECV, byte_len, ..ibv_wc::default() });
+}
+
+/// What the device would read now for this work request.
+pub(crate) fn gathered(posted: &Posted) -> Vec<u8> {
+    let parts = posted.from.iter().map(|&(from, bytes)| {
+        // SAFETY: what was posted is registered, and nobody writes it before its completion.
+        unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(from as usize), bytes as usize) }
+    });
+    parts.flatten().copied().collect()
 }
 
 fn complete(wc: ibv_wc) {
@@ -289,7 +314,8 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
             break;
         }
         // SAFETY: as many SGEs as the request says are the caller's.
-        let from = (wr.num_sge == 1).then(|| unsafe { ((*wr.sg_list).addr, (*wr.sg_list).length) });
+        let from = (0..wr.num_sge as usize).map(|index| unsafe { *wr.sg_list.add(index) });
+        let from = from.map(|sge| (sge.addr, sge.length)).collect();
         // SAFETY: the union is integers.
         let to = unsafe { wr.wr.rdma.remote_addr };
         batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, to });
@@ -299,8 +325,14 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
     answer
 }
 
-unsafe extern "C" fn post_recv(_: *mut ibv_qp, _: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
-    called("post_recv")
+unsafe extern "C" fn post_recv(_: *mut ibv_qp, wr: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+    // SAFETY: the caller's request, with as many SGEs as it says.
+    let (id, sge) = unsafe { ((*wr).wr_id, ((*wr).num_sge > 0).then(|| *(*wr).sg_list)) };
+    let answer = called("post_recv");
+    if let Some(sge) = sge.filter(|_| answer == 0) {
+        script(|script| script.receives.push_back((id, sge.addr, sge.length)));
+    }
+    answer
 }
 
 unsafe extern "C" fn poll_cq(_: *mut ibv_cq, room: c_int, into: *mut ibv_wc) -> c_int {

@@ -9,7 +9,7 @@ use super::error::Error;
 use super::mr::Sge;
 use super::pd::Pd;
 use super::qp_attr::{QpAttr, QpState};
-use super::send_batch::{PostSend, SendBatch};
+use super::send_batch::{PostSend, SGES, SendBatch, Sges};
 use super::sys::{
     ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wr_opcode,
 };
@@ -38,7 +38,7 @@ pub struct Qp {
     number: u32,
     granted: QpConfig,
     wrs: Box<[ibv_send_wr]>,
-    sges: Box<[ibv_sge]>,
+    sges: Box<[Sges]>,
     pd: Pd,
     _send_cq: Cq,
     _receive_cq: Cq,
@@ -66,7 +66,7 @@ impl Qp {
             cap: ibv_qp_cap {
                 max_send_wr: config.send_depth,
                 max_recv_wr: config.receive_depth,
-                max_send_sge: 1,
+                max_send_sge: SGES,
                 max_recv_sge: 1,
                 max_inline_data: config.inline_bytes,
             },
@@ -102,7 +102,7 @@ impl Qp {
                 inline_bytes: attr.cap.max_inline_data,
             },
             wrs: vec![ibv_send_wr::default(); count].into(),
-            sges: vec![ibv_sge::default(); count].into(),
+            sges: vec![Sges::default(); count].into(),
             pd: pd.clone(),
             _send_cq: send_cq.clone(),
             _receive_cq: receive_cq.clone(),

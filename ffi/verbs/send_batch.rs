@@ -41,6 +41,10 @@ use core::{error, fmt};
 pub(super) type PostSend =
     unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
 
+/// The most parts of memory that one work request gathers.
+pub(super) const SGES: u32 = 2;
+pub(super) type Sges = [ibv_sge; SGES as usize];
+
 /// Where in the peer's memory a write goes. The peer's NIC checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteAddr {
@@ -77,7 +81,7 @@ pub struct SendBatch<'qp, 'mr> {
     qp: NonNull<ibv_qp>,
     post_send: PostSend,
     wrs: &'qp mut [ibv_send_wr],
-    sges: &'qp mut [ibv_sge],
+    sges: &'qp mut [Sges],
     len: usize,
     regions: PhantomData<&'mr ()>,
 }
@@ -87,7 +91,7 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
         qp: NonNull<ibv_qp>,
         post_send: PostSend,
         wrs: &'qp mut [ibv_send_wr],
-        sges: &'qp mut [ibv_sge],
+        sges: &'qp mut [Sges],
     ) -> Self {
         Self { qp, post_send, wrs, sges, len: 0, regions: PhantomData }
     }
@@ -106,7 +110,7 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
     ) -> Result<(), BatchFull> {
         let wr =
             ibv_send_wr { opcode: ibv_wr_opcode::IBV_WR_RDMA_WRITE, wr: to.raw(), ..ibv_send_wr::default() };
-        self.push(id, Some(from), flags, wr)
+        self.push(id, &[from], flags, wr)
     }
 
     /// An RDMA write that takes a receive of the peer's, and gives it `immediate`. iWARP has none.
@@ -128,7 +132,7 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
             __bindgen_anon_1: ibv_send_wr__bindgen_ty_1 { imm_data: immediate.to_be() },
             ..ibv_send_wr::default()
         };
-        self.push(id, Some(from), flags, wr)
+        self.push(id, &[from], flags, wr)
     }
 
     /// A SEND, into a receive of the peer's.
@@ -138,7 +142,17 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
     #[inline]
     pub fn send(&mut self, id: u64, from: Sge<'mr>, flags: SendFlags) -> Result<(), BatchFull> {
         let wr = ibv_send_wr { opcode: ibv_wr_opcode::IBV_WR_SEND, ..ibv_send_wr::default() };
-        self.push(id, Some(from), flags, wr)
+        self.push(id, &[from], flags, wr)
+    }
+
+    /// A SEND of two parts, one behind the other.
+    ///
+    /// # Errors
+    /// [`BatchFull`]; nothing was added.
+    #[inline]
+    pub fn send_both(&mut self, id: u64, parts: [Sge<'mr>; 2], flags: SendFlags) -> Result<(), BatchFull> {
+        let wr = ibv_send_wr { opcode: ibv_wr_opcode::IBV_WR_SEND, ..ibv_send_wr::default() };
+        self.push(id, &parts, flags, wr)
     }
 
     /// A SEND of no bytes, which only takes a receive of the peer's.
@@ -148,7 +162,7 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
     #[inline]
     pub fn send_nothing(&mut self, id: u64, flags: SendFlags) -> Result<(), BatchFull> {
         let wr = ibv_send_wr { opcode: ibv_wr_opcode::IBV_WR_SEND, ..ibv_send_wr::default() };
-        self.push(id, None, flags, wr)
+        self.push(id, &[], flags, wr)
     }
 
     /// Work requests in it.
@@ -172,18 +186,18 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
         if self.len == 0 {
             return Ok(());
         }
-        let (first_wr, first_sge) = (self.wrs.as_mut_ptr(), self.sges.as_mut_ptr());
+        let (first_wr, first_sges) = (self.wrs.as_mut_ptr(), self.sges.as_mut_ptr());
         for index in 0..self.len {
             let next = if index + 1 == self.len { ptr::null_mut() } else { first_wr.wrapping_add(index + 1) };
             // SAFETY: `index` is below `len`, which is at most the length of both slices, which are borrowed for writing.
             unsafe {
                 (*first_wr.add(index)).next = next;
-                (*first_wr.add(index)).sg_list = first_sge.add(index);
+                (*first_wr.add(index)).sg_list = first_sges.add(index).cast();
             }
         }
         let mut bad = ptr::null_mut();
         // SAFETY: the QP lives, as the slices do, which are its own. The list is `len` long, ends in null, and each request
-        // names its SGE; the library copies them. What the SGEs name is registered, and its regions are borrowed, so that
+        // names its own SGEs, of which it has at most as many as there are; the library copies them. What the SGEs name is registered, and its regions are borrowed, so that
         // inline data can be read now; later their regions keep the memory until the NIC has given it up.
         let answer = unsafe { (self.post_send)(self.qp.as_ptr(), first_wr, &raw mut bad) };
         errno_of(answer).map_err(|errno| refused(errno, self.wrs, self.len, bad))
@@ -193,16 +207,19 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
     fn push(
         &mut self,
         id: u64,
-        from: Option<Sge<'mr>>,
+        from: &[Sge<'mr>],
         flags: SendFlags,
         wr: ibv_send_wr,
     ) -> Result<(), BatchFull> {
-        let (Some(place), Some(sge)) = (self.wrs.get_mut(self.len), self.sges.get_mut(self.len)) else {
+        let (Some(place), Some(sges)) = (self.wrs.get_mut(self.len), self.sges.get_mut(self.len)) else {
             return Err(BatchFull);
         };
-        *sge = from.map_or_else(ibv_sge::default, |from| from.raw());
-        *place =
-            ibv_send_wr { wr_id: id, num_sge: c_int::from(from.is_some()), send_flags: flags.raw(), ..wr };
+        let mut num_sge = 0;
+        for (sge, from) in sges.iter_mut().zip(from) {
+            *sge = from.raw();
+            num_sge += 1;
+        }
+        *place = ibv_send_wr { wr_id: id, num_sge, send_flags: flags.raw(), ..wr };
         self.len += 1;
         Ok(())
     }

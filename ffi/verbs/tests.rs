@@ -154,9 +154,9 @@ fn a_batch_is_one_doorbell() {
     let both = ibv_send_flags::IBV_SEND_SIGNALED | ibv_send_flags::IBV_SEND_INLINE;
     let posted = |id, opcode, flags: u32, from, to| Posted { id, opcode, flags, from, to };
     let expected = vec![
-        posted(1, ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0, Some((start + 64, 4032)), 0x1000),
-        posted(2, ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, both.0, Some((start, 8)), 0x1000),
-        posted(3, ibv_wr_opcode::IBV_WR_SEND, ibv_send_flags::IBV_SEND_SIGNALED.0, None, 0),
+        posted(1, ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0, vec![(start + 64, 4032)], 0x1000),
+        posted(2, ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, both.0, vec![(start, 8)], 0x1000),
+        posted(3, ibv_wr_opcode::IBV_WR_SEND, ibv_send_flags::IBV_SEND_SIGNALED.0, vec![], 0),
     ];
     assert_eq!(script(|script| script.posted.clone()), [expected.clone(), expected]);
 }

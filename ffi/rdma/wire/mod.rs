@@ -53,12 +53,21 @@ pub(super) struct Wire {
     queue: SendQueue,
     waiting: Vec<(Work, Option<WrId>), BATCH>,
     polled: [Wc; POLLED],
-    /// notices with the receive that each came into, which is posted again when it is taken
-    notices: Deque<(Notice, u16), { RECEIVES as usize }>,
+    notices: Deque<Noticed, { RECEIVES as usize }>,
     /// the last packet, while connecting
     packet: Option<Packet>,
     pub(super) sleep: Sleep,
     pub(super) end: End,
+}
+
+/// A notice that nobody has taken yet.
+#[derive(Clone, Copy, Debug)]
+struct Noticed {
+    notice: Notice,
+    /// the receive that it came into, which is posted again when it is taken
+    slot: u16,
+    /// all that came into it
+    bytes: u32,
 }
 
 impl Wire {

@@ -1,8 +1,10 @@
 //! What comes back: completions of what was posted, notices, and what the peer says.
 
-use super::{End, Wire};
+use super::{End, Noticed, Wire};
+use crate::copy::CopyKernels;
 use crate::packet::PACKET_BYTES;
 use crate::rdma::mail::{IS_RECEIVE, WORD_BYTES, Word};
+use crate::rdma::memory::Half;
 use crate::verbs::{Error, Wc, WcOpcode};
 use superpipe_core::{Completion, Notice, WrId};
 
@@ -70,23 +72,29 @@ impl Wire {
         }
         let word = match (wc.opcode(), wc.bytes()) {
             (WcOpcode::ReceiveImmediate, _) => wc.immediate(),
+            (_, 0..WORD_BYTES) => None,
             (_, WORD_BYTES) => Some(self.mailroom.word(slot)),
-            (_, bytes) if bytes as usize == PACKET_BYTES => {
-                self.packet = Some(self.mailroom.packet(slot));
-                return self.repost(slot);
-            }
-            _ => None,
+            (_, bytes) => match self.mailroom.word(slot) {
+                notice if Word::is_notice(notice) => return self.keep_notice(notice, slot, bytes),
+                _ if bytes as usize == PACKET_BYTES => {
+                    self.packet = Some(self.mailroom.packet(slot));
+                    return self.repost(slot);
+                }
+                _ => None,
+            },
         };
         match word.and_then(Word::decode) {
-            Some(Word::Notice(bits)) => {
-                let kept = self.notices.push_back((Notice(bits), slot));
-                debug_assert!(kept.is_ok(), "there is a place for every receive");
-                return;
-            }
+            Some(Word::Notice(bits)) => return self.keep_notice(bits, slot, WORD_BYTES),
             Some(word) => self.sleep.hear(word),
             None => return self.finish(End::Gone),
         }
         self.repost(slot);
+    }
+
+    /// One that came into `slot`, with so many bytes in all.
+    fn keep_notice(&mut self, bits: u32, slot: u16, bytes: u32) {
+        let kept = self.notices.push_back(Noticed { notice: Notice(bits), slot, bytes });
+        debug_assert!(kept.is_ok(), "there is a place for every receive");
     }
 
     fn repost(&mut self, slot: u16) {
@@ -95,15 +103,29 @@ impl Wire {
         }
     }
 
-    /// The next notice; its receive is posted again.
+    /// The next notice, with what it tells of in our memory; its receive is posted again.
     #[inline]
-    pub(in crate::rdma) fn take_notice(&mut self) -> Option<Notice> {
+    pub(in crate::rdma) fn take_notice(&mut self, mine: &Half, kernels: &CopyKernels) -> Option<Notice> {
         if self.notices.is_empty() {
             self.poll();
         }
-        let (notice, slot) = self.notices.pop_front()?;
+        let Noticed { notice, slot, bytes } = self.notices.pop_front()?;
+        if bytes > WORD_BYTES && !self.place(slot, bytes, mine, kernels) {
+            self.finish(End::Gone);
+            return None;
+        }
         self.repost(slot);
         Some(notice)
+    }
+
+    /// Writes what came into `slot` where its writer could have written it by itself. False: it could not.
+    fn place(&self, slot: u16, bytes: u32, mine: &Half, kernels: &CopyKernels) -> bool {
+        let Some(enclosed) = self.mailroom.enclosed(slot, bytes) else { return false };
+        let is_inside = u64::from(enclosed.place) + enclosed.bytes().len() as u64 <= u64::from(mine.bytes());
+        if is_inside {
+            mine.all().copy_in(kernels, enclosed.place, enclosed.bytes());
+        }
+        is_inside
     }
 
     pub(in crate::rdma) fn has_notice(&self) -> bool {

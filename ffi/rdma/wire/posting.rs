@@ -1,7 +1,7 @@
 //! What goes out: writes with what is said behind them, by one doorbell; and SENDs by themselves.
 
 use super::{End, Wire};
-use crate::rdma::mail::{Mailroom, NOTICES, RECEIVES, WORD_BYTES, Word};
+use crate::rdma::mail::{ENCLOSED_MAX, Mailroom, NOTICES, RECEIVES, Word};
 use crate::verbs::{Error, Mr, RemoteAddr, SendBatch, SendFlags};
 use superpipe_core::{Notice, WrId};
 
@@ -20,8 +20,22 @@ pub(super) enum Work {
         at: u32,
         bytes: u32,
         immediate: Option<u32>,
+        /// The device tells when it is done, whether or not anybody waits for that.
+        is_told: bool,
+    },
+    /// The same in a SEND, with its notice.
+    Enclose {
+        at: u32,
+        bytes: u32,
+        word: Word,
     },
     Say(Word),
+}
+
+impl Work {
+    const fn is_told(self) -> bool {
+        matches!(self, Self::Write { is_told: true, .. })
+    }
 }
 
 /// What is sent by itself.
@@ -44,8 +58,22 @@ impl Wire {
         image: &Mr,
         there: RemoteAddr,
     ) -> bool {
-        let is_apart = self.is_iwarp && notice.is_some();
-        let count = 1 + usize::from(is_apart);
+        let word = notice.map(|Notice(bits)| Word::Notice(bits));
+        let works = match word {
+            Some(word) if self.is_iwarp && bytes <= ENCLOSED_MAX => {
+                [Some((Work::Enclose { at, bytes, word }, wr)), None]
+            }
+            // siw sends pages without copying them where nobody is told when they are free, and that takes it much longer.
+            Some(word) if self.is_iwarp => [
+                Some((Work::Write { at, bytes, immediate: None, is_told: true }, None)),
+                Some((Work::Say(word), wr)),
+            ],
+            _ => {
+                let immediate = word.map(Word::encode);
+                [Some((Work::Write { at, bytes, immediate, is_told: false }, wr)), None]
+            }
+        };
+        let count = works.iter().flatten().count();
         let has_room = self.batch_takes(count) && self.queue_takes(count);
         if !has_room && !self.make_room(count, image, there) {
             return false;
@@ -54,11 +82,7 @@ impl Wire {
             // Nobody is there any more: it is as good as done.
             return self.queue.write_off(wr);
         }
-        let word = notice.map(|Notice(bits)| Word::Notice(bits));
-        let immediate = word.filter(|_| !is_apart).map(Word::encode);
-        let write = (Work::Write { at, bytes, immediate }, wr.filter(|_| !is_apart));
-        let say = word.filter(|_| is_apart).map(|word| (Work::Say(word), wr));
-        for work in [Some(write), say].into_iter().flatten() {
+        for work in works.into_iter().flatten() {
             let kept = self.waiting.push(work);
             debug_assert!(kept.is_ok(), "there is room, or it was flushed");
         }
@@ -106,7 +130,7 @@ impl Wire {
         let mut batch = self.qp.batch();
         for (work, wr) in &self.waiting {
             let position = self.queue.position();
-            let signaled = self.queue.take(*wr);
+            let signaled = self.queue.take(*wr) || work.is_told();
             let built =
                 add(&mut batch, *work, position, signaled, self.inline_bytes, &self.mailroom, image, there);
             debug_assert!(built, "core's offsets are inside the image, and a batch has room for its queue");
@@ -174,8 +198,16 @@ fn add<'mr>(
 ) -> bool {
     let flags = |bytes: u32| SendFlags { signaled, inline: bytes <= inline_bytes };
     let added = match work {
-        Work::Say(word) => batch.send(position, mailroom.put_word(position, word), flags(WORD_BYTES)),
-        Work::Write { at, bytes, immediate } => {
+        Work::Say(word) => {
+            let word = mailroom.put_word(position, word);
+            batch.send(position, word, flags(word.bytes()))
+        }
+        Work::Enclose { at, bytes, word } => {
+            let Some(from) = image.sge(at as usize, bytes) else { return false };
+            let head = mailroom.put_head(position, word, at);
+            batch.send_both(position, [head, from], flags(head.bytes() + bytes))
+        }
+        Work::Write { at, bytes, immediate, .. } => {
             let Some(from) = image.sge(at as usize, bytes) else { return false };
             let to = RemoteAddr { addr: there.addr.wrapping_add(u64::from(at)), rkey: there.rkey };
             match immediate {

@@ -2,17 +2,23 @@
 
 use super::posting::Letter;
 use super::*;
-use crate::rdma::mail::{IS_RECEIVE, Word};
-use crate::verbs::fake::{Posted, answer, begin, channel, receive_immediate, script, sent};
+use crate::copy::CopyKernels;
+use crate::packet::Kind;
+use crate::rdma::mail::{ENCLOSED_MAX, IS_RECEIVE, Word};
+use crate::verbs::fake::{
+    Posted, answer, begin, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive, receive_immediate,
+    script, sent,
+};
 use crate::verbs::{CmId, RemoteAddr, Rkey, WcStatus};
-use superpipe_core::{FlagPlace, WcError};
+use superpipe_core::{FlagPlace, Line, WcError};
 
 const THERE: RemoteAddr = RemoteAddr { addr: 0x1000, rkey: Rkey(9) };
 
-/// A wire with an image to write from.
+/// A wire with an image to write from, and memory that the peer writes.
 struct Ends {
     wire: Wire,
     image: Half,
+    mine: Half,
 }
 
 impl Ends {
@@ -23,7 +29,26 @@ impl Ends {
         let wire = Wire::new(Cm::new(channel, id)).unwrap();
         let layout = Layout { block_bytes: 128, block_count: 4, flags: FlagPlace::Inside };
         let image = wire.register(layout, Access::Local).unwrap();
-        Self { wire, image }
+        let mine = wire.register(layout, Access::RemoteWrite).unwrap();
+        Self { wire, image, mine }
+    }
+
+    /// On a device that has no immediates.
+    fn iwarp() -> Self {
+        let mut ends = Self::new();
+        ends.wire.is_iwarp = true;
+        ends
+    }
+
+    /// Writes what the image has there, notified.
+    fn notify(&mut self, at: u32, bytes: u32) -> Vec<Posted> {
+        assert!(self.wire.write(at, bytes, Some(WrId(1)), Some(Notice(5)), &self.image.mr, THERE));
+        self.ring();
+        posted()
+    }
+
+    fn next_notice(&mut self) -> Option<Notice> {
+        self.wire.take_notice(&self.mine, CopyKernels::get())
     }
 
     fn write(&mut self, number: u64) -> bool {
@@ -63,7 +88,7 @@ fn an_answer_that_found_no_place_goes_out_with_the_completion_that_makes_one() {
     sent(last, WcStatus::SUCCESS);
     ends.wire.poll();
     let [answer] = posted().try_into().unwrap();
-    assert_eq!((answer.id, answer.from.unwrap().1), (last + 1, 4));
+    assert_eq!((answer.id, answer.from[0].1), (last + 1, 4));
     assert!(!ends.wire.sleep.is_due());
 }
 
@@ -115,4 +140,94 @@ fn what_waits_for_the_doorbell_is_done_when_the_device_fails() {
     sent(0, WcStatus::SUCCESS);
     assert_eq!(ends.wire.poll(), 1);
     assert_eq!(ends.done(), []);
+}
+
+#[test]
+fn without_immediates_a_short_write_is_enclosed_in_its_notice() {
+    const AT: u32 = 64;
+    let mut ends = Ends::iwarp();
+    let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
+    ends.image.all().write_line(AT, &line);
+    let [send] = ends.notify(AT, 64).try_into().unwrap();
+    let lengths: Vec<u32> = send.from.iter().map(|part| part.1).collect();
+    assert_eq!((send.opcode, lengths), (ibv_wr_opcode::IBV_WR_SEND, vec![8, 64]));
+    let receives = script(|script| script.receives.len());
+    receive(&gathered(&send));
+    assert_eq!(ends.next_notice(), Some(Notice(5)));
+    assert_eq!(ends.mine.all().take_line(AT), line);
+    assert_eq!(ends.mine.all().take_line(AT + 64), Line([0; 8]), "and nothing else was written");
+    assert_eq!(script(|script| script.receives.len()), receives, "the receive is posted again");
+    sent(send.id, WcStatus::SUCCESS);
+    assert_eq!(ends.done(), [(1, Ok(()))]);
+}
+
+#[test]
+fn without_immediates_a_longer_write_has_its_notice_behind_it() {
+    let mut ends = Ends::iwarp();
+    assert_eq!(ends.notify(0, ENCLOSED_MAX).len(), 1);
+    let [write, send] = ends.notify(0, ENCLOSED_MAX + 1).try_into().unwrap();
+    assert_eq!((write.opcode, write.to), (ibv_wr_opcode::IBV_WR_RDMA_WRITE, THERE.addr));
+    assert_eq!((send.opcode, gathered(&send)), (ibv_wr_opcode::IBV_WR_SEND, vec![5, 0, 0, 0]));
+    let signaled = |posted: &Posted| posted.flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0;
+    assert!(signaled(&write) && signaled(&send));
+    for posted in [&write, &send] {
+        sent(posted.id, WcStatus::SUCCESS);
+    }
+    assert_eq!(ends.done(), [(1, Ok(())), (1, Ok(()))], "once each, and not before the notice went");
+    receive(&gathered(&send));
+    assert_eq!(ends.next_notice(), Some(Notice(5)));
+}
+
+#[test]
+fn with_immediates_nothing_is_enclosed() {
+    let [write] = Ends::new().notify(0, 64).try_into().unwrap();
+    assert_eq!((write.opcode, write.from.len()), (ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, 1));
+}
+
+#[test]
+fn what_is_enclosed_goes_where_a_write_could_go_and_nowhere_else() {
+    let enclosed = |place: u32, bytes: usize| {
+        let mut letter = [5_u32.to_le_bytes(), place.to_le_bytes()].concat();
+        letter.extend(core::iter::repeat_n(7, bytes));
+        letter
+    };
+    let end = Ends::new().mine.bytes();
+    for (place, bytes) in [(0, 1), (end - 64, 64), (end - 1, 1), (0, ENCLOSED_MAX as usize)] {
+        let mut ends = Ends::new();
+        receive(&enclosed(place, bytes));
+        assert_eq!(ends.next_notice(), Some(Notice(5)), "{bytes} B at {place}");
+        let place = ends.mine.all().at(place, bytes);
+        // SAFETY: `at` has checked it, and nobody else is there.
+        assert!(unsafe { core::slice::from_raw_parts(place, bytes) }.iter().all(|byte| *byte == 7));
+    }
+    for (place, bytes) in [(end, 1), (end - 63, 64), (u32::MAX, 1), (u32::MAX - 7, 248), (0, 0)] {
+        let mut ends = Ends::new();
+        receive(&enclosed(place, bytes));
+        assert_eq!(ends.next_notice(), None, "{bytes} B at {place}");
+        assert_eq!(ends.wire.end, End::Gone, "{bytes} B at {place}");
+    }
+}
+
+#[test]
+fn mail_that_is_nothing_ends_the_connection() {
+    for letter in [&[][..], &[0; 3], &[0; 5], &[0; 7], &[0xFF; 4], &[0xFF; 72], &[0x40; 191]] {
+        let mut ends = Ends::new();
+        receive(letter);
+        ends.wire.poll();
+        assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Gone), "{letter:?}");
+    }
+    for word in [Word::Sleep, Word::SleepOk, Word::Wake] {
+        let mut ends = Ends::new();
+        receive(&[word.encode().to_le_bytes(), [0; 4], [7; 4]].concat());
+        assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Gone), "nothing comes with {word:?}");
+    }
+}
+
+#[test]
+fn a_packet_is_no_notice() {
+    let mut ends = Ends::new();
+    let hello = Packet::new(Kind::Hello);
+    receive(&hello.0);
+    assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Not));
+    assert_eq!(ends.wire.packet.map(|packet| packet.0), Some(hello.0));
 }
