@@ -229,5 +229,5 @@ fn a_packet_is_no_notice() {
     let hello = Packet::new(Kind::Hello);
     receive(&hello.0);
     assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Not));
-    assert_eq!(ends.wire.packet.map(|packet| packet.0), Some(hello.0));
+    assert_eq!(ends.wire.packet.as_ref().map(|packet| packet.0), Some(hello.0));
 }
