@@ -62,7 +62,8 @@ pub struct Profile {
     pub inline_bytes: u32,
     /// The bytes of one write become visible in ascending order.
     pub order_inside_write: bool,
-    /// The device has write with immediate; without, a SEND follows a write that is to be notified.
+    /// The device has write with immediate; without, a SEND follows a write that is to be notified (superpipe over iWARP encloses a
+    /// short write in it, a packet less than here: wire.md 10.3).
     pub write_with_immediate: bool,
 }
 
