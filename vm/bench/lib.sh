@@ -85,23 +85,26 @@ write_lat() { # DRIVER BYTES ITERATIONS
 # of LINE FIELD: a number of a JSON object
 of() { [[ $1 =~ \"$2\":([0-9.e-]+) ]] && echo "${BASH_REMATCH[1]}"; }
 
-# rperf DRIVER ARRIVAL TEST SIZES [OPTION]...: a connection, or one a size with --reconnect
+# rperf DRIVER ARRIVAL TEST SIZES [OPTION]...: a connection, or new ones for each size with --reconnect, which give the figure of the
+# process's first message, or with --reconnect=N of those of N connections
 rperf_of() {
-    local driver=$1 arrival=$2 test=$3 sizes=$4 bytes value line place listen name
+    local driver=$1 arrival=$2 test=$3 sizes=$4 name=$3 bytes value line place listen
     shift 4
+    case " $* " in
+    *\ --reconnect=*) name=connection ;;
+    *\ --reconnect\ *) name=first ;;
+    *) [[ $test == latency ]] || name=${lossy:-rate} ;;
+    esac
     place=verbs:$(peer "$driver"):7471 listen=verbs:$(own "$driver"):7471
-    turn "superpipe, $arrival" "$test" "rperf serve -q --core 1 --arrival $arrival --listen $listen $([[ " $* " != *\ --reconnect\ * ]] || echo --keep)" \
+    turn "superpipe, $arrival" "$name" "rperf serve -q --core 1 --arrival $arrival --listen $listen $([[ " $* " != *\ --reconnect* ]] || echo --keep)" \
         "rperf -q --core 0 --wait spin --arrival $arrival --json --test $test --sizes $sizes $* $place" || return 0
     while read -r line; do
-        name=$test
         bytes=$(of "$line" bytes)
-        if [[ " $* " == *\ --reconnect\ * ]]; then
-            name=first value=$(of "$line" first_us)
-        elif [[ $test == stream ]]; then
-            name=${lossy:-rate} value=$(calc "1000 * $(of "$line" gb_per_s)")
-        else
-            value=$(of "$line" p50_us)
-        fi
+        case $name in
+        connection | first) value=$(of "$line" first_us) ;;
+        latency) value=$(of "$line" p50_us) ;;
+        *) value=$(calc "1000 * $(of "$line" gb_per_s)") ;;
+        esac
         figure "$driver" "$name" "superpipe, $arrival" "$bytes" "$value"
     done < <(grep '"event":"result"' <<<"$out")
 }

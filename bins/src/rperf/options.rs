@@ -139,9 +139,17 @@ pub struct Ask {
     #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "superpipe")]
     pub fresh: Option<Fresh>,
 
-    /// A new connection for each size, of which `first` is then the very first message
-    #[arg(long)]
-    pub reconnect: bool,
+    /// A new connection for each size, of which `first` is then the very first message; or several, one after the other,
+    /// and `first` is the median of theirs
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    pub reconnect: Option<u32>,
 
     /// Compare the contents of every message, also while it is timed; the comparing itself is not timed
     #[arg(long)]

@@ -36,8 +36,8 @@ pub struct Row {
     pub batch: u32,
     /// which memory: none (reused), superpipe, plain or advised
     pub fresh: &'static str,
-    /// whether this size had a connection of its own
-    pub reconnect: bool,
+    /// new connections that this size had; 0: the one of all sizes
+    pub reconnect: u32,
     /// how data crossed
     pub protocol: &'static str,
     /// how both ends waited

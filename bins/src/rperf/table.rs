@@ -62,7 +62,11 @@ impl Display for Header<'_> {
             row.block_count,
             Bytes(row.block_bytes.into()),
             row.folds,
-            if row.reconnect { ", a new one for each size" } else { "" },
+            match row.reconnect {
+                0 => String::new(),
+                1 => ", a new one for each size".to_owned(),
+                count => format!(", {count} new ones for each size"),
+            },
         )?;
         writeln!(
             f,

@@ -220,9 +220,9 @@ fn every_protocol_and_wait_is_told_by_the_client_alone() {
 }
 
 #[test]
-fn a_connection_for_each_size() {
+fn connections_for_each_size() {
     let scratch = Scratch::new("perf-reconnect");
-    for (reconnect, connections) in [(&["--reconnect"][..], 1 + 3), (&[], 1)] {
+    for (reconnect, each) in [(&["--reconnect"][..], 1), (&["--reconnect=3"], 3), (&[], 0)] {
         for test in ["latency", "stream"] {
             let server = scratch.start_server(&["-v"]);
             let out = scratch.root().join("out");
@@ -230,13 +230,13 @@ fn a_connection_for_each_size() {
             let mut client = scratch.client(&[&arguments, reconnect, &QUICK[..]].concat());
             scratch.run("rperf", client.stdout(fs::File::create(&out).unwrap())).assert_done();
             let ended = server.wait(BOUND);
-            assert_eq!(ended.said.matches("connected by").count(), connections, "{}", ended.said);
+            assert_eq!(ended.said.matches("connected by").count(), 1 + 3 * each, "{}", ended.said);
             let out = fs::read_to_string(out).unwrap();
             assert_eq!(out.lines().count(), 3, "{out}");
             for line in out.lines() {
                 let object: Map<String, Value> = serde_json::from_str(line).unwrap();
                 check_figures(&object);
-                assert_eq!(object["reconnect"], connections > 1);
+                assert_eq!(object["reconnect"], each);
             }
         }
     }

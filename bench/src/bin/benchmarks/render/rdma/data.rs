@@ -24,8 +24,10 @@ pub(super) enum Test {
     Rate,
     /// half a round trip in µs
     Latency,
-    /// the same, of a connection's first message
+    /// the same, of a process's first message
     First,
+    /// the same, of a connection's first message: the median of some connections of one process
+    Connection,
     /// 10^6 bytes a second of one core's memcpy
     Copy,
     /// 10^6 bytes a second between two hosts, with packets lost

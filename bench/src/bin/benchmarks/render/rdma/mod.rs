@@ -25,7 +25,9 @@ in the call that posts, on an emulated CPU. What counts are ratios inside a run;
   in place. Since copy and wire take turns here, the **bound** of whoever copies is 1 / (1 / `ib_write_bw` + 1 / memcpy).
 - **flag** is asserted at both ends (`--arrival flag`), since neither driver promises order inside a write; **notify** is what superpipe
   takes by itself there. **checked flag** is held up by a CRC that the emulated CPU does slowly.
-- **First**: a new connection's first message and its answer, half of that. UCX connects with it, superpipe before it.
+- **First message**: half of the time that it takes with its answer. A process's first finds nothing that it needs in a cache or a TLB, nor
+  the code of either end ever run; UCX connects with it, superpipe before it. A connection's first is the median of seven new connections
+  that one process makes one after the other.
 ";
 
 /// The section, or nothing where there are no figures.

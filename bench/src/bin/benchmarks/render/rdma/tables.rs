@@ -12,7 +12,8 @@ pub(super) fn render(measured: &Measured) -> String {
         for (test, title) in [
             (Test::Rate, "rate, MB/s of 10^6 bytes"),
             (Test::Latency, "half round trip, µs"),
-            (Test::First, "first message of a connection, half round trip, µs"),
+            (Test::Connection, "a connection's first message, half round trip, µs"),
+            (Test::First, "a process's first message, half round trip, µs"),
             (Test::Lossy, "rate between two hosts, 1 % of the packets lost, MB/s of 10^6 bytes"),
         ] {
             if let Some(table) = table(measured, driver, test) {

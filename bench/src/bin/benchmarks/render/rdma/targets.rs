@@ -68,9 +68,10 @@ fn judge(measured: &Measured) -> Vec<Verdict> {
                 );
             }
             for bytes in [64 << 10, 1 << 20] {
-                let steady = measured.ratio(of(Test::Latency, bytes), of(Test::First, bytes));
-                let wanted = "first message: at least 0.9 of the steady rate";
-                at_least("first", wanted, of(Test::First, bytes), steady, 0.9, &mut verdicts);
+                let first = of(Test::Connection, bytes);
+                let steady = measured.ratio(of(Test::Latency, bytes), first);
+                let wanted = "first message of a connection: at least 0.9 of the steady rate";
+                at_least("first", wanted, first, steady, 0.9, &mut verdicts);
             }
             against_ucx(measured, driver, who, &mut verdicts);
             for bytes in measured.sizes(driver, Test::Lossy) {
@@ -106,9 +107,14 @@ fn against_ucx(measured: &Measured, driver: &str, who: &str, verdicts: &mut Vec<
                 if test == Test::Rate { measured.ratio(own, other) } else { measured.ratio(other, own) };
             match test {
                 Test::First if bytes < FIRST_BYTES => {}
-                Test::First => {
-                    at_least("ucx-first", "first message: as fast as UCX's", own, got, 1.0, verdicts)
-                }
+                Test::First => at_least(
+                    "ucx-first",
+                    "first message of a process: as fast as UCX's",
+                    own,
+                    got,
+                    1.0,
+                    verdicts,
+                ),
                 _ => at_least("ucx", "at least 0.93 times as fast as UCX", own, got, 0.93, verdicts),
             }
         }
@@ -133,7 +139,8 @@ fn name(series: Series<'_>) -> String {
     let test = match series.test {
         Test::Rate | Test::Copy => "rate",
         Test::Latency => "half round trip",
-        Test::First => "first",
+        Test::First => "a process's first",
+        Test::Connection => "a connection's first",
         Test::Lossy => "rate with loss",
     };
     let mode = series.who.trim_start_matches("superpipe, ");

@@ -18,7 +18,9 @@ fn measured(own_rate: f64, own_first: f64) -> Measured {
             ("rxe", "latency", "ib_write_lat", 8, 10.0),
             ("rxe", "latency", "superpipe, flag", 8, 11.0),
             ("rxe", "latency", "superpipe, notify", 65_536, 90.0),
-            ("rxe", "first", "superpipe, notify", 65_536, own_first),
+            ("rxe", "connection", "superpipe, notify", 65_536, own_first),
+            ("rxe", "first", "superpipe, notify", 65_536, 200.0),
+            ("rxe", "first", "UCX", 65_536, 240.0),
             ("rxe", "lossy", "ib_write_bw", 1_048_576, 50.0),
             ("rxe", "lossy", "superpipe, notify", 1_048_576, 39.0),
         ] {
@@ -44,7 +46,8 @@ fn ratios_are_formed_inside_rounds() {
     let (missed, met) = verdicts(&page);
     assert!(met.contains("rxe, 64 KiB, rate, notify | 0.96 (0.96 to 0.96), 3 rounds"), "{page}");
     assert!(met.contains("rxe, 64 KiB, rate, notify | 1.03 (1.03 to 1.03)"), "{page}");
-    assert!(met.contains("rxe, 64 KiB, first, notify | 0.95"), "{page}");
+    assert!(met.contains("rxe, 64 KiB, a connection's first, notify | 0.95"), "{page}");
+    assert!(met.contains("rxe, 64 KiB, a process's first, notify | 1.20"), "{page}");
     assert!(met.contains("rxe, 8 B, half round trip, flag | 1.10"), "{page}");
     assert!(missed.contains("rxe, 1 MiB, rate with loss, notify | 0.78"), "{page}");
     assert!(page.contains("| 64 KiB | 200 (100 to 400) | 144 (72.0 to 288) | 140 (70.0 to 280) | 600 (300 to 1200) | 150 (75.0 to 300) |"), "{page}");
@@ -58,7 +61,7 @@ fn what_is_missed_is_told_with_its_cause() {
     let page = render(&measured(71.0, 101.0), &causes);
     let (missed, met) = verdicts(&page);
     assert!(missed.contains("at least 0.95 of the bound | rxe, 64 KiB, rate, notify | 0.95"), "{page}");
-    assert!(missed.contains("rxe, 64 KiB, first, notify | 0.89"), "{page}");
+    assert!(missed.contains("rxe, 64 KiB, a connection's first, notify | 0.89"), "{page}");
     assert!(met.contains("rxe, 64 KiB, rate, notify | 1.01"), "{page}");
     assert!(
         page.contains("**bound.** the moon *Tried:* waiting") && !page.contains("**latency.**"),
