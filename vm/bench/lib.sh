@@ -21,7 +21,8 @@ declare -A told
 command_of() {
     [[ -z ${told[$1]:-} ]] || return 0
     told[$1]=1
-    printf '{"event":"command","who":"%s","line":"%s"}\n' "$1" "${2//\"/\'}" >>"$FIGURES"
+    local line=${2#"${UCX:-}/bin/"}
+    printf '{"event":"command","who":"%s","line":"%s"}\n' "$1" "${line//\"/\'}" >>"$FIGURES"
 }
 
 # device DRIVER, own DRIVER, peer DRIVER
