@@ -222,6 +222,7 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Of the open transfer; what comes in a line is short.
     #[inline]
     fn open_size(&self) -> Size {
         let is_long = |open: &Open| match open.length {
