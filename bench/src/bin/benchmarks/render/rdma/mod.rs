@@ -23,6 +23,8 @@ in the call that posts, on an emulated CPU. What counts are ratios inside a run;
   rounds, with the lowest and the highest; ratios are formed inside a round, and the median of these is told.
 - superpipe and UCX send out of memory that was never registered; perftest's `ib_write_bw` and `ib_write_lat` write registered memory
   in place. Since copy and wire take turns here, the **bound** of whoever copies is 1 / (1 / `ib_write_bw` + 1 / memcpy).
+- A ratio above 1 says that the bound is none there: memcpy of 4 MiB leaves the caches, which superpipe's blocks do not; and siw hands the
+  pages of `ib_write_bw`, which asks for few completions, to TCP without copying them, which takes it longer than a copy would.
 - **flag** is asserted at both ends (`--arrival flag`), since neither driver promises order inside a write; **notify** is what superpipe
   takes by itself there. **checked flag** is held up by a CRC that the emulated CPU does slowly.
 - **First message**: half of the time that it takes with its answer. A process's first finds nothing that it needs in a cache or a TLB, nor
