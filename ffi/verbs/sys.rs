@@ -22,5 +22,5 @@ use libc::{pthread_cond_t, pthread_mutex_t, sockaddr, sockaddr_in, sockaddr_in6,
 include!(env!("SUPERPIPE_RDMA_BINDINGS"));
 
 #[cfg(test)]
-#[path = "fake.rs"]
+#[path = "fake/mod.rs"]
 pub(crate) mod fake;

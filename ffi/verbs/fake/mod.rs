@@ -1,0 +1,128 @@
+//! Both libraries without a device, for tests: each call is recorded by name, and answers what the test has scripted.
+//!
+//! What they make is leaked, so that a use after destruction shows in the record and not in a crash. Records and scripts are
+//! the calling thread's own.
+
+mod calls;
+
+use super::*;
+pub(crate) use super::{ibv_send_flags, ibv_wr_opcode};
+use crate::verbs::{EventChannel, WcStatus};
+pub(in crate::verbs) use calls::{rdmacm, verbs};
+use core::cell::RefCell;
+use core::ffi::c_int;
+use core::{ptr, slice};
+use std::collections::VecDeque;
+
+/// One work request, as post_send saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Posted {
+    pub(crate) id: u64,
+    pub(crate) opcode: ibv_wr_opcode,
+    pub(crate) flags: u32,
+    /// address and length of each SGE
+    pub(crate) from: Vec<(u64, u32)>,
+    pub(crate) to: u64,
+}
+
+/// What the calls of this thread did, and are to do.
+#[derive(Default)]
+pub(crate) struct Script {
+    /// every call, in order
+    pub(crate) calls: Vec<&'static str>,
+    /// what a call answers instead of success; a call that makes something answers null, and this is errno
+    pub(crate) answers: Vec<(&'static str, c_int)>,
+    /// names of the devices
+    pub(crate) devices: Vec<&'static str>,
+    /// batches that were posted
+    pub(crate) posted: Vec<Vec<Posted>>,
+    /// receives that are posted, the oldest first: number, address and length
+    pub(crate) receives: VecDeque<(u64, u64, u32)>,
+    /// how many of a batch post_send takes before it answers what is scripted
+    pub(crate) taken: usize,
+    /// what poll_cq gives
+    pub(crate) completions: Vec<ibv_wc>,
+    /// events of rdma_cm that come: kind, status, and whether an id comes along
+    pub(crate) events: Vec<(rdma_cm_event_type, c_int)>,
+    /// one byte a set_option: option and value
+    pub(crate) options: Vec<(c_int, u8)>,
+    /// parameters of connect and accept: QP number and private data
+    pub(crate) params: Vec<(u32, Vec<u8>)>,
+}
+
+std::thread_local! {
+    static SCRIPT: RefCell<Script> = RefCell::default();
+}
+
+/// Forgets what another test of this thread has recorded and scripted.
+pub(crate) fn begin() {
+    SCRIPT.take();
+}
+
+/// Looks at the script, or changes it.
+pub(crate) fn script<T>(with: impl FnOnce(&mut Script) -> T) -> T {
+    SCRIPT.with_borrow_mut(with)
+}
+
+/// What was called since this was asked last.
+pub(crate) fn calls() -> Vec<&'static str> {
+    script(|script| core::mem::take(&mut script.calls))
+}
+
+/// From now on `call` answers this.
+pub(crate) fn answer(call: &'static str, answer: c_int) {
+    script(|script| script.answers.push((call, answer)));
+}
+
+/// The next poll finds that the work request of this number ended so.
+pub(crate) fn sent(id: u64, status: WcStatus) {
+    complete(ibv_wc { wr_id: id, status: ibv_wc_status(status.0), ..ibv_wc::default() });
+}
+
+/// The next poll finds that the receive of this number got a write with this immediate.
+pub(crate) fn receive_immediate(id: u64, immediate: u32) {
+    complete(ibv_wc {
+        wr_id: id,
+        opcode: ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM,
+        __bindgen_anon_1: ibv_wc__bindgen_ty_1 { imm_data: immediate.to_be() },
+        wc_flags: ibv_wc_flags::IBV_WC_WITH_IMM.0,
+        ..ibv_wc::default()
+    });
+}
+
+/// The next poll finds that the oldest receive got these bytes by a SEND.
+pub(crate) fn receive(bytes: &[u8]) {
+    let (id, to, room) = script(|script| script.receives.pop_front()).expect("a receive is posted");
+    assert!(bytes.len() <= room as usize, "the device would have failed the QP");
+    // SAFETY: a posted receive's memory is registered, and nobody looks at it before the completion.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::with_exposed_provenance_mut(to as usize), bytes.len())
+    };
+    let byte_len = bytes.len() as u32;
+    complete(ibv_wc { wr_id: id, opcode: ibv_wc_opcode::IBV_WC_RECV, byte_len, ..ibv_wc::default() });
+}
+
+/// What the device would read now for this work request.
+pub(crate) fn gathered(posted: &Posted) -> Vec<u8> {
+    let parts = posted.from.iter().map(|&(from, bytes)| {
+        // SAFETY: what was posted is registered, and nobody writes it before its completion.
+        unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(from as usize), bytes as usize) }
+    });
+    parts.flatten().copied().collect()
+}
+
+fn complete(wc: ibv_wc) {
+    script(|script| script.completions.push(wc));
+}
+
+/// A channel of rdma_cm, whose ids have a device.
+pub(crate) fn channel() -> EventChannel {
+    EventChannel::of(rdmacm(), verbs()).unwrap()
+}
+
+fn called(name: &'static str) -> c_int {
+    script(|script| {
+        script.calls.push(name);
+        script.answers.iter().rev().find(|(call, _)| *call == name).map_or(0, |&(_, answer)| answer)
+    })
+}
