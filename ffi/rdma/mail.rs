@@ -125,9 +125,7 @@ impl Mailroom {
     /// The packet that came into `slot`, copied out.
     pub(super) fn packet(&self, slot: u16) -> Packet {
         let mut packet = Packet::empty();
-        let from = self.place(receive_at(slot), PACKET_BYTES);
-        // SAFETY: both are valid for this many bytes, and one is a local.
-        unsafe { ptr::copy_nonoverlapping(from, packet.0.as_mut_ptr(), PACKET_BYTES) };
+        self.copy_out(receive_at(slot), &mut packet.0);
         packet
     }
 
@@ -138,9 +136,7 @@ impl Mailroom {
         let at = receive_at(slot);
         let place = u32::from_le(self.cell(at + WORD_BYTES as usize).load(Ordering::Relaxed));
         let mut room = [0; ENCLOSED_MAX as usize];
-        let from = self.place(at + HEAD_BYTES as usize, bytes);
-        // SAFETY: both are valid for this many bytes, and one is a local.
-        unsafe { ptr::copy_nonoverlapping(from, room.as_mut_ptr(), bytes) };
+        self.copy_out(at + HEAD_BYTES as usize, &mut room[..bytes]);
         Some(Enclosed { place, room, bytes })
     }
 
@@ -171,6 +167,12 @@ impl Mailroom {
     /// Where [`put_packet`](Self::put_packet) has put it.
     pub(super) fn packet_sge(&self) -> Sge<'_> {
         self.sge(PACKET_AT, u32::try_from(PACKET_BYTES).unwrap_or(0))
+    }
+
+    fn copy_out(&self, at: usize, to: &mut [u8]) {
+        let from = self.place(at, to.len());
+        // SAFETY: both are valid for this many bytes, and nobody borrows the region.
+        unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
     }
 
     fn sge(&self, at: usize, bytes: u32) -> Sge<'_> {

@@ -24,7 +24,7 @@ impl Half {
     /// # Errors
     /// When there is no memory, or no more may be pinned.
     pub(super) fn register(pd: &Pd, layout: Layout, access: Access) -> Result<Self, ConnectError> {
-        let memory = Mapping::anonymous((SEAT_BYTES + layout.bytes()) as usize).map_err(Error::Verb)?;
+        let memory = Mapping::anonymous(bytes_of(layout) as usize).map_err(Error::Verb)?;
         memory.populate().map_err(Error::Verb)?;
         Ok(Self { mr: Mr::register(pd, memory, access)?, layout })
     }
@@ -44,9 +44,9 @@ impl Half {
         self.part(0, self.bytes())
     }
 
-    /// Bytes that are anybody's business: whole pages are registered.
-    pub(super) const fn bytes(&self) -> u32 {
-        SEAT_BYTES + self.layout.bytes()
+    /// Bytes of it; whole pages are registered.
+    pub(super) fn bytes(&self) -> u32 {
+        bytes_of(self.layout)
     }
 
     fn part(&self, at: u32, bytes: u32) -> Span {
@@ -55,4 +55,8 @@ impl Half {
         // used. 2. A region gives out no reference.
         unsafe { Span::new(self.mr.as_ptr().add(at as usize), bytes) }
     }
+}
+
+fn bytes_of(layout: Layout) -> u32 {
+    SEAT_BYTES + layout.bytes()
 }

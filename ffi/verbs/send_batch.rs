@@ -197,8 +197,9 @@ impl<'qp, 'mr> SendBatch<'qp, 'mr> {
         }
         let mut bad = ptr::null_mut();
         // SAFETY: the QP lives, as the slices do, which are its own. The list is `len` long, ends in null, and each request
-        // names its own SGEs, of which it has at most as many as there are; the library copies them. What the SGEs name is registered, and its regions are borrowed, so that
-        // inline data can be read now; later their regions keep the memory until the NIC has given it up.
+        // names its own SGEs, of which it has at most as many as there are; the library copies them. What the SGEs name is
+        // registered, and its regions are borrowed, so that inline data can be read now; later their regions keep the memory
+        // until the NIC has given it up.
         let answer = unsafe { (self.post_send)(self.qp.as_ptr(), first_wr, &raw mut bad) };
         errno_of(answer).map_err(|errno| refused(errno, self.wrs, self.len, bad))
     }
