@@ -23,6 +23,8 @@ pub fn register() -> bool {
 /// A full memory barrier on this thread and on every running thread of every registered process. False where the
 /// kernel refuses: then no barrier was made.
 pub fn issue() -> bool {
+    #[cfg(test)]
+    issued::tell();
     call(ISSUE) == 0
 }
 
@@ -30,6 +32,26 @@ fn call(command: c_int) -> c_int {
     // SAFETY: membarrier takes two integers and touches no memory of ours.
     let answer = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
     c_int::try_from(answer).unwrap_or(-1)
+}
+
+/// Tells a test when a barrier is issued: that one runs where it must cannot be seen by what it does, since a store and a load
+/// change places only now and then, and on some virtual machines they were seen to do so over a membarrier.
+#[cfg(test)]
+pub(crate) mod issued {
+    use core::cell::RefCell;
+
+    std::thread_local! {
+        static HOOK: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+    }
+
+    /// `hook` is called just before each barrier that this thread issues.
+    pub(crate) fn hook(hook: impl FnMut() + 'static) {
+        HOOK.set(Some(Box::new(hook)));
+    }
+
+    pub(super) fn tell() {
+        HOOK.with_borrow_mut(|hook| hook.iter_mut().for_each(|hook| hook()));
+    }
 }
 
 #[cfg(test)]
