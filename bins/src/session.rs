@@ -188,8 +188,11 @@ impl<'a> Session<'a> {
     /// The peer gave up: in its own words where they come, else by the reason.
     #[must_use]
     pub fn peer_gave_up(&self, connection: &mut Connection, reason: Reason) -> Failure {
+        // An end that is no more than that says less than how this connection ends.
+        let is_mute = [Reason::DONE, Reason::GIVEN_UP].contains(&reason);
         match self.receive_report(connection, LAST_WORDS) {
             Ok(report) if report.code != 0 => peer::said(&report, self.role.other()),
+            Err(failure) if is_mute && failure.code == Code::PeerLost => failure,
             _ => self.signals.failure().unwrap_or_else(|| peer::left(reason, self.role.other())),
         }
     }

@@ -1,6 +1,6 @@
 //! Signals and a peer that stands still.
 
-use crate::support::{BOUND, Scratch, Tool, feed, mkfifo, wait_for};
+use crate::support::{BOUND, Scratch, Tool, feed, mkfifo};
 use core::time::Duration;
 use std::fs;
 use std::process::Stdio;
@@ -17,10 +17,11 @@ struct Running {
 fn running(test: &str, options: &[&str], with_data: bool) -> Running {
     let scratch = Scratch::new(test);
     fs::write(scratch.data("out"), b"as it was").unwrap();
-    let receiver = scratch.start_rrecv(scratch.rrecv(options).arg(scratch.data("out")));
-    let mut sender =
-        scratch.start("rsend", scratch.rsend(options).arg(scratch.address()).stdin(Stdio::piped()));
-    wait_for("the connection", || !scratch.socket().exists());
+    let receiver = scratch.start_rrecv(scratch.rrecv(options).arg("-v").arg(scratch.data("out")));
+    let mut rsend = scratch.rsend(options);
+    let mut sender = scratch.start("rsend", rsend.arg("-v").arg(scratch.address()).stdin(Stdio::piped()));
+    sender.until_connected();
+    receiver.until_connected();
     let mut stdin = sender.stdin();
     if with_data {
         feed(&mut stdin, 1, 3 << 20, |_| {});

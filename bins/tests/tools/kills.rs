@@ -39,7 +39,7 @@ fn either_side_at_any_moment() {
 #[test]
 fn while_the_other_waits_for_its_own_pipe() {
     let scratch = Scratch::new("idle-kills");
-    let options = ["--idle-timeout", "60s"];
+    let options = ["--idle-timeout", "60s", "-v"];
     for victim in ["rsend", "rrecv"] {
         for fed in [0, 100, 8 << 20] {
             // an input that stays open, and an output that nobody reads
@@ -47,7 +47,8 @@ fn while_the_other_waits_for_its_own_pipe() {
             let mut rsend = scratch.rsend(&options);
             let mut sender = scratch.start("rsend", rsend.arg(scratch.address()).stdin(Stdio::piped()));
             let (mut stdin, _stdout) = (sender.stdin(), receiver.stdout());
-            wait_for("the connection", || !scratch.socket().exists());
+            sender.until_connected();
+            receiver.until_connected();
             let feeder = thread::spawn(move || {
                 feed(&mut stdin, 1, fed, |_| {});
                 stdin

@@ -16,6 +16,9 @@ use std::time::Instant;
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 /// For whoever waits for something to happen.
 const LOOK: Duration = Duration::from_millis(1);
+/// What a tool says with `-v`.
+const LISTENING: &str = ": listening at ";
+const CONNECTED: &str = ": connected by ";
 /// What processes of another user run as.
 pub(crate) const NOBODY: u32 = 65534;
 
@@ -191,10 +194,28 @@ impl Tool {
         self.child.kill().unwrap();
     }
 
-    /// Sends a signal by the shell's own kill: STOP, CONT, INT, TERM.
+    /// Waits until it says that there is a connection, for which it takes `-v`: from then on it can tell why it ends.
+    #[track_caller]
+    pub(crate) fn until_connected(&self) {
+        wait_for("the connection", || self.said().contains(CONNECTED));
+    }
+
+    /// Sends a signal by the shell's own kill: STOP, CONT, and as soon as the tool handles them INT and TERM.
     pub(crate) fn signal(&self, name: &str) {
+        if let Some(number) =
+            [("INT", 2), ("TERM", 15)].iter().find_map(|&(of, number)| (of == name).then_some(number))
+        {
+            wait_for("signals to be handled", || self.handles(number));
+        }
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Whether this signal has a handler, or there is no process any more.
+    fn handles(&self, number: u32) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.is_none_or(|set| u64::from_str_radix(set.trim(), 16).unwrap() >> (number - 1) & 1 == 1)
     }
 
     /// Waits for the end; a tool that does not end is killed, and the test fails.
@@ -225,14 +246,16 @@ impl Drop for Tool {
 }
 
 impl Ended {
-    /// It ended with this code, and said one line that holds these words; with 0 any line will do.
+    /// It ended with this code, and beside what `-v` adds it said one line, which holds these words; with 0 any line will do.
     #[track_caller]
     pub(crate) fn assert(&self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{}", self.said);
-        assert_eq!(self.said.lines().count(), 1, "{}", self.said);
+        let added = |line: &&str| line.contains(LISTENING) || line.contains(CONNECTED);
+        let said: Vec<_> = self.said.lines().filter(|line| !added(line)).collect();
+        assert_eq!(said.len(), 1, "{}", self.said);
         let tools = ["rsend: ", "rrecv: ", "rperf: ", "rperf serve: "];
-        assert!(tools.iter().any(|tool| self.said.starts_with(tool)), "{}", self.said);
-        assert!(self.said.contains(words), "{} lacks {words:?}", self.said);
+        assert!(tools.iter().any(|tool| said[0].starts_with(tool)), "{}", self.said);
+        assert!(said[0].contains(words), "{} lacks {words:?}", self.said);
     }
 
     #[track_caller]

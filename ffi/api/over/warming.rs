@@ -7,9 +7,9 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use superpipe_core::Layout;
+use superpipe_core::{Layout, Reason};
 
-use super::Over;
+use super::{GOODBYE, Over};
 use crate::api::error::{Error, ErrorKind};
 use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::Port;
@@ -48,7 +48,8 @@ fn plan(settled: &Settled, is_direct: bool) -> [(u32, u32); 4] {
 }
 
 impl<P: Port> Over<P> {
-    /// Exchanges the messages with the peer, which does the same; `first` says which of the two begins.
+    /// Exchanges the messages with the peer, which does the same; `first` says which of the two begins. A peer that got
+    /// through, and takes the connection for made, is told that it is given up.
     ///
     /// # Errors
     /// `Timeout`, `PeerLost`, `Closed`, `Interrupted`; `Protocol` where something else comes.
@@ -58,6 +59,15 @@ impl<P: Port> Over<P> {
         first: bool,
         deadline_ns: u64,
     ) -> Result<(), Error> {
+        let warm = self.exchange_all(settled, first, deadline_ns);
+        if warm.is_err() {
+            // Nobody is left to be told that the peer could not be.
+            let _ = self.close(Reason::GIVEN_UP, GOODBYE.into());
+        }
+        warm
+    }
+
+    fn exchange_all(&mut self, settled: &Settled, first: bool, deadline_ns: u64) -> Result<(), Error> {
         let plan = plan(settled, P::DIRECT);
         let mut room = vec![0; plan[0].0 as usize];
         let deadline = Instant::now() + Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
@@ -181,7 +191,21 @@ mod tests {
 
     #[test]
     fn a_peer_that_does_nothing_meets_the_deadline() {
-        let error = meet(|_| std::thread::sleep(Duration::from_secs(1)));
+        let mut heard = None;
+        let error = meet(|connection| {
+            let mut room = vec![0; 1 << 20];
+            heard = loop {
+                match connection.recv_into(&mut [&mut room], Duration::from_secs(10)) {
+                    Ok(_) => {}
+                    Err(error) => break Some(error.kind()),
+                }
+            };
+        });
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert_eq!(
+            heard,
+            Some(ErrorKind::Closed(Reason::GIVEN_UP)),
+            "what it could take for a connection ends"
+        );
     }
 }

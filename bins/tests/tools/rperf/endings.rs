@@ -1,7 +1,7 @@
 //! How both ends end: contents that are wrong, kills, signals, silence, and what cannot be followed.
 
 use super::QUICK;
-use crate::support::{BOUND, Scratch, wait_for};
+use crate::support::{BOUND, Scratch};
 use core::time::Duration;
 use std::fs;
 use std::process::Stdio;
@@ -56,7 +56,7 @@ fn a_server_that_is_kept_serves_the_next() {
 #[test]
 fn either_side_can_be_killed() {
     let scratch = Scratch::new("perf-kill");
-    let endless = ["--iterations", "10000000", "--warmup", "1", "-q", "--sizes", "4K"];
+    let endless = ["--iterations", "10000000", "--warmup", "1", "-v", "--sizes", "4K"];
     // where there are two connections, the one that is measured is closed first, and says why
     for test in [&["--test=latency"][..], &["--test=stream"], &["--reconnect"]] {
         for (victim, signal, code, words) in [
@@ -68,7 +68,8 @@ fn either_side_can_be_killed() {
             let server = scratch.start_server(&["-v"]);
             let arguments = [test, &endless[..]].concat();
             let client = scratch.start("rperf", &mut scratch.client(&arguments));
-            wait_for("the connection", || server.said().contains("connected by"));
+            client.until_connected();
+            server.until_connected();
             std::thread::sleep(Duration::from_millis(100));
             let (killed, survivor) = if victim == "client" { (client, server) } else { (server, client) };
             killed.signal(signal);
@@ -94,10 +95,11 @@ fn either_side_can_be_killed() {
 #[test]
 fn a_silent_peer_is_given_up() {
     let scratch = Scratch::new("perf-silent");
-    let server = scratch.start_server(&[]);
-    let arguments = ["--idle-timeout", "500ms", "--iterations", "10000000", "-q", "--sizes", "4K"];
+    let server = scratch.start_server(&["-v"]);
+    let arguments = ["--idle-timeout", "500ms", "--iterations", "10000000", "-v", "--sizes", "4K"];
     let client = scratch.start("rperf", &mut scratch.client(&arguments));
-    wait_for("the connection", || server.said().is_empty());
+    client.until_connected();
+    server.until_connected();
     std::thread::sleep(Duration::from_millis(300));
     server.signal("STOP");
     client.wait(BOUND).assert(4, "silent");

@@ -200,6 +200,21 @@ fn the_end_of_one_connection_is_explained_on_the_other() {
     server.wait(BOUND).assert(8, "client: wrong");
 }
 
+#[test]
+fn a_connection_that_just_ends_is_explained_by_how_the_other_does() {
+    let scratch = Scratch::new("perf-mute-end");
+    let server = scratch.start_server(&[]);
+    let mut control = connect(&scratch);
+    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
+    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
+        control.send(tag, &[bytes], BOUND).unwrap();
+    }
+    drop(connect(&scratch));
+    control.close(Reason(130), BOUND).unwrap();
+    let words = "rperf was interrupted (SIGINT) before the measurement was complete";
+    server.wait(BOUND).assert(5, words);
+}
+
 /// A server that does all that it should, with messages of no bytes, and then sends this as its records.
 fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
     let scratch = Scratch::new("perf-hostile-records");

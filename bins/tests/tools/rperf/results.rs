@@ -93,7 +93,8 @@ fn the_table_is_for_people() {
     let out = scratch.root().join("out");
     let mut client = scratch.client(&[&["--core", &core, "--sizes", "8,4K", "-v"], &QUICK[..]].concat());
     let client = scratch.run("rperf", client.stdout(fs::File::create(&out).unwrap()));
-    client.assert(0, "connected by shm");
+    client.assert_done();
+    assert!(client.said.contains("connected by shm"), "{}", client.said);
     server.wait(BOUND).assert_done();
     let out = fs::read_to_string(out).unwrap();
     let lines: Vec<_> = out.lines().collect();
