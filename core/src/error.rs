@@ -13,7 +13,7 @@ pub struct Reason(pub u32);
 impl Reason {
     /// The orderly end of a connection.
     pub const DONE: Self = Self(0);
-    /// Given up by the library: a deadline passed, a stream was dropped before its end, or connecting did not come to its end.
+    /// Given up by the library: a deadline passed, a stream was dropped before its end, or connecting came to no end.
     pub const GIVEN_UP: Self = Self(u32::MAX - 1);
     /// The other end broke the protocol, or its device failed.
     pub const PROTOCOL: Self = Self(u32::MAX);

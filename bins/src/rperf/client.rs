@@ -34,6 +34,8 @@ const TIMED_MAX: Duration = Duration::from_secs(2);
 const ITERATIONS: RangeInclusive<u64> = 16..=1_000_000;
 /// What the warm-up should take.
 const WARM: Duration = Duration::from_millis(20);
+/// For a connection to a server that listens: soon enough to notice that it does not any more.
+const RECONNECT: Duration = Duration::from_secs(3);
 /// Where messages follow each other within this time, they are timed in batches.
 const SHORT: Duration = Duration::from_micros(2);
 
@@ -240,9 +242,8 @@ impl Client<'_> {
         let begin = Instant::now();
         self.link.tell(TAG_RUN, &run.encode())?;
         if run.is_reconnected {
-            let options = self.link.session.options(self.ready.wait);
-            let connection = Connection::connect(self.address, options, self.ask.connect_timeout);
-            self.link.replace_data(connection.map_err(|error| self.link.session.failure(&error))?);
+            let connection = self.reconnect()?;
+            self.link.replace_data(connection);
         }
         let mut samples = Samples::new(run, self.link.session.role);
         let performed = self.end.perform(&mut self.link, run, &mut samples);
@@ -254,6 +255,19 @@ impl Client<'_> {
             _ => samples.figures(Scale { legs: 2, reading_ns: self.reading_ns }),
         };
         Ok(Outcome { figures, usage, peer_usage: (done.cpu_ns, done.wall_ns), took: begin.elapsed() })
+    }
+
+    /// One more connection to the server, which listens.
+    fn reconnect(&mut self) -> Result<Connection, Failure> {
+        let session = self.link.session;
+        let timeout = self.ask.connect_timeout.min(RECONNECT);
+        let connection = Connection::connect(self.address, session.options(self.ready.wait), timeout);
+        let connection = match connection {
+            Ok(connection) => connection,
+            Err(error) => return Err(self.link.check().err().unwrap_or_else(|| session.failure(&error))),
+        };
+        session.connected(&connection)?;
+        Ok(connection)
     }
 
     fn row(&self, run: &Run, first: &Outcome, outcome: &Outcome) -> Row {

@@ -8,9 +8,13 @@ use crate::protocol::{Broken, REPORT_BYTES_MAX, Report, Role};
 use crate::session::{LAST_WORDS, PATIENCE, Session};
 use crate::trace::Trace;
 use crate::trace::track::{TRACK_BYTES_MAX, Track};
+use core::time::Duration;
 use superpipe::io::{Digest, DigestKind};
 use superpipe::os::WaitStrategy;
 use superpipe::{Connection, Error, ErrorKind};
+
+/// To hear whether the peer has ended, which it says at once or is seen.
+const SOON: Duration = Duration::from_millis(50);
 
 /// This end of them.
 #[derive(Debug)]
@@ -112,6 +116,18 @@ impl<'a> Link<'a> {
         }
         let report = Report::decode(bytes).map_err(peer::broken)?;
         if report.code == 0 { Ok(Heard::End) } else { Err(peer::said(&report, other)) }
+    }
+
+    /// The connection that is to be measured is not there, or not yet: whether the peer has ended meanwhile.
+    ///
+    /// # Errors
+    /// How it ended, in its words where it has any; or that it speaks out of turn, or a signal came.
+    pub fn check(&mut self) -> Result<(), Failure> {
+        match self.session.receive_report(&mut self.control, SOON) {
+            Ok(report) => Err(peer::said(&report, self.session.role.other())),
+            Err(failure) if failure.code == Code::Timeout => Ok(()),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Waits for a message that must come before the end does.

@@ -18,6 +18,8 @@ use superpipe::os::WaitStrategy;
 
 /// For a client to make the connection that it asked for.
 const RECONNECT: Duration = Duration::from_secs(5);
+/// For nobody to come, until this end looks whether the client is still there.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Answers one client, or one after the other.
 ///
@@ -108,7 +110,13 @@ fn wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
 fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, Failure> {
     let deadline = Instant::now() + RECONNECT;
     loop {
-        let connection = place.accept(deadline)?;
+        let connection = match place.accept(deadline.min(Instant::now() + LOOK)) {
+            Err(failure) if failure.code == Code::Connect && Instant::now() < deadline => {
+                link.check()?;
+                continue;
+            }
+            accepted => accepted?,
+        };
         if connection.peer().is_maybe(link.control().peer()) {
             link.session.connected(&connection)?;
             return Ok(connection);

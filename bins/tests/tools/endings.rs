@@ -20,8 +20,8 @@ fn running(test: &str, options: &[&str], with_data: bool) -> Running {
     let receiver = scratch.start_rrecv(scratch.rrecv(options).arg("-v").arg(scratch.data("out")));
     let mut rsend = scratch.rsend(options);
     let mut sender = scratch.start("rsend", rsend.arg("-v").arg(scratch.address()).stdin(Stdio::piped()));
-    sender.until_connected();
-    receiver.until_connected();
+    sender.until_connected(1);
+    receiver.until_connected(1);
     let mut stdin = sender.stdin();
     if with_data {
         feed(&mut stdin, 1, 3 << 20, |_| {});

@@ -47,8 +47,8 @@ fn while_the_other_waits_for_its_own_pipe() {
             let mut rsend = scratch.rsend(&options);
             let mut sender = scratch.start("rsend", rsend.arg(scratch.address()).stdin(Stdio::piped()));
             let (mut stdin, _stdout) = (sender.stdin(), receiver.stdout());
-            sender.until_connected();
-            receiver.until_connected();
+            sender.until_connected(1);
+            receiver.until_connected(1);
             let feeder = thread::spawn(move || {
                 feed(&mut stdin, 1, fed, |_| {});
                 stdin

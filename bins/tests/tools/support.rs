@@ -194,10 +194,10 @@ impl Tool {
         self.child.kill().unwrap();
     }
 
-    /// Waits until it says that there is a connection, for which it takes `-v`: from then on it can tell why it ends.
+    /// Waits until it says that there are so many connections, for which it takes `-v`: from then on it can tell why it ends.
     #[track_caller]
-    pub(crate) fn until_connected(&self) {
-        wait_for("the connection", || self.said().contains(CONNECTED));
+    pub(crate) fn until_connected(&self, connections: usize) {
+        wait_for("the connection", || self.said().matches(CONNECTED).count() >= connections);
     }
 
     /// Sends a signal by the shell's own kill: STOP, CONT, and as soon as the tool handles them INT and TERM.

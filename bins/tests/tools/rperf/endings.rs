@@ -58,7 +58,8 @@ fn either_side_can_be_killed() {
     let scratch = Scratch::new("perf-kill");
     let endless = ["--iterations", "10000000", "--warmup", "1", "-v", "--sizes", "4K"];
     // where there are two connections, the one that is measured is closed first, and says why
-    for test in [&["--test=latency"][..], &["--test=stream"], &["--reconnect"]] {
+    for (test, connections) in [(&["--test=latency"][..], 1), (&["--test=stream"], 1), (&["--reconnect"], 2)]
+    {
         for (victim, signal, code, words) in [
             ("client", "KILL", 5, "the peer"),
             ("server", "KILL", 5, "the peer"),
@@ -68,8 +69,8 @@ fn either_side_can_be_killed() {
             let server = scratch.start_server(&["-v"]);
             let arguments = [test, &endless[..]].concat();
             let client = scratch.start("rperf", &mut scratch.client(&arguments));
-            client.until_connected();
-            server.until_connected();
+            client.until_connected(connections);
+            server.until_connected(connections);
             std::thread::sleep(Duration::from_millis(100));
             let (killed, survivor) = if victim == "client" { (client, server) } else { (server, client) };
             killed.signal(signal);
@@ -98,8 +99,8 @@ fn a_silent_peer_is_given_up() {
     let server = scratch.start_server(&["-v"]);
     let arguments = ["--idle-timeout", "500ms", "--iterations", "10000000", "-v", "--sizes", "4K"];
     let client = scratch.start("rperf", &mut scratch.client(&arguments));
-    client.until_connected();
-    server.until_connected();
+    client.until_connected(1);
+    server.until_connected(1);
     std::thread::sleep(Duration::from_millis(300));
     server.signal("STOP");
     client.wait(BOUND).assert(4, "silent");

@@ -215,6 +215,38 @@ fn a_connection_that_just_ends_is_explained_by_how_the_other_does() {
     server.wait(BOUND).assert(5, words);
 }
 
+#[test]
+fn an_end_between_two_connections_is_told() {
+    let scratch = Scratch::new("perf-between");
+    let server = scratch.start_server(&["--idle-timeout", "60s"]);
+    let mut control = connect(&scratch);
+    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
+    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
+        control.send(tag, &[bytes], BOUND).unwrap();
+    }
+    control.close(Reason(130), BOUND).unwrap();
+    let words = "rperf was interrupted (SIGINT) before the measurement was complete";
+    server.wait(BOUND).assert(5, words);
+
+    let address = scratch.address().parse().unwrap();
+    let mut listener = superpipe::Listener::bind(&address, Options::default()).unwrap();
+    let client = scratch
+        .start("rperf", &mut scratch.client(&["-q", "--sizes=8", "--reconnect", "--connect-timeout=1h"]));
+    let mut control = listener.accept(BOUND).unwrap();
+    let mut place = [0; 64];
+    let ready = with(with([0; 16], 0, 1), 1, 2);
+    for (tag, bytes) in [(1, &hello(4)[..]), (6, &ready)] {
+        control.recv_into(&mut [&mut place], BOUND).unwrap();
+        control.send(tag, &[bytes], BOUND).unwrap();
+    }
+    drop(listener);
+    control.recv_into(&mut [&mut place], BOUND).unwrap();
+    assert_eq!(place[1], 1, "the RUN asks for a connection of its own");
+    control.close(Reason(143), BOUND).unwrap();
+    let words = "rperf serve was ended (SIGTERM) before the measurement was complete";
+    client.wait(BOUND).assert(5, words);
+}
+
 /// A server that does all that it should, with messages of no bytes, and then sends this as its records.
 fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
     let scratch = Scratch::new("perf-hostile-records");
