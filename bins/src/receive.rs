@@ -60,9 +60,10 @@ fn transfer(
     if let Err(failure) = kept {
         return Err(run.session.give_up(connection, failure, &digest));
     }
-    // All is done here. A sender that is gone by now, or that closes as soon as it has heard, changes nothing of that; the
-    // close that follows leaves it the verdict to take.
-    let _ = run.session.send_report(connection, Ok(()), &digest, LAST_WORDS);
+    // All is done here, whatever the sender does. It closes as soon as it has heard; to close before could cost it the verdict
+    // where that is still on its way.
+    let told = run.session.send_report(connection, Ok(()), &digest, LAST_WORDS);
+    let _ = told.and_then(|()| connection.incoming(run.session.common.idle_timeout).map(drop));
     Ok(())
 }
 
