@@ -24,6 +24,16 @@ fn connect(scratch: &Scratch) -> Connection {
     Connection::connect(&address, Options::default(), Duration::from_secs(10)).unwrap()
 }
 
+/// A client's first connection, that has asked for a check of eight bytes over one of its own.
+fn begin(scratch: &Scratch) -> Connection {
+    let mut control = connect(scratch);
+    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
+    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
+        control.send(tag, &[bytes], BOUND).unwrap();
+    }
+    control
+}
+
 /// As the tag and bytes of a HELLO of this role.
 fn hello(role: u8) -> [u8; 32] {
     let mut hello = [0; 32];
@@ -146,11 +156,7 @@ fn a_hostile_server_is_refused_by_name() {
 fn a_stranger_between_two_connections_is_sent_away() {
     let scratch = Scratch::new("perf-stranger");
     let server = scratch.start_server(&["-v"]);
-    let mut control = connect(&scratch);
-    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
-    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
-        control.send(tag, &[bytes], BOUND).unwrap();
-    }
+    let mut control = begin(&scratch);
     let mut place = [0; 64];
     for tag in [1, 6] {
         assert_eq!(control.recv_into(&mut [&mut place], BOUND).unwrap().tag, tag);
@@ -187,11 +193,7 @@ fn a_last_word_in_the_place_of_a_message_is_the_last_word() {
 fn the_end_of_one_connection_is_explained_on_the_other() {
     let scratch = Scratch::new("perf-two-ends");
     let server = scratch.start_server(&[]);
-    let mut control = connect(&scratch);
-    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
-    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
-        control.send(tag, &[bytes], BOUND).unwrap();
-    }
+    let mut control = begin(&scratch);
     let data = connect(&scratch);
     // a TRAILER: code 8, and five bytes of text
     let trailer = [&with(with([0; 24], 0, 8), 1, 5)[..], b"wrong"].concat();
@@ -204,11 +206,7 @@ fn the_end_of_one_connection_is_explained_on_the_other() {
 fn a_connection_that_just_ends_is_explained_by_how_the_other_does() {
     let scratch = Scratch::new("perf-mute-end");
     let server = scratch.start_server(&[]);
-    let mut control = connect(&scratch);
-    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
-    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
-        control.send(tag, &[bytes], BOUND).unwrap();
-    }
+    let control = begin(&scratch);
     drop(connect(&scratch));
     control.close(Reason(130), BOUND).unwrap();
     let words = "rperf was interrupted (SIGINT) before the measurement was complete";
@@ -219,11 +217,7 @@ fn a_connection_that_just_ends_is_explained_by_how_the_other_does() {
 fn an_end_between_two_connections_is_told() {
     let scratch = Scratch::new("perf-between");
     let server = scratch.start_server(&["--idle-timeout", "60s"]);
-    let mut control = connect(&scratch);
-    let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
-    for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
-        control.send(tag, &[bytes], BOUND).unwrap();
-    }
+    let control = begin(&scratch);
     control.close(Reason(130), BOUND).unwrap();
     let words = "rperf was interrupted (SIGINT) before the measurement was complete";
     server.wait(BOUND).assert(5, words);
