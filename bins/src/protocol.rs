@@ -36,9 +36,12 @@
 //! | 16 | 8 | their checksum |
 //! | 24 | | why, in UTF-8: only where the code is not 0 |
 //!
+//! Where all is well rsend closes once it has the VERDICT, and rrecv once rsend has: before that it could take the VERDICT with it.
+//!
 //! An end that fails says so once: rsend cancels the stream and sends a TRAILER with its code, rrecv rejects it and sends
-//! a VERDICT; each then closes the connection. A stream cancelled before its first byte never shows: the TRAILER is next. The Reason of a cancel, reject or close is the exit code, so that an end
-//! which has no time for a message (a signal) is understood. Text from a peer is shown only after [`sanitize`].
+//! a VERDICT; each then closes the connection. A stream cancelled before its first byte never shows: the TRAILER is next. The
+//! Reason of a cancel, reject or close is the exit code, so that an end which has no time for a message (a signal) is understood.
+//! Text from a peer is shown only after [`sanitize`].
 
 use superpipe::io::DigestKind;
 
