@@ -71,9 +71,9 @@ card_device() { # HOST NAME NUMBER
     )
 }
 
-# boot HOST LINE: a guest in the background, and readers of its output
+# boot HOST LINE: a guest in the background, until $deadline at most, and readers of its output
 boot() {
-    local host=$1 line=$2 devices=() index cpu
+    local host=$1 line=$2 devices=() index cpu left=$((deadline - SECONDS))
     mkdir "$work/$host"
     {
         environment "$host"
@@ -105,13 +105,24 @@ boot() {
     # whoever is killed, by whatever signal, takes along what it started
     (
         cd "$work" || exit
-        exec setpriv --pdeathsig TERM timeout --kill-after 2 "$timeout" setpriv --pdeathsig KILL \
+        exec setpriv --pdeathsig TERM timeout --kill-after 2 "$((left > 0 ? left : 1))" setpriv --pdeathsig KILL \
             qemu-system-x86_64 -no-user-config -nodefaults -machine q35 "${cpu[@]}" -smp "$cpus" -m "$memory" \
             -display none -no-reboot -serial "file:$host/console" \
             -kernel "$guest/vmlinux" -initrd "$guest/initramfs" -append "$(kernel_line "$host")" \
             -device virtio-serial-pci,max_ports=4 "${devices[@]}"
     ) </dev/null >"$work/$host/qemu" 2>&1 &
     qemu[host]=$!
+}
+
+# await_up: until every guest is up, or one will not be
+await_up() {
+    local host end=$((SECONDS + 60))
+    for host in "${!qemu[@]}"; do
+        until [[ -e $work/$host/up ]]; do
+            kill -0 "${qemu[host]}" 2>/dev/null && ((SECONDS < end)) || return 1
+            sleep 0.1
+        done
+    done
 }
 
 # A kernel that fails ends the guest at once, and what blocks for 30 s in it is printed on the console. What waits for
@@ -131,6 +142,10 @@ outcome() {
     if [[ -n $panic ]]; then
         result=$panicked
         say "vm/run: $name: $panic" >&2
+    elif [[ ! -e $work/$host/up && $SECONDS -lt $deadline ]]; then
+        result=$died
+        say "vm/run: $name was not up in time; QEMU's exit code was $ended" >&2
+        cat "$work/$host/qemu" >&2
     elif [[ $ended == 124 || $ended == 137 ]]; then
         result=$overdue
         say "vm/run: $name did not end within $timeout s" >&2
