@@ -114,7 +114,7 @@ boot() {
     qemu[host]=$!
 }
 
-# await_up: until every guest is up, or one will not be
+# await_up: until every guest is up, before which no command begins; or one will not be
 await_up() {
     local host end=$((SECONDS + 60))
     for host in "${!qemu[@]}"; do
