@@ -8,11 +8,9 @@ use crate::line::Line;
 pub(crate) enum Control {
     /// Receiver to sender: the transfer has a destination, go on (wire.md 5.1).
     Cts { transfer: u64 },
-    /// Sender to receiver: the transfer ends after this chunk, incomplete (wire.md 5.2).
-    Cancel { transfer: u64, last: u64, reason: Reason },
-    /// Receiver to sender: the transfer is not wanted (wire.md 5.3).
+    /// Receiver to sender: the transfer is not wanted (wire.md 5.2).
     Reject { transfer: u64, reason: Reason },
-    /// The connection ends after this chunk (wire.md 5.4).
+    /// The connection ends after this chunk (wire.md 5.3).
     Close { last: u64, reason: Reason },
 }
 
@@ -22,16 +20,14 @@ pub(crate) enum Control {
 pub enum Kind {
     /// Receiver to sender: go on.
     Cts = 1,
-    /// Sender to receiver: the transfer ends incomplete.
-    Cancel = 2,
     /// Receiver to sender: the transfer is not wanted.
-    Reject = 3,
+    Reject = 2,
     /// The connection ends.
-    Close = 4,
+    Close = 3,
 }
 
 /// Number of kinds.
-pub(crate) const KINDS: usize = 4;
+pub(crate) const KINDS: usize = 3;
 
 impl Kind {
     pub(crate) const fn index(self) -> usize {
@@ -42,7 +38,7 @@ impl Kind {
     pub(crate) const fn outstanding_max(self) -> u32 {
         match self {
             Self::Cts => 8,
-            Self::Cancel | Self::Reject | Self::Close => 1,
+            Self::Reject | Self::Close => 1,
         }
     }
 }
@@ -51,7 +47,6 @@ impl Control {
     pub(crate) const fn kind(&self) -> Kind {
         match self {
             Self::Cts { .. } => Kind::Cts,
-            Self::Cancel { .. } => Kind::Cancel,
             Self::Reject { .. } => Kind::Reject,
             Self::Close { .. } => Kind::Close,
         }
@@ -61,7 +56,6 @@ impl Control {
     pub(crate) const fn line(&self) -> Line {
         let (transfer, last, reason) = match *self {
             Self::Cts { transfer } => (transfer, 0, Reason(0)),
-            Self::Cancel { transfer, last, reason } => (transfer, last, reason),
             Self::Reject { transfer, reason } => (transfer, 0, reason),
             Self::Close { last, reason } => (0, last, reason),
         };
@@ -79,9 +73,8 @@ impl Control {
         };
         let control = match kind {
             1 => Self::Cts { transfer },
-            2 => Self::Cancel { transfer, last, reason },
-            3 => Self::Reject { transfer, reason },
-            4 => Self::Close { last, reason },
+            2 => Self::Reject { transfer, reason },
+            3 => Self::Close { last, reason },
             _ => return Err(ProtocolError::UnknownControl),
         };
         // What this kind does not use must be zero: the same message written again gives the same words.
@@ -96,9 +89,8 @@ impl Control {
 mod tests {
     use super::*;
 
-    const ALL: [Control; 4] = [
+    const ALL: [Control; 3] = [
         Control::Cts { transfer: 9 },
-        Control::Cancel { transfer: 9, last: 8, reason: Reason(7) },
         Control::Reject { transfer: 9, reason: Reason(7) },
         Control::Close { last: 8, reason: Reason(7) },
     ];
@@ -112,7 +104,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_reserved_words_are_refused() {
-        for kind in [0, 5, u64::MAX] {
+        for kind in [0, 4, u64::MAX] {
             let mut line = ALL[0].line();
             line.0[0] = kind;
             assert_eq!(Control::parse(&line), Err(ProtocolError::UnknownControl));

@@ -61,15 +61,11 @@ pub enum ProtocolError {
     CtsUnknownTransfer,
     /// wire.md 5.1: a second CTS for one transfer.
     CtsTwice,
-    /// wire.md 5.2: CANCEL of a transfer that cannot be, or that ended already.
-    CancelUnknownTransfer,
-    /// wire.md 5.2: CANCEL before the last one was consumed.
-    CancelPending,
-    /// wire.md 5.3: REJECT of a transfer that was not started.
+    /// wire.md 5.2: REJECT of a transfer that was not started.
     RejectUnknownTransfer,
-    /// wire.md 5.4: CLOSE twice.
+    /// wire.md 5.3: CLOSE twice.
     CloseTwice,
-    /// wire.md 5.4: a chunk after the last that CLOSE named.
+    /// wire.md 5.3: a chunk after the last that CLOSE named.
     ChunkAfterClose,
 }
 
@@ -97,11 +93,9 @@ impl ProtocolError {
             Self::UnknownControl => "an unknown control message (wire.md 5)",
             Self::CtsUnknownTransfer => "CTS for a transfer that was not started (wire.md 5.1)",
             Self::CtsTwice => "CTS twice for one transfer (wire.md 5.1)",
-            Self::CancelUnknownTransfer => "CANCEL of a transfer that is not under way (wire.md 5.2)",
-            Self::CancelPending => "CANCEL before the last one was consumed (wire.md 5.2)",
-            Self::RejectUnknownTransfer => "REJECT of a transfer that was not started (wire.md 5.3)",
-            Self::CloseTwice => "CLOSE twice (wire.md 5.4)",
-            Self::ChunkAfterClose => "a chunk after the last one that CLOSE named (wire.md 5.4)",
+            Self::RejectUnknownTransfer => "REJECT of a transfer that was not started (wire.md 5.2)",
+            Self::CloseTwice => "CLOSE twice (wire.md 5.3)",
+            Self::ChunkAfterClose => "a chunk after the last one that CLOSE named (wire.md 5.3)",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! word   chunk                                      message of at most 40 bytes (INLINE)
 //!  0     kind bits | inline_bytes (8) | 0           kind bits | inline_bytes (8) | 0
-//!  1     tag (RTS), else 0                          tag
+//!  1     tag (RTS), reason (CANCEL), else 0         tag
 //!  2     length (RTS of a message), else 0          payload
 //!  3     payload bytes of the chunk                 payload
 //!  4     transfer                                   payload
@@ -12,11 +12,14 @@
 //!  7     flag                                       flag
 //! ```
 
-use crate::error::ProtocolError;
+use crate::error::{ProtocolError, Reason};
 use crate::line::{BODY_WORDS, Line};
 
 /// Payload bytes of a message that travels in its slot line.
 pub const INLINE_BYTES_MAX: usize = 40;
+
+/// Where that payload lies in the line.
+pub(crate) const INLINE_PAYLOAD_AT: u32 = 16;
 
 const RTS: u64 = 1;
 const FIN: u64 = 1 << 1;
@@ -25,7 +28,7 @@ const STREAM: u64 = 1 << 3;
 const WANT_CTS: u64 = 1 << 4;
 const WHOLE: u64 = 1 << 5;
 const LEFT: u64 = 1 << 6;
-const AFTER_CANCEL: u64 = 1 << 7;
+const CANCEL: u64 = 1 << 7;
 const KINDS: u64 = 0xff;
 const INLINE_BYTES_SHIFT: u32 = 8;
 
@@ -45,8 +48,6 @@ pub(crate) struct Rts {
     pub(crate) length: Length,
     /// No more than the first chunks come before a CTS.
     pub(crate) want_cts: bool,
-    /// The transfer before was cancelled; its CANCEL may become visible later than this.
-    pub(crate) after_cancel: bool,
 }
 
 /// A header that passed every check which needs no state.
@@ -61,8 +62,6 @@ pub enum Header {
         bytes: u8,
         /// The payload, in words.
         payload: [u64; 5],
-        /// The transfer before was cancelled.
-        after_cancel: bool,
     },
     /// A chunk.
     #[non_exhaustive]
@@ -80,6 +79,14 @@ pub enum Header {
         #[doc(hidden)]
         rts: Option<RtsFields>,
     },
+    /// A chunk without payload that ends its transfer incomplete.
+    #[non_exhaustive]
+    Cancel {
+        /// The transfer that it ends.
+        transfer: u64,
+        /// The sender's reason.
+        reason: Reason,
+    },
 }
 
 /// The RTS fields of a transfer's first chunk.
@@ -92,19 +99,15 @@ impl Header {
     pub(crate) fn line(&self) -> Line {
         let mut words = [0; BODY_WORDS + 1];
         match *self {
-            Self::Inline { tag, bytes, payload, after_cancel } => {
-                words[0] = RTS
-                    | FIN
-                    | INLINE
-                    | bit(after_cancel, AFTER_CANCEL)
-                    | u64::from(bytes) << INLINE_BYTES_SHIFT;
+            Self::Inline { tag, bytes, payload } => {
+                words[0] = RTS | FIN | INLINE | u64::from(bytes) << INLINE_BYTES_SHIFT;
                 words[1] = tag;
                 words[2..BODY_WORDS].copy_from_slice(&payload);
             }
             Self::Chunk { transfer, bytes, fin, left, whole, rts } => {
                 words[0] = bit(fin, FIN) | bit(left, LEFT) | bit(whole, WHOLE);
                 if let Some(RtsFields(rts)) = rts {
-                    words[0] |= RTS | bit(rts.want_cts, WANT_CTS) | bit(rts.after_cancel, AFTER_CANCEL);
+                    words[0] |= RTS | bit(rts.want_cts, WANT_CTS);
                     words[1] = rts.tag;
                     match rts.length {
                         Length::Exact(length) => words[2] = length,
@@ -114,12 +117,16 @@ impl Header {
                 words[3] = u64::from(bytes);
                 words[4] = transfer;
             }
+            Self::Cancel { transfer, reason } => {
+                words[0] = CANCEL;
+                words[1] = u64::from(reason.0);
+                words[4] = transfer;
+            }
         }
         Line(words)
     }
 
-    /// The tag, length and payload of an inline message that follows no cancelled transfer; `None` for anything else,
-    /// wrong headers included.
+    /// The tag, length and payload of an inline message; `None` for anything else, wrong headers included.
     #[inline]
     pub(crate) fn plain_inline(line: &Line) -> Option<(u64, usize, [u64; 5])> {
         let [head, tag, payload @ .., _] = line.0;
@@ -128,8 +135,8 @@ impl Header {
         plain.then_some((tag, usize::from(bytes.to_le_bytes()[0]), payload))
     }
 
-    /// The tag, length and left alignment of a chunk that is a whole message, is the transfer of this number, asks for no
-    /// CTS and follows no cancelled transfer; `None` for anything else, wrong headers included.
+    /// The tag, length and left alignment of a chunk that is a whole message, is the transfer of this number and asks for
+    /// no CTS; `None` for anything else, wrong headers included.
     #[inline]
     pub(crate) fn plain_message(line: &Line, transfer: u64) -> Option<(u64, u32, bool)> {
         let [head, tag, length, bytes, its, r5, r6, _] = line.0;
@@ -145,21 +152,23 @@ impl Header {
     #[inline]
     pub fn parse(line: &Line) -> Result<Self, ProtocolError> {
         let [head, tag, length, bytes, transfer, r5, r6, _] = line.0;
-        let after_cancel = head & AFTER_CANCEL != 0;
         let inline_bytes = head >> INLINE_BYTES_SHIFT;
         if head & INLINE != 0 {
-            if head & KINDS & !AFTER_CANCEL != RTS | FIN | INLINE {
+            if head & KINDS != RTS | FIN | INLINE {
                 return Err(ProtocolError::HeaderKinds);
             }
             if inline_bytes > INLINE_BYTES_MAX as u64 {
                 return Err(ProtocolError::InlineTooLong);
             }
             let [_, _, payload @ .., _] = line.0;
-            return Ok(Self::Inline { tag, bytes: inline_bytes.to_le_bytes()[0], payload, after_cancel });
+            return Ok(Self::Inline { tag, bytes: inline_bytes.to_le_bytes()[0], payload });
+        }
+        if head & CANCEL != 0 {
+            return Self::parse_cancel(line);
         }
         let is_rts = head & RTS != 0;
         let stream = head & STREAM != 0;
-        let rts_only = STREAM | WANT_CTS | AFTER_CANCEL;
+        let rts_only = STREAM | WANT_CTS;
         if inline_bytes != 0 || r5 | r6 != 0 || (!is_rts && (tag | length) != 0) || (stream && length != 0) {
             return Err(ProtocolError::ReservedNotZero);
         }
@@ -171,7 +180,6 @@ impl Header {
             tag,
             length: if stream { Length::Stream } else { Length::Exact(length) },
             want_cts: head & WANT_CTS != 0,
-            after_cancel,
         }));
         Ok(Self::Chunk {
             transfer,
@@ -181,6 +189,20 @@ impl Header {
             whole: head & WHOLE != 0,
             rts,
         })
+    }
+
+    #[cold]
+    fn parse_cancel(line: &Line) -> Result<Self, ProtocolError> {
+        let [head, reason, length, bytes, transfer, r5, r6, _] = line.0;
+        if head & KINDS != CANCEL {
+            return Err(ProtocolError::HeaderKinds);
+        }
+        match u32::try_from(reason) {
+            Ok(reason) if head & !KINDS | length | bytes | r5 | r6 == 0 => {
+                Ok(Self::Cancel { transfer, reason: Reason(reason) })
+            }
+            _ => Err(ProtocolError::ReservedNotZero),
+        }
     }
 }
 
@@ -206,12 +228,11 @@ mod tests {
 
     #[test]
     fn headers_survive_the_line() {
-        let rts = |length| Rts { tag: u64::MAX, length, want_cts: true, after_cancel: true };
-        let inline =
-            Header::Inline { tag: 3, bytes: 40, payload: [1, 2, 3, 4, u64::MAX], after_cancel: false };
-        for header in
-            [inline, chunk(None), chunk(Some(rts(Length::Exact(9)))), chunk(Some(rts(Length::Stream)))]
-        {
+        let rts = |length| Rts { tag: u64::MAX, length, want_cts: true };
+        let cancel = Header::Cancel { transfer: 7, reason: Reason(u32::MAX) };
+        let inline = Header::Inline { tag: 3, bytes: 40, payload: [1, 2, 3, 4, u64::MAX] };
+        let [message, stream] = [Length::Exact(9), Length::Stream].map(|length| chunk(Some(rts(length))));
+        for header in [inline, chunk(None), message, stream, cancel] {
             assert_eq!(Header::parse(&header.line()), Ok(header));
         }
     }
@@ -223,11 +244,19 @@ mod tests {
             line.0[word] ^= value;
             Header::parse(&line)
         };
-        let inline = Header::Inline { tag: 3, bytes: 40, payload: [0; 5], after_cancel: false };
+        let inline = Header::Inline { tag: 3, bytes: 40, payload: [0; 5] };
         assert_eq!(broken(inline, 0, 1 << 8), Err(ProtocolError::InlineTooLong));
         assert_eq!(broken(inline, 0, 1 << 63), Err(ProtocolError::InlineTooLong));
         assert_eq!(broken(inline, 0, FIN), Err(ProtocolError::HeaderKinds));
         assert_eq!(broken(inline, 0, STREAM), Err(ProtocolError::HeaderKinds));
+        assert_eq!(broken(inline, 0, CANCEL), Err(ProtocolError::HeaderKinds));
+        let cancel = Header::Cancel { transfer: 7, reason: Reason(5) };
+        for kind in [RTS, FIN, STREAM, WANT_CTS, WHOLE, LEFT, INLINE] {
+            assert_eq!(broken(cancel, 0, kind), Err(ProtocolError::HeaderKinds));
+        }
+        for (word, value) in [(0, 1 << 8), (1, 1 << 32), (2, 1), (3, 1), (5, 1), (6, 1)] {
+            assert_eq!(broken(cancel, word, value), Err(ProtocolError::ReservedNotZero));
+        }
         for word in [5, 6, 1, 2] {
             assert_eq!(broken(chunk(None), word, 1), Err(ProtocolError::ReservedNotZero));
         }

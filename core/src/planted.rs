@@ -46,12 +46,20 @@ pub enum Bug {
     RejectForgotten,
     /// As many control messages are sent as are due, whether or not the peer has consumed those before.
     MailboxOverwritten,
-    /// CANCEL does not count a chunk that waits for the send queue.
-    CancelForgetsChunk,
-    /// CANCEL does not wait until what the last one named was consumed.
-    CancelNotAwaited,
-    /// Of two CANCELs that wait, the second is forgotten with the first.
-    NextCancelForgotten,
+    /// A CANCEL that cannot be sent at once is never sent.
+    CancelForgotten,
+    /// No block is kept for CANCEL.
+    BlockNotKept,
+    /// A CANCEL is believed although no transfer is open.
+    CancelOfNone,
+    /// The short way begins a message although a REJECT is due, so that the message cannot be rejected.
+    ShortWayUngated,
+    /// What is read in place does not see a message in a line.
+    InlineHasNoPlace,
+    /// A connection that failed, or was closed with a reason, goes on delivering.
+    FailedDelivers,
+    /// A message of 2^64 - 1 bytes is taken for a stream.
+    LengthForStream,
     /// Writes are notified whether or not the peer has a receive for that.
     NoticeNotAwaited,
     /// The last credit for a notification that comes back is counted twice.
@@ -76,7 +84,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -93,9 +101,13 @@ impl Bug {
         Self::CtsForgotten,
         Self::RejectForgotten,
         Self::MailboxOverwritten,
-        Self::CancelForgetsChunk,
-        Self::CancelNotAwaited,
-        Self::NextCancelForgotten,
+        Self::CancelForgotten,
+        Self::BlockNotKept,
+        Self::CancelOfNone,
+        Self::ShortWayUngated,
+        Self::InlineHasNoPlace,
+        Self::FailedDelivers,
+        Self::LengthForStream,
         Self::NoticeNotAwaited,
         Self::NoticeCreditTwice,
         Self::NoticeOfAnother,

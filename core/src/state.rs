@@ -3,7 +3,7 @@
 /// The transfer that goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// None, and none to tell of.
+    /// None, and no CANCEL is due.
     Nothing,
     /// It was started, and nothing of it was sent.
     Started,
@@ -11,7 +11,7 @@ pub enum Sending {
     AwaitingCts,
     /// Some of it was sent, and nothing but room for more is awaited.
     Underway,
-    /// It was cancelled or rejected, and the peer is still to be told so.
+    /// It was cancelled or rejected, and its CANCEL is not in the ring yet.
     Cancelling,
 }
 
@@ -24,8 +24,6 @@ pub enum Receiving {
     Underway,
     /// It was rejected: what comes of it is thrown away.
     Discarding,
-    /// The peer cancelled it: what came of it is thrown away, up to the last chunk that CANCEL names.
-    Cancelled,
 }
 
 /// The connection as a whole.

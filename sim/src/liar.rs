@@ -38,6 +38,7 @@ impl Liar {
             1 => lie = self.said[to.place as usize].unwrap_or(lie),
             2 => lie.0.swap(rng.below(7), rng.below(7)),
             3 => lie.0[0] = rng.below(256) as u64,
+            4 if to.place == Place::Landing => lie = wire::cancel(other(rng, line.0[4]), 9, flag),
             _ if is_ack => {
                 let count = 2 * rng.below(3);
                 let said = other(rng, lie.0[count]);

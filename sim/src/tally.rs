@@ -21,7 +21,7 @@ pub enum Column {
 
 impl Column {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 14] = [
         Self::Connecting,
         Self::Sending(Sending::Nothing),
         Self::Sending(Sending::Started),
@@ -31,7 +31,6 @@ impl Column {
         Self::Receiving(Receiving::Nothing),
         Self::Receiving(Receiving::Underway),
         Self::Receiving(Receiving::Discarding),
-        Self::Receiving(Receiving::Cancelled),
         Self::Phase(Phase::Open),
         Self::Phase(Phase::PeerCloses),
         Self::Phase(Phase::ClosedHere),
@@ -54,7 +53,7 @@ impl Column {
             Self::Connecting => 0,
             Self::Sending(sending) => 1 + sending as usize,
             Self::Receiving(receiving) => 6 + receiving as usize,
-            Self::Phase(phase) => 10 + phase as usize,
+            Self::Phase(phase) => 9 + phase as usize,
         }
     }
 }
@@ -71,7 +70,6 @@ impl fmt::Display for Column {
             Self::Receiving(Receiving::Nothing) => "receives nothing",
             Self::Receiving(Receiving::Underway) => "receives",
             Self::Receiving(Receiving::Discarding) => "discards",
-            Self::Receiving(Receiving::Cancelled) => "cancelled",
             Self::Phase(Phase::Open) => "open",
             Self::Phase(Phase::PeerCloses) => "peer closes",
             Self::Phase(Phase::ClosedHere) => "closed here",

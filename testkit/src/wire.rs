@@ -21,8 +21,8 @@ pub mod kind {
     pub const WHOLE: u64 = 32;
     /// Filled from the left.
     pub const LEFT: u64 = 64;
-    /// Follows a cancelled transfer.
-    pub const AFTER_CANCEL: u64 = 128;
+    /// Ends its transfer incomplete.
+    pub const CANCEL: u64 = 128;
 }
 
 /// A slot line of a chunk with these bits, fields in the order of the words.
@@ -52,22 +52,22 @@ pub const fn cts(transfer: u64, flag: u64) -> Line {
     Line([1, transfer, 0, 0, 0, 0, 0, flag])
 }
 
-/// CANCEL (wire.md 5.2).
+/// A slot line that cancels a transfer (wire.md 4.4).
 #[must_use]
-pub const fn cancel(transfer: u64, last: u64, reason: u64, flag: u64) -> Line {
-    Line([2, transfer, last, reason, 0, 0, 0, flag])
+pub const fn cancel(transfer: u64, reason: u64, flag: u64) -> Line {
+    chunk(kind::CANCEL, reason, 0, 0, transfer, flag)
 }
 
-/// REJECT (wire.md 5.3).
+/// REJECT (wire.md 5.2).
 #[must_use]
 pub const fn reject(transfer: u64, reason: u64, flag: u64) -> Line {
-    Line([3, transfer, 0, reason, 0, 0, 0, flag])
+    Line([2, transfer, 0, reason, 0, 0, 0, flag])
 }
 
-/// CLOSE (wire.md 5.4).
+/// CLOSE (wire.md 5.3).
 #[must_use]
 pub const fn close(last: u64, reason: u64, flag: u64) -> Line {
-    Line([4, 0, last, reason, 0, 0, 0, flag])
+    Line([3, 0, last, reason, 0, 0, 0, flag])
 }
 
 /// The acknowledgement line (wire.md 2.2), with plain flags.

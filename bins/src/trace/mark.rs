@@ -71,8 +71,6 @@ pub enum What {
 pub enum Control {
     /// go on
     Cts,
-    /// the transfer ends incomplete
-    Cancel,
     /// the transfer is not wanted
     Reject,
     /// the connection ends
@@ -85,7 +83,6 @@ impl Control {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cts => "CTS",
-            Self::Cancel => "CANCEL",
             Self::Reject => "REJECT",
             Self::Close => "CLOSE",
         }
@@ -136,7 +133,6 @@ impl From<ControlKind> for Control {
     fn from(kind: ControlKind) -> Self {
         match kind {
             ControlKind::Cts => Self::Cts,
-            ControlKind::Cancel => Self::Cancel,
             ControlKind::Reject => Self::Reject,
             ControlKind::Close => Self::Close,
         }

@@ -68,7 +68,7 @@ mod tests {
         for what in [
             What::CopyOut { sequence: most, block: most, bytes: u32::MAX },
             What::ReceiveBegin { transfer: most, length: Some(most) },
-            What::ControlIn { kind: Control::Cancel },
+            What::ControlIn { kind: Control::Reject },
             What::SendBegin { transfer: 0, length: None },
         ] {
             let track = track(what);

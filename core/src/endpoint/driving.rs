@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::error::{Closed, Failure, ProtocolError, Reason};
 use crate::fabric::Fabric;
 use crate::layout::seat;
+use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 
 impl<F: Fabric> Endpoint<F> {
@@ -29,7 +30,7 @@ impl<F: Fabric> Endpoint<F> {
         if self.wants_ack && self.refill(fabric) {
             work += 1;
         }
-        if self.receiver.is_draining() && self.receiver.open().is_some_and(|open| open.discarding) {
+        if self.receiver.is_discarding() {
             work += usize::from(self.drain(fabric));
         }
         work += self.flush_controls(fabric);
@@ -97,11 +98,14 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Closes this end. The peer takes out what was sent before, unless the reason is other than
-    /// [`Reason::DONE`]. An open transfer is cancelled with the same reason. The mailbox may be full: call
+    /// [`Reason::DONE`]: then neither end delivers anything any more. An open transfer is cancelled with the same reason. The mailbox may be full: call
     /// [`progress`](Self::progress) until [`is_told`](Self::is_told).
     pub fn close(&mut self, fabric: &mut F, reason: Reason) {
         if matches!(self.closed, None | Some(Closed::ByPeer(_))) {
             self.sender.abandon(reason);
+            if reason != Reason::DONE {
+                self.receiver.shut();
+            }
             self.say_close(reason);
             if self.closed.is_none() {
                 self.closed = Some(Closed::Here(reason));
@@ -167,9 +171,6 @@ impl<F: Fabric> Endpoint<F> {
             recorder::event(fabric, &self.link, || Step::ControlIn(control.kind()));
             match control {
                 Control::Cts { transfer } => self.sender.handle_cts(transfer),
-                Control::Cancel { transfer, last, reason } => {
-                    self.receiver.handle_cancel(transfer, last, reason)
-                }
                 Control::Reject { transfer, reason } => {
                     self.sender.handle_reject(transfer, reason)?;
                     if self.events.is_full() {
@@ -202,11 +203,11 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Once both ends have closed, neither owes the other more than its CLOSE: what could be told of transfers may have to
-    /// wait for what nobody takes out any more (wire.md 5.4).
+    /// wait for what nobody takes out any more (wire.md 5.3).
     fn drop_moot(&mut self) {
         if self.said_close && self.receiver.is_closing() {
             self.pending_cts = None;
-            self.pending_reject = None;
+            self.receiver.told_reject();
             self.sender.drop_cancelled();
         }
     }
@@ -223,7 +224,11 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn fail(&mut self, fabric: &mut F, failure: Failure) {
         if !matches!(self.closed, Some(Closed::Failed(_))) {
             self.closed = Some(Closed::Failed(failure));
-            self.sender.drop_unposted();
+            self.pending_cts = None;
+            self.sender.stop();
+            if !is_planted(Bug::FailedDelivers) {
+                self.receiver.shut();
+            }
             recorder::event(fabric, &self.link, || Step::Failed(failure));
             self.say_close(Reason::PROTOCOL);
             self.flush_controls(fabric);

@@ -32,7 +32,6 @@ impl<F: Fabric> Endpoint<F> {
             noticed,
             wants_ack,
             pending_cts,
-            pending_reject,
             pending_close,
             said_close,
             events,
@@ -42,7 +41,7 @@ impl<F: Fabric> Endpoint<F> {
         } = self;
         (config.protocol, sender, receiver, outbox, inbox, notices).hash(hasher);
         (blocks, controls, ack_line_is_there, noticed.get(), wants_ack).hash(hasher);
-        (pending_cts, pending_reject, pending_close, said_close, closed).hash(hasher);
+        (pending_cts, pending_close, said_close, closed).hash(hasher);
         events.len().hash(hasher);
         events.iter().for_each(|event| event.hash(hasher));
     }

@@ -120,7 +120,6 @@ pub struct Endpoint<F: Fabric> {
     /// Acknowledgements are awaited: look at them each round.
     wants_ack: bool,
     pending_cts: Option<u64>,
-    pending_reject: Option<(u64, Reason)>,
     pending_close: Option<Reason>,
     said_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
@@ -167,7 +166,6 @@ impl<F: Fabric> Endpoint<F> {
             noticed: Cell::new(None),
             wants_ack: false,
             pending_cts: None,
-            pending_reject: None,
             pending_close: None,
             said_close: false,
             events: heapless::Deque::new(),

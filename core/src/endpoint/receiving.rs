@@ -69,15 +69,9 @@ impl<F: Fabric> Endpoint<F> {
     /// [`readable`](Self::readable) has told how it ended, or it is [`reject`](Self::reject)ed.
     #[inline]
     pub fn incoming(&mut self, fabric: &mut F) -> Option<Incoming> {
-        // One REJECT waits at most: what could be rejected next has to wait for it.
-        if self.pending_reject.is_some() {
-            self.flush_controls(fabric);
-            if self.pending_reject.is_some() {
-                return None;
-            }
-        }
-        let must_end = self.receiver.open().is_some_and(|open| open.shown && !open.discarding);
-        if !must_end && self.receiver.is_draining() && !self.drain(fabric) {
+        // What comes next has to wait for the REJECT that is due.
+        self.flush_controls(fabric);
+        if self.receiver.is_discarding() && !self.drain(fabric) {
             return None;
         }
         self.await_notice(fabric);
@@ -114,8 +108,8 @@ impl<F: Fabric> Endpoint<F> {
         skip: usize,
         streaming_bytes: u64,
     ) -> Pulled {
-        if self.receiver.is_draining() {
-            return self.drain_for_caller(fabric);
+        if self.receiver.is_discarding() && !self.drain(fabric) {
+            return Pulled::NOTHING;
         }
         let mut scatter = Scatter::new(slices);
         scatter.skip(skip);
@@ -154,24 +148,22 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// What can be read in place of the head transfer, at most `max_bytes` bytes. Answers its RTS with a CTS.
-    ///
-    /// A message in a slot line has no place: [`pull`](Self::pull) it.
     pub fn readable(&mut self, fabric: &mut F, max_bytes: u32) -> Readable<F::Region> {
-        if self.receiver.is_draining() {
-            return match self.drain_for_caller(fabric).end {
-                End::No => Readable::Nothing,
-                end => Readable::Ended(end),
-            };
+        if self.receiver.is_discarding() && !self.drain(fabric) {
+            return Readable::Nothing;
         }
         self.await_notice(fabric);
-        let consumed = self.receiver.consumed();
+        let (consumed, inlines) = (self.receiver.consumed(), self.receiver.inlines);
         let size = self.open_size();
         let readable = self.receiver.readable(fabric, &self.link, self.config.arrival, max_bytes);
         let readable = self.judged(fabric, readable).unwrap_or(Readable::Nothing);
         self.answer_rts(fabric);
         if consumed != self.receiver.consumed() {
-            let has_ended = matches!(readable, Readable::Ended(_));
-            self.took(fabric, 0, size, has_ended);
+            let in_line = inlines != self.receiver.inlines;
+            if in_line {
+                self.record_line(fabric, 0);
+            }
+            self.took(fabric, 0, size, matches!(readable, Readable::Ended(_)) && !in_line);
         }
         if matches!(readable, Readable::Run(_)) {
             recorder::begin_reading(fabric, &self.link);
@@ -184,14 +176,22 @@ impl<F: Fabric> Endpoint<F> {
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
         let (sequence, block) = (after(self.receiver.last()), self.receiver.consumed());
         let size = self.open_size();
+        let in_line = self.receiver.line_bytes();
         let end = self.receiver.consume(bytes);
-        debug_assert!(end.is_some(), "no more than was readable");
+        debug_assert!(end.is_some() || self.receiver.is_shut(), "no more than was readable");
         let begin = recorder::reading(fabric, &self.link);
-        if bytes > 0 && end.is_some() {
-            recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
-        }
         let end = end.unwrap_or(End::No);
-        self.took(fabric, bytes as usize, size, end != End::No);
+        let Some(line_bytes) = in_line else {
+            if bytes > 0 {
+                recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
+            }
+            self.took(fabric, bytes as usize, size, end != End::No);
+            return end;
+        };
+        if end != End::No {
+            self.record_line(fabric, line_bytes);
+        }
+        self.took(fabric, bytes as usize, size, false);
         end
     }
 
@@ -201,12 +201,10 @@ impl<F: Fabric> Endpoint<F> {
         if self.incoming(fabric).is_none() {
             return false;
         }
-        let Some(open) = self.receiver.open_mut() else { return false };
-        open.discarding = true;
-        self.pending_reject = Some((open.transfer, reason));
+        let rejected = self.receiver.reject(reason);
         self.flush_controls(fabric);
         fabric.ring_doorbell(&mut self.link);
-        true
+        rejected
     }
 
     /// Answers the RTS of the head transfer, once.
@@ -249,6 +247,13 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// A message in a line was read in place.
+    fn record_line(&self, fabric: &mut F, bytes: usize) {
+        let sequence = self.receiver.last();
+        recorder::event(fabric, &self.link, || Step::LineIn { sequence, bytes });
+        self.record_end(fabric);
+    }
+
     #[inline]
     fn record_end(&self, fabric: &mut F) {
         recorder::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });
@@ -256,19 +261,14 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Throws away what came of a transfer that is not wanted. Whether it is gone.
     pub(super) fn drain(&mut self, fabric: &mut F) -> bool {
-        self.drain_for_caller(fabric);
-        !self.receiver.is_draining()
-    }
-
-    pub(super) fn drain_for_caller(&mut self, fabric: &mut F) -> Pulled {
         self.await_notice(fabric);
         let consumed = self.receiver.consumed();
         let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
-        let drained = self.judged(fabric, drained).unwrap_or(Pulled::NOTHING);
+        self.judged(fabric, drained);
         if consumed != self.receiver.consumed() {
-            self.took(fabric, 0, Size::Long, drained.end != End::No);
+            self.took(fabric, 0, Size::Long, false);
         }
-        drained
+        !self.receiver.is_discarding()
     }
 }
 

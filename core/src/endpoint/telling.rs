@@ -15,7 +15,7 @@ impl<F: Fabric> Endpoint<F> {
     /// Whether every control message that is due went out.
     pub(super) const fn owes_no_control(&self) -> bool {
         self.pending_cts.is_none()
-            && self.pending_reject.is_none()
+            && !self.receiver.owes_reject()
             && self.pending_close.is_none()
             && !self.sender.owes_cancel()
     }
@@ -35,23 +35,25 @@ impl<F: Fabric> Endpoint<F> {
             self.pending_cts = None;
             sent += 1;
         }
-        if let Some((transfer, reason)) = self.pending_reject
+        if let Some((transfer, reason)) = self.receiver.reject_due()
             && (self.post_control(fabric, Control::Reject { transfer, reason })
                 || is_planted(Bug::RejectForgotten))
         {
-            self.pending_reject = None;
+            self.receiver.told_reject();
             sent += 1;
         }
-        // One that has to wait for the last CANCEL waits for an acknowledgement.
-        self.wants_ack |= self.sender.wants_ack_for_cancel();
-        if let Some(cancelled) = self.sender.untold() {
-            let crate::send::Cancelled { transfer, last, reason } = cancelled;
-            if self.post_control(fabric, Control::Cancel { transfer, last, reason }) {
-                self.sender.told();
+        if self.sender.owes_cancel() {
+            let (link, notices) = (&mut self.link, &mut self.notices);
+            if self.sender.emit_cancel(fabric, link, notices) {
+                self.counters.chunks_sent += 1;
                 sent += 1;
+            } else if is_planted(Bug::CancelForgotten) {
+                self.sender.drop_cancelled();
             }
         }
+        // CLOSE names the last chunk, which may be a CANCEL.
         if let Some(reason) = self.pending_close
+            && !self.sender.owes_cancel()
             && self.settles_acks(fabric)
             && self.post_control(fabric, Control::Close { last: self.sender.last(), reason })
         {
@@ -103,7 +105,7 @@ impl<F: Fabric> Endpoint<F> {
             self.peer_life = ack.life;
             self.heard = self.heard.wrapping_add(1);
         }
-        self.wants_ack = self.sender.wants_ack_for_cancel();
+        self.wants_ack = false;
         blocks
     }
 

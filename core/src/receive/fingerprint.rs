@@ -16,14 +16,14 @@ impl<F: Fabric> Hash for Receiver<F> {
             transfers,
             open,
             head,
-            cancel,
-            next_cancel,
+            reject,
             close,
+            shut,
             check_misses: _,
             chunks: _,
             inlines: _,
         } = self;
         (sequence, at, consumed, notified, transfers, open, head).hash(hasher);
-        (cancel, next_cancel, close).hash(hasher);
+        (reject, close, shut).hash(hasher);
     }
 }

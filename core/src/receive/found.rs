@@ -1,6 +1,7 @@
 //! What a receiving call gives.
 
 use crate::error::Reason;
+use crate::header::INLINE_PAYLOAD_AT;
 use crate::layout::{Layout, Piece};
 
 /// How the bytes of a transfer ended, if they did.
@@ -67,23 +68,41 @@ pub enum Readable<M> {
 pub struct Run<M> {
     /// The memory that the offsets refer to.
     pub memory: M,
-    pub(super) layout: Layout,
-    pub(super) chunk: Chunk,
     /// Bytes in it; more than 0.
     pub bytes: u32,
+    pub(super) place: Place,
+}
+
+/// Where the payload of a run lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// In blocks of the chunk that is being taken out.
+    Blocks { layout: Layout, chunk: Chunk },
+    /// In the slot line at `at`, of whose payload `offset` bytes were consumed.
+    Line { at: u32, offset: u32 },
 }
 
 impl<M> Run<M> {
     /// The spans as (offset, bytes), in order.
     pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
-        let (layout, chunk, mut rest) = (self.layout, self.chunk, self.bytes);
+        let (place, mut rest) = (self.place, self.bytes);
+        let blocks = match place {
+            Place::Blocks { chunk, .. } => chunk.j..chunk.blocks,
+            Place::Line { .. } => 0..1,
+        };
         // A block may be empty: the first of a right-aligned chunk, or one that was taken out to its last byte.
-        (chunk.j..chunk.blocks).filter_map(move |j| {
-            let piece = chunk.piece(layout, j);
-            let skip = if j == chunk.j { chunk.offset } else { 0 };
-            let bytes = (piece.bytes - skip).min(rest);
+        blocks.filter_map(move |j| {
+            let (at, there) = match place {
+                Place::Blocks { layout, chunk } => {
+                    let piece = chunk.piece(layout, j);
+                    let skip = if j == chunk.j { chunk.offset } else { 0 };
+                    (piece.at + skip, piece.bytes - skip)
+                }
+                Place::Line { at, offset } => (at + INLINE_PAYLOAD_AT + offset, rest),
+            };
+            let bytes = there.min(rest);
             rest -= bytes;
-            (bytes > 0).then_some((piece.at + skip, bytes))
+            (bytes > 0).then_some((at, bytes))
         })
     }
 }

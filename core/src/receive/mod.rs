@@ -2,11 +2,14 @@
 //! block as it arrives. wire.md 4.
 //!
 //! ```text
-//!          slot line with RTS            last block of FIN, or of the chunk that CANCEL names
-//!   NONE ---------------------> OPEN ------------------------------------------------------> NONE
-//!                                | reject                                                      ^
-//!                                +--> DISCARDING ---------- the same ---------------------------+
+//!          slot line with RTS, if the gate is open            last block of FIN, or CANCEL
+//!   NONE ---------------------------------------> OPEN ---------------------------------> NONE
+//!                                                  | reject                                ^
+//!                                                  +--> DISCARDING ------- the same -------+
 //! ```
+//!
+//! **The gate** is closed while a REJECT is due, so that whatever is shown can be rejected: one REJECT can be on the way.
+//! Both ways to begin a transfer ask it: [`Receiver::poll`], and [`Receiver::is_plain`] for the short way.
 //!
 //! What the peer writes is read once, then checked, then used.
 
@@ -35,6 +38,7 @@ enum Head {
     Nothing,
     Inline { payload: [u64; 5], bytes: u32, offset: u32 },
     Chunk(Chunk),
+    Cancel(Reason),
 }
 
 /// The transfer that is at the head.
@@ -47,15 +51,8 @@ pub(crate) struct Open {
     seen: u64,
     pub(crate) want_cts: bool,
     pub(crate) discarding: bool,
-    /// The application has seen it: then it must also see how it ends.
+    /// The application has seen it.
     pub(crate) shown: bool,
-}
-
-#[derive(Clone, Copy, Debug, Hash)]
-struct Ending {
-    transfer: u64,
-    last: u64,
-    reason: Reason,
 }
 
 #[derive(Clone)]
@@ -70,11 +67,11 @@ pub(crate) struct Receiver<F: Fabric> {
     transfers: u64,
     open: Option<Open>,
     head: Head,
-    cancel: Option<Ending>,
-    /// The CANCEL of the transfer after that one: the sender goes on once the blocks are consumed, and the application
-    /// may not have been told of the first yet. There can be no third: it needs a block of the second consumed.
-    next_cancel: Option<Ending>,
+    /// The REJECT that is due: the transfer, and why. Until it is told the gate is closed.
+    reject: Option<(u64, Reason)>,
     close: Option<(u64, Reason)>,
+    /// Nothing is delivered any more.
+    shut: bool,
     pub(crate) check_misses: u64,
     pub(crate) chunks: u64,
     pub(crate) inlines: u64,
@@ -91,9 +88,9 @@ impl<F: Fabric> Receiver<F> {
             transfers,
             open: None,
             head: Head::Nothing,
-            cancel: None,
-            next_cancel: None,
+            reject: None,
             close: None,
+            shut: false,
             check_misses: 0,
             chunks: 0,
             inlines: 0,
@@ -103,7 +100,6 @@ impl<F: Fabric> Receiver<F> {
     pub(crate) fn state(&self) -> Receiving {
         match &self.open {
             None => Receiving::Nothing,
-            Some(open) if self.is_cancelled(open.transfer) => Receiving::Cancelled,
             Some(open) if open.discarding => Receiving::Discarding,
             Some(_) => Receiving::Underway,
         }
@@ -125,12 +121,43 @@ impl<F: Fabric> Receiver<F> {
     }
 
     /// Whether the head transfer is to be thrown away by [`drain`](Self::drain).
-    pub(crate) fn is_draining(&self) -> bool {
-        self.open.is_some_and(|open| open.discarding || self.is_cancelled(open.transfer))
+    pub(crate) fn is_discarding(&self) -> bool {
+        self.open.is_some_and(|open| open.discarding)
     }
 
-    fn is_cancelled(&self, transfer: u64) -> bool {
-        self.cancel.is_some_and(|cancel| cancel.transfer == transfer)
+    /// Refuses the open transfer. False if there is none, or it is refused already.
+    pub(crate) fn reject(&mut self, reason: Reason) -> bool {
+        let Some(open) = self.open.as_mut().filter(|open| !open.discarding) else { return false };
+        debug_assert!(self.reject.is_none(), "it began while the gate was open");
+        open.discarding = true;
+        self.reject = Some((open.transfer, reason));
+        true
+    }
+
+    /// What REJECT has to say, if it is due.
+    pub(crate) const fn reject_due(&self) -> Option<(u64, Reason)> {
+        self.reject
+    }
+
+    pub(crate) const fn owes_reject(&self) -> bool {
+        self.reject.is_some()
+    }
+
+    /// REJECT was sent, or need not be.
+    pub(crate) const fn told_reject(&mut self) {
+        self.reject = None;
+    }
+
+    /// Delivers nothing any more: the connection has failed, or was closed with a reason (wire.md 5.3).
+    pub(crate) const fn shut(&mut self) {
+        self.shut = true;
+        self.open = None;
+        self.head = Head::Nothing;
+        self.reject = None;
+    }
+
+    pub(crate) const fn is_shut(&self) -> bool {
+        self.shut
     }
 
     /// The reason that the peer closed with, once all that it sent before was taken out.
@@ -152,27 +179,9 @@ impl<F: Fabric> Receiver<F> {
             return Err(ProtocolError::ChunkAfterClose);
         }
         self.close = Some((last, reason));
-        Ok(())
-    }
-
-    pub(crate) fn handle_cancel(
-        &mut self,
-        transfer: u64,
-        last: u64,
-        reason: Reason,
-    ) -> Result<(), ProtocolError> {
-        if self.next_cancel.is_some() || self.is_cancelled(transfer) {
-            return Err(ProtocolError::CancelPending);
+        if reason != Reason::DONE && !is_planted(Bug::FailedDelivers) {
+            self.shut();
         }
-        let begun = self.open.is_some_and(|open| open.transfer == transfer);
-        let to_come = is_before(self.transfers, transfer);
-        let window = u64::from(self.landing.layout.block_count);
-        let beyond = last.wrapping_sub(before(self.sequence)) > window + 1;
-        if !(begun || to_come) || is_before(last, before(self.sequence)) || beyond {
-            return Err(ProtocolError::CancelUnknownTransfer);
-        }
-        let ending = Some(Ending { transfer, last, reason });
-        *(if self.cancel.is_none() { &mut self.cancel } else { &mut self.next_cancel }) = ending;
         Ok(())
     }
 
@@ -202,6 +211,9 @@ impl<F: Fabric> Receiver<F> {
         if !matches!(self.head, Head::Nothing) {
             return Ok(true);
         }
+        if self.shut || self.open.is_none() && self.reject.is_some() {
+            return Ok(false);
+        }
         let notify = !F::DIRECT && arrival == Arrival::Notify;
         if notify && !self.is_notified() && !is_planted(Bug::NoticeNotRead) {
             return Ok(false);
@@ -229,7 +241,7 @@ impl<F: Fabric> Receiver<F> {
         let Landing { memory, layout } = self.landing;
         let (index, blocks) = match self.head {
             Head::Nothing => (self.at, 0),
-            Head::Inline { .. } => return Some((self.sequence, 1)),
+            Head::Inline { .. } | Head::Cancel(_) => return Some((self.sequence, 1)),
             Head::Chunk(chunk) if chunk.arrived < chunk.blocks => {
                 (chunk.first + chunk.arrived, chunk.arrived)
             }
@@ -247,6 +259,14 @@ impl<F: Fabric> Receiver<F> {
         self.transfers
     }
 
+    /// Bytes of the message at the head, if that is in a line.
+    pub(crate) const fn line_bytes(&self) -> Option<usize> {
+        match self.head {
+            Head::Inline { bytes, .. } => Some(bytes as usize),
+            Head::Nothing | Head::Chunk(_) | Head::Cancel(_) => None,
+        }
+    }
+
     /// Sequence of the newest chunk that was taken out.
     pub(crate) const fn last(&self) -> u64 {
         before(self.sequence)
@@ -257,7 +277,9 @@ impl<F: Fabric> Receiver<F> {
         let arrival = Arrival::CheckedFlag;
         let Landing { memory, layout } = self.landing;
         match Header::parse(line) {
-            Ok(Header::Inline { .. }) => arrival.line_flag(fabric, line, self.sequence) == line.flag(),
+            Ok(Header::Inline { .. } | Header::Cancel { .. }) => {
+                arrival.line_flag(fabric, line, self.sequence) == line.flag()
+            }
             Ok(Header::Chunk { bytes, left, .. }) if self.shape(bytes, left).is_ok() => {
                 let piece = layout.piece(self.at, layout.blocks_for(bytes), bytes, left, 0);
                 let seed = arrival.seed(fabric, self.sequence, piece.bytes);
@@ -289,10 +311,8 @@ impl<F: Fabric> Receiver<F> {
             return Err(ProtocolError::ChunkAfterClose);
         }
         match header {
-            Header::Inline { tag, bytes, payload, after_cancel } => {
-                if !self.may_begin(after_cancel)? {
-                    return Ok(false);
-                }
+            Header::Inline { tag, bytes, payload } => {
+                self.check_none_open()?;
                 let bytes = u32::from(bytes);
                 let length = Length::Exact(u64::from(bytes));
                 self.begin(tag, length, u64::from(bytes), false);
@@ -301,9 +321,7 @@ impl<F: Fabric> Receiver<F> {
             Header::Chunk { transfer, bytes, fin, left, whole, rts } => {
                 self.shape(bytes, left)?;
                 if let Some(RtsFields(rts)) = rts {
-                    if !self.may_begin(rts.after_cancel)? {
-                        return Ok(false);
-                    }
+                    self.check_none_open()?;
                     if transfer != self.transfers.wrapping_add(1) {
                         return Err(ProtocolError::WrongTransfer);
                     }
@@ -336,17 +354,22 @@ impl<F: Fabric> Receiver<F> {
                     arrived: 1,
                 });
             }
+            Header::Cancel { transfer, reason } => {
+                match &self.open {
+                    None if is_planted(Bug::CancelOfNone) => {}
+                    None => return Err(ProtocolError::NoTransferOpen),
+                    Some(open) if open.transfer != transfer => return Err(ProtocolError::WrongTransfer),
+                    Some(_) => {}
+                }
+                self.head = Head::Cancel(reason);
+            }
         }
         Ok(true)
     }
 
-    /// Whether a transfer can begin: not inside another, unless that was cancelled and CANCEL is yet to come.
-    fn may_begin(&self, after_cancel: bool) -> Result<bool, ProtocolError> {
-        match (self.open.is_some(), after_cancel) {
-            (false, _) => Ok(true),
-            (true, true) => Ok(false),
-            (true, false) => Err(ProtocolError::TransferOpen),
-        }
+    /// wire.md 4.1: no transfer begins inside another.
+    const fn check_none_open(&self) -> Result<(), ProtocolError> {
+        if self.open.is_some() { Err(ProtocolError::TransferOpen) } else { Ok(()) }
     }
 
     fn begin(&mut self, tag: u64, length: Length, seen: u64, want_cts: bool) {

@@ -1,5 +1,6 @@
 //! Taking payload out: copied, read in place, or thrown away. wire.md 4.
 
+use super::found::Place;
 use super::{Chunk, End, Head, Open, Pulled, Readable, Receiver, Run};
 use crate::arrival::Arrival;
 use crate::error::ProtocolError;
@@ -9,7 +10,7 @@ use crate::inline::unpack;
 use crate::layout::Landing;
 use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
-use crate::sequence::{after, is_before};
+use crate::sequence::after;
 use crate::slices::Scatter;
 
 impl<F: Fabric> Receiver<F> {
@@ -50,6 +51,10 @@ impl<F: Fabric> Receiver<F> {
                     self.finish_inline();
                     return Ok(Pulled { bytes, end: End::Fin });
                 }
+                Head::Cancel(reason) => {
+                    self.finish_cancel();
+                    return Ok(Pulled { bytes, end: End::Cancelled(reason) });
+                }
                 Head::Chunk(mut chunk) => {
                     let piece = chunk.piece(self.landing.layout, chunk.j);
                     let j = chunk.j;
@@ -85,58 +90,29 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Throws away what has arrived of a transfer that is rejected or cancelled, at most one chunk's worth of blocks a
-    /// call.
-    ///
-    /// Gives the reason once a cancelled transfer is gone that the application has not rejected.
-    pub(crate) fn drain(
-        &mut self,
-        fabric: &F,
-        link: &F::Link,
-        arrival: Arrival,
-    ) -> Result<Pulled, ProtocolError> {
-        let Some(open) = self.open else { return Ok(Pulled::NOTHING) };
-        loop {
-            if let Some(cancel) = self.cancel.filter(|cancel| cancel.transfer == open.transfer)
-                && is_before(cancel.last, self.sequence)
-                && matches!(self.head, Head::Nothing)
-            {
-                if is_planted(Bug::NextCancelForgotten) {
-                    self.next_cancel = None;
-                }
-                self.cancel = self.next_cancel.take();
-                self.open = None;
-                let end = if open.discarding { End::No } else { End::Cancelled(cancel.reason) };
-                return Ok(Pulled { bytes: 0, end });
-            }
-            if !self.poll(fabric, link, arrival)? {
-                return Ok(Pulled::NOTHING);
-            }
+    /// Throws away what has arrived of the open transfer, up to its end: the ring's blocks at most.
+    pub(crate) fn drain(&mut self, fabric: &F, link: &F::Link, arrival: Arrival) -> Result<(), ProtocolError> {
+        while self.open.is_some() && self.poll(fabric, link, arrival)? {
             match self.head {
-                Head::Nothing => return Ok(Pulled::NOTHING),
+                Head::Nothing => return Ok(()),
                 Head::Inline { .. } => {
                     self.finish_inline();
                     if is_planted(Bug::BlockAckedTwice) {
                         self.consumed = self.consumed.wrapping_add(1);
                     }
-                    return Ok(Pulled::NOTHING);
                 }
+                Head::Cancel(_) => self.finish_cancel(),
                 Head::Chunk(mut chunk) => {
                     let j = chunk.j;
                     if !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
                         self.head = Head::Chunk(chunk);
-                        return Ok(Pulled::NOTHING);
+                        return Ok(());
                     }
-                    if self.finish_block(chunk) {
-                        // It ended although it was cancelled or rejected: then that came too late.
-                        if self.is_cancelled(open.transfer) {
-                            return Err(ProtocolError::CancelUnknownTransfer);
-                        }
-                        return Ok(Pulled::NOTHING);
-                    }
+                    self.finish_block(chunk);
                 }
             }
         }
+        Ok(())
     }
 
     /// What can be read in place, of at most `max_bytes` bytes.
@@ -149,7 +125,24 @@ impl<F: Fabric> Receiver<F> {
     ) -> Result<Readable<F::Region>, ProtocolError> {
         let Landing { memory, layout } = self.landing;
         while self.poll(fabric, link, arrival)? {
-            let Head::Chunk(mut chunk) = self.head else { return Ok(Readable::Nothing) };
+            let mut chunk = match self.head {
+                Head::Nothing => return Ok(Readable::Nothing),
+                Head::Inline { .. } if is_planted(Bug::InlineHasNoPlace) => return Ok(Readable::Nothing),
+                Head::Inline { bytes, offset, .. } if offset < bytes => {
+                    let bytes = (bytes - offset).min(max_bytes);
+                    let run = Run { memory, bytes, place: Place::Line { at: layout.line_at(self.at), offset } };
+                    return Ok(if bytes > 0 { Readable::Run(run) } else { Readable::Nothing });
+                }
+                Head::Inline { .. } => {
+                    self.finish_inline();
+                    return Ok(Readable::Ended(End::Fin));
+                }
+                Head::Cancel(reason) => {
+                    self.finish_cancel();
+                    return Ok(Readable::Ended(End::Cancelled(reason)));
+                }
+                Head::Chunk(chunk) => chunk,
+            };
             let mut bytes = 0;
             for j in chunk.j..chunk.blocks {
                 if bytes >= max_bytes || !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
@@ -160,7 +153,7 @@ impl<F: Fabric> Receiver<F> {
             self.head = Head::Chunk(chunk);
             let bytes = bytes.min(max_bytes);
             if bytes > 0 {
-                return Ok(Readable::Run(Run { memory, layout, chunk, bytes }));
+                return Ok(Readable::Run(Run { memory, bytes, place: Place::Blocks { layout, chunk } }));
             }
             let empty = chunk.arrived > chunk.j && chunk.piece(layout, chunk.j).bytes == chunk.offset;
             if !empty {
@@ -175,6 +168,15 @@ impl<F: Fabric> Receiver<F> {
 
     /// Gives back `bytes` bytes that [`readable`](Self::readable) showed. `None` if it did not show as many.
     pub(crate) fn consume(&mut self, mut bytes: u32) -> Option<End> {
+        if let Head::Inline { payload, bytes: all, offset } = self.head {
+            let offset = offset.checked_add(bytes).filter(|offset| *offset <= all)?;
+            if offset < all {
+                self.head = Head::Inline { payload, bytes: all, offset };
+                return Some(End::No);
+            }
+            self.finish_inline();
+            return Some(End::Fin);
+        }
         let layout = self.landing.layout;
         while let Head::Chunk(mut chunk) = self.head {
             let rest = chunk.piece(layout, chunk.j).bytes - chunk.offset;
@@ -204,6 +206,15 @@ impl<F: Fabric> Receiver<F> {
         self.open = None;
         self.sequence = after(self.sequence);
         self.inlines += 1;
+        self.consume_block();
+    }
+
+    /// A CANCEL was taken out.
+    fn finish_cancel(&mut self) {
+        self.head = Head::Nothing;
+        self.open = None;
+        self.sequence = after(self.sequence);
+        self.chunks += 1;
         self.consume_block();
     }
 

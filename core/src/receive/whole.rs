@@ -17,7 +17,8 @@ impl<F: Fabric> Receiver<F> {
     /// Whether what comes next can go the short way, as far as this end knows.
     #[inline]
     pub(crate) fn is_plain(&self, arrival: Arrival) -> bool {
-        self.open.is_none() && self.close.is_none() && arrival == Arrival::Flag
+        let gate = self.reject.is_none() || is_planted(Bug::ShortWayUngated);
+        self.open.is_none() && gate && self.close.is_none() && !self.shut && arrival == Arrival::Flag
     }
 
     /// The next slot line, if it comes within so many looks.
@@ -65,9 +66,7 @@ impl<F: Fabric> Receiver<F> {
         let [to] = to else { return TryRecv::Other };
         let Some(to) = to.get_mut(..bytes as usize) else { return TryRecv::Other };
         let layout = self.landing.layout;
-        if self.cancel.is_some() {
-            TryRecv::Other
-        } else if bytes <= layout.first_capacity() && (left || layout.flags == FlagPlace::Inside) {
+        if bytes <= layout.first_capacity() && (left || layout.flags == FlagPlace::Inside) {
             self.take_block(fabric, link, to, left);
             TryRecv::Taken { tag, bytes: to.len() }
         } else {

@@ -1,6 +1,6 @@
 //! Putting chunks into blocks, and posting them. wire.md 3.2, 4.2.
 
-use super::{InFlight, Payload, Reservation, Sender, Unposted};
+use super::{Cancelled, InFlight, Payload, Reservation, Sender, Unposted};
 use crate::arrival::Arrival;
 use crate::fabric::{Fabric, WrId};
 use crate::header::{Header, Length, Rts, RtsFields};
@@ -44,7 +44,6 @@ impl<F: Fabric> Sender<F> {
             tag: open.tag,
             length: open.length,
             want_cts: open.want_cts,
-            after_cancel: self.after_cancel,
         }));
         let header = Header::Chunk {
             transfer: open.id.number,
@@ -106,14 +105,13 @@ impl<F: Fabric> Sender<F> {
         if rts.is_some() {
             open.started = true;
             self.transfers = open.id.number;
-            self.after_cancel = false;
         }
         open.schedule.advance();
+        open.reserved = 0;
         if fin {
             recorder::event(fabric, link, || Step::SendEnd { transfer: open.id.number });
             self.open = None;
         }
-        self.reserved = 0;
         let from = self.produced;
         self.produce(blocks);
         if !F::DIRECT {
@@ -130,6 +128,32 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    /// Puts the CANCEL that is due into the block that is kept for it. False where none is due, or it has to wait: for
+    /// completions, or for a credit, but never for the reader.
+    pub(crate) fn emit_cancel(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        notices: &mut Notices,
+    ) -> bool {
+        let Some(Cancelled { transfer, reason }) = self.cancelled else { return false };
+        if self.is_full() {
+            return false;
+        }
+        let mut line = Header::Cancel { transfer, reason }.line();
+        line.0[7] = notices.arrival().line_flag(fabric, &line, self.sequence);
+        let (to, at) = (self.landing.memory, self.landing.layout.line_at(self.at));
+        fabric.write_line(link, to, at, &line);
+        let subject = Subject::Chunk(self.sequence);
+        if !F::DIRECT && notices.post(fabric, link, to, at, LINE_BYTES, None, subject).is_err() {
+            return false;
+        }
+        recorder::event(fabric, link, || Step::SendEnd { transfer });
+        self.produce(1);
+        self.cancelled = None;
+        true
+    }
+
     /// Posts the chunk that waits for the send queue. Work done, or false.
     pub(crate) fn post(&mut self, fabric: &mut F, link: &mut F::Link, notices: &mut Notices) -> bool {
         let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
@@ -140,11 +164,6 @@ impl<F: Fabric> Sender<F> {
             self.unposted = None;
         }
         posted
-    }
-
-    /// Nothing is sent any more.
-    pub(crate) const fn drop_unposted(&mut self) {
-        self.unposted = None;
     }
 
     pub(crate) const fn has_unposted(&self) -> bool {
@@ -161,12 +180,18 @@ impl<F: Fabric> Sender<F> {
 
     /// Free payload for at most `max_bytes` bytes, `allowed` by [`next`](Self::next).
     pub(crate) fn reserve(&mut self, allowed: u32, max_bytes: u32) -> Reservation<F::Remote> {
-        self.reserved = allowed.min(max_bytes);
+        let bytes = allowed.min(max_bytes);
+        if let Some(open) = &mut self.open {
+            open.reserved = bytes;
+        }
         let Landing { memory, layout } = self.landing;
-        Reservation { memory, layout, first: self.at, bytes: self.reserved }
+        Reservation { memory, layout, first: self.at, bytes }
     }
 
     pub(crate) const fn reserved(&self) -> u32 {
-        self.reserved
+        match &self.open {
+            Some(open) => open.reserved,
+            None => 0,
+        }
     }
 }

@@ -20,14 +20,10 @@ impl<F: Fabric> Hash for Sender<F> {
             generation,
             open,
             cancelled,
-            cancel_until,
-            after_cancel,
-            reserved,
         } = self;
         (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
         in_flight.len().hash(hasher);
         in_flight.iter().for_each(|chunk| chunk.hash(hasher));
-        (transfers, generation, open).hash(hasher);
-        (cancelled, cancel_until, after_cancel, reserved).hash(hasher);
+        (transfers, generation, open, cancelled).hash(hasher);
     }
 }

@@ -6,11 +6,12 @@
 //!   NONE ----------> STARTED ------------------> WAIT-CTS --------------------> SENDING
 //!    ^                  |                            |                             |
 //!    |                  | cancel: nothing to tell    | cancel, REJECT              | last chunk (FIN)
-//!    +------------------+----------------------------+--- CANCEL is told ----------+--> NONE
+//!    +------------------+----------------------------+--- CANCEL ------------------+--> NONE
 //! ```
 //!
 //! A block belongs to the peer until it is acknowledged, and to the device until its chunk's write is completed; only
-//! then it is free.
+//! then it is free. A chunk that leaves its transfer open leaves one block free as well, so that CANCEL, which is a chunk
+//! of one block, never waits for the reader.
 
 mod emit;
 mod fingerprint;
@@ -85,6 +86,15 @@ pub(crate) enum Next {
     NoCts,
 }
 
+/// Whether the chunk asked for may be the last of its transfer, and so may take the block that is kept for CANCEL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
+    /// It is sent with all the bytes that it is allowed.
+    Possible,
+    /// It may be sent with fewer.
+    Never,
+}
+
 /// Where a chunk's payload comes from.
 pub(crate) enum Payload<'a, 'b> {
     Gathered(&'a mut Gather<'b>),
@@ -104,6 +114,8 @@ struct Open {
     want_cts: bool,
     cts: bool,
     rejected: Option<Reason>,
+    /// Bytes that were reserved, and may be committed.
+    reserved: u32,
 }
 
 /// A chunk whose write is not completed.
@@ -122,12 +134,11 @@ struct Unposted {
     sequence: u64,
 }
 
-/// What is to be told with CANCEL.
+/// A transfer that CANCEL has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Cancelled {
-    pub(crate) transfer: u64,
-    pub(crate) last: u64,
-    pub(crate) reason: Reason,
+struct Cancelled {
+    transfer: u64,
+    reason: Reason,
 }
 
 #[derive(Clone)]
@@ -146,13 +157,8 @@ pub(crate) struct Sender<F: Fabric> {
     transfers: u64,
     generation: u32,
     open: Option<Open>,
-    /// A cancelled transfer that the peer was not told of yet.
+    /// A cancelled transfer whose CANCEL is not in the ring yet.
     cancelled: Option<Cancelled>,
-    /// Until so many blocks are acknowledged the last CANCEL is under way.
-    cancel_until: Option<u64>,
-    /// The next transfer follows a cancelled one.
-    after_cancel: bool,
-    reserved: u32,
 }
 
 impl<F: Fabric> Sender<F> {
@@ -170,9 +176,6 @@ impl<F: Fabric> Sender<F> {
             generation: 0,
             open: None,
             cancelled: None,
-            cancel_until: None,
-            after_cancel: false,
-            reserved: 0,
         }
     }
 
@@ -281,6 +284,7 @@ impl<F: Fabric> Sender<F> {
             want_cts: !short && config.protocol != Protocol::Eager,
             cts: false,
             rejected: None,
+            reserved: 0,
         });
         Ok(id)
     }
@@ -305,17 +309,17 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
-    /// Bytes that the transfer may still take: unlimited for a stream.
-    pub(crate) fn remaining(&mut self, id: TransferId) -> Result<u64, RefusedSend> {
+    /// Bytes that a message may still take; `None` for a stream.
+    pub(crate) fn remaining(&mut self, id: TransferId) -> Result<Option<u64>, RefusedSend> {
         let open = self.open(id)?;
         Ok(match open.length {
-            Length::Exact(length) => length - open.sent,
-            Length::Stream => u64::MAX,
+            Length::Exact(length) => Some(length - open.sent),
+            Length::Stream => None,
         })
     }
 
     /// How large a chunk may be now, of `wanted` bytes that are at hand (0: just an end).
-    pub(crate) fn next(&self, config: &Config, wanted: u64) -> Next {
+    pub(crate) fn next(&self, config: &Config, wanted: u64, last: Last) -> Next {
         let Some(open) = &self.open else { return Next::NoCredit };
         let layout = self.landing.layout;
         let most = match open.length {
@@ -335,7 +339,13 @@ impl<F: Fabric> Sender<F> {
         }
         let free = self.free();
         let to_end = layout.block_count - self.at;
-        let run = free.min(to_end);
+        let ends = match open.length {
+            Length::Exact(length) => open.sent + u64::from(bytes) == length,
+            Length::Stream => wanted == 0,
+        };
+        let is_last = last == Last::Possible && ends && layout.blocks_for(bytes) <= free.min(to_end);
+        let kept = u32::from(!is_last && !is_planted(Bug::BlockNotKept));
+        let run = free.saturating_sub(kept).min(to_end);
         if run == 0
             || config.triple_buffer
                 && judge(self.chunk_ends[0], self.acked, self.produced) == Advance::Forward
@@ -368,9 +378,6 @@ impl<F: Fabric> Sender<F> {
                 self.acked = blocks;
                 if is_planted(Bug::CreditTwice) {
                     self.acked = blocks.wrapping_add(1);
-                }
-                if self.cancel_until.is_some_and(|until| judge(until, blocks, until) == Advance::Stale) {
-                    self.cancel_until = None;
                 }
                 Ok(true)
             }
@@ -412,7 +419,7 @@ impl<F: Fabric> Sender<F> {
             && open.started
         {
             open.rejected = Some(reason);
-            self.cancelled = Some(Cancelled { transfer, last: before(self.sequence), reason });
+            self.cancelled = Some(Cancelled { transfer, reason });
         }
         Ok(())
     }
@@ -421,15 +428,9 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn cancel(&mut self, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
         let open = self.open(id)?;
         if open.started && open.rejected.is_none() {
-            let transfer = open.id.number;
-            let mut last = before(self.sequence);
-            if is_planted(Bug::CancelForgetsChunk) && self.unposted.is_some() {
-                last = before(last);
-            }
-            self.cancelled = Some(Cancelled { transfer, last, reason });
+            self.cancelled = Some(Cancelled { transfer: open.id.number, reason });
         }
         self.open = None;
-        self.reserved = 0;
         Ok(())
     }
 
@@ -446,24 +447,15 @@ impl<F: Fabric> Sender<F> {
         self.cancelled = None;
     }
 
-    /// Whether a CANCEL is due that was not sent.
+    /// Sends nothing any more.
+    pub(crate) fn stop(&mut self) {
+        self.unposted = None;
+        self.open = None;
+        self.cancelled = None;
+    }
+
+    /// Whether a CANCEL is due that is not in the ring yet.
     pub(crate) const fn owes_cancel(&self) -> bool {
         self.cancelled.is_some()
-    }
-
-    /// What CANCEL has to say, once the one before has been consumed.
-    pub(crate) fn untold(&self) -> Option<Cancelled> {
-        self.cancelled.filter(|_| self.cancel_until.is_none() || is_planted(Bug::CancelNotAwaited))
-    }
-
-    /// CANCEL was sent.
-    pub(crate) const fn told(&mut self) {
-        self.cancelled = None;
-        self.after_cancel = true;
-        self.cancel_until = Some(self.produced);
-    }
-
-    pub(crate) const fn wants_ack_for_cancel(&self) -> bool {
-        self.cancel_until.is_some() && self.cancelled.is_some()
     }
 }

@@ -28,7 +28,6 @@ impl<F: Fabric> Sender<F> {
             tag,
             bytes: bytes.to_le_bytes()[0],
             payload: pack(slices),
-            after_cancel: self.after_cancel,
         };
         let mut line = header.line();
         line.0[7] = notices.arrival().line_flag(fabric, &line, self.sequence);
@@ -139,7 +138,6 @@ impl<F: Fabric> Sender<F> {
                 tag,
                 length: Length::Exact(u64::from(bytes)),
                 want_cts: false,
-                after_cancel: self.after_cancel,
             })),
         };
         let mut line = header.line();
@@ -174,7 +172,6 @@ impl<F: Fabric> Sender<F> {
     fn sent_whole(&mut self, blocks: u32) -> TransferId {
         self.produce(blocks);
         self.transfers = self.transfers.wrapping_add(1);
-        self.after_cancel = false;
         let generation = self.generation;
         self.generation = generation.wrapping_add(1);
         TransferId { number: self.transfers, generation }

@@ -80,7 +80,8 @@ fn chunk_order<F: Rig>() {
         (0, 2, 10, Some(ProtocolError::WrongTransfer)),
         (0, 1, 0, Some(ProtocolError::ChunkEmpty)),
         (kind::RTS, 2, 0, Some(ProtocolError::TransferOpen)),
-        (kind::RTS | kind::AFTER_CANCEL, 2, 0, None), // its CANCEL may come yet
+        (kind::RTS | kind::FIN, 2, 0, Some(ProtocolError::TransferOpen)),
+        (kind::CANCEL, 1, 0, None),
     ] {
         let mut t = Victim::<F>::new();
         feed!(t, slot 0, stream(16, 1));

@@ -1,26 +1,26 @@
-//! Control lines that none can be, CTS, CANCEL and REJECT. wire.md 5.
+//! Control lines that none can be, CTS and REJECT, and the CANCEL that answers it. wire.md 4.4, 5.
 
-use superpipe_core::{End, Event, Length, Line, Reason, RefusedSend};
+use superpipe_core::{End, Event, Length, Line, Readable, Reason, RefusedSend};
 use superpipe_testkit::{
     Rig,
     wire::{self, kind},
 };
 
-use crate::{BEFORE_FIRST, Victim, stream};
+use crate::{Victim, stream};
 
 tables! {
     controls_that_are_none cts cancel reject
 }
 
 fn controls_that_are_none<F: Rig>() {
-    for number in [0, 5, u64::MAX] {
+    for number in [0, 4, u64::MAX] {
         let mut t = Victim::<F>::new();
         feed!(t, control Line([number, 0, 0, 0, 0, 0, 0, 1]));
         expect!(t, broken UnknownControl);
     }
     for word in 4..7 {
         let mut t = Victim::<F>::new();
-        let mut line = wire::cancel(1, 1, 0, 1);
+        let mut line = wire::reject(1, 0, 1);
         line.0[word] = 1;
         feed!(t, control line);
         expect!(t, broken ReservedNotZero);
@@ -66,82 +66,73 @@ fn cancel<F: Rig>() {
     let mut t = Victim::<F>::new();
     feed!(t, slot 0, stream(16, 1));
     assert!(t.end.incoming(&mut t.fabric).is_some());
-    feed!(t, control wire::cancel(1, 1, 5, 1));
+    feed!(t, slot 1, wire::cancel(1, 5, 2));
     assert_eq!(
         t.end.incoming(&mut t.fabric).map(|incoming| incoming.transfer),
         Some(1),
         "it is still to be ended"
     );
-    expect!(t, pulled 0, End::Cancelled(Reason(5)));
-    feed!(t, slot 1, wire::inline(0, b"next", 2));
+    expect!(t, pulled 16, End::Cancelled(Reason(5)));
+    feed!(t, slot 2, wire::inline(0, b"next", 3));
     expect!(t, pulled 4, End::Fin);
     expect!(t, open);
 
-    // Visible before the transfer is, and with chunks to come.
+    // Before anything of the transfer was asked for, and again and again.
     let mut t = Victim::<F>::new();
-    feed!(t, control wire::cancel(1, 2, 5, 1));
+    for number in 1..=4 {
+        let at = u32::try_from(2 * (number - 1)).unwrap();
+        let flag = 2 * number - 1;
+        feed!(t, slot at, wire::chunk(kind::RTS | kind::STREAM, 7, 0, 16, number, flag));
+        feed!(t, slot at + 1, wire::cancel(number, u64::from(u32::MAX), flag + 1));
+    }
+    for _ in 1..=4 {
+        assert!(t.end.incoming(&mut t.fabric).is_some());
+        expect!(t, pulled 16, End::Cancelled(Reason(u32::MAX)));
+    }
     expect!(t, pulled 0, End::No);
-    feed!(t, slot 0, stream(16, 1));
-    expect!(t, pulled 0, End::No);
-    feed!(t, slot 1, wire::chunk(0, 0, 0, 8, 1, 2));
-    feed!(t, slot 2, wire::inline(0, b"next", 3));
-    expect!(t, pulled 0, End::Cancelled(Reason(5)));
-    expect!(t, pulled 4, End::Fin);
+    expect!(t, open);
 
-    // Later than the transfer that follows.
+    // Read in place.
     let mut t = Victim::<F>::new();
     feed!(t, slot 0, stream(16, 1));
-    expect!(t, pulled 16, End::No);
-    let mut next = wire::inline(0, b"next", 2);
-    next.0[0] |= kind::AFTER_CANCEL;
-    feed!(t, slot 1, next);
-    expect!(t, pulled 0, End::No);
-    feed!(t, control wire::cancel(1, 1, 6, 1));
-    expect!(t, pulled 0, End::Cancelled(Reason(6)));
-    expect!(t, pulled 4, End::Fin);
+    feed!(t, slot 1, wire::cancel(1, 5, 2));
+    let Readable::Run(run) = t.end.readable(&mut t.fabric, 100) else { panic!("16 bytes are there") };
+    assert_eq!(t.end.consume(&mut t.fabric, run.bytes), End::No);
+    let ended = t.end.readable(&mut t.fabric, 100);
+    assert!(matches!(ended, Readable::Ended(End::Cancelled(Reason(5)))), "{ended:?}");
 
-    // Of what cannot be cancelled: nothing, what has ended, what ends before what was consumed, what is far away.
-    for (transfer, last) in [(0, 0), (1, BEFORE_FIRST), (1, 1), (3, 1), (2, 1000)] {
+    // Of nothing: after a transfer that has ended, inline messages too, or before any.
+    for lines in [&[][..], &[wire::inline(0, b"", 1)], &[wire::chunk(kind::RTS | kind::FIN, 0, 4, 4, 1, 1)]] {
         let mut t = Victim::<F>::new();
-        feed!(t, slot 0, wire::inline(0, b"", 1));
-        expect!(t, pulled 0, End::Fin);
-        feed!(t, slot 1, wire::inline(0, b"", 2));
-        expect!(t, pulled 0, End::Fin);
-        feed!(t, control wire::cancel(transfer, last, 0, 1));
-        expect!(t, broken CancelUnknownTransfer);
+        let mut flag = 1;
+        for line in lines {
+            feed!(t, slot 0, *line);
+            t.pull();
+            flag += 1;
+        }
+        let at = u32::try_from(flag - 1).unwrap();
+        feed!(t, slot at, wire::cancel(1, 5, flag));
+        expect!(t, broken NoTransferOpen);
     }
 
-    let mut t = Victim::<F>::new();
-    feed!(t, control wire::cancel(1, 1, 0, 1));
-    feed!(t, control wire::cancel(1, 1, 0, 2));
-    expect!(t, broken CancelPending);
+    // Of another.
+    for number in [0, 2, u64::MAX] {
+        let mut t = Victim::<F>::new();
+        feed!(t, slot 0, stream(16, 1));
+        expect!(t, pulled 16, End::No);
+        feed!(t, slot 1, wire::cancel(number, 5, 2));
+        expect!(t, broken WrongTransfer);
+    }
 
-    // Two in a row, before the application has asked how the first ended; not three.
+    // With payload, or with another bit.
     let mut t = Victim::<F>::new();
     feed!(t, slot 0, stream(16, 1));
     expect!(t, pulled 16, End::No);
-    feed!(t, control wire::cancel(1, 1, 5, 1));
-    feed!(t, slot 1, wire::chunk(kind::RTS | kind::STREAM | kind::AFTER_CANCEL, 7, 0, 16, 2, 2));
-    feed!(t, control wire::cancel(2, 2, 6, 2));
-    expect!(t, pulled 0, End::Cancelled(Reason(5)));
-    expect!(t, open);
-    expect!(t, pulled 16, End::No);
-    expect!(t, pulled 0, End::Cancelled(Reason(6)));
-    feed!(t, slot 2, wire::inline(0, b"next", 3));
-    expect!(t, pulled 4, End::Fin);
+    feed!(t, slot 1, wire::chunk(kind::CANCEL, 5, 0, 8, 1, 2));
+    expect!(t, broken ReservedNotZero);
     let mut t = Victim::<F>::new();
-    feed!(t, control wire::cancel(1, 1, 0, 1));
-    feed!(t, control wire::cancel(2, 2, 0, 2));
-    expect!(t, open);
-    feed!(t, control wire::cancel(3, 3, 0, 3));
-    expect!(t, broken CancelPending);
-
-    // It ends, although it was cancelled.
-    let mut t = Victim::<F>::new();
-    feed!(t, control wire::cancel(1, 1, 0, 1));
-    feed!(t, slot 0, wire::chunk(kind::RTS | kind::FIN, 0, 4, 4, 1, 1));
-    t.end.pull(&mut t.fabric, &mut []);
-    expect!(t, broken CancelUnknownTransfer);
+    feed!(t, slot 0, wire::chunk(kind::RTS | kind::STREAM | kind::CANCEL, 7, 0, 16, 1, 1));
+    expect!(t, broken HeaderKinds);
 }
 
 fn reject<F: Rig>() {
@@ -158,7 +149,8 @@ fn reject<F: Rig>() {
     assert_eq!(t.end.poll_event(), Some(Event::Rejected { transfer: 1, reason: Reason(8) }));
     assert_eq!(t.end.push(&mut t.fabric, id, &[&[1; 50]]), Err(RefusedSend::Rejected(Reason(8))));
     t.settle();
-    expect!(t, said 0, wire::cancel(1, 1, 8, 1));
+    expect!(t, sent 1, wire::cancel(1, 8, 2));
+    expect!(t, said 0, Line::default());
     assert_eq!(t.end.push(&mut t.fabric, id, &[&[1; 50]]), Err(RefusedSend::NotOpen));
 
     // Sent whole already: an event, and nothing else.
@@ -178,7 +170,7 @@ fn reject<F: Rig>() {
     t.settle();
     expect!(t, said 0, wire::reject(1, 2, 1));
     assert_eq!(t.end.incoming(&mut t.fabric), None);
-    feed!(t, control wire::cancel(1, 1, 2, 1));
-    feed!(t, slot 1, wire::inline(0, b"next", 2));
+    feed!(t, slot 1, wire::cancel(1, 2, 2));
+    feed!(t, slot 2, wire::inline(0, b"next", 3));
     expect!(t, pulled 4, End::Fin);
 }

@@ -60,7 +60,7 @@ impl Flow {
     }
 
     /// Everything came exactly once or was given up, and both ends know which; or, where they close while something is under
-    /// way, need not be told any more which they gave up (wire.md 5.4).
+    /// way, need not be told any more which they gave up (wire.md 5.3).
     pub(super) fn is_right(&self, moot: bool) -> bool {
         let ended = |(index, _): (usize, u64)| moot && self.sent[index].cancelled.is_some();
         self.is_sent()
@@ -71,7 +71,7 @@ impl Flow {
             })
     }
 
-    /// Its receiver has a transfer at the head: it must be the next one that was not given up.
+    /// Its receiver has a transfer at the head: it must be the next one of which anything was sent.
     pub(super) fn meet(&mut self, transfers: &[Transfer], incoming: Incoming) {
         let index = usize::try_from(incoming.tag).unwrap_or(usize::MAX);
         if let Some(head) = self.head {
@@ -80,7 +80,7 @@ impl Flow {
         }
         assert!(index >= self.seen && index < self.next, "{index} comes after {}", self.seen);
         for (passed, sent) in self.sent.iter().enumerate().take(index).skip(self.seen) {
-            assert!(sent.cancelled.is_some(), "transfer {passed} never came");
+            assert!(sent.cancelled.is_some() && sent.bytes == 0, "transfer {passed} never came");
         }
         let Transfer { bytes, stream, .. } = transfers[index];
         let length = if stream { Length::Stream } else { Length::Exact(bytes as u64) };
@@ -107,7 +107,10 @@ impl Flow {
                 assert!(sent.ended && at + got.len() == sent.bytes, "transfer {index} ended early");
                 sent.whole = true;
             }
-            End::Cancelled(reason) => assert_eq!(sent.cancelled, Some(reason)),
+            End::Cancelled(reason) => {
+                assert_eq!(sent.cancelled, Some(reason));
+                assert_eq!(sent.received, Some(sent.bytes), "transfer {index}: CANCEL comes after what was sent");
+            }
         }
         self.head = None;
     }

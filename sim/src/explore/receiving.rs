@@ -22,14 +22,11 @@ impl<const DIRECT: bool> State<DIRECT> {
         }
     }
 
-    /// Refuses the transfer at the head, if that has not ended meanwhile.
+    /// Refuses the transfer at the head.
     pub(super) fn reject(&mut self, side: usize) -> bool {
         let from = 1 - side;
-        let Some((index, number)) = self.flows[from].head else { return false };
+        let Some((index, _)) = self.flows[from].head else { return false };
         let end = &mut self.ends[side].change().0;
-        if end.incoming(&mut self.net).is_none_or(|incoming| incoming.transfer != number) {
-            return true;
-        }
         let why = reason(from, index, 2);
         assert!(end.reject(&mut self.net, why), "it is at the head");
         let flow = self.flows[from].change();
@@ -70,8 +67,7 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     fn read_in_place(&mut self, side: usize, bytes: u32) -> bool {
         match self.ends[side].change().0.readable(&mut self.net, bytes) {
-            // Perhaps it is in a line: that has no place.
-            Readable::Nothing => self.pull(side, bytes as usize),
+            Readable::Nothing => true,
             Readable::Ended(end) => self.took(side, &[], end),
             Readable::Run(run) => {
                 let mut found = Vec::new();

@@ -3,7 +3,7 @@
 use core::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Reason};
+use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Reason, Sending};
 use superpipe_testkit::Memory;
 
 use super::case::{Case, Closing};
@@ -207,6 +207,8 @@ impl<const DIRECT: bool> State<DIRECT> {
             .cancel(&mut self.net, id, reason)
             .unwrap_or_else(|error| panic!("{error}"));
         flow.sent[index].cancelled = Some(reason);
+        let sending = self.ends[side].0.state().sending;
+        assert!(!DIRECT || sending == Sending::Nothing, "CANCEL waits");
         true
     }
 

@@ -1,6 +1,6 @@
 //! The next step of what an end receives, compared with what was sent.
 
-use superpipe_core::{End, Incoming, Length, Readable, TryRecv};
+use superpipe_core::{Closed, End, Incoming, Length, Readable, Reason, TryRecv};
 
 use super::Pair;
 use super::flow::reason;
@@ -11,6 +11,9 @@ impl<F: Stage> Pair<F> {
     /// The next step of receiving what the other end sends.
     pub(super) fn receive(&mut self, side: usize) {
         let from = 1 - side;
+        if self.is_shut(side) {
+            return self.receive_nothing(side);
+        }
         if self.flows[from].head.is_none() && self.rng.one_in(2) && self.receive_whole(side) {
             return;
         }
@@ -22,16 +25,11 @@ impl<F: Stage> Pair<F> {
         match self.script.transfers[from][index].take {
             Take::Reject(at) if self.flows[from].at >= at => {
                 let why = reason(from, index, 2);
-                // What is at the head may be the next one, if this was cancelled meanwhile.
-                match self.ends[side].incoming(&mut self.fabric) {
-                    Some(incoming) if Some(incoming.transfer) == self.flows[from].sent[index].number => {
-                        assert!(self.ends[side].reject(&mut self.fabric, why));
-                        self.flows[from].sent[index].rejected = Some(why);
-                    }
-                    // What has come of it was taken out, or it is gone.
-                    _ if self.flows[from].sent[index].cancelled.is_none() => return,
-                    _ => {}
+                if !self.ends[side].reject(&mut self.fabric, why) {
+                    assert!(self.is_shut(side), "{index} was shown, and cannot be rejected: {:?}", self.script);
+                    return;
                 }
+                self.flows[from].sent[index].rejected = Some(why);
                 self.flows[from].head = None;
             }
             Take::Pull(bytes, slices) => self.pull(side, index, bytes, slices),
@@ -57,19 +55,38 @@ impl<F: Stage> Pair<F> {
         true
     }
 
-    /// A transfer is at the head: it must be the next one that was not given up.
+    /// Whether this end has failed, or was closed with a reason.
+    pub(super) fn is_shut(&self, side: usize) -> bool {
+        match self.ends[side].closed() {
+            None => false,
+            Some(Closed::Failed(_)) => true,
+            Some(Closed::Here(reason) | Closed::ByPeer(reason)) => reason != Reason::DONE,
+        }
+    }
+
+    /// No call that receives gives anything.
+    pub(super) fn receive_nothing(&mut self, side: usize) {
+        let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
+        let found = end.try_recv(fabric, &mut [&mut self.buffer[..]], 1);
+        assert!(matches!(found, TryRecv::Nothing | TryRecv::Other), "closed, and received {found:?}");
+        assert_eq!(end.incoming(fabric), None, "closed, and shown");
+        let pulled = end.pull(fabric, &mut [&mut self.buffer[..]]);
+        assert_eq!((pulled.bytes, pulled.end), (0, End::No), "closed, and pulled");
+        assert!(matches!(end.readable(fabric, u32::MAX), Readable::Nothing), "closed, and readable");
+        assert!(!end.reject(fabric, Reason(1)), "closed, and rejected");
+    }
+
+    /// A transfer is at the head: it must be the next one of which anything was sent.
     fn meet(&mut self, from: usize, incoming: Incoming) {
         let flow = &mut self.flows[from];
         let index = (incoming.tag & 0xffff) as usize;
-        if let Some((head, number)) = flow.head {
-            if head == index && number == incoming.transfer {
-                return;
-            }
-            assert!(flow.sent[head].cancelled.is_some(), "transfer {head} went away");
+        if let Some(head) = flow.head {
+            assert_eq!(head, (index, incoming.transfer), "the transfer at the head went away");
+            return;
         }
         assert!(index >= flow.seen && index < flow.next, "{index} comes after {}", flow.seen);
         for (passed, sent) in flow.sent.iter().enumerate().take(index).skip(flow.seen) {
-            assert!(sent.cancelled.is_some(), "transfer {passed} never came");
+            assert!(sent.cancelled.is_some() && sent.bytes == 0, "transfer {passed} never came");
         }
         let (sent, transfer) = (&mut flow.sent[index], self.script.transfers[from][index]);
         let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
@@ -108,8 +125,7 @@ impl<F: Stage> Pair<F> {
     fn read_in_place(&mut self, side: usize, index: usize, max_bytes: u32) {
         let from = 1 - side;
         match self.ends[side].readable(&mut self.fabric, max_bytes) {
-            // Perhaps it is in a line: that has no place.
-            Readable::Nothing => self.pull(side, index, max_bytes as usize, 1),
+            Readable::Nothing => {}
             Readable::Ended(end) => self.ended(from, index, end),
             Readable::Run(run) => {
                 assert!(run.bytes > 0 && run.bytes <= max_bytes);
@@ -152,7 +168,10 @@ impl<F: Stage> Pair<F> {
                 assert_eq!(flow.at, sent.payload.len(), "transfer {index} ended early");
                 sent.whole = true;
             }
-            End::Cancelled(reason) => assert_eq!(sent.cancelled, Some(reason)),
+            End::Cancelled(reason) => {
+                assert_eq!(sent.cancelled, Some(reason));
+                assert_eq!(flow.at, sent.bytes, "transfer {index}: CANCEL comes after what was sent");
+            }
         }
         flow.head = None;
     }

@@ -1,6 +1,6 @@
 //! The next step of what an end sends.
 
-use superpipe_core::{Length, RefusedSend};
+use superpipe_core::{Length, Reason, RefusedSend, Sending};
 
 use super::Pair;
 use super::flow::{Open, reason};
@@ -21,6 +21,10 @@ impl<F: Stage> Pair<F> {
         let flow = &mut self.flows[side];
         let index = flow.next;
         let Some(transfer) = self.script.transfers[side].get(index) else { return };
+        if self.rng.one_in(64) {
+            return self.misuse(side);
+        }
+        let flow = &mut self.flows[side];
         let end = &mut self.ends[side];
         end.set_protocol(transfer.protocol);
         let sent = &mut flow.sent[index];
@@ -59,7 +63,12 @@ impl<F: Stage> Pair<F> {
             let reason = reason(side, index, 1);
             let sent = &mut self.flows[side].sent[index];
             match self.ends[side].cancel(&mut self.fabric, id, reason) {
-                Ok(()) => sent.cancelled = Some(reason),
+                Ok(()) => {
+                    sent.cancelled = Some(reason);
+                    // The block that is kept for CANCEL is free, and no completion is awaited.
+                    let sending = self.ends[side].state().sending;
+                    assert!(!F::DIRECT || sending == Sending::Nothing, "CANCEL waits: {:?}", self.script);
+                }
                 // A message of no bytes has ended with a push that could not tell.
                 Err(RefusedSend::NotOpen) if transfer.bytes == 0 => sent.ended = true,
                 Err(other) => panic!("{other}"),
@@ -89,6 +98,19 @@ impl<F: Stage> Pair<F> {
                 flow.open = None;
             }
             Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Calls that are refused, and of which nothing may come.
+    fn misuse(&mut self, side: usize) {
+        let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
+        for length in [1, u64::MAX - 1, u64::MAX] {
+            let Ok(id) = end.start(0, Length::Exact(length)) else { return };
+            assert_eq!(end.start(0, Length::Stream), Err(RefusedSend::Busy));
+            assert_eq!(end.finish(fabric, id), Err(RefusedSend::WrongLength), "a message of {length} bytes");
+            assert_eq!(end.commit(fabric, id, 1), Err(RefusedSend::WrongLength), "nothing was reserved");
+            assert_eq!(end.cancel(fabric, id, Reason(1)), Ok(()));
+            assert_eq!(end.push(fabric, id, &[&[0]]), Err(RefusedSend::NotOpen));
         }
     }
 

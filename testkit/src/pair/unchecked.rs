@@ -1,7 +1,7 @@
 //! What an application does whose peer may lie: it goes on as its script says, takes whatever comes, believes none of
 //! it and compares nothing. That it survives, and that the connection ends, is for the caller to see.
 
-use superpipe_core::Length;
+use superpipe_core::{End, Length};
 
 use super::Pair;
 use super::flow::Open;
@@ -9,6 +9,9 @@ use crate::Stage;
 
 impl<F: Stage> Pair<F> {
     pub(super) fn turn_unchecked(&mut self, side: usize) {
+        if self.is_shut(side) {
+            self.receive_nothing(side);
+        }
         match self.rng.below(6) {
             0 | 1 => {
                 self.ends[side].progress(&mut self.fabric);
@@ -26,9 +29,10 @@ impl<F: Stage> Pair<F> {
                 self.ends[side].reject(&mut self.fabric, reason);
             }
             _ => {
-                self.ends[side].incoming(&mut self.fabric);
+                let incoming = self.ends[side].incoming(&mut self.fabric);
                 let all = self.rng.below(self.buffer.len());
-                self.ends[side].pull(&mut self.fabric, &mut [&mut self.buffer[..all]]);
+                let pulled = self.ends[side].pull(&mut self.fabric, &mut [&mut self.buffer[..all]]);
+                assert!(incoming.is_some() || pulled.end == End::No, "the end of what was never shown");
             }
         }
     }
