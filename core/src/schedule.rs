@@ -1,4 +1,4 @@
-//! The chunk schedule: how large each chunk of a transfer is. Denis, equations 3, 4 and 5; wire.md 4.4.
+//! The chunk schedule: how large each chunk of a transfer is. Denis, equations 3, 4 and 5; wire.md 4.5.
 //!
 //! A schedule is the sender's own business: the receiver takes chunks of any size that the layout allows. Pure
 //! integer arithmetic.

@@ -9,7 +9,7 @@ use crate::tuning::Tuning;
 pub use error::PacketError;
 
 /// The version of the protocol, all of docs/wire.md.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a packet.
 pub const PACKET_BYTES: usize = 192;
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(with(hello(), 10, 0xFF).kind(), Ok(0xFF), "a kind is judged by whoever waits for one");
         assert_eq!(with(hello(), 7, b'e').kind(), Err(PacketError::Garbage));
         let refused = || Packet::refused(0, "no");
-        assert_eq!(with(refused(), 9, 1).kind(), Err(PacketError::Version { theirs: 0x101 }));
+        assert_eq!(with(refused(), 9, 1).kind(), Err(PacketError::Version { theirs: 0x102 }));
         assert_eq!(with(with(refused(), 9, 1), 0, 0).kind(), Err(PacketError::Garbage));
         assert_eq!(Packet::empty().kind(), Err(PacketError::Garbage));
         assert_eq!(check_head(&hello().0[..10]), Ok(()));

@@ -7,4 +7,5 @@ mod handshake;
 mod messages;
 #[cfg(feature = "recorder")]
 mod recording;
+mod short_transfers;
 mod support;

@@ -26,7 +26,7 @@ pub(crate) fn words() -> [(Vec<u8>, ErrorKind, &'static str); 3] {
     let mut reserved = greeting(1);
     reserved[15] = 1;
     [
-        (greeting(9), ErrorKind::Version, "speaks version 9 of the protocol, this is version 1"),
+        (greeting(9), ErrorKind::Version, "speaks version 9 of the protocol, this is version 2"),
         (vec![0x55; 40], ErrorKind::Protocol, "does not speak superpipe"),
         (reserved, ErrorKind::Protocol, "reserved bytes are not zero"),
     ]
