@@ -95,6 +95,30 @@ fn every_cancel_is_told<F: Rig>(arrival: Arrival) {
     }
 }
 
+/// All that was sent is acknowledged when the first is cancelled, and the second is cancelled before the reader looks again.
+fn a_second_cancel_is_told<F: Rig>(arrival: Arrival) {
+    for blocks in [3, 16] {
+        let (mut fabric, mut ends) = ends::<F>(blocks, arrival);
+        let id = ends[0].start(1, Length::Stream).unwrap();
+        assert_eq!(ends[0].push(&mut fabric, id, &[&[7; 50]]), Ok(50));
+        settle(&mut fabric, &mut ends);
+        assert_eq!(ends[1].pull(&mut fabric, &mut [&mut [0; 50]]).bytes, 50);
+        ends[1].acknowledge(&mut fabric);
+        settle(&mut fabric, &mut ends);
+        assert!(ends[0].delivered());
+        ends[0].cancel(&mut fabric, id, Reason(1)).unwrap();
+        settle(&mut fabric, &mut ends);
+        let id = ends[0].start(2, Length::Stream).unwrap();
+        assert_eq!(ends[0].push(&mut fabric, id, &[&[7; 50]]), Ok(50));
+        settle(&mut fabric, &mut ends);
+        ends[0].cancel(&mut fabric, id, Reason(2)).unwrap();
+        settle(&mut fabric, &mut ends);
+        assert_eq!(ends[0].state().sending, Sending::Nothing, "the second CANCEL is not told");
+        assert_eq!(take(&mut fabric, &mut ends), (0, End::Cancelled(Reason(1))));
+        assert_eq!(take(&mut fabric, &mut ends), (50, End::Cancelled(Reason(2))));
+    }
+}
+
 /// Whole messages may use every block; a transfer that may be cancelled keeps one.
 #[test]
 fn one_block_is_kept_for_cancel() {
@@ -114,6 +138,7 @@ fn direct() {
     for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
         cancel_waits_for_no_reader::<Direct>(arrival);
         every_cancel_is_told::<Direct>(arrival);
+        a_second_cancel_is_told::<Direct>(arrival);
     }
 }
 
@@ -122,5 +147,6 @@ fn posted() {
     for arrival in [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify] {
         cancel_waits_for_no_reader::<Posted>(arrival);
         every_cancel_is_told::<Posted>(arrival);
+        a_second_cancel_is_told::<Posted>(arrival);
     }
 }
