@@ -21,7 +21,7 @@ const GOLDEN: [(&str, &[&str]); 12] = [
     ("eager", &["Post { sequence", "CopyIn", "CopyOut"]),
     ("superpipeline", &["ControlOut(Cts)", "CopyOut", "AckIn", "Complete"]),
     ("direct-store", &["ControlOut(Cts)", "#0 ", "CopyOut", "AckIn"]),
-    ("cancel", &["ControlIn(Cancel)", "ReceiveBegin { transfer: 2"]),
+    ("cancel", &["SendEnd { transfer: 1", "ReceiveEnd { transfer: 1", "ReceiveBegin { transfer: 2"]),
     ("reject", &["ControlIn(Reject)"]),
     ("torn", &["CopyOut"]),
     ("notified", &["immediate", "receive", "CopyOut", "AckIn"]),
