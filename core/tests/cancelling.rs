@@ -88,7 +88,11 @@ fn every_cancel_is_told<F: Rig>(arrival: Arrival) {
             settle(&mut fabric, &mut ends);
             assert!(ends[0].delivered());
             ends[0].cancel(&mut fabric, id, Reason(3)).unwrap();
-            assert_eq!(take(&mut fabric, &mut ends), (0, End::Cancelled(Reason(3))), "{tag}, {blocks} blocks");
+            assert_eq!(
+                take(&mut fabric, &mut ends),
+                (0, End::Cancelled(Reason(3))),
+                "{tag}, {blocks} blocks"
+            );
             ends[1].acknowledge(&mut fabric);
             settle(&mut fabric, &mut ends);
         }

@@ -6,8 +6,8 @@ use crate::config::Protocol;
 use crate::error::{Reason, RefusedSend, RefusedStart};
 use crate::fabric::Fabric;
 use crate::header::{INLINE_BYTES_MAX, Length};
-use crate::recorder::{self, Step};
 use crate::planted::{Bug, is_planted};
+use crate::recorder::{self, Step};
 use crate::send::{Last, Next, Payload, Reservation, TransferId};
 use crate::slices::Gather;
 

@@ -91,7 +91,12 @@ impl<F: Fabric> Receiver<F> {
     }
 
     /// Throws away what has arrived of the open transfer, up to its end: the ring's blocks at most.
-    pub(crate) fn drain(&mut self, fabric: &F, link: &F::Link, arrival: Arrival) -> Result<(), ProtocolError> {
+    pub(crate) fn drain(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+    ) -> Result<(), ProtocolError> {
         while self.open.is_some() && self.poll(fabric, link, arrival)? {
             match self.head {
                 Head::Nothing => return Ok(()),
@@ -130,7 +135,8 @@ impl<F: Fabric> Receiver<F> {
                 Head::Inline { .. } if is_planted(Bug::InlineHasNoPlace) => return Ok(Readable::Nothing),
                 Head::Inline { bytes, offset, .. } if offset < bytes => {
                     let bytes = (bytes - offset).min(max_bytes);
-                    let run = Run { memory, bytes, place: Place::Line { at: layout.line_at(self.at), offset } };
+                    let run =
+                        Run { memory, bytes, place: Place::Line { at: layout.line_at(self.at), offset } };
                     return Ok(if bytes > 0 { Readable::Run(run) } else { Readable::Nothing });
                 }
                 Head::Inline { .. } => {

@@ -24,11 +24,7 @@ impl<F: Fabric> Sender<F> {
         bytes: usize,
     ) -> Result<TransferId, SqFull> {
         debug_assert!(bytes <= INLINE_BYTES_MAX, "the caller looked");
-        let header = Header::Inline {
-            tag,
-            bytes: bytes.to_le_bytes()[0],
-            payload: pack(slices),
-        };
+        let header = Header::Inline { tag, bytes: bytes.to_le_bytes()[0], payload: pack(slices) };
         let mut line = header.line();
         line.0[7] = notices.arrival().line_flag(fabric, &line, self.sequence);
         let at = self.landing.layout.line_at(self.at);
@@ -134,11 +130,7 @@ impl<F: Fabric> Sender<F> {
             fin: true,
             left,
             whole: protocol.is_whole(),
-            rts: Some(RtsFields(Rts {
-                tag,
-                length: Length::Exact(u64::from(bytes)),
-                want_cts: false,
-            })),
+            rts: Some(RtsFields(Rts { tag, length: Length::Exact(u64::from(bytes)), want_cts: false })),
         };
         let mut line = header.line();
         line.0[7] = self.sequence;

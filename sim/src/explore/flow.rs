@@ -109,7 +109,11 @@ impl Flow {
             }
             End::Cancelled(reason) => {
                 assert_eq!(sent.cancelled, Some(reason));
-                assert_eq!(sent.received, Some(sent.bytes), "transfer {index}: CANCEL comes after what was sent");
+                assert_eq!(
+                    sent.received,
+                    Some(sent.bytes),
+                    "transfer {index}: CANCEL comes after what was sent"
+                );
             }
         }
         self.head = None;

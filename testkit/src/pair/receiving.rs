@@ -26,7 +26,11 @@ impl<F: Stage> Pair<F> {
             Take::Reject(at) if self.flows[from].at >= at => {
                 let why = reason(from, index, 2);
                 if !self.ends[side].reject(&mut self.fabric, why) {
-                    assert!(self.is_shut(side), "{index} was shown, and cannot be rejected: {:?}", self.script);
+                    assert!(
+                        self.is_shut(side),
+                        "{index} was shown, and cannot be rejected: {:?}",
+                        self.script
+                    );
                     return;
                 }
                 self.flows[from].sent[index].rejected = Some(why);

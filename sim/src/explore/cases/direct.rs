@@ -34,6 +34,16 @@ pub(super) fn cases() -> Vec<Case> {
         direct("direct: cancel, cancel, cancel", &[message(65).cancelled(); 3]),
         direct("direct: reject inline, inline", &[inline().rejected(), inline()]),
         direct("direct: reject, reject, inline", &[long.rejected(), long.rejected(), inline()]).untorn(),
+        Case {
+            c0_bytes: 150,
+            ..direct("direct: 3 at once of 2 blocks, refused or not, try_recv", &[at_once(150).rejected(); 3])
+        }
+        .ring(4)
+        .taking(Take::Whole)
+        .untorn(),
+        direct("direct: inline in place", &[inline().rejected(), at_once(0), at_once(40)])
+            .taking(Take::InPlace(30)),
+        direct("direct: cancel, cancel, ring of 3", &[message(192).cancelled(); 2]).ring(3).untorn(),
         direct("direct: reject or cancel, the same", &[either; 2]).untorn(),
         direct("direct: 3 inline both ways", &[inline(); 3]).back(&[inline(); 3]).untorn(),
         direct("direct: 3 chunks both ways", &[long]).back(&[long]).untorn(),
