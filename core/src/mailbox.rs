@@ -8,7 +8,7 @@ use crate::control::{Control, KINDS, Kind};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::layout::seat;
-use crate::line::LINE_BYTES;
+use crate::line::{LINE_BYTES, Line};
 use crate::notice::{Low, Notices, Subject};
 use crate::planted::{Bug, is_planted};
 use crate::sequence::{Advance, after, before, is_before, judge};
@@ -82,6 +82,11 @@ impl Outbox {
         true
     }
 
+    /// Whether an acknowledgement that says `said` would give places back.
+    pub(crate) fn has_news(&self, said: u64) -> bool {
+        judge(said, self.acked, before(self.sequence)) == Advance::Forward
+    }
+
     /// The peer has consumed all up to and including the sequence `said`.
     pub(crate) fn handle_ack(&mut self, said: u64) -> Result<bool, ProtocolError> {
         match judge(said, self.acked, before(self.sequence)) {
@@ -130,7 +135,7 @@ impl Inbox {
         before(self.expected)
     }
 
-    /// Whether the next message's flag has come.
+    /// Whether the next message has come, whole: [`poll`](Self::poll) would take it.
     pub(crate) fn has_arrivals<F: Fabric>(
         &self,
         fabric: &F,
@@ -141,7 +146,14 @@ impl Inbox {
         if arrival == Arrival::Notify {
             return self.is_notified();
         }
-        arrival.may_be(fabric.flag(link, from, place(self.slot) + LINE_BYTES - 8), self.expected)
+        let at = place(self.slot);
+        arrival.may_be(fabric.flag(link, from, at + LINE_BYTES - 8), self.expected)
+            && self.is_whole(fabric, arrival, &fabric.take_line(link, from, at))
+    }
+
+    /// Whether a line whose flag may be the awaited one is what that stands for.
+    fn is_whole<F: Fabric>(&self, fabric: &F, arrival: Arrival, line: &Line) -> bool {
+        arrival != Arrival::CheckedFlag || arrival.line_flag(fabric, line, self.expected) == line.flag()
     }
 
     /// The peer notifies of a message.
@@ -182,7 +194,7 @@ impl Inbox {
             return Some(Err(ProtocolError::NoticeWithoutFlag));
         }
         let line = fabric.take_line(link, from, at);
-        if arrival == Arrival::CheckedFlag && arrival.line_flag(fabric, &line, self.expected) != line.flag() {
+        if !self.is_whole(fabric, arrival, &line) {
             return None;
         }
         self.expected = after(self.expected);

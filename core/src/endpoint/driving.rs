@@ -1,6 +1,7 @@
 //! What needs no asking: completions, the peer's control messages, signs of life, and how a connection ends.
 
 use super::{CONTROLS_PER_ACK, Endpoint, Event};
+use crate::ack::Ack;
 use crate::control::Control;
 use crate::error::{Closed, Failure, ProtocolError, Reason};
 use crate::fabric::Fabric;
@@ -53,17 +54,22 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Whether the peer has written something that no call has looked at yet: the last question before a sleep. A
-    /// message that the application leaves there is told of once, so that waiting for something else can sleep.
+    /// message that the application leaves there is told of once, so that waiting for something else can sleep. What is torn
+    /// has not come, and signs of life are none of it: who waits for those looks by itself.
     #[must_use]
     pub fn has_arrivals(&self, fabric: &F) -> bool {
-        let told = if Self::notifies(&self.config) {
-            fabric.has_notice(&self.link)
-        } else {
-            self.sender.has_news(fabric.flag(&self.link, self.seat, seat::ACK))
-        };
+        let told =
+            if Self::notifies(&self.config) { fabric.has_notice(&self.link) } else { self.has_ack(fabric) };
         let next = self.receiver.next_arrival(fabric, &self.link, self.config.arrival);
         let noticed = next.is_some() && self.noticed.replace(next) != next;
         noticed || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival) || told
+    }
+
+    /// Whether the peer's line of acknowledgements, taken now, would give blocks or places in the mailbox back.
+    fn has_ack(&self, fabric: &F) -> bool {
+        let line = fabric.take_line(&self.link, self.seat, seat::ACK);
+        Ack::parse(fabric, self.config.arrival, &line)
+            .is_some_and(|ack| self.sender.has_news(ack.blocks) || self.outbox.has_news(ack.controls))
     }
 
     /// Takes the oldest event out.

@@ -236,7 +236,7 @@ impl<F: Fabric> Receiver<F> {
         if notify && self.is_notified() { Err(ProtocolError::NoticeWithoutFlag) } else { Ok(false) }
     }
 
-    /// What has come that is awaited next: its sequence, and how many blocks of its chunk came before.
+    /// What has come, whole, that is awaited next: its sequence, and how many blocks of its chunk came before.
     pub(crate) fn next_arrival(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Option<(u64, u32)> {
         let Landing { memory, layout } = self.landing;
         let (index, blocks) = match self.head {
@@ -250,7 +250,13 @@ impl<F: Fabric> Receiver<F> {
         if !F::DIRECT && arrival == Arrival::Notify {
             return self.is_notified().then_some((self.sequence, blocks));
         }
-        let came = arrival.may_be(fabric.flag(link, memory, layout.flag_at(index)), self.sequence);
+        let flag = fabric.flag(link, memory, layout.flag_at(index));
+        let came = arrival.may_be(flag, self.sequence)
+            && (arrival != Arrival::CheckedFlag
+                || match self.head {
+                    Head::Chunk(chunk) => self.block_flag(fabric, link, &chunk) == flag,
+                    _ => self.is_whole(fabric, link, &fabric.take_line(link, memory, layout.line_at(index))),
+                });
         came.then_some((self.sequence, blocks))
     }
 
@@ -385,6 +391,15 @@ impl<F: Fabric> Receiver<F> {
         });
     }
 
+    /// The checked flag that the chunk's next block, other than its first, has once it is whole.
+    fn block_flag(&self, fabric: &F, link: &F::Link, chunk: &Chunk) -> u64 {
+        let arrival = Arrival::CheckedFlag;
+        let piece = chunk.piece(self.landing.layout, chunk.arrived);
+        let seed = arrival.seed(fabric, self.sequence, piece.bytes);
+        let crc = fabric.crc_out(link, self.landing.memory, piece.at, piece.bytes, seed);
+        arrival.flag(self.sequence, crc)
+    }
+
     /// Whether block `j` of the chunk at the head has arrived; with [`Chunk::whole`], whether all have.
     #[inline]
     fn has_arrived(
@@ -405,14 +420,12 @@ impl<F: Fabric> Receiver<F> {
             if !arrival.may_be(flag, self.sequence) {
                 return self.not_there(!F::DIRECT && arrival == Arrival::Notify);
             }
-            if arrival == Arrival::CheckedFlag {
-                let piece = chunk.piece(layout, chunk.arrived);
-                let seed = arrival.seed(fabric, self.sequence, piece.bytes);
-                let crc = fabric.crc_out(link, memory, piece.at, piece.bytes, seed);
-                if arrival.flag(self.sequence, crc) != flag && !is_planted(Bug::CheckNotCompared) {
-                    self.check_misses += 1;
-                    return Ok(false);
-                }
+            if arrival == Arrival::CheckedFlag
+                && self.block_flag(fabric, link, chunk) != flag
+                && !is_planted(Bug::CheckNotCompared)
+            {
+                self.check_misses += 1;
+                return Ok(false);
             }
             chunk.arrived += 1;
         }
