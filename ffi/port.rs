@@ -37,7 +37,8 @@ pub unsafe trait Port:
     fn record(&mut self, on: bool);
     /// Whether the peer's end still exists. A system call.
     fn is_alive(&self, link: &Self::Link) -> bool;
-    /// What becomes readable when the peer goes away.
+    /// What becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
+    /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Whether what is written from now on need not wake a peer that sleeps: it looks by itself before long.
     fn set_quiet(&self, _: &mut Self::Link, _is_quiet: bool) {}

@@ -232,7 +232,8 @@ unsafe impl Port for Shm {
     }
 
     fn interests<'a>(&self, link: &'a ShmLink) -> [PollFd<'a>; 1] {
-        [PollFd::new(link.socket.as_fd(), libc::POLLIN)]
+        // Not what it sends: a wake-up that comes late stays there until the next sleep.
+        [PollFd::new(link.socket.as_fd(), libc::POLLRDHUP)]
     }
 
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
