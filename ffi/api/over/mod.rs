@@ -24,6 +24,8 @@ mod recv_stream;
 mod send_stream;
 mod sending;
 mod spans;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod warming;
 
@@ -73,7 +75,7 @@ impl<P: Port> Over<P> {
 
     /// Waits until the peer has taken out all that was sent, and said so.
     pub(super) fn flush(&mut self, deadline: Deadline) -> Result<(), Error> {
-        self.transport().wait(deadline, |endpoint, _| endpoint.delivered().then_some(()))
+        self.transport().wait(deadline, |endpoint, _| endpoint.delivered().then_some(()).into())
     }
 
     /// Runs `work` while a helper thread shows the peer that this end lives.

@@ -3,6 +3,7 @@
 use superpipe_core::{End, Incoming, Length, Reason, TryRecv};
 
 use super::cold::Cold;
+use super::transport::Attempt;
 use super::{Over, RecvOver};
 use crate::api::connection::Received;
 use crate::api::deadline::Deadline;
@@ -52,24 +53,24 @@ impl<P: Port> Over<P> {
                 let found =
                     if is_cold { TryRecv::Other } else { endpoint.try_recv(port, slices, TRIES_IN_A_WAIT) };
                 match found {
-                    TryRecv::Nothing => return None,
+                    TryRecv::Nothing => return Attempt::Idle,
                     TryRecv::Taken { tag: its, bytes: all } => {
                         (tag, bytes) = (Some(its), all);
-                        return Some(Ok(()));
+                        return Attempt::Done(Ok(()));
                     }
                     TryRecv::Begun { tag: its, bytes: some } => {
                         (tag, bytes) = (Some(its), some);
-                        return None;
+                        return Attempt::Moved;
                     }
                     TryRecv::Other => {}
                 }
-                let incoming = endpoint.incoming(port)?;
+                let Some(incoming) = endpoint.incoming(port) else { return Attempt::Idle };
                 match incoming.length {
                     Length::Exact(length) if length <= room => {
                         tag = Some(incoming.tag);
                         cold = is_cold.then(|| Cold::new(usize::try_from(length).unwrap_or(usize::MAX)));
                     }
-                    length => return Some(Err(too_small(length, room))),
+                    length => return Attempt::Done(Err(too_small(length, room))),
                 }
             }
             let pulled = match &mut cold {
@@ -78,9 +79,10 @@ impl<P: Port> Over<P> {
             };
             bytes += pulled.bytes;
             match pulled.end {
-                End::No => None,
-                End::Fin => Some(Ok(())),
-                End::Cancelled(reason) => Some(Err(Error::cancelled(reason))),
+                End::No if pulled.bytes > 0 => Attempt::Moved,
+                End::No => Attempt::Idle,
+                End::Fin => Attempt::Done(Ok(())),
+                End::Cancelled(reason) => Attempt::Done(Err(Error::cancelled(reason))),
             }
         });
         match result {
@@ -97,7 +99,7 @@ impl<P: Port> Over<P> {
 
     /// Waits for the next transfer, and leaves it there.
     pub(in crate::api) fn incoming(&mut self, deadline: Deadline) -> Result<Incoming, Error> {
-        self.transport().wait(deadline, |endpoint, port| endpoint.incoming(port))
+        self.transport().wait(deadline, |endpoint, port| endpoint.incoming(port).into())
     }
 
     /// Waits for the next transfer, to be received as a stream.

@@ -6,6 +6,7 @@ use superpipe_core::{End, Incoming, Length, Readable, Reason};
 
 use super::Over;
 use super::spans::Spans;
+use super::transport::Attempt;
 use crate::api::deadline::Deadline;
 use crate::api::error::Error;
 use crate::api::streams::StreamError;
@@ -47,8 +48,8 @@ impl<'a, P: Port> RecvOver<'a, P> {
             }
             let readable = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
                 match endpoint.readable(port, u32::MAX) {
-                    Readable::Nothing => None,
-                    readable => Some(readable),
+                    Readable::Nothing => Attempt::Idle,
+                    readable => Attempt::Done(readable),
                 }
             })?;
             let run = match readable {
@@ -73,7 +74,7 @@ impl<'a, P: Port> RecvOver<'a, P> {
             match outcome.map_err(StreamError::Local)? {
                 WriteOutcome::WouldBlock => {
                     if let Some(fd) = sink.interest() {
-                        self.over.transport().wait_for_fd(fd, |_| false)?;
+                        self.over.transport().wait_for_fd(fd, None)?;
                     }
                 }
                 WriteOutcome::Bytes(0) => {
@@ -103,7 +104,7 @@ impl<'a, P: Port> RecvOver<'a, P> {
         while self.end.is_none() {
             let pulled = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
                 let pulled = endpoint.pull(port, &mut [&mut *bytes]);
-                (pulled.bytes > 0 || pulled.end != End::No).then_some(pulled)
+                (pulled.bytes > 0 || pulled.end != End::No).then_some(pulled).into()
             })?;
             self.note(pulled.end);
             if pulled.bytes > 0 {

@@ -39,7 +39,7 @@ impl<'a, P: Port> SendOver<'a, P> {
         loop {
             let reserved = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
                 let reserved = endpoint.reserve(port, id, max_bytes);
-                (!matches!(reserved, Err(RefusedSend::NoCredit))).then_some(reserved)
+                (!matches!(reserved, Err(RefusedSend::NoCredit))).then_some(reserved).into()
             })?;
             let reserved = reserved.map_err(|refused| self.ended_by(refused))?;
             let mut spans = Spans::new();
@@ -57,7 +57,7 @@ impl<'a, P: Port> SendOver<'a, P> {
                 ReadOutcome::End => return Ok(0),
                 ReadOutcome::WouldBlock => {
                     if let Some(fd) = source.interest() {
-                        self.over.transport().wait_for_fd(fd, |endpoint| endpoint.is_rejected(id))?;
+                        self.over.transport().wait_for_fd(fd, Some(id))?;
                     }
                 }
                 ReadOutcome::Bytes(bytes) => {
@@ -103,7 +103,7 @@ impl<'a, P: Port> SendOver<'a, P> {
         let id = self.id;
         let finished = self.over.transport().wait(deadline, |endpoint, port| {
             let finished = endpoint.finish(port, id);
-            (finished != Err(RefusedSend::NoCredit)).then_some(finished)
+            (finished != Err(RefusedSend::NoCredit)).then_some(finished).into()
         })?;
         finished.map_err(|refused| self.ended_by(refused))?;
         self.ended = true;
@@ -124,7 +124,7 @@ impl<'a, P: Port> SendOver<'a, P> {
         let id = self.id;
         let pushed = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
             let pushed = endpoint.push(port, id, &[bytes]);
-            (pushed != Ok(0)).then_some(pushed)
+            (pushed != Ok(0)).then_some(pushed).into()
         })?;
         let pushed = pushed.map_err(|refused| self.ended_by(refused))?;
         self.sent += pushed as u64;

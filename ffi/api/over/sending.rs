@@ -2,6 +2,7 @@
 
 use superpipe_core::{Length, Reason, RefusedSend, TransferId};
 
+use super::transport::Attempt;
 use super::{Over, SendOver};
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
@@ -35,7 +36,7 @@ impl<P: Port> Over<P> {
         if matches!(refused, RefusedSend::NoCredit | RefusedSend::Busy) {
             refused = match transport.wait(deadline, |endpoint, port| {
                 let sent = endpoint.try_send(port, tag, slices);
-                (!matches!(sent, Err(RefusedSend::NoCredit | RefusedSend::Busy))).then_some(sent)
+                (!matches!(sent, Err(RefusedSend::NoCredit | RefusedSend::Busy))).then_some(sent).into()
             })? {
                 Ok(_) => return Ok(()),
                 Err(refused) => refused,
@@ -48,18 +49,15 @@ impl<P: Port> Over<P> {
         let id = self.start(tag, Length::Exact(bytes as u64), deadline)?;
         let transport = self.transport();
         let mut sent = 0;
-        let result = transport.wait(deadline, |endpoint, port| {
-            loop {
-                match endpoint.push_from(port, id, slices, sent) {
-                    Ok(0) if bytes > 0 => return None,
-                    Ok(pushed) => sent += pushed,
-                    Err(refused) => return Some(Err(refused)),
+        let result =
+            transport.wait(deadline, |endpoint, port| match endpoint.push_from(port, id, slices, sent) {
+                Ok(0) if bytes > 0 => Attempt::Idle,
+                Ok(pushed) => {
+                    sent += pushed;
+                    if sent == bytes { Attempt::Done(Ok(())) } else { Attempt::Moved }
                 }
-                if sent == bytes {
-                    return Some(Ok(()));
-                }
-            }
-        });
+                Err(refused) => Attempt::Done(Err(refused)),
+            });
         match result {
             Ok(Ok(())) => Ok(()),
             Ok(Err(refused)) => Err(self.refused(refused)),
@@ -85,7 +83,7 @@ impl<P: Port> Over<P> {
     ) -> Result<TransferId, Error> {
         let started = self.transport().wait(deadline, |endpoint, _| {
             let started = endpoint.start(tag, length);
-            (started != Err(RefusedSend::Busy)).then_some(started)
+            (started != Err(RefusedSend::Busy)).then_some(started).into()
         })?;
         started.map_err(|refused| self.refused(refused))
     }

@@ -1,11 +1,12 @@
 //! One endpoint with its fabric, and everything that waiting for it takes.
 //!
-//! A wait is a loop of attempts and rounds of progress. Every thousand empty rounds it looks at what costs more: the
-//! clock, the interrupt flag, whether the peer lives, and whether it was silent for too long; and shows life itself.
+//! A wait is a loop of attempts and rounds of progress. Now and then, after a thousand attempts or so, it looks at what costs
+//! more: the clock, the interrupt flag, whether the peer lives, and whether it was silent for too long; and shows life
+//! itself. A round in which something moved is no idle one, so that a flow never sleeps; it is looked up from all the same.
 
-use core::hint;
+use core::{hint, mem};
 
-use superpipe_core::{Endpoint, Reason};
+use superpipe_core::{Endpoint, Reason, TransferId};
 
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::{Error, ErrorKind};
@@ -20,8 +21,27 @@ const LIFE_NS: u64 = 200_000_000;
 const ALIVE_NS: u64 = 2_000_000;
 /// Attempts between two rounds of progress: what is awaited is polled alone, so that it is seen at once.
 const ATTEMPTS: u32 = 8;
+/// Rounds with work between two looks: of blocks of 16 KiB these are 0.3 ms at least, of which a look takes less than a
+/// thousandth.
+const BUSY_LOOK_ROUNDS: u32 = 256;
 /// The longest time that is slept, or polled, at once.
 const NAP_NS: u64 = 50_000_000;
+
+/// What an attempt came to.
+pub(super) enum Attempt<T> {
+    /// What is waited for.
+    Done(T),
+    /// A part of it: more may be there at once.
+    Moved,
+    /// Nothing.
+    Idle,
+}
+
+impl<T> From<Option<T>> for Attempt<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Idle, Self::Done)
+    }
+}
 
 pub(super) struct Transport<P: Port> {
     pub(super) endpoint: Endpoint<P>,
@@ -60,47 +80,68 @@ impl<P: Port> Transport<P> {
         self.waiter = Waiter::new(wait);
     }
 
-    /// Makes attempts and progress until an attempt gives something, or waiting is over.
+    /// Makes attempts and progress until an attempt gives what is waited for, or waiting is over. A peer that is gone is lost
+    /// only after a whole round in which nothing moved: what it wrote before is taken out first.
     pub(super) fn wait<T>(
         &mut self,
         deadline: Deadline,
-        mut attempt: impl FnMut(&mut Endpoint<P>, &mut P) -> Option<T>,
+        mut attempt: impl FnMut(&mut Endpoint<P>, &mut P) -> Attempt<T>,
     ) -> Result<T, Error> {
         let mut armed = Armed::Not(deadline);
         self.waiter.reset();
-        let mut first = true;
+        let (mut first, mut busy_rounds) = (true, 0);
         loop {
+            let was_gone = self.gone;
+            let mut has_moved = false;
             for _ in 0..ATTEMPTS {
-                if let Some(value) = attempt(&mut self.endpoint, &mut self.port) {
-                    return Ok(value);
+                match attempt(&mut self.endpoint, &mut self.port) {
+                    Attempt::Done(value) => return Ok(value),
+                    Attempt::Moved => {
+                        has_moved = true;
+                        break;
+                    }
+                    Attempt::Idle => hint::spin_loop(),
                 }
-                hint::spin_loop();
             }
-            if self.endpoint.progress(&mut self.port) > 0 {
+            if self.endpoint.progress(&mut self.port) > 0 || has_moved {
                 self.waiter.reset();
+                busy_rounds += 1;
+                if busy_rounds == BUSY_LOOK_ROUNDS {
+                    busy_rounds = 0;
+                    self.look(&mut armed, mem::take(&mut first))?;
+                }
                 continue;
             }
             if let Some(closed) = self.endpoint.closed() {
                 return Err(Error::closed(closed));
             }
+            if was_gone && !self.hears_more() {
+                return Err(Error::lost());
+            }
             match self.waiter.idle() {
                 Idle::Again => {}
-                Idle::Look => {
-                    self.look(&mut armed, first)?;
-                    first = false;
-                }
+                Idle::Look => _ = self.look(&mut armed, mem::take(&mut first))?,
                 Idle::Sleep => {
-                    let nap_ns = self.look(&mut armed, first)?;
-                    first = false;
+                    let nap_ns = self.look(&mut armed, mem::take(&mut first))?;
+                    if self.gone {
+                        continue;
+                    }
                     self.endpoint.acknowledge(&mut self.port);
                     match self.port.sleep(&mut self.endpoint, nap_ns) {
                         Woken::Look => {}
                         Woken::Nothing => self.checked_ns = monotonic_ns(),
-                        Woken::PeerGone => self.lose()?,
+                        Woken::PeerGone => self.gone = true,
                     }
                 }
             }
         }
+    }
+
+    /// Whether the peer has acknowledged anything that was not looked at yet.
+    fn hears_more(&mut self) -> bool {
+        let heard = self.endpoint.heard();
+        self.endpoint.look(&mut self.port);
+        self.endpoint.heard() != heard
     }
 
     /// The slow look. How long one may sleep afterwards.
@@ -118,11 +159,9 @@ impl<P: Port> Transport<P> {
         if self.endpoint.heard() != self.heard {
             (self.heard, self.heard_ns) = (self.endpoint.heard(), now_ns);
         }
-        if now_ns.saturating_sub(self.checked_ns) >= ALIVE_NS {
+        if !self.gone && now_ns.saturating_sub(self.checked_ns) >= ALIVE_NS {
             self.checked_ns = now_ns;
-            if !self.port.is_alive(self.endpoint.link()) {
-                self.lose()?;
-            }
+            self.gone = !self.port.is_alive(self.endpoint.link());
         }
         let silent_ns = now_ns.saturating_sub(self.heard_ns);
         if silent_ns >= self.idle_timeout_ns {
@@ -136,17 +175,6 @@ impl<P: Port> Transport<P> {
         Ok((at_ns - now_ns).min(self.idle_timeout_ns - silent_ns).min(NAP_NS))
     }
 
-    /// The peer's end is gone: there is one more attempt at what it left, and then it is lost.
-    fn lose(&mut self) -> Result<(), Error> {
-        if self.gone && self.endpoint.progress(&mut self.port) == 0 && !self.endpoint.has_arrivals(&self.port)
-        {
-            return Err(Error::lost());
-        }
-        self.gone = true;
-        self.checked_ns = 0;
-        Ok(())
-    }
-
     pub(super) fn show_life(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.shown_ns) >= LIFE_NS {
             self.shown_ns = now_ns;
@@ -158,35 +186,35 @@ impl<P: Port> Transport<P> {
         }
     }
 
-    /// Waits until a descriptor is ready or `over` says so, making progress meanwhile. The peer may be silent: it is not
-    /// waited for.
-    pub(super) fn wait_for_fd(
-        &mut self,
-        fd: PollFd<'_>,
-        over: impl Fn(&Endpoint<P>) -> bool,
-    ) -> Result<(), Error> {
+    /// Waits until a descriptor is ready, making progress meanwhile. The peer may be silent: it is not waited for. Whoever
+    /// is `sending` this transfer out of the descriptor does not go on where the transfer is rejected, or the peer lost; what
+    /// was received is still written where it goes.
+    pub(super) fn wait_for_fd(&mut self, fd: PollFd<'_>, sending: Option<TransferId>) -> Result<(), Error> {
         loop {
             if self.options.is_interrupted() {
                 return Err(Error::interrupted());
             }
+            // A peer that closed has sent all that it will; one that did not is lost, and its transfer with it.
+            let is_losing = self.gone && sending.is_some() && !self.endpoint.peer_closes();
             let [peer] = self.port.interests(self.endpoint.link());
             let mut fds = [fd, if self.gone { PollFd::none() } else { peer }];
-            poll(&mut fds, NAP_NS)?;
+            poll(&mut fds, if is_losing { 0 } else { NAP_NS })?;
             let (ready, peer_ready) = (fds[0].is_ready(), fds[1].is_ready());
+            if !self.gone && (peer_ready || !ready) {
+                self.gone = !self.port.is_alive(self.endpoint.link());
+            }
             self.show_life(monotonic_ns());
-            self.endpoint.progress(&mut self.port);
+            let work = self.endpoint.progress(&mut self.port);
+            if sending.is_some_and(|id| self.endpoint.is_rejected(id)) {
+                return Ok(());
+            }
             if let Some(closed) = self.endpoint.closed() {
                 return Err(Error::closed(closed));
             }
-            if peer_ready && !self.port.is_alive(self.endpoint.link()) {
-                self.gone = true;
-                self.endpoint.progress(&mut self.port);
-                // A peer that closed has sent all that it will; one that did not is lost, and its transfer with it.
-                if !self.endpoint.peer_closes() {
-                    return Err(Error::lost());
-                }
+            if is_losing && work == 0 {
+                return Err(Error::lost());
             }
-            if ready || over(&self.endpoint) {
+            if ready && !is_losing {
                 return Ok(());
             }
         }
@@ -203,7 +231,14 @@ impl<P: Port> Transport<P> {
         self.endpoint.close(&mut self.port, reason);
         let mut armed = Armed::Not(deadline);
         while !self.endpoint.is_told() || !self.endpoint.is_quiescent() {
-            if self.endpoint.progress(&mut self.port) == 0 && self.waiter.idle() != Idle::Again {
+            let was_gone = self.gone;
+            if self.endpoint.progress(&mut self.port) > 0 {
+                continue;
+            }
+            if was_gone {
+                return Err(Error::lost());
+            }
+            if self.waiter.idle() != Idle::Again {
                 self.look(&mut armed, false)?;
             }
         }

@@ -125,3 +125,69 @@ fn what_does_not_fit_stays_and_nothing_is_touched() {
     assert!(*large == *message);
     sender.join().unwrap();
 }
+
+/// Memory of whole huge pages that nobody has advised or written.
+struct Fresh {
+    at: *mut u8,
+    bytes: usize,
+}
+
+impl Fresh {
+    fn new(bytes: usize) -> Self {
+        let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        let at = unsafe { libc::mmap(core::ptr::null_mut(), bytes, prot, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        Self { at: at.cast(), bytes }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is ours alone, borrowed mutably, and zeros where nothing was written.
+        unsafe { core::slice::from_raw_parts_mut(self.at, self.bytes) }
+    }
+
+    /// Whether huge pages were asked for where this address is (`hg`, proc(5)).
+    fn is_advised(&self, offset: usize) -> bool {
+        let address = self.at.addr() + offset;
+        let mut is_here = false;
+        for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+            if let Some((from, to)) = line.split(' ').next().and_then(|range| range.split_once('-'))
+                && let (Ok(from), Ok(to)) = (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16))
+            {
+                is_here = (from..to).contains(&address);
+            } else if is_here && let Some(flags) = line.strip_prefix("VmFlags:") {
+                return flags.split_whitespace().any(|flag| flag == "hg");
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing borrows it any more.
+        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+    }
+}
+
+#[test]
+fn huge_pages_are_asked_for_as_far_as_the_message_goes() {
+    if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+        return; // this kernel has none
+    }
+    let (a, mut b) = pair();
+    let mut memory = Fresh::new(16 * HUGE);
+    let message = bytes(1, 6 * HUGE);
+    let sender = send(a, message.clone());
+    assert!(!memory.is_advised(4 * HUGE));
+    // Over two slices, that do not touch.
+    let (first, rest) = memory.bytes_mut().split_at_mut(5 * HUGE);
+    let received = b.recv_into_cold(&mut [&mut first[..3 * HUGE], &mut rest[..4 * HUGE]], DEADLINE).unwrap();
+    assert_eq!(received.bytes, message.len());
+    for (offset, advised) in [(HUGE, true), (4 * HUGE, false), (6 * HUGE, true), (9 * HUGE, false)] {
+        assert_eq!(memory.is_advised(offset), advised, "{} MiB", offset >> 20);
+    }
+    assert!(memory.bytes_mut()[..3 * HUGE] == message[..3 * HUGE]);
+    assert!(memory.bytes_mut()[5 * HUGE..8 * HUGE] == message[3 * HUGE..]);
+    sender.join().unwrap();
+}

@@ -111,6 +111,18 @@ fn a_silent_peer_is_a_timeout() {
 }
 
 #[test]
+fn two_ends_that_wait_for_each_other_are_not_silent() {
+    // Ten times what is between two signs of life, and half of the wait.
+    let options = Options { idle_timeout: Duration::from_secs(2), ..Options::default() };
+    let (mut a, mut b) = pair_with(options, options);
+    let wait = Duration::from_secs(4);
+    let waiting = thread::spawn(move || (a.recv_into(&mut [&mut [0; 8]], wait).unwrap_err(), a));
+    let error = b.recv_into(&mut [&mut [0; 8]], wait).unwrap_err();
+    assert_eq!(error.to_string(), "the deadline passed");
+    assert_eq!(waiting.join().unwrap().0.to_string(), "the deadline passed");
+}
+
+#[test]
 fn a_set_flag_interrupts_every_wait() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let options = Options { interrupt: Some(&STOP), ..Options::default() };

@@ -1,0 +1,180 @@
+//! A fabric of one thread: the peer takes a step whenever this end makes a round of progress, and sleeps are counted.
+
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+use std::thread;
+
+use superpipe_core::{
+    Attachment, Caps, Completion, Config, CopyHint, Endpoint, Fabric, FlagPlace, Layout, Line, Nanos, Notice,
+    Origin, SqFull, WrId,
+};
+use superpipe_testkit::{Direct, Memory, Place, Rig, Setup, Side, Stage};
+
+use crate::api::budget::Budget;
+use crate::api::options::Options;
+use crate::api::over::Over;
+use crate::api::over::blocking::Lender;
+use crate::api::over::transport::Transport;
+use crate::os::poll::PollFd;
+use crate::port::{Port, Woken};
+
+/// Eight blocks of three pages.
+pub(super) const LAYOUT: Layout = Layout { block_bytes: 12 << 10, block_count: 8, flags: FlagPlace::Apart };
+
+thread_local! {
+    static SLEEPS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How often an end of this thread has slept.
+pub(super) fn sleeps() -> u32 {
+    SLEEPS.get()
+}
+
+/// What the peer does.
+type Step = Box<dyn FnMut(&mut Direct, &mut Endpoint<Direct>) + Send>;
+
+struct Peer {
+    end: Endpoint<Direct>,
+    step: Step,
+}
+
+/// The memory of both ends, with the peer in it.
+pub(super) struct Played {
+    direct: RefCell<Direct>,
+    peer: RefCell<Peer>,
+}
+
+/// An end whose peer does `step`.
+pub(super) fn over(
+    options: Options,
+    step: impl FnMut(&mut Direct, &mut Endpoint<Direct>) + Send + 'static,
+) -> Over<Played> {
+    let direct = Direct::new(&Setup::new(LAYOUT, 1));
+    let config = Config { c0_bytes: 4096, ..Config::default() };
+    let end = Endpoint::new(&direct, direct.attachment(1), config, Origin::default()).unwrap();
+    let Attachment { link, seat, peer_seat, landing, peer_landing } = direct.attachment(0);
+    let port =
+        Played { direct: RefCell::new(direct), peer: RefCell::new(Peer { end, step: Box::new(step) }) };
+    let attachment = Attachment { link, seat, peer_seat, landing, peer_landing };
+    let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
+    Over {
+        transport: Some(Box::new(Transport::new(endpoint, port, options))),
+        lender: Lender::new(),
+        _budget: Budget::take(0).unwrap(),
+    }
+}
+
+impl Played {
+    /// What the peer has heard of this end.
+    pub(super) fn heard(&self) -> u64 {
+        let mut peer = self.peer.borrow_mut();
+        peer.end.look(&mut self.direct.borrow_mut());
+        peer.end.heard()
+    }
+}
+
+impl Fabric for Played {
+    const DIRECT: bool = true;
+    type Link = Side;
+    type Region = Memory;
+    type Remote = Memory;
+
+    fn caps(&self, link: &Side) -> Caps {
+        self.direct.borrow().caps(link)
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.direct.get_mut().now()
+    }
+
+    fn flag(&self, link: &Side, from: Memory, at: u32) -> u64 {
+        let direct = &mut *self.direct.borrow_mut();
+        // The mailbox, which every round of progress looks into.
+        if from.place == Place::Seat {
+            let Peer { end, step } = &mut *self.peer.borrow_mut();
+            step(direct, end);
+            end.progress(direct);
+        }
+        direct.flag(link, from, at)
+    }
+
+    fn take_line(&self, link: &Side, from: Memory, at: u32) -> Line {
+        self.direct.borrow().take_line(link, from, at)
+    }
+
+    fn copy_out(&mut self, link: &mut Side, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
+        self.direct.get_mut().copy_out(link, from, at, to, hint);
+    }
+
+    fn crc_out(&self, link: &Side, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        self.direct.borrow().crc_out(link, from, at, bytes, seed)
+    }
+
+    fn write_line(&mut self, link: &mut Side, to: Memory, at: u32, line: &Line) {
+        self.direct.get_mut().write_line(link, to, at, line);
+    }
+
+    fn publish(&mut self, link: &mut Side, to: Memory, at: u32, flag: u64) {
+        self.direct.get_mut().publish(link, to, at, flag);
+    }
+
+    fn copy_in(&mut self, link: &mut Side, to: Memory, at: u32, from: &[u8]) {
+        self.direct.get_mut().copy_in(link, to, at, from);
+    }
+
+    fn crc_in(&self, link: &Side, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        self.direct.borrow().crc_in(link, to, at, bytes, seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        self.direct.borrow().crc(bytes, seed)
+    }
+
+    fn post_write(
+        &mut self,
+        _: &mut Side,
+        _: Memory,
+        _: u32,
+        _: u32,
+        _: Option<WrId>,
+        _: Option<Notice>,
+    ) -> Result<(), SqFull> {
+        unreachable!("nothing is posted where stores go direct")
+    }
+
+    fn ring_doorbell(&mut self, _: &mut Side) {}
+
+    fn poll_cq(&mut self, _: &mut Side) -> Option<Completion> {
+        None
+    }
+}
+
+// SAFETY: no address is given out.
+unsafe impl Port for Played {
+    const NAME: &'static str = "played";
+
+    fn source_of(&self, _: &Side, _: Memory, _: u32, _: u32) -> *const u8 {
+        unreachable!("nothing is read in place")
+    }
+
+    fn place_in(&self, _: &Side, _: Memory, _: u32, _: u32) -> *mut u8 {
+        unreachable!("nothing is written in place")
+    }
+
+    #[cfg(feature = "recorder")]
+    fn record(&mut self, _: bool) {}
+
+    fn is_alive(&self, _: &Side) -> bool {
+        true
+    }
+
+    fn interests<'a>(&self, _: &'a Side) -> [PollFd<'a>; 1] {
+        [PollFd::none()]
+    }
+
+    fn sleep(&self, _: &mut Endpoint<Self>, _: u64) -> Woken {
+        SLEEPS.set(SLEEPS.get() + 1);
+        thread::sleep(Duration::from_micros(100));
+        Woken::Look
+    }
+}
