@@ -14,7 +14,7 @@ use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Instant;
 use superpipe::io::{Digest, Sink};
-use superpipe::{Connection, Reason};
+use superpipe::{Connection, Length, Reason};
 
 /// The whole tool.
 #[must_use]
@@ -92,11 +92,14 @@ fn stream(
     sink: &mut Sink,
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
-    match connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?.tag {
-        TAG_DATA => {}
+    let broken = |what| Err(Stopped::Lost(peer::broken(Broken(what))));
+    let incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
+    match (incoming.tag, incoming.length) {
+        (TAG_DATA, Length::Stream) => {}
+        (TAG_DATA, Length::Exact(_)) => return broken("sent its data as a message, not as a stream"),
         // a stream that was cancelled before it had begun
-        TAG_TRAILER => return Err(Stopped::ByPeer(Reason::DONE)),
-        _ => return Err(Stopped::Lost(peer::broken(Broken("sent another transfer than its data")))),
+        (TAG_TRAILER, _) => return Err(Stopped::ByPeer(Reason::DONE)),
+        _ => return broken("sent another transfer than its data"),
     }
     let mut stream = connection.recv_stream(PATIENCE).map_err(|error| run.stopped(&error))?;
     loop {

@@ -2,7 +2,7 @@
 
 use crate::support::{BOUND, Ended, Scratch, wait_for};
 use core::time::Duration;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread;
@@ -156,6 +156,34 @@ fn a_peer_of_another_trade() {
     receiver.wait(BOUND).assert(5, "closed the connection");
 }
 
+/// How an rsend introduces itself.
+fn rsend_hello() -> [u8; 32] {
+    let mut hello = [0; 32];
+    hello[..4].copy_from_slice(b"sptl");
+    (hello[4], hello[5]) = (1, 1);
+    hello
+}
+
+/// Data of a known length, in a line, in a chunk, and in many.
+#[test]
+fn data_that_are_no_stream() {
+    for data in [&b""[..], b"tiny", &[7; 1000], &[7; 1 << 20]] {
+        let scratch = Scratch::new("no-stream");
+        let out = scratch.data("out");
+        fs::write(&out, b"what was there before").unwrap();
+        let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(&out));
+        let address = scratch.address().parse().unwrap();
+        let second = Duration::from_secs(10);
+        let mut connection = Connection::connect(&address, Options::default(), second).unwrap();
+        connection.send(1, &[&rsend_hello()], second).unwrap();
+        // The longest waits to be received, and is not.
+        let _ = connection.send(2, &[data], second);
+        receiver.wait(BOUND).assert(7, "the peer sent its data as a message, not as a stream");
+        assert_eq!(fs::read(&out).unwrap(), b"what was there before");
+        scratch.assert_only(&["out"]);
+    }
+}
+
 /// An rsend that fails with words of its own choosing.
 #[test]
 fn words_that_would_steer_a_terminal() {
@@ -164,10 +192,7 @@ fn words_that_would_steer_a_terminal() {
     let address = scratch.address().parse().unwrap();
     let second = Duration::from_secs(10);
     let mut connection = Connection::connect(&address, Options::default(), second).unwrap();
-    let mut hello = [0; 32];
-    hello[..4].copy_from_slice(b"sptl");
-    (hello[4], hello[5]) = (1, 1);
-    connection.send(1, &[&hello], second).unwrap();
+    connection.send(1, &[&rsend_hello()], second).unwrap();
     connection.send_stream(2).unwrap().cancel(Reason(8));
     let text = b"\x1b[2Jno\nsuch\x07luck";
     let mut trailer = vec![8, u8::try_from(text.len()).unwrap(), 0, 0, 0, 0, 0, 0];
