@@ -4,8 +4,8 @@
 //! to whoever else wants it between rounds; **sleep**, the default, yields for a while and then asks its caller to
 //! sleep, which only the fabric knows how to do. Yield and sleep cannot livelock where both ends share one core.
 //!
-//! Deadlines, liveness and completion errors are nobody's business in a round that found work, and in one that found
-//! none only every 128th round of spinning or 16th of yielding (which may last another thread's time slice): then the answer is
+//! Deadlines, liveness and completion errors are not this one's business in a round that found work (its caller counts those),
+//! and in one that found none only every 128th round of spinning or 16th of yielding (which may last another thread's time slice): then the answer is
 //! [`Idle::Look`].
 //!
 //! ```text

@@ -91,7 +91,6 @@ impl<P: Port> Transport<P> {
         self.waiter.reset();
         let (mut first, mut busy_rounds) = (true, 0);
         loop {
-            let was_gone = self.gone;
             let mut has_moved = false;
             for _ in 0..ATTEMPTS {
                 match attempt(&mut self.endpoint, &mut self.port) {
@@ -115,7 +114,7 @@ impl<P: Port> Transport<P> {
             if let Some(closed) = self.endpoint.closed() {
                 return Err(Error::closed(closed));
             }
-            if was_gone && !self.hears_more() {
+            if self.gone {
                 return Err(Error::lost());
             }
             match self.waiter.idle() {
@@ -135,13 +134,6 @@ impl<P: Port> Transport<P> {
                 }
             }
         }
-    }
-
-    /// Whether the peer has acknowledged anything that was not looked at yet.
-    fn hears_more(&mut self) -> bool {
-        let heard = self.endpoint.heard();
-        self.endpoint.look(&mut self.port);
-        self.endpoint.heard() != heard
     }
 
     /// The slow look. How long one may sleep afterwards.
@@ -231,11 +223,10 @@ impl<P: Port> Transport<P> {
         self.endpoint.close(&mut self.port, reason);
         let mut armed = Armed::Not(deadline);
         while !self.endpoint.is_told() || !self.endpoint.is_quiescent() {
-            let was_gone = self.gone;
             if self.endpoint.progress(&mut self.port) > 0 {
                 continue;
             }
-            if was_gone {
+            if self.gone {
                 return Err(Error::lost());
             }
             if self.waiter.idle() != Idle::Again {
