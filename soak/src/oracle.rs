@@ -1,0 +1,241 @@
+//! Judges what was received without an error: it must be a message that was sent, whole, later than the one before, and
+//! nothing may be lost that nobody gave up.
+
+use core::fmt;
+
+use superpipe::{Incoming, Length};
+
+use crate::message::{Message, Pool};
+use crate::round::Round;
+use crate::sender::Outcome;
+
+/// A message that is not as it must be.
+pub(crate) struct Wrong(String);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One that was received Ok.
+struct Taken {
+    number: u64,
+    /// Calls since the one before each of which may have cost a message.
+    excuses: u64,
+}
+
+/// The judge of one round.
+pub(crate) struct Oracle<'a> {
+    round: &'a Round,
+    pool: &'a Pool,
+    taken: Vec<Taken>,
+    excuses: u64,
+}
+
+impl<'a> Oracle<'a> {
+    pub(crate) fn new(round: &'a Round, pool: &'a Pool) -> Self {
+        Self { round, pool, taken: Vec::with_capacity(1 << 20), excuses: 0 }
+    }
+
+    /// The number of the last message that was received Ok; 0 before the first.
+    pub(crate) fn last(&self) -> u64 {
+        self.taken.last().map_or(0, |taken| taken.number)
+    }
+
+    /// A message may be lost by this call: it timed out, or rejected what came.
+    pub(crate) const fn excuse(&mut self) {
+        self.excuses += 1;
+    }
+
+    /// The message that a tag names, if it can be the next.
+    fn named(&self, tag: u64) -> Result<Message, Wrong> {
+        let message = Message::of_tag(self.round, tag);
+        let (number, last) = (message.number, self.last());
+        if number <= last {
+            return Err(Wrong(format!("message {number} came after message {last}")));
+        }
+        Ok(message)
+    }
+
+    /// A transfer was shown.
+    pub(crate) fn shown(&self, incoming: &Incoming) -> Result<Message, Wrong> {
+        let message = self.named(incoming.tag)?;
+        let expected = self.length(&message);
+        if incoming.length == expected {
+            return Ok(message);
+        }
+        let (number, length) = (message.number, incoming.length);
+        Err(Wrong(format!("message {number} was shown as {length:?}, and is {expected:?}")))
+    }
+
+    fn length(&self, message: &Message) -> Length {
+        if message.is_stream() { Length::Stream } else { Length::Exact(message.content(self.pool).len() as u64) }
+    }
+
+    /// Bytes of a stream arrived, which need not be all: `bytes` from `from` on.
+    pub(crate) fn part(&self, message: &Message, from: usize, bytes: &[u8]) -> Result<(), Wrong> {
+        let content = message.content(self.pool).get(from..).unwrap_or_default();
+        compare(message, from, &content[..content.len().min(bytes.len())], bytes)
+    }
+
+    /// A stream ended after so many bytes, which were right.
+    pub(crate) fn ended(&mut self, message: &Message, bytes: usize) -> Result<(), Wrong> {
+        let (number, all) = (message.number, message.bytes);
+        if message.is_given_up() {
+            return Err(Wrong(format!("stream {number} ended, and was given up by its sender: {message:?}")));
+        }
+        if bytes != all {
+            return Err(Wrong(format!("stream {number} ended after {bytes} of {all} bytes")));
+        }
+        self.take(number);
+        Ok(())
+    }
+
+    /// A message was received Ok.
+    pub(crate) fn whole(&mut self, tag: u64, bytes: &[u8]) -> Result<Message, Wrong> {
+        let message = self.named(tag)?;
+        if message.is_stream() {
+            let number = message.number;
+            return Err(Wrong(format!("stream {number} was received as a message of {} bytes", bytes.len())));
+        }
+        compare(&message, 0, message.content(self.pool), bytes)?;
+        self.take(message.number);
+        Ok(message)
+    }
+
+    fn take(&mut self, number: u64) {
+        self.taken.push(Taken { number, excuses: core::mem::take(&mut self.excuses) });
+    }
+
+    /// Beside what the sender says became of each message, a byte each.
+    pub(crate) fn finish(&self, outcomes: &[u8]) -> Result<(), Wrong> {
+        let outcome = |number: u64| {
+            let byte = usize::try_from(number).ok().and_then(|number| outcomes.get(number.checked_sub(1)?));
+            byte.and_then(|byte| Outcome::of_byte(*byte))
+        };
+        let mut last = 0;
+        for Taken { number, excuses } in &self.taken {
+            match outcome(*number) {
+                Some(Outcome::Sent) => {}
+                Some(other) => return Err(Wrong(format!("message {number} was received, and its sender says: {other:?}"))),
+                None => return Err(Wrong(format!("message {number} was received and never sent"))),
+            }
+            let lost = (last + 1..*number).filter(|lost| outcome(*lost) == Some(Outcome::Sent)).count() as u64;
+            if lost > *excuses {
+                return Err(Wrong(format!(
+                    "of the messages between {last} and {number} {lost} were sent and never came, and only {excuses} \
+                     calls timed out or rejected one"
+                )));
+            }
+            last = *number;
+        }
+        if last != outcomes.len() as u64 {
+            return Err(Wrong(format!("the last message, {}, never came; {last} did", outcomes.len())));
+        }
+        Ok(())
+    }
+}
+
+/// Compares what came with what was sent, from byte `from` on.
+fn compare(message: &Message, from: usize, sent: &[u8], came: &[u8]) -> Result<(), Wrong> {
+    if sent == came {
+        return Ok(());
+    }
+    let Message { number, bytes, .. } = message;
+    let mut text = format!("message {number} has {bytes} bytes, and {} came", from + came.len());
+    match sent.iter().zip(came).position(|(sent, came)| sent != came) {
+        Some(at) => {
+            let (sent, came) = (sent[at], came[at]);
+            text += &format!("; the first that differs is byte {}: {sent:#04x} sent, {came:#04x} came", from + at);
+        }
+        None => text += "; those that came are right",
+    }
+    if came.len() < sent.len() && !came.is_empty() && sent.ends_with(came) {
+        text += "; what came is the end of the message";
+    }
+    Err(Wrong(format!("{text}; {message:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::SendWay;
+    use crate::options::Wishes;
+
+    /// A round's messages, the pool, and the first so many of those that are plain and long.
+    fn plain(round: &Round, count: usize) -> Vec<Message> {
+        let all = (1..).map(|number| Message::new(round, number, false));
+        all.filter(|message| message.way == SendWay::Whole && message.bytes > 1000).take(count).collect()
+    }
+
+    #[test]
+    fn a_message_must_be_whole_and_in_order() {
+        let (round, pool) = (Round::new(1, 0, &Wishes::default()), Pool::new(1));
+        let messages = plain(&round, 3);
+        let [one, two, three] = &messages[..] else { panic!("three") };
+        let mut oracle = Oracle::new(&round, &pool);
+        let mut judge = |message: &Message, bytes: &[u8]| {
+            oracle.whole(message.tag(), bytes).map(|_| ()).map_err(|wrong| wrong.to_string())
+        };
+        assert_eq!(judge(two, two.content(&pool)), Ok(()));
+        let text = judge(two, two.content(&pool)).unwrap_err();
+        assert_eq!(text, format!("message {0} came after message {0}", two.number));
+        assert!(judge(one, one.content(&pool)).unwrap_err().contains("came after"));
+        let content = three.content(&pool);
+        let text = judge(three, &content[600..]).unwrap_err();
+        assert!(text.contains("is the end of the message") && text.contains("differs is byte"), "{text}");
+        assert!(judge(three, &content[..600]).unwrap_err().contains("600 came; those that came are right"));
+        let mut flipped = content.to_vec();
+        flipped[777] ^= 1;
+        assert!(judge(three, &flipped).unwrap_err().contains("the first that differs is byte 777:"));
+        assert!(judge(three, one.content(&pool)).is_err());
+        assert_eq!(judge(three, content), Ok(()));
+    }
+
+    #[test]
+    fn streams_must_be_finished() {
+        let (round, pool) = (Round::new(1, 0, &Wishes::default()), Pool::new(1));
+        let find = |is: fn(&Message) -> bool| {
+            (1..).map(|number| Message::new(&round, number, false)).find(|message| is(message)).unwrap()
+        };
+        let mut oracle = Oracle::new(&round, &pool);
+        let stream = find(|message| message.way == SendWay::Stream && message.bytes > 9);
+        assert!(oracle.whole(stream.tag(), stream.content(&pool)).is_err());
+        assert!(oracle.part(&stream, 0, &stream.content(&pool)[..9]).is_ok());
+        assert!(oracle.part(&stream, 1, &stream.content(&pool)[..9]).is_err());
+        assert!(oracle.ended(&stream, stream.bytes - 1).is_err());
+        assert!(oracle.ended(&stream, stream.bytes).is_ok());
+        let given_up = find(Message::is_given_up);
+        assert!(oracle.ended(&given_up, given_up.bytes).is_err());
+    }
+
+    #[test]
+    fn the_senders_word_is_compared() {
+        let (round, pool) = (Round::new(1, 0, &Wishes::default()), Pool::new(1));
+        let messages = plain(&round, 2);
+        let [first, last] = &messages[..] else { panic!("two") };
+        let judge = |excuses: u64, change: &dyn Fn(&mut Vec<u8>)| {
+            let mut oracle = Oracle::new(&round, &pool);
+            for _ in 0..first.number {
+                oracle.excuse();
+            }
+            assert!(oracle.whole(first.tag(), first.content(&pool)).is_ok());
+            for _ in 0..excuses {
+                oracle.excuse();
+            }
+            assert!(oracle.whole(last.tag(), last.content(&pool)).is_ok());
+            let mut outcomes = vec![Outcome::Sent.byte(); usize::try_from(last.number).unwrap()];
+            change(&mut outcomes);
+            oracle.finish(&outcomes).map_err(|wrong| wrong.to_string())
+        };
+        let between = last.number - first.number - 1;
+        assert!(between > 0);
+        assert_eq!(judge(between, &|_| ()), Ok(()));
+        assert!(judge(between - 1, &|_| ()).unwrap_err().contains("never came, and only"));
+        let given_up = |outcomes: &mut Vec<u8>| *outcomes.last_mut().unwrap() = Outcome::Rejected.byte();
+        assert!(judge(between, &given_up).unwrap_err().contains("its sender says: Rejected"));
+        assert!(judge(between, &|outcomes| outcomes.push(b's')).unwrap_err().contains("the last message"));
+        assert!(judge(between, &|outcomes| outcomes.truncate(1)).unwrap_err().contains("never sent"));
+    }
+}

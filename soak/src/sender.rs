@@ -1,0 +1,143 @@
+//! The process that sends: one message after the other until its standard input ends, then the last, which must arrive.
+//! What became of each it writes to its standard output, a byte a message.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::io::{self, Read, Write};
+use std::os::unix::process::parent_id;
+use std::path::Path;
+use std::thread;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+use superpipe::{Address, Connection, Error, ErrorKind, Listener, Reason};
+
+use crate::message::{Message, Pool, SendWay, parts};
+use crate::round::{Draw, Round};
+
+/// A hang bound, of what nobody disturbs.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// What became of a message, as its sender knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Outcome {
+    /// The call said Ok.
+    Sent = b's',
+    /// It met its deadline.
+    TimedOut = b't',
+    /// The receiver did not want it.
+    Rejected = b'r',
+    /// It was given up on purpose.
+    GivenUp = b'g',
+}
+
+impl Outcome {
+    pub(crate) const ALL: [Self; 4] = [Self::Sent, Self::TimedOut, Self::Rejected, Self::GivenUp];
+
+    pub(crate) const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    pub(crate) fn of_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.byte() == byte)
+    }
+}
+
+/// Sends until told to end.
+pub(crate) fn run(round: &Round, socket: &Path, parent: u32) -> Result<(), String> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| format!("ask to end: {error}"))?;
+    if parent_id() != parent {
+        return Err("the process that started this one is gone".into());
+    }
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    thread::spawn(|| {
+        // Nothing is ever written there; it ends.
+        let _ = io::stdin().read(&mut [0]);
+        IS_OVER.store(true, Ordering::Relaxed);
+    });
+    let pool = Pool::new(round.seed);
+    let mut connection = connect(round, socket).map_err(|error| format!("connect: {error}"))?;
+    let mut outcomes = Vec::with_capacity(1 << 20);
+    let mut is_last = false;
+    while !is_last {
+        let number = outcomes.len() as u64 + 1;
+        is_last = IS_OVER.load(Ordering::Relaxed);
+        let message = Message::new(round, number, is_last);
+        let outcome = send(&mut connection, round, &message, &pool)
+            .map_err(|error| format!("message {number}, {message:?}: {error}"))?;
+        outcomes.push(outcome.byte());
+    }
+    connection.flush(PATIENT).map_err(|error| format!("flush: {error}"))?;
+    connection.close(Reason::DONE, PATIENT).map_err(|error| format!("close: {error}"))?;
+    io::stdout().write_all(&outcomes).map_err(|error| format!("tell what became of the messages: {error}"))
+}
+
+fn connect(round: &Round, socket: &Path) -> Result<Connection, Error> {
+    let address = Address::Shm(socket.into());
+    if round.is_sender_listening {
+        Listener::bind(&address, round.sender_options())?.accept(PATIENT)
+    } else {
+        Connection::connect(&address, round.sender_options(), PATIENT)
+    }
+}
+
+fn send(
+    connection: &mut Connection,
+    round: &Round,
+    message: &Message,
+    pool: &Pool,
+) -> Result<Outcome, String> {
+    let (content, tag, deadline) = (message.content(pool), message.tag(), message.deadline);
+    let mut random = round.random(Draw::Send, message.number);
+    let sent = match message.way {
+        SendWay::Whole => connection.send(tag, &[content], deadline),
+        SendWay::Slices(count) => {
+            let slices: Vec<_> =
+                parts(content.len(), count, &mut random).into_iter().map(|part| &content[part]).collect();
+            connection.send(tag, &slices, deadline)
+        }
+        SendWay::Stream | SendWay::Cancelled(_) | SendWay::Dropped(_) => {
+            let bytes = match message.way {
+                SendWay::Cancelled(bytes) | SendWay::Dropped(bytes) => bytes,
+                _ => content.len(),
+            };
+            let mut stream = connection.send_stream(tag).map_err(|error| error.to_string())?;
+            let count = 1 + random.below(4);
+            for part in parts(bytes, count, &mut random) {
+                if let Err(error) = stream.write_all(&content[part]) {
+                    return match of_io(error) {
+                        Ok(error) if error.kind() != ErrorKind::Timeout => outcome(Err(error)),
+                        Ok(error) => Err(format!("a write to a stream: {error}")),
+                        Err(error) => Err(format!("a write to a stream: {error}")),
+                    };
+                }
+            }
+            match message.way {
+                SendWay::Stream => stream.finish(deadline),
+                SendWay::Cancelled(_) => {
+                    stream.cancel(Reason(7));
+                    return Ok(Outcome::GivenUp);
+                }
+                _ => return Ok(Outcome::GivenUp),
+            }
+        }
+    };
+    outcome(sent)
+}
+
+/// What became of it. A stream's `write` waits without a deadline, so that a timeout there is a hang.
+fn outcome(sent: Result<(), Error>) -> Result<Outcome, String> {
+    match sent {
+        Ok(()) => Ok(Outcome::Sent),
+        Err(error) => match error.kind() {
+            ErrorKind::Timeout => Ok(Outcome::TimedOut),
+            ErrorKind::Rejected(_) => Ok(Outcome::Rejected),
+            kind => Err(format!("{kind:?}: {error}")),
+        },
+    }
+}
+
+/// The library's error in that of a `Read` or `Write`.
+pub(crate) fn of_io(error: io::Error) -> Result<Error, io::Error> {
+    error.downcast::<Error>()
+}
