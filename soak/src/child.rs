@@ -13,8 +13,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::options::Wishes;
 use crate::round::{Draw, Round};
 
-/// The longest that it is stopped, or runs, at a time, in microseconds.
-const MOST_US: usize = 12_000;
+/// How long it runs, and is stopped, at a time, in microseconds.
+const SLOW_US: [[usize; 2]; 2] = [[1, 12_000], [1, 12_000]];
+/// The same, so quickly that it comes to no end of a message between two stops, and a short deadline passes in each.
+const QUICK_US: [[usize; 2]; 2] = [[1, 200], [60, 400]];
+/// Stops of a kind that follow each other, where both kinds take turns.
+const BURST: u64 = 64;
 /// A shorter sleep than this takes as long.
 const SLEEP_US_MIN: u128 = 30;
 
@@ -71,12 +75,14 @@ pub(crate) fn disturb(pid: Pid, round: &Round, is_over: &AtomicBool) -> u64 {
     let mut random = round.random(Draw::Stop, 0);
     let mut stops = 0;
     while !is_over.load(Ordering::Relaxed) {
-        pause(random.time(1, MOST_US));
+        let is_quick = round.is_quick || (stops / BURST).is_multiple_of(2);
+        let [runs, rests] = if is_quick { QUICK_US } else { SLOW_US };
+        pause(random.time(runs[0], runs[1]));
         if kill_process(pid, Signal::STOP).is_err() {
             break;
         }
         stops += 1;
-        pause(random.time(1, MOST_US));
+        pause(random.time(rests[0], rests[1]));
         if kill_process(pid, Signal::CONT).is_err() {
             break;
         }

@@ -61,12 +61,13 @@ fn soak(options: &Options) -> Result<(), String> {
         u64::from(now.subsec_nanos()) << 16 ^ now.as_secs() ^ u64::from(id()) << 40
     });
     println!("seed {seed}, {} s", options.seconds);
+    let place = Place::new().map_err(|error| format!("cannot make a private directory: {error}"))?;
     let soak = Soak {
         options,
         seed,
         pool: Pool::new(seed),
-        place: Place::new().map_err(|error| format!("cannot make a private directory: {error}"))?,
-        watchdog: Watchdog::start(Duration::from_secs(options.seconds * 4 + 120)),
+        watchdog: Watchdog::start(Duration::from_secs(options.seconds * 4 + 120), place.0.clone()),
+        place,
     };
     let (begun, mut tally) = (Instant::now(), Tally::default());
     for number in options.round.unwrap_or(0).. {
@@ -74,7 +75,11 @@ fn soak(options: &Options) -> Result<(), String> {
         let round = Round::new(seed, number, &options.wishes);
         soak.play(&round, &mut tally).map_err(|text| {
             let seconds = begun.elapsed().as_secs_f64();
-            format!("FAILED after {seconds:.1} s and {} messages: {text}\n{}", tally.all_ok(), soak.again(&round))
+            format!(
+                "FAILED after {seconds:.1} s and {} messages: {text}\n{}",
+                tally.all_ok(),
+                soak.again(&round)
+            )
         })?;
         let seconds = begun.elapsed().as_secs();
         let is_missing = !tally.missing(options.wishes.plain).is_empty();
@@ -84,7 +89,11 @@ fn soak(options: &Options) -> Result<(), String> {
     }
     print!("{tally}");
     if tally.wrong > 0 {
-        return Err(format!("FAILED: of {} messages {} were wrong", tally.all_ok() + tally.wrong, tally.wrong));
+        return Err(format!(
+            "FAILED: of {} messages {} were wrong",
+            tally.all_ok() + tally.wrong,
+            tally.wrong
+        ));
     }
     match tally.missing(options.wishes.plain) {
         missing if missing.is_empty() => Ok(()),
@@ -178,11 +187,7 @@ impl Soak<'_> {
     }
 
     /// A step, and what to say of one that failed.
-    fn judged(
-        &self,
-        receiver: &mut Receiver<'_>,
-        step: Result<Step, Failure>,
-    ) -> Result<Step, String> {
+    fn judged(&self, receiver: &mut Receiver<'_>, step: Result<Step, Failure>) -> Result<Step, String> {
         match step {
             Ok(step) => Ok(step),
             Err(Failure::Wrong(wrong)) if self.options.count => {

@@ -70,7 +70,11 @@ impl<'a> Oracle<'a> {
     }
 
     fn length(&self, message: &Message) -> Length {
-        if message.is_stream() { Length::Stream } else { Length::Exact(message.content(self.pool).len() as u64) }
+        if message.is_stream() {
+            Length::Stream
+        } else {
+            Length::Exact(message.content(self.pool).len() as u64)
+        }
     }
 
     /// Bytes of a stream arrived, which need not be all: `bytes` from `from` on.
@@ -118,10 +122,15 @@ impl<'a> Oracle<'a> {
         for Taken { number, excuses } in &self.taken {
             match outcome(*number) {
                 Some(Outcome::Sent) => {}
-                Some(other) => return Err(Wrong(format!("message {number} was received, and its sender says: {other:?}"))),
+                Some(other) => {
+                    return Err(Wrong(format!(
+                        "message {number} was received, and its sender says: {other:?}"
+                    )));
+                }
                 None => return Err(Wrong(format!("message {number} was received and never sent"))),
             }
-            let lost = (last + 1..*number).filter(|lost| outcome(*lost) == Some(Outcome::Sent)).count() as u64;
+            let lost =
+                (last + 1..*number).filter(|lost| outcome(*lost) == Some(Outcome::Sent)).count() as u64;
             if lost > *excuses {
                 return Err(Wrong(format!(
                     "of the messages between {last} and {number} {lost} were sent and never came, and only {excuses} \
@@ -147,7 +156,10 @@ fn compare(message: &Message, from: usize, sent: &[u8], came: &[u8]) -> Result<(
     match sent.iter().zip(came).position(|(sent, came)| sent != came) {
         Some(at) => {
             let (sent, came) = (sent[at], came[at]);
-            text += &format!("; the first that differs is byte {}: {sent:#04x} sent, {came:#04x} came", from + at);
+            text += &format!(
+                "; the first that differs is byte {}: {sent:#04x} sent, {came:#04x} came",
+                from + at
+            );
         }
         None => text += "; those that came are right",
     }

@@ -92,7 +92,10 @@ impl<'a> Receiver<'a> {
     /// One call, of whichever kind the draw says.
     pub(crate) fn step(&mut self) -> Result<Step, Failure> {
         if self.moved.elapsed() > HANG {
-            return Err(Failure::Other(format!("nothing came for {} s, and the sender sends", HANG.as_secs())));
+            return Err(Failure::Other(format!(
+                "nothing came for {} s, and the sender sends",
+                HANG.as_secs()
+            )));
         }
         let deadline = self.round.recv_deadline(&mut self.random);
         match self.random.below(100) {
@@ -136,7 +139,8 @@ impl<'a> Receiver<'a> {
 
     fn receive(&mut self, deadline: Duration) -> Result<Step, Failure> {
         let bytes = self.connection.counters().bytes_received;
-        let received = self.call("recv_into", |connection, buffer| connection.recv_into(&mut [buffer], deadline));
+        let received =
+            self.call("recv_into", |connection, buffer| connection.recv_into(&mut [buffer], deadline));
         self.received(received, BYTES_MAX, bytes)
     }
 
@@ -169,8 +173,8 @@ impl<'a> Receiver<'a> {
 
     fn receive_cold(&mut self, deadline: Duration) -> Result<Step, Failure> {
         let bytes = self.connection.counters().bytes_received;
-        let received =
-            self.call("recv_into_cold", |connection, buffer| connection.recv_into_cold(&mut [buffer], deadline));
+        let received = self
+            .call("recv_into_cold", |connection, buffer| connection.recv_into_cold(&mut [buffer], deadline));
         self.tally.cold += u64::from(received.is_ok());
         self.received(received, BYTES_MAX, bytes)
     }
@@ -178,7 +182,9 @@ impl<'a> Receiver<'a> {
     fn look_and_receive(&mut self, deadline: Duration) -> Result<Step, Failure> {
         let Some(incoming) = self.look(deadline)? else { return Ok(Step::On) };
         let bytes = self.connection.counters().bytes_received;
-        let received = self.call("incoming and recv_into", |connection, buffer| connection.recv_into(&mut [buffer], deadline));
+        let received = self.call("incoming and recv_into", |connection, buffer| {
+            connection.recv_into(&mut [buffer], deadline)
+        });
         if let Ok(Received { tag, .. }) = received
             && tag != incoming.tag
         {
@@ -193,7 +199,9 @@ impl<'a> Receiver<'a> {
         let Some(incoming) = self.look(deadline)? else { return Ok(Step::On) };
         self.oracle.excuse();
         if !self.call("reject", |connection, _| connection.reject(Reason(9))) {
-            return Err(Failure::Other(format!("{incoming:?} was shown, and reject() says that there is none")));
+            return Err(Failure::Other(format!(
+                "{incoming:?} was shown, and reject() says that there is none"
+            )));
         }
         self.tally.rejected += 1;
         Ok(Step::On)
@@ -261,7 +269,9 @@ impl<'a> Receiver<'a> {
     /// The next message is too long for the buffer, and stays; or a stream comes next.
     fn too_small(&mut self, room: usize) -> Result<Step, Failure> {
         let Some(incoming) = self.look(HANG / 2)? else {
-            return Err(Failure::Other("a message was too long for the buffer, and is not shown afterwards".into()));
+            return Err(Failure::Other(
+                "a message was too long for the buffer, and is not shown afterwards".into(),
+            ));
         };
         match incoming.length {
             Length::Exact(length) if length <= room as u64 => {
@@ -272,7 +282,8 @@ impl<'a> Receiver<'a> {
                 Ok(Step::On)
             }
             Length::Stream => {
-                let manner = if self.is_plain || self.random.chance(50) { Manner::Read } else { self.manner() };
+                let manner =
+                    if self.is_plain || self.random.chance(50) { Manner::Read } else { self.manner() };
                 self.stream(HANG / 2, manner)
             }
         }
@@ -299,7 +310,15 @@ impl<'a> Receiver<'a> {
         let message = self.oracle.shown(&incoming)?;
         let taken = match manner {
             Manner::WriteTo => write_to(stream, self.file, &message, &self.oracle, self.watchdog)?,
-            _ => read(stream, &mut self.buffer, &message, manner, &self.oracle, &mut self.random, self.watchdog)?,
+            _ => read(
+                stream,
+                &mut self.buffer,
+                &message,
+                manner,
+                &self.oracle,
+                &mut self.random,
+                self.watchdog,
+            )?,
         };
         self.moved = Instant::now();
         match taken {

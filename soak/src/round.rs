@@ -43,14 +43,20 @@ pub(crate) struct Round {
     waits: [WaitStrategy; 2],
     /// The deadline of every receiving call, where it is not drawn for each.
     recv_deadline: Option<Duration>,
+    /// Only messages that are one chunk of many blocks: those that a stop leaves unfinished most often.
+    pub(crate) is_chunks: bool,
+    /// All stops are short, and follow each other quickly.
+    pub(crate) is_quick: bool,
     pub(crate) is_sender_listening: bool,
 }
 
 impl Round {
-    /// Every second round is as the tools are by default, but for the blocks; in the others everything is drawn.
+    /// Each size of blocks has four rounds. The first two have the defaults of the library but for the blocks, and the
+    /// shortest deadlines; in the other two everything is drawn. The first makes most of what goes wrong when several
+    /// messages in a row are left unfinished.
     pub(crate) fn new(seed: u64, number: u64, wishes: &Wishes) -> Self {
         let mut random = Random::new(&[seed, number, Draw::Round as u64]);
-        let block_bytes = match number / 2 % 4 {
+        let block_bytes = match number / 4 % 4 {
             0 => 1 << 10,
             1 => 4 << 10,
             2 => 256,
@@ -66,9 +72,11 @@ impl Round {
             arrival: Arrival::Flag,
             waits: [WaitStrategy::default(); 2],
             recv_deadline: Some(Duration::from_micros(RECV_US[0] as u64)),
+            is_chunks: number % 4 == 0,
+            is_quick: number % 4 == 0,
             is_sender_listening: random.chance(50),
         };
-        if number % 2 == 1 {
+        if number % 4 >= 2 {
             let blocks = random.pick(&[2, 3, 4, 7, 16, 64, 256]);
             round.landing_bytes = (round.block_bytes * blocks).min(LANDING_BYTES);
             round.folds = random.pick(&[1, 2, 3, 8]);
@@ -77,6 +85,8 @@ impl Round {
             let strategies = [WaitStrategy::Spin, WaitStrategy::Yield, WaitStrategy::Sleep];
             round.waits = [random.pick(&strategies), random.pick(&strategies)];
             round.recv_deadline = None;
+            round.is_chunks = random.chance(25);
+            round.is_quick = random.chance(25);
         }
         if let Some(landing_bytes) = wishes.landing_bytes {
             round.landing_bytes = landing_bytes;
@@ -123,9 +133,29 @@ impl Round {
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, block_bytes, landing_bytes, folds, protocol, arrival, waits, .. } = self;
-        write!(f, "round {number}: blocks of {block_bytes}, landing {landing_bytes}, folds {folds}, {protocol}, ")?;
+        let Self {
+            number,
+            block_bytes,
+            landing_bytes,
+            folds,
+            protocol,
+            arrival,
+            waits,
+            is_chunks,
+            is_quick,
+            ..
+        } = self;
+        write!(
+            f,
+            "round {number}: blocks of {block_bytes}, landing {landing_bytes}, folds {folds}, {protocol}, "
+        )?;
         write!(f, "{arrival:?}, {waits:?}, ")?;
+        write!(
+            f,
+            "{}{}",
+            if *is_chunks { "chunks only, " } else { "" },
+            if *is_quick { "quick stops, " } else { "" }
+        )?;
         match self.recv_deadline {
             Some(deadline) => write!(f, "deadlines of {deadline:?}"),
             None => write!(f, "deadlines of {} to {} µs", RECV_US[0], RECV_US[1]),

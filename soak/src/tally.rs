@@ -66,7 +66,8 @@ impl Tally {
 
     /// What must happen and has not yet. `is_plain`: some ways to receive are not used.
     pub(crate) fn missing(&self, is_plain: bool) -> Vec<String> {
-        let unused = ["Ok, by write_to", "Ok, into several slices", "Ok, into cold memory", "too long for the buffer"];
+        let unused =
+            ["Ok, by write_to", "Ok, into several slices", "Ok, into cold memory", "too long for the buffer"];
         let is_unused = |name: &str| is_plain && (unused.contains(&name) || name.starts_with("rejected"));
         let counts = self.counts().into_iter();
         counts.filter(|(name, count)| *count == 0 && !is_unused(name)).map(|(name, _)| name).collect()

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
+use std::fs;
+use std::path::PathBuf;
 use std::process::exit;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -24,18 +26,21 @@ pub(crate) struct Watchdog {
     pid: AtomicI32,
     /// The call, and where it is to be found again.
     call: Mutex<&'static str>,
-    place: Mutex<String>,
+    round: Mutex<String>,
+    /// A directory to remove.
+    place: PathBuf,
 }
 
 impl Watchdog {
-    /// One that ends the program after `all` at the latest.
-    pub(crate) fn start(all: Duration) -> &'static Self {
+    /// One that ends the program after `all` at the latest, and then removes the directory `place`.
+    pub(crate) fn start(all: Duration, place: PathBuf) -> &'static Self {
         let watchdog: &'static Self = Box::leak(Box::new(Self {
             begun: Instant::now(),
             call_ms: AtomicU64::new(0),
             pid: AtomicI32::new(0),
             call: Mutex::new("start"),
-            place: Mutex::default(),
+            round: Mutex::default(),
+            place,
         }));
         thread::spawn(move || watchdog.watch(all));
         watchdog
@@ -48,8 +53,8 @@ impl Watchdog {
     }
 
     /// A round begins: what to say where it hangs, and the process to kill.
-    pub(crate) fn round(&self, place: String) {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    pub(crate) fn round(&self, round: String) {
+        *self.round.lock().unwrap_or_else(PoisonError::into_inner) = round;
     }
 
     /// The process to kill.
@@ -64,7 +69,9 @@ impl Watchdog {
     fn watch(&self, all: Duration) -> ! {
         loop {
             thread::sleep(LOOK);
-            let call = Duration::from_millis(self.now_ms() - self.call_ms.load(Ordering::Relaxed).min(self.now_ms()));
+            let call = Duration::from_millis(
+                self.now_ms() - self.call_ms.load(Ordering::Relaxed).min(self.now_ms()),
+            );
             let name = *self.call.lock().unwrap_or_else(PoisonError::into_inner);
             let why = if call > HANG {
                 format!("{name} hangs: it has not returned for {} s", HANG.as_secs())
@@ -73,12 +80,13 @@ impl Watchdog {
             } else {
                 continue;
             };
-            let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-            eprintln!("FAILED: {why}\n{place}");
+            let round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+            eprintln!("FAILED: {why}\n{round}");
             if let Some(pid) = Pid::from_raw(self.pid.load(Ordering::Relaxed)) {
                 // Dead or not: this process ends, and the kernel then kills it.
                 let _ = kill_process(pid, Signal::KILL);
             }
+            let _ = fs::remove_dir_all(&self.place);
             exit(1);
         }
     }
