@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-package test-vm freestanding
+.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-soak test-package test-vm freestanding
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -53,6 +53,9 @@ test-sim: ## the simulator: 100,000 runs with faults, and every interleaving of 
 
 test-planted: ## bugs planted in core, each of which the simulator must find
 	@scripts/test-planted.sh
+
+test-soak: ## two processes for 75 s, the sender stopped and continued at random: what arrives is whole and in order
+	@scripts/test-soak.sh
 
 test-package: ## build what would be published, from the packed files
 	@scripts/test-package.sh

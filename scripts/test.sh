@@ -2,7 +2,7 @@
 # Everything that CI runs. Each stage is a script of its own; the first that fails ends the run with its name.
 . "$(dirname "$0")/lib.sh"
 
-say "tests superpipe: lint, cargo test, each feature alone, examples, loom models, simulator, planted bugs, freestanding core, packages, VM, benchmarks, demo"
+say "tests superpipe: lint, cargo test, each feature alone, examples, loom models, simulator, planted bugs, soak, freestanding core, packages, VM, benchmarks, demo"
 need_rust
 begin_stages
 stage lint scripts/lint.sh
@@ -12,6 +12,7 @@ stage examples scripts/test-examples.sh
 stage loom scripts/test-loom.sh
 stage sim scripts/test-sim.sh
 stage planted scripts/test-planted.sh
+stage soak scripts/test-soak.sh
 stage freestanding scripts/freestanding.sh
 stage package scripts/test-package.sh
 stage man scripts/man.sh

@@ -177,13 +177,13 @@ mod tests {
 
     /// A round's messages, the pool, and the first so many of those that are plain and long.
     fn plain(round: &Round, count: usize) -> Vec<Message> {
-        let all = (1..).map(|number| Message::new(round, number, false));
+        let all = (1..10_000).map(|number| Message::new(round, number, false));
         all.filter(|message| message.way == SendWay::Whole && message.bytes > 1000).take(count).collect()
     }
 
     #[test]
     fn a_message_must_be_whole_and_in_order() {
-        let (round, pool) = (Round::new(1, 0, &Wishes::default()), Pool::new(1));
+        let (round, pool) = (Round::new(1, 1, &Wishes::default()), Pool::new(1));
         let messages = plain(&round, 3);
         let [one, two, three] = &messages[..] else { panic!("three") };
         let mut oracle = Oracle::new(&round, &pool);
@@ -207,9 +207,9 @@ mod tests {
 
     #[test]
     fn streams_must_be_finished() {
-        let (round, pool) = (Round::new(1, 0, &Wishes::default()), Pool::new(1));
+        let (round, pool) = (Round::new(1, 1, &Wishes::default()), Pool::new(1));
         let find = |is: fn(&Message) -> bool| {
-            (1..).map(|number| Message::new(&round, number, false)).find(|message| is(message)).unwrap()
+            (1..10_000).map(|number| Message::new(&round, number, false)).find(|message| is(message)).unwrap()
         };
         let mut oracle = Oracle::new(&round, &pool);
         let stream = find(|message| message.way == SendWay::Stream && message.bytes > 9);
@@ -224,9 +224,9 @@ mod tests {
 
     #[test]
     fn the_senders_word_is_compared() {
-        let (round, pool) = (Round::new(1, 0, &Wishes::default()), Pool::new(1));
-        let messages = plain(&round, 2);
-        let [first, last] = &messages[..] else { panic!("two") };
+        let (round, pool) = (Round::new(1, 1, &Wishes::default()), Pool::new(1));
+        let messages = plain(&round, 5);
+        let [first, .., last] = &messages[..] else { panic!("five") };
         let judge = |excuses: u64, change: &dyn Fn(&mut Vec<u8>)| {
             let mut oracle = Oracle::new(&round, &pool);
             for _ in 0..first.number {

@@ -1,0 +1,64 @@
+//! A short soak of the build under test, and that nothing is left of one that is killed.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+/// A hang.
+const PATIENT: Duration = Duration::from_secs(60);
+
+fn soak(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_superpipe-soak"));
+    command.args(arguments);
+    command
+}
+
+#[test]
+fn what_arrives_is_whole_and_in_order() {
+    let output = soak(&["--seconds", "5", "--round-ms", "200"]).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+/// The sender ends with the receiver, also while it is stopped.
+#[test]
+fn a_sender_does_not_outlive_its_receiver() {
+    let mut receiver = soak(&["--seconds", "60", "--round-ms", "60000", "--round", "1"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = receiver.id();
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let sender =
+        within(|| fs::read_to_string(&children).unwrap().split_whitespace().next().map(str::to_owned));
+    let is_stopped = || {
+        let stat = fs::read_to_string(format!("/proc/{sender}/stat")).unwrap();
+        stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with('T')).then_some(())
+    };
+    within(is_stopped);
+    receiver.kill().unwrap();
+    receiver.wait().unwrap();
+    within(|| (!is_alive(&sender)).then_some(()));
+    fs::remove_dir_all(std::env::temp_dir().join(format!("superpipe-soak-{pid}"))).unwrap();
+}
+
+/// Whether there is such a process, and it has not ended unreaped.
+fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|fields| !fields.is_empty() && !fields.starts_with(['Z', 'X']))
+}
+
+fn within<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(begun.elapsed() < PATIENT, "not within {PATIENT:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
