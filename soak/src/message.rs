@@ -176,7 +176,7 @@ impl Pool {
         let mut random = Random::new(&[seed]);
         let words = (0..2 * BYTES_MAX / 8).flat_map(|_| {
             let word = random.word();
-            if word % 7 == 0 { word >> 8 & 63 } else { word }.to_le_bytes()
+            if word.is_multiple_of(7) { word >> 8 & 63 } else { word }.to_le_bytes()
         });
         Self(words.collect())
     }

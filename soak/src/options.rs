@@ -10,7 +10,7 @@ use clap::{Args, Parser};
 #[derive(Clone, Parser)]
 #[command(name = "superpipe-soak", version)]
 pub(crate) struct Options {
-    /// Seconds; up to four times as many where something has not happened yet that must
+    /// Seconds; up to four times as many while something has not happened that must
     #[arg(long, default_value_t = 75, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
     /// Decides what is sent, how, and how it is received; not how the operating system schedules. Default: another each time
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// Milliseconds of a round, which has a connection of its own
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub(crate) round_ms: u64,
-    /// Repeat this round only
+    /// Repeat this round only; then nothing must happen
     #[arg(long)]
     pub(crate) round: Option<u64>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct Options {
 }
 
 /// What a round does not draw.
-#[derive(Args, Clone, Default)]
+#[derive(Args, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     /// Bytes of a block, in every round
     #[arg(long, value_name = "BYTES")]
@@ -50,6 +50,13 @@ pub(crate) struct Wishes {
     /// Receive by `recv_into` alone, and streams by `read`
     #[arg(long)]
     pub(crate) plain: bool,
+}
+
+impl Options {
+    /// Whether everything must happen: nothing is left out on purpose.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.round.is_none() && self.wishes == Wishes::default()
+    }
 }
 
 impl fmt::Display for Wishes {

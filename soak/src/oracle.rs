@@ -208,17 +208,17 @@ mod tests {
     #[test]
     fn streams_must_be_finished() {
         let (round, pool) = (Round::new(1, 1, &Wishes::default()), Pool::new(1));
-        let find = |is: fn(&Message) -> bool| {
-            (1..10_000).map(|number| Message::new(&round, number, false)).find(|message| is(message)).unwrap()
+        let find = |is: &dyn Fn(&Message) -> bool| {
+            (1..10_000).map(|number| Message::new(&round, number, false)).find(is).unwrap()
         };
         let mut oracle = Oracle::new(&round, &pool);
-        let stream = find(|message| message.way == SendWay::Stream && message.bytes > 9);
+        let stream = find(&|message| message.way == SendWay::Stream && message.bytes > 9);
         assert!(oracle.whole(stream.tag(), stream.content(&pool)).is_err());
         assert!(oracle.part(&stream, 0, &stream.content(&pool)[..9]).is_ok());
         assert!(oracle.part(&stream, 1, &stream.content(&pool)[..9]).is_err());
         assert!(oracle.ended(&stream, stream.bytes - 1).is_err());
         assert!(oracle.ended(&stream, stream.bytes).is_ok());
-        let given_up = find(Message::is_given_up);
+        let given_up = find(&Message::is_given_up);
         assert!(oracle.ended(&given_up, given_up.bytes).is_err());
     }
 

@@ -72,8 +72,8 @@ impl Round {
             arrival: Arrival::Flag,
             waits: [WaitStrategy::default(); 2],
             recv_deadline: Some(Duration::from_micros(RECV_US[0] as u64)),
-            is_chunks: number % 4 == 0,
-            is_quick: number % 4 == 0,
+            is_chunks: number.is_multiple_of(4),
+            is_quick: number.is_multiple_of(4),
             is_sender_listening: random.chance(50),
         };
         if number % 4 >= 2 {

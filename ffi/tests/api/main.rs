@@ -8,4 +8,5 @@ mod messages;
 #[cfg(feature = "recorder")]
 mod recording;
 mod short_transfers;
+mod slow_sender;
 mod support;
