@@ -93,7 +93,7 @@ impl<'a> Receiver<'a> {
     pub(crate) fn step(&mut self) -> Result<Step, Failure> {
         if self.moved.elapsed() > HANG {
             return Err(Failure::Other(format!(
-                "nothing came for {} s, and the sender sends",
+                "nothing came for {} s, of a sender that sends without end",
                 HANG.as_secs()
             )));
         }
