@@ -34,8 +34,10 @@ impl Span {
     /// The address of `bytes` bytes at `at`.
     #[inline]
     pub(crate) fn at(self, at: u32, bytes: usize) -> *mut u8 {
-        assert!(at as usize + bytes <= self.bytes as usize, "offsets come from a validated layout");
-        // SAFETY: the assertion keeps the sum inside the span, which lies inside a mapping.
+        // No sum: on 32 bits it could overflow.
+        let fits = self.bytes.checked_sub(at).is_some_and(|room| bytes <= room as usize);
+        assert!(fits, "offsets come from a validated layout");
+        // SAFETY: the assertion keeps all of it inside the span, which lies inside a mapping.
         unsafe { self.start.as_ptr().add(at as usize) }
     }
 
@@ -118,5 +120,34 @@ impl Span {
     pub(crate) fn crc(self, at: u32, bytes: u32, seed: u32) -> u32 {
         // SAFETY: the span is valid for this many bytes (checked in `at`).
         unsafe { crc32c_of_shared(seed, self.at(at, bytes as usize), bytes as usize) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    #[test]
+    fn what_is_not_whole_inside_the_span_is_refused_and_no_sum_wraps() {
+        let mut memory = [0_u64; 16];
+        // SAFETY: the memory outlives the span, and no reference to it is made meanwhile.
+        let span = unsafe { Span::new(NonNull::from(&mut memory).cast(), 128) };
+        for (at, bytes) in [(0, 128), (128, 0), (64, 64), (127, 1)] {
+            assert_eq!(span.at(at, bytes).addr(), span.start.as_ptr().addr() + at as usize);
+        }
+        for (at, bytes) in [
+            (0, 129),
+            (128, 1),
+            (129, 0),
+            (u32::MAX, 0),
+            (64, usize::MAX),
+            (64, usize::MAX - 63),
+            (u32::MAX, usize::MAX - u32::MAX as usize + 1),
+        ] {
+            let refused = catch_unwind(|| span.at(at, bytes)).unwrap_err();
+            let text = refused.downcast_ref::<&str>().unwrap();
+            assert_eq!(*text, "offsets come from a validated layout", "{at} {bytes}");
+        }
     }
 }
