@@ -24,12 +24,14 @@ pub mod tuning;
 pub mod verbs;
 
 mod api;
+mod budget;
 mod packet;
 
 pub use api::{
-    Address, BadAddress, Budget, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
+    Address, BadAddress, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
     Options, Peer, Received, RecvBuf, RecvStream, SendStream, StreamError,
 };
+pub use budget::Budget;
 pub use os::WaitStrategy;
 #[cfg(feature = "verbs")]
 pub use rdma::{DeviceName, Route};

@@ -27,6 +27,9 @@ pub unsafe trait Port:
 {
     /// What reports call it.
     const NAME: &'static str;
+    /// Whether a child of fork may drop a link that it inherited: that closes descriptors, and does nothing to the parent's
+    /// connection. Otherwise the child keeps it until it ends.
+    const DROPS_IN_CHILD: bool;
 
     /// The address of bytes that have arrived.
     fn source_of(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32) -> *const u8;

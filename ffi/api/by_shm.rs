@@ -9,7 +9,7 @@ use super::options::Options;
 use super::over::Over;
 use super::peer::Peer;
 use crate::port::Port;
-use crate::shm::fabric::{Shm, segment_bytes};
+use crate::shm::fabric::Shm;
 use crate::shm::handshake::{self, Agreed, HandshakeError};
 use crate::shm::{ConnectError, ShmAddress, Socket};
 
@@ -57,11 +57,11 @@ pub(super) fn join(
     options: Options,
     warm: Option<(bool, u64)>,
 ) -> Result<Connection, Error> {
-    let Agreed { mine, theirs, settled, fenced } = agreed;
-    let provisioned_bytes = u64::from(segment_bytes(settled.layout));
+    let Agreed { mine, theirs, settled, fenced, share, serves } = agreed;
+    let provisioned_bytes = share.bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
-    let attachment = Shm::attach(mine, theirs, settled.layout, socket, fenced);
-    let mut over = Over::new(Shm::new(), attachment, &settled, provisioned_bytes, options)?;
+    let attachment = Shm::attach(mine, theirs, settled.layout, socket, fenced, serves);
+    let mut over = Over::new(Shm::new(), attachment, &settled, share, options)?;
     if let Some((is_first, deadline_ns)) = warm {
         over.warm_up(&settled, is_first, deadline_ns)?;
     }

@@ -61,8 +61,9 @@ const fn wishes(options: &Options) -> Wishes<'_> {
 
 /// The connection that was agreed on, warm; `is_first`: this end begins with that.
 fn join(met: Met, options: Options, is_first: bool, deadline_ns: u64) -> Result<Connection, Error> {
-    let Met { port, attachment, settled, arrival_reason, device, provisioned_bytes, peer } = met;
-    let mut over = Over::new(port, attachment, &settled, provisioned_bytes, options)?;
+    let Met { port, attachment, settled, arrival_reason, device, share, peer } = met;
+    let provisioned_bytes = share.bytes();
+    let mut over = Over::new(port, attachment, &settled, share, options)?;
     over.warm_up(&settled, is_first, deadline_ns)?;
     let description =
         Description { fabric: Rdma::NAME, device: Some(device), settled, arrival_reason, provisioned_bytes };

@@ -54,7 +54,8 @@ pub struct Description {
     pub settled: Settled,
     /// Why arrival is seen as it is.
     pub arrival_reason: &'static str,
-    /// Bytes of memory that this end provisioned.
+    /// Bytes of the process's [`Budget`](crate::Budget) that the connection takes: over shared memory both segments, over RDMA
+    /// what this end registered.
     pub provisioned_bytes: u64,
 }
 
@@ -65,6 +66,11 @@ pub struct Description {
 /// will both meet their deadlines.
 ///
 /// Dropped, it says good-bye to the peer, who can still receive everything that was sent.
+///
+/// **After fork** the connection belongs to the process that made it: a child does not have its memory, and must not use it.
+/// The child may drop it, or a stream of it, which harms nobody: over shared memory that closes the child's descriptors,
+/// over RDMA it does nothing. Until it drops it, runs another program or ends, the peer does not see the socket close when the
+/// parent ends, and learns of that from the parent's process, where it can see it.
 pub struct Connection {
     inner: Inner,
     description: Description,

@@ -5,9 +5,9 @@ use core::fmt;
 use superpipe_core::{Closed, Failure, Reason, WcError};
 
 use crate::os::OsError;
-use crate::packet::{PacketError, REFUSED_VERSION, REFUSED_WISHES};
+use crate::packet::{PacketError, REFUSED_LIMIT, REFUSED_VERSION, REFUSED_WISHES};
 use crate::shm::handshake::HandshakeError;
-use crate::shm::{AddressError, BindError, ConnectError, SocketError};
+use crate::shm::{AddressError, BindError, ConnectError, SegmentError, SocketError};
 
 /// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     Os,
     /// The device failed.
     Device,
-    /// A limit of this process or machine.
+    /// A limit of this process or machine, or of the peer's, which then says so.
     Limit,
     /// The interrupt flag was set.
     Interrupted,
@@ -51,6 +51,7 @@ impl ErrorKind {
         match error {
             PacketError::Version { .. } | PacketError::Refused { code: REFUSED_VERSION, .. } => Self::Version,
             PacketError::Disagreement(_) | PacketError::Refused { code: REFUSED_WISHES, .. } => Self::Usage,
+            PacketError::Refused { code: REFUSED_LIMIT, .. } => Self::Limit,
             PacketError::Garbage | PacketError::Malformed(_) | PacketError::Refused { .. } => Self::Protocol,
         }
     }
@@ -149,10 +150,7 @@ impl From<Error> for std::io::Error {
 
 impl From<OsError> for Error {
     fn from(error: OsError) -> Self {
-        let kind = match error.errno() {
-            libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT => ErrorKind::Limit,
-            _ => ErrorKind::Os,
-        };
+        let kind = if error.is_limit() { ErrorKind::Limit } else { ErrorKind::Os };
         Self::new(kind, error.to_string())
     }
 }
@@ -201,7 +199,10 @@ impl From<HandshakeError> for Error {
             HandshakeError::Socket(SocketError::Interrupted) => return Self::interrupted(),
             HandshakeError::Socket(SocketError::Closed) | HandshakeError::Nobody => ErrorKind::PeerLost,
             HandshakeError::Socket(SocketError::TimedOut) => ErrorKind::Timeout,
-            HandshakeError::Os(error) => return error.clone().into(),
+            HandshakeError::Os(error) | HandshakeError::Memory(SegmentError::Os(error)) => {
+                return error.clone().into();
+            }
+            HandshakeError::Budget(_) => ErrorKind::Limit,
             HandshakeError::Packet(error) => ErrorKind::of_packet(error),
             HandshakeError::Socket(_) | HandshakeError::Memory(_) => ErrorKind::Protocol,
         };
@@ -223,6 +224,7 @@ mod tests {
             (PacketError::Disagreement("folds".into()), ErrorKind::Usage),
             (refused(REFUSED_VERSION), ErrorKind::Version),
             (refused(REFUSED_WISHES), ErrorKind::Usage),
+            (refused(REFUSED_LIMIT), ErrorKind::Limit),
             (refused(0), ErrorKind::Protocol),
         ] {
             let text = error.to_string();

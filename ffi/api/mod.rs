@@ -1,7 +1,6 @@
 //! The std API: connections with deadlines, waiting and ownership around the core's endpoint.
 
 mod address;
-mod budget;
 mod by_shm;
 #[cfg(feature = "verbs")]
 mod by_verbs;
@@ -15,12 +14,13 @@ mod over;
 mod peer;
 mod recv_buf;
 mod streams;
+#[cfg(test)]
+mod traps;
 #[cfg(feature = "verbs")]
 mod verbs_errors;
 mod way;
 
 pub use address::{Address, BadAddress, DEFAULT_PORT};
-pub use budget::Budget;
 pub use connection::{Connection, Description, Received};
 pub use deadline::Deadline;
 pub use error::{Error, ErrorKind};

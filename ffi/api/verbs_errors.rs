@@ -14,6 +14,7 @@ impl From<ConnectError> for Error {
             ConnectError::Lost(_) => ErrorKind::PeerLost,
             ConnectError::TimedOut => ErrorKind::Timeout,
             ConnectError::Packet(error) => ErrorKind::of_packet(error),
+            ConnectError::Budget(_) => ErrorKind::Limit,
         };
         Self::new(kind, error.to_string())
     }

@@ -41,6 +41,12 @@ impl OsError {
         self.errno
     }
 
+    /// Whether a limit of this process or machine is reached.
+    #[must_use]
+    pub const fn is_limit(&self) -> bool {
+        matches!(self.errno, libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT)
+    }
+
     /// The standard library's class of this error.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {

@@ -6,6 +6,7 @@
 
 use super::bytes::Bytes;
 use super::error::{OsError, last_errno, retry};
+use super::owner::Owner;
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -19,6 +20,7 @@ pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    owner: Owner,
 }
 
 // SAFETY: `start` and `len` never change, and name memory that belongs to the process, not to a thread: any thread may
@@ -126,7 +128,7 @@ impl Mapping {
         assert!(after <= self.len, "a part is not larger than the whole");
         let part = |from: usize, to: usize| {
             // SAFETY: `from` is at most this mapping's length.
-            Self { start: unsafe { self.start.add(from) }, len: to - from }
+            Self { start: unsafe { self.start.add(from) }, len: to - from, owner: self.owner }
         };
         let (head, kept, tail) = (part(0, before), part(before, after), part(after, self.len));
         core::mem::forget(self);
@@ -139,7 +141,7 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return None;
         }
-        NonNull::new(start.cast()).map(|start| Self { start, len })
+        NonNull::new(start.cast()).map(|start| Self { start, len, owner: Owner::current() })
     }
 
     fn advise(&self, advice: c_int) -> c_int {
@@ -160,6 +162,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return; // a child of fork never had it, and may have something else there
+        }
         // SAFETY: the range is ours from mmap, nobody has unmapped it, and whoever got its address promised not to use
         // it after the mapping. The call can only fail for a range that is not whole pages; then it leaks.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };

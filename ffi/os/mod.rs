@@ -5,6 +5,7 @@
 
 pub mod bytes;
 pub mod clock;
+pub(crate) mod closer;
 pub mod cold;
 pub mod error;
 pub mod interfaces;
@@ -12,6 +13,7 @@ pub mod link;
 pub mod map;
 pub mod membarrier;
 pub mod near;
+pub(crate) mod owner;
 pub mod pidfd;
 pub mod pin;
 pub mod poll;

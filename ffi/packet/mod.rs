@@ -19,6 +19,9 @@ pub const REFUSED_VERSION: u8 = 1;
 /// REFUSED because the two ends want different things, or one what the other does not allow.
 pub const REFUSED_WISHES: u8 = 2;
 
+/// REFUSED because a limit of the process or of its machine is reached.
+pub const REFUSED_LIMIT: u8 = 3;
+
 /// What everything of superpipe's begins with.
 const MAGIC: [u8; 8] = *b"SUPRPIPE";
 const TEXT_BYTES: usize = 128;

@@ -7,6 +7,7 @@ use super::greeting::{GREETING_BYTES, Greeting};
 use super::handshake::{self, Agreed, Patience};
 use super::route::{DeviceName, Route};
 use super::wire::{ACK_TIMEOUT, Wire};
+use crate::budget::Budget;
 use crate::os::clock::until;
 use crate::os::{monotonic_ns, resolve};
 use crate::packet::PacketError;
@@ -48,16 +49,15 @@ pub struct Met {
     pub arrival_reason: &'static str,
     /// The device that it runs on.
     pub device: DeviceName,
-    /// Bytes that are pinned for it.
-    pub provisioned_bytes: u64,
+    /// What is registered for it, of the budget.
+    pub share: Budget,
     /// The peer's address.
     pub peer: SocketAddr,
 }
 
 impl Met {
     pub(super) fn of(wire: Wire, agreed: Agreed, peer: SocketAddr) -> Result<Self, ConnectError> {
-        let Agreed { mine, image, there, settled, why } = agreed;
-        let provisioned_bytes = (mine.mr.len() + image.mr.len() + wire.mail_bytes()) as u64;
+        let Agreed { mine, image, there, settled, why, share } = agreed;
         let device = wire.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
         Ok(Self {
@@ -66,7 +66,7 @@ impl Met {
             settled,
             arrival_reason: why.text(),
             device,
-            provisioned_bytes,
+            share,
             peer,
         })
     }

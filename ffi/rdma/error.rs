@@ -1,5 +1,6 @@
 //! Why there is no connection over RDMA, each in one line that a person acts on.
 
+use crate::budget::OverBudget;
 use crate::os::ResolveError;
 use crate::packet::PacketError;
 use crate::verbs;
@@ -18,6 +19,8 @@ pub enum ConnectError {
     Lost(&'static str),
     /// What the peer says makes no connection.
     Packet(PacketError),
+    /// The process's budget has no room for the connection.
+    Budget(OverBudget),
     /// The deadline passed.
     TimedOut,
     /// The caller's flag was set.
@@ -40,6 +43,7 @@ impl fmt::Display for ConnectError {
             Self::Nobody => f.write_str("nobody listens there; start the receiver first"),
             Self::Lost(when) => write!(f, "the peer went away {when}"),
             Self::Packet(error) => error.fmt(f),
+            Self::Budget(error) => error.fmt(f),
             Self::TimedOut => f.write_str("the peer did not answer in time"),
             Self::Interrupted => f.write_str("interrupted by a signal"),
         }

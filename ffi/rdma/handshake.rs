@@ -13,11 +13,12 @@ use super::arrival::{self, Means, Why};
 use super::error::ConnectError;
 use super::memory::Half;
 use super::wire::{End, Wire};
+use crate::budget::Budget;
 use crate::copy;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, poll};
-use crate::packet::{FABRIC_AT, Kind, Packet, PacketError};
+use crate::packet::{FABRIC_AT, Kind, Packet, PacketError, REFUSED_LIMIT};
 use crate::tuning::{Settled, Tuning};
 use crate::verbs::{Access, Error, RemoteAddr, Rkey};
 use std::os::fd::AsFd;
@@ -46,6 +47,7 @@ pub(super) struct Agreed {
     pub(super) there: RemoteAddr,
     pub(super) settled: Settled,
     pub(super) why: Why,
+    pub(super) share: Budget,
 }
 
 /// Bounds a handshake.
@@ -77,8 +79,9 @@ pub(super) fn connect(
         let terms = arrival::terms(mode);
         let settled = Settled::from_tuning(&said, &terms).map_err(PacketError::Malformed)?;
         wishes.check(&settled, &terms).map_err(PacketError::Disagreement)?;
-        let (mine, image) = memory(wire, &settled)?;
-        Ok(Agreed { mine, image, there: region(&welcome)?, settled, why })
+        let there = region(&welcome)?;
+        let (share, mine, image) = memory(wire, &settled)?;
+        Ok(Agreed { mine, image, there, settled, why, share })
     })();
     let agreed = told(wire, answered)?;
     let mut grant = Packet::new(Kind::Grant);
@@ -110,10 +113,10 @@ pub(super) fn accept(
             .settle(&arrival::without_mode(&said), &arrival::terms(mode))
             .map_err(PacketError::Disagreement)?;
         settled.allow_landing(landing_bytes_max).map_err(PacketError::Disagreement)?;
-        let (mine, image) = memory(wire, &settled)?;
-        Ok((mine, image, settled, why))
+        let (share, mine, image) = memory(wire, &settled)?;
+        Ok((share, mine, image, settled, why))
     })();
-    let (mine, image, settled, why) = told(wire, settled)?;
+    let (share, mine, image, settled, why) = told(wire, settled)?;
     let mut welcome = Packet::new(Kind::Welcome);
     welcome.set_tuning(&settled.to_tuning());
     set_means(&mut welcome, ours);
@@ -123,12 +126,15 @@ pub(super) fn accept(
     let grant = receive(wire, Kind::Grant, patience, false).and_then(|grant| Ok(region(&grant)?));
     let there = told(wire, grant)?;
     wire.send_packet(&Packet::new(Kind::Ready))?;
-    Ok(Agreed { mine, image, there, settled, why })
+    Ok(Agreed { mine, image, there, settled, why, share })
 }
 
-fn memory(wire: &Wire, settled: &Settled) -> Result<(Half, Half), ConnectError> {
+/// Registers both halves, once there is room for them, and for the mail, which the wire has registered to say all this.
+fn memory(wire: &Wire, settled: &Settled) -> Result<(Budget, Half, Half), ConnectError> {
+    let bytes = 2 * Half::bytes_for(settled.layout) + wire.mail_bytes();
+    let share = Budget::take(bytes as u64).map_err(ConnectError::Budget)?;
     let mine = wire.register(settled.layout, Access::RemoteWrite)?;
-    Ok((mine, wire.register(settled.layout, Access::Local)?))
+    Ok((share, mine, wire.register(settled.layout, Access::Local)?))
 }
 
 fn means(wire: &Wire, wishes: &Tuning) -> Means {
@@ -167,16 +173,20 @@ fn region(packet: &Packet) -> Result<RemoteAddr, PacketError> {
 /// Passes a result on; an error that the peer does not know of is told to it first.
 fn told<T>(wire: &mut Wire, result: Result<T, ConnectError>) -> Result<T, ConnectError> {
     result.inspect_err(|error| {
-        let code = match error {
-            ConnectError::Packet(error) => error.refusal(),
-            ConnectError::Lost(_) | ConnectError::Interrupted => None,
+        let (code, text) = match error {
+            ConnectError::Packet(error) => (error.refusal(), error.to_string()),
+            ConnectError::Budget(error) => (Some(REFUSED_LIMIT), error.text_for_the_peer()),
+            ConnectError::Lost(_) | ConnectError::Interrupted => (None, String::new()),
+            ConnectError::Verbs(Error::Verb(error)) if error.is_limit() => {
+                (Some(REFUSED_LIMIT), error.to_string())
+            }
             ConnectError::Verbs(_)
             | ConnectError::NotFound(_)
             | ConnectError::Nobody
-            | ConnectError::TimedOut => Some(0),
+            | ConnectError::TimedOut => (Some(0), error.to_string()),
         };
         let Some(code) = code else { return };
-        if wire.send_packet(&Packet::refused(code, &error.to_string())).is_ok() {
+        if wire.send_packet(&Packet::refused(code, &text)).is_ok() {
             // Until the peer has it, or is gone. The connection ends in any case.
             let deadline_ns = monotonic_ns() + SLICE_NS;
             while wire.is_alive() && until(deadline_ns) > 0 {

@@ -7,6 +7,7 @@ use super::greeting::Greeting;
 use super::handshake::{self, Patience};
 use super::route::Route;
 use super::wire::Wire;
+use crate::os::owner::Owner;
 use crate::os::{monotonic_ns, resolve};
 use crate::verbs::{CmEvent, CmEventKind, CmId, Error, EventChannel};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,6 +24,7 @@ pub struct Listener {
     channel: EventChannel,
     ids: Vec<CmId>,
     route: Route,
+    owner: Owner,
 }
 
 impl Listener {
@@ -45,7 +47,7 @@ impl Listener {
             Some(error) if ids.is_empty() => Err(error),
             _ => {
                 crate::verbs::DeviceList::get()?.iter().next().ok_or(Error::NoDevice)?;
-                Ok(Self { channel, ids, route })
+                Ok(Self { channel, ids, route, owner: Owner::current() })
             }
         }
     }
@@ -73,6 +75,15 @@ impl Listener {
         match accept(event, &self.route, wishes, &Patience { deadline_ns, interrupted }) {
             Err(ConnectError::Lost(_)) => Ok(None),
             met => met.map(Some),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if !self.owner.is_current() {
+            // What a child of fork destroys is destroyed for the parent.
+            core::mem::forget(core::mem::take(&mut self.ids));
         }
     }
 }

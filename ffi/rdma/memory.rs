@@ -7,6 +7,7 @@
 
 use super::error::ConnectError;
 use crate::os::Mapping;
+use crate::os::map::round_to_pages;
 use crate::span::Span;
 use crate::verbs::{Access, Error, Mr, Pd};
 use superpipe_core::{Landing, Layout, SEAT_BYTES};
@@ -37,6 +38,12 @@ impl Half {
     /// The landing buffer.
     pub(super) fn landing(&self) -> Landing<Span> {
         Landing { memory: self.part(SEAT_BYTES, self.layout.bytes()), layout: self.layout }
+    }
+
+    /// Bytes that are registered for one, whole pages.
+    pub(super) fn bytes_for(layout: Layout) -> usize {
+        let bytes = bytes_of(layout) as usize;
+        round_to_pages(bytes).unwrap_or(bytes)
     }
 
     /// All of it.

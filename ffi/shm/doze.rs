@@ -17,14 +17,11 @@
 //! for nothing or not at all, which costs it its own time: no sleep lasts longer than 100 ms.
 
 use super::liveness::{Life, Liveness};
-use super::socket::Socket;
+use super::socket::{Head, Socket};
 use crate::os::OsError;
-use crate::os::error::retry;
 use crate::os::membarrier;
 use crate::os::poll::{Polled, poll};
-use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
-use std::os::fd::{AsFd, AsRawFd};
 
 /// What the word says of a peer that looks by itself.
 pub const AWAKE: u64 = 0;
@@ -147,29 +144,18 @@ fn wait(socket: &Socket, liveness: &Liveness, timeout_ns: u64) -> Result<Slept, 
 fn drain(socket: &Socket, life: Life) -> Slept {
     let mut wakes = 0;
     while wakes < DRAIN_MAX {
-        match receive_two(socket, libc::MSG_PEEK) {
-            Some((1, [first, _])) if [first] == WAKE => {
-                receive_two(socket, 0);
+        match socket.head() {
+            Some(Head { bytes: 1, first: [first, _], has_fds: false }) if [first] == WAKE => {
+                socket.skip();
                 wakes += 1;
             }
             _ if wakes > 0 => break,
-            Some((1.., _)) => return Slept::Message,
+            Some(Head { bytes, has_fds, .. }) if bytes > 0 || has_fds => return Slept::Message,
             // The end, or a packet without bytes, which is a message of a kind.
             _ => return if life == Life::Gone { Slept::PeerGone } else { Slept::Message },
         }
     }
     Slept::Woken
-}
-
-/// The length of the packet at the head, and its first two bytes. None where there is none.
-fn receive_two(socket: &Socket, flags: c_int) -> Option<(usize, [u8; 2])> {
-    let mut bytes = [0; 2];
-    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: the pointer and length are those of a local array.
-    let got = retry(|| unsafe {
-        libc::recv(socket.as_fd().as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), flags)
-    });
-    usize::try_from(got).ok().map(|got| (got, bytes))
 }
 
 #[cfg(test)]

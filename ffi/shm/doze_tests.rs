@@ -1,6 +1,7 @@
 //! Sleeping: every way a sleep ends, and that no wake-up is lost between two threads and two processes.
 
 use super::super::scratch::Scratch;
+use super::super::socket::without_passrights;
 use super::super::{Listener, Segment, SocketError};
 use super::*;
 use crate::os::clock::monotonic_ns;
@@ -252,6 +253,7 @@ fn child_that_answers() {
 #[test]
 fn two_processes_wake_each_other_and_a_killed_one_is_noticed() {
     let scratch = Scratch::new();
+    without_passrights(true); // the child sends its descriptor at once
     let listener = Listener::bind(&scratch.path().join("s")).unwrap();
     let name = format!("{}::child_that_answers", module_path!().split_once("::").unwrap().1);
     let mut child = Command::new(env::current_exe().unwrap())

@@ -48,7 +48,8 @@ pub struct ShmLink {
 
 /// The part of `segment` from `at` on.
 fn part(segment: &Segment, at: u32, bytes: u32) -> Span {
-    assert!(at as usize + bytes as usize <= segment.len(), "the segment was made to hold this");
+    let fits = segment.len().checked_sub(at as usize).is_some_and(|room| bytes as usize <= room);
+    assert!(fits, "the segment was made to hold this");
     // SAFETY: 1. The assertion keeps the part inside the mapping, which the link holds for as long as its spans are used.
     // 2. A segment gives out no reference.
     unsafe { Span::new(segment.as_ptr().add(at as usize), bytes) }
@@ -71,7 +72,8 @@ impl Shm {
         }
     }
 
-    /// What an endpoint is made of. Both segments have [`segment_bytes`] bytes at least.
+    /// What an endpoint is made of. Both segments have [`segment_bytes`] bytes at least. `serves`: the process that the
+    /// kernel names at the other end of the socket is the one that serves this connection.
     #[must_use]
     pub fn attach(
         mine: Segment,
@@ -79,6 +81,7 @@ impl Shm {
         layout: Layout,
         socket: Socket,
         fenced: bool,
+        serves: bool,
     ) -> Attachment<Self> {
         let seat_of = |segment| part(segment, 0, SEAT_BYTES);
         let landing_of = |segment| Landing { memory: part(segment, SEAT_BYTES, layout.bytes()), layout };
@@ -88,7 +91,7 @@ impl Shm {
             landing: landing_of(&mine),
             peer_landing: landing_of(&theirs),
             link: ShmLink {
-                liveness: Liveness::of_peer(&socket),
+                liveness: if serves { Liveness::of_peer(&socket) } else { Liveness::of_socket() },
                 mine,
                 theirs,
                 socket,
@@ -213,6 +216,7 @@ fn asleep(owner: &Segment) -> &AtomicU64 {
 // the named bytes are inside them.
 unsafe impl Port for Shm {
     const NAME: &'static str = "shm";
+    const DROPS_IN_CHILD: bool = true;
 
     fn source_of(&self, _: &ShmLink, from: Span, at: u32, bytes: u32) -> *const u8 {
         from.at(at, bytes as usize)

@@ -4,11 +4,16 @@
 //! there still answers, and replaces it only when it does not. Nothing but a dead socket of our own user is ever
 //! removed. The socket is open to its user only (0600), whatever the umask.
 
-use super::socket::{Socket, SocketError, connect_raw, new_socket, too_many_files, wait_readable};
+use super::socket::{
+    Socket, SocketError, connect_raw, new_socket, pass_rights, too_many_files, wait_readable,
+};
 use super::sun::{PathError, SunAddress};
 use crate::os::OsError;
 use crate::os::clock::monotonic_ns;
+use crate::os::closer::{check_closer, close_elsewhere};
 use crate::os::error::{last_errno, retry};
+use crate::os::owner::Owner;
+use core::mem::ManuallyDrop;
 use core::time::Duration;
 use core::{error, fmt, ptr};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -20,13 +25,16 @@ use std::thread;
 
 /// Connections that the kernel holds for us until they are accepted.
 const BACKLOG: i32 = 16;
+/// More than can wait: the backlog, and one.
+const WAITING_MAX: usize = 2 * BACKLOG as usize;
 /// How long another process may hold the directory's lock, which takes it microseconds.
 const LOCK_WAIT_NS: u64 = 2_000_000_000;
 
-/// A bound socket. Dropped, it takes its path away, if that is still its own.
+/// A bound socket. Dropped, it takes its path away, if that is still its own; in a child of fork only the descriptor is closed.
 #[derive(Debug)]
 pub struct Listener {
-    fd: OwnedFd,
+    fd: ManuallyDrop<OwnedFd>,
+    owner: Owner,
     path: PathBuf,
     /// device and inode of our socket; None once it was unlinked
     identity: Option<(u64, u64)>,
@@ -64,6 +72,8 @@ impl Listener {
         let _lock = lock_directory(path)?;
         make_room(path, &address)?;
         let fd = new_socket().map_err(BindError::Os)?;
+        // HELLO, which whoever connects may send at once, has no descriptor.
+        pass_rights(fd.as_fd(), false);
         // The mode that bind gives the path is this one, less the umask; so others never see it open.
         // SAFETY: the descriptor is ours; the call takes integers only.
         unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) };
@@ -76,7 +86,12 @@ impl Listener {
             });
         }
         let found = look(path)?.ok_or_else(|| BindError::Os(OsError::new(libc::ENOENT, doing(path))))?;
-        let listener = Self { fd, path: path.to_owned(), identity: Some(identity(&found)) };
+        let listener = Self {
+            fd: ManuallyDrop::new(fd),
+            owner: Owner::current(),
+            path: path.to_owned(),
+            identity: Some(identity(&found)),
+        };
         if found.mode() & 0o777 != 0o600 {
             fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| os(&error, path))?;
         }
@@ -93,22 +108,28 @@ impl Listener {
     /// # Errors
     /// [`SocketError::TimedOut`], [`SocketError::Interrupted`], or the system's refusal.
     pub fn accept(&self, deadline_ns: u64) -> Result<Socket, SocketError> {
-        const FLAGS: i32 = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         loop {
-            // SAFETY: null pointers mean that we don't ask for the peer's address.
-            let fd = retry(|| unsafe {
-                libc::accept4(self.fd.as_raw_fd(), ptr::null_mut(), ptr::null_mut(), FLAGS)
-            });
-            if fd >= 0 {
-                // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
-                return Ok(Socket::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }));
-            }
-            match last_errno() {
-                libc::EAGAIN => wait_readable(self.fd.as_fd(), deadline_ns)?,
-                libc::ECONNABORTED => {}
-                _ => return Err(SocketError::Os(too_many_files("cannot accept a connection"))),
+            check_closer("cannot accept a connection").map_err(SocketError::Os)?;
+            match self.accept_one() {
+                Ok(socket) => return Ok(socket),
+                Err(libc::EAGAIN) => wait_readable(self.fd.as_fd(), deadline_ns)?,
+                Err(libc::ECONNABORTED) => {}
+                Err(_) => return Err(SocketError::Os(too_many_files("cannot accept a connection"))),
             }
         }
+    }
+
+    /// A connection that waits, or the errno.
+    fn accept_one(&self) -> Result<Socket, i32> {
+        const FLAGS: i32 = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: null pointers mean that we don't ask for the peer's address.
+        let fd =
+            retry(|| unsafe { libc::accept4(self.fd.as_raw_fd(), ptr::null_mut(), ptr::null_mut(), FLAGS) });
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
+        Ok(Socket::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
     /// Where it listens.
@@ -118,19 +139,44 @@ impl Listener {
     }
 
     /// Takes the path away, if it is still ours; connections that are made or waiting stay. Once only, and never fails:
-    /// what cannot be removed is the next listener's to replace.
+    /// what cannot be removed is the next listener's to replace. A child of fork takes nothing away.
     pub fn unlink(&mut self) {
         // While our socket listens no other listener replaces it, so between this look and the removal it stays ours.
-        let Some(ours) = self.identity.take() else { return };
+        let Some(ours) = self.identity.take().filter(|_| self.owner.is_current()) else { return };
         if look(&self.path).is_ok_and(|found| found.is_some_and(|found| identity(&found) == ours)) {
             let _ = fs::remove_file(&self.path);
         }
+    }
+
+    /// Refuses whoever has not been accepted. What they sent may be long to close, so each is dropped as a [`Socket`]. False
+    /// where that could not be done for all.
+    fn refuse_all(&self) -> bool {
+        // Nobody can connect from here on.
+        // SAFETY: the call takes integers only.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RD) };
+        for _ in 0..WAITING_MAX {
+            match self.accept_one() {
+                Ok(_) | Err(libc::ECONNABORTED) => {}
+                // Nobody is left: of a socket that is shut down, EINVAL says so, too.
+                Err(libc::EAGAIN | libc::EINVAL) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.unlink();
+        let is_harmless = !self.owner.is_current() || self.refuse_all();
+        // SAFETY: it is taken once: nobody has `self` any more.
+        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
+        if is_harmless {
+            drop(fd);
+        } else {
+            close_elsewhere(fd);
+        }
     }
 }
 
@@ -193,7 +239,7 @@ fn make_room(path: &Path, address: &SunAddress) -> Result<(), BindError> {
     if found.uid() != unsafe { libc::geteuid() } {
         return Err(BindError::ForeignOwner { path: path.to_owned(), owner: found.uid() });
     }
-    let probe = new_socket().map_err(BindError::Os)?;
+    let probe = Socket::from_fd(new_socket().map_err(BindError::Os)?);
     match connect_raw(probe.as_fd(), address) {
         Err(libc::ECONNREFUSED) => fs::remove_file(path).map_err(|error| os(&error, path)),
         Err(libc::ENOENT) => Ok(()),

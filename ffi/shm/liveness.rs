@@ -28,6 +28,12 @@ impl Liveness {
         Self { pidfd: PidFd::of_peer(socket.as_fd(), pid) }
     }
 
+    /// Watches by the socket alone.
+    #[must_use]
+    pub const fn of_socket() -> Self {
+        Self { pidfd: None }
+    }
+
     /// Whether the peer's process is watched, too.
     #[must_use]
     pub fn sees_process(&self) -> bool {

@@ -14,10 +14,11 @@ pub mod socket;
 
 mod ancillary;
 #[cfg(test)]
-mod scratch;
+pub(crate) mod scratch;
 mod sun;
 
 pub use address::{AddressError, ShmAddress};
+pub use ancillary::SentFd;
 pub use doze::{Doze, Slept, wake_if_asleep};
 pub use listener::{BindError, Listener};
 pub use liveness::{Life, Liveness};

@@ -5,6 +5,7 @@ use crate::os::map::page_bytes;
 use core::ptr;
 use std::fs::{self, File};
 use std::io::pipe;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 
 const PAGE: u64 = 4096;
@@ -29,7 +30,8 @@ fn sealable(bytes: u64, seals: c_int) -> OwnedFd {
 }
 
 fn adopt(fd: impl Into<OwnedFd>) -> SegmentError {
-    Segment::adopt(fd.into(), PAGE).unwrap_err()
+    let fd: OwnedFd = fd.into();
+    Segment::adopt(fd, PAGE).unwrap_err()
 }
 
 #[test]
@@ -60,7 +62,7 @@ fn both_ends_see_the_same_bytes() {
 #[test]
 fn what_is_made_is_sealed_resident_and_not_inherited() {
     let made = Segment::create(c"test", 8 * 4096).unwrap();
-    assert_eq!(fcntl(made.fd(), libc::F_GET_SEALS).unwrap() & SEALS, SEALS);
+    assert_eq!(fcntl(made.fd(), libc::F_GET_SEALS).unwrap() & (SEALS | SEALS_WRITE), SEALS);
     assert_eq!(fcntl(made.fd(), libc::F_GETFD).unwrap(), libc::FD_CLOEXEC);
     assert_eq!(stat(made.fd()).unwrap().st_blocks * 512, 8 * 4096);
     let file = File::from(made.fd().try_clone_to_owned().unwrap());
@@ -77,15 +79,18 @@ fn what_is_made_is_sealed_resident_and_not_inherited() {
 #[test]
 fn an_unsealed_or_half_sealed_descriptor_names_what_is_missing() {
     let never = adopt(foreign(0, PAGE, 0));
-    assert_eq!(never, SegmentError::Unsealed { missing: libc::F_SEAL_SHRINK | libc::F_SEAL_GROW });
+    assert_eq!(never, SegmentError::Unsealed { missing: SEALS });
     assert_eq!(adopt(sealable(PAGE, 0)), SegmentError::Unsealed { missing: SEALS });
-    for missing in [libc::F_SEAL_SHRINK, libc::F_SEAL_GROW, libc::F_SEAL_SEAL] {
+    for missing in [libc::F_SEAL_SHRINK, libc::F_SEAL_GROW] {
         assert_eq!(adopt(sealable(PAGE, SEALS & !missing)), SegmentError::Unsealed { missing });
     }
     assert_eq!(
         adopt(sealable(PAGE, libc::F_SEAL_GROW)).to_string(),
-        "the peer's segment can still change its size: it lacks F_SEAL_SHRINK F_SEAL_SEAL"
+        "the peer's segment can still lose its pages: it lacks F_SEAL_SHRINK"
     );
+    // Sealed too early: nobody can add what keeps its pages.
+    let missing = libc::F_SEAL_FUTURE_WRITE;
+    assert_eq!(adopt(sealable(PAGE, SEALS | libc::F_SEAL_SEAL)), SegmentError::Unsealed { missing });
 }
 
 #[test]
@@ -104,16 +109,18 @@ fn a_wrong_size_names_both() {
 #[test]
 fn descriptors_that_are_no_memory_are_refused() {
     let (reader, writer) = pipe().unwrap();
-    assert_eq!(adopt(reader), SegmentError::NotAFile);
-    assert_eq!(adopt(writer), SegmentError::NotAFile);
-    assert_eq!(adopt(UnixStream::pair().unwrap().0), SegmentError::NotAFile);
-    assert_eq!(adopt(File::open("/").unwrap()), SegmentError::NotAFile);
-    assert_eq!(adopt(File::open("/dev/null").unwrap()), SegmentError::NotAFile);
+    assert_eq!(adopt(reader), SegmentError::NotMemory);
+    assert_eq!(adopt(writer), SegmentError::NotMemory);
+    assert_eq!(adopt(UnixStream::pair().unwrap().0), SegmentError::NotMemory);
+    assert_eq!(adopt(File::open("/").unwrap()), SegmentError::NotMemory);
+    assert_eq!(adopt(File::open("/dev/null").unwrap()), SegmentError::NotMemory);
+    let path_only = File::options().read(true).custom_flags(libc::O_PATH).open("/").unwrap();
+    assert_eq!(adopt(path_only), SegmentError::NotMemory);
     let proc = adopt(File::open("/proc/self/status").unwrap());
-    assert_eq!(proc, SegmentError::NotMemory { magic: 0x9FA0 });
+    assert_eq!(proc, SegmentError::NotMemory);
     assert_eq!(
         proc.to_string(),
-        "the peer's segment is a file of another file system (0x9fa0); expected a memfd"
+        "the peer's segment is no memory: its descriptor has no seals; expected a memfd"
     );
 }
 
@@ -128,7 +135,7 @@ fn a_file_of_a_mounted_tmpfs_cannot_be_sealed_and_is_refused() {
     file.set_len(PAGE).unwrap();
     let read_write =
         File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let missing = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    let missing = SEALS;
     assert_eq!(adopt(read_write.unwrap()), SegmentError::Unsealed { missing });
 }
 
@@ -142,6 +149,8 @@ fn huge_pages_are_refused() {
     }
     // SAFETY: the kernel has just made this descriptor for us.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) }, 0);
     assert_eq!(adopt(fd), SegmentError::HugePages);
 }
 
@@ -165,17 +174,77 @@ fn holes_that_the_maker_left_are_filled_before_use() {
     assert_eq!(stat(taken.fd()).unwrap().st_blocks.cast_unsigned() * 512, 64 * PAGE);
 }
 
-#[test]
-fn a_hole_punched_later_reads_as_zero_and_kills_nobody() {
-    let made = Segment::create(c"test", 2 * 4096).unwrap();
-    let taken = Segment::adopt(made.fd().try_clone_to_owned().unwrap(), made.len() as u64).unwrap();
-    // SAFETY: both bytes are inside the mappings, which no other thread knows.
-    unsafe { taken.as_ptr().add(4096).write_volatile(7) };
+/// What punching a hole into the first page answers: 0, or the errno.
+fn punch(fd: BorrowedFd<'_>) -> c_int {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: the call takes integers only.
-    assert_eq!(unsafe { libc::fallocate(made.fd().as_raw_fd(), mode, 0, 2 * 4096) }, 0);
-    // SAFETY: as above.
-    assert_eq!(unsafe { taken.as_ptr().add(4096).read_volatile() }, 0);
+    if unsafe { libc::fallocate(fd.as_raw_fd(), mode, 0, PAGE.cast_signed()) } == 0 {
+        0
+    } else {
+        last_errno()
+    }
+}
+
+#[test]
+fn no_holder_can_take_a_page_away_once_both_ends_have_mapped() {
+    let made = Segment::create(c"test", 2 * 4096).unwrap();
+    let fd = made.fd().try_clone_to_owned().unwrap();
+    assert_eq!(punch(fd.as_fd()), 0, "before, the peer can");
+    let taken = Segment::adopt(fd, made.len() as u64).unwrap();
+    made.hold().unwrap();
+    for segment in [&made, &taken] {
+        // SAFETY: the byte is inside the mapping, which no other thread knows.
+        unsafe { segment.as_ptr().write_volatile(7) };
+        assert_eq!(punch(segment.fd()), libc::EPERM);
+        // SAFETY: the range is the segment's first page; where the kernel took it away, it would read as zero.
+        assert_eq!(unsafe { libc::madvise(segment.as_ptr().as_ptr().cast(), 4096, libc::MADV_REMOVE) }, -1);
+        assert_eq!(last_errno(), libc::EPERM);
+        // SAFETY: as above.
+        assert_eq!(unsafe { segment.as_ptr().read_volatile() }, 7);
+        assert_eq!(stat(segment.fd()).unwrap().st_blocks * 512, 2 * 4096);
+        assert!(Mapping::shared(segment.fd(), 4096).is_err(), "nobody else maps it for writing");
+    }
+}
+
+#[test]
+fn holes_that_the_taker_made_before_it_sealed_are_filled_by_the_maker() {
+    let made = Segment::create(c"test", 2 * 4096).unwrap();
+    assert_eq!(punch(made.fd()), 0);
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fcntl(made.fd().as_raw_fd(), libc::F_ADD_SEALS, SEALS_HELD) }, 0);
+    assert_eq!(stat(made.fd()).unwrap().st_blocks * 512, 4096);
+    made.hold().unwrap();
+    assert_eq!(stat(made.fd()).unwrap().st_blocks * 512, 2 * 4096);
+}
+
+#[test]
+fn a_taker_that_seals_too_little_for_good_is_refused_by_the_maker() {
+    let made = Segment::create(c"test", 4096).unwrap();
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fcntl(made.fd().as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SEAL) }, 0);
+    let missing = libc::F_SEAL_FUTURE_WRITE;
+    assert_eq!(made.hold().unwrap_err(), SegmentError::Unsealed { missing });
+}
+
+#[test]
+fn frequent_signals_do_not_keep_memory_from_being_reserved() {
+    // A kernel before 6.10, and a signal every 16 pages: a call that takes longer has done nothing.
+    let (mut reserved, mut calls) = (0, 0);
+    let old = |at: u64, len: u64| {
+        calls += 1;
+        assert!(calls < 100_000, "it restarts for ever");
+        assert_eq!(at, reserved, "in order, without gaps");
+        if len > 16 * PAGE {
+            return Err(libc::EINTR);
+        }
+        reserved += len;
+        Ok(())
+    };
+    let bytes = 5 * SLAB_BYTES + 3 * PAGE;
+    assert_eq!(fill(bytes, old), Ok(()));
+    assert_eq!(reserved, bytes);
+    assert_eq!(fill(bytes, |_, _| Err(libc::EINTR)), Err(libc::EINTR), "and it ends");
+    assert_eq!(fill(bytes, |_, _| Err(libc::ENOSPC)), Err(libc::ENOSPC));
 }
 
 #[test]

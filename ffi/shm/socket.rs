@@ -4,17 +4,26 @@
 //! it early with [`SocketError::Interrupted`], and the caller comes back with the same deadline. So does every tenth of a
 //! second, because a signal that arrives just before the wait would otherwise go unnoticed until its end.
 //!
-//! A packet is taken whole or not at all: truncation, surplus descriptors and empty packets are errors, and whatever
-//! descriptors came with them are closed. The kernel gives the packet that a peer sent before it died, then its end.
+//! A packet is taken whole or not at all: truncation, surplus descriptors and empty packets are errors. The kernel gives the
+//! packet that a peer sent before it died, then its end.
+//!
+//! **No close blocks.** The last close of a descriptor that a peer sent can take as long as the peer likes, and the kernel
+//! makes it whenever it drops a packet that carries the descriptor: received without room for it, or still queued when the
+//! socket is closed. So every packet is looked at before it is taken. One that carries what it may not is never taken;
+//! one that carries a descriptor is taken only while a duplicate of that is held, which [`SentFd`] closes elsewhere. A socket
+//! with such packets in its queue is closed elsewhere, too. From Linux 6.16 on a socket takes descriptors in only while one
+//! is expected (SO_PASSRIGHTS).
 
-use super::ancillary::{Control, socklen};
+use super::ancillary::{Control, SentFd, socklen};
 use super::sun::{PathError, SunAddress};
 use crate::os::clock::until;
+use crate::os::closer::{check_closer, close_elsewhere};
 use crate::os::error::{last_errno, retry};
+use crate::os::owner::Owner;
 use crate::os::poll::{PollFd, Polled, poll, poll_now};
 use crate::os::{Bytes, OsError};
 use core::ffi::c_int;
-use core::mem::{MaybeUninit, size_of};
+use core::mem::{ManuallyDrop, MaybeUninit, size_of};
 use core::{error, fmt};
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -23,11 +32,14 @@ use std::path::{Path, PathBuf};
 
 /// The longest that a wait goes on without an [`SocketError::Interrupted`].
 const SLICE_NS: u64 = 100_000_000;
+/// Packets that a drop takes out of the queue: more than fit into one of the default size.
+const DRAIN_MAX: usize = 1024;
 
-/// A connected socket.
+/// A connected socket. Dropped, it is shut down both ways; in a child of fork only the descriptor is closed.
 #[derive(Debug)]
 pub struct Socket {
-    fd: OwnedFd,
+    fd: ManuallyDrop<OwnedFd>,
+    owner: Owner,
 }
 
 /// One packet that was received.
@@ -36,7 +48,25 @@ pub struct Received {
     /// bytes of it, in the caller's buffer
     pub bytes: usize,
     /// the descriptor that came with it
-    pub fd: Option<OwnedFd>,
+    pub fd: Option<SentFd>,
+}
+
+/// The packet at the head of the queue, which is still there.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// bytes of it
+    pub(super) bytes: usize,
+    /// its first two
+    pub(super) first: [u8; 2],
+    /// whether it carries descriptors
+    pub(super) has_fds: bool,
+}
+
+/// What a look at the head of the queue may take along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rights {
+    None,
+    One,
 }
 
 /// Who connected, in the words of the kernel, as seen from our own namespaces.
@@ -68,7 +98,7 @@ pub enum SocketError {
         /// the most that was expected
         limit: usize,
     },
-    /// More descriptors than the one that a packet may carry.
+    /// A packet with more descriptors than it may carry. It is not taken.
     Descriptors,
     /// The system refused.
     Os(OsError),
@@ -101,9 +131,10 @@ impl Socket {
     /// be otherwise a moment later.
     pub fn connect(path: &Path) -> Result<Self, ConnectError> {
         let address = SunAddress::new(path).map_err(ConnectError::Path)?;
-        let fd = new_socket().map_err(ConnectError::Os)?;
-        match connect_raw(fd.as_fd(), &address) {
-            Ok(()) => Ok(Self { fd }),
+        check_closer("cannot connect").map_err(ConnectError::Os)?;
+        let socket = Self::from_fd(new_socket().map_err(ConnectError::Os)?);
+        match connect_raw(socket.as_fd(), &address) {
+            Ok(()) => Ok(socket),
             Err(errno) => Err(connect_error(errno, path)),
         }
     }
@@ -120,13 +151,18 @@ impl Socket {
         }
         let [a, b] = fds.map(|fd| {
             // SAFETY: the kernel has just made both for us, and nobody else knows their numbers.
-            Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } }
+            Self::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })
         });
         Ok((a, b))
     }
 
     pub(super) fn from_fd(fd: OwnedFd) -> Self {
-        Self { fd }
+        Self { fd: ManuallyDrop::new(fd), owner: Owner::current() }
+    }
+
+    /// Whether the kernel takes packets with descriptors in from now on, where it can be told (Linux 6.16).
+    pub(crate) fn expect_fd(&self, is_expected: bool) {
+        pass_rights(self.as_fd(), is_expected);
     }
 
     /// Who is at the other end: whoever connected, or whoever began to listen.
@@ -180,15 +216,29 @@ impl Socket {
         })
     }
 
-    /// Takes one packet into `buf`, waiting for it until `deadline_ns`. A deadline that has passed still takes what is
-    /// there.
+    /// Takes one packet into `buf`, with at most one descriptor, waiting for it until `deadline_ns`. A deadline that has
+    /// passed still takes what is there.
     ///
     /// # Errors
-    /// What came instead of a packet, or how the packet was wrong; descriptors of a wrong one are closed.
+    /// What came instead of a packet, or how the packet was wrong. One with more descriptors is not taken.
     pub fn receive(&self, buf: &mut [u8], deadline_ns: u64) -> Result<Received, SocketError> {
+        self.receive_with(buf, Rights::One, deadline_ns)
+    }
+
+    /// As [`receive`](Self::receive), of a packet without descriptors.
+    pub(super) fn receive_plain(&self, buf: &mut [u8], deadline_ns: u64) -> Result<Received, SocketError> {
+        self.receive_with(buf, Rights::None, deadline_ns)
+    }
+
+    fn receive_with(
+        &self,
+        buf: &mut [u8],
+        rights: Rights,
+        deadline_ns: u64,
+    ) -> Result<Received, SocketError> {
         loop {
-            match self.try_receive(buf) {
-                Ok(None) => wait_readable(self.fd.as_fd(), deadline_ns)?,
+            match self.try_receive_with(buf, rights) {
+                Ok(None) => wait_readable(self.as_fd(), deadline_ns)?,
                 Ok(Some(received)) => return Ok(received),
                 Err(error) => return Err(error),
             }
@@ -200,14 +250,62 @@ impl Socket {
     /// # Errors
     /// As for [`Socket::receive`], without the waiting.
     pub fn try_receive(&self, buf: &mut [u8]) -> Result<Option<Received>, SocketError> {
+        self.try_receive_with(buf, Rights::One)
+    }
+
+    fn try_receive_with(&self, buf: &mut [u8], rights: Rights) -> Result<Option<Received>, SocketError> {
         let limit = buf.len();
-        let mut part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: limit };
+        let Some((bytes, flags, fd)) = self.look(buf, rights)? else { return Ok(None) };
+        if flags & libc::MSG_CTRUNC != 0 {
+            // Left in the queue: to take it is to close what it carries.
+            return Err(if rights == Rights::One && fd.is_none() {
+                SocketError::Os(
+                    OsError::new(libc::EMFILE, "cannot take the descriptor that the peer sent")
+                        .with_remedy("raise the limit of open files (ulimit -n)"),
+                )
+            } else {
+                SocketError::Descriptors
+            });
+        }
+        self.skip();
+        if flags & libc::MSG_TRUNC != 0 {
+            return Err(SocketError::Oversized { limit });
+        }
+        if bytes == 0 {
+            return Err(if self.has_ended() { SocketError::Closed } else { SocketError::Empty });
+        }
+        Ok(Some(Received { bytes, fd }))
+    }
+
+    /// The packet at the head of the queue, or the end of it: no bytes.
+    pub(super) fn head(&self) -> Option<Head> {
+        let mut first = [0; 2];
+        let (bytes, flags, _) = self.look(&mut first, Rights::None).ok()??;
+        Some(Head { bytes, first, has_fds: flags & libc::MSG_CTRUNC != 0 })
+    }
+
+    /// Takes the packet at the head away. The caller has looked at it: every descriptor that it carries has another holder.
+    pub(super) fn skip(&self) {
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: no byte is to be written, so the pointer is not used.
+        retry(|| unsafe { libc::recv(self.fd.as_raw_fd(), core::ptr::null_mut(), 0, flags) });
+    }
+
+    /// Copies the packet at the head: its length, its flags, and a duplicate of its descriptor where there is room for it.
+    fn look(
+        &self,
+        buf: &mut [u8],
+        rights: Rights,
+    ) -> Result<Option<(usize, c_int, Option<SentFd>)>, SocketError> {
+        let mut part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
         let mut control = Control::new();
         let mut header = header(&mut part);
-        control.offer(&mut header);
-        let flags = FLAGS | libc::MSG_CMSG_CLOEXEC;
-        // SAFETY: the header points to `part` and `control`, which live during the call and are of the lengths that it
-        // names; `part` points to the caller's buffer, which is ours to write.
+        if rights == Rights::One {
+            control.offer(&mut header);
+        }
+        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: the header points to `part` and, or not, to `control`, which live during the call and are of the lengths
+        // that it names; `part` points to the caller's buffer, which is ours to write.
         let got = retry(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
         let Ok(bytes) = usize::try_from(got) else {
             return match last_errno() {
@@ -216,25 +314,39 @@ impl Socket {
                 errno => Err(SocketError::Os(OsError::new(errno, "cannot receive from the peer"))),
             };
         };
-        // Owned from here on, so that every way out closes what is not handed on.
-        let (fd, surplus) = control.take(&header);
-        if surplus {
-            return Err(SocketError::Descriptors);
+        let fd = if rights == Rights::One { control.take(&header) } else { None };
+        Ok(Some((bytes, header.msg_flags, fd)))
+    }
+
+    /// Empties the queue of a socket that is shut down. False where a packet with descriptors is left, or too many are.
+    fn drain(&self) -> bool {
+        // Every packet then comes with its sender, which tells an empty one from the end.
+        set_option(self.as_fd(), libc::SO_PASSCRED, true);
+        for _ in 0..DRAIN_MAX {
+            match self.head_with_sender() {
+                None => return true,
+                Some(true) => return false,
+                Some(false) => self.skip(),
+            }
         }
-        if header.msg_flags & libc::MSG_CTRUNC != 0 {
-            // There was room for more than one, so this one did not fit into our table.
-            return Err(SocketError::Os(
-                OsError::new(libc::EMFILE, "cannot take the descriptor that the peer sent")
-                    .with_remedy("raise the limit of open files (ulimit -n)"),
-            ));
+        false
+    }
+
+    /// Whether the packet at the head carries descriptors. None where there is none.
+    fn head_with_sender(&self) -> Option<bool> {
+        let mut part = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+        let mut sender = [0_u64; SENDER_WORDS];
+        let mut header = header(&mut part);
+        header.msg_control = sender.as_mut_ptr().cast();
+        header.msg_controllen = SENDER_BYTES;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
+        // SAFETY: the header points to `part`, which names no byte, and to `sender`, which lives during the call and has
+        // the length that is named.
+        let got = retry(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
+        if got < 0 || header.msg_controllen == 0 && header.msg_flags & libc::MSG_CTRUNC == 0 {
+            return None;
         }
-        if header.msg_flags & libc::MSG_TRUNC != 0 {
-            return Err(SocketError::Oversized { limit });
-        }
-        if bytes == 0 {
-            return Err(if self.has_ended() { SocketError::Closed } else { SocketError::Empty });
-        }
-        Ok(Some(Received { bytes, fd }))
+        Some(header.msg_flags & libc::MSG_CTRUNC != 0)
     }
 
     /// What to poll for: readable when a packet waits, hung up when the peer is gone.
@@ -248,6 +360,25 @@ impl Socket {
     pub fn has_ended(&self) -> bool {
         let mut fds = [self.interest()];
         poll_now(&mut fds) && fds[0].is_hung_up()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let is_ours = self.owner.is_current();
+        if is_ours {
+            // From here on nothing can be queued. What was sent stays with the peer.
+            // SAFETY: the call takes integers only.
+            unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+        }
+        let is_harmless = !is_ours || self.drain();
+        // SAFETY: it is taken once: nobody has `self` any more.
+        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
+        if is_harmless {
+            drop(fd);
+        } else {
+            close_elsewhere(fd);
+        }
     }
 }
 
@@ -266,7 +397,7 @@ impl fmt::Display for SocketError {
             Self::Full => f.write_str("the peer takes nothing in: its queue is full"),
             Self::Empty => f.write_str("a packet without bytes"),
             Self::Oversized { limit } => write!(f, "a packet of more than {}", Bytes(*limit as u64)),
-            Self::Descriptors => f.write_str("a packet with more than one descriptor"),
+            Self::Descriptors => f.write_str("a packet with a descriptor that it may not carry"),
             Self::Os(error) => error.fmt(f),
         }
     }
@@ -316,6 +447,51 @@ pub(super) fn new_socket() -> Result<OwnedFd, OsError> {
     }
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Room for the sender of a packet (SCM_CREDENTIALS), and for no descriptor.
+// SAFETY: CMSG_LEN is arithmetic on its argument.
+const SENDER_BYTES: usize = unsafe { libc::CMSG_LEN(socklen(size_of::<libc::ucred>())) } as usize;
+const SENDER_WORDS: usize = SENDER_BYTES.div_ceil(size_of::<u64>());
+
+/// Whether a socket, and those that a listening one accepts, take packets with descriptors in. Before Linux 6.16 all do.
+pub(super) fn pass_rights(fd: BorrowedFd<'_>, is_wanted: bool) {
+    // Of asm-generic/socket.h; elsewhere the packets are looked at all the same.
+    const SO_PASSRIGHTS: c_int = 83;
+    if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
+        return;
+    }
+    #[cfg(test)]
+    if WITHOUT_PASSRIGHTS.get() {
+        return;
+    }
+    set_option(fd, SO_PASSRIGHTS, is_wanted);
+}
+
+/// Where the kernel has the option.
+fn set_option(fd: BorrowedFd<'_>, option: c_int, is_on: bool) {
+    let value = c_int::from(is_on);
+    // SAFETY: the pointer is to a local of the size that the call is told.
+    unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            const { socklen(size_of::<c_int>()) },
+        )
+    };
+}
+
+#[cfg(test)]
+std::thread_local! {
+    static WITHOUT_PASSRIGHTS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+}
+
+/// Whether the sockets of this thread are those of a kernel without SO_PASSRIGHTS.
+#[cfg(test)]
+pub(crate) fn without_passrights(is_so: bool) {
+    WITHOUT_PASSRIGHTS.set(is_so);
 }
 
 /// Connects, or answers the errno.

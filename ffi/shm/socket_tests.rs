@@ -36,10 +36,10 @@ fn send_raw(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     assert_eq!(usize::try_from(sent), Ok(bytes.len()));
 }
 
-/// Whether nobody has the writing end any more.
+/// Whether nobody has the writing end any more, soon.
 fn is_at_end(mut reader: PipeReader) -> bool {
     let mut fds = [PollFd::new(reader.as_fd(), libc::POLLIN)];
-    poll_now(&mut fds) && reader.read(&mut [0]).unwrap() == 0
+    poll(&mut fds, 60_000_000_000).unwrap() == Polled::Ready && reader.read(&mut [0]).unwrap() == 0
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn a_descriptor_comes_with_its_packet_and_is_closed_on_exec() {
     let fd = b.receive(&mut buf, NEVER).unwrap().fd.unwrap();
     assert_eq!(&buf, b"with");
     // SAFETY: the call takes integers only.
-    assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFD) }, libc::FD_CLOEXEC);
-    fs::File::from(fd).write_all(b"through").unwrap();
+    assert_eq!(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_GETFD) }, libc::FD_CLOEXEC);
+    fs::File::from(fd.into_owned()).write_all(b"through").unwrap();
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
     assert_eq!(text, "through");
@@ -85,6 +85,7 @@ fn too_many_descriptors_are_refused_and_closed() {
         send_raw(&a, b"x", &vec![writer.as_fd(); count]);
         drop(writer);
         assert_eq!(b.receive(&mut [0; 8], NEVER).unwrap_err(), SocketError::Descriptors, "{count}");
+        drop(b);
         assert!(is_at_end(reader), "{count}");
     }
 }
@@ -271,4 +272,50 @@ pub(in super::super) fn bind_only(path: &Path) -> OwnedFd {
     // SAFETY: the address and its length come together and outlive the call.
     assert_eq!(unsafe { libc::bind(fd.as_raw_fd(), raw, len) }, 0);
     fd
+}
+
+#[test]
+fn a_socket_says_when_it_takes_descriptors_in() {
+    let (a, b) = Socket::pair().unwrap();
+    b.expect_fd(false);
+    let refused = a.send(b"x", Some(a.as_fd()));
+    if refused.is_ok() {
+        println!("no SO_PASSRIGHTS here");
+        return;
+    }
+    assert!(matches!(&refused, Err(SocketError::Os(error)) if error.errno() == libc::EPERM), "{refused:?}");
+    a.send(b"x", None).unwrap();
+    b.expect_fd(true);
+    a.send(b"y", Some(a.as_fd())).unwrap();
+}
+
+#[test]
+fn a_packet_with_a_descriptor_is_not_taken_where_none_may_come() {
+    let (a, b) = Socket::pair().unwrap();
+    let (reader, writer) = pipe().unwrap();
+    a.send(b"x", Some(writer.as_fd())).unwrap();
+    drop(writer);
+    for _ in 0..2 {
+        assert_eq!(b.receive_plain(&mut [0; 8], NEVER).unwrap_err(), SocketError::Descriptors);
+    }
+    assert!(b.head().unwrap().has_fds);
+    drop(b);
+    assert!(is_at_end(reader));
+}
+
+#[test]
+fn a_queue_is_emptied_before_its_socket_is_closed_and_what_carries_descriptors_stays() {
+    let queue = |packets: &[(&[u8], bool)]| {
+        let (a, b) = Socket::pair().unwrap();
+        for (bytes, with) in packets {
+            send_raw(&a, bytes, &[a.as_fd()][..usize::from(*with)]);
+        }
+        b.drain()
+    };
+    // Where the peer lives on, the socket must be shut down first; here it is gone.
+    assert!(queue(&[]));
+    assert!(queue(&[(b"x", false), (b"", false), (b"", false), (b"yz", false)]));
+    for packets in [&[(&b"x"[..], true)][..], &[(b"", true)], &[(b"", false), (b"", false), (b"x", true)]] {
+        assert!(!queue(packets), "{packets:?}");
+    }
 }

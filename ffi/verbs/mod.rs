@@ -11,6 +11,8 @@
 //! that no reference is ever aliased by a NIC. Deregistration comes before unmapping, and from then on the keys are void,
 //! whatever is still posted. An [`Sge`] borrows its `Mr`, so that inline data, which the CPU reads while posting, is there.
 //!
+//! **After fork** a child must not use or drop these objects: rdma-core would destroy them for the parent.
+//!
 //! **Failures** name the verb, the system's words and the remedy. Verbs answer 0 or not 0: an errno, a negative one, or -1
 //! with errno set.
 

@@ -7,11 +7,12 @@ use core::time::Duration;
 
 use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
 
-use super::budget::Budget;
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
 use super::options::Options;
+use crate::budget::Budget;
 use crate::os::WaitStrategy;
+use crate::os::owner::Owner;
 use crate::port::Port;
 use crate::tuning::Settled;
 use blocking::Lender;
@@ -41,27 +42,28 @@ pub(super) struct Over<P: Port> {
     transport: Option<Box<Transport<P>>>,
     lender: Lender<P>,
     _budget: Budget,
+    owner: Owner,
 }
 
 impl<P: Port> Over<P> {
     /// An end that is attached to its peer's.
     ///
     /// # Errors
-    /// `Limit`: the process has provisioned too much. `Usage`: the fabric cannot do what was settled.
+    /// `Usage`: the fabric cannot do what was settled.
     pub(super) fn new(
         port: P,
         attachment: Attachment<P>,
         settled: &Settled,
-        provisioned_bytes: u64,
+        budget: Budget,
         options: Options,
     ) -> Result<Self, Error> {
-        let budget = Budget::take(provisioned_bytes)?;
         let endpoint = Endpoint::new(&port, attachment, settled.config, Origin::default())
             .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
         Ok(Self {
             transport: Some(Box::new(Transport::new(endpoint, port, options))),
             lender: Lender::new(),
             _budget: budget,
+            owner: Owner::current(),
         })
     }
 
@@ -128,8 +130,22 @@ impl<P: Port> Over<P> {
     }
 }
 
+impl<P: Port> Over<P> {
+    /// Whether this is the process that made it. The memory is not there in a child of fork. A system call.
+    fn is_ours(&self) -> bool {
+        self.owner.is_current()
+    }
+}
+
 impl<P: Port> Drop for Over<P> {
     fn drop(&mut self) {
+        if !self.is_ours() {
+            // A child of fork has descriptors of it, and nothing else.
+            if !P::DROPS_IN_CHILD {
+                core::mem::forget(self.transport.take());
+            }
+            return;
+        }
         if let Some(transport) = &mut self.transport {
             // Nobody is left to be told that the peer could not be.
             let _ = transport.close(Reason::DONE, GOODBYE.into());

@@ -136,7 +136,7 @@ impl<'a, P: Port> RecvOver<'a, P> {
 
 impl<P: Port> Drop for RecvOver<'_, P> {
     fn drop(&mut self) {
-        if self.end.is_none() {
+        if self.end.is_none() && self.over.is_ours() {
             self.over.reject(Reason::GIVEN_UP);
         }
     }

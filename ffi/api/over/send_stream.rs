@@ -139,7 +139,7 @@ impl<'a, P: Port> SendOver<'a, P> {
 
 impl<P: Port> Drop for SendOver<'_, P> {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.ended && self.over.is_ours() {
             self.over.give_up(self.id, Reason::GIVEN_UP);
         }
     }

@@ -15,7 +15,7 @@ fn both_ends_see_the_same_connection() {
         assert_eq!((there.settled, there.device), (here.settled, here.device));
         assert_eq!(there.settled.config.folds, 4);
         assert_eq!((there.peer.ip(), here.peer.ip()), (ip, ip));
-        assert!(there.provisioned_bytes > 1 << 20, "{}", there.provisioned_bytes);
+        assert!(there.share.bytes() > 1 << 20, "{}", there.share.bytes());
     }
 }
 

@@ -1,0 +1,132 @@
+//! After fork: what a child may do with what it inherited, and what it must not harm.
+
+use core::time::Duration;
+use std::io::{Read, Write, pipe};
+use std::path::PathBuf;
+use std::thread;
+
+use superpipe::{Address, Connection, Listener, Options, RecvBuf};
+
+/// Ten times what anything here takes.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("superpipe-forks-{}-{name}.sock", std::process::id()))
+}
+
+/// Runs `work` in a child, which then ends. Its pid.
+fn fork(work: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child has only this thread. What the tests do there takes no lock that another thread of the parent could
+    // hold but those of the allocator, which the C library hands to the child.
+    match unsafe { libc::fork() } {
+        0 => {
+            work();
+            // SAFETY: ends the child; nothing of the parent's is unwound.
+            unsafe { libc::_exit(0) }
+        }
+        pid => pid,
+    }
+}
+
+/// How a child ended: 0 where all is well.
+fn wait(pid: libc::pid_t) -> i32 {
+    let mut status = -1;
+    // SAFETY: the pointer is to a local.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status
+}
+
+fn pair(address: &Address) -> (Listener, Connection, Connection) {
+    let mut listener = Listener::bind(address, Options::default()).unwrap();
+    let accepting = thread::spawn(move || {
+        let accepted = listener.accept(DEADLINE).unwrap();
+        (listener, accepted)
+    });
+    let connected = Connection::connect(address, Options::default(), DEADLINE).unwrap();
+    let (listener, accepted) = accepting.join().unwrap();
+    (listener, connected, accepted)
+}
+
+fn exchange(one: &mut Connection, other: &mut Connection) {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let ends = [&mut *one, &mut *other];
+        ends[from].send(7, &[b"still here"], DEADLINE).unwrap();
+        let mut text = [0; 10];
+        ends[to].recv_into(&mut [&mut text], DEADLINE).unwrap();
+        assert_eq!(&text, b"still here");
+    }
+}
+
+#[test]
+fn a_child_may_drop_what_it_inherited_and_the_parent_goes_on() {
+    let path = path("drop");
+    let address = Address::Shm(path.clone());
+    let (mut listener, mut one, mut other) = pair(&address);
+    let buffer = RecvBuf::new(4 << 20).unwrap();
+    // SAFETY: these are the child's copies, and its own are never used again: it ends without dropping anything.
+    let child = fork(|| unsafe {
+        drop(core::ptr::read(&raw const one));
+        drop(core::ptr::read(&raw const other));
+        drop(core::ptr::read(&raw const listener));
+        drop(core::ptr::read(&raw const buffer));
+    });
+    assert_eq!(wait(child), 0);
+    exchange(&mut one, &mut other);
+    assert!(path.exists());
+    let accepting = thread::spawn(move || (listener.accept(DEADLINE).unwrap(), listener));
+    let mut third = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+    let (mut fourth, listener) = accepting.join().unwrap();
+    exchange(&mut third, &mut fourth);
+    drop(listener);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_child_may_drop_a_stream_in_the_middle() {
+    let address = Address::Shm(path("stream"));
+    let (_listener, mut one, mut other) = pair(&address);
+    let mut stream = one.send_stream(3).unwrap();
+    stream.write_all(&[5; 100]).unwrap();
+    // SAFETY: as above.
+    let child = fork(|| unsafe { drop(core::ptr::read(&raw const stream)) });
+    assert_eq!(wait(child), 0);
+    stream.write_all(&[6; 100]).unwrap();
+    stream.finish(DEADLINE).unwrap();
+    let mut all = Vec::new();
+    other.recv_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
+    assert_eq!(all, [[5; 100], [6; 100]].concat());
+}
+
+#[test]
+fn what_a_forked_worker_accepted_outlives_the_process_that_listens() {
+    let path = path("worker");
+    let address = Address::Shm(path.clone());
+    let (mut told, mut tell) = pipe().unwrap();
+    let (mut ready, mut is_ready) = pipe().unwrap();
+    let parent = fork(|| {
+        let mut listener = Listener::bind(&address, Options::default()).unwrap();
+        is_ready.write_all(b"r").unwrap();
+        fork(|| {
+            let mut connection = listener.accept(DEADLINE).unwrap();
+            let mut bytes = [0; 8];
+            while connection.recv_into(&mut [&mut bytes], DEADLINE).is_ok() {
+                connection.send(1, &[&bytes], DEADLINE).unwrap();
+            }
+        });
+        told.read_exact(&mut [0]).unwrap();
+        let _ = std::fs::remove_file(&path);
+    });
+    ready.read_exact(&mut [0]).unwrap();
+    let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+    tell.write_all(b"x").unwrap();
+    assert_eq!(wait(parent), 0);
+    for number in 0..50_u64 {
+        connection.send(2, &[&number.to_le_bytes()], DEADLINE).unwrap();
+        let mut answer = [0; 8];
+        connection.recv_into(&mut [&mut answer], DEADLINE).unwrap();
+        assert_eq!(u64::from_le_bytes(answer), number);
+        // Longer than between two looks at the peer's life.
+        let nothing = connection.recv_into(&mut [&mut answer], Duration::from_millis(5)).unwrap_err();
+        assert_eq!(nothing.kind(), superpipe::ErrorKind::Timeout, "{nothing}");
+    }
+}
