@@ -84,7 +84,7 @@ fn linger(stream: &TcpStream, seconds: c_int) {
             libc::SOL_SOCKET,
             libc::SO_LINGER,
             (&raw const linger).cast(),
-            size_of::<libc::linger>() as libc::socklen_t,
+            libc::socklen_t::try_from(size_of::<libc::linger>()).unwrap(),
         )
     };
     assert_eq!(answer, 0);

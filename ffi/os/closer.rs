@@ -57,7 +57,8 @@ fn check(stuck: u32, doing: &'static str) -> Result<(), OsError> {
 /// Changes the number of open descriptors; returns the old one.
 fn count(change: impl Fn(u32) -> u32) -> u32 {
     let pid = u64::from(process::id());
-    let split = |word: u64| if word >> 32 == pid { (word & u64::from(u32::MAX)) as u32 } else { 0 };
+    let low = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    let split = |word: u64| if word >> 32 == pid { low(word) } else { 0 };
     let update = |word| Some(pid << 32 | u64::from(change(split(word))));
     OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).map_or(0, split)
 }

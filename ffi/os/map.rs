@@ -253,6 +253,27 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_drops_one_unmaps_nothing_of_its_own() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        let (start, len) = (mapping.as_ptr().as_ptr(), mapping.len());
+        // SAFETY: the child makes system calls only, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: the child does not have the mapping (MADV_DONTFORK), so nothing is replaced; and it uses its own only.
+            unsafe {
+                let place = libc::mmap(start.cast(), len, PROT_READ_WRITE, flags, -1, 0);
+                drop(ptr::read(&raw const mapping));
+                libc::_exit(i32::from(libc::msync(place, len, libc::MS_ASYNC) != 0));
+            }
+        }
+        let mut status = -1;
+        // SAFETY: the pointer is to a local.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
+
+    #[test]
     fn alignment_leaves_no_address_space_behind() {
         // In pages; other tests' threads take some as well, but not this much.
         let taken = || -> usize {
