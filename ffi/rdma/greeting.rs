@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(with(0, 0), PacketError::Garbage);
         assert_eq!(Greeting::decode(&good[..15]), Err(PacketError::Garbage));
         assert_eq!(Greeting::decode(&[]), Err(PacketError::Garbage));
-        assert_eq!(with(8, 2), PacketError::Version { theirs: 2 });
+        assert_eq!(with(8, 9), PacketError::Version { theirs: 9 });
         assert_eq!(with(10, 6), PacketError::Malformed("an MTU that no device has"));
         assert_eq!(with(15, 1), PacketError::Malformed("reserved bytes are not zero"));
     }

@@ -10,11 +10,12 @@ use superpipe_core::{
 };
 use superpipe_testkit::{Direct, Memory, Place, Rig, Setup, Side, Stage};
 
-use crate::api::budget::Budget;
 use crate::api::options::Options;
 use crate::api::over::Over;
 use crate::api::over::blocking::Lender;
 use crate::api::over::transport::Transport;
+use crate::budget::Budget;
+use crate::os::owner::Owner;
 use crate::os::poll::PollFd;
 use crate::port::{Port, Woken};
 
@@ -60,6 +61,7 @@ pub(super) fn over(
     Over {
         transport: Some(Box::new(Transport::new(endpoint, port, options))),
         lender: Lender::new(),
+        owner: Owner::current(),
         _budget: Budget::take(0).unwrap(),
     }
 }
@@ -152,6 +154,7 @@ impl Fabric for Played {
 // SAFETY: no address is given out.
 unsafe impl Port for Played {
     const NAME: &'static str = "played";
+    const DROPS_IN_CHILD: bool = true;
 
     fn source_of(&self, _: &Side, _: Memory, _: u32, _: u32) -> *const u8 {
         unreachable!("nothing is read in place")
