@@ -7,7 +7,7 @@ use superpipe_core::{
 
 use crate::memory::{Memories, Memory, Place};
 use crate::watch::Watch;
-use crate::{Recorders, Rig, Setup, Side, Stage, crc32c};
+use crate::{Bells, Recorders, Rig, Setup, Side, Stage, crc32c};
 
 /// Two ends that write each other's memory.
 #[derive(Clone, Debug)]
@@ -16,6 +16,7 @@ pub struct Direct {
     memories: Memories,
     watches: [Watch; 2],
     doorbells: [u64; 2],
+    bells: [Bells; 2],
     now: u64,
     recorders: Recorders,
 }
@@ -73,6 +74,7 @@ impl Fabric for Direct {
 
     fn write_line(&mut self, link: &mut Side, to: Memory, at: u32, line: &Line) {
         self.check(link.0, to, at, LINE_BYTES);
+        self.bells[link.0].write();
         self.memories.put_line(to, at, line);
         match to.place {
             Place::Landing => self.watches[to.owner].on_filled(at, LINE_BYTES),
@@ -83,6 +85,7 @@ impl Fabric for Direct {
 
     fn publish(&mut self, link: &mut Side, to: Memory, at: u32, flag: u64) {
         self.check(link.0, to, at, 8);
+        self.bells[link.0].write();
         self.memories.put_flag(to, at, flag);
         match to.place {
             Place::Landing => self.watches[to.owner].on_filled(at, 8),
@@ -119,6 +122,7 @@ impl Fabric for Direct {
 
     fn ring_doorbell(&mut self, link: &mut Side) {
         self.doorbells[link.0] += 1;
+        self.bells[link.0].ring();
     }
 
     fn poll_cq(&mut self, _: &mut Side) -> Option<Completion> {
@@ -166,6 +170,7 @@ impl Rig for Direct {
             memories: Memories::new(setup),
             watches,
             doorbells: [0; 2],
+            bells: [Bells::default(); 2],
             now: 0,
             recorders: [None, None],
         }
@@ -179,6 +184,10 @@ impl Rig for Direct {
 
     fn memories(&self) -> &Memories {
         &self.memories
+    }
+
+    fn bells(&self, side: usize) -> Bells {
+        self.bells[side]
     }
 
     fn forge(&mut self, memory: Memory, at: u32, line: &Line) {

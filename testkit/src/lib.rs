@@ -8,6 +8,7 @@
 //! [`Pair`] drives two endpoints over either against a plain oracle; [`wire`] encodes the wire format a second time,
 //! by hand, to play a peer that lies.
 
+mod bells;
 mod crc;
 mod direct;
 mod memory;
@@ -17,6 +18,7 @@ mod rng;
 mod watch;
 pub mod wire;
 
+pub use bells::Bells;
 pub use crc::crc32c;
 pub use direct::Direct;
 pub use memory::{Memories, Memory, Place};
@@ -100,6 +102,8 @@ pub trait Rig: Stage {
     fn recorders(&mut self) -> &mut Recorders;
     /// What is visible.
     fn memories(&self) -> &Memories;
+    /// What this end has written, and whether it has rung since.
+    fn bells(&self, side: usize) -> Bells;
     /// Writes a line behind everyone's back, visible at once: what a hostile peer can do.
     fn forge(&mut self, memory: Memory, at: u32, line: &Line);
 }

@@ -16,7 +16,7 @@ use superpipe_core::{
 
 use crate::memory::{Memories, Memory, Place};
 use crate::watch::Watch;
-use crate::{Recorders, Rig, Rng, Setup, Side, Stage, crc32c};
+use crate::{Bells, Recorders, Rig, Rng, Setup, Side, Stage, crc32c};
 
 /// Pieces that a write is torn into, at most.
 const PIECES_MAX: usize = 6;
@@ -89,6 +89,7 @@ pub struct Posted {
     spare: Vec<Vec<u8>>,
     /// The next signaled work request of each end fails so.
     failures: [Option<WcError>; 2],
+    bells: [Bells; 2],
     recorders: Recorders,
 }
 
@@ -104,18 +105,28 @@ impl Posted {
         self.notices[side].push_back(Notified { id: 0, to, at: 0, bytes: 0, notice });
     }
 
-    fn check(&self, side: usize, to: Memory, at: u32, bytes: u32) {
+    fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         let is_ack = to.place == Place::Seat && at == seat::ACK;
-        for owned in &self.owned[side] {
-            let apart = owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
-            assert!(
-                apart || is_ack,
-                "{bytes} bytes at {at} of {to:?} are changed, and belong to the device: {owned:?}"
-            );
-        }
+        let is_apart =
+            |owned: &Owned| owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
         if to.place == Place::Landing {
             self.watches[to.owner].on_write(at, bytes);
+            // Who consumed a line has given it back, also where it was whole before its last bytes came, since the memory held
+            // the same (wire.md 4.6).
+            while let Some(line) =
+                self.owned[side].iter().find(|owned| owned.wr.is_none() && !is_apart(owned))
+                && let Some(index) = self.writes.iter().position(|write| write.id == line.id)
+                && self.writes[index].pieces_left > 0
+            {
+                self.land(index);
+            }
+        }
+        for owned in &self.owned[side] {
+            assert!(
+                is_apart(owned) || is_ack,
+                "{bytes} bytes at {at} of {to:?} are changed, and belong to the device: {owned:?}"
+            );
         }
     }
 
@@ -342,6 +353,7 @@ impl Fabric for Posted {
             }
         }
         self.queued[link] += 1;
+        self.bells[link].write();
         self.now += 1;
         let id = self.now;
         self.owned[link].push(Owned { id, to, at, bytes, wr });
@@ -356,7 +368,9 @@ impl Fabric for Posted {
         Ok(())
     }
 
-    fn ring_doorbell(&mut self, _: &mut Side) {}
+    fn ring_doorbell(&mut self, link: &mut Side) {
+        self.bells[link.0].ring();
+    }
 
     fn poll_cq(&mut self, link: &mut Side) -> Option<Completion> {
         let completion = self.completions[link.0].pop_front()?;
@@ -431,6 +445,7 @@ impl Rig for Posted {
             notices: core::array::from_fn(|_| VecDeque::with_capacity(usize::from(setup.notices) + 1)),
             spare: (0..LATE_MAX).map(|_| Vec::with_capacity(bytes_max as usize)).collect(),
             failures: [None; 2],
+            bells: [Bells::default(); 2],
             recorders: [None, None],
         }
     }
@@ -445,6 +460,10 @@ impl Rig for Posted {
 
     fn memories(&self) -> &Memories {
         &self.memories
+    }
+
+    fn bells(&self, side: usize) -> Bells {
+        self.bells[side]
     }
 
     fn forge(&mut self, memory: Memory, at: u32, line: &Line) {

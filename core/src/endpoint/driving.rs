@@ -42,7 +42,7 @@ impl<F: Fabric> Endpoint<F> {
         } else {
             self.acknowledge(fabric);
         }
-        if work > 0 || !F::DIRECT {
+        if !F::DIRECT {
             fabric.ring_doorbell(&mut self.link);
         }
         if self.closed.is_none()
@@ -118,7 +118,6 @@ impl<F: Fabric> Endpoint<F> {
             }
             self.flush_controls(fabric);
             self.drop_moot();
-            fabric.ring_doorbell(&mut self.link);
         }
     }
 

@@ -203,7 +203,6 @@ impl<F: Fabric> Endpoint<F> {
         }
         let rejected = self.receiver.reject(reason);
         self.flush_controls(fabric);
-        fabric.ring_doorbell(&mut self.link);
         rejected
     }
 
@@ -216,7 +215,6 @@ impl<F: Fabric> Endpoint<F> {
             open.want_cts = false;
             self.pending_cts = Some(open.transfer);
             self.flush_controls(fabric);
-            fabric.ring_doorbell(&mut self.link);
         }
     }
 

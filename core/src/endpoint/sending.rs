@@ -158,6 +158,7 @@ impl<F: Fabric> Endpoint<F> {
         if all == 0 && remaining != Some(0) {
             return Ok(0);
         }
+        let chunks = self.counters.chunks_sent;
         let mut blocks = self.sender.layout().block_count;
         while let Some(bytes) = self.next_chunk(fabric, gather.remaining() as u64, Last::Possible) {
             self.emit(fabric, Payload::Gathered(&mut gather), bytes, false);
@@ -172,7 +173,7 @@ impl<F: Fabric> Endpoint<F> {
             blocks -= used;
         }
         let pushed = all - gather.remaining();
-        if F::DIRECT && (pushed > 0 || all == 0) {
+        if F::DIRECT && chunks != self.counters.chunks_sent {
             fabric.ring_doorbell(&mut self.link);
         }
         Ok(pushed)
@@ -254,7 +255,6 @@ impl<F: Fabric> Endpoint<F> {
     pub fn cancel(&mut self, fabric: &mut F, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
         self.sender.cancel(id, reason)?;
         self.flush_controls(fabric);
-        fabric.ring_doorbell(&mut self.link);
         Ok(())
     }
 

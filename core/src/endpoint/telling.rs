@@ -60,6 +60,9 @@ impl<F: Fabric> Endpoint<F> {
             self.pending_close = None;
             sent += 1;
         }
+        if sent > 0 {
+            fabric.ring_doorbell(&mut self.link);
+        }
         sent
     }
 
@@ -79,21 +82,23 @@ impl<F: Fabric> Endpoint<F> {
         posted
     }
 
-    /// Looks for the peer's acknowledgements. Whether blocks became free.
+    /// Looks for the peer's acknowledgements. Whether blocks became free, for an end that may still send: what is read here
+    /// may break a rule.
     #[cold]
     pub(super) fn refill(&mut self, fabric: &mut F) -> bool {
+        let acked = self.sender.acked();
         if Self::notifies(&self.config) {
-            let acked = self.sender.acked();
             self.take_notices(fabric);
-            return acked != self.sender.acked();
+        } else {
+            self.read_ack(fabric);
         }
-        self.read_ack(fabric)
+        acked != self.sender.acked() && self.may_send()
     }
 
-    /// Reads the peer's acknowledgements. Whether blocks became free.
-    pub(super) fn read_ack(&mut self, fabric: &mut F) -> bool {
+    /// Reads the peer's acknowledgements.
+    pub(super) fn read_ack(&mut self, fabric: &mut F) {
         let line = fabric.take_line(&self.link, self.seat, seat::ACK);
-        let Some(ack) = Ack::parse(fabric, self.config.arrival, &line) else { return false };
+        let Some(ack) = Ack::parse(fabric, self.config.arrival, &line) else { return };
         let blocks = self.sender.handle_ack(ack.blocks);
         let blocks = self.judged(fabric, blocks).unwrap_or(false);
         if blocks {
@@ -106,7 +111,6 @@ impl<F: Fabric> Endpoint<F> {
             self.heard = self.heard.wrapping_add(1);
         }
         self.wants_ack = false;
-        blocks
     }
 
     pub(super) fn owes_ack(&self) -> bool {

@@ -449,7 +449,10 @@ impl<F: Fabric> Sender<F> {
 
     /// Sends nothing any more.
     pub(crate) fn stop(&mut self) {
-        self.unposted = None;
+        if self.unposted.take().is_some() {
+            // No completion comes for it.
+            self.in_flight.pop_back();
+        }
         self.open = None;
         self.cancelled = None;
     }
