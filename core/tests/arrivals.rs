@@ -10,7 +10,7 @@ use superpipe_testkit::{Direct, Memory, Posted, Rig, Setup, crc32c};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
 /// Payload of a chunk's first block.
-const FIRST_BYTES: usize = 256 - 64;
+const FIRST_BYTES: u32 = 256 - 64;
 /// The sequence before the first.
 const BEFORE_FIRST: u64 = u64::MAX;
 const CHUNK: u32 = 1 << 28;
@@ -218,13 +218,13 @@ fn a_line_that_is_torn_has_not_arrived_and_one_that_is_whole_is_told_of_once() {
 /// The same of the blocks of a chunk.
 #[test]
 fn a_block_that_is_torn_has_not_arrived() {
-    const BYTES: usize = FIRST_BYTES + 100;
+    const BYTES: usize = FIRST_BYTES as usize + 100;
     let mut t = Victim::<Posted>::new(Arrival::CheckedFlag);
     let seed = |bytes: u32| crc32c(&bytes.to_le_bytes(), crc32c(&1u64.to_le_bytes(), !0));
     let bits = kind::RTS | kind::FIN | kind::LEFT;
     let header = wire::chunk(bits, 7, BYTES as u64, BYTES as u64, 1, 0);
     // All payload is zero, as the memory is.
-    let first = crc32c(&header.body_bytes(), crc32c(&[0; FIRST_BYTES], seed(FIRST_BYTES as u32)));
+    let first = crc32c(&header.body_bytes(), crc32c(&[0; FIRST_BYTES as usize], seed(FIRST_BYTES)));
     let second = 1 << 32 | u64::from(crc32c(&[0; 100], seed(100)));
     t.slot(0, &wire::chunk(bits, 7, BYTES as u64, BYTES as u64, 1, 1 << 32 | u64::from(first ^ 1)));
     assert!(!t.has_arrivals(), "the first is torn");
@@ -232,13 +232,13 @@ fn a_block_that_is_torn_has_not_arrived() {
     assert!(t.has_arrivals(), "the first is whole");
     let mut place = [1; BYTES];
     let pulled = t.end.pull(&mut t.fabric, &mut [&mut place]);
-    assert_eq!((pulled.bytes, pulled.end), (FIRST_BYTES, End::No));
+    assert_eq!((pulled.bytes, pulled.end), (FIRST_BYTES as usize, End::No));
     assert!(!t.has_arrivals(), "the second has not come");
     t.slot(1, &Line([0, 0, 0, 0, 0, 0, 0, second ^ 1]));
     assert!(!t.has_arrivals(), "the second is torn");
     t.slot(1, &Line([0, 0, 0, 0, 0, 0, 0, second]));
     assert!(t.has_arrivals() && !t.has_arrivals(), "the second is whole, and told of once");
-    let pulled = t.end.pull_from(&mut t.fabric, &mut [&mut place], FIRST_BYTES);
+    let pulled = t.end.pull_from(&mut t.fabric, &mut [&mut place], FIRST_BYTES as usize);
     assert_eq!((pulled.bytes, pulled.end), (100, End::Fin));
     assert!(place.iter().all(|byte| *byte == 0));
 }

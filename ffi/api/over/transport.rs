@@ -24,6 +24,8 @@ const ATTEMPTS: u32 = 8;
 /// Rounds with work between two looks: of blocks of 16 KiB these are 0.3 ms at least, of which a look takes less than a
 /// thousandth.
 const BUSY_LOOK_ROUNDS: u32 = 256;
+/// How long a sink may take no byte of what a peer has left that is gone: one that nobody reads never will.
+const LEFT_NS: u64 = 1_000_000_000;
 /// The longest time that is slept, or polled, at once.
 const NAP_NS: u64 = 50_000_000;
 
@@ -180,18 +182,22 @@ impl<P: Port> Transport<P> {
 
     /// Waits until a descriptor is ready, making progress meanwhile. The peer may be silent: it is not waited for. Whoever
     /// is `sending` this transfer out of the descriptor does not go on where the transfer is rejected, or the peer lost; what
-    /// was received is still written where it goes.
+    /// was received is still written where it goes, if that takes some of it within a second.
     pub(super) fn wait_for_fd(&mut self, fd: PollFd<'_>, sending: Option<TransferId>) -> Result<(), Error> {
+        let mut left_ns = if sending.is_some() { 0 } else { LEFT_NS };
         loop {
             if self.options.is_interrupted() {
                 return Err(Error::interrupted());
             }
             // A peer that closed has sent all that it will; one that did not is lost, and its transfer with it.
-            let is_losing = self.gone && sending.is_some() && !self.endpoint.peer_closes();
+            let is_losing = self.gone && left_ns == 0 && !self.endpoint.peer_closes();
             let [peer] = self.port.interests(self.endpoint.link());
             let mut fds = [fd, if self.gone { PollFd::none() } else { peer }];
             poll(&mut fds, if is_losing { 0 } else { NAP_NS })?;
             let (ready, peer_ready) = (fds[0].is_ready(), fds[1].is_ready());
+            if self.gone && !ready {
+                left_ns = left_ns.saturating_sub(NAP_NS);
+            }
             if !self.gone && (peer_ready || !ready) {
                 self.gone = !self.port.is_alive(self.endpoint.link());
             }
@@ -203,11 +209,11 @@ impl<P: Port> Transport<P> {
             if let Some(closed) = self.endpoint.closed() {
                 return Err(Error::closed(closed));
             }
+            if ready && (sending.is_none() || !is_losing) {
+                return Ok(());
+            }
             if is_losing && work == 0 {
                 return Err(Error::lost());
-            }
-            if ready && !is_losing {
-                return Ok(());
             }
         }
     }
