@@ -63,6 +63,10 @@ pub enum ProtocolError {
     CtsTwice,
     /// wire.md 5.2: REJECT of a transfer that was not started.
     RejectUnknownTransfer,
+    /// wire.md 5.2: REJECT twice for one transfer.
+    RejectTwice,
+    /// wire.md 5.3: a transfer that is open after the last chunk that CLOSE named.
+    CloseLeavesOpen,
     /// wire.md 5.3: CLOSE twice.
     CloseTwice,
     /// wire.md 5.3: a chunk after the last that CLOSE named.
@@ -94,6 +98,8 @@ impl ProtocolError {
             Self::CtsUnknownTransfer => "CTS for a transfer that was not started (wire.md 5.1)",
             Self::CtsTwice => "CTS twice for one transfer (wire.md 5.1)",
             Self::RejectUnknownTransfer => "REJECT of a transfer that was not started (wire.md 5.2)",
+            Self::RejectTwice => "REJECT twice for one transfer (wire.md 5.2)",
+            Self::CloseLeavesOpen => "a CLOSE that leaves a transfer open (wire.md 5.3)",
             Self::CloseTwice => "CLOSE twice (wire.md 5.3)",
             Self::ChunkAfterClose => "a chunk after the last one that CLOSE named (wire.md 5.3)",
         }

@@ -89,7 +89,8 @@ pub enum CopyHint {
 ///    order ([`Caps::order_inside_write`]), a reader that sees a flag by [`flag`](Self::flag) sees everything
 ///    that was written before [`publish`](Self::publish) or inside [`write_line`](Self::write_line).
 /// 3. After a `post_write` was accepted, the device reads the named bytes of the image at any time until its
-///    completion; core leaves them alone until then, or until the peer has shown that it has consumed them.
+///    completion; core leaves them alone until then. Those of a write without a `wr`, which are those of a line, it has read
+///    once the peer can see any of them: core leaves them alone until the peer has shown that it has consumed them.
 /// 4. A [`Notice`] that [`poll_notice`](Self::poll_notice) has given proves that its write, and all that the peer posted
 ///    before, are in place: whoever reads them then sees them whole.
 /// 5. Order between writes is otherwise not promised, and core does not rely on it; but for this: all bytes of a write are in

@@ -11,7 +11,7 @@ use crate::layout::seat;
 use crate::line::{LINE_BYTES, Line};
 use crate::notice::{Low, Notices, Subject};
 use crate::planted::{Bug, is_planted};
-use crate::sequence::{Advance, after, before, is_before, judge};
+use crate::sequence::{Advance, after, before, distance, is_before, judge};
 
 const fn place(slot: u32) -> u32 {
     seat::MAILBOX + slot * LINE_BYTES
@@ -159,8 +159,7 @@ impl Inbox {
     /// The peer notifies of a message.
     pub(crate) fn handle_notice(&mut self, low: Low) -> Result<(), ProtocolError> {
         let next = after(self.notified);
-        let ahead = next.wrapping_sub(self.consumed());
-        low.check(next, ahead, u64::from(seat::MAILBOX_SLOTS) + 1)?;
+        low.check(next, distance(self.consumed(), next), u64::from(seat::MAILBOX_SLOTS))?;
         self.notified = next;
         Ok(())
     }

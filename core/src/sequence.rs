@@ -26,6 +26,13 @@ pub(crate) const fn is_before(a: u64, b: u64) -> bool {
     a != b && b.wrapping_sub(a) < 1 << 63
 }
 
+/// How many sequences come after `from`, up to and including `to`, which is not before it.
+#[must_use]
+pub(crate) const fn distance(from: u64, to: u64) -> u64 {
+    // Zero is none.
+    to.wrapping_sub(from) - (to < from) as u64
+}
+
 /// What a peer's monotonic count says, given what was known and what it can be at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advance {
@@ -70,6 +77,13 @@ mod tests {
         assert!(is_before(u64::MAX, 1));
         assert!(!is_before(1, u64::MAX));
         assert!(!is_before(7, 7));
+    }
+
+    #[test]
+    fn zero_is_not_counted() {
+        for (from, to, count) in [(7, 7, 0), (7, 9, 2), (u64::MAX, 1, 1), (u64::MAX - 1, 2, 3)] {
+            assert_eq!(distance(from, to), count);
+        }
     }
 
     #[test]

@@ -35,9 +35,8 @@ impl<F: Fabric> Endpoint<F> {
             work += usize::from(self.drain(fabric));
         }
         work += self.flush_controls(fabric);
-        if work > 0 {
-            self.idle_rounds = 0;
-        } else if self.idle_rounds < Self::IDLE_ROUNDS {
+        // Whatever else is done in these rounds: who only sends must acknowledge, too.
+        if self.idle_rounds < Self::IDLE_ROUNDS {
             self.idle_rounds += 1;
         } else {
             self.acknowledge(fabric);
@@ -49,6 +48,9 @@ impl<F: Fabric> Endpoint<F> {
             && let Some(reason) = self.receiver.closed()
         {
             self.closed = Some(Closed::ByPeer(reason));
+        }
+        if !self.said_close && self.receiver.is_left_open() {
+            self.fail(fabric, Failure::Protocol(ProtocolError::CloseLeavesOpen));
         }
         work
     }
@@ -230,6 +232,8 @@ impl<F: Fabric> Endpoint<F> {
         if !matches!(self.closed, Some(Closed::Failed(_))) {
             self.closed = Some(Closed::Failed(failure));
             self.pending_cts = None;
+            // A CLOSE that waits names a chunk that may never come.
+            self.pending_close = self.pending_close.map(|_| Reason::PROTOCOL);
             self.sender.stop();
             if !is_planted(Bug::FailedDelivers) {
                 self.receiver.shut();

@@ -21,7 +21,7 @@ use crate::send::Sender;
 use crate::state::{Phase, State};
 use core::cell::Cell;
 
-/// Empty rounds of [`Endpoint::progress`] after which acknowledgements that are due go out. Where they have to be posted, so
+/// Rounds of [`Endpoint::progress`] since something was taken out, after which acknowledgements that are due go out. Where they have to be posted, so
 /// many that the answer to a short message comes first: each is a packet, and its own acknowledgement another.
 const IDLE_ROUNDS: [u32; 2] = [128, 8];
 
@@ -114,6 +114,7 @@ pub struct Endpoint<F: Fabric> {
     peer_life: u64,
     /// Blocks of a transfer of each [`Size`](receiving::Size) after which an acknowledgement goes out.
     ack_every: [u64; 2],
+    /// Rounds since something was taken out.
     idle_rounds: u32,
     /// What [`has_arrivals`](Self::has_arrivals) told of last: sequence and block.
     noticed: Cell<Option<(u64, u32)>>,

@@ -172,20 +172,20 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Gives the first `bytes` bytes back of what [`readable`](Self::readable) showed last: their memory is used
-    /// again. More than it showed are a mistake, and ignored.
+    /// again. More than it showed are ignored, and so are those of a transfer that was rejected since.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
         let (sequence, block) = (after(self.receiver.last()), self.receiver.consumed());
         let size = self.open_size();
         let in_line = self.receiver.line_bytes();
-        let end = self.receiver.consume(bytes);
-        debug_assert!(end.is_some() || self.receiver.is_shut(), "no more than was readable");
+        let Some(end) = self.receiver.consume(bytes) else { return End::No };
         let begin = recorder::reading(fabric, &self.link);
-        let end = end.unwrap_or(End::No);
         let Some(line_bytes) = in_line else {
             if bytes > 0 {
                 recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
             }
-            self.took(fabric, bytes as usize, size, end != End::No);
+            if bytes > 0 || end != End::No {
+                self.took(fabric, bytes as usize, size, end != End::No);
+            }
             return end;
         };
         if end != End::No {

@@ -33,7 +33,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
             recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
-            return Err(RefusedSend::NoCredit);
+            return Err(self.no_credit());
         }
         let (sender, link, notices) = (&mut self.sender, &mut self.link, &mut self.notices);
         match sender.emit_inline(fabric, link, notices, tag, slices, bytes) {
@@ -75,6 +75,9 @@ impl<F: Fabric> Endpoint<F> {
             {
                 return Ok(id);
             }
+            if !self.may_send() {
+                return Err(RefusedSend::Closed);
+            }
         }
         self.try_send_gathered(fabric, tag, slices, bytes)
     }
@@ -94,6 +97,7 @@ impl<F: Fabric> Endpoint<F> {
         };
         if split == Err(RefusedSend::NoCredit) {
             recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
+            return Err(self.no_credit());
         }
         let (first, rest) = split?;
         let id = self.sender.start(&self.config, tag, Length::Exact(u64::from(bytes)))?;
@@ -296,6 +300,11 @@ impl<F: Fabric> Endpoint<F> {
             _ if !self.may_send() => Err(RefusedSend::Closed),
             checked => checked,
         }
+    }
+
+    /// Why there is none: the peer's acknowledgement may have ended the connection.
+    const fn no_credit(&self) -> RefusedSend {
+        if self.may_send() { RefusedSend::NoCredit } else { RefusedSend::Closed }
     }
 
     #[cold]

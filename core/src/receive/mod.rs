@@ -28,7 +28,7 @@ use crate::layout::Landing;
 use crate::line::Line;
 use crate::notice::Low;
 use crate::planted::{Bug, is_planted};
-use crate::sequence::{after, before, is_before};
+use crate::sequence::{after, before, distance, is_before};
 use crate::state::Receiving;
 use found::Chunk;
 
@@ -156,15 +156,17 @@ impl<F: Fabric> Receiver<F> {
         self.reject = None;
     }
 
-    pub(crate) const fn is_shut(&self) -> bool {
-        self.shut
-    }
-
     /// The reason that the peer closed with, once all that it sent before was taken out.
     pub(crate) fn closed(&self) -> Option<Reason> {
         let (last, reason) = self.close?;
         let done = is_before(last, self.sequence) && self.open.is_none();
         (done || reason != Reason::DONE).then_some(reason)
+    }
+
+    /// Whether the peer has closed, and the last chunk that it named has left a transfer open.
+    pub(crate) fn is_left_open(&self) -> bool {
+        let Some((last, _)) = self.close else { return false };
+        self.open.is_some() && matches!(self.head, Head::Nothing) && is_before(last, self.sequence)
     }
 
     pub(crate) const fn is_closing(&self) -> bool {
@@ -188,9 +190,7 @@ impl<F: Fabric> Receiver<F> {
     /// The peer notifies of a chunk.
     pub(crate) fn handle_notice(&mut self, low: Low) -> Result<(), ProtocolError> {
         let next = after(self.notified);
-        let ahead = next.wrapping_sub(before(self.sequence));
-        // One more: 0 is no sequence.
-        low.check(next, ahead, u64::from(self.landing.layout.block_count) + 1)?;
+        low.check(next, distance(self.last(), next), u64::from(self.landing.layout.block_count))?;
         self.notified = next;
         Ok(())
     }

@@ -90,14 +90,16 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Throws away what has arrived of the open transfer, up to its end: the ring's blocks at most.
+    /// Throws away what has arrived of the open transfer, up to its end: the ring's blocks at most, also where the peer
+    /// writes more meanwhile.
     pub(crate) fn drain(
         &mut self,
         fabric: &F,
         link: &F::Link,
         arrival: Arrival,
     ) -> Result<(), ProtocolError> {
-        while self.open.is_some() && self.poll(fabric, link, arrival)? {
+        let upto = self.consumed.wrapping_add(u64::from(self.landing.layout.block_count));
+        while self.open.is_some() && self.consumed != upto && self.poll(fabric, link, arrival)? {
             match self.head {
                 Head::Nothing => return Ok(()),
                 Head::Inline { .. } => {
@@ -172,10 +174,26 @@ impl<F: Fabric> Receiver<F> {
         Ok(Readable::Nothing)
     }
 
-    /// Gives back `bytes` bytes that [`readable`](Self::readable) showed. `None` if it did not show as many.
+    /// Bytes of the head that have arrived and were not taken out.
+    fn shown_bytes(&self) -> u32 {
+        match self.head {
+            Head::Nothing | Head::Cancel(_) => 0,
+            Head::Inline { bytes, offset, .. } => bytes - offset,
+            Head::Chunk(chunk) => {
+                let pieces = (chunk.j..chunk.arrived).map(|j| chunk.piece(self.landing.layout, j).bytes);
+                pieces.sum::<u32>().saturating_sub(chunk.offset)
+            }
+        }
+    }
+
+    /// Gives back `bytes` bytes that [`readable`](Self::readable) showed. `None`, and nothing is given back, if it did not
+    /// show as many, or the transfer was rejected since.
     pub(crate) fn consume(&mut self, mut bytes: u32) -> Option<End> {
+        if self.is_discarding() || bytes > self.shown_bytes() {
+            return None;
+        }
         if let Head::Inline { payload, bytes: all, offset } = self.head {
-            let offset = offset.checked_add(bytes).filter(|offset| *offset <= all)?;
+            let offset = offset + bytes;
             if offset < all {
                 self.head = Head::Inline { payload, bytes: all, offset };
                 return Some(End::No);

@@ -129,10 +129,10 @@ impl<F: Fabric> Sender<F> {
     }
 
     /// Puts the CANCEL that is due into the block that is kept for it. False where none is due, or it has to wait: for
-    /// completions, or for a credit, but never for the reader.
+    /// completions, for a credit, or for the caller who fills what it has reserved, but never for the reader.
     pub(crate) fn emit_cancel(&mut self, fabric: &mut F, link: &mut F::Link, notices: &mut Notices) -> bool {
         let Some(Cancelled { transfer, reason }) = self.cancelled else { return false };
-        if self.is_full() {
+        if self.is_full() || self.reserved() > 0 {
             return false;
         }
         let mut line = Header::Cancel { transfer, reason }.line();

@@ -17,6 +17,7 @@ impl<F: Fabric> Hash for Sender<F> {
             unposted,
             chunk_ends,
             transfers,
+            before_first: _,
             generation,
             open,
             cancelled,

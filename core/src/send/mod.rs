@@ -155,6 +155,8 @@ pub(crate) struct Sender<F: Fabric> {
     /// Where the last two chunks ended, for triple buffering.
     chunk_ends: [u64; 2],
     transfers: u64,
+    /// The number before the first.
+    before_first: u64,
     generation: u32,
     open: Option<Open>,
     /// A cancelled transfer whose CANCEL is not in the ring yet.
@@ -173,6 +175,7 @@ impl<F: Fabric> Sender<F> {
             unposted: None,
             chunk_ends: [blocks; 2],
             transfers,
+            before_first: transfers,
             generation: 0,
             open: None,
             cancelled: None,
@@ -200,7 +203,7 @@ impl<F: Fabric> Sender<F> {
 
     /// Everything was consumed by the peer, and the device owns nothing.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.produced == self.acked && self.is_quiescent()
+        self.produced == self.acked && self.is_quiescent() && self.cancelled.is_none()
     }
 
     /// The device owns nothing of ours.
@@ -395,6 +398,7 @@ impl<F: Fabric> Sender<F> {
     }
 
     pub(crate) fn handle_cts(&mut self, transfer: u64) -> Result<(), ProtocolError> {
+        let has_begun = self.has_begun(transfer);
         match &mut self.open {
             Some(open) if open.id.number == transfer && open.started => {
                 if open.cts {
@@ -404,20 +408,29 @@ impl<F: Fabric> Sender<F> {
                 Ok(())
             }
             // It ended meanwhile.
-            _ if judge(transfer, self.transfers, self.transfers) == Advance::Stale => Ok(()),
+            _ if has_begun => Ok(()),
             _ => Err(ProtocolError::CtsUnknownTransfer),
         }
     }
 
-    /// Whether the rejected transfer is still open; then it is cancelled.
+    /// Whether this transfer was begun, and may have ended.
+    const fn has_begun(&self, transfer: u64) -> bool {
+        let nth = transfer.wrapping_sub(self.before_first);
+        nth != 0 && nth <= self.transfers.wrapping_sub(self.before_first)
+    }
+
+    /// The peer does not want this transfer: if it is still open, it is cancelled.
     pub(crate) fn handle_reject(&mut self, transfer: u64, reason: Reason) -> Result<(), ProtocolError> {
-        if judge(transfer, self.transfers, self.transfers) != Advance::Stale {
+        if !self.has_begun(transfer) {
             return Err(ProtocolError::RejectUnknownTransfer);
         }
         if let Some(open) = &mut self.open
             && open.id.number == transfer
             && open.started
         {
+            if open.rejected.is_some() {
+                return Err(ProtocolError::RejectTwice);
+            }
             open.rejected = Some(reason);
             self.cancelled = Some(Cancelled { transfer, reason });
         }

@@ -46,7 +46,7 @@ fn a_close_for_a_broken_rule_that_a_sending_call_finds<F: Rig>() {
     }
     t.forge(Memory::seat(0), seat::ACK, wire::ack(99, u64::MAX, 0));
     let sent = t.rings(0, |end, fabric| end.try_send(fabric, 1, &[&[7; 8]]));
-    assert_eq!(sent, Err(RefusedSend::NoCredit));
+    assert_eq!(sent, Err(RefusedSend::Closed));
     assert!(t.ends[0].closed().is_some());
 }
 

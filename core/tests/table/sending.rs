@@ -97,6 +97,7 @@ fn what_another_transfer_reserved_cannot_be_committed() {
     assert_eq!(t.end.reserve(&mut t.fabric, id, 60).unwrap().bytes(), 50);
     feed!(t, control wire::reject(1, 8, 1));
     assert_eq!(t.end.commit(&mut t.fabric, id, 9), Err(RefusedSend::Rejected(Reason(8))));
+    t.settle();
     let id = t.end.start(2, Length::Stream).unwrap();
     assert_eq!(t.end.commit(&mut t.fabric, id, 9), Err(RefusedSend::WrongLength));
 }

@@ -27,8 +27,9 @@ fn the_short_way<F: Rig>() {
     // The line of acknowledgements is whole, however little of it was written.
     let ack = |t: &Victim<F>| t.fabric.memories().line(Memory::seat(1), seat::ACK);
     assert_eq!(ack(&t), wire::ack(4, BEFORE_FIRST, 0));
-    feed!(t, control wire::reject(0, 1, 1));
-    feed!(t, control wire::cts(0, 2));
+    t.end.try_send(&mut t.fabric, 9, &[b"out"]).unwrap();
+    feed!(t, control wire::reject(1, 1, 1));
+    feed!(t, control wire::cts(1, 2));
     assert_eq!(ack(&t), wire::ack(4, 2, 0));
     t.end.show_life(&mut t.fabric);
     t.settle();
