@@ -242,7 +242,7 @@ impl Connection {
     }
 
     /// Closes. With [`Reason::DONE`] the peer can take out what was sent before it sees the end; with another reason it
-    /// sees that at once.
+    /// sees that as soon as it looks, which is when it waits: what it takes without waiting can still be what was sent before.
     ///
     /// # Errors
     /// `Timeout` where the peer could not even be told.

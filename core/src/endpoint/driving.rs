@@ -123,10 +123,11 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Whether the peer was told of everything, the close included.
+    /// Whether the peer was told of all that was sent, and of the close: CANCEL and CLOSE. A CTS or REJECT that is due does not
+    /// count, since it may have to wait for the peer.
     #[must_use]
     pub const fn is_told(&self) -> bool {
-        self.owes_no_control() && !self.sender.has_unposted()
+        self.pending_close.is_none() && !self.sender.owes_cancel() && !self.sender.has_unposted()
     }
 
     /// Whether every control message was consumed by the peer.
@@ -209,14 +210,22 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Once both ends have closed, neither owes the other more than its CLOSE: what could be told of transfers may have to
-    /// wait for what nobody takes out any more (wire.md 5.3).
-    fn drop_moot(&mut self) {
-        if self.said_close && self.receiver.is_closing() {
-            self.pending_cts = None;
-            self.receiver.told_reject();
-            self.sender.drop_cancelled();
+    /// Whoever has closed sends nothing that a CTS or REJECT could change, and need not be told of any. Once both ends have
+    /// closed, neither owes the other more than its CLOSE: a CANCEL may have to wait for what nobody takes out any more
+    /// (wire.md 5.3).
+    pub(super) fn drop_moot(&mut self) {
+        if self.receiver.is_closing() {
+            self.forget_dues();
+            if self.said_close {
+                self.sender.drop_cancelled();
+            }
         }
+    }
+
+    /// Owes the peer no CTS and no REJECT any more: it is gone. Whether a REJECT was due, which held up what came behind it.
+    pub fn forget_dues(&mut self) -> bool {
+        self.pending_cts = None;
+        self.receiver.told_reject()
     }
 
     /// CLOSE is said once.

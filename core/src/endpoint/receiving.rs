@@ -196,13 +196,15 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Refuses the head transfer: what has come of it and what comes is thrown away by [`progress`](Self::progress).
-    /// False if there is none.
+    /// False if there is none. One REJECT is on the way at most: until the peer has seen the one before, no other transfer is
+    /// shown.
     pub fn reject(&mut self, fabric: &mut F, reason: Reason) -> bool {
         if self.incoming(fabric).is_none() {
             return false;
         }
         let rejected = self.receiver.reject(reason);
         self.flush_controls(fabric);
+        self.drop_moot();
         rejected
     }
 

@@ -143,9 +143,9 @@ impl<F: Fabric> Receiver<F> {
         self.reject.is_some()
     }
 
-    /// REJECT was sent, or need not be.
-    pub(crate) const fn told_reject(&mut self) {
-        self.reject = None;
+    /// REJECT was sent, or need not be. Whether it was due.
+    pub(crate) const fn told_reject(&mut self) -> bool {
+        self.reject.take().is_some()
     }
 
     /// Delivers nothing any more: the connection has failed, or was closed with a reason (wire.md 5.3).

@@ -6,7 +6,7 @@
 
 use core::{hint, mem};
 
-use superpipe_core::{Endpoint, Reason, TransferId};
+use superpipe_core::{Closed, Endpoint, Reason, TransferId};
 
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::{Error, ErrorKind};
@@ -117,6 +117,10 @@ impl<P: Port> Transport<P> {
                 return Err(Error::closed(closed));
             }
             if self.gone {
+                if self.endpoint.forget_dues() {
+                    // What it rejected need not be told: there may be more behind that.
+                    continue;
+                }
                 return Err(Error::lost());
             }
             match self.waiter.idle() {
@@ -189,8 +193,9 @@ impl<P: Port> Transport<P> {
             if self.options.is_interrupted() {
                 return Err(Error::interrupted());
             }
-            // A peer that closed has sent all that it will; one that did not is lost, and its transfer with it.
-            let is_losing = self.gone && left_ns == 0 && !self.endpoint.peer_closes();
+            // A peer that closed has sent all that it will, and takes nothing; one that did not is lost, and its transfer with it.
+            let has_closed = self.endpoint.peer_closes();
+            let is_losing = self.gone && left_ns == 0 && (sending.is_some() || !has_closed);
             let [peer] = self.port.interests(self.endpoint.link());
             let mut fds = [fd, if self.gone { PollFd::none() } else { peer }];
             poll(&mut fds, if is_losing { 0 } else { NAP_NS })?;
@@ -213,7 +218,11 @@ impl<P: Port> Transport<P> {
                 return Ok(());
             }
             if is_losing && work == 0 {
-                return Err(Error::lost());
+                return Err(if has_closed {
+                    Error::closed(Closed::ByPeer(Reason::DONE))
+                } else {
+                    Error::lost()
+                });
             }
         }
     }
@@ -228,6 +237,7 @@ impl<P: Port> Transport<P> {
     pub(super) fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
         self.endpoint.close(&mut self.port, reason);
         let mut armed = Armed::Not(deadline);
+        self.waiter.reset();
         while !self.endpoint.is_told() || !self.endpoint.is_quiescent() {
             if self.endpoint.progress(&mut self.port) > 0 {
                 continue;
@@ -235,8 +245,13 @@ impl<P: Port> Transport<P> {
             if self.gone {
                 return Err(Error::lost());
             }
-            if self.waiter.idle() != Idle::Again {
-                self.look(&mut armed, false)?;
+            match self.waiter.idle() {
+                Idle::Again => {}
+                Idle::Look => _ = self.look(&mut armed, false)?,
+                Idle::Sleep => {
+                    let nap_ns = self.look(&mut armed, false)?;
+                    self.gone |= self.port.sleep(&mut self.endpoint, nap_ns) == Woken::PeerGone;
+                }
             }
         }
         Ok(())
