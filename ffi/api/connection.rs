@@ -5,7 +5,6 @@
 use core::fmt;
 #[cfg(feature = "recorder")]
 use core::iter;
-use core::time::Duration;
 use std::thread;
 
 #[cfg(feature = "recorder")]
@@ -21,6 +20,7 @@ use super::error::{Error, ErrorKind};
 use super::hand_on::hand_on;
 use super::options::Options;
 use super::over::Over;
+use super::pauses::Pauses;
 use super::peer::Peer;
 use super::streams::{RecvInner, RecvStream, SendInner, SendStream};
 use super::way::Way;
@@ -29,9 +29,6 @@ use crate::os::{WaitStrategy, monotonic_ns};
 use crate::rdma::{DeviceName, Rdma};
 use crate::shm::fabric::Shm;
 use crate::tuning::Settled;
-
-/// Between two attempts to connect.
-const RETRY: Duration = Duration::from_millis(20);
 
 /// A message that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +101,7 @@ impl Connection {
         let deadline_ns = deadline.into().at_ns();
         options.check()?;
         let way = Way::to(address, &options, deadline_ns)?;
+        let mut pauses = Pauses::of(&way);
         let mut cause = None;
         loop {
             let Attempt { error, is_transient } = match Self::connect_once(&way, options, deadline_ns) {
@@ -119,7 +117,7 @@ impl Connection {
                 return Err(cause.filter(|_| is_cut).unwrap_or(error));
             }
             cause = Some(error);
-            thread::sleep(RETRY);
+            thread::sleep(pauses.next(deadline_ns));
         }
     }
 

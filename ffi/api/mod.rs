@@ -11,6 +11,7 @@ mod hand_on;
 mod listener;
 mod options;
 mod over;
+mod pauses;
 mod peer;
 mod recv_buf;
 mod streams;

@@ -10,7 +10,7 @@ impl From<ConnectError> for Error {
         let kind = match &error {
             ConnectError::Interrupted => return Self::interrupted(),
             ConnectError::Verbs(error) => kind_of(error),
-            ConnectError::NotFound(_) | ConnectError::Nobody => ErrorKind::Connect,
+            ConnectError::NotFound(_) | ConnectError::Nobody | ConnectError::Refused(_) => ErrorKind::Connect,
             ConnectError::Lost(_) => ErrorKind::PeerLost,
             ConnectError::TimedOut => ErrorKind::Timeout,
             ConnectError::Packet(error) => ErrorKind::of_packet(error),

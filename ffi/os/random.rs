@@ -1,4 +1,4 @@
-//! Random bytes from the kernel, for nonces.
+//! Random bytes from the kernel, for nonces, and to keep those apart who begin at the same time.
 
 use super::error::{OsError, retry};
 
@@ -21,9 +21,23 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], OsError> {
     Ok(bytes)
 }
 
+/// A random number below `limit`; 0 where the limit is, or the kernel gives none.
+#[must_use]
+pub fn random_below(limit: u64) -> u64 {
+    let drawn = random_bytes().map_or(0, u64::from_ne_bytes);
+    drawn.checked_rem(limit).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_drawn_stays_below_and_differs() {
+        assert_eq!((random_below(0), random_below(1)), (0, 0));
+        let drawn: Vec<u64> = (0..64).map(|_| random_below(1 << 40)).collect();
+        assert!(drawn.iter().all(|it| *it < 1 << 40) && drawn.iter().any(|it| *it != drawn[0]));
+    }
 
     #[test]
     fn two_nonces_differ() {

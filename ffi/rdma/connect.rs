@@ -9,6 +9,7 @@ use super::route::{DeviceName, Route};
 use super::wire::{ACK_TIMEOUT, Wire};
 use crate::budget::Budget;
 use crate::os::clock::until;
+use crate::os::random::random_below;
 use crate::os::{monotonic_ns, resolve};
 use crate::packet::PacketError;
 use crate::tuning::{Settled, Tuning};
@@ -19,9 +20,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use superpipe_core::Attachment;
 
-/// The first attempt's time; each one more has twice that. A connection that does not come about in this time was seen to
-/// come about at once when tried again.
-const ATTEMPT_NS: u64 = 3_000_000_000;
+/// The first attempt's time, and a random quarter more; the next has twice that. A listener whose backlog is full drops a request on
+/// InfiniBand and RoCE, and the kernel's CM asks again after 4.3 s (a response timeout of 20, and the path's), which an attempt
+/// must live to see. A connection that does not come about in this time was seen to come about at once when tried again.
+const ATTEMPT_NS: u64 = 6_000_000_000;
 const STEP_MS_MAX: u64 = 2000;
 /// How often the caller's flag is looked at.
 const SLICE: Duration = Duration::from_millis(100);
@@ -86,18 +88,21 @@ pub fn connect(
     let addresses = resolve(host, port, deadline_ns, interrupted)?;
     let mut attempt_ns = ATTEMPT_NS;
     loop {
-        let mut last = ConnectError::TimedOut;
+        let mut last: Option<ConnectError> = None;
         for address in &addresses {
-            let patience =
-                Patience { deadline_ns: deadline_ns.min(monotonic_ns() + attempt_ns), interrupted };
+            let end_ns = monotonic_ns() + attempt_ns + random_below(attempt_ns / 4);
+            let patience = Patience { deadline_ns: deadline_ns.min(end_ns), interrupted };
             match connect_to(*address, wishes, &patience) {
                 Err(
                     error @ (ConnectError::Interrupted | ConnectError::Packet(PacketError::Refused { .. })),
                 ) => return Err(error),
-                Err(error) => last = error,
+                // What may pass at one address is worth another attempt, whatever the others say.
+                Err(error) if may_pass(&error) || !last.as_ref().is_some_and(may_pass) => last = Some(error),
+                Err(_) => {}
                 met => return met,
             }
         }
+        let last = last.unwrap_or(ConnectError::TimedOut);
         if last != ConnectError::TimedOut || until(deadline_ns) == 0 {
             return Err(last);
         }
@@ -105,9 +110,22 @@ pub fn connect(
     }
 }
 
+fn may_pass(error: &ConnectError) -> bool {
+    error.is_transient() || *error == ConnectError::TimedOut
+}
+
 fn connect_to(to: SocketAddr, wishes: &Wishes<'_>, patience: &Patience<'_>) -> Result<Met, ConnectError> {
     let source = wishes.route.source(to.ip())?;
-    let events = EventChannel::create()?;
+    connect_by(EventChannel::create()?, source, to, wishes, patience)
+}
+
+fn connect_by(
+    events: EventChannel,
+    source: Option<SocketAddr>,
+    to: SocketAddr,
+    wishes: &Wishes<'_>,
+    patience: &Patience<'_>,
+) -> Result<Met, ConnectError> {
     let mut id = CmId::create(&events)?;
     // Kernels before 5.1 have no such option, and keep seconds.
     let _ = id.set_ack_timeout(ACK_TIMEOUT);
@@ -122,11 +140,13 @@ fn connect_to(to: SocketAddr, wishes: &Wishes<'_>, patience: &Patience<'_>) -> R
     let mut wire = ask(wire, greeting, patience)?;
     let event = wire.event(patience)?;
     match event.failure() {
-        // A listener of another version refuses, and says which.
+        // A listener that does not want this connection refuses with its greeting, which says its version. One that has no room,
+        // or went away, says nothing.
         Some(failure) => {
             return Err(match Greeting::decode(&event.private_data) {
                 Err(version @ PacketError::Version { .. }) => version.into(),
-                _ => Error::Connection(failure).into(),
+                Ok(_) => ConnectError::Refused(failure),
+                Err(_) => Error::Connection(failure).into(),
             });
         }
         None if event.kind == CmEventKind::CONNECT_RESPONSE => {
@@ -191,4 +211,102 @@ pub(super) fn unexpected(due: CmEventKind, came: CmEventKind) -> ConnectError {
 
 fn step_ms(patience: &Patience<'_>) -> u32 {
     u32::try_from((until(patience.deadline_ns) / 1_000_000).clamp(1, STEP_MS_MAX)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::fake::{CmKind, answer, begin, channel, script};
+
+    /// What one attempt makes of this last event of rdma_cm.
+    fn attempt(kind: CmKind, status: i32, says: &[u8]) -> ConnectError {
+        begin();
+        script(|script| {
+            script.events = vec![
+                (CmKind::RDMA_CM_EVENT_ADDR_RESOLVED, 0),
+                (CmKind::RDMA_CM_EVENT_ROUTE_RESOLVED, 0),
+                (kind, status),
+            ];
+            script.private_data = says.to_vec();
+        });
+        alone()
+    }
+
+    fn alone() -> ConnectError {
+        let tuning = Tuning::default();
+        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+        let patience = Patience { deadline_ns: monotonic_ns() + 20_000_000_000, interrupted: &|| false };
+        connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &wishes, &patience).err().unwrap()
+    }
+
+    #[test]
+    fn each_refusal_is_transient_or_final() {
+        let silent = [0; 56];
+        for (status, is_transient) in [
+            // A full backlog, on iWARP.
+            (-libc::ECONNRESET, true),
+            (-libc::ECONNREFUSED, true),
+            (-libc::EPROTO, false),
+            (1, true),
+            (3, true),
+            (4, true),
+            (5, false),
+            (8, true),
+            (10, true),
+            (12, false),
+            (28, true),
+        ] {
+            let error = attempt(CmKind::RDMA_CM_EVENT_REJECTED, status, &silent);
+            assert_eq!(error.is_transient(), is_transient, "{status}: {error:?}");
+        }
+        for status in [-libc::ECONNRESET, 28] {
+            let greeting = Greeting { mtu: None }.encode();
+            let error = attempt(CmKind::RDMA_CM_EVENT_REJECTED, status, &greeting);
+            assert!(matches!(error, ConnectError::Refused(_)) && !error.is_transient(), "{error:?}");
+            let mut newer = greeting;
+            newer[8] += 1;
+            let error = attempt(CmKind::RDMA_CM_EVENT_REJECTED, status, &newer);
+            assert!(matches!(error, ConnectError::Packet(PacketError::Version { .. })), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn silence_is_transient_at_every_step() {
+        let steps = [CmKind::RDMA_CM_EVENT_ADDR_RESOLVED, CmKind::RDMA_CM_EVENT_ROUTE_RESOLVED];
+        let failures = [
+            CmKind::RDMA_CM_EVENT_ADDR_ERROR,
+            CmKind::RDMA_CM_EVENT_ROUTE_ERROR,
+            CmKind::RDMA_CM_EVENT_UNREACHABLE,
+        ];
+        for (done, failure) in failures.into_iter().enumerate() {
+            for (status, is_transient) in [(-libc::ETIMEDOUT, true), (-libc::ENODEV, false)] {
+                begin();
+                let events = steps[..done].iter().map(|step| (*step, 0)).chain([(failure, status)]);
+                script(|script| script.events = events.collect());
+                let error = alone();
+                assert_eq!(error.is_transient(), is_transient, "{error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_driver_of_iwarp_answers_in_the_call_is_the_same() {
+        for (errno, is_transient) in [
+            (libc::ECONNRESET, true),
+            (libc::ETIMEDOUT, true),
+            (libc::EHOSTUNREACH, true),
+            (libc::ECONNREFUSED, true),
+            (libc::ENETUNREACH, false),
+            (libc::ENOMEM, false),
+        ] {
+            begin();
+            script(|script| {
+                script.events =
+                    vec![(CmKind::RDMA_CM_EVENT_ADDR_RESOLVED, 0), (CmKind::RDMA_CM_EVENT_ROUTE_RESOLVED, 0)];
+            });
+            answer("rdma_connect", errno);
+            let error = alone();
+            assert_eq!(error.is_transient(), is_transient, "{error:?}");
+        }
+    }
 }

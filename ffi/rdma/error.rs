@@ -17,6 +17,8 @@ pub enum ConnectError {
     Nobody,
     /// The peer went away, or stopped answering, before the connection was there.
     Lost(&'static str),
+    /// The peer refused, and not for want of room: a superpipe that does not want this connection.
+    Refused(verbs::CmFailure),
     /// What the peer says makes no connection.
     Packet(PacketError),
     /// The process's budget has no room for the connection.
@@ -31,7 +33,15 @@ impl ConnectError {
     /// Whether a moment later there may be a connection.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Nobody | Self::Lost(_))
+        match self {
+            Self::Nobody | Self::Lost(_) => true,
+            Self::Verbs(verbs::Error::Connection(failure)) => failure.is_transient(),
+            // Drivers of iWARP connect in the call, and answer there.
+            Self::Verbs(verbs::Error::Verb(error)) => {
+                matches!(error.errno(), libc::ECONNRESET | libc::ETIMEDOUT | libc::EHOSTUNREACH)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -42,6 +52,7 @@ impl fmt::Display for ConnectError {
             Self::NotFound(text) => f.write_str(text),
             Self::Nobody => f.write_str("nobody listens there; start the receiver first"),
             Self::Lost(when) => write!(f, "the peer went away {when}"),
+            Self::Refused(failure) => failure.fmt(f),
             Self::Packet(error) => error.fmt(f),
             Self::Budget(error) => error.fmt(f),
             Self::TimedOut => f.write_str("the peer did not answer in time"),

@@ -182,6 +182,7 @@ fn told<T>(wire: &mut Wire, result: Result<T, ConnectError>) -> Result<T, Connec
             }
             ConnectError::Verbs(_)
             | ConnectError::NotFound(_)
+            | ConnectError::Refused(_)
             | ConnectError::Nobody
             | ConnectError::TimedOut => (Some(0), error.to_string()),
         };

@@ -13,8 +13,9 @@ use crate::verbs::{CmEvent, CmEventKind, CmId, Error, EventChannel};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Connections that the kernel holds for us until they are accepted.
-const BACKLOG: u16 = 16;
+/// Requests that the kernel holds for us until they are accepted; its own limit is net.rdma_ucm.max_backlog, 1024. What is more
+/// is reset on iWARP, and dropped elsewhere until the peer's CM asks again after 4.3 s.
+const BACKLOG: u16 = 128;
 /// A name that one listens at is this host's own, and known here.
 const LOOKUP_NS: u64 = 5_000_000_000;
 

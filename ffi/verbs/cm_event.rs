@@ -55,8 +55,15 @@ const NAMES: [&str; 16] = [
     "TIMEWAIT_EXIT",
 ];
 
-/// InfiniBand's reason for a refusal where nobody listens.
+/// InfiniBand's reasons for a refusal (`enum ib_cm_rej_reason` of the kernel's `rdma/ib_cm.h`): what the peer lacks now, that it
+/// has given up waiting for our answer, that nobody listens, that it takes the QP's number for one of an old connection, and
+/// that its program refuses, or ended while we were waiting for it.
+const REASON_NO_QP: i32 = 1;
+const REASON_NO_RESOURCES: i32 = 3;
+const REASON_TIMEOUT: i32 = 4;
 const REASON_NOBODY: i32 = 8;
+const REASON_STALE: i32 = 10;
+const REASON_CONSUMER: i32 = 28;
 
 impl CmEventKind {
     /// A device and a way to the peer were found.
@@ -134,9 +141,39 @@ impl CmFailure {
     pub fn is_nobody_listening(&self) -> bool {
         self.kind == CmEventKind::REJECTED && matches!(self.status, REASON_NOBODY | REFUSED)
     }
+
+    /// Whether another attempt may end otherwise: nobody answered in time, the peer had no room, or it went away.
+    /// A refusal that carries the peer's words is for whoever reads them to judge.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match Type(self.kind.0) {
+            Type::RDMA_CM_EVENT_DISCONNECTED | Type::RDMA_CM_EVENT_DEVICE_REMOVAL => true,
+            Type::RDMA_CM_EVENT_ADDR_ERROR
+            | Type::RDMA_CM_EVENT_ROUTE_ERROR
+            | Type::RDMA_CM_EVENT_CONNECT_ERROR
+            | Type::RDMA_CM_EVENT_UNREACHABLE => {
+                matches!(self.status, TIMED_OUT | UNREACHABLE | RESET)
+            }
+            // A full backlog is a reset on iWARP, and silence elsewhere.
+            Type::RDMA_CM_EVENT_REJECTED => matches!(
+                self.status,
+                RESET
+                    | REFUSED
+                    | TIMED_OUT
+                    | REASON_NO_QP
+                    | REASON_NO_RESOURCES
+                    | REASON_TIMEOUT
+                    | REASON_NOBODY
+                    | REASON_STALE
+                    | REASON_CONSUMER
+            ),
+            _ => false,
+        }
+    }
 }
 
 const REFUSED: c_int = -libc::ECONNREFUSED;
+const RESET: c_int = -libc::ECONNRESET;
 const NO_DEVICE: c_int = -libc::ENODEV;
 const TIMED_OUT: c_int = -libc::ETIMEDOUT;
 const UNREACHABLE: c_int = -libc::EHOSTUNREACH;
@@ -152,6 +189,9 @@ impl fmt::Display for CmFailure {
             Type::RDMA_CM_EVENT_UNREACHABLE => "the peer does not answer",
             Type::RDMA_CM_EVENT_REJECTED if self.is_nobody_listening() => {
                 return f.write_str("nobody listens there; start the receiver first");
+            }
+            Type::RDMA_CM_EVENT_REJECTED if self.status == RESET => {
+                "the peer refused the connection, as one does that has no room for more"
             }
             Type::RDMA_CM_EVENT_REJECTED => "the peer refused the connection",
             Type::RDMA_CM_EVENT_DISCONNECTED => return f.write_str("the peer disconnected"),
@@ -207,6 +247,31 @@ mod tests {
             "{text}"
         );
         assert_eq!(told(Type::RDMA_CM_EVENT_DISCONNECTED, 0), "the peer disconnected");
+    }
+
+    #[test]
+    fn what_time_may_mend_is_transient_and_nothing_else() {
+        const ERRNOS: [i32; 5] =
+            [-libc::ETIMEDOUT, -libc::EHOSTUNREACH, -libc::ECONNRESET, -libc::ECONNREFUSED, -libc::ENODEV];
+        let transient = |kind: Type| -> Vec<i32> {
+            let all = (0..=33).chain(ERRNOS).chain([-libc::EINVAL, -libc::ENETUNREACH, -1]);
+            all.filter(|status| CmFailure { kind: CmEventKind(kind.0), status: *status }.is_transient())
+                .collect()
+        };
+        for silent in [
+            Type::RDMA_CM_EVENT_ADDR_ERROR,
+            Type::RDMA_CM_EVENT_ROUTE_ERROR,
+            Type::RDMA_CM_EVENT_CONNECT_ERROR,
+            Type::RDMA_CM_EVENT_UNREACHABLE,
+        ] {
+            assert_eq!(transient(silent), ERRNOS[..3], "{}", CmEventKind(silent.0));
+        }
+        let refusals = [1, 3, 4, 8, 10, 28, -libc::ETIMEDOUT, -libc::ECONNRESET, -libc::ECONNREFUSED];
+        assert_eq!(transient(Type::RDMA_CM_EVENT_REJECTED), refusals);
+        for gone in [Type::RDMA_CM_EVENT_DISCONNECTED, Type::RDMA_CM_EVENT_DEVICE_REMOVAL] {
+            assert_eq!(transient(gone).len(), 34 + ERRNOS.len() + 3);
+        }
+        assert_eq!(transient(Type::RDMA_CM_EVENT_ESTABLISHED), [0; 0]);
     }
 
     #[test]

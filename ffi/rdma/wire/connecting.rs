@@ -83,10 +83,12 @@ fn params(qp_number: u32, private_data: &[u8]) -> ConnectParams<'_> {
     ConnectParams { qp_number, private_data, retries: RETRIES, rnr_retries: RNR_RETRIES }
 }
 
-/// rdma_cm knows nothing of a connection whose other end has given up meanwhile.
+/// rdma_cm knows nothing of a connection whose other end has given up meanwhile; iWARP's TCP knows that it was reset.
 pub(super) fn gone(error: ConnectError) -> ConnectError {
+    const GIVEN_UP: [i32; 5] =
+        [libc::EINVAL, libc::ECONNRESET, libc::ECONNABORTED, libc::ENOTCONN, libc::EPIPE];
     match error {
-        ConnectError::Verbs(Error::Verb(error)) if error.errno() == libc::EINVAL => {
+        ConnectError::Verbs(Error::Verb(error)) if GIVEN_UP.contains(&error.errno()) => {
             ConnectError::Lost("while connecting")
         }
         error => error,

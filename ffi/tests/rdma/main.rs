@@ -4,6 +4,7 @@
 //! needs a device is left out.
 
 mod api;
+mod crowds;
 mod end;
 mod handshakes;
 mod refusals;

@@ -14,7 +14,7 @@ use superpipe::{Address, Connection, ErrorKind, Options};
 const CONFIG: QpConfig = QpConfig { send_depth: 4, receive_depth: 4, inline_bytes: 0 };
 
 /// A greeting of superpipe's, of this version. wire.md 10.1.
-fn greeting(version: u16) -> Vec<u8> {
+pub(crate) fn greeting(version: u16) -> Vec<u8> {
     let mut bytes = b"SUPRPIPE".to_vec();
     bytes.extend_from_slice(&version.to_le_bytes());
     bytes.resize(16, 0);
@@ -32,7 +32,7 @@ pub(crate) fn words() -> [(Vec<u8>, ErrorKind, &'static str); 3] {
     ]
 }
 
-fn next(channel: &EventChannel) -> CmEvent {
+pub(crate) fn next(channel: &EventChannel) -> CmEvent {
     let deadline = deadline();
     loop {
         match channel.next_event(deadline) {
@@ -52,12 +52,12 @@ fn idle_qp(id: &CmId) -> Qp {
     qp
 }
 
-fn params<'data>(qp: &Qp, private_data: &'data [u8]) -> ConnectParams<'data> {
+pub(crate) fn params<'data>(qp: &Qp, private_data: &'data [u8]) -> ConnectParams<'data> {
     ConnectParams { qp_number: qp.number(), private_data, retries: 7, rnr_retries: 7 }
 }
 
 /// An id that knows the way to there, with where its events come.
-fn on_the_way(to: SocketAddr) -> (EventChannel, CmId) {
+pub(crate) fn on_the_way(to: SocketAddr) -> (EventChannel, CmId) {
     let channel = EventChannel::create().unwrap();
     let mut id = CmId::create(&channel).unwrap();
     id.resolve_addr(None, to, 2000).unwrap();
@@ -65,6 +65,21 @@ fn on_the_way(to: SocketAddr) -> (EventChannel, CmId) {
     id.resolve_route(2000).unwrap();
     assert_eq!(next(&channel).kind, CmEventKind::ROUTE_RESOLVED);
     (channel, id)
+}
+
+/// Whoever asks for a connection: what drops ends it.
+pub(crate) struct Asking {
+    _id: CmId,
+    _qp: Qp,
+    _channel: EventChannel,
+}
+
+/// Asks for a connection as superpipe does, and waits for nothing.
+pub(crate) fn ask(to: SocketAddr) -> Asking {
+    let (channel, mut id) = on_the_way(to);
+    let qp = idle_qp(&id);
+    id.connect(params(&qp, &greeting(1))).unwrap();
+    Asking { _id: id, _qp: qp, _channel: channel }
 }
 
 /// Connects, says this, and is refused: what the refusal carried.

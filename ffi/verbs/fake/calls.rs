@@ -289,13 +289,22 @@ unsafe extern "C" fn rdma_get_cm_event(_: *mut rdma_event_channel, into: *mut *m
         return -1;
     };
     let (event, about): (&mut rdma_cm_event, &mut rdma_cm_id) = (leaked(), leaked());
-    about.context = ptr::without_provenance_mut(4711);
+    let number = script(|script| script.about);
+    about.context = ptr::without_provenance_mut(if number == 0 { 4711 } else { number });
     (event.event, event.status, event.id) = (kind, status, about);
     if kind == rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST {
         (event.listen_id, event.id) = (event.id, leaked());
         event.param.conn = rdma_conn_param {
             private_data: b"hello".as_ptr().cast(),
             private_data_len: 5,
+            ..rdma_conn_param::default()
+        };
+    }
+    if kind == rdma_cm_event_type::RDMA_CM_EVENT_REJECTED {
+        let said: &'static [u8] = script(|script| script.private_data.clone()).leak();
+        event.param.conn = rdma_conn_param {
+            private_data: said.as_ptr().cast(),
+            private_data_len: said.len() as u8,
             ..rdma_conn_param::default()
         };
     }

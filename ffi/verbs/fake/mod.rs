@@ -6,7 +6,7 @@
 mod calls;
 
 use super::*;
-pub(crate) use super::{ibv_send_flags, ibv_wr_opcode};
+pub(crate) use super::{ibv_send_flags, ibv_wr_opcode, rdma_cm_event_type as CmKind};
 use crate::verbs::{EventChannel, WcStatus};
 pub(in crate::verbs) use calls::{rdmacm, verbs};
 use core::cell::RefCell;
@@ -44,6 +44,10 @@ pub(crate) struct Script {
     pub(crate) completions: Vec<ibv_wc>,
     /// events of rdma_cm that come: kind, status, and whether an id comes along
     pub(crate) events: Vec<(rdma_cm_event_type, c_int)>,
+    /// the private data of a refusal
+    pub(crate) private_data: Vec<u8>,
+    /// the number of the id that the next events are about; 4711 where it is 0
+    pub(crate) about: usize,
     /// one byte a set_option: option and value
     pub(crate) options: Vec<(c_int, u8)>,
     /// parameters of connect and accept: QP number and private data
