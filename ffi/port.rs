@@ -16,6 +16,15 @@ pub enum Woken {
     PeerGone,
 }
 
+/// Why a peer is gone that did not just end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It broke a rule: which.
+    Wrong(String),
+    /// The device of this host is gone.
+    Device(&'static str),
+}
+
 /// A fabric of this operating system.
 ///
 /// # Safety
@@ -40,6 +49,10 @@ pub unsafe trait Port:
     fn record(&mut self, on: bool);
     /// Whether the peer's end still exists. A system call.
     fn is_alive(&self, link: &Self::Link) -> bool;
+    /// Why it does not, where more is known than that.
+    fn why_gone(&self, _: &Self::Link) -> Option<Gone> {
+        None
+    }
     /// What becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
     /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];

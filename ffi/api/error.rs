@@ -6,6 +6,7 @@ use superpipe_core::{Closed, Failure, Reason, WcError};
 
 use crate::os::OsError;
 use crate::packet::{PacketError, REFUSED_LIMIT, REFUSED_VERSION, REFUSED_WISHES};
+use crate::port::Gone;
 use crate::shm::handshake::HandshakeError;
 use crate::shm::{AddressError, BindError, ConnectError, SegmentError, SocketError};
 
@@ -80,6 +81,15 @@ impl Error {
             ErrorKind::PeerLost,
             "the peer is gone: it ended or was killed without closing the connection",
         )
+    }
+
+    /// As [`lost`](Self::lost), by what is known of it.
+    pub(super) fn gone(why: Option<Gone>) -> Self {
+        match why {
+            None => Self::lost(),
+            Some(Gone::Wrong(rule)) => Self::new(ErrorKind::Protocol, rule),
+            Some(Gone::Device(text)) => Self::new(ErrorKind::Device, text),
+        }
     }
 
     pub(super) fn interrupted() -> Self {

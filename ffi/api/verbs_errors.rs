@@ -12,6 +12,7 @@ impl From<ConnectError> for Error {
             ConnectError::Verbs(error) => kind_of(error),
             ConnectError::NotFound(_) | ConnectError::Nobody | ConnectError::Refused(_) => ErrorKind::Connect,
             ConnectError::Lost(_) => ErrorKind::PeerLost,
+            ConnectError::Wrong(_) => ErrorKind::Protocol,
             ConnectError::TimedOut => ErrorKind::Timeout,
             ConnectError::Packet(error) => ErrorKind::of_packet(error),
             ConnectError::Budget(_) => ErrorKind::Limit,

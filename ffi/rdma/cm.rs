@@ -18,6 +18,7 @@ pub(super) struct Cm {
     channel: EventChannel,
     id: CmId,
     state: State,
+    is_device_gone: bool,
 }
 
 /// How far it is.
@@ -30,7 +31,7 @@ enum State {
 
 impl Cm {
     pub(super) const fn new(channel: EventChannel, id: CmId) -> Self {
-        Self { channel, id, state: State::Connecting }
+        Self { channel, id, state: State::Connecting, is_device_gone: false }
     }
 
     /// The device of this connection.
@@ -96,6 +97,11 @@ impl Cm {
         &self.channel
     }
 
+    /// Whether it ended because this host's device did, as far as events were taken.
+    pub(super) const fn is_device_gone(&self) -> bool {
+        self.is_device_gone
+    }
+
     /// Whether the peer is still connected, as far as it or its kernel has told. A system call.
     pub(super) fn is_connected(&mut self) -> bool {
         let is_disconnected = self.state == State::Disconnected;
@@ -105,11 +111,12 @@ impl Cm {
         self.state != State::Disconnected
     }
 
-    fn take_events(&mut self) {
+    pub(super) fn take_events(&mut self) {
         loop {
             match self.channel.try_event() {
                 Ok(Some(event)) if event.failure().is_some() => {
                     self.state = State::Disconnected;
+                    self.is_device_gone |= event.kind == CmEventKind::DEVICE_REMOVAL;
                     // InfiniBand and RoCE wait for this answer; elsewhere there is nothing left to disconnect.
                     let _ = self.id.disconnect();
                 }

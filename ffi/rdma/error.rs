@@ -1,6 +1,7 @@
 //! Why there is no connection over RDMA, each in one line that a person acts on.
 
 use crate::budget::OverBudget;
+use super::wrong::Wrong;
 use crate::os::ResolveError;
 use crate::packet::PacketError;
 use crate::verbs;
@@ -23,6 +24,8 @@ pub enum ConnectError {
     Packet(PacketError),
     /// The process's budget has no room for the connection.
     Budget(OverBudget),
+    /// The peer broke a rule below that.
+    Wrong(Wrong),
     /// The deadline passed.
     TimedOut,
     /// The caller's flag was set.
@@ -55,6 +58,7 @@ impl fmt::Display for ConnectError {
             Self::Refused(failure) => failure.fmt(f),
             Self::Packet(error) => error.fmt(f),
             Self::Budget(error) => error.fmt(f),
+            Self::Wrong(error) => error.fmt(f),
             Self::TimedOut => f.write_str("the peer did not answer in time"),
             Self::Interrupted => f.write_str("interrupted by a signal"),
         }

@@ -7,7 +7,7 @@ use super::wire::Wire;
 use crate::copy::{CopyKernels, crc32c};
 use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
-use crate::port::{Port, Woken};
+use crate::port::{Gone, Port, Woken};
 use crate::span::Span;
 use crate::verbs::RemoteAddr;
 #[cfg(feature = "recorder")]
@@ -225,6 +225,10 @@ unsafe impl Port for Rdma {
 
     fn is_alive(&self, link: &RdmaLink) -> bool {
         link.wire.is_alive()
+    }
+
+    fn why_gone(&self, link: &RdmaLink) -> Option<Gone> {
+        link.wire.why_gone()
     }
 
     fn interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 1] {

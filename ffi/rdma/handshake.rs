@@ -176,7 +176,7 @@ fn told<T>(wire: &mut Wire, result: Result<T, ConnectError>) -> Result<T, Connec
         let (code, text) = match error {
             ConnectError::Packet(error) => (error.refusal(), error.to_string()),
             ConnectError::Budget(error) => (Some(REFUSED_LIMIT), error.text_for_the_peer()),
-            ConnectError::Lost(_) | ConnectError::Interrupted => (None, String::new()),
+            ConnectError::Lost(_) | ConnectError::Interrupted | ConnectError::Wrong(_) => (None, String::new()),
             ConnectError::Verbs(Error::Verb(error)) if error.is_limit() => {
                 (Some(REFUSED_LIMIT), error.to_string())
             }
@@ -231,7 +231,11 @@ fn next(wire: &mut Wire, patience: &Patience<'_>, repeat: bool) -> Result<Packet
         }
         if wire.end != End::Not || !wire.is_alive() {
             // What it said before it went is still there.
-            return wire.take_packet().ok_or(ConnectError::Lost("in the handshake"));
+            return match (wire.take_packet(), wire.end) {
+                (Some(packet), _) => Ok(packet),
+                (None, End::Wrong(wrong)) => Err(ConnectError::Wrong(wrong)),
+                (None, _) => Err(ConnectError::Lost("in the handshake")),
+            };
         }
         if (patience.interrupted)() {
             return Err(ConnectError::Interrupted);

@@ -26,6 +26,7 @@ mod queue;
 mod route;
 mod sleep;
 mod wire;
+mod wrong;
 
 pub use crate::packet::PacketError;
 pub use connect::{Met, Wishes, connect};
@@ -33,3 +34,4 @@ pub use error::ConnectError;
 pub use fabric::{Image, Rdma, RdmaLink};
 pub use listener::Listener;
 pub use route::{BadName, DeviceName, Route};
+pub use wrong::Wrong;

@@ -82,6 +82,8 @@ impl CmEventKind {
     pub const ESTABLISHED: Self = Self(Type::RDMA_CM_EVENT_ESTABLISHED.0);
     /// The peer disconnected, or died.
     pub const DISCONNECTED: Self = Self(Type::RDMA_CM_EVENT_DISCONNECTED.0);
+    /// The device is gone: destroy the id.
+    pub const DEVICE_REMOVAL: Self = Self(Type::RDMA_CM_EVENT_DEVICE_REMOVAL.0);
     /// After a disconnect: the QP's number is free again. Of no interest.
     pub const TIMEWAIT_EXIT: Self = Self(Type::RDMA_CM_EVENT_TIMEWAIT_EXIT.0);
 

@@ -121,7 +121,7 @@ impl<P: Port> Transport<P> {
                     // What it rejected need not be told: there may be more behind that.
                     continue;
                 }
-                return Err(Error::lost());
+                return Err(self.lost());
             }
             match self.waiter.idle() {
                 Idle::Again => {}
@@ -173,6 +173,11 @@ impl<P: Port> Transport<P> {
         Ok((at_ns - now_ns).min(self.idle_timeout_ns - silent_ns).min(NAP_NS))
     }
 
+    /// The peer's end is gone.
+    fn lost(&self) -> Error {
+        Error::gone(self.port.why_gone(self.endpoint.link()))
+    }
+
     pub(super) fn show_life(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.shown_ns) >= LIFE_NS {
             self.shown_ns = now_ns;
@@ -221,7 +226,7 @@ impl<P: Port> Transport<P> {
                 return Err(if has_closed {
                     Error::closed(Closed::ByPeer(Reason::DONE))
                 } else {
-                    Error::lost()
+                    self.lost()
                 });
             }
         }
@@ -243,7 +248,7 @@ impl<P: Port> Transport<P> {
                 continue;
             }
             if self.gone {
-                return Err(Error::lost());
+                return Err(self.lost());
             }
             match self.waiter.idle() {
                 Idle::Again => {}

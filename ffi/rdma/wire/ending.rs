@@ -8,13 +8,16 @@ use super::posting::Letter;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
+use crate::port::Gone;
 use crate::rdma::mail::Word;
+use crate::rdma::wrong::Wrong;
 use crate::verbs::WcStatus;
 use core::time::Duration;
 use std::os::fd::AsFd;
 use std::thread;
 use superpipe_core::WcError;
 
+const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
 /// For a peer that takes everything in.
 const DRAIN_NS: u64 = 1_000_000_000;
 /// Looks before the core is given to others between them.
@@ -27,6 +30,8 @@ pub(in crate::rdma) enum End {
     Not,
     /// It disconnected, died or does not answer.
     Gone,
+    /// It broke a rule.
+    Wrong(Wrong),
     /// A work request failed for another reason; told once.
     Failed(WcError),
     /// Told.
@@ -34,17 +39,23 @@ pub(in crate::rdma) enum End {
 }
 
 impl Wire {
-    /// A work request failed.
+    /// Something that was posted to be sent failed.
     #[cold]
-    pub(super) fn broken(&mut self, error: WcError) {
-        let is_loss = is_loss(WcStatus(error.status), self.is_iwarp);
-        self.finish(if is_loss { End::Gone } else { End::Failed(error) });
+    pub(super) fn send_failed(&mut self, error: WcError) {
+        self.finish(end_of_send(error, self.is_iwarp));
+    }
+
+    /// A receive failed.
+    #[cold]
+    pub(super) fn receive_failed(&mut self, error: WcError) {
+        self.finish(end_of_receive(error, self.is_iwarp));
     }
 
     /// Nothing more is sent, and what was is done with.
     #[cold]
     pub(in crate::rdma) fn finish(&mut self, end: End) {
-        if self.end == End::Not || self.end == End::Gone && matches!(end, End::Failed(_)) {
+        // Why comes after that: a queue pair that fails flushes both queues, and rdma_cm tells as well.
+        if self.end == End::Not || self.end == End::Gone && matches!(end, End::Failed(_) | End::Wrong(_)) {
             self.end = end;
         }
         // What nobody posts any more is done with as well.
@@ -65,6 +76,15 @@ impl Wire {
     /// Whether the peer is there. A system call.
     pub(in crate::rdma) fn is_alive(&self) -> bool {
         self.end == End::Not && self.cm.borrow_mut().is_connected()
+    }
+
+    /// Why the peer is gone, where it did not just go.
+    pub(in crate::rdma) fn why_gone(&self) -> Option<Gone> {
+        match self.end {
+            End::Wrong(wrong) => Some(Gone::Wrong(wrong.to_string())),
+            _ if self.cm.borrow().is_device_gone() => Some(Gone::Device(DEVICE_GONE)),
+            _ => None,
+        }
     }
 
     /// Has the device tell when all that was posted is done: by one word more, which says nothing new.
@@ -91,15 +111,39 @@ impl Drop for Wire {
     }
 }
 
-/// Whether a work request that ended so says that the peer is gone, and not that the device failed. wire.md 10.5.
+/// iWARP's words for a TCP connection that ended below what was being sent, or for what it does not take.
+const LOCAL_OPERATION: WcStatus = WcStatus(2);
+const GENERAL: WcStatus = WcStatus(21);
+
+/// What it means that something that was sent ended so. wire.md 10.5.
+fn end_of_send(error: WcError, is_iwarp: bool) -> End {
+    const REMOTE_INVALID: WcStatus = WcStatus(9);
+    match WcStatus(error.status) {
+        REMOTE_INVALID => End::Wrong(Wrong::Refusal(error)),
+        status if is_loss(status, is_iwarp) => End::Gone,
+        _ => End::Failed(error),
+    }
+}
+
+/// What it means that a receive ended so: what is wrong with one is wrong with what came, but for what is of this host alone, its
+/// memory and its device. One that is flushed had nothing. wire.md 10.5.
+fn end_of_receive(error: WcError, is_iwarp: bool) -> End {
+    const LOCAL_PROTECTION: WcStatus = WcStatus(4);
+    const FATAL: WcStatus = WcStatus(19);
+    match WcStatus(error.status) {
+        WcStatus::FLUSHED => End::Gone,
+        LOCAL_PROTECTION | FATAL => End::Failed(error),
+        GENERAL if !is_iwarp => End::Failed(error),
+        _ => End::Wrong(Wrong::Receive(error)),
+    }
+}
+
+/// Whether the peer is gone, where something that was sent ended so, and not the device failed.
 fn is_loss(status: WcStatus, is_iwarp: bool) -> bool {
     // The kernel takes the memory of a process that was killed before its queue pairs: a write in between is refused.
     const REMOTE_ACCESS: WcStatus = WcStatus(10);
     const REMOTE_OPERATION: WcStatus = WcStatus(11);
     const RNR_RETRY_EXCEEDED: WcStatus = WcStatus(13);
-    // siw's words for a TCP connection that ended below what it was doing.
-    const LOCAL_OPERATION: WcStatus = WcStatus(2);
-    const GENERAL: WcStatus = WcStatus(21);
     match status {
         WcStatus::FLUSHED
         | WcStatus::RETRY_EXCEEDED
@@ -114,6 +158,25 @@ fn is_loss(status: WcStatus, is_iwarp: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ends(end: fn(WcError, bool) -> End, is_iwarp: bool) -> impl Fn(u32) -> char {
+        move |status| match end(WcError { status, vendor_err: 0 }, is_iwarp) {
+            End::Gone => 'g',
+            End::Wrong(_) => 'w',
+            End::Failed(_) => 'f',
+            End::Not | End::Told => '?',
+        }
+    }
+
+    #[test]
+    fn each_status_has_its_cause_by_the_queue_that_it_is_of() {
+        let all = |end, is_iwarp| (1..25).map(ends(end, is_iwarp)).collect::<String>();
+        // By number: 1 LOC_LEN, 2 LOC_QP_OP, 4 LOC_PROT, 5 WR_FLUSH, 9 REM_INV_REQ, 19 FATAL, 21 GENERAL; 24 has no name.
+        assert_eq!(all(end_of_receive, false), "wwwfgwwwwwwwwwwwwwfwfwww");
+        assert_eq!(all(end_of_receive, true), "wwwfgwwwwwwwwwwwwwfwwwww");
+        assert_eq!(all(end_of_send, false), "ffffgfffwggggfffffffffff");
+        assert_eq!(all(end_of_send, true), "fgffgfffwggggfffffffgfff");
+    }
 
     #[test]
     fn a_lost_peer_is_told_from_a_device_that_failed() {

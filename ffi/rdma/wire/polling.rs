@@ -5,8 +5,12 @@ use crate::copy::CopyKernels;
 use crate::packet::PACKET_BYTES;
 use crate::rdma::mail::{IS_RECEIVE, WORD_BYTES, Word};
 use crate::rdma::memory::Half;
+use crate::rdma::wrong::Wrong;
 use crate::verbs::{Error, Wc, WcOpcode};
-use superpipe_core::{Completion, Notice, WrId};
+use superpipe_core::{Completion, Notice, WcError, WrId};
+
+/// What a completion queue that cannot be polled is told as: IBV_WC_FATAL_ERR.
+const QUEUE_BROKEN: WcError = WcError { status: 19, vendor_err: 0 };
 
 impl Wire {
     /// Has the completion channel tell of what comes next, if it will not anyway. True: something came meanwhile.
@@ -36,7 +40,7 @@ impl Wire {
         let count = match self.cq.poll(&mut self.polled) {
             Ok(count) => count,
             Err(_) => {
-                self.finish(End::Gone);
+                self.finish(End::Failed(QUEUE_BROKEN));
                 0
             }
         };
@@ -60,7 +64,7 @@ impl Wire {
                     "the device tells of what was posted, in order, until it is not asked any more"
                 );
             }
-            Err(error) => self.broken(error),
+            Err(error) => self.send_failed(error),
         }
     }
 
@@ -68,7 +72,7 @@ impl Wire {
     fn received(&mut self, wc: &Wc) {
         let slot = u16::try_from(wc.id() & !IS_RECEIVE).unwrap_or(0);
         if let Err(error) = wc.result() {
-            return self.broken(error);
+            return self.receive_failed(error);
         }
         let word = match (wc.opcode(), wc.bytes()) {
             (WcOpcode::ReceiveImmediate, _) => wc.immediate(),
@@ -86,7 +90,7 @@ impl Wire {
         match word.and_then(Word::decode) {
             Some(Word::Notice(bits)) => return self.keep_notice(bits, slot, WORD_BYTES),
             Some(word) => self.sleep.hear(word),
-            None => return self.finish(End::Gone),
+            None => return self.finish(End::Wrong(Wrong::Nonsense)),
         }
         self.repost(slot);
     }
@@ -110,22 +114,24 @@ impl Wire {
             self.poll();
         }
         let Noticed { notice, slot, bytes } = self.notices.pop_front()?;
-        if bytes > WORD_BYTES && !self.place(slot, bytes, mine, kernels) {
-            self.finish(End::Gone);
+        if bytes > WORD_BYTES
+            && let Err(wrong) = self.place(slot, bytes, mine, kernels)
+        {
+            self.finish(End::Wrong(wrong));
             return None;
         }
         self.repost(slot);
         Some(notice)
     }
 
-    /// Writes what came into `slot` where its writer could have written it by itself. False: it could not.
-    fn place(&self, slot: u16, bytes: u32, mine: &Half, kernels: &CopyKernels) -> bool {
-        let Some(enclosed) = self.mailroom.enclosed(slot, bytes) else { return false };
-        let is_inside = u64::from(enclosed.place) + enclosed.bytes().len() as u64 <= u64::from(mine.bytes());
-        if is_inside {
-            mine.all().copy_in(kernels, enclosed.place, enclosed.bytes());
+    /// Writes what came into `slot` where its writer could have written it by itself.
+    fn place(&self, slot: u16, bytes: u32, mine: &Half, kernels: &CopyKernels) -> Result<(), Wrong> {
+        let enclosed = self.mailroom.enclosed(slot, bytes).ok_or(Wrong::Nonsense)?;
+        if u64::from(enclosed.place) + enclosed.bytes().len() as u64 > u64::from(mine.bytes()) {
+            return Err(Wrong::Outside);
         }
-        is_inside
+        mine.all().copy_in(kernels, enclosed.place, enclosed.bytes());
+        Ok(())
     }
 
     pub(in crate::rdma) fn has_notice(&self) -> bool {

@@ -4,14 +4,17 @@ use super::posting::Letter;
 use super::*;
 use crate::copy::CopyKernels;
 use crate::packet::Kind;
+use crate::port::Gone;
 use crate::rdma::mail::{ENCLOSED_MAX, IS_RECEIVE, Word};
+use crate::rdma::wrong::Wrong;
 use crate::verbs::fake::{
-    Posted, answer, begin, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive, receive_immediate,
-    script, sent,
+    CmKind, Posted, answer, begin, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
+    receive_immediate, script, sent,
 };
 use crate::verbs::{CmId, RemoteAddr, Rkey, WcStatus};
 use superpipe_core::{FlagPlace, Line, WcError};
 
+const NONSENSE: End = End::Wrong(Wrong::Nonsense);
 const THERE: RemoteAddr = RemoteAddr { addr: 0x1000, rkey: Rkey(9) };
 
 /// A wire with an image to write from, and memory that the peer writes.
@@ -204,7 +207,8 @@ fn what_is_enclosed_goes_where_a_write_could_go_and_nowhere_else() {
         let mut ends = Ends::new();
         receive(&enclosed(place, bytes));
         assert_eq!(ends.next_notice(), None, "{bytes} B at {place}");
-        assert_eq!(ends.wire.end, End::Gone, "{bytes} B at {place}");
+        let wrong = if bytes == 0 { Wrong::Nonsense } else { Wrong::Outside };
+        assert_eq!(ends.wire.end, End::Wrong(wrong), "{bytes} B at {place}");
     }
 }
 
@@ -214,13 +218,67 @@ fn mail_that_is_nothing_ends_the_connection() {
         let mut ends = Ends::new();
         receive(letter);
         ends.wire.poll();
-        assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Gone), "{letter:?}");
+        assert_eq!((ends.next_notice(), ends.wire.end), (None, NONSENSE), "{letter:?}");
     }
     for word in [Word::Sleep, Word::SleepOk, Word::Wake] {
         let mut ends = Ends::new();
         receive(&[word.encode().to_le_bytes(), [0; 4], [7; 4]].concat());
-        assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Gone), "nothing comes with {word:?}");
+        assert_eq!((ends.next_notice(), ends.wire.end), (None, NONSENSE), "nothing comes with {word:?}");
     }
+}
+
+#[test]
+fn a_receive_that_fails_is_the_peers_wrong_whatever_is_flushed_before_or_after_it() {
+    const TOO_LONG: u32 = 1;
+    let wrong = |status| End::Wrong(Wrong::Receive(WcError { status, vendor_err: 0 }));
+    for flushed in [[false, false], [true, false], [false, true], [true, true]] {
+        for (iwarp, status) in [(false, TOO_LONG), (true, TOO_LONG), (true, 2), (true, 21)] {
+            let mut ends = if iwarp { Ends::iwarp() } else { Ends::new() };
+            assert!(ends.write(1));
+            ends.ring();
+            let [before, after] = flushed;
+            // A write of ours, and the other receives.
+            if before {
+                sent(0, WcStatus::FLUSHED);
+                sent(IS_RECEIVE | 1, WcStatus::FLUSHED);
+            }
+            sent(IS_RECEIVE, WcStatus(status));
+            if after {
+                sent(IS_RECEIVE | 1, WcStatus::FLUSHED);
+                sent(0, WcStatus::FLUSHED);
+            }
+            ends.wire.poll();
+            assert_eq!(ends.wire.end, wrong(status), "{flushed:?}");
+            assert!(!ends.wire.is_alive());
+            assert!(matches!(ends.wire.why_gone(), Some(Gone::Wrong(rule)) if rule.contains("10.3")));
+            assert_eq!(ends.done(), [(1, Ok(()))], "core is told of no failure of the device");
+        }
+    }
+}
+
+#[test]
+fn receives_that_are_flushed_are_nobodys_wrong() {
+    let mut ends = Ends::new();
+    (0..4).for_each(|slot| sent(IS_RECEIVE | slot, WcStatus::FLUSHED));
+    ends.wire.poll();
+    assert_eq!((ends.wire.end, ends.wire.why_gone()), (End::Gone, None));
+}
+
+#[test]
+fn a_queue_that_cannot_be_polled_is_the_devices_failure() {
+    let mut ends = Ends::new();
+    answer("poll_cq", -libc::EIO);
+    ends.wire.poll();
+    assert!(matches!(ends.wire.end, End::Failed(_)), "{:?}", ends.wire.end);
+}
+
+#[test]
+fn a_device_that_is_gone_is_not_the_peers_death() {
+    let ends = Ends::new();
+    script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)]);
+    ends.wire.cm.borrow_mut().take_events();
+    assert!(!ends.wire.is_alive());
+    assert!(matches!(ends.wire.why_gone(), Some(Gone::Device(_))));
 }
 
 #[test]

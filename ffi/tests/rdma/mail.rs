@@ -1,0 +1,158 @@
+//! Peers whose mail breaks the protocol, made of bare rdma_cm: they are named as those who did.
+
+use crate::addresses;
+use crate::api::{DEADLINE, listen};
+use crate::strangers::{greeting, next, on_the_way, params};
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+use superpipe::os::Mapping;
+use superpipe::verbs::{
+    Access, CmEventKind, CmId, Cq, EventChannel, Mr, Pd, Qp, QpConfig, QpState, SendFlags,
+};
+use superpipe::{ErrorKind, Options};
+
+const CONFIG: QpConfig = QpConfig { send_depth: 8, receive_depth: 8, inline_bytes: 0 };
+const PACKET_BYTES: u32 = 192;
+const HELLO: u8 = 1;
+const WELCOME: u8 = 2;
+const GRANT: u8 = 3;
+/// Where what is sent stands, and where what comes goes.
+const OUT: usize = 0;
+const IN: usize = 4096;
+
+/// One that says whatever it likes.
+struct Hostile {
+    qp: Qp,
+    cq: Cq,
+    mr: Mr,
+    _id: CmId,
+    _channel: EventChannel,
+}
+
+impl Hostile {
+    fn connect(to: SocketAddr) -> Self {
+        let (channel, mut id) = on_the_way(to);
+        let context = id.context().unwrap();
+        let pd = Pd::alloc(&context).unwrap();
+        let cq = Cq::create(&context, 32, None).unwrap();
+        let mr = Mr::register(&pd, Mapping::anonymous(8192).unwrap(), Access::Local).unwrap();
+        let mut qp = Qp::create(&pd, &cq, &cq, CONFIG).unwrap();
+        qp.modify(&id.qp_attr(QpState::Init).unwrap()).unwrap();
+        for slot in 0..4 {
+            qp.post_receive(slot, mr.sge(IN + slot as usize * 256, 256)).unwrap();
+        }
+        id.connect(params(&qp, &greeting(1))).unwrap();
+        let event = next(&channel);
+        if event.kind == CmEventKind::CONNECT_RESPONSE {
+            for state in [QpState::Init, QpState::ReadyToReceive, QpState::ReadyToSend] {
+                qp.modify(&id.qp_attr(state).unwrap()).unwrap();
+            }
+            id.establish().unwrap();
+        } else {
+            assert_eq!(event.kind, CmEventKind::ESTABLISHED);
+        }
+        Self { qp, cq, mr, _id: id, _channel: channel }
+    }
+
+    fn say(&mut self, bytes: &[u8], length: u32) {
+        // SAFETY: the region has room for it, and nobody else writes there.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.mr.as_ptr().as_ptr().add(OUT), bytes.len());
+        }
+        let mut batch = self.qp.batch();
+        batch.send(100, self.mr.sge(OUT, length).unwrap(), SendFlags::SIGNALED).unwrap();
+        batch.post().unwrap();
+    }
+
+    fn packet(&mut self, kind: u8) {
+        let mut packet = greeting(1);
+        packet[10] = kind;
+        packet.resize(PACKET_BYTES as usize, 0);
+        self.say(&packet, PACKET_BYTES);
+    }
+
+    /// Waits for the first packet, which is of this kind; what it asks for is said again.
+    fn hears(&mut self, kind: u8) {
+        let until = Instant::now() + DEADLINE;
+        let mut again = Instant::now() + Duration::from_millis(300);
+        loop {
+            let mut wcs = [superpipe::verbs::Wc::default(); 4];
+            let count = self.cq.poll(&mut wcs).unwrap();
+            if wcs[..count].iter().any(|wc| wc.id() == 0 && wc.result().is_ok()) {
+                // SAFETY: it was received, and is inside the region.
+                let heard = unsafe { *self.mr.as_ptr().as_ptr().add(IN + 10) };
+                assert_eq!(heard, kind);
+                return;
+            }
+            assert!(Instant::now() < until, "nothing came");
+            if Instant::now() > again {
+                self.packet(HELLO);
+                again = Instant::now() + Duration::from_millis(300);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// What a listener makes of one that does this.
+fn judged(hostile: impl Fn(SocketAddr) -> Hostile + Send + Copy, rule: &str) {
+    for ip in addresses() {
+        let mut listener = listen(ip, Options::default());
+        let to = listener.verbs_address().unwrap();
+        thread::scope(|scope| {
+            let at_work = scope.spawn(move || hostile(to));
+            let error = listener.accept(DEADLINE).map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{ip}: {error}");
+            assert!(error.to_string().contains(rule), "{ip}: {error}");
+            drop(at_work.join().unwrap());
+        });
+    }
+}
+
+fn shaken_hands(to: SocketAddr) -> Hostile {
+    let mut hostile = Hostile::connect(to);
+    hostile.packet(HELLO);
+    hostile.hears(WELCOME);
+    hostile.packet(GRANT);
+    hostile
+}
+
+const TOO_LONG: &str = "mail that its receive cannot take (wire.md 10.3)";
+
+#[test]
+fn mail_that_is_too_long_is_the_peers_wrong_in_the_handshake() {
+    judged(
+        |to| {
+            let mut hostile = Hostile::connect(to);
+            hostile.say(&[], 300);
+            hostile
+        },
+        TOO_LONG,
+    );
+}
+
+#[test]
+fn mail_that_is_too_long_is_the_peers_wrong_later() {
+    judged(
+        |to| {
+            let mut hostile = shaken_hands(to);
+            hostile.say(&[], 300);
+            hostile
+        },
+        TOO_LONG,
+    );
+}
+
+#[test]
+fn mail_that_means_nothing_is_the_peers_wrong() {
+    judged(
+        |to| {
+            let mut hostile = shaken_hands(to);
+            hostile.say(&[0xFF; 7], 7);
+            hostile
+        },
+        "mail that means nothing (wire.md 10.3)",
+    );
+}
