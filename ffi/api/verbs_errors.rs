@@ -25,6 +25,7 @@ fn kind_of(error: &verbs::Error) -> ErrorKind {
     use verbs::Error as Verbs;
     match error {
         Verbs::Verb(error) => kind_of_errno(error),
+        Verbs::Limit(_) => ErrorKind::Limit,
         Verbs::Connection(_) | Verbs::Unexpected { .. } => ErrorKind::Connect,
         Verbs::TimedOut => ErrorKind::Timeout,
         Verbs::Interrupted => ErrorKind::Interrupted,
@@ -70,6 +71,8 @@ mod tests {
             ),
             (verb(libc::ENOMEM), ErrorKind::Limit),
             (verb(libc::ENODEV), ErrorKind::Device),
+            (verb(libc::EPERM), ErrorKind::Device),
+            (verbs::Error::Limit(OsError::new(libc::EPERM, "ibv_reg_mr")), ErrorKind::Limit),
             (verb(libc::EADDRINUSE), ErrorKind::Connect),
             (verb(libc::EIO), ErrorKind::Device),
         ] {

@@ -85,6 +85,16 @@ pub fn connect(
     deadline_ns: u64,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Met, ConnectError> {
+    connect_any(host, port, wishes, deadline_ns, interrupted).map_err(ConnectError::or_limit)
+}
+
+fn connect_any(
+    host: &str,
+    port: u16,
+    wishes: &Wishes<'_>,
+    deadline_ns: u64,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Met, ConnectError> {
     let addresses = resolve(host, port, deadline_ns, interrupted)?;
     let mut attempt_ns = ATTEMPT_NS;
     loop {

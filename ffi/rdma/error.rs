@@ -3,6 +3,7 @@
 use crate::budget::OverBudget;
 use super::wrong::Wrong;
 use crate::os::ResolveError;
+use crate::os::descriptors::lack_of_descriptors;
 use crate::packet::PacketError;
 use crate::verbs;
 use core::{error, fmt};
@@ -44,6 +45,25 @@ impl ConnectError {
                 matches!(error.errno(), libc::ECONNRESET | libc::ETIMEDOUT | libc::EHOSTUNREACH)
             }
             _ => false,
+        }
+    }
+}
+
+/// What one connection opens, and the libraries beside it for a moment: an event channel, a device's two, a completion channel,
+/// and what lists the devices.
+const DESCRIPTORS: usize = 8;
+
+impl ConnectError {
+    /// Libraries that cannot open a file tell of devices and names that are not there: this names the limit instead.
+    pub(super) fn or_limit(self) -> Self {
+        let may_be = match &self {
+            Self::NotFound(_) => true,
+            Self::Verbs(error) => !matches!(error, verbs::Error::Limit(_)) && !self.is_transient(),
+            _ => false,
+        };
+        match lack_of_descriptors(DESCRIPTORS) {
+            Some(limit) if may_be => Self::Verbs(verbs::Error::Limit(limit)),
+            _ => self,
         }
     }
 }

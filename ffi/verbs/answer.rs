@@ -1,7 +1,7 @@
 //! What a verb's answer means, and how its failure is told.
 
 use super::error::Error;
-use super::remedy::remedy;
+use super::remedy::{is_limit, remedy};
 use crate::os::OsError;
 use crate::os::error::last_errno;
 use core::ffi::c_int;
@@ -40,10 +40,11 @@ pub(super) fn made<T, D: Display>(
 /// The failure of `verb`, which was to do `doing` ("register 64 MiB").
 pub(super) fn failed(errno: c_int, verb: &'static str, doing: impl Display) -> Error {
     let error = OsError::new(errno, format!("cannot {doing} ({verb})"));
-    Error::Verb(match remedy(verb, errno) {
+    let error = match remedy(verb, errno) {
         Some(remedy) => error.with_remedy(remedy),
         None => error,
-    })
+    };
+    if is_limit(verb, errno) { Error::Limit(error) } else { Error::Verb(error) }
 }
 
 #[cfg(test)]

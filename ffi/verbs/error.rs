@@ -26,6 +26,8 @@ pub enum Error {
     BadGid(String),
     /// A verb failed: its name, what it was to do, the system's words, the remedy.
     Verb(OsError),
+    /// The same, where a limit of this process or machine was met.
+    Limit(OsError),
     /// No connection came about, or it ended.
     Connection(CmFailure),
     /// Another event came than the one that was due.
@@ -59,7 +61,7 @@ impl fmt::Display for Error {
                 write!(f, "there is no RDMA device {name:?}; there is {}", present.join(", "))
             }
             Self::PortDown(text) | Self::BadGid(text) => f.write_str(text),
-            Self::Verb(error) => error.fmt(f),
+            Self::Verb(error) | Self::Limit(error) => error.fmt(f),
             Self::Connection(failure) => failure.fmt(f),
             Self::Unexpected { due, came } => write!(f, "{came} came while {due} was due"),
             Self::Mismatch(what) => f.write_str(what),

@@ -47,19 +47,30 @@ impl error::Error for LoadError {}
 
 /// libibverbs.
 pub(super) fn verbs() -> Result<&'static Verbs, LoadError> {
-    static LOADED: OnceLock<Result<Verbs, LoadError>> = OnceLock::new();
-    LOADED.get_or_init(load_verbs).as_ref().map_err(Clone::clone)
+    static LOADED: OnceLock<Verbs> = OnceLock::new();
+    once(&LOADED, load_verbs)
 }
 
 /// librdmacm.
 pub(super) fn rdmacm() -> Result<&'static Rdmacm, LoadError> {
-    static LOADED: OnceLock<Result<Rdmacm, LoadError>> = OnceLock::new();
+    static LOADED: OnceLock<Rdmacm> = OnceLock::new();
     let load = || {
         let library = open(&RDMACM)?;
         // SAFETY: the symbols of librdmacm.so.1 have the types of the headers that the bindings were made from.
         unsafe { Rdmacm::from_library(library) }.map_err(|error| lacking(&RDMACM, &error))
     };
-    LOADED.get_or_init(load).as_ref().map_err(Clone::clone)
+    once(&LOADED, load)
+}
+
+/// What was loaded stays. What could not be, for want of a descriptor maybe, is tried again.
+fn once<T>(
+    loaded: &'static OnceLock<T>,
+    load: impl FnOnce() -> Result<T, LoadError>,
+) -> Result<&'static T, LoadError> {
+    match loaded.get() {
+        Some(library) => Ok(library),
+        None => load().map(|library| loaded.get_or_init(|| library)),
+    }
 }
 
 fn load_verbs() -> Result<Verbs, LoadError> {
@@ -119,6 +130,14 @@ mod tests {
             unsafe { Rdmacm::from_library(libc()) }.err().map(|error| lacking(&RDMACM, &error)).unwrap();
         let text = error.to_string();
         assert!(text.contains("undefined symbol: rdma_") && text.contains("newer librdmacm1"), "{text}");
+    }
+
+    #[test]
+    fn a_library_that_could_not_be_loaded_is_tried_again() {
+        static LOADED: OnceLock<u8> = OnceLock::new();
+        let missing = || open(&Source { file: "libsuperpipe-absent.so.9", packages: "" }).map(|_| 0);
+        assert!(once(&LOADED, missing).is_err());
+        assert_eq!((once(&LOADED, || Ok(1)), once(&LOADED, || Ok(2))), (Ok(&1), Ok(&1)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What to do about a verb that failed.
 
-use crate::os::Bytes;
+use crate::os::{Bytes, descriptors};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
@@ -17,9 +17,8 @@ const PATH: &str = "both ends need a port that is ACTIVE, a GID that reaches the
 /// What the reader can do about `verb` having failed with `errno`, where something is known.
 pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
     let text = match (verb, errno) {
-        ("ibv_reg_mr" | "ibv_create_cq" | "ibv_create_qp", libc::ENOMEM | libc::EAGAIN | libc::EPERM) => {
-            return Some(memory(memlock()));
-        }
+        (_, libc::EMFILE | libc::ENFILE) => return descriptors::remedy(errno),
+        _ if is_limit(verb, errno) => return Some(memory(memlock())),
         (_, libc::EACCES | libc::EPERM) => PERMISSION,
         ("ibv_get_device_list" | "rdma_create_event_channel", libc::ENOSYS | libc::ENOENT | libc::ENODEV) => {
             return Some(format!("{MODULES}; {MAKE_A_DEVICE}"));
@@ -44,6 +43,18 @@ pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// Whether `verb` met a limit of open files, or of memory that is pinned. A process that may pin nothing at all, with a limit of 0,
+/// is told EPERM.
+pub(super) fn is_limit(verb: &str, errno: c_int) -> bool {
+    match errno {
+        libc::EMFILE | libc::ENFILE => true,
+        libc::ENOMEM | libc::EAGAIN | libc::EPERM => {
+            matches!(verb, "ibv_reg_mr" | "ibv_create_cq" | "ibv_create_qp")
+        }
+        _ => false,
+    }
 }
 
 /// About pinned memory. `limit` is none where there is none.
@@ -96,6 +107,8 @@ mod tests {
         told("ibv_create_qp", libc::EINVAL, "ask for less");
         told("ibv_query_gid", libc::EIO, "GID index");
         told("ibv_modify_qp", libc::EINVAL, "MTU");
+        told("ibv_open_device", libc::EMFILE, "ulimit -n");
+        told("rdma_create_event_channel", libc::ENFILE, "fs.file-max");
         assert_eq!(remedy("ibv_dereg_mr", libc::EBUSY), None);
     }
 }

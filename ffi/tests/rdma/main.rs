@@ -7,6 +7,7 @@ mod api;
 mod crowds;
 mod end;
 mod handshakes;
+mod limits;
 mod mail;
 mod refusals;
 mod sleeping;
