@@ -20,7 +20,7 @@ const IBVERBS_TYPES: &str = "ibv_(wc|wc_flags|send_wr|send_flags|recv_wr|access_
 
 const IBVERBS_RECENT: &str = "ibv_query_qp_data_in_order|_ibv_query_gid_ex";
 
-const RDMACM: &str = "rdma_(create_event_channel|destroy_event_channel|get_cm_event|ack_cm_event|create_id|destroy_id\
+const RDMACM: &str = "rdma_(create_event_channel|destroy_event_channel|get_cm_event|ack_cm_event|get_devices|free_devices|create_id|destroy_id\
     |migrate_id|bind_addr|resolve_addr|resolve_route|listen|connect|establish|accept|reject|disconnect|init_qp_attr\
     |set_option)";
 

@@ -76,6 +76,7 @@ impl Listener {
             Address::Verbs { host, port } => listener.listen_by_verbs(host, *port, true)?,
             Address::Port { host, port } => {
                 let reach = Reach::of(host, &options, monotonic_ns() + LOOKUP_NS)?;
+                let mut port = *port;
                 match reach {
                     Reach::Far => {
                         let text = format!("cannot listen at {address}: {host} is another host");
@@ -85,11 +86,13 @@ impl Listener {
                     Reach::Here => {
                         let is_number = host.parse::<core::net::IpAddr>().is_ok();
                         let host = if is_number { host } else { "" };
-                        listener.listen_by_verbs(host, *port, options.has_route())?;
+                        listener.listen_by_verbs(host, port, options.has_route())?;
+                        // One port on both fabrics, also where the kernel chose it.
+                        port = listener.verbs_port().unwrap_or(port);
                     }
                 }
                 listener.is_private = true;
-                listener.listen_by_shm(&ShmAddress::Port(*port))?;
+                listener.listen_by_shm(&ShmAddress::Port(port))?;
             }
         }
         Ok(listener)
@@ -136,11 +139,24 @@ impl Listener {
             }
             let left_ns = until(deadline_ns);
             if left_ns == 0 {
-                let text = format!("nobody connected to {}", self.address);
+                let text = format!("nobody connected to {}{}", self.address, self.why_deaf());
                 return Err(Error::new(ErrorKind::Timeout, text));
             }
             self.wait(left_ns.min(SLICE_NS))?;
         }
+    }
+
+    /// Where those of other hosts cannot connect for now, as the end of a sentence.
+    #[cfg(feature = "verbs")]
+    fn why_deaf(&self) -> String {
+        let why = self.verbs.as_ref().and_then(rdma::Listener::why_deaf);
+        why.map_or_else(String::new, |why| format!(": {why}"))
+    }
+
+    #[cfg(not(feature = "verbs"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    const fn why_deaf(&self) -> &'static str {
+        ""
     }
 
     /// Takes a connection that is there.
@@ -200,6 +216,17 @@ impl Listener {
     #[must_use]
     pub fn verbs_address(&self) -> Option<SocketAddr> {
         self.verbs.as_ref()?.local_addr()
+    }
+
+    #[cfg(feature = "verbs")]
+    fn verbs_port(&self) -> Option<u16> {
+        self.verbs_address().map(|address| address.port())
+    }
+
+    #[cfg(not(feature = "verbs"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    const fn verbs_port(&self) -> Option<u16> {
+        None
     }
 
     /// Why it does not listen by RDMA, where it would have, had it been possible.

@@ -1,7 +1,7 @@
 //! Why there is no connection over RDMA, each in one line that a person acts on.
 
-use crate::budget::OverBudget;
 use super::wrong::Wrong;
+use crate::budget::OverBudget;
 use crate::os::ResolveError;
 use crate::os::descriptors::lack_of_descriptors;
 use crate::packet::PacketError;

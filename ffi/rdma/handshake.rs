@@ -176,7 +176,9 @@ fn told<T>(wire: &mut Wire, result: Result<T, ConnectError>) -> Result<T, Connec
         let (code, text) = match error {
             ConnectError::Packet(error) => (error.refusal(), error.to_string()),
             ConnectError::Budget(error) => (Some(REFUSED_LIMIT), error.text_for_the_peer()),
-            ConnectError::Lost(_) | ConnectError::Interrupted | ConnectError::Wrong(_) => (None, String::new()),
+            ConnectError::Lost(_) | ConnectError::Interrupted | ConnectError::Wrong(_) => {
+                (None, String::new())
+            }
             ConnectError::Verbs(Error::Verb(error)) if error.is_limit() => {
                 (Some(REFUSED_LIMIT), error.to_string())
             }

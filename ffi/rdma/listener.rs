@@ -7,6 +7,7 @@ use super::greeting::Greeting;
 use super::handshake::{self, Patience};
 use super::route::Route;
 use super::wire::Wire;
+use crate::os::clock::until;
 use crate::os::owner::Owner;
 use crate::os::{monotonic_ns, resolve};
 use crate::verbs::{CmEvent, CmEventKind, CmId, Error, EventChannel};
@@ -19,13 +20,31 @@ const BACKLOG: u16 = 128;
 /// A name that one listens at is this host's own, and known here.
 const LOOKUP_NS: u64 = 5_000_000_000;
 
+/// Between two attempts to listen again where a device went away.
+const AGAIN_NS: u64 = 100_000_000;
+/// Ports of the kernel's choice that are tried where others have some of their addresses.
+const PORTS: u32 = 8;
+
 /// A place where others can connect. Dropped, it is gone.
+///
+/// An address whose device goes away is listened at again as soon as a device has it.
 #[derive(Debug)]
 pub struct Listener {
     channel: EventChannel,
-    ids: Vec<CmId>,
+    places: Vec<Place>,
     route: Route,
+    /// When it is listened again where there is no id.
+    again_ns: u64,
     owner: Owner,
+}
+
+/// An address.
+#[derive(Debug)]
+struct Place {
+    /// With the port that it got.
+    address: SocketAddr,
+    /// None while no device has it.
+    id: Option<CmId>,
 }
 
 impl Listener {
@@ -34,21 +53,24 @@ impl Listener {
     /// # Errors
     /// There is no device, the address is not of this host or of no device, or another listens there.
     pub fn bind(host: &str, port: u16, route: Route) -> Result<Self, ConnectError> {
-        let channel = EventChannel::create()?;
-        let mut ids = Vec::new();
-        let mut refused = None;
-        for address in addresses(host, port, &route)? {
-            match listen(&channel, address) {
-                Ok(id) => ids.push(id),
-                // A host without IPv6, or whose IPv6 socket takes IPv4 as well.
-                Err(error) => refused = refused.or(Some(error)),
-            }
-        }
-        match refused {
-            Some(error) if ids.is_empty() => Err(error),
-            _ => {
-                crate::verbs::DeviceList::get()?.iter().next().ok_or(Error::NoDevice)?;
-                Ok(Self { channel, ids, route, owner: Owner::current() })
+        let bind = || {
+            let listener = Self::of(EventChannel::create()?, &addresses(host, port, &route)?, route)?;
+            crate::verbs::DeviceList::get()?.iter().next().ok_or(Error::NoDevice)?;
+            Ok(listener)
+        };
+        bind().map_err(ConnectError::or_limit)
+    }
+
+    fn of(channel: EventChannel, addresses: &[SocketAddr], route: Route) -> Result<Self, ConnectError> {
+        let mut ports = PORTS;
+        loop {
+            match listen_at_all(&channel, addresses) {
+                Err(error) if ports > 1 && is_taken(&error) && addresses.iter().all(|it| it.port() == 0) => {
+                    ports -= 1;
+                }
+                places => {
+                    return Ok(Self { channel, places: places?, route, again_ns: 0, owner: Owner::current() });
+                }
             }
         }
     }
@@ -56,27 +78,67 @@ impl Listener {
     /// Where it listens, the first of its addresses.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.ids.first()?.local_addr()
+        Some(self.places.first()?.address)
+    }
+
+    /// Where it cannot be reached for now, and why.
+    #[must_use]
+    pub fn why_deaf(&self) -> Option<String> {
+        let place = self.places.iter().find(|place| place.id.is_none())?;
+        Some(format!("the RDMA device of {} is gone", place.address.ip()))
     }
 
     /// Accepts whoever has asked, with a handshake until `deadline_ns`. None: nobody has, or who did went away.
     ///
     /// # Errors
-    /// [`ConnectError`], of this one connection; the next call goes on with the next.
+    /// [`ConnectError`], of this one connection; the next call goes on with the next. Or of listening again after a device went
+    /// away, but for there being none.
     pub fn try_accept(
         &mut self,
         wishes: &Wishes<'_>,
         deadline_ns: u64,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Met>, ConnectError> {
+        self.listen_again()?;
         let Some(event) = self.channel.try_event()? else { return Ok(None) };
-        if event.kind != CmEventKind::CONNECT_REQUEST {
-            return Ok(None);
+        match event.kind {
+            CmEventKind::CONNECT_REQUEST => {}
+            CmEventKind::DEVICE_REMOVAL => {
+                self.forget(event.id);
+                return Ok(None);
+            }
+            // What became of requests that nobody has accepted yet.
+            _ => return Ok(None),
         }
         match accept(event, &self.route, wishes, &Patience { deadline_ns, interrupted }) {
             Err(ConnectError::Lost(_)) => Ok(None),
-            met => met.map(Some),
+            met => met.map(Some).map_err(ConnectError::or_limit),
         }
+    }
+
+    /// The id of this number is of a device that is gone, and holds that: it is destroyed.
+    fn forget(&mut self, number: usize) {
+        for place in &mut self.places {
+            place.id.take_if(|id| id.number() == number);
+        }
+    }
+
+    fn listen_again(&mut self) -> Result<(), ConnectError> {
+        let is_alone = self.places.len() == 1;
+        let mut lost = self.places.iter_mut().filter(|place| place.id.is_none()).peekable();
+        if lost.peek().is_none() || until(self.again_ns) > 0 {
+            return Ok(());
+        }
+        self.again_ns = monotonic_ns() + AGAIN_NS;
+        self.channel.close_lost_devices();
+        for place in lost {
+            match listen(&self.channel, place.address, is_alone) {
+                Ok(id) => place.id = Some(id),
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -84,7 +146,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         if !self.owner.is_current() {
             // What a child of fork destroys is destroyed for the parent.
-            core::mem::forget(core::mem::take(&mut self.ids));
+            core::mem::forget(core::mem::take(&mut self.places));
         }
     }
 }
@@ -129,8 +191,49 @@ fn addresses(host: &str, port: u16, route: &Route) -> Result<Vec<SocketAddr>, Co
     }))
 }
 
-fn listen(channel: &EventChannel, address: SocketAddr) -> Result<CmId, ConnectError> {
+/// Listens at each, all at one port: where the kernel is to choose it, it does for the first.
+fn listen_at_all(channel: &EventChannel, addresses: &[SocketAddr]) -> Result<Vec<Place>, ConnectError> {
+    let mut places: Vec<Place> = Vec::new();
+    let mut refused = None;
+    for address in addresses {
+        let mut address = *address;
+        let is_ours = match places.first() {
+            Some(first) if address.port() == 0 => {
+                address.set_port(first.address.port());
+                true
+            }
+            _ => false,
+        };
+        match listen(channel, address, addresses.len() == 1) {
+            Ok(id) => places.push(Place { address: id.local_addr().unwrap_or(address), id: Some(id) }),
+            Err(error) if is_ours && is_taken(&error) => return Err(error),
+            // A host without IPv6.
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match refused {
+        Some(error) if places.is_empty() => Err(error),
+        _ => Ok(places),
+    }
+}
+
+/// Whether another listens there.
+fn is_taken(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Verbs(Error::Verb(error)) if error.errno() == libc::EADDRINUSE)
+}
+
+/// Whether no device has the address.
+fn is_absent(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Verbs(Error::Verb(error))
+        if matches!(error.errno(), libc::ENODEV | libc::EADDRNOTAVAIL))
+}
+
+/// Where it `is_alone`, every IPv6 address takes IPv4 as well, if the host has it so; beside another it must not.
+fn listen(channel: &EventChannel, address: SocketAddr, is_alone: bool) -> Result<CmId, ConnectError> {
     let mut id = CmId::create(channel)?;
+    if address.is_ipv6() && !is_alone {
+        id.set_family_only()?;
+    }
     id.bind(address)?;
     id.listen(BACKLOG)?;
     Ok(id)
@@ -167,4 +270,103 @@ fn accept(
     // peer's HELLO says as much.
     let agreed = handshake::accept(&mut wire, wishes.tuning, wishes.landing_bytes_max, patience)?;
     Met::of(wire, agreed, peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuning::Tuning;
+    use crate::verbs::fake::{CmKind, answer, begin, calls, channel, script};
+
+    const HERE: &str = "192.0.2.1:7471";
+
+    fn listener(addresses: &[&str]) -> Listener {
+        begin();
+        let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
+        Listener::of(channel(), &addresses, Route::default()).unwrap()
+    }
+
+    fn look(listener: &mut Listener) -> Result<(), ConnectError> {
+        let tuning = Tuning::default();
+        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+        listener.again_ns = 0;
+        let met = listener.try_accept(&wishes, monotonic_ns() + 20_000_000_000, &|| false)?;
+        assert!(met.is_none());
+        Ok(())
+    }
+
+    /// rdma_cm tells that the device of the first address is gone.
+    fn removed(listener: &mut Listener) {
+        let number = listener.places[0].id.as_ref().unwrap().number();
+        script(|script| {
+            script.about = number;
+            script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)];
+        });
+        look(listener).unwrap();
+    }
+
+    #[test]
+    fn the_backlog_is_no_short_one() {
+        listener(&[HERE]);
+        assert_eq!(script(|script| script.backlogs.clone()), [128]);
+    }
+
+    #[test]
+    fn a_device_that_comes_back_is_listened_at_again() {
+        let mut listener = listener(&[HERE]);
+        assert_eq!(listener.why_deaf(), None);
+        calls();
+        removed(&mut listener);
+        assert!(calls().contains(&"rdma_destroy_id"), "the id keeps the device");
+        for errno in [libc::ENODEV, libc::EADDRNOTAVAIL] {
+            answer("rdma_bind_addr", errno);
+            look(&mut listener).unwrap();
+            assert!(calls().contains(&"rdma_get_devices"), "librdmacm lets go of the device");
+            assert_eq!(listener.why_deaf().as_deref(), Some("the RDMA device of 192.0.2.1 is gone"));
+        }
+        answer("rdma_bind_addr", 0);
+        calls();
+        look(&mut listener).unwrap();
+        assert!(calls().contains(&"rdma_listen"));
+        assert_eq!((listener.why_deaf(), listener.local_addr()), (None, HERE.parse().ok()));
+        calls();
+        look(&mut listener).unwrap();
+        assert!(!calls().contains(&"rdma_listen"), "it does listen");
+        removed(&mut listener);
+        assert!(listener.why_deaf().is_some(), "and again");
+    }
+
+    #[test]
+    fn what_else_keeps_it_from_listening_again_is_an_error() {
+        let mut listener = listener(&[HERE]);
+        removed(&mut listener);
+        answer("rdma_bind_addr", libc::EADDRINUSE);
+        let told = look(&mut listener).unwrap_err().to_string();
+        assert!(told.contains("another process listens there"), "{told}");
+        answer("rdma_bind_addr", 0);
+        look(&mut listener).unwrap();
+        assert_eq!(listener.why_deaf(), None);
+    }
+
+    #[test]
+    fn another_device_or_id_is_not_ours() {
+        let mut listener = listener(&[HERE]);
+        script(|script| {
+            script.about = usize::MAX;
+            script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)];
+        });
+        look(&mut listener).unwrap();
+        assert_eq!(listener.why_deaf(), None);
+    }
+
+    #[test]
+    fn beside_ipv4_every_ipv6_address_is_only_that() {
+        const AFONLY: i32 = 2;
+        for (addresses, options) in
+            [(&["0.0.0.0:7", "[::]:7"][..], &[(AFONLY, 1)][..]), (&["[::]:7"], &[]), (&["0.0.0.0:7"], &[])]
+        {
+            listener(addresses);
+            assert_eq!(script(|script| script.options.clone()), options);
+        }
+    }
 }

@@ -21,8 +21,8 @@ use super::error::Error;
 use super::event_channel::EventChannel;
 use super::qp_attr::{QpAttr, QpState};
 use super::sys::{
-    RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_OPTION_ID_TOS, Rdmacm, ibv_qp_attr, rdma_addr,
-    rdma_cm_id, rdma_conn_param, rdma_port_space,
+    RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_OPTION_ID_AFONLY, RDMA_OPTION_ID_TOS, Rdmacm,
+    ibv_qp_attr, rdma_addr, rdma_cm_id, rdma_conn_param, rdma_port_space,
 };
 use core::ffi::c_int;
 use core::fmt::Display;
@@ -284,6 +284,15 @@ impl CmId {
         self.set_option(RDMA_OPTION_ID_TOS, value, "set the type of service")
     }
 
+    /// Has it listen for its own address family only. Before it is bound.
+    ///
+    /// # Errors
+    /// When the kernel does not have the option.
+    pub fn set_family_only(&mut self) -> Result<(), Error> {
+        let is_only: c_int = 1;
+        self.set_option(RDMA_OPTION_ID_AFONLY, is_only, "listen for one address family")
+    }
+
     /// What a QP of this connection needs to be moved to `state`.
     ///
     /// # Errors
@@ -341,14 +350,14 @@ impl CmId {
         })
     }
 
-    fn set_option(&mut self, option: u32, mut value: u8, doing: &'static str) -> Result<(), Error> {
+    fn set_option<T>(&mut self, option: u32, mut value: T, doing: &'static str) -> Result<(), Error> {
         let (level, option) = (RDMA_OPTION_ID.cast_signed(), option.cast_signed());
         self.call(
             "rdma_set_option",
             || doing,
             |cm, id| {
-                // SAFETY: the id lives, and the value is one byte, as both options that come here have.
-                unsafe { cm.rdma_set_option(id, level, option, (&raw mut value).cast(), 1) }
+                // SAFETY: the id lives, and the value is a local of this size, which the library only reads.
+                unsafe { cm.rdma_set_option(id, level, option, (&raw mut value).cast(), size_of::<T>()) }
             },
         )
     }

@@ -71,6 +71,20 @@ impl EventChannel {
         Ok(Some(event))
     }
 
+    /// Has librdmacm close the devices that are gone. It keeps each that an id was ever bound to open, and the kernel waits for that
+    /// with the removal of a device whose driver cannot take it away from a process (rxe, siw). It looks for those that are gone when
+    /// it is asked for all, which opens the others; where none is left it does not look.
+    pub fn close_lost_devices(&self) {
+        let _turn = self.take_turn();
+        let mut count = 0;
+        // SAFETY: the pointer is to a local.
+        let devices = unsafe { self.cm().rdma_get_devices(&raw mut count) };
+        if !devices.is_null() {
+            // SAFETY: the library has just made the list.
+            unsafe { self.cm().rdma_free_devices(devices) };
+        }
+    }
+
     /// Waits for an event until `deadline_ns`, in monotonic nanoseconds.
     ///
     /// # Errors

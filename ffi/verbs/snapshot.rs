@@ -3211,6 +3211,10 @@ pub struct Rdmacm {
     pub rdma_ack_cm_event: unsafe extern "C" fn(
         event: *mut rdma_cm_event,
     ) -> ::core::ffi::c_int,
+    pub rdma_get_devices: unsafe extern "C" fn(
+        num_devices: *mut ::core::ffi::c_int,
+    ) -> *mut *mut ibv_context,
+    pub rdma_free_devices: unsafe extern "C" fn(list: *mut *mut ibv_context),
     pub rdma_set_option: unsafe extern "C" fn(
         id: *mut rdma_cm_id,
         level: ::core::ffi::c_int,
@@ -3272,6 +3276,10 @@ impl Rdmacm {
             .map(|sym| *sym)?;
         let rdma_ack_cm_event = unsafe { __library.get(b"rdma_ack_cm_event\0") }
             .map(|sym| *sym)?;
+        let rdma_get_devices = unsafe { __library.get(b"rdma_get_devices\0") }
+            .map(|sym| *sym)?;
+        let rdma_free_devices = unsafe { __library.get(b"rdma_free_devices\0") }
+            .map(|sym| *sym)?;
         let rdma_set_option = unsafe { __library.get(b"rdma_set_option\0") }
             .map(|sym| *sym)?;
         let rdma_migrate_id = unsafe { __library.get(b"rdma_migrate_id\0") }
@@ -3295,6 +3303,8 @@ impl Rdmacm {
             rdma_disconnect,
             rdma_get_cm_event,
             rdma_ack_cm_event,
+            rdma_get_devices,
+            rdma_free_devices,
             rdma_set_option,
             rdma_migrate_id,
             rdma_init_qp_attr,
@@ -3388,6 +3398,15 @@ impl Rdmacm {
         event: *mut rdma_cm_event,
     ) -> ::core::ffi::c_int {
         unsafe { (self.rdma_ack_cm_event)(event) }
+    }
+    pub unsafe fn rdma_get_devices(
+        &self,
+        num_devices: *mut ::core::ffi::c_int,
+    ) -> *mut *mut ibv_context {
+        unsafe { (self.rdma_get_devices)(num_devices) }
+    }
+    pub unsafe fn rdma_free_devices(&self, list: *mut *mut ibv_context) {
+        unsafe { (self.rdma_free_devices)(list) }
     }
     pub unsafe fn rdma_set_option(
         &self,

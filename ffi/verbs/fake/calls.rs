@@ -52,7 +52,6 @@ calls! {
     rdma_resolve_addr(*mut rdma_cm_id, *mut sockaddr, *mut sockaddr, c_int);
     rdma_resolve_route(*mut rdma_cm_id, c_int);
     rdma_establish(*mut rdma_cm_id);
-    rdma_listen(*mut rdma_cm_id, c_int);
     rdma_reject(*mut rdma_cm_id, *const c_void, u8);
     rdma_disconnect(*mut rdma_cm_id);
     rdma_migrate_id(*mut rdma_cm_id, *mut rdma_event_channel);
@@ -242,6 +241,16 @@ unsafe extern "C" fn rdma_destroy_event_channel(_: *mut rdma_event_channel) {
     called("rdma_destroy_event_channel");
 }
 
+unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
+    // SAFETY: the caller's int.
+    unsafe { *count = 0 };
+    made("rdma_get_devices")
+}
+
+unsafe extern "C" fn rdma_free_devices(_: *mut *mut ibv_context) {
+    called("rdma_free_devices");
+}
+
 unsafe extern "C" fn rdma_create_id(
     _: *mut rdma_event_channel,
     id: *mut *mut rdma_cm_id,
@@ -278,6 +287,11 @@ unsafe extern "C" fn rdma_connect(_: *mut rdma_cm_id, params: *mut rdma_conn_par
 unsafe extern "C" fn rdma_accept(_: *mut rdma_cm_id, params: *mut rdma_conn_param) -> c_int {
     record_params(params);
     called("rdma_accept")
+}
+
+unsafe extern "C" fn rdma_listen(_: *mut rdma_cm_id, backlog: c_int) -> c_int {
+    script(|script| script.backlogs.push(backlog));
+    called("rdma_listen")
 }
 
 unsafe extern "C" fn rdma_get_cm_event(_: *mut rdma_event_channel, into: *mut *mut rdma_cm_event) -> c_int {
@@ -324,9 +338,14 @@ unsafe extern "C" fn rdma_set_option(
     value: *mut c_void,
     bytes: usize,
 ) -> c_int {
-    assert_eq!(bytes, 1);
-    // SAFETY: the caller's byte.
-    script(|script| script.options.push((option, unsafe { value.cast::<u8>().read() })));
+    let value = match bytes {
+        // SAFETY: the caller's byte.
+        1 => unsafe { value.cast::<u8>().read() },
+        // SAFETY: the caller's int.
+        4 => unsafe { value.cast::<c_int>().read() as u8 },
+        _ => panic!("no option has {bytes} bytes"),
+    };
+    script(|script| script.options.push((option, value)));
     called("rdma_set_option")
 }
 
@@ -384,6 +403,8 @@ pub(in crate::verbs) fn rdmacm() -> &'static Rdmacm {
         __library: Library::this().into(),
         rdma_create_event_channel,
         rdma_destroy_event_channel,
+        rdma_get_devices,
+        rdma_free_devices,
         rdma_create_id,
         rdma_destroy_id,
         rdma_bind_addr,

@@ -48,7 +48,9 @@ pub(crate) struct Script {
     pub(crate) private_data: Vec<u8>,
     /// the number of the id that the next events are about; 4711 where it is 0
     pub(crate) about: usize,
-    /// one byte a set_option: option and value
+    /// what rdma_listen was given
+    pub(crate) backlogs: Vec<c_int>,
+    /// options and values of set_option
     pub(crate) options: Vec<(c_int, u8)>,
     /// parameters of connect and accept: QP number and private data
     pub(crate) params: Vec<(u32, Vec<u8>)>,
