@@ -807,7 +807,7 @@ fn play<F: Rig>(seed: u64) {
         model.step(closes);
     }
     if seed % 3 == 1 {
-        model.tell(closes && seed % 4 == 0);
+        model.tell(closes && seed.is_multiple_of(4));
     }
     model.settle();
     if !closes && seed % 5 == 1 {
