@@ -4,6 +4,7 @@
 //! last holder is the kernel's queue, or whoever takes it out of there.
 
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -14,6 +15,7 @@ use std::thread;
 use super::{Address, Connection, ErrorKind, Listener, Options, by_shm};
 use crate::budget::Budget;
 use crate::os::monotonic_ns;
+use crate::os::poll::{PollFd, poll};
 use crate::packet::{Kind, PACKET_BYTES, Packet};
 use crate::shm::doze::WAKE;
 use crate::shm::fabric::segment_bytes;
@@ -127,6 +129,14 @@ fn segment() -> Segment {
 
 /// A listener of ours, against a peer that does this once it is connected.
 fn accept_from(without: bool, peer: impl FnOnce(&Socket)) -> ErrorKind {
+    accept_from_one(without, |socket| {
+        peer(&socket);
+        Some(socket)
+    })
+}
+
+/// The same of a peer that may end.
+fn accept_from_one(without: bool, peer: impl FnOnce(Socket) -> Option<Socket>) -> ErrorKind {
     let scratch = Scratch::new();
     let path = scratch.path().join("s");
     let address = Address::Shm(path.clone());
@@ -138,9 +148,16 @@ fn accept_from(without: bool, peer: impl FnOnce(&Socket)) -> ErrorKind {
         listener.accept(HANG).unwrap_err().kind()
     });
     is_bound.recv().unwrap();
-    let socket = Socket::connect(&path).unwrap();
-    peer(&socket);
+    let _kept = peer(Socket::connect(&path).unwrap());
     accepted()
+}
+
+/// Closes it with what is unread, as a process does that ends: the kernel tells the other end of that once, by ECONNRESET.
+fn end(socket: Socket) {
+    let raw = socket.as_fd().as_raw_fd();
+    core::mem::forget(socket);
+    // SAFETY: its owner was forgotten.
+    unsafe { libc::close(raw) };
 }
 
 #[test]
@@ -301,4 +318,37 @@ fn a_trap_that_waits_behind_messages_holds_no_drop() {
     }
     assert!(trap.send(&peer, &WAKE));
     victim(true, move || drop(connection))();
+}
+
+#[test]
+fn a_trap_behind_a_reset_holds_no_drop() {
+    let mut trap = Trap::new();
+    let (mut connection, peer, memory) = connection();
+    // The peer says that it sleeps, so the next store sends a wake byte, which stays unread.
+    // SAFETY: the word lies in the segment, is aligned, and whoever else uses it does so atomically.
+    let asleep = unsafe {
+        AtomicU64::from_ptr(memory.as_ptr().as_ptr().add(superpipe_core::seat::FABRIC as usize).cast())
+    };
+    asleep.store(1, Ordering::SeqCst);
+    connection.send(1, &[b"x"], SHORT).unwrap();
+    assert!(trap.send(&peer, &WAKE));
+    end(peer);
+    victim(true, move || drop(connection))();
+}
+
+#[test]
+fn a_trap_behind_grant_and_a_reset_holds_no_listener() {
+    let mut trap = Trap::new();
+    accept_from_one(true, |socket| {
+        socket.send(&packet(Kind::Hello), None).unwrap();
+        receive(&socket, &mut [0; PACKET_BYTES]);
+        let segment = segment();
+        socket.send(&packet(Kind::Grant), Some(segment.fd())).unwrap();
+        trap.send(&socket, &WAKE);
+        // READY is there, and stays unread.
+        let mut fds = [PollFd::new(socket.as_fd(), libc::POLLIN)];
+        poll(&mut fds, 20_000_000_000).unwrap();
+        end(socket);
+        None
+    });
 }

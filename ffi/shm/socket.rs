@@ -288,7 +288,7 @@ impl Socket {
     pub(super) fn skip(&self) {
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: no byte is to be written, so the pointer is not used.
-        retry(|| unsafe { libc::recv(self.fd.as_raw_fd(), core::ptr::null_mut(), 0, flags) });
+        look_again(|| unsafe { libc::recv(self.fd.as_raw_fd(), core::ptr::null_mut(), 0, flags) });
     }
 
     /// Copies the packet at the head: its length, its flags, and a duplicate of its descriptor where there is room for it.
@@ -306,7 +306,7 @@ impl Socket {
         let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC;
         // SAFETY: the header points to `part` and, or not, to `control`, which live during the call and are of the lengths
         // that it names; `part` points to the caller's buffer, which is ours to write.
-        let got = retry(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
+        let got = look_again(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
         let Ok(bytes) = usize::try_from(got) else {
             return match last_errno() {
                 libc::EAGAIN => Ok(None),
@@ -318,22 +318,23 @@ impl Socket {
         Ok(Some((bytes, header.msg_flags, fd)))
     }
 
-    /// Empties the queue of a socket that is shut down. False where a packet with descriptors is left, or too many are.
+    /// Empties the queue of a socket that is shut down. False where a packet with descriptors is left, or too many are, or the
+    /// kernel does not tell.
     fn drain(&self) -> bool {
         // Every packet then comes with its sender, which tells an empty one from the end.
         set_option(self.as_fd(), libc::SO_PASSCRED, true);
         for _ in 0..DRAIN_MAX {
             match self.head_with_sender() {
-                None => return true,
-                Some(true) => return false,
-                Some(false) => self.skip(),
+                Ok(None) => return true,
+                Ok(Some(true)) | Err(_) => return false,
+                Ok(Some(false)) => self.skip(),
             }
         }
         false
     }
 
-    /// Whether the packet at the head carries descriptors. None where there is none.
-    fn head_with_sender(&self) -> Option<bool> {
+    /// Whether the packet at the head carries descriptors. None where there is none. Or the errno.
+    fn head_with_sender(&self) -> Result<Option<bool>, c_int> {
         let mut part = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
         let mut sender = [0_u64; SENDER_WORDS];
         let mut header = header(&mut part);
@@ -342,11 +343,15 @@ impl Socket {
         let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
         // SAFETY: the header points to `part`, which names no byte, and to `sender`, which lives during the call and has
         // the length that is named.
-        let got = retry(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
-        if got < 0 || header.msg_controllen == 0 && header.msg_flags & libc::MSG_CTRUNC == 0 {
-            return None;
+        let got = look_again(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
+        if got < 0 {
+            return match last_errno() {
+                libc::EAGAIN => Ok(None),
+                errno => Err(errno),
+            };
         }
-        Some(header.msg_flags & libc::MSG_CTRUNC != 0)
+        let has_fds = header.msg_flags & libc::MSG_CTRUNC != 0;
+        Ok((header.msg_controllen > 0 || has_fds).then_some(has_fds))
     }
 
     /// What to poll for: readable when a packet waits, hung up when the peer is gone.
@@ -447,6 +452,13 @@ pub(super) fn new_socket() -> Result<OwnedFd, OsError> {
     }
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Calls once more after ECONNRESET: so the kernel tells, once, that the peer closed with something unread. Packets that the
+/// peer sent before are queued all the same.
+fn look_again(mut call: impl FnMut() -> isize) -> isize {
+    let got = retry(&mut call);
+    if got < 0 && last_errno() == libc::ECONNRESET { retry(call) } else { got }
 }
 
 /// Room for the sender of a packet (SCM_CREDENTIALS), and for no descriptor.

@@ -319,3 +319,38 @@ fn a_queue_is_emptied_before_its_socket_is_closed_and_what_carries_descriptors_s
         assert!(!queue(packets), "{packets:?}");
     }
 }
+
+#[test]
+fn what_was_sent_before_an_end_with_unread_packets_is_received() {
+    let (a, b) = Socket::pair().unwrap();
+    for text in [b"one", b"two"] {
+        b.send(text, None).unwrap();
+    }
+    a.send(b"unread", None).unwrap();
+    let raw = b.as_fd().as_raw_fd();
+    core::mem::forget(b);
+    // SAFETY: its owner was forgotten.
+    unsafe { libc::close(raw) };
+    let mut buf = [0; 8];
+    for text in [b"one", b"two"] {
+        assert_eq!(a.try_receive(&mut buf).unwrap().unwrap().bytes, 3);
+        assert_eq!(&buf[..3], text);
+    }
+    assert_eq!(a.try_receive(&mut buf).unwrap_err(), SocketError::Closed);
+}
+
+#[test]
+fn a_packet_is_taken_once_though_the_peer_ends_between_look_and_taking() {
+    let (a, b) = Socket::pair().unwrap();
+    for text in [b"one", b"two"] {
+        b.send(text, None).unwrap();
+    }
+    a.send(b"unread", None).unwrap();
+    assert_eq!(&a.head().unwrap().first, b"on");
+    let raw = b.as_fd().as_raw_fd();
+    core::mem::forget(b);
+    // SAFETY: its owner was forgotten.
+    unsafe { libc::close(raw) };
+    a.skip();
+    assert_eq!(&a.head().unwrap().first, b"tw");
+}
