@@ -20,6 +20,7 @@ use super::fabric::segment_bytes;
 use super::segment::{Segment, SegmentError};
 use super::socket::{Socket, SocketError};
 use crate::budget::{Budget, OverBudget};
+use crate::os::clock::until;
 use crate::os::{OsError, membarrier};
 use crate::packet::{FABRIC_AT, Kind, Packet};
 use crate::tuning::{Settled, Terms, Tuning};
@@ -28,6 +29,9 @@ pub use crate::packet::{PACKET_BYTES, PacketError, REFUSED_LIMIT, REFUSED_VERSIO
 
 /// Where WELCOME says which process serves the connection.
 const PID_AT: usize = FABRIC_AT;
+/// Wake bytes that are passed over before a packet. An honest peer sends none while nobody can sleep; a flood would hold the
+/// handshake beyond its deadline.
+const WAKES_MAX: u32 = 64;
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -212,6 +216,7 @@ fn receive(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(Packet, Option<SentFd>), HandshakeError> {
     let mut packet = Packet::empty();
+    let mut wakes = 0;
     let received = loop {
         let received = if matches!(kind, Kind::Welcome | Kind::Grant) {
             socket.receive(&mut packet.0, deadline_ns)
@@ -229,6 +234,16 @@ fn receive(
             Ok(received) if received.bytes == WAKE.len() && packet.0[0] == WAKE[0] => {
                 if received.fd.is_some() {
                     return Err(PacketError::Malformed("a descriptor where none belongs").into());
+                }
+                wakes += 1;
+                if wakes > WAKES_MAX {
+                    return Err(PacketError::Malformed("more than 64 wake bytes in the handshake").into());
+                }
+                if interrupted() {
+                    return Err(SocketError::Interrupted.into());
+                }
+                if until(deadline_ns) == 0 {
+                    return Err(SocketError::TimedOut.into());
                 }
             }
             received => break received?,

@@ -1,5 +1,6 @@
 //! A peer that is wrong or hostile before the connection stands: raw packets against a real end.
 
+use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
@@ -169,4 +170,52 @@ fn a_peer_that_goes_away_without_a_word_does_not_end_the_waiting() {
     let mut other = accepting.join().unwrap();
     one.send(1, &[b"hello"], DEADLINE).unwrap();
     assert_eq!(other.recv_into(&mut [&mut [0; 5]], DEADLINE).unwrap().bytes, 5);
+}
+
+/// What an end may be woken in the middle of: nothing, in a handshake.
+const WAKES_MAX: usize = 64;
+
+fn wake(socket: &Socket, times: usize) {
+    for _ in 0..times {
+        while let Err(error) = socket.send(b"W", None) {
+            assert_eq!(error, superpipe::shm::SocketError::Full);
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_few_wake_bytes_are_passed_over_and_a_flood_of_them_is_refused() {
+    let (address, at) = (Address::Shm(path()), path());
+    let Address::Shm(path) = &address else { unreachable!() };
+    let options = Options { handshake_timeout: Duration::from_secs(5), ..Options::default() };
+    let mut listener = Listener::bind(&address, options).unwrap();
+    let accepting = thread::spawn(move || [(); 2].map(|()| listener.accept(DEADLINE).unwrap_err()));
+    let socket = Socket::connect(path).unwrap();
+    wake(&socket, WAKES_MAX);
+    send(&socket, &packet(HELLO));
+    assert_eq!(answer(&socket)[10], WELCOME);
+    wake(&socket, WAKES_MAX + 1);
+    assert_eq!(answer(&socket)[10], REFUSED);
+    let socket = Socket::connect(path).unwrap();
+    wake(&socket, WAKES_MAX + 1);
+    assert_eq!(answer(&socket)[10], REFUSED);
+    let listener = superpipe::shm::Listener::bind(&at).unwrap();
+    let connecting = thread::spawn(move || {
+        Connection::connect(&Address::Shm(at), Options::default(), Duration::from_secs(5)).unwrap_err()
+    });
+    let socket = loop {
+        match listener.accept(deadline_ns()) {
+            Err(superpipe::shm::SocketError::Interrupted) => {}
+            socket => break socket.unwrap(),
+        }
+    };
+    assert_eq!(answer(&socket)[10], HELLO);
+    wake(&socket, WAKES_MAX + 1);
+    assert_eq!(answer(&socket)[10], REFUSED);
+    let [first, second] = accepting.join().unwrap();
+    for error in [first, second, connecting.join().unwrap()] {
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+        assert!(error.to_string().contains("wake bytes"), "{error}");
+    }
 }
