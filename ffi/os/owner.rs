@@ -1,17 +1,114 @@
 //! The process that made something, told from its children by fork.
+//!
+//! Not by its pid: a child in another pid namespace may have its parent's, and pids come again. A page that the kernel wipes in
+//! every child (MADV_WIPEONFORK) holds a number of the process; a process counts on from its parent's. Only where there can
+//! be no such page (before Linux 4.14) the pid is the number.
 
-/// A process, by its pid.
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// The word that every child finds zero; null before the first question.
+static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+/// What stands for it where there can be none.
+static NO_WORD: AtomicU32 = AtomicU32::new(0);
+/// The last number that was given out, here or in a process that this one descends from.
+static LAST: AtomicU32 = AtomicU32::new(0);
+
+/// A process, by its number. Never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(u32);
 
 impl Owner {
-    /// This process. A system call.
+    /// This process.
     pub(crate) fn current() -> Self {
-        Self(std::process::id())
+        let word = word();
+        if ptr::eq(word, &raw const NO_WORD) {
+            return Self(std::process::id());
+        }
+        // SAFETY: it points to a mapping of ours that is never unmapped, aligned, and used atomically only.
+        let word = unsafe { &*word };
+        match word.load(Ordering::Relaxed) {
+            0 => {
+                let fresh = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+                // Another thread may have been quicker.
+                let given = word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
+                Self(given.err().unwrap_or(fresh))
+            }
+            number => Self(number),
+        }
     }
 
-    /// False in a child that fork made of it. A system call.
+    /// False in a child that fork made of it.
     pub(crate) fn is_current(self) -> bool {
         self == Self::current()
+    }
+
+    /// The number.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+fn word() -> *const AtomicU32 {
+    let found = WORD.load(Ordering::Acquire);
+    if !found.is_null() {
+        return found;
+    }
+    let made = map_wiped().unwrap_or((&raw const NO_WORD).cast_mut());
+    match WORD.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => made,
+        Err(quicker) => {
+            if !ptr::eq(made, &raw const NO_WORD) {
+                // SAFETY: it was mapped above, and nobody else knows of it.
+                unsafe { libc::munmap(made.cast(), super::map::page_bytes()) };
+            }
+            quicker
+        }
+    }
+}
+
+/// A page of zeros, here and in every child.
+fn map_wiped() -> Option<*mut AtomicU32> {
+    let len = super::map::page_bytes();
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+    let page = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the range was just mapped; the advice concerns children only.
+    if unsafe { libc::madvise(page, len, libc::MADV_WIPEONFORK) } != 0 {
+        // SAFETY: as above, and nobody else knows of it.
+        unsafe { libc::munmap(page, len) };
+        return None;
+    }
+    Some(page.cast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_child_is_its_parent_nor_its_parents_parent() {
+        let own = Owner::current();
+        let fork = |work: &dyn Fn() -> bool| {
+            // SAFETY: the child makes system calls only, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(i32::from(!work())) }
+            }
+            let mut status = -1;
+            // SAFETY: the pointer is to a local.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            status == 0
+        };
+        let is_well = fork(&|| {
+            let childs = Owner::current();
+            let grandchild = || !own.is_current() && !childs.is_current() && Owner::current().is_current();
+            !own.is_current() && childs.is_current() && fork(&grandchild)
+        });
+        assert!(is_well && own.is_current());
     }
 }

@@ -1,11 +1,13 @@
-//! After fork: what a child may do with what it inherited, and what it must not harm.
+//! After fork: what a child may do with what it inherited, and what it must not harm. And what a test sets for a whole
+//! process, which is a child then.
 
 use core::time::Duration;
 use std::io::{Read, Write, pipe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::thread;
 
-use superpipe::{Address, Connection, Listener, Options, RecvBuf};
+use superpipe::{Address, Connection, ErrorKind, Listener, Options, RecvBuf};
 
 /// Ten times what anything here takes.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -20,9 +22,9 @@ fn fork(work: impl FnOnce()) -> libc::pid_t {
     // hold but those of the allocator, which the C library hands to the child.
     match unsafe { libc::fork() } {
         0 => {
-            work();
+            let is_well = catch_unwind(AssertUnwindSafe(work)).is_ok();
             // SAFETY: ends the child; nothing of the parent's is unwound.
-            unsafe { libc::_exit(0) }
+            unsafe { libc::_exit(i32::from(!is_well)) }
         }
         pid => pid,
     }
@@ -127,6 +129,37 @@ fn what_a_forked_worker_accepted_outlives_the_process_that_listens() {
         assert_eq!(u64::from_le_bytes(answer), number);
         // Longer than between two looks at the peer's life.
         let nothing = connection.recv_into(&mut [&mut answer], Duration::from_millis(5)).unwrap_err();
-        assert_eq!(nothing.kind(), superpipe::ErrorKind::Timeout, "{nothing}");
+        assert_eq!(nothing.kind(), ErrorKind::Timeout, "{nothing}");
     }
+}
+
+/// A container in a container: both processes are number 1, each where it is.
+#[test]
+fn a_child_with_its_parents_pid_harms_nobody() {
+    const NOT_ALLOWED: i32 = 77 << 8;
+    let unshare = || {
+        // SAFETY: takes an integer; the process has one thread, or only its children are concerned.
+        if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(77) }
+        }
+    };
+    let outer = fork(|| {
+        unshare();
+        let first = fork(|| {
+            assert_eq!(std::process::id(), 1);
+            let (_listener, mut one, mut other) = pair(&Address::Shm(path("one")));
+            unshare();
+            let second = fork(|| {
+                assert_eq!(std::process::id(), 1);
+                // SAFETY: the child's copy, which is never used again.
+                drop(unsafe { core::ptr::read(&raw const one) });
+            });
+            assert_eq!(wait(second), 0);
+            exchange(&mut one, &mut other);
+        });
+        assert_eq!(wait(first), 0);
+    });
+    let status = wait(outer);
+    assert!(status == 0 || status == NOT_ALLOWED, "{status:#x}");
 }
