@@ -8,12 +8,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
 use super::{Address, Connection, ErrorKind, Listener, Options, by_shm};
 use crate::budget::Budget;
+use crate::os::closer::{check_closer, open_count};
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, poll};
 use crate::packet::{Kind, PACKET_BYTES, Packet};
@@ -22,7 +24,7 @@ use crate::shm::fabric::segment_bytes;
 use crate::shm::handshake::Agreed;
 use crate::shm::scratch::Scratch;
 use crate::shm::socket::without_passrights;
-use crate::shm::{Segment, Socket, SocketError};
+use crate::shm::{Segment, SentFd, Socket, SocketError};
 use crate::tuning::{Settled, Terms, Tuning};
 
 /// How long a last close of the descriptor takes, unless it is let go.
@@ -351,4 +353,35 @@ fn a_trap_behind_grant_and_a_reset_holds_no_listener() {
         end(socket);
         None
     });
+}
+
+const CHILD: &str = "SUPERPIPE_TEST_CLOSER";
+
+/// The child of the next test, which has the closer for itself.
+#[test]
+fn child_whose_closer_is_stuck() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let mut traps: Vec<Trap> = (0..100).map(|_| Trap::new()).collect();
+    for trap in &mut traps {
+        drop(SentFd::from(OwnedFd::from(trap.sent.take().unwrap())));
+    }
+    assert!(check_closer("cannot connect").is_err());
+    drop(traps); // every close can end now
+    let give_up_ns = monotonic_ns() + 20_000_000_000;
+    while open_count() > 0 {
+        assert!(monotonic_ns() < give_up_ns, "{} are left", open_count());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(check_closer("cannot connect"), Ok(()));
+}
+
+#[test]
+fn the_closer_recovers_from_an_attack() {
+    let name = format!("{}::child_whose_closer_is_stuck", module_path!().split_once("::").unwrap().1);
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", &name, "--test-threads=1"]).env(CHILD, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }

@@ -2,37 +2,93 @@
 //!
 //! The last close of a descriptor can take as long as its maker likes: a TCP socket that lingers over unsent data, a file of
 //! a FUSE server that does not answer. So a thread of its own closes such a descriptor. At most [`CLOSES_MAX`] threads
-//! exist; beyond that, or where no thread can be made, the descriptor stays open. While half of the bound is stuck,
-//! [`check_closer`] refuses new connections, so at most two descriptors stay open for each connection that exists then.
+//! exist; beyond that, or where no thread can be made, the descriptor waits for a thread that is done. While half of the bound
+//! is stuck, [`check_closer`] refuses new connections, so at most two descriptors stay open for each connection that exists
+//! then.
+//!
+//! Without locks, since another thread may hold one at the moment of a fork. A child has none of the threads: it counts anew,
+//! and keeps its copies of what was waiting until it ends.
 
 use super::error::OsError;
+use super::owner::Owner;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
-use std::{process, thread};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::thread;
 
 /// Closes that go on at once. Each honest one takes microseconds; more than a few at once are an attack.
 const CLOSES_MAX: u32 = 64;
-/// For a thread that makes one system call.
+/// Descriptors that can wait for a thread. What is more stays open, and counted.
+const WAITING_MAX: usize = 1024;
+/// For a thread that makes a system call at a time.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Descriptors that are not closed yet: the low half. The high half is the pid that counts them, since a child of fork has
-/// none of the threads.
+/// Descriptors that are not closed yet. Of this and all words here the high half is the process that it holds for.
 static OPEN: AtomicU64 = AtomicU64::new(0);
+/// Threads that close.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+/// Each a descriptor and one, or nothing.
+static WAITING: [AtomicU64; WAITING_MAX] = [const { AtomicU64::new(0) }; WAITING_MAX];
 
 /// Closes `fd` without waiting for it.
 pub(crate) fn close_elsewhere(fd: OwnedFd) {
-    // As a number: the closure of a thread that could not be made is dropped here, and would close it.
-    let raw = fd.into_raw_fd();
-    if count(|open| open.saturating_add(1)) >= CLOSES_MAX {
-        return; // it stays open, and counted
+    change(&OPEN, |open| Some(open.saturating_add(1)));
+    if put(fd.into_raw_fd()) {
+        begin_thread();
     }
-    let close = move || {
-        // SAFETY: the number was taken out of its owner above, and this is the only thread that has it.
-        drop(unsafe { OwnedFd::from_raw_fd(raw) });
-        count(|open| open.saturating_sub(1));
-    };
-    // Without a thread it stays open, and counted.
-    let _ = thread::Builder::new().name("superpipe-close".into()).stack_size(STACK_BYTES).spawn(close);
+}
+
+/// One more, where there may be one. Where none can be made, what waits is the next one's.
+fn begin_thread() {
+    if enter()
+        && thread::Builder::new().name("superpipe-close".into()).stack_size(STACK_BYTES).spawn(work).is_err()
+    {
+        leave();
+    }
+}
+
+fn work() {
+    loop {
+        while let Some(fd) = take() {
+            drop(fd);
+            change(&OPEN, |open| Some(open.saturating_sub(1)));
+        }
+        leave();
+        // Whoever came since the last look may have found all threads there are to be.
+        if !is_waiting() || !enter() {
+            return;
+        }
+    }
+}
+
+fn enter() -> bool {
+    change(&THREADS, |threads| (threads < CLOSES_MAX).then_some(threads + 1))
+}
+
+fn leave() {
+    change(&THREADS, |threads| Some(threads.saturating_sub(1)));
+}
+
+/// Whether there was a place for it.
+fn put(fd: RawFd) -> bool {
+    let ours = word(fd.cast_unsigned().wrapping_add(1));
+    WAITING.iter().any(|place| {
+        let found = place.load(Ordering::SeqCst);
+        low(found) == 0 && place.compare_exchange(found, ours, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    })
+}
+
+fn take() -> Option<OwnedFd> {
+    WAITING.iter().find_map(|place| {
+        let found = place.load(Ordering::SeqCst);
+        let raw = low(found).checked_sub(1)?.cast_signed();
+        place.compare_exchange(found, 0, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        // SAFETY: the number was taken out of its owner in this process, and the exchange gave it to this thread alone.
+        Some(unsafe { OwnedFd::from_raw_fd(raw) })
+    })
+}
+
+fn is_waiting() -> bool {
+    WAITING.iter().any(|place| low(place.load(Ordering::SeqCst)) > 0)
 }
 
 /// Checks that another connection may bring descriptors to close.
@@ -40,7 +96,17 @@ pub(crate) fn close_elsewhere(fd: OwnedFd) {
 /// # Errors
 /// Too many are not closed yet.
 pub(crate) fn check_closer(doing: &'static str) -> Result<(), OsError> {
-    check(count(|open| open), doing)
+    let stuck = low(OPEN.load(Ordering::SeqCst));
+    if stuck >= CLOSES_MAX / 2 && is_waiting() {
+        begin_thread(); // there may have been none to be had
+    }
+    check(stuck, doing)
+}
+
+/// Descriptors that are not closed yet.
+#[cfg(test)]
+pub(crate) fn open_count() -> u32 {
+    low(OPEN.load(Ordering::SeqCst))
 }
 
 fn check(stuck: u32, doing: &'static str) -> Result<(), OsError> {
@@ -54,13 +120,25 @@ fn check(stuck: u32, doing: &'static str) -> Result<(), OsError> {
     Err(OsError::new(libc::EMFILE, text).with_remedy("stop the peer that sent them"))
 }
 
-/// Changes the number of open descriptors; returns the old one.
-fn count(change: impl Fn(u32) -> u32) -> u32 {
-    let pid = u64::from(process::id());
-    let low = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-    let split = |word: u64| if word >> 32 == pid { low(word) } else { 0 };
-    let update = |word| Some(pid << 32 | u64::from(change(split(word))));
-    OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).map_or(0, split)
+/// The low half of a word of this process; 0 of another's.
+fn low(word: u64) -> u32 {
+    const LOW: u64 = u32::MAX as u64;
+    if word >> 32 == u64::from(Owner::current().number()) {
+        u32::try_from(word & LOW).unwrap_or(u32::MAX)
+    } else {
+        0
+    }
+}
+
+/// A word of this process.
+fn word(low: u32) -> u64 {
+    u64::from(Owner::current().number()) << 32 | u64::from(low)
+}
+
+/// Changes a number; false where it is not to be.
+fn change(number: &AtomicU64, change: impl Fn(u32) -> Option<u32>) -> bool {
+    let update = |found| change(low(found)).map(word);
+    number.fetch_update(Ordering::SeqCst, Ordering::SeqCst, update).is_ok()
 }
 
 #[cfg(test)]
