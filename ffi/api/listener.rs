@@ -32,8 +32,9 @@ const LOOKUP_NS: u64 = 5_000_000_000;
 /// At `shm:PATH`, and at a loopback address, that is shared memory; at `verbs:HOST:PORT` RDMA; at HOST:PORT both, where this
 /// host has an RDMA device.
 ///
-/// **After fork** a child may accept from an inherited listener over shared memory, also after its parent has ended; what it
-/// accepts is the child's. A child that drops it does not take the place away. RDMA listens only for the process that bound.
+/// **After fork** a child may accept from an inherited listener over shared memory, also after its parent has ended. Where the
+/// parent dropped its own, the place is gone, and the child can accept whoever connected before. What it accepts is the
+/// child's. A child that drops it does not take the place away. RDMA listens only for the process that bound.
 #[derive(Debug)]
 pub struct Listener {
     shm: Option<shm::Listener>,

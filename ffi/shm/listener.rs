@@ -25,12 +25,11 @@ use std::thread;
 
 /// Connections that the kernel holds for us until they are accepted.
 const BACKLOG: i32 = 16;
-/// More than can wait: the backlog, and one.
-const WAITING_MAX: usize = 2 * BACKLOG as usize;
 /// How long another process may hold the directory's lock, which takes it microseconds.
 const LOCK_WAIT_NS: u64 = 2_000_000_000;
 
 /// A bound socket. Dropped, it takes its path away, if that is still its own; in a child of fork only the descriptor is closed.
+/// A child that has the socket, too, can still accept whoever connected before.
 #[derive(Debug)]
 pub struct Listener {
     fd: ManuallyDrop<OwnedFd>,
@@ -147,36 +146,15 @@ impl Listener {
             let _ = fs::remove_file(&self.path);
         }
     }
-
-    /// Refuses whoever has not been accepted. What they sent may be long to close, so each is dropped as a [`Socket`]. False
-    /// where that could not be done for all.
-    fn refuse_all(&self) -> bool {
-        // Nobody can connect from here on.
-        // SAFETY: the call takes integers only.
-        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RD) };
-        for _ in 0..WAITING_MAX {
-            match self.accept_one() {
-                Ok(_) | Err(libc::ECONNABORTED) => {}
-                // Nobody is left: of a socket that is shut down, EINVAL says so, too.
-                Err(libc::EAGAIN | libc::EINVAL) => return true,
-                Err(_) => return false,
-            }
-        }
-        false
-    }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.unlink();
-        let is_harmless = !self.owner.is_current() || self.refuse_all();
+        // Whoever has not been accepted is refused by the last close, here or in a child that goes on accepting. What they
+        // sent may be long to close. No shutdown: that would end the child's listening, too.
         // SAFETY: it is taken once: nobody has `self` any more.
-        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
-        if is_harmless {
-            drop(fd);
-        } else {
-            close_elsewhere(fd);
-        }
+        close_elsewhere(unsafe { ManuallyDrop::take(&mut self.fd) });
     }
 }
 

@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::thread;
 
+use superpipe::shm::SocketError;
+use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
 use superpipe::{Address, Connection, ErrorKind, Listener, Options, RecvBuf};
 
 /// Ten times what anything here takes.
@@ -131,6 +133,38 @@ fn what_a_forked_worker_accepted_outlives_the_process_that_listens() {
         let nothing = connection.recv_into(&mut [&mut answer], Duration::from_millis(5)).unwrap_err();
         assert_eq!(nothing.kind(), ErrorKind::Timeout, "{nothing}");
     }
+}
+
+#[test]
+fn a_worker_accepts_after_its_parent_dropped_the_listener() {
+    let path = path("dropped");
+    let address = Address::Shm(path.clone());
+    let (mut told, mut tell) = pipe().unwrap();
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let worker = fork(|| {
+        told.read_exact(&mut [0]).unwrap();
+        // It goes away in the middle of the handshake.
+        let error = listener.accept(DEADLINE).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PeerLost, "{error}");
+    });
+    let socket = superpipe::shm::Socket::connect(&path).unwrap();
+    let mut packet = [0; PACKET_BYTES];
+    packet[..8].copy_from_slice(b"SUPRPIPE");
+    packet[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    packet[10] = 1; // HELLO
+    socket.send(&packet, None).unwrap();
+    drop(listener);
+    assert!(!path.exists());
+    tell.write_all(b"x").unwrap();
+    let answered = loop {
+        match socket.receive(&mut packet, superpipe::os::monotonic_ns() + 60_000_000_000) {
+            Err(SocketError::Interrupted) => {}
+            answered => break answered.unwrap(),
+        }
+    };
+    assert_eq!((answered.bytes, packet[10]), (PACKET_BYTES, 2)); // WELCOME
+    drop((answered, socket));
+    assert_eq!(wait(worker), 0);
 }
 
 /// A container in a container: both processes are number 1, each where it is.
