@@ -44,7 +44,10 @@ impl OsError {
     /// Whether a limit of this process or machine is reached.
     #[must_use]
     pub const fn is_limit(&self) -> bool {
-        matches!(self.errno, libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT)
+        matches!(
+            self.errno,
+            libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT | libc::EFBIG
+        )
     }
 
     /// The standard library's class of this error.

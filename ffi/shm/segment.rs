@@ -74,6 +74,7 @@ impl Segment {
         let doing = || format!("cannot make a shared segment of {}", Bytes(bytes as u64));
         let len = round_to_pages(bytes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
         let size = i64::try_from(len).map_err(|_| OsError::new(libc::ENOMEM, doing()))?;
+        check_file_size(size)?;
         let fd = memfd(name)?;
         // SAFETY: the descriptor is ours; the call takes integers only.
         if retry(|| unsafe { libc::ftruncate(fd.as_raw_fd(), size) }) != 0 {
@@ -207,6 +208,20 @@ fn memfd(name: &CStr) -> Result<OwnedFd, OsError> {
     }
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A memfd is a file to the limit of file sizes, beyond which the kernel ends the process by SIGXFSZ.
+fn check_file_size(size: i64) -> Result<(), OsError> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a local.
+    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } != 0
+        || limit.rlim_cur >= size.unsigned_abs()
+    {
+        return Ok(());
+    }
+    let (size, limit) = (Bytes(size.unsigned_abs()), Bytes(limit.rlim_cur));
+    Err(OsError::new(libc::EFBIG, format!("cannot make a shared segment of {size}: RLIMIT_FSIZE is {limit}"))
+        .with_remedy("raise it (ulimit -f)"))
 }
 
 /// A memfd knows no limit of its own: what is more than the machine has would end in the OOM killer, and is refused before.

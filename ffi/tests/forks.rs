@@ -197,3 +197,27 @@ fn a_child_with_its_parents_pid_harms_nobody() {
     let status = wait(outer);
     assert!(status == 0 || status == NOT_ALLOWED, "{status:#x}");
 }
+
+/// A limit that is meant for files, where memory counts as one.
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_no_signal() {
+    let path = path("limit");
+    let child = fork(|| {
+        let limit = libc::rlimit { rlim_cur: 100 << 10, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the pointer is to a local.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+        let address = Address::Shm(path.clone());
+        let mut listener = Listener::bind(&address, Options::default()).unwrap();
+        let connecting =
+            thread::spawn(move || Connection::connect(&address, Options::default(), DEADLINE).unwrap_err());
+        let accepted = listener.accept(DEADLINE).unwrap_err();
+        let connected = connecting.join().unwrap();
+        for error in [accepted, connected] {
+            assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+            assert!(error.to_string().contains("RLIMIT_FSIZE"), "{error}");
+        }
+    });
+    let status = wait(child);
+    let _ = std::fs::remove_file(&path);
+    assert_eq!(status, 0, "{status:#x}");
+}
