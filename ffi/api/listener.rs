@@ -206,7 +206,7 @@ impl Listener {
         Ok(())
     }
 
-    /// The socket in the file system, where it listens by shared memory.
+    /// The socket in the file system, as an absolute path, where it listens by shared memory.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         Some(self.shm.as_ref()?.path())

@@ -20,7 +20,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::thread;
 
 /// Connections that the kernel holds for us until they are accepted.
@@ -34,6 +34,7 @@ const LOCK_WAIT_NS: u64 = 2_000_000_000;
 pub struct Listener {
     fd: ManuallyDrop<OwnedFd>,
     owner: Owner,
+    /// absolute: the program may change its directory
     path: PathBuf,
     /// device and inode of our socket; None once it was unlinked
     identity: Option<(u64, u64)>,
@@ -88,7 +89,8 @@ impl Listener {
         let listener = Self {
             fd: ManuallyDrop::new(fd),
             owner: Owner::current(),
-            path: path.to_owned(),
+            // Without a directory there is none to change.
+            path: absolute(path).unwrap_or_else(|_| path.to_owned()),
             identity: Some(identity(&found)),
         };
         if found.mode() & 0o777 != 0o600 {
@@ -131,7 +133,7 @@ impl Listener {
         Ok(Socket::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Where it listens.
+    /// Where it listens, from the root on.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -221,3 +221,20 @@ fn a_limit_of_file_sizes_is_an_error_and_no_signal() {
     let _ = std::fs::remove_file(&path);
     assert_eq!(status, 0, "{status:#x}");
 }
+
+#[test]
+fn a_relative_path_is_taken_away_from_another_directory() {
+    let directory = std::env::temp_dir().join(format!("superpipe-forks-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let child = fork(|| {
+        std::env::set_current_dir(&directory).unwrap();
+        let listener = Listener::bind(&Address::Shm("relative.sock".into()), Options::default()).unwrap();
+        assert!(directory.join("relative.sock").exists());
+        std::env::set_current_dir("/").unwrap();
+        drop(listener);
+    });
+    let status = wait(child);
+    let is_left = directory.join("relative.sock").exists();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!((status, is_left), (0, false));
+}
