@@ -346,7 +346,8 @@ impl Socket {
         let got = look_again(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
         if got < 0 {
             return match last_errno() {
-                libc::EAGAIN => Ok(None),
+                // The second of one that was never connected.
+                libc::EAGAIN | libc::ENOTCONN => Ok(None),
                 errno => Err(errno),
             };
         }

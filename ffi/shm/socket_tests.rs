@@ -354,3 +354,8 @@ fn a_packet_is_taken_once_though_the_peer_ends_between_look_and_taking() {
     a.skip();
     assert_eq!(&a.head().unwrap().first, b"tw");
 }
+
+#[test]
+fn a_socket_that_was_never_connected_is_closed_at_once() {
+    assert!(Socket::from_fd(new_socket().unwrap()).drain());
+}

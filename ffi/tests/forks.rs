@@ -1,9 +1,10 @@
 //! After fork: what a child may do with what it inherited, and what it must not harm. And what a test sets for a whole
 //! process, which is a child then.
 
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::io::{Read, Write, pipe};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::thread;
 
