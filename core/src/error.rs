@@ -37,9 +37,9 @@ pub enum ProtocolError {
     HeaderKinds,
     /// wire.md 3.2: more inline bytes than fit a line.
     InlineTooLong,
-    /// wire.md 3.2: reserved words or bytes are not zero.
+    /// wire.md 3.2, 5: reserved words or bytes are not zero.
     ReservedNotZero,
-    /// wire.md 4.2: more payload than the blocks up to the end of the ring hold.
+    /// wire.md 3.2, 4.2: more payload than the blocks up to the end of the ring hold.
     ChunkTooLong,
     /// wire.md 4.2: right-aligned where that cannot be.
     ChunkShape,
@@ -90,7 +90,7 @@ impl ProtocolError {
             Self::ChunkShape => "a right-aligned chunk of a size that cannot be (wire.md 4.2)",
             Self::ChunkEmpty => "an empty chunk inside a transfer (wire.md 4.2)",
             Self::TransferOpen => "a transfer that starts inside another (wire.md 4.1)",
-            Self::NoTransferOpen => "a chunk that continues no transfer (wire.md 4.1)",
+            Self::NoTransferOpen => "a chunk that continues or cancels no transfer (wire.md 4.1)",
             Self::WrongTransfer => "a chunk of another transfer (wire.md 4.1)",
             Self::LengthExceeded => "a message longer than announced (wire.md 4.3)",
             Self::WrongEnd => "a message that does not end where announced (wire.md 4.3)",
@@ -148,7 +148,7 @@ pub enum Closed {
 pub enum RefusedSend {
     /// No room: call again after [`progress`](crate::Endpoint::progress).
     NoCredit,
-    /// Another transfer is open, or its end is not told yet: finish it first, or call again after progress.
+    /// Another transfer is open, or its CANCEL is not in the ring yet: finish it first, or call again after progress.
     Busy,
     /// Too long to be sent at once: [`start`](crate::Endpoint::start) it.
     TooLong,
@@ -169,7 +169,7 @@ impl fmt::Display for RefusedSend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCredit => f.write_str("no room at the receiver yet"),
-            Self::Busy => f.write_str("another transfer is open; finish or cancel it first"),
+            Self::Busy => f.write_str("another transfer is open, or its cancel is not sent yet; finish or cancel it, or try again after progress"),
             Self::TooLong => f.write_str("too long to be sent at once; start a transfer"),
             Self::NotOpen => f.write_str("the transfer is not open"),
             Self::Rejected(Reason(reason)) => {

@@ -29,7 +29,7 @@ pub(crate) struct Outbox {
     /// Sequence of the newest one that the peer has consumed.
     acked: u64,
     slot: u32,
-    /// The newest of each kind, and how many there may still be on the way.
+    /// Sequences that are not acknowledged yet, by kind.
     on_the_way: [heapless::Deque<u64, 8>; KINDS],
 }
 
@@ -49,7 +49,7 @@ impl Outbox {
             || is_planted(Bug::MailboxOverwritten)
     }
 
-    /// Whether messages are on the way that are not acknowledged.
+    /// Whether every message that was sent is acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.acked == before(self.sequence)
     }

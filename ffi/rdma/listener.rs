@@ -69,7 +69,13 @@ impl Listener {
                     ports -= 1;
                 }
                 places => {
-                    return Ok(Self { channel, places: places?, route, again_ns: 0, owner: Owner::current() });
+                    return Ok(Self {
+                        channel,
+                        places: places?,
+                        route,
+                        again_ns: 0,
+                        owner: Owner::current(),
+                    });
                 }
             }
         }

@@ -193,7 +193,9 @@ fn origin(rng: &mut Rng) -> Origin {
 fn transfers(rng: &mut Rng, most: usize) -> Vec<Transfer> {
     let cancels = if rng.one_in(8) { 2 } else { 7 };
     let one = transfer(rng, cancels);
-    let refused = Transfer { bytes: one.bytes % 200, take: Take::Reject(0), cancel_at: None, ..one };
+    // Short ones, and ones of several blocks, which begin by the short way and are refused in the middle.
+    let most_bytes = [200, 1500][rng.below(2)];
+    let refused = Transfer { bytes: one.bytes % most_bytes, take: Take::Reject(0), cancel_at: None, ..one };
     let alike = [Some(one), Some(one), Some(refused), None, None, None, None, None][rng.below(8)];
     let most = if alike.is_some_and(|it| it.bytes < 1000) { TRANSFERS_MAX[1] } else { most };
     (0..=rng.below(most)).map(|_| alike.unwrap_or_else(|| transfer(rng, cancels))).collect()

@@ -130,11 +130,11 @@ impl<F: Fabric> Endpoint<F> {
         self.pending_close.is_none() && !self.sender.owes_cancel() && !self.sender.has_unposted()
     }
 
-    /// Whether every control message was consumed by the peer.
+    /// Whether every control message was consumed by the peer, and none is due, nor a CANCEL.
     pub fn controls_delivered(&mut self) -> bool {
         let idle = self.outbox.is_idle();
         self.wants_ack |= !idle;
-        idle && self.owes_no_control()
+        idle && self.owes_nothing()
     }
 
     /// Whether the peer has said that it closes; what it sent before may still be here.
@@ -222,7 +222,8 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Owes the peer no CTS and no REJECT any more: it is gone. Whether a REJECT was due, which held up what came behind it.
+    /// Drops the CTS and REJECT that are due, because the peer is gone or has closed. True if a REJECT was due: what came behind
+    /// it can be taken now.
     pub fn forget_dues(&mut self) -> bool {
         self.pending_cts = None;
         self.receiver.told_reject()
@@ -241,7 +242,7 @@ impl<F: Fabric> Endpoint<F> {
         if !matches!(self.closed, Some(Closed::Failed(_))) {
             self.closed = Some(Closed::Failed(failure));
             self.pending_cts = None;
-            // A CLOSE that waits names a chunk that may never come.
+            // A CLOSE that still waits gets this reason, so that the peer does not wait for chunks that never come.
             self.pending_close = self.pending_close.map(|_| Reason::PROTOCOL);
             self.sender.stop();
             if !is_planted(Bug::FailedDelivers) {

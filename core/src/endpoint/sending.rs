@@ -123,7 +123,7 @@ impl<F: Fabric> Endpoint<F> {
     /// Starts a transfer: a message of known length, or a stream. Nothing is sent yet.
     ///
     /// # Errors
-    /// `Busy` while another transfer is open, or the end of a cancelled one is not told yet. `Closed`.
+    /// `Busy` while another transfer is open, or the CANCEL of one is not in the ring yet. `Closed`.
     pub fn start(&mut self, tag: u64, length: Length) -> Result<TransferId, RefusedStart> {
         if !self.may_send() {
             return Err(RefusedSend::Closed);
@@ -252,7 +252,8 @@ impl<F: Fabric> Endpoint<F> {
         Ok(())
     }
 
-    /// Gives a transfer up before its end. What was sent of it is thrown away by the receiver.
+    /// Ends a transfer incomplete. The receiver still takes out what was sent, then sees `reason`. Until CANCEL is in the ring,
+    /// [`start`](Self::start) and [`try_send`](Self::try_send) are refused with `Busy`.
     ///
     /// # Errors
     /// `NotOpen`.

@@ -12,19 +12,18 @@ use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 
 impl<F: Fabric> Endpoint<F> {
-    /// Whether every control message that is due went out.
-    pub(super) const fn owes_no_control(&self) -> bool {
+    /// Whether every CTS, REJECT, CANCEL and CLOSE that is due went out.
+    pub(super) const fn owes_nothing(&self) -> bool {
         self.pending_cts.is_none()
             && !self.receiver.owes_reject()
             && self.pending_close.is_none()
             && !self.sender.owes_cancel()
     }
 
-    /// Sends the control messages that are due, as far as there is room. How many.
+    /// Sends the CTS, REJECT, CANCEL and CLOSE that are due, as far as there is room. How many.
     #[inline]
     pub(super) fn flush_controls(&mut self, fabric: &mut F) -> usize {
-        let idle = self.owes_no_control();
-        if idle { 0 } else { self.flush_due(fabric) }
+        if self.owes_nothing() { 0 } else { self.flush_due(fabric) }
     }
 
     pub(super) fn flush_due(&mut self, fabric: &mut F) -> usize {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! **The gate** is closed while a REJECT is due, so that whatever is shown can be rejected: one REJECT can be on the way.
-//! Both ways to begin a transfer ask it: [`Receiver::poll`], and [`Receiver::is_plain`] for the short way.
+//! Both ways to begin a transfer ask it ([`Receiver::may_begin`]): [`Receiver::poll`], and [`Receiver::is_plain`] for the short
+//! way.
 //!
 //! What the peer writes is read once, then checked, then used.
 
@@ -125,6 +126,12 @@ impl<F: Fabric> Receiver<F> {
         self.open.is_some_and(|open| open.discarding)
     }
 
+    /// The gate: whether a transfer may begin. Not while a REJECT is due, nor once nothing is delivered any more.
+    #[inline]
+    pub(super) const fn may_begin(&self) -> bool {
+        self.reject.is_none() && !self.shut
+    }
+
     /// Refuses the open transfer. False if there is none, or it is refused already.
     pub(crate) fn reject(&mut self, reason: Reason) -> bool {
         let Some(open) = self.open.as_mut().filter(|open| !open.discarding) else { return false };
@@ -211,7 +218,7 @@ impl<F: Fabric> Receiver<F> {
         if !matches!(self.head, Head::Nothing) {
             return Ok(true);
         }
-        if self.shut || self.open.is_none() && self.reject.is_some() {
+        if self.open.is_none() && !self.may_begin() {
             return Ok(false);
         }
         let notify = !F::DIRECT && arrival == Arrival::Notify;
@@ -240,6 +247,7 @@ impl<F: Fabric> Receiver<F> {
     pub(crate) fn next_arrival(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Option<(u64, u32)> {
         let Landing { memory, layout } = self.landing;
         let (index, blocks) = match self.head {
+            Head::Nothing if self.open.is_none() && !self.may_begin() => return None,
             Head::Nothing => (self.at, 0),
             Head::Inline { .. } | Head::Cancel(_) => return Some((self.sequence, 1)),
             Head::Chunk(chunk) if chunk.arrived < chunk.blocks => {

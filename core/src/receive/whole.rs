@@ -17,8 +17,8 @@ impl<F: Fabric> Receiver<F> {
     /// Whether what comes next can go the short way, as far as this end knows.
     #[inline]
     pub(crate) fn is_plain(&self, arrival: Arrival) -> bool {
-        let gate = self.reject.is_none() || is_planted(Bug::ShortWayUngated);
-        self.open.is_none() && gate && self.close.is_none() && !self.shut && arrival == Arrival::Flag
+        let may_begin = self.may_begin() || is_planted(Bug::ShortWayUngated) && !self.shut;
+        self.open.is_none() && may_begin && self.close.is_none() && arrival == Arrival::Flag
     }
 
     /// The next slot line, if it comes within so many looks.

@@ -4,9 +4,11 @@
 //! ```text
 //!             start             first chunk (RTS)          CTS, or none needed
 //!   NONE ----------> STARTED ------------------> WAIT-CTS --------------------> SENDING
-//!    ^                  |                            |                             |
-//!    |                  | cancel: nothing to tell    | cancel, REJECT              | last chunk (FIN)
-//!    +------------------+----------------------------+--- CANCEL ------------------+--> NONE
+//!    ^                  |                            |                             |   |
+//!    | cancel: nothing  |                            | cancel, REJECT              |   | last chunk (FIN)
+//!    +------------------+                            +-----------> CANCELLING <----+   +---> NONE
+//!    |                                                                 |
+//!    +-------------------------- CANCEL is in the ring ----------------+
 //! ```
 //!
 //! A block belongs to the peer until it is acknowledged, and to the device until its chunk's write is completed; only
@@ -89,9 +91,9 @@ pub(crate) enum Next {
 /// Whether the chunk asked for may be the last of its transfer, and so may take the block that is kept for CANCEL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
-    /// It is sent with all the bytes that it is allowed.
+    /// The chunk carries exactly the bytes that it is allowed.
     Possible,
-    /// It may be sent with fewer.
+    /// The caller may commit fewer.
     Never,
 }
 
@@ -155,7 +157,7 @@ pub(crate) struct Sender<F: Fabric> {
     /// Where the last two chunks ended, for triple buffering.
     chunk_ends: [u64; 2],
     transfers: u64,
-    /// The number before the first.
+    /// The transfer number before this connection's first.
     before_first: u64,
     generation: u32,
     open: Option<Open>,
@@ -233,7 +235,7 @@ impl<F: Fabric> Sender<F> {
         blocks - u32::try_from(used).unwrap_or(blocks)
     }
 
-    /// Whether acknowledgements would help to send anything at all.
+    /// Whether no block is free: acknowledgements or completions are awaited.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.free() == 0

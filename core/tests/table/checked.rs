@@ -1,4 +1,4 @@
-//! Checked flags. wire.md 3.4.
+//! Checked flags. wire.md 3.1.
 
 use superpipe_core::{Arrival, Config, End, Endpoint, Origin};
 use superpipe_testkit::{

@@ -2,9 +2,9 @@
 //!
 //! A wait is a loop of attempts and rounds of progress. Now and then, after a thousand attempts or so, it looks at what costs
 //! more: the clock, the interrupt flag, whether the peer lives, and whether it was silent for too long; and shows life
-//! itself. A round in which something moved is no idle one, so that a flow never sleeps; it is looked up from all the same.
+//! itself. A round that moved data resets the waiter, so that a busy flow never sleeps; every 256th such round looks as well.
 
-use core::{hint, mem};
+use core::hint;
 
 use superpipe_core::{Closed, Endpoint, Reason, TransferId};
 
@@ -91,7 +91,7 @@ impl<P: Port> Transport<P> {
     ) -> Result<T, Error> {
         let mut armed = Armed::Not(deadline);
         self.waiter.reset();
-        let (mut first, mut busy_rounds) = (true, 0);
+        let mut busy_rounds = 0;
         loop {
             let mut has_moved = false;
             for _ in 0..ATTEMPTS {
@@ -109,7 +109,7 @@ impl<P: Port> Transport<P> {
                 busy_rounds += 1;
                 if busy_rounds == BUSY_LOOK_ROUNDS {
                     busy_rounds = 0;
-                    self.look(&mut armed, mem::take(&mut first))?;
+                    self.look(&mut armed)?;
                 }
                 continue;
             }
@@ -125,9 +125,9 @@ impl<P: Port> Transport<P> {
             }
             match self.waiter.idle() {
                 Idle::Again => {}
-                Idle::Look => _ = self.look(&mut armed, mem::take(&mut first))?,
+                Idle::Look => _ = self.look(&mut armed)?,
                 Idle::Sleep => {
-                    let nap_ns = self.look(&mut armed, mem::take(&mut first))?;
+                    let nap_ns = self.look(&mut armed)?;
                     if self.gone {
                         continue;
                     }
@@ -143,9 +143,9 @@ impl<P: Port> Transport<P> {
     }
 
     /// The slow look. How long one may sleep afterwards.
-    fn look(&mut self, armed: &mut Armed, first: bool) -> Result<u64, Error> {
+    fn look(&mut self, armed: &mut Armed) -> Result<u64, Error> {
         let now_ns = monotonic_ns();
-        if first {
+        if matches!(armed, Armed::Not(_)) {
             // Silence counts while it is waited for, not while the application does something else.
             self.heard_ns = now_ns;
         }
@@ -189,9 +189,9 @@ impl<P: Port> Transport<P> {
         }
     }
 
-    /// Waits until a descriptor is ready, making progress meanwhile. The peer may be silent: it is not waited for. Whoever
-    /// is `sending` this transfer out of the descriptor does not go on where the transfer is rejected, or the peer lost; what
-    /// was received is still written where it goes, if that takes some of it within a second.
+    /// Waits until a descriptor is ready, making progress meanwhile. The peer may be silent: it is not waited for. With
+    /// `sending`, returns when that transfer is rejected, and fails when the peer is lost. Otherwise data that were received
+    /// are still written, unless the sink accepts none for a second.
     pub(super) fn wait_for_fd(&mut self, fd: PollFd<'_>, sending: Option<TransferId>) -> Result<(), Error> {
         let mut left_ns = if sending.is_some() { 0 } else { LEFT_NS };
         loop {
@@ -252,9 +252,9 @@ impl<P: Port> Transport<P> {
             }
             match self.waiter.idle() {
                 Idle::Again => {}
-                Idle::Look => _ = self.look(&mut armed, false)?,
+                Idle::Look => _ = self.look(&mut armed)?,
                 Idle::Sleep => {
-                    let nap_ns = self.look(&mut armed, false)?;
+                    let nap_ns = self.look(&mut armed)?;
                     self.gone |= self.port.sleep(&mut self.endpoint, nap_ns) == Woken::PeerGone;
                 }
             }
