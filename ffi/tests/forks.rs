@@ -179,11 +179,13 @@ fn a_child_with_its_parents_pid_harms_nobody() {
             unsafe { libc::_exit(77) }
         }
     };
+    // Named here, where the pid is this run's.
+    let address = Address::Shm(path("one"));
     let outer = fork(|| {
         unshare();
         let first = fork(|| {
             assert_eq!(std::process::id(), 1);
-            let (_listener, mut one, mut other) = pair(&Address::Shm(path("one")));
+            let (_listener, mut one, mut other) = pair(&address);
             unshare();
             let second = fork(|| {
                 assert_eq!(std::process::id(), 1);
