@@ -188,8 +188,18 @@ impl fmt::Display for BindError {
 
 impl error::Error for BindError {}
 
-/// The lock that every listener of this directory holds while it binds; dropped with the file.
-fn lock_directory(path: &Path) -> Result<File, BindError> {
+/// A directory that is locked. Unlocked when it is dropped, since a child that was forked meanwhile has the open file, too.
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is ours; the call takes integers only.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
+/// The lock that every listener of this directory holds while it binds.
+fn lock_directory(path: &Path) -> Result<Locked, BindError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(parent);
     let directory = directory.map_err(|error| os(&error, path))?;
@@ -197,13 +207,13 @@ fn lock_directory(path: &Path) -> Result<File, BindError> {
     loop {
         // SAFETY: the descriptor is ours; the call takes integers only.
         if retry(|| unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) == 0 {
-            return Ok(directory);
+            return Ok(Locked(directory));
         }
         match last_errno() {
             libc::EWOULDBLOCK if monotonic_ns() < give_up_ns => thread::sleep(Duration::from_millis(1)),
             libc::EWOULDBLOCK => return Err(BindError::Locked(path.to_owned())),
             // Some network file systems have no locks: then two that start at once are not kept apart.
-            libc::ENOLCK | libc::EOPNOTSUPP => return Ok(directory),
+            libc::ENOLCK | libc::EOPNOTSUPP => return Ok(Locked(directory)),
             errno => return Err(BindError::Os(OsError::new(errno, doing(path)))),
         }
     }
