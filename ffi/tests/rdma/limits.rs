@@ -30,6 +30,9 @@ fn behind(first: &str, test: &str) -> bool {
 
 #[test]
 fn too_few_descriptors_are_told_as_the_limit_that_they_are() {
+    if addresses().is_empty() {
+        return;
+    }
     if !behind("ulimit -n 64; exec", "limits::too_few_descriptors_are_told_as_the_limit_that_they_are") {
         return;
     }
