@@ -11,6 +11,7 @@ use superpipe::shm::{Listener, Socket};
 use superpipe::{Connection, Options, Reason};
 
 const PACKET_BYTES: usize = 192;
+const VERSION: u8 = 2;
 const HELLO: u8 = 1;
 const GRANT: u8 = 3;
 
@@ -78,7 +79,7 @@ fn garbage() {
         rrecv_meets(|socket| socket.send(garbage, None).unwrap()).assert(7, "does not speak superpipe");
         rsend_meets(|socket| socket.send(garbage, None).unwrap()).assert(7, "does not speak superpipe");
     }
-    rrecv_meets(|socket| socket.send(&packet(1, 99), None).unwrap()).assert(7, "broke the handshake");
+    rrecv_meets(|socket| socket.send(&packet(VERSION, 99), None).unwrap()).assert(7, "broke the handshake");
 }
 
 #[test]
@@ -88,18 +89,18 @@ fn memory_that_is_not_sealed() {
     let file = File::create(&path).unwrap();
     file.set_len(1 << 20).unwrap();
     rrecv_meets(|socket| {
-        socket.send(&packet(1, HELLO), None).unwrap();
+        socket.send(&packet(VERSION, HELLO), None).unwrap();
         let mut welcome = [0; PACKET_BYTES];
         socket.receive(&mut welcome, soon()).unwrap();
-        socket.send(&packet(1, GRANT), Some(file.as_fd())).unwrap();
+        socket.send(&packet(VERSION, GRANT), Some(file.as_fd())).unwrap();
     })
     .assert(7, "the peer's memory is refused");
     rrecv_meets(|socket| {
-        socket.send(&packet(1, HELLO), None).unwrap();
-        socket.send(&packet(1, GRANT), None).unwrap();
+        socket.send(&packet(VERSION, HELLO), None).unwrap();
+        socket.send(&packet(VERSION, GRANT), None).unwrap();
     })
     .assert(7, "no descriptor came along");
-    let mut welcome = packet(1, HELLO + 1);
+    let mut welcome = packet(VERSION, HELLO + 1);
     let settled = superpipe::tuning::Tuning::default()
         .settle(&superpipe::Tuning::default(), &superpipe::tuning::Terms::SHM)
         .unwrap()
