@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The soak in a release build: two processes over the std API and shared memory, the sender stopped and continued at random
-# (docs/testing.md). It runs for 75 s; arguments are its own: --seconds, --seed, --round, --help.
+# (docs/testing.md). It runs for 45 s; arguments are its own: --seconds, --seed, --round, --help.
 . "$(dirname "$0")/lib.sh"
 
 need_rust

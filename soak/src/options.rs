@@ -11,7 +11,7 @@ use clap::{Args, Parser};
 #[command(name = "superpipe-soak", version)]
 pub(crate) struct Options {
     /// Seconds; up to four times as many while something has not happened that must
-    #[arg(long, default_value_t = 75, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
     /// Decides what is sent, how, and how it is received; not how the operating system schedules. Default: another each time
     #[arg(long)]
