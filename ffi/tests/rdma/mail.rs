@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 use superpipe::os::Mapping;
+use superpipe::shm::handshake::VERSION;
 use superpipe::verbs::{
     Access, CmEventKind, CmId, Cq, EventChannel, Mr, Pd, Qp, QpConfig, QpState, SendFlags,
 };
@@ -43,7 +44,7 @@ impl Hostile {
         for (slot, at) in (0..4).zip((IN..).step_by(256)) {
             qp.post_receive(slot, mr.sge(at, 256)).unwrap();
         }
-        id.connect(params(&qp, &greeting(1))).unwrap();
+        id.connect(params(&qp, &greeting(VERSION))).unwrap();
         let event = next(&channel);
         if event.kind == CmEventKind::CONNECT_RESPONSE {
             for state in [QpState::Init, QpState::ReadyToReceive, QpState::ReadyToSend] {
@@ -72,7 +73,7 @@ impl Hostile {
     }
 
     fn packet(&mut self, kind: u8) {
-        let mut packet = greeting(1);
+        let mut packet = greeting(VERSION);
         packet[10] = kind;
         packet.resize(PACKET_BYTES as usize, 0);
         self.say(&packet, PACKET_BYTES);

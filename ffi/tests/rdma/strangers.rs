@@ -6,6 +6,7 @@ use crate::end::deadline;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::thread;
+use superpipe::shm::handshake::VERSION;
 use superpipe::verbs::{
     CmEvent, CmEventKind, CmId, ConnectParams, Cq, Error, EventChannel, Pd, Qp, QpConfig, QpState, Transport,
 };
@@ -23,7 +24,7 @@ pub(crate) fn greeting(version: u16) -> Vec<u8> {
 
 /// What strangers say first, and what both ends make of it.
 pub(crate) fn words() -> [(Vec<u8>, ErrorKind, &'static str); 3] {
-    let mut reserved = greeting(1);
+    let mut reserved = greeting(VERSION);
     reserved[15] = 1;
     [
         (greeting(9), ErrorKind::Version, "speaks version 9 of the protocol, this is version 2"),
@@ -78,7 +79,7 @@ pub(crate) struct Asking {
 pub(crate) fn ask(to: SocketAddr) -> Asking {
     let (channel, mut id) = on_the_way(to);
     let qp = idle_qp(&id);
-    id.connect(params(&qp, &greeting(1))).unwrap();
+    id.connect(params(&qp, &greeting(VERSION))).unwrap();
     Asking { _id: id, _qp: qp, _channel: channel }
 }
 
@@ -129,7 +130,7 @@ fn a_listener_refuses_strangers_by_name_and_goes_on() {
                 assert!(error.to_string().contains(words), "{error}");
             }
             for told in knocking.join().unwrap() {
-                assert!(told.starts_with(&greeting(1)[..10]), "a refusal says our version: {told:?}");
+                assert!(told.starts_with(&greeting(VERSION)[..10]), "a refusal says our version: {told:?}");
             }
             let accepting = scope.spawn(move || listener.accept(DEADLINE).map(drop));
             drop(Connection::connect(&address, Options::default(), DEADLINE).unwrap());
@@ -148,7 +149,7 @@ fn who_asks_and_goes_away_is_no_error() {
             continue;
         }
         let qp = idle_qp(&id);
-        id.connect(params(&qp, &greeting(1))).unwrap();
+        id.connect(params(&qp, &greeting(VERSION))).unwrap();
         // The request is there, and then the one who asked is not.
         thread::sleep(Duration::from_millis(300));
         drop(id);
