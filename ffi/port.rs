@@ -36,7 +36,7 @@ pub unsafe trait Port:
 {
     /// What reports call it.
     const NAME: &'static str;
-    /// Whether a child of fork may drop a link that it inherited: that closes descriptors, and does nothing to the parent's
+    /// True if a child of fork may drop a link that it inherited: that closes descriptors, and does nothing to the parent's
     /// connection. Otherwise the child keeps it until it ends.
     const DROPS_IN_CHILD: bool;
 
@@ -53,7 +53,7 @@ pub unsafe trait Port:
     fn why_gone(&self, _: &Self::Link) -> Option<Gone> {
         None
     }
-    /// What becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
+    /// Descriptor that becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
     /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Whether what is written from now on need not wake a peer that sleeps: it looks by itself before long.

@@ -18,7 +18,7 @@ use crate::line::{BODY_WORDS, Line};
 /// Payload bytes of a message that travels in its slot line.
 pub const INLINE_BYTES_MAX: usize = 40;
 
-/// Where that payload lies in the line.
+/// Offset of that payload in the line.
 pub(crate) const INLINE_PAYLOAD_AT: u32 = 16;
 
 const RTS: u64 = 1;

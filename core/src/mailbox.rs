@@ -49,7 +49,7 @@ impl Outbox {
             || is_planted(Bug::MailboxOverwritten)
     }
 
-    /// Whether every message that was sent is acknowledged.
+    /// Returns true if every message that was sent is acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.acked == before(self.sequence)
     }
@@ -82,7 +82,7 @@ impl Outbox {
         true
     }
 
-    /// Whether an acknowledgement that says `said` would give places back.
+    /// Returns true if an acknowledgement of `said` would give places back.
     pub(crate) fn has_news(&self, said: u64) -> bool {
         judge(said, self.acked, before(self.sequence)) == Advance::Forward
     }
@@ -135,7 +135,7 @@ impl Inbox {
         before(self.expected)
     }
 
-    /// Whether the next message has come, whole: [`poll`](Self::poll) would take it.
+    /// Returns true if [`poll`](Self::poll) would take a message: the next one has arrived, whole.
     pub(crate) fn has_arrivals<F: Fabric>(
         &self,
         fabric: &F,
@@ -151,7 +151,7 @@ impl Inbox {
             && self.is_whole(fabric, arrival, &fabric.take_line(link, from, at))
     }
 
-    /// Whether a line whose flag may be the awaited one is what that stands for.
+    /// Returns true if a line matches its flag, which may be the awaited one.
     fn is_whole<F: Fabric>(&self, fabric: &F, arrival: Arrival, line: &Line) -> bool {
         arrival != Arrival::CheckedFlag || arrival.line_flag(fabric, line, self.expected) == line.flag()
     }

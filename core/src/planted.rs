@@ -54,7 +54,7 @@ pub enum Bug {
     CancelOfNone,
     /// The short way begins a message although a REJECT is due, so that the message cannot be rejected.
     ShortWayUngated,
-    /// What is read in place does not see a message in a line.
+    /// Reading in place does not see a message in a line.
     InlineHasNoPlace,
     /// A connection that failed, or was closed with a reason, goes on delivering.
     FailedDelivers,

@@ -26,7 +26,7 @@ pub(crate) const fn is_before(a: u64, b: u64) -> bool {
     a != b && b.wrapping_sub(a) < 1 << 63
 }
 
-/// How many sequences come after `from`, up to and including `to`, which is not before it.
+/// Counts the sequences after `from` up to and including `to`, which is not before it.
 #[must_use]
 pub(crate) const fn distance(from: u64, to: u64) -> u64 {
     // Zero is none.

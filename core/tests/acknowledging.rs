@@ -1,4 +1,4 @@
-//! When what was taken out is acknowledged (wire.md 4.6): at once where someone waits for it, and later where it would only
+//! Acknowledgements of what was taken out (wire.md 4.6): at once where someone waits for it, and later where it would only
 //! be in the way.
 
 use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Length, Origin};

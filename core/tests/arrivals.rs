@@ -17,7 +17,7 @@ const CHUNK: u32 = 1 << 28;
 const CONTROL: u32 = 2 << 28;
 const ACK: u32 = 3 << 28;
 
-/// Where writes are notified.
+/// A fabric that notifies of writes.
 trait Notify {
     fn notify(&mut self, notice: u32);
 }

@@ -15,7 +15,7 @@ fn ends<F: Rig>(block_count: u32, arrival: Arrival) -> (F, [Endpoint<F>; 2]) {
     (fabric, ends)
 }
 
-/// What is on its way arrives and completes; the receiver makes progress, and takes nothing.
+/// Lets everything arrive and complete; the receiver makes progress, and takes nothing.
 fn settle<F: Rig>(fabric: &mut F, ends: &mut [Endpoint<F>; 2]) {
     for _ in 0..300 {
         fabric.step();

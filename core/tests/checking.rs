@@ -1,4 +1,4 @@
-//! What comes is checked in every block of a chunk, and by every way of receiving it.
+//! Checked flags of every block of a chunk, by every way of receiving it.
 
 use superpipe_core::{
     Arrival, Closed, Config, End, Endpoint, Failure, FlagPlace, Layout, Line, Origin, ProtocolError,
@@ -44,7 +44,7 @@ fn no_way_goes_over_the_end_of_the_ring() {
     a_chunk_over_the_end::<Posted>();
 }
 
-/// What the check of a block of the chunk with sequence 1 begins with, payload included.
+/// Seed and payload of the check of a block of the chunk with sequence 1.
 fn check(payload: &[u8]) -> u32 {
     let bytes = u32::try_from(payload.len()).unwrap().to_le_bytes();
     crc32c(payload, crc32c(&bytes, crc32c(&1u64.to_le_bytes(), !0)))

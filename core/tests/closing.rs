@@ -74,7 +74,7 @@ fn close_is_said_once<F: Rig>() {
     assert_eq!([ends[0].counters().controls_sent, ends[1].counters().controls_sent], [1, 1]);
 }
 
-/// Whoever has closed consumes nothing: no CANCEL may have to wait for that.
+/// A peer that has closed consumes nothing: no CANCEL may wait for that.
 fn a_close_after_the_peers_waits_for_no_cancel<F: Rig>() {
     let (mut fabric, mut ends) = ends::<F>();
     for tag in [1, 2] {

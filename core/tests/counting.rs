@@ -1,4 +1,4 @@
-//! What an endpoint counts for reports.
+//! Counters for reports.
 
 use superpipe_core::{Config, Counters, End, Endpoint, FlagPlace, Layout, Length, Origin, TryRecv};
 use superpipe_testkit::{Direct, Rig, Setup, Stage};

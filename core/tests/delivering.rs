@@ -1,4 +1,4 @@
-//! Whoever asks whether all was taken, or whether all was told, learns it from rounds of progress: he need not look himself.
+//! `delivered` and `controls_delivered` become true by rounds of progress, without a look.
 
 use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Origin, Reason, seat};
 use superpipe_testkit::{Memory, Posted, Rig, Setup, Stage, wire};

@@ -1,4 +1,4 @@
-//! What is rejected is thrown away by progress: all of it that has arrived, nothing that has not, and nothing that follows.
+//! Progress throws a rejected transfer away: all of it that has arrived, nothing that has not, and nothing that follows.
 
 use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Line, Origin, Reason, seat};
 use superpipe_testkit::{

@@ -1,4 +1,4 @@
-//! What has no bytes is not sent, but for a message of no bytes and the end of a stream; and what has too many is refused
+//! Nothing is sent for no bytes, but for a message of no bytes and the end of a stream; too many bytes are refused
 //! before any of it is.
 
 use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Length, Origin, RefusedSend, TransferId};
@@ -37,7 +37,7 @@ impl<F: Rig> Ends<F> {
         assert_eq!(self.ends[0].push(&mut self.fabric, id, &[payload]), Ok(payload.len()), "{}", F::NAME);
     }
 
-    /// What end 1 receives of the transfer, up to its end.
+    /// Receives the transfer at end 1, up to its end.
     fn received(&mut self) -> Vec<u8> {
         let (mut place, mut bytes) = (vec![0; 4096], 0);
         for _ in 0..1000 {

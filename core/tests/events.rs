@@ -1,4 +1,4 @@
-//! What happened without being asked for waits to be taken; where too much of it waits, the oldest is forgotten.
+//! Events wait to be taken; of too many, the oldest is forgotten.
 
 use superpipe_core::{Config, Endpoint, Event, FlagPlace, Layout, Origin, Reason};
 use superpipe_testkit::{Direct, Memory, Rig, Setup, Stage, wire};

@@ -51,7 +51,7 @@ fn a_chunk_that_waits_for_the_send_queue_is_not_posted_after_a_broken_rule() {
     assert!(close_came(&fabric) && end.is_told());
 }
 
-/// Whoever closes waits until the device owns nothing.
+/// Closing waits until the device owns nothing.
 #[test]
 fn a_chunk_that_was_never_posted_is_not_awaited() {
     let (mut fabric, mut end) = end::<Posted>(1);

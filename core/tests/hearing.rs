@@ -1,4 +1,4 @@
-//! What is heard of the peer, and when its control messages are acknowledged.
+//! Signs of the peer's life, and the acknowledgements of its control messages.
 
 use superpipe_core::{Config, Endpoint, FlagPlace, Layout, Origin, seat};
 use superpipe_testkit::{Direct, Memory, Rig, Setup, Stage, wire};

@@ -125,7 +125,7 @@ fn the_end_is_told_although_more_was_consumed_than_shown() {
     assert_eq!(end.consume(&mut fabric, 50), End::Fin, "the end was swallowed");
 }
 
-/// What was shown of a message that is then rejected is no longer the caller's to consume: its end is not the end of anything
+/// Bytes that were shown of a message that is then rejected cannot be consumed: its end is not the end of anything
 /// that the caller takes. Even nothing can be consumed "to its end".
 #[test]
 fn the_end_of_what_was_rejected_is_not_told() {

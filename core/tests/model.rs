@@ -33,9 +33,9 @@ struct Open {
     id: TransferId,
     tag: u64,
     length: Length,
-    /// Once something of it was sent.
+    /// Set once something of it was sent.
     index: Option<usize>,
-    /// What lies in the blocks that are reserved.
+    /// Contents of the blocks that are reserved.
     reserved: Option<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ struct Model<F: Rig> {
     flows: [Flow; 2],
     rng: Rng,
     origin: Origin,
-    /// What each end has closed with.
+    /// Reason that each end has closed with.
     closed: [Option<Reason>; 2],
 }
 
@@ -156,18 +156,18 @@ impl<F: Rig> Model<F> {
         payload
     }
 
-    /// Whether nothing may be delivered at this end: it knows of a close with a reason.
+    /// Returns true if nothing may be delivered at this end: it knows of a close with a reason.
     fn is_shut(&self, side: usize) -> bool {
         let with_reason = |side: usize| self.closed[side].is_some_and(|reason| reason != Reason::DONE);
         with_reason(side) || self.ends[side].peer_closes() && with_reason(1 - side)
     }
 
-    /// Whether something may be missing at this end: either has closed with a reason.
+    /// Returns true if something may be missing at this end: either has closed with a reason.
     fn may_be_shut(&self) -> bool {
         self.closed.iter().flatten().any(|reason| *reason != Reason::DONE)
     }
 
-    // What sends.
+    // Calls that send.
 
     /// The open transfer has begun, if any of it was sent.
     fn sync(&mut self, side: usize) {
@@ -462,7 +462,7 @@ impl<F: Rig> Model<F> {
         assert_ne!(self.ends[side].closed(), None);
     }
 
-    // What receives. `side` is the end that does.
+    // Calls that receive, at the end `side`.
 
     /// Something of the transfer at the head was given.
     fn gives(&mut self, side: usize) -> &mut Sent {
@@ -615,7 +615,7 @@ impl<F: Rig> Model<F> {
         }
     }
 
-    // What drives.
+    // Calls that drive.
 
     fn drive(&mut self, side: usize) {
         let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
@@ -633,7 +633,7 @@ impl<F: Rig> Model<F> {
         }
     }
 
-    /// What was delivered was taken out.
+    /// Compares `delivered` with what was taken out.
     fn check_delivered(&mut self, side: usize) {
         let is_moot = self.closed.iter().all(Option::is_some);
         if !self.ends[side].delivered() || self.ends[side].state().sending == Sending::Cancelling || is_moot {
@@ -690,7 +690,7 @@ impl<F: Rig> Model<F> {
         self.check();
     }
 
-    /// What is open is ended, and everything is taken out.
+    /// Ends what is open, and takes everything out.
     fn settle(&mut self) {
         let mut place = [0; PLACE_BYTES];
         let way = self.below(3);
@@ -762,7 +762,7 @@ impl<F: Rig> Model<F> {
 
     fn is_settled(&mut self) -> bool {
         if self.closed.iter().any(Option::is_some) {
-            // What was sent to an end that has closed need not come out.
+            // Transfers to an end that has closed need not come out.
             let told = (0..2).all(|side| self.closed[side].is_none() || self.ends[side].is_told());
             let known = (0..2).all(|side| self.closed[side].is_none() || self.ends[1 - side].peer_closes());
             let only_one = self.closed.iter().flatten().count() == 1;

@@ -42,7 +42,7 @@ impl<F: Rig> Ends<F> {
         (pulled.bytes, pulled.end)
     }
 
-    /// What this end has posted comes, while the other one asks at every step and does nothing else. Whether it was told.
+    /// Lets everything that this end has posted arrive, while the other one asks at every step; returns true if it was told.
     fn comes(&mut self, side: usize) -> bool {
         let mut told = false;
         for _ in 0..ROUNDS {
@@ -81,7 +81,7 @@ fn a_message_is_told_of_once<F: Rig>() {
         assert_eq!(t.pull(), (4, End::Fin), "{}", F::NAME);
     }
     assert!(!t.asks(1), "{}", F::NAME);
-    // What lies where something else is awaited is nothing.
+    // Lines in the place of something else are no arrivals.
     t.slot(2, wire::inline(1, b"tiny", 4));
     assert!(!t.asks(1), "{}", F::NAME);
 }

@@ -1,4 +1,4 @@
-//! How large chunks are, and what they wait for.
+//! Sizes of chunks, and what they wait for.
 
 use superpipe_core::{
     Config, Endpoint, FlagPlace, Layout, Length, Origin, Protocol, RefusedSend, TransferId, seat,
@@ -88,7 +88,7 @@ fn with_three_buffers_a_chunk_waits_for_the_last_but_one() {
     chunk_waits_for_the_last_but_one::<Posted>();
 }
 
-/// Whoever posts waits until it is worth it; by direct store each free block is.
+/// Posted writes wait for half a fold; by direct store each free block is used.
 #[test]
 fn posted_chunks_are_no_crumbs() {
     let config = Config { protocol: Protocol::Eager, folds: 4, ..Config::default() };
@@ -125,7 +125,7 @@ fn a_stale_name_is_refused() {
     assert_eq!(t.push(9), 9);
 }
 
-/// Whether it was not refused.
+/// A call that returns true if it was not refused.
 type Call<F> = fn(&mut Endpoint<F>, &mut F, TransferId) -> bool;
 
 fn credit_that_is_there_is_found<F: Rig>() {

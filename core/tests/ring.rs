@@ -79,7 +79,7 @@ fn every_message_comes_whole_over_the_end_of_the_ring() {
     }
 }
 
-/// So many messages of one block, and not one more.
+/// A ring takes this many messages of one, two and three blocks, and refuses the next one.
 #[test]
 fn a_ring_holds_as_many_messages_as_blocks() {
     let layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };

@@ -147,7 +147,7 @@ impl Listener {
         }
     }
 
-    /// Where those of other hosts cannot connect for now, as the end of a sentence.
+    /// Text behind an error: RDMA addresses that other hosts cannot reach because their device is gone.
     #[cfg(feature = "verbs")]
     fn why_deaf(&self) -> String {
         let why = self.verbs.as_ref().and_then(rdma::Listener::why_deaf);

@@ -1,4 +1,4 @@
-//! How long is waited between two attempts to connect.
+//! Pauses between two attempts to connect.
 
 use core::time::Duration;
 

@@ -27,7 +27,7 @@ use crate::shm::socket::without_passrights;
 use crate::shm::{Segment, SentFd, Socket, SocketError};
 use crate::tuning::{Settled, Terms, Tuning};
 
-/// How long a last close of the descriptor takes, unless it is let go.
+/// Time that the last close of the descriptor takes.
 const LINGER_SECONDS: c_int = 60;
 /// Ten times what any call here is given, and a fraction of what one close takes.
 const HANG: Duration = Duration::from_secs(20);

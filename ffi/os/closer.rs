@@ -53,7 +53,7 @@ fn work() {
             change(&OPEN, |open| Some(open.saturating_sub(1)));
         }
         leave();
-        // Whoever came since the last look may have found all threads there are to be.
+        // A descriptor that came since the last look may have found no place for another thread.
         if !is_waiting() || !enter() {
             return;
         }
@@ -68,7 +68,7 @@ fn leave() {
     change(&THREADS, |threads| Some(threads.saturating_sub(1)));
 }
 
-/// Whether there was a place for it.
+/// Returns false if there was no place for it.
 fn put(fd: RawFd) -> bool {
     let ours = word(fd.cast_unsigned().wrapping_add(1));
     WAITING.iter().any(|place| {

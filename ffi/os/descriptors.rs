@@ -1,4 +1,4 @@
-//! Whether this process can open more files. Libraries that cannot tell of what they did not find.
+//! A check for descriptors that are left, for libraries that do not report the lack of them.
 
 use super::error::OsError;
 use core::mem::MaybeUninit;
@@ -13,7 +13,7 @@ pub(crate) fn lack_of_descriptors(count: usize) -> Option<OsError> {
     Some(OsError::new(errno, "cannot open what a connection needs").with_remedy(remedy))
 }
 
-/// What to do about a call that failed for lack of descriptors.
+/// Remedy for a call that failed for lack of descriptors.
 pub(crate) fn remedy(errno: i32) -> Option<String> {
     match errno {
         libc::EMFILE => Some(format!(

@@ -41,7 +41,7 @@ impl OsError {
         self.errno
     }
 
-    /// Whether a limit of this process or machine is reached.
+    /// Returns true if a limit of this process or machine is reached.
     #[must_use]
     pub const fn is_limit(&self) -> bool {
         matches!(

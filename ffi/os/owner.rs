@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// The word that every child finds zero; null before the first question.
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
-/// What stands for it where there can be none.
+/// Its address stands for a word that cannot be had.
 static NO_WORD: AtomicU32 = AtomicU32::new(0);
 /// The last number that was given out, here or in a process that this one descends from.
 static LAST: AtomicU32 = AtomicU32::new(0);

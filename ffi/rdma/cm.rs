@@ -97,7 +97,7 @@ impl Cm {
         &self.channel
     }
 
-    /// Whether it ended because this host's device did, as far as events were taken.
+    /// Returns true if it ended because this host's device was removed, by the events that were taken.
     pub(super) const fn is_device_gone(&self) -> bool {
         self.is_device_gone
     }

@@ -51,7 +51,7 @@ pub struct Met {
     pub arrival_reason: &'static str,
     /// The device that it runs on.
     pub device: DeviceName,
-    /// What is registered for it, of the budget.
+    /// Share of the budget for what is registered.
     pub share: Budget,
     /// The peer's address.
     pub peer: SocketAddr,
@@ -106,7 +106,7 @@ fn connect_any(
                 Err(
                     error @ (ConnectError::Interrupted | ConnectError::Packet(PacketError::Refused { .. })),
                 ) => return Err(error),
-                // What may pass at one address is worth another attempt, whatever the others say.
+                // An error that may pass at one address is worth another attempt, whatever the others say.
                 Err(error) if may_pass(&error) || !last.as_ref().is_some_and(may_pass) => last = Some(error),
                 Err(_) => {}
                 met => return met,
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use crate::verbs::fake::{CmKind, answer, begin, channel, script};
 
-    /// What one attempt makes of this last event of rdma_cm.
+    /// Result of an attempt that ended with this event of rdma_cm.
     fn attempt(kind: CmKind, status: i32, says: &[u8]) -> ConnectError {
         begin();
         script(|script| {

@@ -49,7 +49,7 @@ impl ConnectError {
     }
 }
 
-/// What one connection opens, and the libraries beside it for a moment: an event channel, a device's two, a completion channel,
+/// Descriptors that one connection opens, and the libraries beside it for a moment: an event channel, a device's two, a completion channel,
 /// and what lists the devices.
 const DESCRIPTORS: usize = 8;
 

@@ -207,7 +207,7 @@ impl Fabric for Rdma {
 // checks that the named bytes are inside them, and no region gives out references.
 unsafe impl Port for Rdma {
     const NAME: &'static str = "verbs";
-    // What rdma-core destroys in a child, it destroys for the parent.
+    // Objects that rdma-core destroys in a child, it destroys for the parent.
     const DROPS_IN_CHILD: bool = false;
 
     fn source_of(&self, _: &RdmaLink, from: Span, at: u32, bytes: u32) -> *const u8 {

@@ -33,7 +33,7 @@ pub struct Listener {
     channel: EventChannel,
     places: Vec<Place>,
     route: Route,
-    /// When it is listened again where there is no id.
+    /// Time of the next attempt to listen where there is no id.
     again_ns: u64,
     owner: Owner,
 }
@@ -87,7 +87,7 @@ impl Listener {
         Some(self.places.first()?.address)
     }
 
-    /// Where it cannot be reached for now, and why.
+    /// Text that names the addresses whose device is gone; they are listened at again once it is back.
     #[must_use]
     pub fn why_deaf(&self) -> Option<String> {
         let place = self.places.iter().find(|place| place.id.is_none())?;
@@ -113,7 +113,7 @@ impl Listener {
                 self.forget(event.id);
                 return Ok(None);
             }
-            // What became of requests that nobody has accepted yet.
+            // Later events of requests that nobody has accepted yet.
             _ => return Ok(None),
         }
         match accept(event, &self.route, wishes, &Patience { deadline_ns, interrupted }) {
@@ -151,7 +151,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if !self.owner.is_current() {
-            // What a child of fork destroys is destroyed for the parent.
+            // Objects that a child of fork destroys are destroyed for the parent.
             core::mem::forget(core::mem::take(&mut self.places));
         }
     }
@@ -223,18 +223,18 @@ fn listen_at_all(channel: &EventChannel, addresses: &[SocketAddr]) -> Result<Vec
     }
 }
 
-/// Whether another listens there.
+/// Returns true if another listens there.
 fn is_taken(error: &ConnectError) -> bool {
     matches!(error, ConnectError::Verbs(Error::Verb(error)) if error.errno() == libc::EADDRINUSE)
 }
 
-/// Whether no device has the address.
+/// Returns true if no device has the address.
 fn is_absent(error: &ConnectError) -> bool {
     matches!(error, ConnectError::Verbs(Error::Verb(error))
         if matches!(error.errno(), libc::ENODEV | libc::EADDRNOTAVAIL))
 }
 
-/// Where it `is_alone`, every IPv6 address takes IPv4 as well, if the host has it so; beside another it must not.
+/// Listens at one address. The IPv6 wildcard takes IPv4 as well if it `is_alone` and the host has it so; beside another it must not.
 fn listen(channel: &EventChannel, address: SocketAddr, is_alone: bool) -> Result<CmId, ConnectError> {
     let mut id = CmId::create(channel)?;
     if address.is_ipv6() && !is_alone {

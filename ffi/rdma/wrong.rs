@@ -1,4 +1,4 @@
-//! What a peer does wrong below core's protocol, by the rule that it breaks.
+//! Rules below core's protocol that a peer can break.
 
 use crate::verbs::WcStatus;
 use core::{error, fmt};

@@ -72,7 +72,7 @@ impl Shm {
         }
     }
 
-    /// What an endpoint is made of. Both segments have [`segment_bytes`] bytes at least. `serves`: the process that the
+    /// Attaches an endpoint to two segments of [`segment_bytes`] bytes at least. `serves`: the process that the
     /// kernel names at the other end of the socket is the one that serves this connection.
     #[must_use]
     pub fn attach(

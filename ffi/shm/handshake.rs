@@ -27,7 +27,7 @@ use crate::tuning::{Settled, Terms, Tuning};
 
 pub use crate::packet::{PACKET_BYTES, PacketError, REFUSED_LIMIT, REFUSED_VERSION, REFUSED_WISHES, VERSION};
 
-/// Where WELCOME says which process serves the connection.
+/// Place in WELCOME of the process that serves the connection.
 const PID_AT: usize = FABRIC_AT;
 /// Wake bytes that are passed over before a packet. An honest peer sends none while nobody can sleep; a flood would hold the
 /// handshake beyond its deadline.
@@ -88,7 +88,7 @@ pub struct Agreed {
     pub settled: Settled,
     /// Both ends can rely on membarrier.
     pub fenced: bool,
-    /// What both segments take of the budget.
+    /// Share of the budget for both segments.
     pub share: Budget,
     /// The process that the kernel names at the other end of the socket is the one that serves this connection.
     pub serves: bool,
@@ -168,7 +168,7 @@ pub fn accept(
     let theirs = told(socket, theirs)?;
     socket.expect_fd(false);
     socket.send(&Packet::new(Kind::Ready).0, None)?;
-    // Whoever connected is who says HELLO: a child of that has no memory to say it with.
+    // `connect` does the whole handshake in the process that opened the socket, which SO_PEERCRED names.
     Ok(Agreed { mine, theirs, settled, fenced: registered && hello.0[12] == 1, share, serves: true })
 }
 

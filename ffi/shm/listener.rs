@@ -133,7 +133,7 @@ impl Listener {
         Ok(Socket::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Where it listens, from the root on.
+    /// The socket's path, absolute.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -153,7 +153,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.unlink();
-        // Whoever has not been accepted is refused by the last close, here or in a child that goes on accepting. What they
+        // Clients that were not accepted are refused by the last close, here or in a child that goes on accepting. What they
         // sent may be long to close. No shutdown: that would end the child's listening, too.
         // SAFETY: it is taken once: nobody has `self` any more.
         close_elsewhere(unsafe { ManuallyDrop::take(&mut self.fd) });

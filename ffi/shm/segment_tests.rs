@@ -174,7 +174,7 @@ fn holes_that_the_maker_left_are_filled_before_use() {
     assert_eq!(stat(taken.fd()).unwrap().st_blocks.cast_unsigned() * 512, 64 * PAGE);
 }
 
-/// What punching a hole into the first page answers: 0, or the errno.
+/// Punches a hole into the first page; returns 0, or the errno.
 fn punch(fd: BorrowedFd<'_>) -> c_int {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: the call takes integers only.

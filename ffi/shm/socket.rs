@@ -62,7 +62,7 @@ pub(super) struct Head {
     pub(super) has_fds: bool,
 }
 
-/// What a look at the head of the queue may take along.
+/// Descriptors that a look at the head of the queue may duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rights {
     None,
@@ -160,7 +160,7 @@ impl Socket {
         Self { fd: ManuallyDrop::new(fd), owner: Owner::current() }
     }
 
-    /// Whether the kernel takes packets with descriptors in from now on, where it can be told (Linux 6.16).
+    /// Tells the kernel whether to take packets with descriptors in from now on (Linux 6.16).
     pub(crate) fn expect_fd(&self, is_expected: bool) {
         pass_rights(self.as_fd(), is_expected);
     }
@@ -333,7 +333,7 @@ impl Socket {
         false
     }
 
-    /// Whether the packet at the head carries descriptors. None where there is none. Or the errno.
+    /// Looks whether the packet at the head carries descriptors; `None` if there is no packet; or the errno.
     fn head_with_sender(&self) -> Result<Option<bool>, c_int> {
         let mut part = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
         let mut sender = [0_u64; SENDER_WORDS];
@@ -467,7 +467,7 @@ fn look_again(mut call: impl FnMut() -> isize) -> isize {
 const SENDER_BYTES: usize = unsafe { libc::CMSG_LEN(socklen(size_of::<libc::ucred>())) } as usize;
 const SENDER_WORDS: usize = SENDER_BYTES.div_ceil(size_of::<u64>());
 
-/// Whether a socket, and those that a listening one accepts, take packets with descriptors in. Before Linux 6.16 all do.
+/// Sets whether a socket, and those that a listening one accepts, take packets with descriptors in. Before Linux 6.16 all do.
 pub(super) fn pass_rights(fd: BorrowedFd<'_>, is_wanted: bool) {
     // Of asm-generic/socket.h; elsewhere the packets are looked at all the same.
     const SO_PASSRIGHTS: c_int = 83;
@@ -481,7 +481,7 @@ pub(super) fn pass_rights(fd: BorrowedFd<'_>, is_wanted: bool) {
     set_option(fd, SO_PASSRIGHTS, is_wanted);
 }
 
-/// Where the kernel has the option.
+/// Sets an option, if the kernel has it.
 fn set_option(fd: BorrowedFd<'_>, option: c_int, is_on: bool) {
     let value = c_int::from(is_on);
     // SAFETY: the pointer is to a local of the size that the call is told.
@@ -501,7 +501,7 @@ std::thread_local! {
     static WITHOUT_PASSRIGHTS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
-/// Whether the sockets of this thread are those of a kernel without SO_PASSRIGHTS.
+/// Makes the sockets of this thread those of a kernel without SO_PASSRIGHTS.
 #[cfg(test)]
 pub(crate) fn without_passrights(is_so: bool) {
     WITHOUT_PASSRIGHTS.set(is_so);

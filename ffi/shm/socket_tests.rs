@@ -36,7 +36,7 @@ fn send_raw(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     assert_eq!(usize::try_from(sent), Ok(bytes.len()));
 }
 
-/// Whether nobody has the writing end any more, soon.
+/// Waits until nobody has the writing end any more; false if that takes too long.
 fn is_at_end(mut reader: PipeReader) -> bool {
     let mut fds = [PollFd::new(reader.as_fd(), libc::POLLIN)];
     poll(&mut fds, 60_000_000_000).unwrap() == Polled::Ready && reader.read(&mut [0]).unwrap() == 0
@@ -312,7 +312,7 @@ fn a_queue_is_emptied_before_its_socket_is_closed_and_what_carries_descriptors_s
         }
         b.drain()
     };
-    // Where the peer lives on, the socket must be shut down first; here it is gone.
+    // The peer is gone, so no shutdown is needed first.
     assert!(queue(&[]));
     assert!(queue(&[(b"x", false), (b"", false), (b"", false), (b"yz", false)]));
     for packets in [&[(&b"x"[..], true)][..], &[(b"", true)], &[(b"", false), (b"", false), (b"x", true)]] {

@@ -33,7 +33,7 @@ fn fork(work: impl FnOnce()) -> libc::pid_t {
     }
 }
 
-/// How a child ended: 0 where all is well.
+/// Waits for a child: 0 if all is well.
 fn wait(pid: libc::pid_t) -> i32 {
     let mut status = -1;
     // SAFETY: the pointer is to a local.

@@ -144,7 +144,7 @@ impl CmFailure {
         self.kind == CmEventKind::REJECTED && matches!(self.status, REASON_NOBODY | REFUSED)
     }
 
-    /// Whether another attempt may end otherwise: nobody answered in time, the peer had no room, or it went away.
+    /// Returns true if another attempt may end otherwise: nobody answered in time, the peer had no room, or it went away.
     /// A refusal that carries the peer's words is for whoever reads them to judge.
     #[must_use]
     pub fn is_transient(&self) -> bool {

@@ -62,7 +62,7 @@ pub(super) fn rdmacm() -> Result<&'static Rdmacm, LoadError> {
     once(&LOADED, load)
 }
 
-/// What was loaded stays. What could not be, for want of a descriptor maybe, is tried again.
+/// A library that was loaded stays. A failed load, for want of a descriptor maybe, is tried again.
 fn once<T>(
     loaded: &'static OnceLock<T>,
     load: impl FnOnce() -> Result<T, LoadError>,

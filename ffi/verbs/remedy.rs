@@ -45,7 +45,7 @@ pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Whether `verb` met a limit of open files, or of memory that is pinned. A process that may pin nothing at all, with a limit of 0,
+/// Returns true if `verb` met a limit of open files, or of memory that is pinned. A process that may pin nothing at all, with a limit of 0,
 /// is told EPERM.
 pub(super) fn is_limit(verb: &str, errno: c_int) -> bool {
     match errno {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::options::Wishes;
 use crate::round::{Draw, Round};
 
-/// How long it runs, and is stopped, at a time, in microseconds.
+/// Microseconds for which it runs, and is stopped, at a time.
 const SLOW_US: [[usize; 2]; 2] = [[1, 12_000], [1, 12_000]];
 /// The same, so quickly that it comes to no end of a message between two stops, and a short deadline passes in each.
 const QUICK_US: [[usize; 2]; 2] = [[1, 200], [60, 400]];

@@ -110,7 +110,7 @@ struct Soak<'a> {
 }
 
 impl Soak<'_> {
-    /// What a round is, and how to repeat it.
+    /// Describes a round, and how to repeat it.
     fn again(&self, round: &Round) -> String {
         let (Self { options, seed, .. }, number) = (self, round.number);
         format!(

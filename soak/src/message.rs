@@ -1,4 +1,4 @@
-//! What is sent: each message is a function of the seed, the round and its number, and so is what becomes of it at the
+//! Messages: each is a function of the seed, the round and its number, and so is what becomes of it at the
 //! sender.
 
 use core::ops::Range;
@@ -19,14 +19,14 @@ pub(crate) struct Message {
     pub(crate) number: u64,
     pub(crate) is_last: bool,
     pub(crate) bytes: usize,
-    /// Where its bytes begin in the [`Pool`].
+    /// Offset of its bytes in the [`Pool`].
     at: usize,
     pub(crate) way: SendWay,
     /// Of `send` and `finish`.
     pub(crate) deadline: Duration,
 }
 
-/// How it is sent.
+/// The way it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendWay {
     /// `send` of one slice.
@@ -76,7 +76,7 @@ impl Message {
         matches!(self.way, SendWay::Stream | SendWay::Cancelled(_) | SendWay::Dropped(_))
     }
 
-    /// Whether its sender never ends it.
+    /// Returns true if its sender never ends it.
     pub(crate) const fn is_given_up(&self) -> bool {
         matches!(self.way, SendWay::Cancelled(_) | SendWay::Dropped(_))
     }
@@ -155,7 +155,7 @@ fn length(round: &Round, random: &mut Random) -> usize {
     bytes.min(BYTES_MAX)
 }
 
-/// Where the slices of a message of `bytes` bytes end: random places, some of them twice.
+/// Draws the ends of the slices of a message of `bytes` bytes: random places, some of them twice.
 pub(crate) fn parts(bytes: usize, count: usize, random: &mut Random) -> Vec<Range<usize>> {
     let mut cuts: Vec<_> = (1..count).map(|_| random.below(bytes + 1)).collect();
     if random.chance(20) {

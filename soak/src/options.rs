@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! Command line.
 
 use core::fmt;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     pub(crate) parent: Option<u32>,
 }
 
-/// What a round does not draw.
+/// Wishes that replace what a round draws.
 #[derive(Args, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     /// Bytes of a block, in every round
@@ -53,7 +53,7 @@ pub(crate) struct Wishes {
 }
 
 impl Options {
-    /// Whether everything must happen: nothing is left out on purpose.
+    /// Returns true if every kind of event must happen: nothing is left out on purpose.
     pub(crate) fn is_complete(&self) -> bool {
         self.round.is_none() && self.wishes == Wishes::default()
     }

@@ -24,16 +24,16 @@ pub(crate) struct Receiver<'a> {
     pub(crate) tally: Tally,
     pub(crate) connection: Connection,
     watchdog: &'a Watchdog,
-    /// What streams are written to.
+    /// Sink that streams are written to.
     file: &'a Path,
     random: Random,
     buffer: Vec<u8>,
-    /// When something came last.
+    /// Time of the last arrival.
     moved: Instant,
     is_plain: bool,
 }
 
-/// How a round goes on.
+/// Next step of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It does.
@@ -56,7 +56,7 @@ impl From<Wrong> for Failure {
     }
 }
 
-/// What is done with a stream.
+/// The way a stream is received.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Read,
@@ -338,7 +338,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// How a stream ended.
+/// End of a stream.
 enum Taken {
     /// After so many bytes.
     All(usize),

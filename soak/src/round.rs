@@ -102,7 +102,7 @@ impl Round {
         Random::new(&[self.seed, self.number, draw as u64, number])
     }
 
-    /// How long a receiving call waits.
+    /// Deadlines of receiving calls.
     pub(crate) fn recv_deadline(&self, random: &mut Random) -> Duration {
         self.recv_deadline.unwrap_or_else(|| random.time(RECV_US[0], RECV_US[1]))
     }

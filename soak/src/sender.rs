@@ -17,7 +17,7 @@ use crate::round::{Draw, Round};
 /// A hang bound, of what nobody disturbs.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// What became of a message, as its sender knows.
+/// Outcome of a message, as its sender knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Outcome {
@@ -125,7 +125,7 @@ fn send(
     outcome(sent)
 }
 
-/// What became of it. A stream's `write` waits without a deadline, so that a timeout there is a hang.
+/// Outcome of a stream. Its `write` waits without a deadline, so that a timeout there is a hang.
 fn outcome(sent: Result<(), Error>) -> Result<Outcome, String> {
     match sent {
         Ok(()) => Ok(Outcome::Sent),

@@ -5,7 +5,7 @@ use core::ops::AddAssign;
 
 use crate::message::Class;
 
-/// What happened in one round, or in all.
+/// Counts of events in one round, or in all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// Received Ok, by size.
@@ -64,7 +64,7 @@ impl Tally {
         ok.chain(others.map(|(name, count)| (name.to_owned(), count))).collect()
     }
 
-    /// What must happen and has not yet.
+    /// Events that must happen and have not yet.
     pub(crate) fn missing(&self) -> Vec<String> {
         self.counts().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
     }

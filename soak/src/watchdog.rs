@@ -17,7 +17,7 @@ pub(crate) const HANG: Duration = Duration::from_secs(20);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What the program is doing.
+/// The step that the program is in.
 pub(crate) struct Watchdog {
     begun: Instant,
     /// Milliseconds since then, when the call began.

@@ -46,7 +46,7 @@ fn a_sender_does_not_outlive_its_receiver() {
     fs::remove_dir_all(std::env::temp_dir().join(format!("superpipe-soak-{pid}"))).unwrap();
 }
 
-/// Whether there is such a process, and it has not ended unreaped.
+/// Returns true if there is such a process that is not a zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|fields| !fields.is_empty() && !fields.starts_with(['Z', 'X']))

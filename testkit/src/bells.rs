@@ -1,6 +1,6 @@
-//! Who has to be woken: what an end writes counts for a peer that sleeps only once the end has rung.
+//! Doorbells: what an end writes counts for a peer that sleeps only once the end has rung.
 
-/// What one end has written that its peer may sleep for: lines and flags by direct store, or writes that were posted.
+/// Writes of one end that its peer may sleep for: lines and flags by direct store, or writes that were posted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bells {
     /// All of it.

@@ -102,7 +102,7 @@ pub trait Rig: Stage {
     fn recorders(&mut self) -> &mut Recorders;
     /// What is visible.
     fn memories(&self) -> &Memories;
-    /// What this end has written, and whether it has rung since.
+    /// Counts the writes of this end, and those that it has not rung for.
     fn bells(&self, side: usize) -> Bells;
     /// Writes a line behind everyone's back, visible at once: what a hostile peer can do.
     fn forge(&mut self, memory: Memory, at: u32, line: &Line);

@@ -112,7 +112,7 @@ impl Posted {
             |owned: &Owned| owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
         if to.place == Place::Landing {
             self.watches[to.owner].on_write(at, bytes);
-            // Who consumed a line has given it back, also where it was whole before its last bytes came, since the memory held
+            // A reader that consumed a line has given it back, also if it was whole before its last bytes came, since the memory held
             // the same (wire.md 4.6).
             while let Some(line) =
                 self.owned[side].iter().find(|owned| owned.wr.is_none() && !is_apart(owned))

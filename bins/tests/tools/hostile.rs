@@ -157,7 +157,7 @@ fn a_peer_of_another_trade() {
     receiver.wait(BOUND).assert(5, "closed the connection");
 }
 
-/// How an rsend introduces itself.
+/// HELLO of an rsend.
 fn rsend_hello() -> [u8; 32] {
     let mut hello = [0; 32];
     hello[..4].copy_from_slice(b"sptl");

@@ -67,7 +67,7 @@ impl<F: Fabric> Endpoint<F> {
         noticed || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival) || told
     }
 
-    /// Whether the peer's line of acknowledgements, taken now, would give blocks or places in the mailbox back.
+    /// Returns true if the peer's line of acknowledgements, taken now, would give back blocks or places in the mailbox.
     fn has_ack(&self, fabric: &F) -> bool {
         let line = fabric.take_line(&self.link, self.seat, seat::ACK);
         Ack::parse(fabric, self.config.arrival, &line)
@@ -106,8 +106,8 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Closes this end. The peer takes out what was sent before, unless the reason is other than
-    /// [`Reason::DONE`]: then neither end delivers anything any more. An open transfer is cancelled with the same reason. The mailbox may be full: call
-    /// [`progress`](Self::progress) until [`is_told`](Self::is_told).
+    /// [`Reason::DONE`]: then neither end delivers anything any more. An open transfer is cancelled with the same reason. The
+    /// mailbox may be full: call [`progress`](Self::progress) until [`is_told`](Self::is_told).
     pub fn close(&mut self, fabric: &mut F, reason: Reason) {
         if matches!(self.closed, None | Some(Closed::ByPeer(_))) {
             self.sender.abandon(reason);
@@ -123,14 +123,14 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Whether the peer was told of all that was sent, and of the close: CANCEL and CLOSE. A CTS or REJECT that is due does not
+    /// Returns true if CANCEL and CLOSE are sent, where they are due, and no chunk waits. A CTS or REJECT that is due does not
     /// count, since it may have to wait for the peer.
     #[must_use]
     pub const fn is_told(&self) -> bool {
         self.pending_close.is_none() && !self.sender.owes_cancel() && !self.sender.has_unposted()
     }
 
-    /// Whether every control message was consumed by the peer, and none is due, nor a CANCEL.
+    /// Returns true if the peer has consumed every control message, and none is due, nor a CANCEL.
     pub fn controls_delivered(&mut self) -> bool {
         let idle = self.outbox.is_idle();
         self.wants_ack |= !idle;
@@ -210,7 +210,7 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Whoever has closed sends nothing that a CTS or REJECT could change, and need not be told of any. Once both ends have
+    /// A peer that has closed sends nothing that a CTS or REJECT could change, and is told of none. Once both ends have
     /// closed, neither owes the other more than its CLOSE: a CANCEL may have to wait for what nobody takes out any more
     /// (wire.md 5.3).
     pub(super) fn drop_moot(&mut self) {

@@ -69,7 +69,7 @@ impl<F: Fabric> Endpoint<F> {
     /// [`readable`](Self::readable) has told how it ended, or it is [`reject`](Self::reject)ed.
     #[inline]
     pub fn incoming(&mut self, fabric: &mut F) -> Option<Incoming> {
-        // What comes next has to wait for the REJECT that is due.
+        // The next transfer waits for the REJECT that is due.
         self.flush_controls(fabric);
         if self.receiver.is_discarding() && !self.drain(fabric) {
             return None;

@@ -12,7 +12,7 @@ use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 
 impl<F: Fabric> Endpoint<F> {
-    /// Whether every CTS, REJECT, CANCEL and CLOSE that is due went out.
+    /// Returns true if no CTS, REJECT, CANCEL or CLOSE is due.
     pub(super) const fn owes_nothing(&self) -> bool {
         self.pending_cts.is_none()
             && !self.receiver.owes_reject()

@@ -73,7 +73,7 @@ pub struct Run<M> {
     pub(super) place: Place,
 }
 
-/// Where the payload of a run lies.
+/// Place of a run's payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// In blocks of the chunk that is being taken out.

@@ -141,7 +141,7 @@ impl<F: Fabric> Receiver<F> {
         true
     }
 
-    /// What REJECT has to say, if it is due.
+    /// The transfer and the reason of the REJECT that is due.
     pub(crate) const fn reject_due(&self) -> Option<(u64, Reason)> {
         self.reject
     }
@@ -170,7 +170,7 @@ impl<F: Fabric> Receiver<F> {
         (done || reason != Reason::DONE).then_some(reason)
     }
 
-    /// Whether the peer has closed, and the last chunk that it named has left a transfer open.
+    /// Returns true if the last chunk that the peer's CLOSE named has left a transfer open.
     pub(crate) fn is_left_open(&self) -> bool {
         let Some((last, _)) = self.close else { return false };
         self.open.is_some() && matches!(self.head, Head::Nothing) && is_before(last, self.sequence)
@@ -243,7 +243,7 @@ impl<F: Fabric> Receiver<F> {
         if notify && self.is_notified() { Err(ProtocolError::NoticeWithoutFlag) } else { Ok(false) }
     }
 
-    /// What has come, whole, that is awaited next: its sequence, and how many blocks of its chunk came before.
+    /// Finds the next block that has arrived, whole: the sequence of its chunk, and the blocks of that before it.
     pub(crate) fn next_arrival(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Option<(u64, u32)> {
         let Landing { memory, layout } = self.landing;
         let (index, blocks) = match self.head {

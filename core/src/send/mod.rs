@@ -88,7 +88,7 @@ pub(crate) enum Next {
     NoCts,
 }
 
-/// Whether the chunk asked for may be the last of its transfer, and so may take the block that is kept for CANCEL.
+/// Permission for a chunk to be the last of its transfer, which may take the block that is kept for CANCEL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     /// The chunk carries exactly the bytes that it is allowed.
@@ -235,7 +235,7 @@ impl<F: Fabric> Sender<F> {
         blocks - u32::try_from(used).unwrap_or(blocks)
     }
 
-    /// Whether no block is free: acknowledgements or completions are awaited.
+    /// Returns true if no block is free: acknowledgements or completions are awaited.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.free() == 0
@@ -415,7 +415,7 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
-    /// Whether this transfer was begun, and may have ended.
+    /// Returns true if this transfer was begun; it may have ended.
     const fn has_begun(&self, transfer: u64) -> bool {
         let nth = transfer.wrapping_sub(self.before_first);
         nth != 0 && nth <= self.transfers.wrapping_sub(self.before_first)
@@ -472,7 +472,7 @@ impl<F: Fabric> Sender<F> {
         self.cancelled = None;
     }
 
-    /// Whether a CANCEL is due that is not in the ring yet.
+    /// Returns true if a CANCEL is due that is not in the ring yet.
     pub(crate) const fn owes_cancel(&self) -> bool {
         self.cancelled.is_some()
     }

@@ -1,4 +1,4 @@
-//! What needs no asking, and how a connection ends.
+//! Doorbells of progress, signs of life, and the end of a connection.
 
 use superpipe_core::{Arrival, End, Length, Line, Reason, TryRecv};
 use superpipe_testkit::{Direct, Memory, Posted, Rig, Setup, wire};

@@ -1,4 +1,4 @@
-//! Whoever writes for a peer rings, so that one that sleeps is woken: after each call that writes, nothing that it wrote is
+//! An end that writes rings, so that a peer that sleeps is woken: after each call that writes, nothing that it wrote is
 //! without a doorbell behind it.
 
 use superpipe_core::{Arrival, Config, Endpoint, FlagPlace, Layout, Length, Line, Origin, Protocol, Reason};
@@ -47,7 +47,7 @@ impl<F: Rig> Ends<F> {
         }
     }
 
-    /// What is written in this call is told to a peer that sleeps; how many writes there were.
+    /// Makes a call, checks that a peer that sleeps is woken for what it wrote, and counts the writes.
     fn writes<T>(&mut self, side: usize, call: impl FnOnce(&mut Endpoint<F>, &mut F) -> T) -> (u64, T) {
         let before = self.fabric.bells(side);
         assert_eq!(

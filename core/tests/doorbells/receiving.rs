@@ -1,4 +1,4 @@
-//! What receives.
+//! Doorbells of calls that receive.
 
 use superpipe_core::{End, Length, Protocol, Readable, Reason, TryRecv};
 use superpipe_testkit::Rig;

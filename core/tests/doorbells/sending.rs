@@ -1,4 +1,4 @@
-//! What sends.
+//! Doorbells of calls that send.
 
 use superpipe_core::{Length, Protocol, Reason, RefusedSend};
 use superpipe_testkit::Rig;

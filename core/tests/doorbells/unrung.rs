@@ -1,4 +1,4 @@
-//! What is written in passing: a CLOSE for what a call finds broken, a REJECT that had to wait, an RTS without payload.
+//! Doorbells of writes in passing: a CLOSE for a rule that a call finds broken, a REJECT that had to wait, an RTS without payload.
 
 use superpipe_core::{Endpoint, Length, Protocol, RefusedSend, seat};
 use superpipe_testkit::{

@@ -131,7 +131,7 @@ impl<P: Port> Over<P> {
 }
 
 impl<P: Port> Over<P> {
-    /// Whether this is the process that made it. The memory is not there in a child of fork.
+    /// Returns true in the process that made it. The memory is not there in a child of fork.
     fn is_ours(&self) -> bool {
         self.owner.is_current()
     }

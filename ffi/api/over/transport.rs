@@ -24,14 +24,14 @@ const ATTEMPTS: u32 = 8;
 /// Rounds with work between two looks: of blocks of 16 KiB these are 0.3 ms at least, of which a look takes less than a
 /// thousandth.
 const BUSY_LOOK_ROUNDS: u32 = 256;
-/// How long a sink may take no byte of what a peer has left that is gone: one that nobody reads never will.
+/// Longest time for which a sink may accept nothing while data of a dead peer are left.
 const LEFT_NS: u64 = 1_000_000_000;
 /// The longest time that is slept, or polled, at once.
 const NAP_NS: u64 = 50_000_000;
 
-/// What an attempt came to.
+/// Result of an attempt.
 pub(super) enum Attempt<T> {
-    /// What is waited for.
+    /// The value that is waited for.
     Done(T),
     /// A part of it: more may be there at once.
     Moved,
@@ -118,7 +118,7 @@ impl<P: Port> Transport<P> {
             }
             if self.gone {
                 if self.endpoint.forget_dues() {
-                    // What it rejected need not be told: there may be more behind that.
+                    // More may have arrived behind a REJECT that nobody is left to be told of.
                     continue;
                 }
                 return Err(self.lost());

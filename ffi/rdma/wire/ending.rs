@@ -115,7 +115,7 @@ impl Drop for Wire {
 const LOCAL_OPERATION: WcStatus = WcStatus(2);
 const GENERAL: WcStatus = WcStatus(21);
 
-/// What it means that something that was sent ended so. wire.md 10.5.
+/// Judges how a send ended. wire.md 10.5.
 fn end_of_send(error: WcError, is_iwarp: bool) -> End {
     const REMOTE_INVALID: WcStatus = WcStatus(9);
     match WcStatus(error.status) {
@@ -125,7 +125,7 @@ fn end_of_send(error: WcError, is_iwarp: bool) -> End {
     }
 }
 
-/// What it means that a receive ended so: what is wrong with one is wrong with what came, but for what is of this host alone, its
+/// Judges how a receive ended: what is wrong with one is wrong with what came, but for what is of this host alone, its
 /// memory and its device. One that is flushed had nothing. wire.md 10.5.
 fn end_of_receive(error: WcError, is_iwarp: bool) -> End {
     const LOCAL_PROTECTION: WcStatus = WcStatus(4);
@@ -138,7 +138,7 @@ fn end_of_receive(error: WcError, is_iwarp: bool) -> End {
     }
 }
 
-/// Whether the peer is gone, where something that was sent ended so, and not the device failed.
+/// Returns true if a send that ended so means that the peer is gone, and not that the device failed.
 fn is_loss(status: WcStatus, is_iwarp: bool) -> bool {
     // The kernel takes the memory of a process that was killed before its queue pairs: a write in between is refused.
     const REMOTE_ACCESS: WcStatus = WcStatus(10);

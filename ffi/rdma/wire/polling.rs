@@ -9,7 +9,7 @@ use crate::rdma::wrong::Wrong;
 use crate::verbs::{Error, Wc, WcOpcode};
 use superpipe_core::{Completion, Notice, WcError, WrId};
 
-/// What a completion queue that cannot be polled is told as: IBV_WC_FATAL_ERR.
+/// Status for a completion queue that cannot be polled: IBV_WC_FATAL_ERR.
 const QUEUE_BROKEN: WcError = WcError { status: 19, vendor_err: 0 };
 
 impl Wire {

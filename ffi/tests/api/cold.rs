@@ -146,7 +146,7 @@ impl Fresh {
         unsafe { core::slice::from_raw_parts_mut(self.at, self.bytes) }
     }
 
-    /// Whether huge pages were asked for where this address is (`hg`, proc(5)).
+    /// Returns true if huge pages were asked for at this address (`hg`, proc(5)).
     fn is_advised(&self, offset: usize) -> bool {
         let address = self.at.addr() + offset;
         let mut is_here = false;

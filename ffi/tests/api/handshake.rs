@@ -172,7 +172,7 @@ fn a_peer_that_goes_away_without_a_word_does_not_end_the_waiting() {
     assert_eq!(other.recv_into(&mut [&mut [0; 5]], DEADLINE).unwrap().bytes, 5);
 }
 
-/// What an end may be woken in the middle of: nothing, in a handshake.
+/// Wake bytes in the middle of a handshake.
 const WAKES_MAX: usize = 64;
 
 fn wake(socket: &Socket, times: usize) {

@@ -14,7 +14,7 @@ use crate::support::{DEADLINE, bytes, pair, path};
 /// Around the payload of a line, of a block and of C0.
 const LENGTHS: [usize; 12] = [0, 1, 7, 8, 39, 40, 41, 16_384, 16_385, 65_536, 65_537, 300_000];
 
-/// What `work` gives, or a panic where it hangs.
+/// Runs `work`; panics if it hangs.
 fn within_deadline<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, told) = mpsc::channel();
     let worker = thread::spawn(move || tell.send(work()));

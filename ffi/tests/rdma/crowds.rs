@@ -19,7 +19,7 @@ const CROWD: usize = 32;
 const DEADLINE: Duration = Duration::from_secs(200);
 /// A limit below which both mean something.
 const BACKLOG_MAX: usize = 30;
-/// How long the mute ones stay.
+/// Time for which the mute clients stay.
 const MUTE: Duration = Duration::from_secs(2);
 
 /// The kernel's limit of a backlog, and one address of each device: what is tested does not depend on the family.

@@ -19,7 +19,7 @@ const PACKET_BYTES: u32 = 192;
 const HELLO: u8 = 1;
 const WELCOME: u8 = 2;
 const GRANT: u8 = 3;
-/// Where what is sent stands, and where what comes goes.
+/// Offsets of the bytes to send, and of the place to receive.
 const OUT: usize = 0;
 const IN: usize = 4096;
 
@@ -102,7 +102,7 @@ impl Hostile {
     }
 }
 
-/// What a listener makes of one that does this.
+/// Result of a listener that meets a client that does this.
 fn judged(hostile: impl Fn(SocketAddr) -> Hostile + Send + Copy, rule: &str) {
     for ip in addresses() {
         let mut listener = listen(ip, Options::default());

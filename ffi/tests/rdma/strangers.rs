@@ -68,7 +68,7 @@ pub(crate) fn on_the_way(to: SocketAddr) -> (EventChannel, CmId) {
     (channel, id)
 }
 
-/// Whoever asks for a connection: what drops ends it.
+/// A client that asks for a connection; dropped, it ends it.
 pub(crate) struct Asking {
     _id: CmId,
     _qp: Qp,

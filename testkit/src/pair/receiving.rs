@@ -59,7 +59,7 @@ impl<F: Stage> Pair<F> {
         true
     }
 
-    /// Whether this end has failed, or was closed with a reason.
+    /// Returns true if this end has failed, or was closed with a reason.
     pub(super) fn is_shut(&self, side: usize) -> bool {
         match self.ends[side].closed() {
             None => false,

@@ -78,7 +78,7 @@ impl Doomed {
     }
 }
 
-/// What this thread has cost.
+/// CPU time of this thread.
 pub(super) fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of ours.

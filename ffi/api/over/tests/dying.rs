@@ -22,7 +22,7 @@ fn message(bytes: usize) -> Vec<u8> {
     (0..=u8::MAX - 4).cycle().take(bytes).collect()
 }
 
-/// That `wait` ends with a loss that cost little.
+/// Checks that `wait` ends with a loss, at little CPU time.
 fn assert_lost<T: core::fmt::Debug>(wait: impl FnOnce() -> Result<T, crate::Error>) {
     let before = cpu_time();
     let error = wait().unwrap_err();

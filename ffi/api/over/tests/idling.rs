@@ -1,4 +1,4 @@
-//! What an end does that has nothing to do: it costs nothing, and shows that it lives.
+//! An idle end costs no CPU time, and shows life.
 
 use core::time::Duration;
 use std::io::{Write, pipe};

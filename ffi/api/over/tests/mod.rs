@@ -1,4 +1,4 @@
-//! How waiting ends, and what it costs.
+//! Tests of waiting: its end and its cost.
 
 mod chilled;
 mod doomed;

@@ -114,7 +114,7 @@ fn what_moves_for_ever_is_interrupted() {
     assert_eq!(waited.unwrap_err().kind(), ErrorKind::Interrupted);
 }
 
-/// What is work for progress is none for the attempts.
+/// Work of progress is none of the attempts.
 #[test]
 fn what_a_round_of_progress_finds_for_ever_meets_its_deadline() {
     let mut rounds = 0_u64;

@@ -26,12 +26,12 @@ thread_local! {
     static SLEEPS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How often an end of this thread has slept.
+/// Sleeps of the ends of this thread.
 pub(super) fn sleeps() -> u32 {
     SLEEPS.get()
 }
 
-/// What the peer does.
+/// The peer's next step.
 type Step = Box<dyn FnMut(&mut Direct, &mut Endpoint<Direct>) + Send>;
 
 struct Peer {
@@ -67,7 +67,7 @@ pub(super) fn over(
 }
 
 impl Played {
-    /// What the peer has heard of this end.
+    /// Counts everything that the peer has heard of this end.
     pub(super) fn heard(&self) -> u64 {
         let mut peer = self.peer.borrow_mut();
         peer.end.look(&mut self.direct.borrow_mut());
