@@ -87,7 +87,7 @@ impl Listener {
         Some(self.places.first()?.address)
     }
 
-    /// Text that names the addresses whose device is gone; they are listened at again once it is back.
+    /// Text that names an address whose device is gone; it is listened at again once the device is back.
     #[must_use]
     pub fn why_deaf(&self) -> Option<String> {
         let place = self.places.iter().find(|place| place.id.is_none())?;
