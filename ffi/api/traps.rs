@@ -22,8 +22,8 @@ use crate::packet::{Kind, PACKET_BYTES, Packet};
 use crate::shm::doze::WAKE;
 use crate::shm::fabric::segment_bytes;
 use crate::shm::handshake::Agreed;
+use crate::shm::rights::without_passrights;
 use crate::shm::scratch::Scratch;
-use crate::shm::socket::without_passrights;
 use crate::shm::{Segment, SentFd, Socket, SocketError};
 use crate::tuning::{Settled, Terms, Tuning};
 

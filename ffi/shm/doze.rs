@@ -17,7 +17,8 @@
 //! for nothing or not at all, which costs it its own time: no sleep lasts longer than 100 ms.
 
 use super::liveness::{Life, Liveness};
-use super::socket::{Head, Socket};
+use super::queue::Head;
+use super::socket::Socket;
 use crate::os::OsError;
 use crate::os::membarrier;
 use crate::os::poll::{Polled, poll};
@@ -145,7 +146,7 @@ fn drain(socket: &Socket, life: Life) -> Slept {
     let mut wakes = 0;
     while wakes < DRAIN_MAX {
         match socket.head() {
-            Some(Head { bytes: 1, first: [first, _], has_fds: false }) if [first] == WAKE => {
+            Some(Head { bytes: 1, first, has_fds: false }) if [first] == WAKE => {
                 socket.skip();
                 wakes += 1;
             }

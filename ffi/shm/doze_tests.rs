@@ -1,7 +1,7 @@
 //! Sleeping: every way a sleep ends, and that no wake-up is lost between two threads and two processes.
 
+use super::super::rights::without_passrights;
 use super::super::scratch::Scratch;
-use super::super::socket::without_passrights;
 use super::super::{Listener, Segment, SocketError};
 use super::*;
 use crate::os::clock::monotonic_ns;

@@ -4,9 +4,9 @@
 //! there still answers, and replaces it only when it does not. Nothing but a dead socket of our own user is ever
 //! removed. The socket is open to its user only (0600), whatever the umask.
 
-use super::socket::{
-    Socket, SocketError, connect_raw, new_socket, pass_rights, too_many_files, wait_readable,
-};
+use super::rights::pass_rights;
+use super::socket::{Socket, connect_raw, new_socket, too_many_files, wait_readable};
+use super::socket_error::SocketError;
 use super::sun::{PathError, SunAddress};
 use crate::os::OsError;
 use crate::os::clock::monotonic_ns;

@@ -98,7 +98,7 @@ fn one_that_is_too_busy_to_answer_lives() {
             Err(error) => break error,
         }
     };
-    assert_eq!(refused, super::super::socket::ConnectError::Busy(path.clone()));
+    assert_eq!(refused, super::super::ConnectError::Busy(path.clone()));
     assert_eq!(Listener::bind(&path).unwrap_err(), BindError::InUse(path.clone()));
     assert!(path.exists());
 }

@@ -13,8 +13,11 @@ pub mod segment;
 pub mod socket;
 
 mod ancillary;
+mod queue;
+pub(crate) mod rights;
 #[cfg(test)]
 pub(crate) mod scratch;
+mod socket_error;
 mod sun;
 
 pub use address::{AddressError, ShmAddress};
@@ -23,5 +26,6 @@ pub use doze::{Doze, Slept, wake_if_asleep};
 pub use listener::{BindError, Listener};
 pub use liveness::{Life, Liveness};
 pub use segment::{Segment, SegmentError};
-pub use socket::{ConnectError, PeerCred, Received, Socket, SocketError};
+pub use socket::{PeerCred, Received, Socket};
+pub use socket_error::{ConnectError, SocketError};
 pub use sun::PathError;

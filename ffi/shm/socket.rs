@@ -5,36 +5,26 @@
 //! second, because a signal that arrives just before the wait would otherwise go unnoticed until its end.
 //!
 //! A packet is taken whole or not at all: truncation, surplus descriptors and empty packets are errors. The kernel gives the
-//! packet that a peer sent before it died, then its end.
-//!
-//! **No close blocks.** The last close of a descriptor that a peer sent can take as long as the peer likes, and the kernel
-//! makes it whenever it drops a packet that carries the descriptor: received without room for it, or still queued when the
-//! socket is closed. So every packet is looked at before it is taken. One that carries what it may not is never taken;
-//! one that carries a descriptor is taken only while a duplicate of that is held, which [`SentFd`] closes elsewhere. A socket
-//! with such packets in its queue is closed elsewhere, too. From Linux 6.16 on a socket takes descriptors in only while one
-//! is expected (SO_PASSRIGHTS).
+//! packet that a peer sent before it died, then its end. Each is looked at before it is taken: see `queue.rs`.
 
 use super::ancillary::{Control, SentFd, socklen};
-use super::sun::{PathError, SunAddress};
+use super::queue::Rights;
+use super::rights::pass_rights;
+use super::socket_error::{ConnectError, SocketError};
+use super::sun::SunAddress;
+use crate::os::OsError;
 use crate::os::clock::until;
 use crate::os::closer::{check_closer, close_elsewhere};
 use crate::os::error::{last_errno, retry};
 use crate::os::owner::Owner;
 use crate::os::poll::{PollFd, Polled, poll, poll_now};
-use crate::os::{Bytes, OsError};
 use core::ffi::c_int;
 use core::mem::{ManuallyDrop, MaybeUninit, size_of};
-use core::{error, fmt};
-use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The longest that a wait goes on without an [`SocketError::Interrupted`].
 const SLICE_NS: u64 = 100_000_000;
-/// Packets that a drop takes out of the queue: more than fit into one of the default size.
-const DRAIN_MAX: usize = 1024;
-
 /// A connected socket. Dropped, it is shut down both ways; in a child of fork only the descriptor is closed.
 #[derive(Debug)]
 pub struct Socket {
@@ -51,24 +41,6 @@ pub struct Received {
     pub fd: Option<SentFd>,
 }
 
-/// The packet at the head of the queue, which is still there.
-#[derive(Debug)]
-pub(super) struct Head {
-    /// bytes of it
-    pub(super) bytes: usize,
-    /// its first two
-    pub(super) first: [u8; 2],
-    /// whether it carries descriptors
-    pub(super) has_fds: bool,
-}
-
-/// Descriptors that a look at the head of the queue may duplicate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rights {
-    None,
-    One,
-}
-
 /// Who connected, in the words of the kernel, as seen from our own namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerCred {
@@ -78,49 +50,6 @@ pub struct PeerCred {
     pub uid: libc::uid_t,
     /// effective group
     pub gid: libc::gid_t,
-}
-
-/// What became of an accept, a send or a receive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SocketError {
-    /// The deadline passed.
-    TimedOut,
-    /// A signal arrived, or might have: look at your flags, then call again with the same deadline.
-    Interrupted,
-    /// The peer closed, or its process ended.
-    Closed,
-    /// The peer takes nothing in: its queue is full.
-    Full,
-    /// A packet without bytes: not what a peer of ours sends.
-    Empty,
-    /// A packet larger than any that was expected.
-    Oversized {
-        /// the most that was expected
-        limit: usize,
-    },
-    /// A packet with more descriptors than it may carry. It is not taken.
-    Descriptors,
-    /// The system refused.
-    Os(OsError),
-}
-
-/// Why there is no connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConnectError {
-    /// Nobody listens there: there is no such socket.
-    NotFound(PathBuf),
-    /// Nobody listens there any more: a socket that its process left behind.
-    Refused(PathBuf),
-    /// Somebody listens, and has not accepted those who came before.
-    Busy(PathBuf),
-    /// Its owner doesn't let us.
-    Denied(PathBuf),
-    /// It is no socket, or one of another kind.
-    NotOurs(PathBuf),
-    /// No socket can have this path.
-    Path(PathError),
-    /// The system refused.
-    Os(OsError),
 }
 
 impl Socket {
@@ -135,7 +64,7 @@ impl Socket {
         let socket = Self::from_fd(new_socket().map_err(ConnectError::Os)?);
         match connect_raw(socket.as_fd(), &address) {
             Ok(()) => Ok(socket),
-            Err(errno) => Err(connect_error(errno, path)),
+            Err(errno) => Err(ConnectError::of(errno, path)),
         }
     }
 
@@ -277,84 +206,6 @@ impl Socket {
         Ok(Some(Received { bytes, fd }))
     }
 
-    /// The packet at the head of the queue, or the end of it: no bytes.
-    pub(super) fn head(&self) -> Option<Head> {
-        let mut first = [0; 2];
-        let (bytes, flags, _) = self.look(&mut first, Rights::None).ok()??;
-        Some(Head { bytes, first, has_fds: flags & libc::MSG_CTRUNC != 0 })
-    }
-
-    /// Takes the packet at the head away. The caller has looked at it: every descriptor that it carries has another holder.
-    pub(super) fn skip(&self) {
-        let flags = libc::MSG_DONTWAIT;
-        // SAFETY: no byte is to be written, so the pointer is not used.
-        look_again(|| unsafe { libc::recv(self.fd.as_raw_fd(), core::ptr::null_mut(), 0, flags) });
-    }
-
-    /// Copies the packet at the head: its length, its flags, and a duplicate of its descriptor where there is room for it.
-    fn look(
-        &self,
-        buf: &mut [u8],
-        rights: Rights,
-    ) -> Result<Option<(usize, c_int, Option<SentFd>)>, SocketError> {
-        let mut part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-        let mut control = Control::new();
-        let mut header = header(&mut part);
-        if rights == Rights::One {
-            control.offer(&mut header);
-        }
-        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC;
-        // SAFETY: the header points to `part` and, or not, to `control`, which live during the call and are of the lengths
-        // that it names; `part` points to the caller's buffer, which is ours to write.
-        let got = look_again(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
-        let Ok(bytes) = usize::try_from(got) else {
-            return match last_errno() {
-                libc::EAGAIN => Ok(None),
-                libc::ECONNRESET | libc::ENOTCONN => Err(SocketError::Closed),
-                errno => Err(SocketError::Os(OsError::new(errno, "cannot receive from the peer"))),
-            };
-        };
-        let fd = if rights == Rights::One { control.take(&header) } else { None };
-        Ok(Some((bytes, header.msg_flags, fd)))
-    }
-
-    /// Empties the queue of a socket that is shut down. False where a packet with descriptors is left, or too many are, or the
-    /// kernel does not tell.
-    fn drain(&self) -> bool {
-        // Every packet then comes with its sender, which tells an empty one from the end.
-        set_option(self.as_fd(), libc::SO_PASSCRED, true);
-        for _ in 0..DRAIN_MAX {
-            match self.head_with_sender() {
-                Ok(None) => return true,
-                Ok(Some(true)) | Err(_) => return false,
-                Ok(Some(false)) => self.skip(),
-            }
-        }
-        false
-    }
-
-    /// Looks whether the packet at the head carries descriptors; `None` if there is no packet; or the errno.
-    fn head_with_sender(&self) -> Result<Option<bool>, c_int> {
-        let mut part = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
-        let mut sender = [0_u64; SENDER_WORDS];
-        let mut header = header(&mut part);
-        header.msg_control = sender.as_mut_ptr().cast();
-        header.msg_controllen = SENDER_BYTES;
-        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
-        // SAFETY: the header points to `part`, which names no byte, and to `sender`, which lives during the call and has
-        // the length that is named.
-        let got = look_again(|| unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) });
-        if got < 0 {
-            return match last_errno() {
-                // The second of one that was never connected.
-                libc::EAGAIN | libc::ENOTCONN => Ok(None),
-                errno => Err(errno),
-            };
-        }
-        let has_fds = header.msg_flags & libc::MSG_CTRUNC != 0;
-        Ok((header.msg_controllen > 0 || has_fds).then_some(has_fds))
-    }
-
     /// What to poll for: readable when a packet waits, hung up when the peer is gone.
     #[must_use]
     pub fn interest(&self) -> PollFd<'_> {
@@ -394,53 +245,6 @@ impl AsFd for Socket {
     }
 }
 
-impl fmt::Display for SocketError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TimedOut => f.write_str("the deadline passed"),
-            Self::Interrupted => f.write_str("interrupted by a signal"),
-            Self::Closed => f.write_str("the peer closed the connection"),
-            Self::Full => f.write_str("the peer takes nothing in: its queue is full"),
-            Self::Empty => f.write_str("a packet without bytes"),
-            Self::Oversized { limit } => write!(f, "a packet of more than {}", Bytes(*limit as u64)),
-            Self::Descriptors => f.write_str("a packet with a descriptor that it may not carry"),
-            Self::Os(error) => error.fmt(f),
-        }
-    }
-}
-
-impl error::Error for SocketError {}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound(path) => {
-                write!(f, "cannot connect to {}: no such socket; start the receiver first", path.display())
-            }
-            Self::Refused(path) => write!(
-                f,
-                "cannot connect to {}: its listener is gone; start the receiver again",
-                path.display()
-            ),
-            Self::Busy(path) => {
-                write!(f, "cannot connect to {}: its listener accepts nobody at the moment", path.display())
-            }
-            Self::Denied(path) => write!(
-                f,
-                "cannot connect to {}: permission denied; it must be your own user's",
-                path.display()
-            ),
-            Self::NotOurs(path) => {
-                write!(f, "cannot connect to {}: it is not a superpipe socket", path.display())
-            }
-            Self::Path(error) => write!(f, "cannot connect: {error}"),
-            Self::Os(error) => error.fmt(f),
-        }
-    }
-}
-
-impl error::Error for ConnectError {}
-
 const SOCKET_KIND: c_int = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
 const FLAGS: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
@@ -453,58 +257,6 @@ pub(super) fn new_socket() -> Result<OwnedFd, OsError> {
     }
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Calls once more after ECONNRESET: so the kernel tells, once, that the peer closed with something unread. Packets that the
-/// peer sent before are queued all the same.
-fn look_again(mut call: impl FnMut() -> isize) -> isize {
-    let got = retry(&mut call);
-    if got < 0 && last_errno() == libc::ECONNRESET { retry(call) } else { got }
-}
-
-/// Room for the sender of a packet (SCM_CREDENTIALS), and for no descriptor.
-// SAFETY: CMSG_LEN is arithmetic on its argument.
-const SENDER_BYTES: usize = unsafe { libc::CMSG_LEN(socklen(size_of::<libc::ucred>())) } as usize;
-const SENDER_WORDS: usize = SENDER_BYTES.div_ceil(size_of::<u64>());
-
-/// Sets whether a socket, and those that a listening one accepts, take packets with descriptors in. Before Linux 6.16 all do.
-pub(super) fn pass_rights(fd: BorrowedFd<'_>, is_wanted: bool) {
-    // Of asm-generic/socket.h; elsewhere the packets are looked at all the same.
-    const SO_PASSRIGHTS: c_int = 83;
-    if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
-        return;
-    }
-    #[cfg(test)]
-    if WITHOUT_PASSRIGHTS.get() {
-        return;
-    }
-    set_option(fd, SO_PASSRIGHTS, is_wanted);
-}
-
-/// Sets an option, if the kernel has it.
-fn set_option(fd: BorrowedFd<'_>, option: c_int, is_on: bool) {
-    let value = c_int::from(is_on);
-    // SAFETY: the pointer is to a local of the size that the call is told.
-    unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            const { socklen(size_of::<c_int>()) },
-        )
-    };
-}
-
-#[cfg(test)]
-std::thread_local! {
-    static WITHOUT_PASSRIGHTS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
-}
-
-/// Makes the sockets of this thread those of a kernel without SO_PASSRIGHTS.
-#[cfg(test)]
-pub(crate) fn without_passrights(is_so: bool) {
-    WITHOUT_PASSRIGHTS.set(is_so);
 }
 
 /// Connects, or answers the errno.
@@ -532,22 +284,8 @@ pub(super) fn too_many_files(doing: &'static str) -> OsError {
     OsError::last(doing).with_remedy("raise the limit of open files (ulimit -n)")
 }
 
-fn connect_error(errno: c_int, path: &Path) -> ConnectError {
-    let is_other = || fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket());
-    let path_buf = path.to_owned();
-    match errno {
-        libc::ENOENT => ConnectError::NotFound(path_buf),
-        // The kernel says so of a file that is no socket, too.
-        libc::ECONNREFUSED if is_other() => ConnectError::NotOurs(path_buf),
-        libc::ECONNREFUSED => ConnectError::Refused(path_buf),
-        libc::EPROTOTYPE => ConnectError::NotOurs(path_buf),
-        libc::EAGAIN => ConnectError::Busy(path_buf),
-        libc::EACCES | libc::EPERM => ConnectError::Denied(path_buf),
-        errno => ConnectError::Os(OsError::new(errno, format!("cannot connect to {}", path.display()))),
-    }
-}
-
-fn header(part: &mut libc::iovec) -> libc::msghdr {
+/// A message header for one part.
+pub(super) fn header(part: &mut libc::iovec) -> libc::msghdr {
     // SAFETY: a msghdr is pointers and integers, for all of which zero is a value.
     let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     header.msg_iov = part;
