@@ -3,8 +3,8 @@
 //! The last close of a descriptor can take as long as its maker likes: a TCP socket that lingers over unsent data, a file of
 //! a FUSE server that does not answer. So a thread of its own closes such a descriptor. At most [`CLOSES_MAX`] threads
 //! exist; beyond that, or where no thread can be made, the descriptor waits for a thread that is done. While half of the bound
-//! is stuck, [`check_closer`] refuses new connections, so at most two descriptors stay open for each connection that exists
-//! then.
+//! is stuck, [`check_closer`] refuses new connections. Connections made before that can each still leave two descriptors
+//! open.
 //!
 //! Without locks, since another thread may hold one at the moment of a fork. A child has none of the threads: it counts anew,
 //! and keeps its copies of what was waiting until it ends.
@@ -114,7 +114,7 @@ fn check(stuck: u32, doing: &'static str) -> Result<(), OsError> {
         return Ok(());
     }
     let text = format!(
-        "{doing}: {stuck} descriptors that peers sent are not closed yet, {} are allowed",
+        "{doing}: {stuck} descriptors that peers sent are not closed yet; it must be fewer than {}",
         CLOSES_MAX / 2
     );
     Err(OsError::new(libc::EMFILE, text).with_remedy("stop the peer that sent them"))
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(check(CLOSES_MAX / 2 - 1, "cannot accept"), Ok(()));
         assert_eq!(
             check(CLOSES_MAX / 2, "cannot accept").unwrap_err().to_string(),
-            "cannot accept: 32 descriptors that peers sent are not closed yet, 32 are allowed: too many open files; stop \
-             the peer that sent them"
+            "cannot accept: 32 descriptors that peers sent are not closed yet; it must be fewer than 32: too many open \
+             files; stop the peer that sent them"
         );
     }
 }

@@ -6,12 +6,10 @@ use core::time::Duration;
 
 use crate::random::Random;
 use crate::round::{BYTES_MAX, C0_BYTES, Draw, INLINE_BYTES_MAX, Round};
+use crate::watchdog::HANG;
 
 /// In the tag of a round's last message, beside its number.
 const LAST: u64 = 1 << 63;
-
-/// For what must succeed: a hang bound.
-const PATIENT: Duration = Duration::from_secs(20);
 
 /// One message or stream.
 #[derive(Debug)]
@@ -55,7 +53,7 @@ impl Message {
             _ => SendWay::Dropped(random.below(bytes + 1)),
         };
         let deadline = match random.below(10) {
-            _ if is_last => PATIENT,
+            _ if is_last => HANG,
             0..7 => Duration::from_secs(1),
             7..9 => random.time(1000, 20_000),
             _ => random.time(20, 1000),

@@ -1,5 +1,5 @@
 //! The process that sends: one message after the other until its standard input ends, then the last, which must arrive.
-//! What became of each it writes to its standard output, a byte a message.
+//! It writes the outcome of each to its standard output, one byte per message.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -13,9 +13,7 @@ use superpipe::{Address, Connection, Error, ErrorKind, Listener, Reason};
 
 use crate::message::{Message, Pool, SendWay, parts};
 use crate::round::{Draw, Round};
-
-/// A hang bound, of what nobody disturbs.
-const PATIENT: Duration = Duration::from_secs(20);
+use crate::watchdog::HANG;
 
 /// Outcome of a message, as its sender knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,17 +65,17 @@ pub(crate) fn run(round: &Round, socket: &Path, parent: u32) -> Result<(), Strin
             .map_err(|error| format!("message {number}, {message:?}: {error}"))?;
         outcomes.push(outcome.byte());
     }
-    connection.flush(PATIENT).map_err(|error| format!("flush: {error}"))?;
-    connection.close(Reason::DONE, PATIENT).map_err(|error| format!("close: {error}"))?;
+    connection.flush(HANG).map_err(|error| format!("flush: {error}"))?;
+    connection.close(Reason::DONE, HANG).map_err(|error| format!("close: {error}"))?;
     io::stdout().write_all(&outcomes).map_err(|error| format!("tell what became of the messages: {error}"))
 }
 
 fn connect(round: &Round, socket: &Path) -> Result<Connection, Error> {
     let address = Address::Shm(socket.into());
     if round.is_sender_listening {
-        Listener::bind(&address, round.sender_options())?.accept(PATIENT)
+        Listener::bind(&address, round.sender_options())?.accept(HANG)
     } else {
-        Connection::connect(&address, round.sender_options(), PATIENT)
+        Connection::connect(&address, round.sender_options(), HANG)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A hang: a thousand times the longest pause and the longest deadline that there are.
+/// A hang, and the deadline of calls that must succeed: twenty times the longest other deadline.
 pub(crate) const HANG: Duration = Duration::from_secs(20);
 
 /// Between two looks.
