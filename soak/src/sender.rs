@@ -2,7 +2,6 @@
 //! It writes the outcome of each to its standard output, one byte per message.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::time::Duration;
 use std::io::{self, Read, Write};
 use std::os::unix::process::parent_id;
 use std::path::Path;
