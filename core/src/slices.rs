@@ -6,7 +6,7 @@ const SLICES_MAX: usize = 1 << 14;
 
 /// Place in a list of slices: what an operation keeps of it between calls, instead of the slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     index: usize,
     offset: usize,
 }
