@@ -16,6 +16,7 @@ mod arrival;
 mod config;
 mod control;
 mod counters;
+pub mod driver;
 mod endpoint;
 mod error;
 mod fabric;
