@@ -223,6 +223,9 @@ impl<G: Grants> Handshake<G> {
 
     /// Takes the memory that was provisioned.
     pub fn handle_provisioned(&mut self, result: Result<G::Own, G::Error>) {
+        if self.next.is_some() {
+            return; // nobody has asked yet
+        }
         match (self.take_step(), result) {
             (Step::Provisioning(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
             (Step::Provisioning(settlement, None), Ok(own)) => self.welcome(settlement, own),
@@ -237,6 +240,9 @@ impl<G: Grants> Handshake<G> {
 
     /// Takes the peer's memory that was adopted.
     pub fn handle_adopted(&mut self, result: Result<G::Peer, G::Error>) {
+        if self.next.is_some() {
+            return; // nobody has asked yet
+        }
         match (self.take_step(), result) {
             (Step::Adopting(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
             (Step::Adopting(settlement, own), Ok(peer)) => match self.config.role {
@@ -249,6 +255,9 @@ impl<G: Grants> Handshake<G> {
 
     /// Takes the outcome of [`Action::Hold`].
     pub fn handle_held(&mut self, result: Result<(), G::Error>) {
+        if self.next.is_some() {
+            return; // nobody has asked yet
+        }
         match (self.take_step(), result) {
             (Step::Holding(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
             (Step::Holding(settlement, own, peer), Ok(())) => {
