@@ -7,6 +7,8 @@
 //!            Wait: after each round, what to do before the next                        ^
 //!  shell --- look(now), tick(now), peer_is_gone() -------------------------------------+
 //! ```
+//!
+//! [`setup`] is how two ends come to have one.
 
 mod closing;
 mod fingerprint;
@@ -15,6 +17,7 @@ mod outside;
 mod pace;
 mod receiving;
 mod sending;
+pub mod setup;
 mod wait;
 mod warming;
 
