@@ -11,7 +11,7 @@ use super::wire::Wire;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
-use crate::verbs::{CmEvent, CmEventKind, CmId, Error, EventChannel};
+use crate::verbs::{CmEvent, CmEventKind, Error, EventChannel};
 use core::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
