@@ -173,6 +173,12 @@ pub trait Fabric {
         false
     }
 
+    /// Whether what is written from now on need not wake a peer that sleeps: it looks by itself before long.
+    #[inline]
+    fn set_quiet(&mut self, link: &mut Self::Link, is_quiet: bool) {
+        let _ = (link, is_quiet);
+    }
+
     /// Where the events of this link are recorded, while somebody records. Costs no more than a branch: it is asked at
     /// each event.
     #[inline]

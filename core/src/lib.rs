@@ -11,11 +11,15 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(test)]
+extern crate std;
+
 mod ack;
 mod arrival;
 mod config;
 mod control;
 mod counters;
+pub mod driver;
 mod endpoint;
 mod error;
 mod fabric;
@@ -41,6 +45,7 @@ pub mod word;
 pub use arrival::Arrival;
 pub use config::{Config, ConfigError, Origin, Protocol};
 pub use counters::Counters;
+pub use driver::Driver;
 pub use endpoint::{Attachment, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, RefusedStart};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, Nanos, Notice, SqFull, WcError, WrId};

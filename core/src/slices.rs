@@ -1,5 +1,31 @@
 //! Cursors over a caller's slices: gathering from several, scattering into several.
 
+/// Slices that one call walks through at most, so that a long list of short ones costs a call no more than a full landing
+/// buffer does.
+const SLICES_MAX: usize = 1 << 14;
+
+/// Place in a list of slices: what an operation keeps of it between calls, instead of the slices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Cursor {
+    index: usize,
+    offset: usize,
+}
+
+impl Cursor {
+    /// Before the first byte.
+    pub(crate) const START: Self = Self { index: 0, offset: 0 };
+
+    /// After `bytes` bytes of the first slice.
+    pub(crate) const fn in_first(bytes: usize) -> Self {
+        Self { index: 0, offset: bytes }
+    }
+
+    /// Slices before the place.
+    pub(crate) const fn index(self) -> usize {
+        self.index
+    }
+}
+
 /// Reads through a list of slices in order.
 pub(crate) struct Gather<'a> {
     rest: &'a [&'a [u8]],
@@ -11,6 +37,35 @@ impl<'a> Gather<'a> {
     #[inline]
     pub(crate) fn new(slices: &'a [&'a [u8]]) -> Self {
         Self { rest: slices, offset: 0, remaining: slices.iter().map(|s| s.len()).sum() }
+    }
+
+    /// Reads from `cursor` on, at most `bytes_max` bytes of a bounded number of slices.
+    pub(crate) fn window(slices: &'a [&'a [u8]], cursor: Cursor, bytes_max: usize) -> Self {
+        let rest = slices.get(cursor.index..).unwrap_or_default();
+        let mut remaining = 0;
+        let mut offset = cursor.offset;
+        for slice in rest.iter().take(SLICES_MAX) {
+            remaining += slice.len().saturating_sub(offset);
+            offset = 0;
+            if remaining >= bytes_max {
+                break;
+            }
+        }
+        Self { rest, offset: cursor.offset, remaining: remaining.min(bytes_max) }
+    }
+
+    /// The place of the next byte, in the list of `count` slices that is read. Empty slices before it are passed.
+    pub(crate) fn cursor(&self, count: usize) -> Cursor {
+        let (mut rest, mut offset) = (self.rest, self.offset);
+        let mut passed = 0;
+        while passed < SLICES_MAX
+            && let [first, after @ ..] = rest
+            && offset >= first.len()
+        {
+            (rest, offset) = (after, 0);
+            passed += 1;
+        }
+        Cursor { index: count - rest.len(), offset }
     }
 
     /// Starts `skip` bytes in.
@@ -59,6 +114,18 @@ impl<'a, 'b> Scatter<'a, 'b> {
         Self { slices, index: 0, offset: 0 }
     }
 
+    /// Writes from `cursor` on.
+    #[inline]
+    pub(crate) const fn at(slices: &'a mut [&'b mut [u8]], cursor: Cursor) -> Self {
+        Self { slices, index: cursor.index, offset: cursor.offset }
+    }
+
+    /// The place of the next byte.
+    #[inline]
+    pub(crate) const fn cursor(&self) -> Cursor {
+        Cursor { index: self.index, offset: self.offset }
+    }
+
     /// Starts `skip` bytes in.
     pub(crate) fn skip(&mut self, mut skip: usize) {
         while skip > 0 {
@@ -72,7 +139,7 @@ impl<'a, 'b> Scatter<'a, 'b> {
     /// The next place for at most `limit` bytes: never empty unless there is none or `limit` is 0.
     #[inline]
     pub(crate) fn take(&mut self, limit: usize) -> &mut [u8] {
-        while self.slices.get(self.index).is_some_and(|s| s.len() == self.offset) {
+        while self.slices.get(self.index).is_some_and(|s| s.len() <= self.offset) {
             self.index += 1;
             self.offset = 0;
         }
@@ -104,6 +171,39 @@ mod tests {
         assert_eq!(gather.remaining(), 1);
         assert_eq!(gather.take(1), [6]);
         assert!(gather.take(1).is_empty());
+    }
+
+    #[test]
+    fn a_window_ends_where_it_is_full_and_goes_on_from_its_cursor() {
+        let slices: [&[u8]; 5] = [&[], &[1, 2, 3], &[], &[4], &[5, 6]];
+        let mut cursor = Cursor::default();
+        let mut got = std::vec::Vec::new();
+        for bytes in [2, 2, 0, 9] {
+            let mut gather = Gather::window(&slices, cursor, bytes);
+            while gather.remaining() > 0 {
+                got.extend_from_slice(gather.take(gather.remaining()));
+            }
+            cursor = gather.cursor(slices.len());
+        }
+        assert_eq!((got.as_slice(), cursor), (&[1, 2, 3, 4, 5, 6][..], Cursor { index: 5, offset: 0 }));
+        let shorter: [&[u8]; 1] = [&[1]];
+        for cursor in [cursor, Cursor { index: 0, offset: 7 }] {
+            assert_eq!(Gather::window(&shorter, cursor, 9).remaining(), 0, "another list than before");
+        }
+    }
+
+    #[test]
+    fn empty_slices_are_walked_through_a_part_at_a_call() {
+        let mut slices = std::vec![&[][..]; 3 * SLICES_MAX];
+        slices.push(&[7]);
+        let mut cursor = Cursor::default();
+        for part in 1..=3 {
+            let gather = Gather::window(&slices, cursor, 9);
+            assert_eq!(gather.remaining(), 0);
+            cursor = gather.cursor(slices.len());
+            assert_eq!(cursor.index(), part * SLICES_MAX);
+        }
+        assert_eq!(Gather::window(&slices, cursor, 9).remaining(), 1);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::line::Line;
 use crate::receive::{End, Open, Pulled, Readable, TryRecv};
 use crate::recorder::{self, Step};
 use crate::sequence::after;
-use crate::slices::Scatter;
+use crate::slices::{Cursor, Scatter};
 
 /// How long what is taken is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,36 @@ impl<F: Fabric> Endpoint<F> {
             }
             None => self.try_recv_chunk(fabric, slices, &line, looks),
         }
+    }
+
+    /// Takes the next message if all of it has come, and it fits. Anything else is left for [`incoming`](Self::incoming): a part
+    /// of a message is never taken.
+    #[inline]
+    pub fn try_recv_whole(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
+        if !self.receiver.is_plain(self.config.arrival) {
+            return TryRecv::Other;
+        }
+        let Some(line) = self.receiver.await_line(fabric, &self.link, 1) else { return TryRecv::Nothing };
+        match self.receiver.take_inline(&line, slices) {
+            Some((tag, bytes)) => {
+                recorder::event(fabric, &self.link, || Step::LineIn {
+                    sequence: self.receiver.last(),
+                    bytes,
+                });
+                self.took(fabric, 0, Size::Short, false);
+                TryRecv::Taken { tag, bytes }
+            }
+            None if self.receiver.is_whole_here(fabric, &self.link, &line) => {
+                self.try_recv_chunk(fabric, slices, &line, 1)
+            }
+            None => TryRecv::Other,
+        }
+    }
+
+    /// Number of the transfer at the head, if one was found that is not refused.
+    #[must_use]
+    pub fn head(&self) -> Option<u64> {
+        self.receiver.open().filter(|open| !open.discarding).map(|open| open.transfer)
     }
 
     #[inline(never)]
@@ -91,28 +121,35 @@ impl<F: Fabric> Endpoint<F> {
     /// [`pull`](Self::pull) to what comes after the first `skip` bytes of the slices.
     #[inline]
     pub fn pull_from(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], skip: usize) -> Pulled {
-        self.pull_with(fabric, slices, skip, self.config.streaming_bytes)
+        let mut scatter = Scatter::new(slices);
+        scatter.skip(skip);
+        self.pull_with(fabric, &mut scatter, self.config.streaming_bytes)
+    }
+
+    /// [`pull`](Self::pull) to what comes after `cursor`, which moves on.
+    pub(crate) fn pull_at(
+        &mut self,
+        fabric: &mut F,
+        slices: &mut [&mut [u8]],
+        cursor: &mut Cursor,
+    ) -> Pulled {
+        let mut scatter = Scatter::at(slices, *cursor);
+        let pulled = self.pull_with(fabric, &mut scatter, self.config.streaming_bytes);
+        *cursor = scatter.cursor();
+        pulled
     }
 
     /// [`pull`](Self::pull) without streaming stores, however long the message is: into memory that was never written
     /// they lose, since its pages have just been cleared through the caches.
     #[inline]
     pub fn pull_cached(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
-        self.pull_with(fabric, slices, 0, u64::MAX)
+        self.pull_with(fabric, &mut Scatter::new(slices), u64::MAX)
     }
 
-    fn pull_with(
-        &mut self,
-        fabric: &mut F,
-        slices: &mut [&mut [u8]],
-        skip: usize,
-        streaming_bytes: u64,
-    ) -> Pulled {
+    fn pull_with(&mut self, fabric: &mut F, scatter: &mut Scatter<'_, '_>, streaming_bytes: u64) -> Pulled {
         if self.receiver.is_discarding() && !self.drain(fabric) {
             return Pulled::NOTHING;
         }
-        let mut scatter = Scatter::new(slices);
-        scatter.skip(skip);
         let arrival = self.config.arrival;
         self.await_notice(fabric);
         // The CTS goes out before the first bytes are copied: the sender's round trip is hidden behind that.
@@ -124,11 +161,13 @@ impl<F: Fabric> Endpoint<F> {
         let size = self.open_size();
         // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
         let blocks_max = self.ack_every[size as usize];
+        // A peer that is as fast as this end must not keep it in here.
+        let begin = self.receiver.consumed();
         let mut bytes = 0;
         loop {
             let (consumed, inlines) = (self.receiver.consumed(), self.receiver.inlines);
             let link = &mut self.link;
-            let pulled = self.receiver.pull(fabric, link, arrival, &mut scatter, streaming_bytes, blocks_max);
+            let pulled = self.receiver.pull(fabric, link, arrival, scatter, streaming_bytes, blocks_max);
             let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
             let blocks = self.receiver.consumed().wrapping_sub(consumed);
             if pulled.bytes > 0 || pulled.end != End::No || blocks > 0 {
@@ -140,7 +179,8 @@ impl<F: Fabric> Endpoint<F> {
                 self.took(fabric, pulled.bytes, size, has_ended);
             }
             bytes += pulled.bytes;
-            if pulled.end != End::No || blocks < blocks_max {
+            let taken = self.receiver.consumed().wrapping_sub(begin);
+            if pulled.end != End::No || blocks < blocks_max || taken >= self.receiver.block_count() {
                 return Pulled { bytes, end: pulled.end };
             }
             self.await_notice(fabric);

@@ -9,7 +9,7 @@ use crate::header::{INLINE_BYTES_MAX, Length};
 use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 use crate::send::{Last, Next, Payload, Reservation, TransferId};
-use crate::slices::Gather;
+use crate::slices::{Cursor, Gather};
 
 impl<F: Fabric> Endpoint<F> {
     /// Sends a whole message if it fits at once: in a line up to 40 bytes, else eagerly up to C0.
@@ -24,10 +24,21 @@ impl<F: Fabric> Endpoint<F> {
         tag: u64,
         slices: &[&[u8]],
     ) -> Result<TransferId, RefusedSend> {
+        self.try_send_counted(fabric, tag, slices, slices.iter().map(|slice| slice.len()).sum())
+    }
+
+    /// [`try_send`](Self::try_send) of slices whose bytes were counted before: an attempt that is refused does not walk them.
+    #[inline]
+    pub(crate) fn try_send_counted(
+        &mut self,
+        fabric: &mut F,
+        tag: u64,
+        slices: &[&[u8]],
+        bytes: usize,
+    ) -> Result<TransferId, RefusedSend> {
         if !self.sender.can_start() || !self.may_send() {
             return Err(self.why_not());
         }
-        let bytes = slices.iter().map(|s| s.len()).sum::<usize>();
         if bytes > INLINE_BYTES_MAX {
             return self.try_send_eager(fabric, tag, slices, bytes);
         }
@@ -100,8 +111,11 @@ impl<F: Fabric> Endpoint<F> {
             return Err(self.no_credit());
         }
         let (first, rest) = split?;
-        let id = self.sender.start(&self.config, tag, Length::Exact(u64::from(bytes)))?;
         let mut gather = Gather::new(slices);
+        if gather.remaining() != bytes as usize {
+            return Err(RefusedSend::WrongLength);
+        }
+        let id = self.sender.start(&self.config, tag, Length::Exact(u64::from(bytes)))?;
         self.emit(fabric, Payload::Gathered(&mut gather), first, false);
         if rest > 0 {
             self.emit(fabric, Payload::Gathered(&mut gather), rest, false);
@@ -153,6 +167,35 @@ impl<F: Fabric> Endpoint<F> {
     ) -> Result<usize, RefusedSend> {
         let mut gather = Gather::new(slices);
         gather.skip(skip);
+        self.push_gathered(fabric, id, &mut gather)
+    }
+
+    /// [`push`](Self::push) of what comes after `cursor`, which moves on: a part of it, where the slices are many.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub(crate) fn push_at(
+        &mut self,
+        fabric: &mut F,
+        id: TransferId,
+        slices: &[&[u8]],
+        cursor: &mut Cursor,
+    ) -> Result<usize, RefusedSend> {
+        let left = self.sender.remaining(id).ok().flatten().unwrap_or(u64::MAX);
+        let ring_bytes = self.sender.layout().bytes() as usize;
+        let mut gather =
+            Gather::window(slices, *cursor, ring_bytes.min(usize::try_from(left).unwrap_or(usize::MAX)));
+        let pushed = self.push_gathered(fabric, id, &mut gather)?;
+        *cursor = gather.cursor(slices.len());
+        Ok(pushed)
+    }
+
+    fn push_gathered(
+        &mut self,
+        fabric: &mut F,
+        id: TransferId,
+        gather: &mut Gather<'_>,
+    ) -> Result<usize, RefusedSend> {
         let all = gather.remaining();
         self.check(id)?;
         let remaining = self.sender.remaining(id)?;
@@ -165,7 +208,7 @@ impl<F: Fabric> Endpoint<F> {
         let chunks = self.counters.chunks_sent;
         let mut blocks = self.sender.layout().block_count;
         while let Some(bytes) = self.next_chunk(fabric, gather.remaining() as u64, Last::Possible) {
-            self.emit(fabric, Payload::Gathered(&mut gather), bytes, false);
+            self.emit(fabric, Payload::Gathered(gather), bytes, false);
             if !F::DIRECT {
                 // It is on the wire while the next one is copied.
                 fabric.ring_doorbell(&mut self.link);

@@ -112,6 +112,12 @@ impl<F: Fabric> Receiver<F> {
         self.consumed
     }
 
+    /// Blocks of the ring.
+    #[inline]
+    pub(crate) fn block_count(&self) -> u64 {
+        u64::from(self.landing.layout.block_count)
+    }
+
     #[inline]
     pub(crate) const fn open(&self) -> Option<&Open> {
         self.open.as_ref()

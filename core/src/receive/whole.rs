@@ -74,6 +74,14 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
+    /// Returns true if `line` begins a message that came as one chunk, all blocks of which are here.
+    pub(crate) fn is_whole_here(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
+        let message = Header::plain_message(line, self.transfers.wrapping_add(1));
+        let Some((_, bytes, left)) = message else { return false };
+        let blocks = self.landing.layout.blocks_for(bytes);
+        self.shape(bytes, left).is_ok() && (1..blocks).all(|j| self.await_flag(fabric, link, self.at + j, 1))
+    }
+
     /// One that is in a block.
     #[inline]
     fn take_block(&mut self, fabric: &mut F, link: &mut F::Link, to: &mut [u8], left: bool) {

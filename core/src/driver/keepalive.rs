@@ -1,0 +1,87 @@
+//! Showing life, and judging the peer's silence.
+
+use super::Driver;
+use crate::fabric::{Fabric, Nanos};
+
+/// Period of the signs of life that this end shows while it waits, ticks, or is blocked elsewhere (wire.md 7.3).
+pub const KEEPALIVE_NS: u64 = 200_000_000;
+/// Period of the looks, each a system call, at whether the peer's end still exists.
+pub const ALIVE_NS: u64 = 2_000_000;
+
+/// The timers of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Keepalive {
+    idle_timeout_ns: u64,
+    /// Times of the last sign of life shown, and of the last look at the peer's end.
+    shown: Nanos,
+    checked: Nanos,
+    /// Count of what was heard of the peer, and the time of the last change.
+    heard: u64,
+    heard_at: Nanos,
+}
+
+impl Keepalive {
+    pub(super) const fn new(idle_timeout_ns: u64, now: Nanos) -> Self {
+        Self { idle_timeout_ns, shown: now, checked: now, heard: 0, heard_at: now }
+    }
+
+    pub(super) const fn idle_timeout_ns(&self) -> u64 {
+        self.idle_timeout_ns
+    }
+
+    /// Returns true, once a period, if a sign of life is due.
+    const fn takes_turn(&mut self, now: Nanos) -> bool {
+        let is_due = now.0.saturating_sub(self.shown.0) >= KEEPALIVE_NS;
+        if is_due {
+            self.shown = now;
+        }
+        is_due
+    }
+
+    /// Silence counts from `now` on.
+    pub(super) const fn listen_from(&mut self, now: Nanos) {
+        self.heard_at = now;
+    }
+
+    /// Notes what was heard up to now, and returns for how long nothing was.
+    pub(super) const fn silent_ns(&mut self, heard: u64, now: Nanos) -> u64 {
+        if heard != self.heard {
+            (self.heard, self.heard_at) = (heard, now);
+        }
+        now.0.saturating_sub(self.heard_at.0)
+    }
+}
+
+impl<F: Fabric> Driver<F> {
+    /// Shows life if that is due: for a loop of tries, and for a thread beside one that is blocked elsewhere.
+    pub fn tick(&mut self, fabric: &mut F, now: Nanos) {
+        if self.keepalive.takes_turn(now) {
+            // What is due goes out as something that may wake a peer. A sign of life is not worth that.
+            self.endpoint.acknowledge(fabric);
+            fabric.set_quiet(self.endpoint.link_mut(), true);
+            self.endpoint.show_life(fabric);
+            fabric.set_quiet(self.endpoint.link_mut(), false);
+        }
+    }
+
+    /// Time of the next [`tick`](Self::tick) that does something.
+    #[must_use]
+    pub const fn next_tick(&self) -> Nanos {
+        Nanos(self.keepalive.shown.0.saturating_add(KEEPALIVE_NS))
+    }
+
+    /// Returns true, once a period, if the caller is to look whether the peer's end exists, and to tell
+    /// [`peer_is_gone`](Self::peer_is_gone) if it does not.
+    pub const fn checks_liveness(&mut self, now: Nanos) -> bool {
+        let is_due = !self.peer_is_gone && now.0.saturating_sub(self.keepalive.checked.0) >= ALIVE_NS;
+        if is_due {
+            self.keepalive.checked = now;
+        }
+        is_due
+    }
+
+    /// The peer's end existed at `now`: a sleep has watched it.
+    pub const fn peer_was_alive(&mut self, now: Nanos) {
+        self.keepalive.checked = now;
+    }
+}

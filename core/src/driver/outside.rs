@@ -1,0 +1,87 @@
+//! Waiting for a source or sink outside of the connection, which lives on meanwhile.
+
+use super::{Driver, Ended};
+use crate::error::{Closed, Reason};
+use crate::fabric::{Fabric, Nanos};
+use crate::send::TransferId;
+
+/// The longest time for which a sink may accept nothing while data of a dead peer are left.
+const LEFT_NS: u64 = 1_000_000_000;
+
+/// One wait for a descriptor of the caller's. The peer may be silent: it is not waited for.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    /// The stream that the source is for; none for a sink.
+    sending: Option<TransferId>,
+    /// When the peer was seen to be gone.
+    gone_since: Option<Nanos>,
+}
+
+/// What comes after a look at the descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutsideNext {
+    /// Look at the descriptor again, after waiting for it or the peer's end.
+    Wait,
+    /// Look at the descriptor again, without waiting.
+    Look,
+    /// The descriptor is ready, or the stream was rejected: go on with it.
+    Ready,
+    /// Nothing can come of it any more.
+    Ended(Ended),
+}
+
+impl Outside {
+    /// Waits for the source of a stream. The wait is over once that is rejected, and fails when the peer is gone.
+    #[must_use]
+    pub const fn source(id: TransferId) -> Self {
+        Self { sending: Some(id), gone_since: None }
+    }
+
+    /// Waits for a sink. Data that were received are still written when the peer is gone, unless the sink accepts none for a
+    /// second.
+    #[must_use]
+    pub const fn sink() -> Self {
+        Self { sending: None, gone_since: None }
+    }
+}
+
+impl<F: Fabric> Driver<F> {
+    /// One round of a wait for a descriptor that, when it was looked at, was ready or not.
+    pub fn outside_round(
+        &mut self,
+        fabric: &mut F,
+        outside: &mut Outside,
+        is_ready: bool,
+        now: Nanos,
+    ) -> OutsideNext {
+        // A peer that closed has sent all that it will, and takes nothing; one that did not is lost, and its transfer with it.
+        let has_closed = self.endpoint.peer_closes();
+        let is_losing =
+            self.peer_is_gone && outside.has_waited_enough(now) && (outside.sending.is_some() || !has_closed);
+        self.tick(fabric, now);
+        let has_moved = self.progress(fabric);
+        if outside.sending.is_some_and(|id| self.endpoint.is_rejected(id)) {
+            return OutsideNext::Ready;
+        }
+        if let Some(closed) = self.endpoint.closed() {
+            return OutsideNext::Ended(Ended::Closed(closed));
+        }
+        if is_ready && (outside.sending.is_none() || !is_losing) {
+            return OutsideNext::Ready;
+        }
+        match (is_losing, has_moved) {
+            (true, false) if has_closed => OutsideNext::Ended(Ended::Closed(Closed::ByPeer(Reason::DONE))),
+            (true, false) => OutsideNext::Ended(Ended::Lost),
+            (true, true) => OutsideNext::Look,
+            (false, _) => OutsideNext::Wait,
+        }
+    }
+}
+
+impl Outside {
+    /// Returns true if a peer that is gone has left nothing worth waiting for.
+    fn has_waited_enough(&mut self, now: Nanos) -> bool {
+        let since = *self.gone_since.get_or_insert(now);
+        self.sending.is_some() || now.0.saturating_sub(since.0) >= LEFT_NS
+    }
+}

@@ -1,0 +1,181 @@
+//! What to do in a round that found no work.
+//!
+//! Three strategies, all of which begin by spinning with `pause`: **spin** goes on so for ever; **yield** gives the core
+//! to another thread between rounds; **sleep**, the default, yields for a while and then asks its caller to
+//! sleep, which only the fabric knows how to do. Yield and sleep cannot livelock where both ends share one core.
+//!
+//! Of the rounds that found none, every 128th of spinning and every 16th of yielding (which may last another thread's time slice)
+//! asks for a look at the clock.
+//!
+//! ```text
+//!          reset()           128 rounds              64 yields
+//! work --------------> spin ------------> yield --------------> sleep, sleep, ..
+//!                       | strategy spin: stays  | strategy yield: stays
+//! ```
+//!
+//! **Where both ends share a core, spinning only keeps the peer from its work**: yielding brings it, and soon. So a first
+//! yield that took no longer than spinning does, and after which few more were needed, makes the next wait spin a quarter
+//! as long, down to two rounds. One that took longer (another thread had the core), or several that brought nothing (the
+//! peer runs elsewhere, or is not done), make it spin in full again.
+
+use core::str::FromStr;
+use core::{error, fmt};
+
+/// Rounds of spinning before anything else is tried (fewer where both ends share a core), and between two looks while spinning: 1,024
+/// attempts where a round makes eight of them, which is about 10 to 50 µs.
+pub const SPIN_ROUNDS: u32 = 128;
+/// Rounds of yielding between two looks.
+pub const YIELD_LOOK_ROUNDS: u32 = 16;
+/// Rounds of yielding before [`WaitStrategy::Sleep`] sleeps.
+pub const YIELD_ROUNDS: u32 = 64;
+
+/// Rounds of spinning where yielding is what helps.
+const SPIN_ROUNDS_MIN: u32 = 2;
+/// Yields without work after which the peer is taken to run on another core. The scheduler may pass over a peer once or
+/// twice.
+const YIELDS_IN_VAIN: u32 = 4;
+/// A first yield that takes longer was another thread's time slice: spinning would have been no slower.
+const YIELD_NS_MAX: u64 = 50_000;
+
+const _: () = assert!(YIELD_ROUNDS.is_multiple_of(YIELD_LOOK_ROUNDS));
+
+/// How to wait: what is spent, a core or latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitStrategy {
+    /// Spin for ever: the lowest latency, and a core for each end. On one shared core it advances a time slice a message.
+    Spin,
+    /// Spin, then yield the core between rounds: as fast where the core is free, fair where it is not.
+    Yield,
+    /// Spin, yield, then sleep: costs nothing while nothing comes, and a wake-up (10 to 40 µs) when it does.
+    #[default]
+    Sleep,
+}
+
+/// What a round without work ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// `pause`, then the next round.
+    Spin,
+    /// Look at the time, then the next round.
+    Look,
+    /// Yield the core, then look if `looks`. The time that the first yield of a wait takes is told to
+    /// [`Driver::note_first_yield`](super::Driver::note_first_yield).
+    Yield {
+        /// It is the first of this wait.
+        is_first: bool,
+        /// A look is due.
+        looks: bool,
+    },
+    /// Look at the time, then sleep until woken, or as long as the look allows.
+    Sleep,
+}
+
+/// Counts rounds without work.
+#[derive(Debug, Clone)]
+pub(super) struct Pace {
+    /// Rounds since the last work.
+    rounds: u32,
+    /// The round that does not merely spin, in this wait and in the next.
+    spins: u32,
+    next_spins: u32,
+    strategy: WaitStrategy,
+}
+
+impl Pace {
+    /// A pace that has just seen work.
+    pub(super) const fn new(strategy: WaitStrategy) -> Self {
+        Self { rounds: 0, spins: SPIN_ROUNDS, next_spins: SPIN_ROUNDS, strategy }
+    }
+
+    pub(super) const fn strategy(&self) -> WaitStrategy {
+        self.strategy
+    }
+
+    /// There was work: begins again with spinning.
+    #[inline]
+    pub(super) const fn reset(&mut self) {
+        (self.rounds, self.spins) = (0, self.next_spins);
+    }
+
+    /// There was none.
+    #[inline]
+    pub(super) fn idle(&mut self) -> Rest {
+        self.rounds += 1;
+        if self.rounds < self.spins { Rest::Spin } else { self.idle_longer() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn idle_longer(&mut self) -> Rest {
+        let yields = self.rounds - self.spins;
+        match self.strategy {
+            WaitStrategy::Spin => {
+                self.rounds = 0;
+                return Rest::Look;
+            }
+            WaitStrategy::Yield if yields == YIELD_ROUNDS => self.rounds = self.spins,
+            WaitStrategy::Sleep if yields > YIELD_ROUNDS => {
+                self.rounds -= 1;
+                return Rest::Sleep;
+            }
+            WaitStrategy::Yield | WaitStrategy::Sleep => {}
+        }
+        if yields == YIELDS_IN_VAIN {
+            self.next_spins = SPIN_ROUNDS;
+        }
+        Rest::Yield { is_first: yields == 0, looks: yields.is_multiple_of(YIELD_LOOK_ROUNDS) }
+    }
+
+    /// The yield that shows whether both ends may share a core.
+    pub(super) const fn note_first_yield(&mut self, yielded_ns: u64) {
+        let quarter = self.spins / 4;
+        self.next_spins = if yielded_ns > YIELD_NS_MAX {
+            SPIN_ROUNDS
+        } else if quarter > SPIN_ROUNDS_MIN {
+            quarter
+        } else {
+            SPIN_ROUNDS_MIN
+        };
+    }
+}
+
+impl WaitStrategy {
+    /// Every strategy, in the order of the cores they cost.
+    pub const ALL: [Self; 3] = [Self::Spin, Self::Yield, Self::Sleep];
+
+    /// The word that people write for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Yield => "yield",
+            Self::Sleep => "sleep",
+        }
+    }
+}
+
+impl fmt::Display for WaitStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no strategy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownStrategy;
+
+impl fmt::Display for UnknownStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown wait strategy; use spin, yield or sleep")
+    }
+}
+
+impl error::Error for UnknownStrategy {}
+
+impl FromStr for WaitStrategy {
+    type Err = UnknownStrategy;
+
+    fn from_str(word: &str) -> Result<Self, UnknownStrategy> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == word).ok_or(UnknownStrategy)
+    }
+}

@@ -1,0 +1,269 @@
+//! Receiving messages: at once, or as an operation.
+
+use super::{Drive, Driver};
+use crate::endpoint::Incoming;
+use crate::error::Reason;
+use crate::fabric::Fabric;
+use crate::header::Length;
+use crate::receive::{End, Pulled, Readable, TryRecv};
+use crate::slices::Cursor;
+
+/// Looks for a message before anything else is done: a microsecond or two, the time of an answer from a near core.
+const FIRST_LOOKS: u32 = 64;
+/// The same, while it is waited for and other things are looked at, too.
+const LOOKS_IN_A_WAIT: u32 = 1;
+
+/// A message that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The sender's tag.
+    pub tag: u64,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+/// Why [`Driver::try_recv`] has not taken what is there; it still is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedRecv {
+    /// The message is longer than the slices together, or a stream.
+    TooSmall(Incoming),
+    /// Not all of the message has come: [`Driver::drive_receive`] takes it as it comes.
+    Long(Incoming),
+}
+
+/// A message that is being received: a place in the caller's slices, and none of them.
+///
+/// It is driven with the same slices each time ([`Driver::drive_receive`]). One that is not driven to its end is given up with
+/// [`Driver::cancel_receive`]: until then nothing behind it can be received.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct Receive {
+    /// Number and tag, once it has begun.
+    begun: Option<(u64, u64)>,
+    taken: usize,
+    cursor: Cursor,
+    is_cold: bool,
+    has_ended: bool,
+}
+
+/// Why a message will not be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveFailed {
+    /// The message at the head is longer than the slices together, or a stream; it is still there.
+    TooSmall(Incoming),
+    /// The sender gave it up; what came is incomplete.
+    Cancelled(Reason),
+    /// It has ended already: rejected, or closed over.
+    NotOpen,
+}
+
+impl Receive {
+    /// The next message, whichever it is.
+    pub const fn new() -> Self {
+        Self { begun: None, taken: 0, cursor: Cursor::START, is_cold: false, has_ended: false }
+    }
+
+    /// The next message, into memory that the caller prepares before it is written: [`Driver::drive_receive`] only finds it, and
+    /// [`Driver::receive_part`] takes it.
+    pub const fn cold() -> Self {
+        Self { is_cold: true, ..Self::new() }
+    }
+
+    /// Returns true once a part of it may have been taken: what is taken is not at the head any more.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.begun.is_some() && !self.has_ended
+    }
+
+    /// Bytes that were taken.
+    #[must_use]
+    pub const fn taken(&self) -> usize {
+        self.taken
+    }
+
+    fn end(&mut self, tag: u64) -> Drive<Result<Received, ReceiveFailed>> {
+        self.has_ended = true;
+        Drive::Done(Ok(Received { tag, bytes: self.taken }))
+    }
+
+    fn fail(&mut self, failed: ReceiveFailed) -> Drive<Result<Received, ReceiveFailed>> {
+        self.has_ended = true;
+        Drive::Done(Err(failed))
+    }
+}
+
+impl<F: Fabric> Driver<F> {
+    /// Takes the next message if all of it has come, and it fits. `None`: nothing has come.
+    ///
+    /// # Errors
+    /// [`RefusedRecv`]; what is there stays.
+    #[inline]
+    pub fn try_recv(
+        &mut self,
+        fabric: &mut F,
+        slices: &mut [&mut [u8]],
+    ) -> Result<Option<Received>, RefusedRecv> {
+        match self.endpoint.try_recv_whole(fabric, slices) {
+            TryRecv::Nothing => Ok(None),
+            TryRecv::Taken { tag, bytes } => Ok(Some(Received { tag, bytes })),
+            TryRecv::Begun { .. } | TryRecv::Other => self.try_recv_any(fabric, slices),
+        }
+    }
+
+    /// What does not go the short way.
+    #[inline(never)]
+    fn try_recv_any(
+        &mut self,
+        fabric: &mut F,
+        slices: &mut [&mut [u8]],
+    ) -> Result<Option<Received>, RefusedRecv> {
+        let Some(incoming) = self.endpoint.incoming(fabric) else { return Ok(None) };
+        let Length::Exact(length) = incoming.length else { return Err(RefusedRecv::TooSmall(incoming)) };
+        if length > room(slices) {
+            return Err(RefusedRecv::TooSmall(incoming));
+        }
+        let is_short = length <= u64::from(self.endpoint.config().c0_bytes);
+        let is_here = is_short
+            && (length == 0
+                || matches!(self.endpoint.readable(fabric, u32::MAX), Readable::Run(run) if u64::from(run.bytes) == length));
+        if !is_here {
+            return Err(RefusedRecv::Long(incoming));
+        }
+        let Pulled { bytes, end } = self.endpoint.pull(fabric, slices);
+        debug_assert!(end == End::Fin || self.endpoint.closed().is_some(), "all of it was here");
+        Ok((end == End::Fin).then_some(Received { tag: incoming.tag, bytes }))
+    }
+
+    /// The transfer at the head of what comes in, once its first words are here; it stays there.
+    pub fn try_peek(&mut self, fabric: &mut F) -> Option<Incoming> {
+        self.endpoint.incoming(fabric)
+    }
+
+    /// Refuses the transfer at the head. False if there is none.
+    pub fn reject(&mut self, fabric: &mut F, reason: Reason) -> bool {
+        self.endpoint.reject(fabric, reason)
+    }
+
+    /// Begins to receive the next message, with looks for it that take as long as a near peer needs to answer.
+    #[inline]
+    pub fn begin_receive(
+        &mut self,
+        fabric: &mut F,
+        receive: &mut Receive,
+        slices: &mut [&mut [u8]],
+    ) -> Drive<Result<Received, ReceiveFailed>> {
+        self.receive_short(fabric, receive, slices, FIRST_LOOKS)
+    }
+
+    /// The shortest way, for a message that has not begun. [`Drive::Idle`] if it leaves something for the general way, too.
+    #[inline]
+    fn receive_short(
+        &mut self,
+        fabric: &mut F,
+        receive: &mut Receive,
+        slices: &mut [&mut [u8]],
+        looks: u32,
+    ) -> Drive<Result<Received, ReceiveFailed>> {
+        match self.endpoint.try_recv(fabric, slices, looks) {
+            TryRecv::Taken { tag, bytes } => {
+                receive.has_ended = true;
+                Drive::Done(Ok(Received { tag, bytes }))
+            }
+            TryRecv::Begun { tag, bytes } => {
+                receive.begun = self.endpoint.head().map(|number| (number, tag));
+                receive.taken = bytes;
+                // The short way fills one slice.
+                receive.cursor = Cursor::in_first(bytes);
+                Drive::Moved
+            }
+            TryRecv::Nothing | TryRecv::Other => Drive::Idle,
+        }
+    }
+
+    /// Takes the next part of a message, into the same slices each time.
+    pub fn drive_receive(
+        &mut self,
+        fabric: &mut F,
+        receive: &mut Receive,
+        slices: &mut [&mut [u8]],
+    ) -> Drive<Result<Received, ReceiveFailed>> {
+        if receive.has_ended {
+            return Drive::Done(Err(ReceiveFailed::NotOpen));
+        }
+        if receive.begun.is_none() {
+            if !receive.is_cold {
+                let short = self.receive_short(fabric, receive, slices, LOOKS_IN_A_WAIT);
+                if short != Drive::Idle {
+                    return short;
+                }
+            }
+            let Some(incoming) = self.endpoint.incoming(fabric) else { return Drive::Idle };
+            match incoming.length {
+                Length::Exact(length) if length <= room(slices) => {
+                    receive.begun = Some((incoming.transfer, incoming.tag));
+                }
+                _ => return receive.fail(ReceiveFailed::TooSmall(incoming)),
+            }
+            if receive.is_cold {
+                return Drive::Moved;
+            }
+        }
+        let mut cursor = receive.cursor;
+        let driven = self.take_part(receive, |endpoint| endpoint.pull_at(fabric, slices, &mut cursor));
+        receive.cursor = cursor;
+        driven
+    }
+
+    /// Takes the next part of a [cold](Receive::cold) message into `part`, which may be empty: then only the sender is told that
+    /// it may send.
+    pub fn receive_part(
+        &mut self,
+        fabric: &mut F,
+        receive: &mut Receive,
+        part: &mut [u8],
+    ) -> Drive<Result<Received, ReceiveFailed>> {
+        self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]))
+    }
+
+    fn take_part(
+        &mut self,
+        receive: &mut Receive,
+        pull: impl FnOnce(&mut crate::endpoint::Endpoint<F>) -> Pulled,
+    ) -> Drive<Result<Received, ReceiveFailed>> {
+        let Some((number, tag)) = receive.begun.filter(|_| !receive.has_ended) else {
+            return Drive::Done(Err(ReceiveFailed::NotOpen));
+        };
+        if self.endpoint.head() != Some(number) {
+            // A connection that is closed tells so itself.
+            return if self.endpoint.closed().is_some() {
+                Drive::Idle
+            } else {
+                receive.fail(ReceiveFailed::NotOpen)
+            };
+        }
+        let pulled = pull(&mut self.endpoint);
+        receive.taken += pulled.bytes;
+        match pulled.end {
+            End::No if pulled.bytes > 0 => Drive::Moved,
+            End::No => Drive::Idle,
+            End::Fin => receive.end(tag),
+            End::Cancelled(reason) => receive.fail(ReceiveFailed::Cancelled(reason)),
+        }
+    }
+
+    /// Gives a message up: what is left of it is rejected, if it has begun. One that has ended stays as it is.
+    pub fn cancel_receive(&mut self, fabric: &mut F, receive: &mut Receive, reason: Reason) {
+        if let Some((number, _)) = receive.begun
+            && receive.has_begun()
+            && self.endpoint.head() == Some(number)
+        {
+            self.endpoint.reject(fabric, reason);
+        }
+        receive.has_ended = true;
+    }
+}
+
+/// Bytes of all slices together.
+fn room(slices: &[&mut [u8]]) -> u64 {
+    slices.iter().map(|slice| slice.len() as u64).sum()
+}

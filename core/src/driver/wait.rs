@@ -1,0 +1,120 @@
+//! Waiting, as a machine: what comes after a round of attempts, and what a look at the time decides.
+//!
+//! A wait is a loop of attempts and rounds of progress. Every so many rounds, with work or without, it looks at what costs
+//! more: the clock, the caller's interrupt flag, whether the peer lives, and for how long it was silent.
+
+use core::fmt;
+
+use super::{Driver, Ended, Rest};
+use crate::fabric::{Fabric, Nanos};
+
+/// Attempts between two rounds of progress: what is awaited is polled alone, so that it is seen at once.
+pub const ATTEMPTS: u32 = 8;
+/// Rounds with work between two looks. A round moves a landing buffer at most (100 µs), or a bounded number of slices; and as
+/// little as one control message, so that the look costs less than a hundredth.
+pub const BUSY_LOOK_ROUNDS: u32 = 64;
+/// The longest sleep between two looks.
+pub const NAP_NS: u64 = 50_000_000;
+
+/// One wait of an operation.
+#[derive(Clone, Debug, Default)]
+pub struct Wait {
+    busy_rounds: u32,
+    has_looked: bool,
+}
+
+/// What comes after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Attempts, at once.
+    Again,
+    /// [`Driver::look`], then attempts.
+    Look,
+    /// There was no work.
+    Rest(Rest),
+    /// Nothing will come any more.
+    Ended(Ended),
+}
+
+/// Why a wait is over that has not got what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookFailed {
+    /// The deadline passed.
+    Deadline,
+    /// The peer was silent for the idle timeout, in nanoseconds.
+    Silent(u64),
+}
+
+impl fmt::Display for LookFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deadline => f.write_str("the deadline passed"),
+            Self::Silent(ns) => write!(f, "the peer was silent for {} ms, the idle timeout", ns / 1_000_000),
+        }
+    }
+}
+
+impl<F: Fabric> Driver<F> {
+    /// Begins a wait.
+    #[inline]
+    pub const fn begin_wait(&mut self) -> Wait {
+        self.pace.reset();
+        Wait { busy_rounds: 0, has_looked: false }
+    }
+
+    /// One round, after attempts of which one `has_moved` a part. A peer that is gone is lost only after a whole round in
+    /// which nothing moved: what it wrote before is taken out first.
+    #[inline]
+    pub fn round(&mut self, fabric: &mut F, wait: &mut Wait, has_moved: bool) -> Next {
+        if self.progress(fabric) || has_moved {
+            self.pace.reset();
+            return wait.count_busy();
+        }
+        if self.endpoint.closed().is_some() || self.peer_is_gone {
+            return self.ended().map_or(Next::Again, Next::Ended);
+        }
+        Next::Rest(self.pace.idle())
+    }
+
+    /// Looks at the time, in a wait until `deadline`. Returns the nanoseconds that may be slept before the next look.
+    ///
+    /// # Errors
+    /// [`LookFailed`]. The operation that was waited for is as it was, and can be driven on.
+    pub fn look(
+        &mut self,
+        fabric: &mut F,
+        wait: &mut Wait,
+        now: Nanos,
+        deadline: Nanos,
+    ) -> Result<u64, LookFailed> {
+        if !wait.has_looked {
+            wait.has_looked = true;
+            // Silence counts while the peer is waited for, not while the application does something else.
+            self.keepalive.listen_from(now);
+        }
+        self.tick(fabric, now);
+        self.endpoint.look(fabric);
+        let silent_ns = self.keepalive.silent_ns(self.endpoint.heard(), now);
+        let idle_timeout_ns = self.keepalive.idle_timeout_ns();
+        if silent_ns >= idle_timeout_ns {
+            return Err(LookFailed::Silent(idle_timeout_ns));
+        }
+        if now >= deadline {
+            return Err(LookFailed::Deadline);
+        }
+        Ok((deadline.0 - now.0).min(idle_timeout_ns - silent_ns).min(NAP_NS))
+    }
+}
+
+impl Wait {
+    /// A round with work.
+    #[inline]
+    pub(super) const fn count_busy(&mut self) -> Next {
+        self.busy_rounds += 1;
+        if self.busy_rounds < BUSY_LOOK_ROUNDS {
+            return Next::Again;
+        }
+        self.busy_rounds = 0;
+        Next::Look
+    }
+}

@@ -1,0 +1,181 @@
+//! The messages that warm a new connection up, so that the application's first is as fast as any other. wire.md 6.7.
+//!
+//! A connection's memory is resident before it is used, and yet the first message through it is slow: no page of it is in
+//! the TLB, no line in a cache, and no branch on its way was taken before. Some dozens of messages each way change that;
+//! all of them together take less time than the sockets did before.
+
+use super::{Drive, Driver, Receive, ReceiveFailed, Received, Send, SendFailed};
+use crate::config::Config;
+use crate::error::Reason;
+use crate::fabric::Fabric;
+use crate::layout::Layout;
+
+/// The tag of these messages.
+const TAG: u64 = 0;
+/// The most messages of one length.
+const COUNT_MAX: u32 = 64;
+/// The middle length.
+const SHORT_BYTES: u32 = 1024;
+/// The last length, in a slot line.
+const TINY_BYTES: u32 = 8;
+/// Messages of each length where they go over a wire, the longest first.
+const COUNTS_POSTED: [u32; 4] = [1, 8, 4, 4];
+
+/// Lengths and how many messages of each, the longest first: a few with a CTS, then the whole ring once or twice, as far
+/// as that goes. Where the way is a wire, just a few: their packets take time, and can be lost, while the memory is
+/// resident for the device's sake, and its caches matter less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WarmUpPlan([(u32, u32); 4]);
+
+impl WarmUpPlan {
+    /// The plan for both ends of a connection.
+    #[must_use]
+    pub fn new(layout: Layout, config: &Config, is_direct: bool) -> Self {
+        let Layout { block_bytes, block_count, .. } = layout;
+        let ring_bytes = block_bytes * block_count;
+        let c0_bytes = config.c0_bytes;
+        let long_bytes = c0_bytes.min(ring_bytes / 4);
+        let short_bytes = SHORT_BYTES.min(long_bytes);
+        let once = |count: u32| (count + 2).min(COUNT_MAX);
+        let [rendezvous, long, short, tiny] = if is_direct {
+            [2, once(ring_bytes / long_bytes.max(1)), once(block_count), once(block_count)]
+        } else {
+            COUNTS_POSTED
+        };
+        Self([(2 * c0_bytes, rendezvous), (long_bytes, long), (short_bytes, short), (TINY_BYTES, tiny)])
+    }
+
+    /// Bytes and count of each kind of message, in order.
+    #[must_use]
+    pub const fn messages(&self) -> [(u32, u32); 4] {
+        self.0
+    }
+
+    /// Bytes of the buffer that [`Driver::drive_warm_up`] is lent.
+    #[must_use]
+    pub const fn room_bytes(&self) -> usize {
+        let [(bytes, _), ..] = self.0;
+        bytes as usize
+    }
+}
+
+/// Warming a connection up, as an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct WarmUp {
+    plan: WarmUpPlan,
+    /// Kind of message, and how many of it were exchanged.
+    kind: usize,
+    exchanged: u32,
+    /// This end sends first.
+    is_first: bool,
+    stage: Stage,
+}
+
+/// Half of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    Sending(Send),
+    Receiving(Receive),
+    Done,
+}
+
+/// Why a connection is not warm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmUpFailed {
+    /// The peer does something else: it does not warm the connection up.
+    OutOfTurn,
+    /// The peer gave one of the messages up, for this reason.
+    GivenUp(Reason),
+    /// The connection is closed.
+    Closed,
+}
+
+impl WarmUp {
+    /// Begins; `is_first`: this end sends first.
+    pub const fn new(plan: WarmUpPlan, is_first: bool) -> Self {
+        let mut warm_up = Self { plan, kind: 0, exchanged: 0, is_first, stage: Stage::Done };
+        warm_up.stage = warm_up.first_half();
+        warm_up
+    }
+
+    const fn first_half(&self) -> Stage {
+        if self.is_first { self.send() } else { Stage::Receiving(Receive::new()) }
+    }
+
+    const fn send(&self) -> Stage {
+        let (bytes, _) = self.message();
+        Stage::Sending(Send::new(TAG, bytes as usize))
+    }
+
+    const fn message(&self) -> (u32, u32) {
+        let [rendezvous, long, short, tiny] = self.plan.0;
+        match self.kind {
+            0 => rendezvous,
+            1 => long,
+            2 => short,
+            _ => tiny,
+        }
+    }
+
+    /// A message went this way, or came.
+    fn advance(&mut self) {
+        let was_sent = matches!(self.stage, Stage::Sending(_));
+        if was_sent == self.is_first {
+            self.stage = if was_sent { Stage::Receiving(Receive::new()) } else { self.send() };
+            return;
+        }
+        self.exchanged += 1;
+        if self.exchanged >= self.message().1 {
+            (self.kind, self.exchanged) = (self.kind + 1, 0);
+        }
+        self.stage = if self.kind < self.plan.0.len() { self.first_half() } else { Stage::Done };
+    }
+}
+
+impl<F: Fabric> Driver<F> {
+    /// Exchanges the next message with the peer, which does the same; in `room`, of [`WarmUpPlan::room_bytes`]. Once done the
+    /// counters begin anew.
+    pub fn drive_warm_up(
+        &mut self,
+        fabric: &mut F,
+        warm_up: &mut WarmUp,
+        room: &mut [u8],
+    ) -> Drive<Result<(), WarmUpFailed>> {
+        let (bytes, _) = warm_up.message();
+        let message = room.get_mut(..bytes as usize).unwrap_or_default();
+        let driven = match &mut warm_up.stage {
+            Stage::Done => return Drive::Done(Ok(())),
+            Stage::Sending(send) => self.drive_send(fabric, send, &[message]).map(judge_sent),
+            Stage::Receiving(receive) => self
+                .drive_receive(fabric, receive, &mut [message])
+                .map(|received| judge_received(received, bytes)),
+        };
+        match driven {
+            Drive::Done(Ok(())) => {
+                warm_up.advance();
+                if warm_up.stage != Stage::Done {
+                    return Drive::Moved;
+                }
+                self.endpoint.reset_counters();
+                Drive::Done(Ok(()))
+            }
+            driven => driven,
+        }
+    }
+}
+
+fn judge_sent(sent: Result<(), SendFailed>) -> Result<(), WarmUpFailed> {
+    sent.map_err(|failed| match failed {
+        SendFailed::Closed => WarmUpFailed::Closed,
+        SendFailed::Rejected(_) | SendFailed::WrongLength | SendFailed::NotOpen => WarmUpFailed::OutOfTurn,
+    })
+}
+
+fn judge_received(received: Result<Received, ReceiveFailed>, bytes: u32) -> Result<(), WarmUpFailed> {
+    match received {
+        Ok(Received { tag: TAG, bytes: its }) if its == bytes as usize => Ok(()),
+        Err(ReceiveFailed::Cancelled(reason)) => Err(WarmUpFailed::GivenUp(reason)),
+        Ok(_) | Err(ReceiveFailed::TooSmall(_) | ReceiveFailed::NotOpen) => Err(WarmUpFailed::OutOfTurn),
+    }
+}
