@@ -56,8 +56,6 @@ pub unsafe trait Port:
     /// Descriptor that becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
     /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
-    /// Whether what is written from now on need not wake a peer that sleeps: it looks by itself before long.
-    fn set_quiet(&self, _: &mut Self::Link, _is_quiet: bool) {}
     /// Sleeps until the peer writes something, at most so long, and never long enough for a signal to be missed.
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken;
 }

@@ -6,7 +6,7 @@ use super::connection::{Attempt, Connection, Description, Inner};
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
 use super::options::Options;
-use super::over::Over;
+use super::over::{Over, Warming};
 use super::peer::Peer;
 use crate::port::Port;
 use crate::shm::fabric::Shm;
@@ -63,7 +63,7 @@ pub(super) fn join(
     let attachment = Shm::attach(mine, theirs, settled.layout, socket, fenced, serves);
     let mut over = Over::new(Shm::new(), attachment, &settled, share, options)?;
     if let Some((is_first, deadline_ns)) = warm {
-        over.warm_up(&settled, is_first, deadline_ns)?;
+        over.warm_up(Warming::new::<Shm>(&settled, is_first), Deadline::at_time(deadline_ns))?;
     }
     let description = Description {
         fabric: Shm::NAME,

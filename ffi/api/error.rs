@@ -1,6 +1,7 @@
 //! What can go wrong, in kinds that a program acts on, with one line that a person acts on.
 
 use core::fmt;
+use std::borrow::Cow;
 
 use superpipe_core::{Closed, Failure, Reason, WcError};
 
@@ -62,11 +63,12 @@ impl ErrorKind {
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
-    text: String,
+    /// Static where an error may come often: it allocates nothing.
+    text: Cow<'static, str>,
 }
 
 impl Error {
-    pub(super) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+    pub(super) fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, text: text.into() }
     }
 
@@ -90,6 +92,10 @@ impl Error {
             Some(Gone::Wrong(rule)) => Self::new(ErrorKind::Protocol, rule),
             Some(Gone::Device(text)) => Self::new(ErrorKind::Device, text),
         }
+    }
+
+    pub(super) fn deadline() -> Self {
+        Self::new(ErrorKind::Timeout, "the deadline passed")
     }
 
     pub(super) fn interrupted() -> Self {

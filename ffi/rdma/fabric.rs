@@ -196,6 +196,10 @@ impl Fabric for Rdma {
         link.wire.has_notice()
     }
 
+    fn set_quiet(&mut self, link: &mut RdmaLink, is_quiet: bool) {
+        link.wire.set_quiet(is_quiet);
+    }
+
     #[cfg(feature = "recorder")]
     #[inline]
     fn recorder(&mut self, _: &RdmaLink) -> Option<&mut Recorder> {
@@ -233,10 +237,6 @@ unsafe impl Port for Rdma {
 
     fn interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 1] {
         [link.wire.interest()]
-    }
-
-    fn set_quiet(&self, link: &mut RdmaLink, is_quiet: bool) {
-        link.wire.set_quiet(is_quiet);
     }
 
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {

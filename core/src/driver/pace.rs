@@ -70,65 +70,26 @@ pub enum Rest {
     Sleep,
 }
 
-/// Counts rounds without work.
+/// How the waits of a connection go, and what the last of them has shown.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
-    /// Rounds since the last work.
-    rounds: u32,
-    /// The round that does not merely spin, in this wait and in the next.
-    spins: u32,
-    next_spins: u32,
     strategy: WaitStrategy,
+    /// The first round of the next wait that does not merely spin.
+    next_spins: u32,
 }
 
 impl Pace {
-    /// A pace that has just seen work.
     pub(super) const fn new(strategy: WaitStrategy) -> Self {
-        Self { rounds: 0, spins: SPIN_ROUNDS, next_spins: SPIN_ROUNDS, strategy }
+        Self { strategy, next_spins: SPIN_ROUNDS }
     }
 
     pub(super) const fn strategy(&self) -> WaitStrategy {
         self.strategy
     }
 
-    /// There was work: begins again with spinning.
-    #[inline]
-    pub(super) const fn reset(&mut self) {
-        (self.rounds, self.spins) = (0, self.next_spins);
-    }
-
-    /// There was none.
-    #[inline]
-    pub(super) fn idle(&mut self) -> Rest {
-        self.rounds += 1;
-        if self.rounds < self.spins { Rest::Spin } else { self.idle_longer() }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn idle_longer(&mut self) -> Rest {
-        let yields = self.rounds - self.spins;
-        match self.strategy {
-            WaitStrategy::Spin => {
-                self.rounds = 0;
-                return Rest::Look;
-            }
-            WaitStrategy::Yield if yields == YIELD_ROUNDS => self.rounds = self.spins,
-            WaitStrategy::Sleep if yields > YIELD_ROUNDS => {
-                self.rounds -= 1;
-                return Rest::Sleep;
-            }
-            WaitStrategy::Yield | WaitStrategy::Sleep => {}
-        }
-        if yields == YIELDS_IN_VAIN {
-            self.next_spins = SPIN_ROUNDS;
-        }
-        Rest::Yield { is_first: yields == 0, looks: yields.is_multiple_of(YIELD_LOOK_ROUNDS) }
-    }
-
-    /// The yield that shows whether both ends may share a core.
-    pub(super) const fn note_first_yield(&mut self, yielded_ns: u64) {
-        let quarter = self.spins / 4;
+    /// Notes how long the yield took that shows whether both ends may share a core.
+    pub(super) const fn note_first_yield(&mut self, yielded_ns: u64, rounds: &Rounds) {
+        let quarter = rounds.spins / 4;
         self.next_spins = if yielded_ns > YIELD_NS_MAX {
             SPIN_ROUNDS
         } else if quarter > SPIN_ROUNDS_MIN {
@@ -136,6 +97,51 @@ impl Pace {
         } else {
             SPIN_ROUNDS_MIN
         };
+    }
+}
+
+/// Rounds of one wait since the last work.
+#[derive(Debug, Clone)]
+pub(super) struct Rounds {
+    count: u32,
+    /// The round that does not merely spin.
+    spins: u32,
+}
+
+impl Rounds {
+    /// None yet.
+    #[inline]
+    pub(super) const fn new(pace: &Pace) -> Self {
+        Self { count: 0, spins: pace.next_spins }
+    }
+
+    /// There was no work.
+    #[inline]
+    pub(super) fn idle(&mut self, pace: &mut Pace) -> Rest {
+        self.count += 1;
+        if self.count < self.spins { Rest::Spin } else { self.idle_longer(pace) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn idle_longer(&mut self, pace: &mut Pace) -> Rest {
+        let yields = self.count - self.spins;
+        match pace.strategy {
+            WaitStrategy::Spin => {
+                self.count = 0;
+                return Rest::Look;
+            }
+            WaitStrategy::Yield if yields == YIELD_ROUNDS => self.count = self.spins,
+            WaitStrategy::Sleep if yields > YIELD_ROUNDS => {
+                self.count -= 1;
+                return Rest::Sleep;
+            }
+            WaitStrategy::Yield | WaitStrategy::Sleep => {}
+        }
+        if yields == YIELDS_IN_VAIN {
+            pace.next_spins = SPIN_ROUNDS;
+        }
+        Rest::Yield { is_first: yields == 0, looks: yields.is_multiple_of(YIELD_LOOK_ROUNDS) }
     }
 }
 
