@@ -168,7 +168,7 @@ fn connect_by(
         None if event.kind == CmEventKind::ESTABLISHED => drop(Greeting::decode(&event.private_data)?),
         None => return Err(unexpected(CmEventKind::ESTABLISHED, event.kind)),
     }
-    let agreed = handshake::connect(&mut wire, wishes.tuning, patience)?;
+    let (wire, agreed) = handshake::connect(wire, wishes, patience)?;
     Met::of(wire, agreed, to)
 }
 

@@ -175,7 +175,7 @@ fn accept(
     wire.accept(&ours)?;
     // ESTABLISHED is not waited for: what it stands for can be lost on RoCE, and is then told again only seconds later. The
     // peer's HELLO says as much.
-    let agreed = handshake::accept(&mut wire, wishes.tuning, wishes.landing_bytes_max, patience)?;
+    let (wire, agreed) = handshake::accept(wire, wishes, patience)?;
     Met::of(wire, agreed, peer)
 }
 

@@ -16,6 +16,7 @@ mod outside;
 mod pace;
 mod receiving;
 mod sending;
+pub mod setup;
 mod wait;
 mod warming;
 
