@@ -18,6 +18,8 @@ pub(super) struct Cm {
     channel: EventChannel,
     id: CmId,
     state: State,
+    /// What was said over the connection may still be on its way.
+    is_kept_open: bool,
     is_device_gone: bool,
 }
 
@@ -31,7 +33,7 @@ enum State {
 
 impl Cm {
     pub(super) const fn new(channel: EventChannel, id: CmId) -> Self {
-        Self { channel, id, state: State::Connecting, is_device_gone: false }
+        Self { channel, id, state: State::Connecting, is_kept_open: false, is_device_gone: false }
     }
 
     /// The device of this connection.
@@ -65,6 +67,15 @@ impl Cm {
         self.id.accept(params)?;
         self.state = State::Connected;
         Ok(())
+    }
+
+    /// Both ends agreed: this one says good-bye, and lets the peer agree.
+    pub(super) const fn keep_open(&mut self) {
+        self.is_kept_open = true;
+    }
+
+    pub(super) const fn is_kept_open(&self) -> bool {
+        self.is_kept_open
     }
 
     pub(super) fn reject(&mut self, private_data: &[u8]) {
@@ -135,9 +146,10 @@ impl Cm {
 }
 
 impl Drop for Cm {
-    /// Disconnects; and lets the peer agree, since what is still on its way to it can be lost otherwise (iWARP).
+    /// Disconnects; and lets the peer of a connection that both ends agreed on agree, since what is still on its way to it can be lost
+    /// otherwise (iWARP).
     fn drop(&mut self) {
-        if self.state != State::Connected || self.id.disconnect().is_err() {
+        if self.state != State::Connected || self.id.disconnect().is_err() || !self.is_kept_open {
             return;
         }
         let deadline_ns = monotonic_ns() + GOODBYE_NS;

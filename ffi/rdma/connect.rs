@@ -58,10 +58,11 @@ pub struct Met {
 }
 
 impl Met {
-    pub(super) fn of(wire: Wire, agreed: Agreed, peer: SocketAddr) -> Result<Self, ConnectError> {
+    pub(super) fn of(mut wire: Wire, agreed: Agreed, peer: SocketAddr) -> Result<Self, ConnectError> {
         let Agreed { mine, image, there, settled, why, share } = agreed;
         let device = wire.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
+        wire.keep_open();
         Ok(Self {
             port: Rdma::new(),
             attachment: RdmaLink::attach(wire, mine, image, there, settled.config.arrival),

@@ -3,7 +3,7 @@
 //! ```text
 //! route     which device, and from which of its addresses
 //! connect   the active side: resolve, greet (rdma_cm's private data), make the QP ready
-//! listener  the passive side
+//! listener  the passive side; place, the addresses that it listens at
 //! handshake HELLO, WELCOME, GRANT, READY by SENDs, which core's driver decides about
 //! wire      the QP and its CQ: made ready, posted to, polled, ended; queue, who has a place in it; mail, the receives that
 //!           are posted ahead
@@ -21,6 +21,7 @@ mod handshake;
 mod listener;
 mod mail;
 mod memory;
+mod place;
 mod queue;
 mod route;
 mod sleep;

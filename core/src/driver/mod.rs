@@ -12,6 +12,7 @@
 
 mod closing;
 mod fingerprint;
+mod half_open;
 mod keepalive;
 mod outside;
 mod pace;
@@ -31,6 +32,7 @@ use crate::fabric::{Fabric, Nanos};
 use keepalive::Keepalive;
 use pace::Pace;
 
+pub use half_open::{HalfOpen, PATIENCE_NS};
 pub use keepalive::{ALIVE_NS, KEEPALIVE_NS};
 pub use outside::{Outside, OutsideNext};
 pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_LOOK_ROUNDS, YIELD_ROUNDS};

@@ -1,7 +1,8 @@
 //! What is left of a peer that is gone, and the end of a wire: what was posted reaches the peer before the QP goes.
 //!
 //! To disconnect flushes what the device has not sent yet, the CLOSE with it. A completion says that the peer's device has
-//! what it stands for (iWARP: that it is on its way, and the peer's agreement to the disconnect that it has arrived).
+//! what it stands for (iWARP: that it is on its way, and the peer's agreement to the disconnect that it has arrived). Only a connection
+//! that both ends agreed on waits for that: whoever spoiled a handshake would hold up others.
 
 use super::Wire;
 use super::posting::Letter;
@@ -87,6 +88,11 @@ impl Wire {
         }
     }
 
+    /// The handshake is through: from now on this end owes the peer its last word, and lets it agree to the end.
+    pub(in crate::rdma) fn keep_open(&mut self) {
+        self.cm.get_mut().keep_open();
+    }
+
     /// Has the device tell when all that was posted is done: by one word more, which says nothing new.
     fn ask_for_completion(&mut self) -> bool {
         self.queue.ends_signaled() || matches!(self.send_alone(Letter::Word(Word::Wake), true), Ok(true))
@@ -95,6 +101,10 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
+        // Others may be waiting behind a handshake that failed.
+        if !self.cm.get_mut().is_kept_open() {
+            return;
+        }
         if self.end != End::Not || self.queue.is_idle() || !self.ask_for_completion() {
             return;
         }

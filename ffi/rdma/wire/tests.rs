@@ -8,7 +8,7 @@ use crate::port::Gone;
 use crate::rdma::mail::{ENCLOSED_MAX, IS_RECEIVE, Word};
 use crate::rdma::wrong::Wrong;
 use crate::verbs::fake::{
-    CmKind, Posted, answer, begin, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
+    CmKind, Posted, answer, begin, calls, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
     receive_immediate, script, sent,
 };
 use crate::verbs::{CmId, RemoteAddr, Rkey, WcStatus};
@@ -288,4 +288,37 @@ fn a_packet_is_no_notice() {
     receive(&hello.0);
     assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Not));
     assert_eq!(ends.wire.packet.as_ref().map(|packet| packet.0), Some(hello.0));
+}
+
+/// Calls in the drop of a wire that rdma_cm connected, with something sent that no completion tells of.
+fn calls_of_the_end(is_established: bool) -> Vec<&'static str> {
+    let mut ends = Ends::new();
+    ends.wire.accept(&[]).unwrap();
+    assert!(ends.wire.send_alone(Letter::Word(Word::Wake), false).unwrap());
+    let last = posted().last().unwrap().id;
+    if is_established {
+        ends.wire.keep_open();
+        sent(last + 1, WcStatus::SUCCESS);
+    }
+    script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DISCONNECTED, 0)]);
+    calls();
+    drop(ends);
+    let mut calls = calls();
+    calls.dedup();
+    calls
+}
+
+#[test]
+fn only_an_established_connection_owes_the_last_word_and_waits_for_a_goodbye() {
+    const LAST_WORD: [&str; 2] = ["post_send", "poll_cq"];
+    let at = |calls: &[&str], name: &str| calls.iter().position(|call| *call == name);
+    let established = calls_of_the_end(true);
+    assert!(LAST_WORD.iter().all(|name| at(&established, name) < at(&established, "rdma_disconnect")));
+    assert!(LAST_WORD.iter().all(|name| at(&established, name).is_some()), "{established:?}");
+    assert!(at(&established, "rdma_disconnect") < at(&established, "rdma_get_cm_event"), "{established:?}");
+    let failed = calls_of_the_end(false);
+    assert!(at(&failed, "rdma_disconnect").is_some(), "the peer learns of the end: {failed:?}");
+    for waits in LAST_WORD.into_iter().chain(["rdma_get_cm_event"]) {
+        assert_eq!(at(&failed, waits), None, "{failed:?}");
+    }
 }
