@@ -49,6 +49,8 @@ pub(crate) struct Case {
 pub(crate) enum Call {
     /// To connect or accept, with the deadline.
     Meet,
+    /// To accept, again and again, until a connection is made.
+    MeetAtLast,
     /// Something on a connection that was made and warmed up before.
     With(fn(&mut Us) -> Seen),
 }
@@ -93,14 +95,14 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Short time-outs, so that what only they end does not take long.
+/// A short handshake, where only its time-out ends it.
 pub(crate) fn brief() -> Options {
     Options { handshake_timeout: Duration::from_millis(300), ..Options::default() }
 }
 
-/// As [`brief`], with the flag that [`Us::interrupt_after`] sets.
+/// With the flag that [`Us::interrupted`] sets.
 pub(crate) fn interruptible() -> Options {
-    Options { interrupt: Some(&INTERRUPT), ..brief() }
+    Options { interrupt: Some(&INTERRUPT), handshake_timeout: PATIENCE, ..Options::default() }
 }
 
 /// As [`interruptible`], with a short idle timeout.
@@ -108,13 +110,16 @@ pub(crate) fn impatient() -> Options {
     Options { idle_timeout: Duration::from_millis(300), ..interruptible() }
 }
 
-/// Defaults of a case: 100 ms for the call, any text, CPU time is not looked at.
+/// Deadline of a call that only its deadline ends.
+pub(crate) const SOON: Duration = Duration::from_millis(100);
+
+/// Defaults of a case: a deadline that no call comes to, any text, CPU time is not looked at.
 pub(crate) const CASE: Case = Case {
     role: Role::Connects,
     script: &[],
     options: interruptible,
     call: Call::Meet,
-    limit: Duration::from_millis(100),
+    limit: Duration::from_secs(5),
     want: &[],
     text: "",
     is_idle: false,
@@ -125,6 +130,7 @@ pub(crate) fn bounded<T>(what: &str, limit: Duration, work: impl FnOnce() -> T) 
     let begun = Instant::now();
     let result = work();
     let elapsed = begun.elapsed();
+    println!("{what} took {elapsed:?}, its deadline was {limit:?}");
     assert!(elapsed < limit * HANG, "{what} took {elapsed:?}, its deadline was {limit:?}");
     result
 }
@@ -166,6 +172,19 @@ pub(crate) fn play(name: &str, case: &Case) {
             let seen = met.as_ref().map(|_| ()).map_err(|error| error.clone().into());
             bounded("drop", GOODBYE, || drop(met));
             seen
+        }
+        Call::MeetAtLast => {
+            peer.await_cue();
+            let met = bounded("the first connection", case.limit, || {
+                loop {
+                    match meet(PATIENCE, &mut listener) {
+                        Err(error) => println!("{error}"),
+                        Ok(connection) => break connection,
+                    }
+                }
+            });
+            drop(met);
+            Ok(())
         }
         Call::With(call) => {
             let connection = meet(PATIENCE, &mut listener).unwrap();

@@ -2,13 +2,14 @@
 
 use superpipe::{ErrorKind, Reason};
 
-use crate::case::{CASE, Call, Case, Seen as Answer};
+use crate::case::{CASE, Call, Case, SOON, Seen as Answer};
 use crate::peer::script::Flood::{Chunks, Cts, Life, Rejects, Wakes};
 use crate::peer::script::Step::{
-    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, Notice, Part, Slot, TakeChunks, WarmUp,
+    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, Notice, Part, Slot, TakeChunks,
+    WarmUp,
 };
 use crate::peer::script::{CLOSE, CTS, DONE, FIN, GIVEN_UP, LEFT, Of, REJECT, RTS, Script};
-use crate::us::{Us, close, flush, leave, recv, recv_all, send_long};
+use crate::us::{Us, close, flush, leave, recv, recv_all, recv_three, send_long};
 
 type Seen = Result<(), ErrorKind>;
 
@@ -27,13 +28,23 @@ const fn on(script: Script, call: fn(&mut Us) -> Answer, want: &'static [Seen]) 
     Case { script, call: Call::With(call), want, ..CASE }
 }
 
+/// Only the deadline ends it.
+const fn busy(script: Script, call: fn(&mut Us) -> Answer) -> Case {
+    Case { limit: SOON, ..on(script, call, TIMEOUT) }
+}
+
+/// A call that ends by its deadline comes before the one that is looked at.
+const fn after_a_deadline(script: Script, call: fn(&mut Us) -> Answer) -> Case {
+    Case { limit: SOON, ..on(script, call, OK) }
+}
+
 macro_rules! warm {
     ($($step:expr),* $(,)?) => { &[Meet, WarmUp, $($step),*] };
 }
 
 /// This end receives, and the peer breaks a rule, which is named.
 macro_rules! breach {
-    ($text:literal, $($step:expr),+ $(,)?) => { Case { text: $text, ..on(warm![$($step),+], recv_all, PROTOCOL) } };
+    ($text:literal, $($step:expr),+ $(,)?) => { Case { text: $text, ..on(warm![$($step,)+ Cue], recv_all, PROTOCOL) } };
 }
 
 /// Gives a long message up, which nobody takes, and closes.
@@ -79,6 +90,13 @@ fn recv_and_close(us: &mut Us) -> Answer {
     Err(failed)
 }
 
+/// The same, once three messages came.
+fn recv_three_and_close(us: &mut Us) -> Answer {
+    let failed = recv_three(us).unwrap_err();
+    us.close(Reason::DONE)?;
+    Err(failed)
+}
+
 /// Goes on to send where the peer closed.
 fn recv_and_send(us: &mut Us) -> Answer {
     let _ = recv_all(us);
@@ -90,7 +108,7 @@ cases! {
     close_with_a_reason: on(warm![], close_for_a_reason, OK);
     close_of_the_dead: on(warm![Die], close_the_dead, OK_OR_LOST);
     close_of_a_closed_socket: on(warm![CloseSocket, Cue], close, OK_OR_LOST);
-    close_behind_a_message_that_was_given_up: on(warm![], send_and_close, OK);
+    close_behind_a_message_that_was_given_up: after_a_deadline(warm![], send_and_close);
     close_in_the_middle_of_what_comes: on(warm![Part(1, 100_000, 40_000), Cue], close, OK);
     close_of_what_was_rejected: on(warm![Flow(1, 1000)], reject_and_close, OK);
     close_of_what_was_rejected_and_never_ends: on(warm![Flow(1, 1000), Cue, Flood(Chunks)], reject_and_close, OK);
@@ -98,23 +116,23 @@ cases! {
     close_under_cts: on(warm![Cue, Flood(Cts)], close, OK);
     close_under_wakes: on(warm![Cue, Flood(Wakes)], close, OK);
     close_under_life: on(warm![Cue, Flood(Life)], close, OK);
-    close_behind_what_was_given_up_under_rejects: on(warm![Cue, Flood(Rejects)], send_and_close, OK);
+    close_behind_what_was_given_up_under_rejects: after_a_deadline(warm![Cue, Flood(Rejects)], send_and_close);
     drop_of_a_peer_that_stalls: on(warm![], leave, OK);
     drop_of_the_dead: on(warm![Die], leave_the_dead, OK);
     drop_under_rejects: on(warm![Cue, Flood(Rejects)], leave, OK);
     drop_under_cts: on(warm![Cue, Flood(Cts)], leave, OK);
     drop_of_what_was_rejected_and_never_ends: on(warm![Flow(1, 1000), Cue, Flood(Chunks)], reject_and_leave, OK);
 
-    closed_by_the_peer: on(warm![Message(1, 100), Message(2, 8), Close(0, DONE)], recv_and_close, CLOSED);
+    closed_by_the_peer: on(warm![Message(1, 100), Message(2, 8), Message(3, 100_000), Close(0, DONE)], recv_three_and_close, CLOSED);
     closed_by_the_peer_with_a_reason: on(warm![Close(0, GIVEN_UP)], recv_and_close, GAVE_UP);
     closed_by_the_peer_who_dies: on(warm![Message(1, 100), Close(0, DONE), Die], recv_all, CLOSED);
     closed_by_the_peer_who_ends_the_socket: on(warm![Message(1, 100), Close(0, DONE), CloseSocket], recv_all, CLOSED);
     closed_by_the_peer_while_this_end_sends: on(warm![TakeChunks(1), Close(0, DONE)], send_long, CLOSED);
     closed_by_the_peer_then_sent_to: on(warm![Close(0, DONE)], recv_and_send, CLOSED);
     closed_by_the_peer_while_this_end_flushes: on(warm![Notice, Close(0, DONE)], flush, CLOSED);
-    closed_after_what_never_comes: on(warm![Close(3, DONE), Cue], recv, TIMEOUT);
+    closed_after_what_never_comes: busy(warm![Close(3, DONE), Cue], recv);
     closed_after_what_never_comes_by_one_who_dies: on(warm![Close(3, DONE), Die], recv, LOST);
-    closed_under_rejects: on(warm![Close(3, DONE), Cue, Flood(Rejects)], recv, TIMEOUT);
+    closed_under_rejects: busy(warm![Close(3, DONE), Cue, Flood(Rejects)], recv);
 
     closed_twice: breach!("CLOSE twice", Close(1, DONE), Close(1, DONE));
     closed_before_what_was_sent: breach!("after the last one that CLOSE named", Message(1, 100), Close(-1, DONE));
@@ -129,4 +147,3 @@ cases! {
     closed_with_cts_of_nothing: breach!("CTS for a transfer", Close(1, DONE), Control([CTS, 0, 0, 0, 0, 0, 0], NEXT));
     closed_with_an_acknowledgement_of_nothing: breach!("never sent", Close(1, DONE), Ack(5, 0));
 }
-

@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::{ErrorKind, Reason};
 
-use crate::case::{CASE, Call, Case, Seen as Answer, impatient};
+use crate::case::{CASE, Call, Case, SOON, Seen as Answer, impatient};
 use crate::peer::script::Flood::{Chunks, Cts, Life, Patience, Rejects, Wakes};
 use crate::peer::script::Step::{
-    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, More, Notice, Slot, Stream, TakeChunks,
-    WarmUp,
+    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, More, Notice, Slot, Stream,
+    TakeChunks, WarmUp,
 };
 use crate::peer::script::{CANCEL, CTS, DONE, FIN, GIVEN_UP, LEFT, Of, REJECT, RTS, Script};
 use crate::us::{Us, read_all, write_on};
@@ -31,6 +31,16 @@ const NEXT: Of = Of::Newest(1);
 
 const fn on(script: Script, call: fn(&mut Us) -> Answer, want: &'static [Seen]) -> Case {
     Case { script, call: Call::With(call), want, ..CASE }
+}
+
+/// Only the deadline ends it.
+const fn busy(script: Script, call: fn(&mut Us) -> Answer) -> Case {
+    Case { limit: SOON, ..on(script, call, TIMEOUT) }
+}
+
+/// Only the interrupt flag ends it.
+const fn stopped(script: Script, call: fn(&mut Us) -> Answer) -> Case {
+    Case { limit: SOON, ..on(script, call, INTERRUPTED) }
 }
 
 /// The idle timeout of 300 ms ends it, and the wait must sleep.
@@ -133,7 +143,7 @@ const fn control(kind: u64, of: Of, reason: u64) -> crate::peer::script::Step {
 
 cases! {
     read_whole: on(warm![Stream(1, 300_000)], read, OK);
-    read_silence: silent(warm![Flow(1, 40_000)], read);
+    read_silence: silent(warm![Flow(1, 40_000), Cue], read);
     read_nothing: silent(warm![], read_interrupted);
     read_death: on(warm![Flow(1, 40_000), Die], read, LOST);
     read_end_of_the_socket: on(warm![Flow(1, 40_000), CloseSocket], read, LOST);
@@ -144,13 +154,13 @@ cases! {
     read_an_empty_chunk: on(warm![Flow(1, 40_000), Slot([LEFT, 0, 0, 0, 0, 0, 0], THIS, 1)], read, PROTOCOL);
     read_a_chunk_of_another: on(warm![Flow(1, 40_000), Slot([LEFT, 0, 0, 9, 0, 0, 0], NEXT, 1)], read, PROTOCOL);
     read_another_inside: on(warm![Flow(1, 40_000), Slot([RTS | FIN | LEFT, 1, 9, 9, 0, 0, 0], NEXT, 1)], read, PROTOCOL);
-    read_of_a_patient_peer: on(warm![Flow(1, 40_000), Cue, Flood(Patience)], read_interrupted, INTERRUPTED);
-    read_under_rejects: on(warm![Flow(1, 40_000), Cue, Flood(Rejects)], read_interrupted, INTERRUPTED);
-    read_under_cts: on(warm![Flow(1, 40_000), Cue, Flood(Cts)], read_interrupted, INTERRUPTED);
-    read_under_wakes: on(warm![Flow(1, 40_000), Cue, Flood(Wakes)], read_interrupted, INTERRUPTED);
-    read_under_life: on(warm![Flow(1, 40_000), Cue, Flood(Life)], read_interrupted, INTERRUPTED);
-    read_of_chunks_without_end: on(warm![Flow(1, 40_000), Cue, Flood(Chunks)], read_interrupted, INTERRUPTED);
-    read_dropped_before_chunks_without_end: on(warm![Flow(1, 40_000), Cue, Flood(Chunks)], read_and_drop, TIMEOUT);
+    read_of_a_patient_peer: stopped(warm![Flow(1, 40_000), Cue, Flood(Patience)], read_interrupted);
+    read_under_rejects: stopped(warm![Flow(1, 40_000), Cue, Flood(Rejects)], read_interrupted);
+    read_under_cts: stopped(warm![Flow(1, 40_000), Cue, Flood(Cts)], read_interrupted);
+    read_under_wakes: stopped(warm![Flow(1, 40_000), Cue, Flood(Wakes)], read_interrupted);
+    read_under_life: stopped(warm![Flow(1, 40_000), Cue, Flood(Life)], read_interrupted);
+    read_of_chunks_without_end: stopped(warm![Flow(1, 40_000), Cue, Flood(Chunks)], read_interrupted);
+    read_dropped_before_chunks_without_end: busy(warm![Flow(1, 40_000), Cue, Flood(Chunks)], read_and_drop);
     read_dropped_and_ended: on(warm![Flow(1, 40_000), More(1000, true), Message(2, 64)], read_and_drop, OK);
 
     write_to_nobody: silent(warm![], write);
@@ -161,19 +171,19 @@ cases! {
     write_what_is_rejected: on(warm![Notice, control(REJECT, THIS, 7)], write, REJECTED);
     write_with_cts_twice: on(warm![Notice, control(CTS, THIS, 0), control(CTS, THIS, 0)], write, PROTOCOL);
     write_acknowledged_too_much: on(warm![Notice, Ack(100, 0)], write, PROTOCOL);
-    write_to_a_patient_peer: on(warm![Flood(Patience)], write_interrupted, INTERRUPTED);
-    write_under_rejects: on(warm![Cue, Flood(Rejects)], write_interrupted, INTERRUPTED);
-    write_under_cts: on(warm![Cue, Flood(Cts)], write_interrupted, INTERRUPTED);
-    write_under_wakes: on(warm![Cue, Flood(Wakes)], write_interrupted, INTERRUPTED);
-    write_under_life: on(warm![Cue, Flood(Life)], write_interrupted, INTERRUPTED);
+    write_to_a_patient_peer: stopped(warm![Flood(Patience)], write_interrupted);
+    write_under_rejects: stopped(warm![Cue, Flood(Rejects)], write_interrupted);
+    write_under_cts: stopped(warm![Cue, Flood(Cts)], write_interrupted);
+    write_under_wakes: stopped(warm![Cue, Flood(Wakes)], write_interrupted);
+    write_under_life: stopped(warm![Cue, Flood(Life)], write_interrupted);
     write_dropped: on(warm![], write_and_drop, OK);
     write_dropped_under_rejects: on(warm![Cue, Flood(Rejects)], write_and_drop, OK);
-    finish_without_room: on(warm![Notice, control(CTS, THIS, 0)], finish, TIMEOUT);
+    finish_without_room: busy(warm![Notice, control(CTS, THIS, 0)], finish);
 
-    source_without_data: on(warm![], read_from_nothing, INTERRUPTED);
-    source_without_data_under_rejects: on(warm![Cue, Flood(Rejects)], read_from_nothing, INTERRUPTED);
+    source_without_data: stopped(warm![], read_from_nothing);
+    source_without_data_under_rejects: stopped(warm![Cue, Flood(Rejects)], read_from_nothing);
     source_without_data_for_the_dead: on(warm![Die], read_from_nothing, LOST);
     source_without_data_for_one_who_closes: on(warm![Close(0, GIVEN_UP)], read_from_nothing, GAVE_UP);
-    sink_without_room: on(warm![Stream(1, 4 << 20)], write_to_the_full, INTERRUPTED);
-    sink_without_room_under_chunks: on(warm![Flow(1, 1000), Cue, Flood(Chunks)], write_to_the_full, INTERRUPTED);
+    sink_without_room: stopped(warm![Stream(1, 4 << 20)], write_to_the_full);
+    sink_without_room_under_chunks: stopped(warm![Flow(1, 1000), Cue, Flood(Chunks)], write_to_the_full);
 }

@@ -146,6 +146,14 @@ pub(crate) fn recv_all(us: &mut Us) -> Seen {
     }
 }
 
+/// Receives the messages of tags 1 to 3, and then what comes.
+pub(crate) fn recv_three(us: &mut Us) -> Seen {
+    for tag in 1..=3 {
+        assert_eq!(us.receive(1 << 20).unwrap(), tag);
+    }
+    recv(us)
+}
+
 /// Waits for the peer to have taken everything.
 pub(crate) fn flush(us: &mut Us) -> Seen {
     Ok(us.timed(|connection, limit| {

@@ -21,7 +21,8 @@ pub(super) fn carried(carry: Carry, bytes: usize) -> Vec<OwnedFd> {
         Carry::Segment => vec![memory(bytes, sizes)],
         Carry::Holed => {
             let fd = memory(bytes, sizes);
-            let (bytes, flags) = (bytes.cast_signed() as i64, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE);
+            let (bytes, flags) =
+                (bytes.cast_signed() as i64, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE);
             // SAFETY: the call takes integers only.
             assert_eq!(unsafe { libc::fallocate(fd.as_raw_fd(), flags, 0, bytes) }, 0);
             vec![fd]
@@ -43,9 +44,8 @@ pub(super) fn carried(carry: Carry, bytes: usize) -> Vec<OwnedFd> {
 
 fn memory(bytes: usize, seals: i32) -> OwnedFd {
     // SAFETY: a C string and flags.
-    let fd = own(unsafe {
-        libc::memfd_create(c"scripted".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
-    });
+    let fd =
+        own(unsafe { libc::memfd_create(c"scripted".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) });
     // SAFETY: both calls take integers only.
     let made = unsafe {
         libc::ftruncate(fd.as_raw_fd(), bytes.cast_signed() as i64) == 0
@@ -67,4 +67,30 @@ pub(super) fn register_membarrier() {
     let null: *const u8 = ptr::null();
     // SAFETY: the call takes integers only; the last argument is not used.
     unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_GLOBAL_EXPEDITED, 0, null) };
+}
+
+/// Tries to take a segment's pages away, and to make it smaller: refused by its seals (wire.md 6.4).
+pub(super) fn tamper(fd: &OwnedFd) {
+    let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the calls take integers only.
+    let done = unsafe {
+        [
+            libc::fallocate(fd.as_raw_fd(), flags, 0, 4096),
+            libc::ftruncate(fd.as_raw_fd(), 0),
+            libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, F_SEAL_WRITE),
+        ]
+    };
+    assert_eq!(done, [-1; 3], "the segment's pages can be taken away");
+}
+
+/// A child that holds every descriptor for a second.
+pub(super) fn bequeath() {
+    // SAFETY: the child makes two calls that take integers, or a struct of integers, and take no lock.
+    unsafe {
+        if libc::fork() == 0 {
+            let second = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+            libc::nanosleep(&raw const second, ptr::null_mut());
+            libc::_exit(0);
+        }
+    }
 }

@@ -32,6 +32,11 @@ pub(super) fn flood(wire: &mut Wire, flood: Flood) -> ! {
                 true
             }
             Flood::Chunks => wire.trickle(),
+            Flood::Takes => wire.take_blindly(),
+            Flood::Lulls => {
+                wire.lull();
+                true
+            }
             Flood::Patience => {
                 wire.show_life();
                 thread::sleep(PATIENCE);

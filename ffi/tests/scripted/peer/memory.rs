@@ -17,8 +17,7 @@ impl Memory {
     pub(super) fn map(fd: &OwnedFd, bytes: usize) -> Self {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, at a place that the kernel chooses.
-        let at =
-            unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        let at = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
         assert!(at != libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
         Self { at: at.cast(), bytes }
     }

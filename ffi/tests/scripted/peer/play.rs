@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::thread;
 
-use super::descriptors::{carried, hold, register_membarrier};
+use super::descriptors::{bequeath, carried, hold, register_membarrier, tamper};
 use super::floods::flood;
 use super::memory::Memory;
 use super::packets::{Layout, PACKET_BYTES, packet};
@@ -30,6 +30,8 @@ pub(super) struct Player {
     layout: Option<Layout>,
     mine: Option<Memory>,
     theirs: Option<Memory>,
+    /// Descriptors of both.
+    segments: Vec<OwnedFd>,
     wire: Option<Wire>,
     /// Exchanges of the warm-up that are done.
     warmed: usize,
@@ -50,6 +52,7 @@ impl Player {
             layout: None,
             mine: None,
             theirs: None,
+            segments: vec![],
             wire: None,
             warmed: 0,
         }
@@ -83,7 +86,8 @@ impl Player {
                 }
             }
             Step::Expect(kind) => self.expect(kind),
-            Step::Meet => self.meet(),
+            Step::Meet => self.meet(&[]),
+            Step::MeetWith(wishes) => self.meet(wishes),
             Step::Warm(many) => (0..many).for_each(|_| self.warm()),
             Step::WarmUp => {
                 while self.warm_bytes().is_some() {
@@ -99,6 +103,8 @@ impl Player {
                     wire.close_socket();
                 }
             }
+            Step::Tamper => self.segments.iter().for_each(tamper),
+            Step::Bequeath => bequeath(),
             // SAFETY: the call takes integers only.
             Step::Die => unsafe {
                 libc::kill(libc::getpid(), libc::SIGKILL);
@@ -118,6 +124,8 @@ impl Player {
             Step::More(bytes, is_last) => wire.go_on(0, 0, bytes, is_last),
             Step::Take => while !wire.take_chunk() {},
             Step::TakeChunks(many) => (0..many).for_each(|_| _ = wire.take_chunk()),
+            Step::Mute(tag, bytes) => wire.mute(|wire| wire.message(tag, bytes)),
+            Step::Skip(many) => wire.skip(many),
             Step::Notice => wire.notice(),
             Step::Slot(words, of, blocks) => wire.write_slot(words, of, blocks),
             Step::Unsteady(one, other) => {
@@ -171,26 +179,33 @@ impl Player {
         let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
         // Refused where the other end has closed, and then its result tells.
         let _ = socket::send(self.socket(), bytes, &numbers, 0);
+        self.segments.extend(fds);
     }
 
     fn expect(&mut self, kind: Kind) {
         let mut packet = [0; PACKET_BYTES];
         let (bytes, fd) = socket::receive(self.socket(), &mut packet).unwrap();
-        assert_eq!((bytes, packet[10]), (PACKET_BYTES, kind as u8), "{}", String::from_utf8_lossy(&packet[64..]));
+        assert_eq!(
+            (bytes, packet[10]),
+            (PACKET_BYTES, kind as u8),
+            "{}",
+            String::from_utf8_lossy(&packet[64..])
+        );
         if kind == Kind::Welcome {
             self.layout = Some(Layout::of_welcome(&packet));
         }
         if let Some(fd) = fd {
             self.theirs = Some(Memory::map(&fd, self.layout.unwrap().segment_bytes()));
             hold(&fd);
+            self.segments.push(fd);
         }
     }
 
-    fn meet(&mut self) {
+    fn meet(&mut self, wishes: &[Patch]) {
         match self.role {
             Role::Connects => {
                 self.step(Step::Connect);
-                self.send(Kind::Hello, &[], Carry::Nothing);
+                self.send(Kind::Hello, wishes, Carry::Nothing);
                 self.expect(Kind::Welcome);
                 self.send(Kind::Grant, &[], Carry::Segment);
                 self.expect(Kind::Ready);
@@ -198,7 +213,7 @@ impl Player {
             Role::Listens => {
                 self.step(Step::Accept);
                 self.expect(Kind::Hello);
-                self.send(Kind::Welcome, &[], Carry::Segment);
+                self.send(Kind::Welcome, wishes, Carry::Segment);
                 self.expect(Kind::Grant);
                 self.send(Kind::Ready, &[], Carry::Nothing);
             }

@@ -67,10 +67,14 @@ pub(crate) enum Flood {
     Life,
     /// Acknowledgements of what was taken, again and again.
     Acks,
-    /// Chunks of one byte of a stream that never ends.
+    /// Chunks of one byte of the open transfer, which never ends.
     Chunks,
+    /// Takes all that comes at once, and reads none of it.
+    Takes,
     /// A sign of life every 50 ms, and nothing else.
     Patience,
+    /// Clears the word that says that this end's peer sleeps, and never wakes it.
+    Lulls,
 }
 
 /// One step.
@@ -94,6 +98,8 @@ pub(crate) enum Step {
     Expect(Kind),
     /// The whole set-up in good faith.
     Meet,
+    /// The same with wishes in HELLO.
+    MeetWith(&'static [Patch]),
     /// So many exchanges of the warm-up in good faith.
     Warm(u32),
     /// All that is left of it.
@@ -108,6 +114,12 @@ pub(crate) enum Step {
     Flow(u64, usize),
     /// The next bytes of the open transfer; true: the last.
     More(usize, bool),
+    /// A message, of which a sleeping peer is not told.
+    Mute(u64, usize),
+    /// Leaves out so many sequences of chunks.
+    Skip(u64),
+    /// Tries to take the pages of both segments away, which must be refused.
+    Tamper,
     /// Takes a transfer in good faith.
     Take,
     /// Takes chunks, so many, in good faith.
@@ -138,6 +150,8 @@ pub(crate) enum Step {
     Sleep(u64),
     /// Closes the socket and lives on.
     CloseSocket,
+    /// Leaves the socket to a child, which holds it for a second.
+    Bequeath,
     /// Ends by SIGKILL.
     Die,
 }

@@ -97,8 +97,7 @@ pub(super) fn send(socket: &OwnedFd, bytes: &[u8], fds: &[RawFd], flags: i32) ->
         }
     }
     // SAFETY: the header points to `part`, the bytes and `control`, which live during the call and are only read.
-    let sent =
-        unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags | libc::MSG_NOSIGNAL) };
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags | libc::MSG_NOSIGNAL) };
     if sent < 0 { Err(errno()) } else { Ok(()) }
 }
 
@@ -108,8 +107,7 @@ pub(super) fn receive(socket: &OwnedFd, room: &mut [u8]) -> Result<(usize, Optio
     let mut control = [0_u64; CONTROL_WORDS];
     let mut message = message(&mut part, &mut control, size_of::<[u64; CONTROL_WORDS]>());
     // SAFETY: the header points to `part`, the room and `control`, which live during the call and have the named lengths.
-    let got =
-        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
     let Ok(bytes) = usize::try_from(got) else { return Err(errno()) };
     let mut fd = MaybeUninit::<RawFd>::uninit();
     // SAFETY: the kernel has filled the control part; a header of rights has a descriptor at least.

@@ -47,6 +47,7 @@ pub(super) struct Wire {
     acked_blocks: u64,
     acked_controls: u64,
     open: Option<Open>,
+    is_mute: bool,
     taken_chunks: u64,
     taken_blocks: u64,
     taken_transfers: u64,
@@ -68,6 +69,7 @@ impl Wire {
             acked_blocks: 0,
             acked_controls: 0,
             open: None,
+            is_mute: false,
             taken_chunks: 0,
             taken_blocks: 0,
             taken_transfers: 0,
@@ -94,9 +96,29 @@ impl Wire {
         fence(Ordering::SeqCst);
         let word = self.theirs.word(ASLEEP);
         let sleep = word.load(Ordering::Relaxed);
-        if sleep != 0 && word.compare_exchange(sleep, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if sleep != 0
+            && !self.is_mute
+            && word.compare_exchange(sleep, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             self.wake();
         }
+    }
+
+    /// Does something of which a sleeping peer is not told.
+    pub(super) fn mute(&mut self, something: impl FnOnce(&mut Self)) {
+        self.is_mute = true;
+        something(self);
+        self.is_mute = false;
+    }
+
+    /// Says that the other end is awake, whatever it does.
+    pub(super) fn lull(&self) {
+        self.theirs.word(ASLEEP).store(0, Ordering::Relaxed);
+    }
+
+    /// Leaves out so many sequences.
+    pub(super) const fn skip(&mut self, many: u64) {
+        self.chunks += many;
     }
 
     /// A count in the line that acknowledges what this end has sent; what was known of it where the line is torn.
@@ -161,7 +183,8 @@ impl Wire {
         for index in 0..many {
             let block = self.blocks + index;
             let at = index as usize * self.layout.block_bytes;
-            let place = LANDING + self.layout.blocks_at() + (block % blocks) as usize * self.layout.block_bytes;
+            let place =
+                LANDING + self.layout.blocks_at() + (block % blocks) as usize * self.layout.block_bytes;
             let some = (bytes - at.min(bytes)).min(self.layout.block_bytes);
             self.theirs.fill(place, some, |byte| pattern(open.tag, open.at + at + byte));
             if index == 0 {
@@ -218,13 +241,23 @@ impl Wire {
         self.write_slot(words, Of::Newest(0), 1);
     }
 
-    /// One byte more of the open stream, if there is room.
+    /// Chunks of one byte of the open transfer, as many as there is room for.
     pub(super) fn trickle(&mut self) -> bool {
-        let has_room = self.keep_house() > 1;
-        if has_room {
+        // One block is kept for a CANCEL (wire.md 4.4).
+        let room = self.keep_house().saturating_sub(1);
+        for _ in 0..room {
             self.chunk(0, 0, 1);
         }
-        has_room
+        room > 0
+    }
+
+    /// Takes the next chunk, if its flag is there: nothing else of it is looked at but its size.
+    pub(super) fn take_blindly(&mut self) -> bool {
+        let is_there = self.flag(self.taken_blocks).load(Ordering::Acquire) == self.taken_chunks + 1;
+        if is_there {
+            self.take_chunk();
+        }
+        is_there
     }
 
     /// Writes the next control line, whatever is on the way.
@@ -256,7 +289,8 @@ impl Wire {
             0 => u64::MAX,
             taken => taken,
         };
-        self.theirs.write_counts(ACK, &wire::ack(self.taken_blocks + blocks, controls, self.life));
+        self.theirs
+            .write_counts(ACK, &wire::ack(self.taken_blocks.wrapping_add(blocks), controls, self.life));
         self.rouse();
     }
 
