@@ -87,6 +87,8 @@ pub enum WarmUpFailed {
     OutOfTurn,
     /// The peer gave one of the messages up, for this reason.
     GivenUp(Reason),
+    /// The peer does not want one of the messages, for this reason.
+    Rejected(Reason),
     /// The connection is closed.
     Closed,
 }
@@ -168,7 +170,8 @@ impl<F: Fabric> Driver<F> {
 fn judge_sent(sent: Result<(), SendFailed>) -> Result<(), WarmUpFailed> {
     sent.map_err(|failed| match failed {
         SendFailed::Closed => WarmUpFailed::Closed,
-        SendFailed::Rejected(_) | SendFailed::WrongLength | SendFailed::NotOpen => WarmUpFailed::OutOfTurn,
+        SendFailed::Rejected(reason) => WarmUpFailed::Rejected(reason),
+        SendFailed::WrongLength | SendFailed::NotOpen => WarmUpFailed::OutOfTurn,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use super::{Endpoint, Incoming};
+use super::{CALL_BYTES, Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::header::Length;
@@ -187,7 +187,7 @@ impl<F: Fabric> Endpoint<F> {
             }
             bytes += pulled.bytes;
             let taken = self.receiver.consumed().wrapping_sub(begin);
-            if pulled.end != End::No || blocks < blocks_max || taken >= self.receiver.block_count() {
+            if pulled.end != End::No || blocks < blocks_max || taken >= self.receiver.blocks_for(CALL_BYTES) {
                 return Pulled { bytes, end: pulled.end };
             }
             self.await_notice(fabric);

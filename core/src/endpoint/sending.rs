@@ -1,6 +1,6 @@
 //! What sends: whole messages at once, and transfers piece by piece. wire.md 4.
 
-use super::Endpoint;
+use super::{CALL_BYTES, Endpoint};
 use crate::arrival::Arrival;
 use crate::config::Protocol;
 use crate::error::{Reason, RefusedSend, RefusedStart};
@@ -182,9 +182,8 @@ impl<F: Fabric> Endpoint<F> {
         cursor: &mut Cursor,
     ) -> Result<usize, RefusedSend> {
         let left = self.sender.remaining(id).ok().flatten().unwrap_or(u64::MAX);
-        let ring_bytes = self.sender.layout().bytes() as usize;
-        let mut gather =
-            Gather::window(slices, *cursor, ring_bytes.min(usize::try_from(left).unwrap_or(usize::MAX)));
+        let bytes_max = usize::try_from(left).unwrap_or(usize::MAX).min(CALL_BYTES as usize);
+        let mut gather = Gather::window(slices, *cursor, bytes_max);
         let pushed = self.push_gathered(fabric, id, &mut gather)?;
         *cursor = gather.cursor(slices.len());
         Ok(pushed)

@@ -216,7 +216,6 @@ cases! {
     recv_a_stream: on(warm![Flow(1, 100)], recv, TOO_SMALL);
     recv_after_a_rejection: on(warm![Part(1, 1 << 20, 40_000), slot([CANCEL, 7, 0, 0], THIS), Message(2, 9)], reject, OK);
     recv_behind_chunks_without_end: busy(warm![Flow(1, 100), Cue, Flood(Chunks)], reject);
-    #[ignore = "number 18"]
     recv_polled_in_the_middle: on(warm![Part(1, 100_000, 40_000), Cue, Await, More(60_000, true)], poll_in_the_middle, OK);
     recv_polled_finds_the_dead: on(warm![Sleep(20), Die], poll, LOST);
 
@@ -294,13 +293,11 @@ cases! {
     send_under_life: busy(warm![Cue, Flood(Life)], send_long);
     send_under_wakes: busy(warm![Cue, Flood(Wakes)], send_long);
     send_short_under_rejects: busy(warm![Cue, Flood(Rejects)], send_short);
-    #[ignore = "number 11"]
     send_eight_million_slices: Case {
         limit: Duration::from_millis(50),
         ..on(warm![Take], send_slices, &[Ok(()), Err(ErrorKind::Timeout)])
     };
 
-    #[ignore = "number 11"]
     send_to_one_who_takes_without_end: Case {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(VAST), WarmUp, Flood(Takes)], send_without_end)
@@ -328,9 +325,7 @@ cases! {
     flush_acknowledged_too_much: on(warm![Notice, Ack(2, 0)], flush, PROTOCOL);
     flush_of_a_silent_peer: Case { options: impatient, limit: Duration::from_secs(1), text: "silent", ..late(warm![], flush) };
 
-    #[ignore = "number 18"]
     progress_is_heard: Case { limit: SOON, ..on(warm![Cue, HearLife], progress_shows_life, OK) };
-    #[ignore = "number 18"]
     progress_finds_death: Case { limit: SOON, ..on(warm![Die], progress_finds_the_dead, LOST) };
 }
 
