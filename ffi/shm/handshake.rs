@@ -356,3 +356,7 @@ fn adopt(claim: Claim<SentFd>, own: Option<&Own>) -> Result<Segment, HandshakeEr
         (Claim::Region(_), _) | (_, None) => Err(PacketError::Malformed("no descriptor came along").into()),
     }
 }
+
+#[cfg(test)]
+#[path = "handshake_tests.rs"]
+mod tests;
