@@ -109,7 +109,7 @@ pub struct Agreed {
 pub struct Wishes<'a> {
     /// What is settled with the peer.
     pub tuning: &'a Tuning,
-    /// The most that a peer's wishes may make the landing buffer.
+    /// The most that a peer may make the landing buffer.
     pub landing_bytes_max: u32,
     /// Time when the handshake must be over.
     pub deadline_ns: u64,
