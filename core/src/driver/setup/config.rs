@@ -53,7 +53,7 @@ pub struct HandshakeConfig {
     pub fabric: FabricKind,
     /// What this end's user wishes for.
     pub wishes: Tuning,
-    /// The most that a peer's wishes may make the landing buffer, at either end. A landing buffer that this end's own
+    /// The most that a peer may make the landing buffer, slot lines included, at either end. One that this end's own
     /// wishes name may be larger.
     pub landing_bytes_max: u32,
     /// Time between two HELLOs of an active end that hears nothing; none: HELLO is said once.

@@ -47,7 +47,8 @@ fn a_refusal_is_shown_without_what_could_harm_a_terminal() {
 fn a_text_is_cut_between_characters_and_ends_there() {
     let long = [&"x".repeat(TEXT_BYTES - 1), "\u{e9}", "y"].concat();
     assert_eq!(Text::of(&long).to_string(), "x".repeat(TEXT_BYTES - 1));
-    let parts = Text::of(format_args!("{}{}{}", "x".repeat(TEXT_BYTES - 1), "\u{e9}", "y"));
+    let [long, next, last] = ["x".repeat(TEXT_BYTES - 1), "\u{e9}".to_string(), "y".to_string()];
+    let parts = Text::of(format_args!("{long}{next}{last}"));
     assert_eq!(parts.to_string(), "x".repeat(TEXT_BYTES - 1), "nothing is put behind the cut");
     let mut bytes = [b'a'; TEXT_BYTES];
     bytes[3] = 0;

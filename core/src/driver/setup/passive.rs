@@ -23,8 +23,7 @@ impl<G: Grants> Handshake<G> {
                 let ours = Means { keeps_order, has_fast_crc, wish: config.wishes.arrival };
                 let (mode, why) = arrival::settle(ours, hello.means(said.arrival)?)?;
                 let terms = arrival::terms(mode, notices);
-                let theirs = arrival::without_mode(&said);
-                let settled = arrival::without_mode(&config.wishes).settle(&theirs, &terms)?;
+                let settled = config.wishes.settle(&said, &terms)?;
                 Settlement { settled, why: Some(why), is_fenced: false, pid: None }
             }
         };
