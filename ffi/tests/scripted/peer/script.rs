@@ -69,6 +69,10 @@ pub(crate) enum Flood {
     Acks,
     /// Chunks of one byte of the open transfer, which never ends.
     Chunks,
+    /// The same, of bytes that mean nothing: from the second time round the ring on only the flags are written.
+    Flags,
+    /// The same, in chunks of a block.
+    Blocks,
     /// Takes all that comes at once, and reads none of it.
     Takes,
     /// A sign of life every 50 ms, and nothing else.

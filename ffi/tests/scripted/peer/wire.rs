@@ -48,6 +48,8 @@ pub(super) struct Wire {
     acked_controls: u64,
     open: Option<Open>,
     is_mute: bool,
+    /// Blocks of [`trickle_flags`](Self::trickle_flags) with a header.
+    trickled: u64,
     taken_chunks: u64,
     taken_blocks: u64,
     taken_transfers: u64,
@@ -70,6 +72,7 @@ impl Wire {
             acked_controls: 0,
             open: None,
             is_mute: false,
+            trickled: 0,
             taken_chunks: 0,
             taken_blocks: 0,
             taken_transfers: 0,
@@ -241,13 +244,31 @@ impl Wire {
         self.write_slot(words, Of::Newest(0), 1);
     }
 
-    /// Chunks of one byte of the open transfer, as many as there is room for.
-    pub(super) fn trickle(&mut self) -> bool {
+    /// Chunks of so many bytes, a block at most, as many as there is room for.
+    pub(super) fn trickle(&mut self, bytes: usize) -> bool {
         // One block is kept for a CANCEL (wire.md 4.4).
         let room = self.keep_house().saturating_sub(1);
         for _ in 0..room {
-            self.chunk(0, 0, 1);
+            self.chunk(0, 0, bytes);
         }
+        room > 0
+    }
+
+    /// The same, but for the payload, and for headers that are there since the ring was gone through before.
+    pub(super) fn trickle_flags(&mut self, bytes: usize) -> bool {
+        if self.trickled < self.layout.blocks as u64 {
+            let before = self.blocks;
+            self.trickle(bytes);
+            self.trickled += self.blocks - before;
+            return self.blocks != before;
+        }
+        let room = self.keep_house().saturating_sub(1);
+        for _ in 0..room {
+            self.chunks += 1;
+            self.theirs.word(self.slot(self.blocks) + FLAG).store(self.chunks, Ordering::Release);
+            self.blocks += 1;
+        }
+        self.rouse();
         room > 0
     }
 
