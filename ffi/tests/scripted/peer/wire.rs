@@ -9,7 +9,7 @@ use superpipe_testkit::wire;
 use super::memory::Memory;
 use super::packets::Layout;
 use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, RTS, STREAM, WANT_CTS, pattern};
-use super::{socket, wait};
+use super::{size, socket, wait};
 
 /// Offsets in a seat (wire.md 2.1), and where the landing buffer begins.
 const ACK: usize = 0;
@@ -148,8 +148,8 @@ impl Wire {
     }
 
     /// Where a slot line lies in a segment.
-    const fn slot(&self, block: u64) -> usize {
-        LANDING + 128 * (block % self.layout.blocks as u64) as usize
+    fn slot(&self, block: u64) -> usize {
+        LANDING + 128 * size(block % self.layout.blocks as u64)
     }
 
     /// Writes the slot line of the next chunk, and takes its blocks.
@@ -185,9 +185,8 @@ impl Wire {
         let many = bytes.div_ceil(self.layout.block_bytes).max(1) as u64;
         for index in 0..many {
             let block = self.blocks + index;
-            let at = index as usize * self.layout.block_bytes;
-            let place =
-                LANDING + self.layout.blocks_at() + (block % blocks) as usize * self.layout.block_bytes;
+            let at = size(index) * self.layout.block_bytes;
+            let place = LANDING + self.layout.blocks_at() + size(block % blocks) * self.layout.block_bytes;
             let some = (bytes - at.min(bytes)).min(self.layout.block_bytes);
             self.theirs.fill(place, some, |byte| pattern(open.tag, open.at + at + byte));
             if index == 0 {
@@ -221,7 +220,7 @@ impl Wire {
             let many = (bytes.div_ceil(self.layout.block_bytes).max(1) as u64)
                 .min(blocks - at % blocks)
                 .min(blocks / FOLDS);
-            let some = bytes.min(many as usize * self.layout.block_bytes);
+            let some = bytes.min(size(many) * self.layout.block_bytes);
             let ends = is_last && some == bytes;
             // One block is kept for a CANCEL (wire.md 4.4).
             wait("room", || (self.keep_house() >= many + u64::from(!ends)).then_some(()));
@@ -289,7 +288,7 @@ impl Wire {
         let mut line = Line([0; 8]);
         line.0[..7].copy_from_slice(&words);
         line.0[7] = self.controls + 1;
-        self.theirs.write_line(MAILBOX + LINE * (self.controls % CONTROLS) as usize, &line);
+        self.theirs.write_line(MAILBOX + LINE * size(self.controls % CONTROLS), &line);
         self.rouse();
         self.controls += 1;
     }
@@ -334,7 +333,7 @@ impl Wire {
 
     /// Takes control messages, which are acknowledged whatever else goes on. How many blocks are free.
     pub(super) fn keep_house(&mut self) -> u64 {
-        let at = MAILBOX + LINE * (self.taken_controls % CONTROLS) as usize;
+        let at = MAILBOX + LINE * size(self.taken_controls % CONTROLS);
         if self.mine.word(at + FLAG).load(Ordering::Acquire) == self.taken_controls + 1 {
             self.taken_controls += 1;
             self.acknowledge(0, 0);
@@ -368,7 +367,7 @@ impl Wire {
         let words = self.await_chunk();
         let (bits, sequence) = (words[0], self.taken_chunks + 1);
         let is_line = bits & (INLINE | CANCEL) != 0;
-        let bytes = if is_line { 0 } else { words[3] as usize };
+        let bytes = if is_line { 0 } else { size(words[3]) };
         let many = bytes.div_ceil(self.layout.block_bytes).max(1) as u64;
         if bits & RTS != 0 {
             self.taken_transfers += 1;
