@@ -166,8 +166,8 @@ impl<F: Fabric> Driver<F> {
     ) -> Drive<Result<Received, ReceiveFailed>> {
         match self.endpoint.try_recv(fabric, slices, looks) {
             TryRecv::Taken { tag, bytes } => {
-                receive.has_ended = true;
-                Drive::Done(Ok(Received { tag, bytes }))
+                receive.taken = bytes;
+                receive.end(tag)
             }
             TryRecv::Begun { tag, bytes } => {
                 receive.begun = self.endpoint.head().map(|number| (number, tag));
