@@ -52,7 +52,7 @@ fn send(address: &Address, mut source: Source) -> Result<Digest, Box<dyn Error>>
     let mut digest = Digest::new(DigestKind::Crc64);
     let mut connection = Connection::connect(address, Options::default(), DEADLINE)?;
     // Dropped before `finish`, as by any `?` here, the stream is cancelled: the receiver never takes a part for the whole.
-    let mut stream = connection.send_stream(0)?;
+    let mut stream = connection.send_stream(0, DEADLINE)?;
     while stream.read_from(&mut source, READ_BYTES, &mut digest)? > 0 {}
     stream.finish(DEADLINE)?;
     // What was sent is still on its way to the receiver's disk: only the receiver can say that it is there.

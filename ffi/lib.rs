@@ -29,12 +29,13 @@ mod packet;
 
 pub use api::{
     Address, BadAddress, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
-    Options, Peer, Received, RecvBuf, RecvStream, SendStream, StreamError,
+    Options, Peer, RecvBuf, RecvStream, SendStream, StreamError, TryRecv, TrySend,
 };
-pub use budget::Budget;
+pub use budget::{Budget, OverBudget};
 pub use os::WaitStrategy;
 #[cfg(feature = "verbs")]
 pub use rdma::{DeviceName, Route};
+pub use superpipe_core::driver::{Drive, Receive as ReceiveOperation, Received, Send as SendOperation};
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};

@@ -56,8 +56,8 @@ pub unsafe trait Port:
     /// Descriptor that becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
     /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
-    /// Whether what is written from now on need not wake a peer that sleeps: it looks by itself before long.
-    fn set_quiet(&self, _: &mut Self::Link, _is_quiet: bool) {}
+    /// A link that is dropped later waits for what it sent to leave this end at most until `by_ns`, a time of the monotonic clock.
+    fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
     /// Sleeps until the peer writes something, at most so long, and never long enough for a signal to be missed.
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken;
 }

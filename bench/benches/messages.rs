@@ -79,7 +79,7 @@ fn streaming(criterion: &mut Criterion) {
         let [mut a, mut b] = connected(Arrival::Flag);
         let [from, mut to] = common::buffers(bytes);
         let (from, to) = (&from.bytes()[..bytes], &mut to.bytes_mut()[..bytes]);
-        let mut sending = a.send_stream(7).unwrap_or_else(|error| panic!("{error}"));
+        let mut sending = a.send_stream(7, DEADLINE).unwrap_or_else(|error| panic!("{error}"));
         // There is no stream to receive before its first part.
         sending.write_all(from).unwrap_or_else(|error| panic!("{error}"));
         let mut receiving = b.recv_stream(DEADLINE).unwrap_or_else(|error| panic!("{error}"));

@@ -77,7 +77,7 @@ fn stream(
     digest: &mut Digest,
     flip: Option<u64>,
 ) -> Result<(), Stopped> {
-    let mut stream = connection.send_stream(TAG_DATA).map_err(|error| run.stopped(&error))?;
+    let mut stream = connection.send_stream(TAG_DATA, PATIENCE).map_err(|error| run.stopped(&error))?;
     if let Some(offset) = flip {
         stream.inject_flip(offset);
     }

@@ -4,7 +4,7 @@ use super::connection::{Attempt, Connection, Description, Inner};
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
 use super::options::Options;
-use super::over::Over;
+use super::over::{Over, Warming};
 use super::peer::Peer;
 use crate::port::Port;
 use crate::rdma::{self, ConnectError, Listener, Met, Rdma, Wishes};
@@ -64,7 +64,7 @@ fn join(met: Met, options: Options, is_first: bool, deadline_ns: u64) -> Result<
     let Met { port, attachment, settled, arrival_reason, device, share, peer } = met;
     let provisioned_bytes = share.bytes();
     let mut over = Over::new(port, attachment, &settled, share, options)?;
-    over.warm_up(&settled, is_first, deadline_ns)?;
+    over.warm_up(Warming::new::<Rdma>(&settled, is_first), Deadline::at_time(deadline_ns))?;
     let description =
         Description { fabric: Rdma::NAME, device: Some(device), settled, arrival_reason, provisioned_bytes };
     Ok(Connection::new(Inner::Verbs(over), description, Peer::Host(peer)))

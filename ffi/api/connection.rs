@@ -7,6 +7,7 @@ use core::fmt;
 use core::iter;
 use std::thread;
 
+use superpipe_core::driver::{Drive, Receive, Received, Send};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Record;
 use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
@@ -30,13 +31,28 @@ use crate::rdma::{DeviceName, Rdma};
 use crate::shm::fabric::Shm;
 use crate::tuning::Settled;
 
-/// A message that was received.
+/// Result of [`Connection::try_send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// The sender's tag.
-    pub tag: u64,
-    /// Its bytes.
-    pub bytes: usize,
+pub enum TrySend {
+    /// The message is on its way, and the caller may use the slices again.
+    Sent,
+    /// There is no room now, or another transfer is open: try again.
+    Full,
+    /// It is too long to be sent at once: begin an operation ([`Connection::drive_send`]).
+    Long,
+}
+
+/// Result of [`Connection::try_recv`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecv {
+    /// Nothing has come.
+    Nothing,
+    /// A message; it was taken.
+    Received(Received),
+    /// A message that is longer than the slices together, or a stream; it is still there.
+    TooSmall(Incoming),
+    /// A message that has not come whole: begin an operation ([`Connection::drive_receive`]).
+    Long(Incoming),
 }
 
 /// What a connection runs on, for reports.
@@ -62,7 +78,8 @@ pub struct Description {
 /// independent. A message that nobody receives holds its blocks, and then the sender waits: two ends that both only send
 /// will both meet their deadlines.
 ///
-/// Dropped, it says good-bye to the peer, who can still receive everything that was sent.
+/// Dropping closes the connection; the peer can still receive what was sent. A drop waits at most
+/// [`Options::linger`](crate::Options::linger), until what was sent has left this end.
 ///
 /// **After fork** the connection belongs to the process that made it: a child does not have its memory, and must not use it.
 /// The child may drop it, or a stream of it, which harms nobody: over shared memory that closes the child's descriptors,
@@ -146,7 +163,8 @@ impl Connection {
     /// will.
     ///
     /// # Errors
-    /// `Timeout`: the receiver took nothing in, the message was given up, and the connection can still be used.
+    /// `Timeout`: the receiver took nothing in, the message was given up, and the connection can still be used. With a deadline of
+    /// [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_send`](Self::try_send), and nothing was begun.
     /// `Rejected`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
     #[inline]
     pub fn send(&mut self, tag: u64, slices: &[&[u8]], deadline: impl Into<Deadline>) -> Result<(), Error> {
@@ -157,7 +175,8 @@ impl Connection {
     ///
     /// # Errors
     /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`: what came of
-    /// it is lost if it had begun, and the rest is rejected. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`,
+    /// it is lost if it had begun, and the rest is rejected; a message of which nothing was taken is still there. With a deadline
+    /// of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and loses nothing. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`,
     /// `Interrupted`.
     #[inline]
     pub fn recv_into(
@@ -166,6 +185,72 @@ impl Connection {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         hand_on!(Inner, &mut self.inner, over => over.recv_into(slices, deadline))
+    }
+
+    /// Sends a message if that needs no waiting: up to 40 bytes in a line, else up to 64 KiB. It makes no system call, unless the peer
+    /// sleeps and is to be woken, allocates nothing and takes no lock.
+    ///
+    /// A loop of tries calls [`progress`](Self::progress) now and then: that shows the peer life and finds one that is gone.
+    ///
+    /// # Errors
+    /// `Closed`, `PeerLost`, `Protocol`, `Device`.
+    #[inline]
+    pub fn try_send(&mut self, tag: u64, slices: &[&[u8]]) -> Result<TrySend, Error> {
+        hand_on!(Inner, &mut self.inner, over => over.try_send(tag, slices))
+    }
+
+    /// Takes the next message if all of it has come, and it fits; a part of a message is never taken. It makes no system call,
+    /// unless the peer sleeps and is to be woken, allocates nothing, takes no lock, and reads no clock while messages are there.
+    ///
+    /// A loop of tries calls [`progress`](Self::progress) now and then: that shows the peer life and finds one that is gone.
+    ///
+    /// # Errors
+    /// `Closed`, `PeerLost`, `Protocol`, `Device`.
+    #[inline]
+    pub fn try_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<TryRecv, Error> {
+        hand_on!(Inner, &mut self.inner, over => over.try_recv(slices))
+    }
+
+    /// The next transfer, message or stream, if it has come; it is left there.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_peek(&mut self) -> Result<Option<Incoming>, Error> {
+        hand_on!(Inner, &mut self.inner, over => over.try_peek())
+    }
+
+    /// Sends the next part of a message that [`Send::new`](crate::SendOperation::new) began, without waiting; each time from the same
+    /// slices. [`Drive::Idle`]: there is no room now.
+    ///
+    /// # Errors
+    /// `Usage`: the slices have not the bytes that the message was begun with; it was given up. `Rejected`, `Closed`, `PeerLost`,
+    /// `Protocol`, `Device`.
+    pub fn drive_send(&mut self, send: &mut Send, slices: &[&[u8]]) -> Result<Drive<()>, Error> {
+        hand_on!(Inner, &mut self.inner, over => over.drive_send(send, slices))
+    }
+
+    /// Gives a message up; the receiver is told the reason if it has begun.
+    pub fn cancel_send(&mut self, send: &mut Send, reason: Reason) {
+        hand_on!(Inner, &mut self.inner, over => over.cancel_send(send, reason));
+    }
+
+    /// Takes the next part of a message that [`Receive::new`](crate::ReceiveOperation::new) began, without waiting; each time into the
+    /// same slices. [`Drive::Idle`]: nothing more has come.
+    ///
+    /// # Errors
+    /// `TooSmall`: the message is still there, and the operation has ended. `Usage`: the operation has ended. `Cancelled`, `Closed`,
+    /// `PeerLost`, `Protocol`, `Device`.
+    pub fn drive_receive(
+        &mut self,
+        receive: &mut Receive,
+        slices: &mut [&mut [u8]],
+    ) -> Result<Drive<Received>, Error> {
+        hand_on!(Inner, &mut self.inner, over => over.drive_receive(receive, slices))
+    }
+
+    /// Gives a message up; the rest of it is rejected if it has begun, and the sender is told the reason.
+    pub fn cancel_receive(&mut self, receive: &mut Receive, reason: Reason) {
+        hand_on!(Inner, &mut self.inner, over => over.cancel_receive(receive, reason));
     }
 
     /// As [`recv_into`](Self::recv_into), into memory that was not written yet: while the message arrives, huge pages are
@@ -200,15 +285,15 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.reject(reason))
     }
 
-    /// Opens a stream: a transfer whose length shows when it ends.
+    /// Opens a stream: a transfer whose length shows when it ends. It waits while the transfer before is being cancelled.
     ///
     /// # Errors
     /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
-    pub fn send_stream(&mut self, tag: u64) -> Result<SendStream<'_>, Error> {
+    pub fn send_stream(&mut self, tag: u64, deadline: impl Into<Deadline>) -> Result<SendStream<'_>, Error> {
         Ok(SendStream(match &mut self.inner {
-            Inner::Shm(over) => SendInner::Shm(over.send_stream(tag)?),
+            Inner::Shm(over) => SendInner::Shm(over.send_stream(tag, deadline.into())?),
             #[cfg(feature = "verbs")]
-            Inner::Verbs(over) => SendInner::Verbs(over.send_stream(tag)?),
+            Inner::Verbs(over) => SendInner::Verbs(over.send_stream(tag, deadline.into())?),
         }))
     }
 
@@ -248,7 +333,8 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.close(reason, deadline.into()))
     }
 
-    /// One round of progress, for a program with a loop of its own. Whether anything was done.
+    /// One round of progress, for a program with a loop of its own. It also shows the peer life, and looks for one that is gone:
+    /// the next try then says so. Returns true if anything was done.
     pub fn progress(&mut self) -> bool {
         hand_on!(Inner, &mut self.inner, over => over.progress())
     }

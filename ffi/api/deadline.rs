@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::os::monotonic_ns;
+use crate::os::clock::{monotonic_ns, until};
 
 /// When to give up: after so long without success, or at a time.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +52,22 @@ impl Armed {
 }
 
 impl Deadline {
+    /// Returns true if nothing is to be waited for.
+    #[inline]
+    pub(super) const fn is_poll(self) -> bool {
+        matches!(self, Self::After(Duration::ZERO))
+    }
+
     /// In nanoseconds of the monotonic clock, from now on.
     pub(super) fn at_ns(self) -> u64 {
         Armed::Not(self).at_ns(monotonic_ns())
     }
 
-    /// For a wait that is bounded by the peer's silence alone.
-    pub(super) const NONE: Self = Self::After(Duration::from_nanos(u64::MAX));
+    /// A time of the monotonic clock, in nanoseconds.
+    pub(super) fn at_time(at_ns: u64) -> Self {
+        Self::After(Duration::from_nanos(until(at_ns)))
+    }
+
+    /// For a wait that the peer's silence alone bounds.
+    pub const NONE: Self = Self::After(Duration::MAX);
 }

@@ -1,6 +1,7 @@
 //! What can go wrong, in kinds that a program acts on, with one line that a person acts on.
 
 use core::fmt;
+use std::borrow::Cow;
 
 use superpipe_core::{Closed, Failure, Reason, WcError};
 
@@ -62,11 +63,12 @@ impl ErrorKind {
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
-    text: String,
+    /// Static where an error may come often: it allocates nothing.
+    text: Cow<'static, str>,
 }
 
 impl Error {
-    pub(super) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+    pub(super) fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, text: text.into() }
     }
 
@@ -90,6 +92,10 @@ impl Error {
             Some(Gone::Wrong(rule)) => Self::new(ErrorKind::Protocol, rule),
             Some(Gone::Device(text)) => Self::new(ErrorKind::Device, text),
         }
+    }
+
+    pub(super) fn deadline() -> Self {
+        Self::new(ErrorKind::Timeout, "the deadline passed")
     }
 
     pub(super) fn interrupted() -> Self {
@@ -223,6 +229,7 @@ impl From<HandshakeError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::Disagreement;
 
     #[test]
     fn packets_have_the_same_kinds_on_every_fabric() {
@@ -231,7 +238,7 @@ mod tests {
             (PacketError::Garbage, ErrorKind::Protocol),
             (PacketError::Malformed("too short"), ErrorKind::Protocol),
             (PacketError::Version { theirs: 9 }, ErrorKind::Version),
-            (PacketError::Disagreement("folds".into()), ErrorKind::Usage),
+            (PacketError::Disagreement(Disagreement::FlagAtOneEnd), ErrorKind::Usage),
             (refused(REFUSED_VERSION), ErrorKind::Version),
             (refused(REFUSED_WISHES), ErrorKind::Usage),
             (refused(REFUSED_LIMIT), ErrorKind::Limit),

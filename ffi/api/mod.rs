@@ -1,6 +1,7 @@
 //! The std API: connections with deadlines, waiting and ownership around the core's endpoint.
 
 mod address;
+mod bind;
 mod by_shm;
 #[cfg(feature = "verbs")]
 mod by_verbs;
@@ -22,7 +23,7 @@ mod verbs_errors;
 mod way;
 
 pub use address::{Address, BadAddress, DEFAULT_PORT};
-pub use connection::{Connection, Description, Received};
+pub use connection::{Connection, Description, TryRecv, TrySend};
 pub use deadline::Deadline;
 pub use error::{Error, ErrorKind};
 pub use listener::Listener;

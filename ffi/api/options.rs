@@ -20,6 +20,9 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// Bounds a handshake. Default: 5 s.
     pub handshake_timeout: Duration,
+    /// How long a connection that is dropped may wait until what was sent has left this end. Default: 1 s. Over shared memory
+    /// nothing is waited for.
+    pub linger: Duration,
     /// How to leave this host: the RDMA device and its GID. Default: those that have the way to the peer.
     #[cfg(feature = "verbs")]
     pub route: Route,
@@ -38,6 +41,7 @@ impl Default for Options {
             wait: WaitStrategy::default(),
             idle_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(5),
+            linger: Duration::from_secs(1),
             #[cfg(feature = "verbs")]
             route: Route::default(),
             tuning: Tuning::default(),
@@ -88,6 +92,6 @@ impl Options {
     }
 }
 
-fn usage(checked: Result<(), String>) -> Result<(), Error> {
-    checked.map_err(|text| Error::new(ErrorKind::Usage, text))
+fn usage(checked: Result<(), impl ToString>) -> Result<(), Error> {
+    checked.map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }

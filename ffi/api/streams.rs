@@ -68,6 +68,13 @@ pub(super) enum RecvInner<'a> {
 }
 
 impl SendStream<'_> {
+    /// Bounds each later call that waits, for the peer or for a source: [`Deadline::After`] each call by itself,
+    /// [`Deadline::At`] all of them. By default the peer's silence bounds them alone. A call that meets it is an error of kind
+    /// `Timeout`, and the stream goes on with the next.
+    pub fn set_deadline(&mut self, deadline: impl Into<Deadline>) {
+        hand_on!(SendInner, &mut self.0, stream => stream.set_deadline(deadline.into()));
+    }
+
     /// Reads once from a source, at most `max_bytes` bytes, straight into blocks, and sends them. How many there were; 0
     /// at the source's end. Waits for the source and for room.
     ///
@@ -114,6 +121,13 @@ impl io::Write for SendStream<'_> {
 }
 
 impl RecvStream<'_> {
+    /// Bounds each later call that waits, for the peer or for a sink: [`Deadline::After`] each call by itself,
+    /// [`Deadline::At`] all of them. By default the peer's silence bounds them alone. A call that meets it is an error of kind
+    /// `Timeout`, and the stream goes on with the next.
+    pub fn set_deadline(&mut self, deadline: impl Into<Deadline>) {
+        hand_on!(RecvInner, &mut self.0, stream => stream.set_deadline(deadline.into()));
+    }
+
     /// The sender's tag.
     #[must_use]
     pub const fn tag(&self) -> u64 {

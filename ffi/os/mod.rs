@@ -22,7 +22,6 @@ pub mod poll;
 pub mod random;
 pub mod resolve;
 pub mod stdio;
-pub mod wait;
 
 pub use bytes::Bytes;
 pub use clock::monotonic_ns;
@@ -34,4 +33,4 @@ pub use near::{Side, choose_core};
 pub use pidfd::PidFd;
 pub use pin::{CoreSet, PinError, allowed_cores, pin_current_thread};
 pub use resolve::{ResolveError, resolve};
-pub use wait::{Idle, WaitStrategy, Waiter};
+pub use superpipe_core::driver::WaitStrategy;

@@ -196,6 +196,10 @@ impl Fabric for Rdma {
         link.wire.has_notice()
     }
 
+    fn set_quiet(&mut self, link: &mut RdmaLink, is_quiet: bool) {
+        link.wire.set_quiet(is_quiet);
+    }
+
     #[cfg(feature = "recorder")]
     #[inline]
     fn recorder(&mut self, _: &RdmaLink) -> Option<&mut Recorder> {
@@ -235,8 +239,8 @@ unsafe impl Port for Rdma {
         [link.wire.interest()]
     }
 
-    fn set_quiet(&self, link: &mut RdmaLink, is_quiet: bool) {
-        link.wire.set_quiet(is_quiet);
+    fn end_by(&self, link: &mut RdmaLink, by_ns: u64) {
+        link.wire.end_by(by_ns);
     }
 
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {

@@ -90,7 +90,7 @@ fn a_child_may_drop_what_it_inherited_and_the_parent_goes_on() {
 fn a_child_may_drop_a_stream_in_the_middle() {
     let address = Address::Shm(path("stream"));
     let (_listener, mut one, mut other) = pair(&address);
-    let mut stream = one.send_stream(3).unwrap();
+    let mut stream = one.send_stream(3, DEADLINE).unwrap();
     stream.write_all(&[5; 100]).unwrap();
     // SAFETY: as above.
     let child = fork(|| unsafe { drop(core::ptr::read(&raw const stream)) });

@@ -58,7 +58,7 @@ fn exchange(connection: &mut Connection, first: bool, out: &[u8], back: &mut [u8
             for turn in [true, false] {
                 if turn == first {
                     connection.send(7, &[&out[..bytes / 3], &out[bytes / 3..bytes]], DEADLINE).unwrap();
-                    let mut stream = connection.send_stream(8).unwrap();
+                    let mut stream = connection.send_stream(8, DEADLINE).unwrap();
                     stream.write_all(&out[..bytes]).unwrap();
                     stream.finish(DEADLINE).unwrap();
                 } else {

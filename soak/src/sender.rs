@@ -98,7 +98,7 @@ fn send(
                 SendWay::Cancelled(bytes) | SendWay::Dropped(bytes) => bytes,
                 _ => content.len(),
             };
-            let mut stream = connection.send_stream(tag).map_err(|error| error.to_string())?;
+            let mut stream = connection.send_stream(tag, deadline).map_err(|error| error.to_string())?;
             let count = 1 + random.below(4);
             for part in parts(bytes, count, &mut random) {
                 if let Err(error) = stream.write_all(&content[part]) {

@@ -194,7 +194,7 @@ fn words_that_would_steer_a_terminal() {
     let second = Duration::from_secs(10);
     let mut connection = Connection::connect(&address, Options::default(), second).unwrap();
     connection.send(1, &[&rsend_hello()], second).unwrap();
-    connection.send_stream(2).unwrap().cancel(Reason(8));
+    connection.send_stream(2, second).unwrap().cancel(Reason(8));
     let text = b"\x1b[2Jno\nsuch\x07luck";
     let mut trailer = vec![8, u8::try_from(text.len()).unwrap(), 0, 0, 0, 0, 0, 0];
     trailer.extend([0; 16]);

@@ -32,11 +32,7 @@ impl<F: Fabric> Driver<F> {
 
     /// One round of waiting for a close: as [`round`](Self::round), of a connection that is closed.
     pub fn close_round(&mut self, wait: &mut Wait, has_moved: bool) -> Next {
-        if has_moved {
-            self.pace.reset();
-            return wait.count_busy();
-        }
-        Next::Rest(self.pace.idle())
+        if has_moved { wait.count_busy(&self.pace) } else { self.rest(wait) }
     }
 
     fn is_closed(&self) -> bool {

@@ -38,17 +38,13 @@ impl Keepalive {
         is_due
     }
 
-    /// Silence counts from `now` on.
-    pub(super) const fn listen_from(&mut self, now: Nanos) {
-        self.heard_at = now;
-    }
-
-    /// Notes what was heard up to now, and returns for how long nothing was.
-    pub(super) const fn silent_ns(&mut self, heard: u64, now: Nanos) -> u64 {
+    /// Notes what was heard up to now, and returns for how long nothing was, counted from `since` on.
+    pub(super) const fn silent_ns(&mut self, heard: u64, since: Nanos, now: Nanos) -> u64 {
         if heard != self.heard {
             (self.heard, self.heard_at) = (heard, now);
         }
-        now.0.saturating_sub(self.heard_at.0)
+        let since_ns = if since.0 > self.heard_at.0 { since.0 } else { self.heard_at.0 };
+        now.0.saturating_sub(since_ns)
     }
 }
 

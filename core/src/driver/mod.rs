@@ -7,14 +7,18 @@
 //!            Wait: after each round, what to do before the next                        ^
 //!  shell --- look(now), tick(now), peer_is_gone() -------------------------------------+
 //! ```
+//!
+//! [`setup`] is how two ends come to have one.
 
 mod closing;
 mod fingerprint;
+mod half_open;
 mod keepalive;
 mod outside;
 mod pace;
 mod receiving;
 mod sending;
+pub mod setup;
 mod wait;
 mod warming;
 
@@ -28,6 +32,7 @@ use crate::fabric::{Fabric, Nanos};
 use keepalive::Keepalive;
 use pace::Pace;
 
+pub use half_open::{HalfOpen, PATIENCE_NS};
 pub use keepalive::{ALIVE_NS, KEEPALIVE_NS};
 pub use outside::{Outside, OutsideNext};
 pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_LOOK_ROUNDS, YIELD_ROUNDS};
@@ -36,7 +41,7 @@ pub use sending::{Send, SendFailed};
 pub use wait::{ATTEMPTS, BUSY_LOOK_ROUNDS, LookFailed, NAP_NS, Next, Wait};
 pub use warming::{WarmUp, WarmUpFailed, WarmUpPlan};
 
-/// Empty tries after which [`Driver::count_empty`] asks for a [`Driver::tick`].
+/// Tries that found nothing, between two [`Driver::tick`]s of a loop of tries.
 pub const TRIES_PER_TICK: u32 = 1024;
 
 /// Result of driving an operation.
@@ -194,20 +199,20 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.counters()
     }
 
-    /// Counts a try that found nothing. Returns true if [`tick`](Self::tick) is due.
+    /// Counts a try that found nothing. Returns true, every few of them, if a round of [`progress`](Self::progress) is due.
     #[inline]
     pub const fn count_empty(&mut self) -> bool {
         self.empty += 1;
+        self.empty.is_multiple_of(ATTEMPTS)
+    }
+
+    /// Returns true, after [`TRIES_PER_TICK`] tries that found nothing, if a [`tick`](Self::tick) is due.
+    pub const fn is_tick_due(&mut self) -> bool {
         let is_due = self.empty >= TRIES_PER_TICK;
         if is_due {
             self.empty = 0;
         }
         is_due
-    }
-
-    /// Waits of a round without work, measured: how long the first yield of a wait took.
-    pub const fn note_first_yield(&mut self, yielded_ns: u64) {
-        self.pace.note_first_yield(yielded_ns);
     }
 }
 

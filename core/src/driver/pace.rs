@@ -70,65 +70,26 @@ pub enum Rest {
     Sleep,
 }
 
-/// Counts rounds without work.
+/// How the waits of a connection go, and what the last of them has shown.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
-    /// Rounds since the last work.
-    rounds: u32,
-    /// The round that does not merely spin, in this wait and in the next.
-    spins: u32,
-    next_spins: u32,
     strategy: WaitStrategy,
+    /// The first round of the next wait that does not merely spin.
+    next_spins: u32,
 }
 
 impl Pace {
-    /// A pace that has just seen work.
     pub(super) const fn new(strategy: WaitStrategy) -> Self {
-        Self { rounds: 0, spins: SPIN_ROUNDS, next_spins: SPIN_ROUNDS, strategy }
+        Self { strategy, next_spins: SPIN_ROUNDS }
     }
 
     pub(super) const fn strategy(&self) -> WaitStrategy {
         self.strategy
     }
 
-    /// There was work: begins again with spinning.
-    #[inline]
-    pub(super) const fn reset(&mut self) {
-        (self.rounds, self.spins) = (0, self.next_spins);
-    }
-
-    /// There was none.
-    #[inline]
-    pub(super) fn idle(&mut self) -> Rest {
-        self.rounds += 1;
-        if self.rounds < self.spins { Rest::Spin } else { self.idle_longer() }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn idle_longer(&mut self) -> Rest {
-        let yields = self.rounds - self.spins;
-        match self.strategy {
-            WaitStrategy::Spin => {
-                self.rounds = 0;
-                return Rest::Look;
-            }
-            WaitStrategy::Yield if yields == YIELD_ROUNDS => self.rounds = self.spins,
-            WaitStrategy::Sleep if yields > YIELD_ROUNDS => {
-                self.rounds -= 1;
-                return Rest::Sleep;
-            }
-            WaitStrategy::Yield | WaitStrategy::Sleep => {}
-        }
-        if yields == YIELDS_IN_VAIN {
-            self.next_spins = SPIN_ROUNDS;
-        }
-        Rest::Yield { is_first: yields == 0, looks: yields.is_multiple_of(YIELD_LOOK_ROUNDS) }
-    }
-
-    /// The yield that shows whether both ends may share a core.
-    pub(super) const fn note_first_yield(&mut self, yielded_ns: u64) {
-        let quarter = self.spins / 4;
+    /// Notes how long the yield took that shows whether both ends may share a core.
+    pub(super) const fn note_first_yield(&mut self, yielded_ns: u64, rounds: &Rounds) {
+        let quarter = rounds.spins / 4;
         self.next_spins = if yielded_ns > YIELD_NS_MAX {
             SPIN_ROUNDS
         } else if quarter > SPIN_ROUNDS_MIN {
@@ -136,6 +97,51 @@ impl Pace {
         } else {
             SPIN_ROUNDS_MIN
         };
+    }
+}
+
+/// Rounds of one wait since the last work.
+#[derive(Debug, Clone)]
+pub(super) struct Rounds {
+    count: u32,
+    /// The round that does not merely spin.
+    spins: u32,
+}
+
+impl Rounds {
+    /// None yet.
+    #[inline]
+    pub(super) const fn new(pace: &Pace) -> Self {
+        Self { count: 0, spins: pace.next_spins }
+    }
+
+    /// There was no work.
+    #[inline]
+    pub(super) fn idle(&mut self, pace: &mut Pace) -> Rest {
+        self.count += 1;
+        if self.count < self.spins { Rest::Spin } else { self.idle_longer(pace) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn idle_longer(&mut self, pace: &mut Pace) -> Rest {
+        let yields = self.count - self.spins;
+        match pace.strategy {
+            WaitStrategy::Spin => {
+                self.count = 0;
+                return Rest::Look;
+            }
+            WaitStrategy::Yield if yields == YIELD_ROUNDS => self.count = self.spins,
+            WaitStrategy::Sleep if yields > YIELD_ROUNDS => {
+                self.count -= 1;
+                return Rest::Sleep;
+            }
+            WaitStrategy::Yield | WaitStrategy::Sleep => {}
+        }
+        if yields == YIELDS_IN_VAIN {
+            pace.next_spins = SPIN_ROUNDS;
+        }
+        Rest::Yield { is_first: yields == 0, looks: yields.is_multiple_of(YIELD_LOOK_ROUNDS) }
     }
 }
 
@@ -186,13 +192,39 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
+    /// One wait after the other.
+    struct Waits {
+        pace: Pace,
+        rounds: Rounds,
+    }
+
+    impl Waits {
+        fn new(strategy: WaitStrategy) -> Self {
+            let pace = Pace::new(strategy);
+            Self { rounds: Rounds::new(&pace), pace }
+        }
+
+        fn idle(&mut self) -> Rest {
+            self.rounds.idle(&mut self.pace)
+        }
+
+        /// There was work, or another wait begins.
+        fn reset(&mut self) {
+            self.rounds = Rounds::new(&self.pace);
+        }
+
+        fn note_first_yield(&mut self, yielded_ns: u64) {
+            self.pace.note_first_yield(yielded_ns, &self.rounds);
+        }
+    }
+
     /// Returns true if the caller is to look before the next round, without sleeping.
     const fn looks(rest: Rest) -> bool {
         matches!(rest, Rest::Look | Rest::Yield { looks: true, .. })
     }
 
     /// The rounds, counted from 1, of the first `rounds` whose rest `is_one`.
-    fn rounds_of(pace: &mut Pace, rounds: u32, is_one: impl Fn(Rest) -> bool) -> Vec<u32> {
+    fn rounds_of(pace: &mut Waits, rounds: u32, is_one: impl Fn(Rest) -> bool) -> Vec<u32> {
         (1..=rounds).filter(|_| is_one(pace.idle())).collect()
     }
 
@@ -202,14 +234,14 @@ mod tests {
 
     #[test]
     fn spin_looks_every_128_rounds_and_never_sleeps() {
-        let mut pace = Pace::new(WaitStrategy::Spin);
+        let mut pace = Waits::new(WaitStrategy::Spin);
         assert_eq!(rounds_of(&mut pace, 512, |rest| rest == Rest::Look), [128, 256, 384, 512]);
         assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Spin | Rest::Look)), []);
     }
 
     #[test]
     fn yield_looks_every_16th_yield_and_never_sleeps() {
-        let mut pace = Pace::new(WaitStrategy::Yield);
+        let mut pace = Waits::new(WaitStrategy::Yield);
         let found = rounds_of(&mut pace, 128 + 200, looks);
         assert_eq!(found, (0..=200 / 16).map(|look| 128 + 16 * look).collect::<Vec<_>>());
         assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Yield { .. })), []);
@@ -219,7 +251,7 @@ mod tests {
     fn only_the_first_yield_of_a_wait_is_the_first() {
         let is_first = |rest| matches!(rest, Rest::Yield { is_first: true, looks: true });
         for strategy in [WaitStrategy::Yield, WaitStrategy::Sleep] {
-            let mut pace = Pace::new(strategy);
+            let mut pace = Waits::new(strategy);
             for _ in 0..3 {
                 let more = 128 + YIELD_ROUNDS;
                 assert_eq!(rounds_of(&mut pace, more - 1, is_first), [128], "{strategy}");
@@ -230,8 +262,8 @@ mod tests {
 
     #[test]
     fn sleep_spins_yields_and_then_sleeps_every_round() {
-        let mut pace = Pace::new(WaitStrategy::default());
-        assert_eq!(pace.strategy(), WaitStrategy::Sleep);
+        let mut pace = Waits::new(WaitStrategy::default());
+        assert_eq!(pace.pace.strategy(), WaitStrategy::Sleep);
         assert_eq!(rounds_of(&mut pace, 128 + 64, looks), [128, 144, 160, 176, 192]);
         for _ in 0..10_000 {
             assert_eq!(pace.idle(), Rest::Sleep);
@@ -243,7 +275,7 @@ mod tests {
 
     #[test]
     fn work_begins_everything_again() {
-        let mut pace = Pace::new(WaitStrategy::Sleep);
+        let mut pace = Waits::new(WaitStrategy::Sleep);
         for _ in 0..100 {
             for _ in 0..127 {
                 assert_eq!(pace.idle(), Rest::Spin);
@@ -253,14 +285,14 @@ mod tests {
     }
 
     /// The round of the first yield.
-    fn spins(pace: &mut Pace) -> Option<u32> {
+    fn spins(pace: &mut Waits) -> Option<u32> {
         (1..=SPIN_ROUNDS).find(|_| matches!(pace.idle(), Rest::Yield { is_first: true, .. }))
     }
 
     #[test]
     fn a_first_yield_that_brings_work_soon_shortens_the_next_waits() {
         for strategy in [WaitStrategy::Yield, WaitStrategy::Sleep] {
-            let mut pace = Pace::new(strategy);
+            let mut pace = Waits::new(strategy);
             for rounds in [128, 32, 8, 2, 2] {
                 assert_eq!(spins(&mut pace), Some(rounds), "{strategy}");
                 pace.note_first_yield(YIELD_NS_MAX);
@@ -279,7 +311,7 @@ mod tests {
     #[test]
     fn yields_that_bring_nothing_restore_the_spinning() {
         for (more, rounds) in [(3, 8), (4, 128), (64, 128)] {
-            let mut pace = Pace::new(WaitStrategy::Sleep);
+            let mut pace = Waits::new(WaitStrategy::Sleep);
             for rounds in [128, 32] {
                 assert_eq!(spins(&mut pace), Some(rounds));
                 pace.note_first_yield(0);

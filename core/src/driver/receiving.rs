@@ -38,12 +38,20 @@ pub enum RefusedRecv {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Receive {
-    /// Number and tag, once it has begun.
-    begun: Option<(u64, u64)>,
+    /// Which, once it has begun.
+    begun: Option<Begun>,
     taken: usize,
     cursor: Cursor,
     is_cold: bool,
     has_ended: bool,
+}
+
+/// A message that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Begun {
+    number: u64,
+    tag: u64,
+    length: u64,
 }
 
 /// Why a message will not be received.
@@ -73,6 +81,15 @@ impl Receive {
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         self.begun.is_some() && !self.has_ended
+    }
+
+    /// Bytes that it has, once it has begun.
+    #[must_use]
+    pub const fn length(&self) -> u64 {
+        match self.begun {
+            Some(begun) => begun.length,
+            None => 0,
+        }
     }
 
     /// Bytes that were taken.
@@ -166,7 +183,8 @@ impl<F: Fabric> Driver<F> {
                 receive.end(tag)
             }
             TryRecv::Begun { tag, bytes } => {
-                receive.begun = self.endpoint.head().map(|number| (number, tag));
+                let head = self.endpoint.head();
+                receive.begun = head.map(|(number, length)| Begun { number, tag, length });
                 receive.taken = bytes;
                 // The short way fills one slice.
                 receive.cursor = Cursor::in_first(bytes);
@@ -196,7 +214,7 @@ impl<F: Fabric> Driver<F> {
             let Some(incoming) = self.endpoint.incoming(fabric) else { return Drive::Idle };
             match incoming.length {
                 Length::Exact(length) if length <= room(slices) => {
-                    receive.begun = Some((incoming.transfer, incoming.tag));
+                    receive.begun = Some(Begun { number: incoming.transfer, tag: incoming.tag, length });
                 }
                 _ => return receive.fail(ReceiveFailed::TooSmall(incoming)),
             }
@@ -226,10 +244,10 @@ impl<F: Fabric> Driver<F> {
         receive: &mut Receive,
         pull: impl FnOnce(&mut crate::endpoint::Endpoint<F>) -> Pulled,
     ) -> Drive<Result<Received, ReceiveFailed>> {
-        let Some((number, tag)) = receive.begun.filter(|_| !receive.has_ended) else {
+        let Some(Begun { number, tag, .. }) = receive.begun.filter(|_| !receive.has_ended) else {
             return Drive::Done(Err(ReceiveFailed::NotOpen));
         };
-        if self.endpoint.head() != Some(number) {
+        if self.endpoint.head().is_none_or(|(head, _)| head != number) {
             // A connection that is closed tells so itself.
             return if self.endpoint.closed().is_some() {
                 Drive::Idle
@@ -249,9 +267,9 @@ impl<F: Fabric> Driver<F> {
 
     /// Gives a message up: what is left of it is rejected, if it has begun. One that has ended stays as it is.
     pub fn cancel_receive(&mut self, fabric: &mut F, receive: &mut Receive, reason: Reason) {
-        if let Some((number, _)) = receive.begun
+        if let Some(Begun { number, .. }) = receive.begun
             && receive.has_begun()
-            && self.endpoint.head() == Some(number)
+            && self.endpoint.head().is_some_and(|(head, _)| head == number)
         {
             self.endpoint.reject(fabric, reason);
         }

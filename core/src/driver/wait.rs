@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use super::pace::{Pace, Rounds};
 use super::{Driver, Ended, Rest};
 use crate::fabric::{Fabric, Nanos};
 
@@ -17,10 +18,12 @@ pub const BUSY_LOOK_ROUNDS: u32 = 64;
 pub const NAP_NS: u64 = 50_000_000;
 
 /// One wait of an operation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Wait {
+    rounds: Rounds,
     busy_rounds: u32,
-    has_looked: bool,
+    /// Time of the first look: silence counts while the peer is waited for, not while the application does something else.
+    since: Option<Nanos>,
 }
 
 /// What comes after a round.
@@ -57,9 +60,8 @@ impl fmt::Display for LookFailed {
 impl<F: Fabric> Driver<F> {
     /// Begins a wait.
     #[inline]
-    pub const fn begin_wait(&mut self) -> Wait {
-        self.pace.reset();
-        Wait { busy_rounds: 0, has_looked: false }
+    pub const fn begin_wait(&self) -> Wait {
+        Wait { rounds: Rounds::new(&self.pace), busy_rounds: 0, since: None }
     }
 
     /// One round, after attempts of which one `has_moved` a part. A peer that is gone is lost only after a whole round in
@@ -67,13 +69,12 @@ impl<F: Fabric> Driver<F> {
     #[inline]
     pub fn round(&mut self, fabric: &mut F, wait: &mut Wait, has_moved: bool) -> Next {
         if self.progress(fabric) || has_moved {
-            self.pace.reset();
-            return wait.count_busy();
+            return wait.count_busy(&self.pace);
         }
         if self.endpoint.closed().is_some() || self.peer_is_gone {
             return self.ended().map_or(Next::Again, Next::Ended);
         }
-        Next::Rest(self.pace.idle())
+        self.rest(wait)
     }
 
     /// Looks at the time, in a wait until `deadline`. Returns the nanoseconds that may be slept before the next look.
@@ -87,14 +88,10 @@ impl<F: Fabric> Driver<F> {
         now: Nanos,
         deadline: Nanos,
     ) -> Result<u64, LookFailed> {
-        if !wait.has_looked {
-            wait.has_looked = true;
-            // Silence counts while the peer is waited for, not while the application does something else.
-            self.keepalive.listen_from(now);
-        }
+        let since = *wait.since.get_or_insert(now);
         self.tick(fabric, now);
         self.endpoint.look(fabric);
-        let silent_ns = self.keepalive.silent_ns(self.endpoint.heard(), now);
+        let silent_ns = self.keepalive.silent_ns(self.endpoint.heard(), since, now);
         let idle_timeout_ns = self.keepalive.idle_timeout_ns();
         if silent_ns >= idle_timeout_ns {
             return Err(LookFailed::Silent(idle_timeout_ns));
@@ -106,10 +103,23 @@ impl<F: Fabric> Driver<F> {
     }
 }
 
+impl<F: Fabric> Driver<F> {
+    /// Notes how long the first yield of a wait took ([`Rest::Yield`]).
+    pub const fn note_first_yield(&mut self, wait: &Wait, yielded_ns: u64) {
+        self.pace.note_first_yield(yielded_ns, &wait.rounds);
+    }
+
+    /// What comes after a round of a wait in which nothing moved, and that nothing but the wait itself ends.
+    pub(super) fn rest(&mut self, wait: &mut Wait) -> Next {
+        Next::Rest(wait.rounds.idle(&mut self.pace))
+    }
+}
+
 impl Wait {
     /// A round with work.
     #[inline]
-    pub(super) const fn count_busy(&mut self) -> Next {
+    pub(super) const fn count_busy(&mut self, pace: &Pace) -> Next {
+        self.rounds = Rounds::new(pace);
         self.busy_rounds += 1;
         if self.busy_rounds < BUSY_LOOK_ROUNDS {
             return Next::Again;

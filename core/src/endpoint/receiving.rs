@@ -73,10 +73,17 @@ impl<F: Fabric> Endpoint<F> {
         self.judged(fabric, is_whole) == Some(true)
     }
 
-    /// Number of the transfer at the head, if one was found that is not refused.
+    /// Number and bytes of the transfer at the head, if one was found that is not refused; of a stream the most bytes.
     #[must_use]
-    pub fn head(&self) -> Option<u64> {
-        self.receiver.open().filter(|open| !open.discarding).map(|open| open.transfer)
+    pub fn head(&self) -> Option<(u64, u64)> {
+        let open = self.receiver.open().filter(|open| !open.discarding)?;
+        Some((
+            open.transfer,
+            match open.length {
+                Length::Exact(bytes) => bytes,
+                Length::Stream => u64::MAX,
+            },
+        ))
     }
 
     #[inline(never)]

@@ -93,7 +93,7 @@ fn a_sign_of_life_is_quiet_and_what_is_due_is_not() {
     assert_eq!(fabric.heard, [(true, 1)]);
     // A control message was read: its acknowledgement is due.
     fabric.heard.clear();
-    let line = wire::checked(wire::close(superpipe_core::Origin::default().sequence, 0, 0), 1);
+    let line = wire::checked(wire::close(1, 0, 0), 1);
     fabric.inner.forge(Memory::seat(0), wire::mailbox(0), &line);
     assert!(driver.progress(&mut fabric));
     driver.tick(&mut fabric, after(2 * KEEPALIVE_NS));

@@ -43,7 +43,7 @@ fn a_message_that_is_late_is_waited_for<F: Rig>() {
         for _ in 0..3 {
             assert_eq!(t.receive(&mut receive, &mut place), Drive::Idle);
         }
-        assert_eq!((receive.has_begun(), receive.taken()), (false, 0));
+        assert_eq!((receive.has_begun(), receive.taken(), receive.length()), (false, 0, 0));
         let line = wire::inline(7, b"late", 1);
         t.slot(0, if arrival == Arrival::Flag { line } else { wire::checked(line, 1) });
         assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 4))));
@@ -99,6 +99,7 @@ fn a_short_message_that_has_begun_goes_on_in_several_slices<F: Rig>() {
                         t.driver.drive_receive(&mut t.fabric, &mut receive, &mut slices)
                     }
                 };
+                assert_eq!(receive.length(), 600);
                 moved.push((driven, receive.taken(), receive.has_begun()));
             }
             let expected = [
@@ -159,7 +160,7 @@ fn a_long_message_is_answered_once_it_is_taken<F: Rig>() {
     let mut place = [9; 700];
     let mut receive = Receive::new();
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
-    assert_eq!((receive.taken(), receive.has_begun()), (100, true));
+    assert_eq!((receive.taken(), receive.length(), receive.has_begun()), (100, 700, true));
     assert_eq!(t.said(0), wire::cts(1, 1));
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Idle);
     for (flag, bytes) in [(2, 192), (3, 192), (4, 192)] {

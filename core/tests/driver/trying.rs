@@ -1,6 +1,8 @@
 //! What is tried at once: taken whole, or refused and still there.
 
-use superpipe_core::driver::{Drive, Receive, ReceiveFailed, Received, RefusedRecv, TRIES_PER_TICK};
+use superpipe_core::driver::{
+    ATTEMPTS, Drive, Receive, ReceiveFailed, Received, RefusedRecv, TRIES_PER_TICK,
+};
 use superpipe_core::{
     Arrival, Closed, Event, Failure, Incoming, Length, Protocol, ProtocolError, Reason, RefusedSend,
 };
@@ -309,11 +311,14 @@ fn notified_messages_are_taken_whole() {
 }
 
 #[test]
-fn a_tick_is_due_after_so_many_empty_tries() {
+fn a_loop_of_empty_tries_makes_rounds_and_ticks() {
     let mut t = One::<Direct>::new();
     for _ in 0..3 {
-        assert_eq!((1..TRIES_PER_TICK).filter(|_| t.driver.count_empty()).count(), 0);
-        assert!(t.driver.count_empty());
+        for tries in 1..=TRIES_PER_TICK {
+            assert!(!t.driver.is_tick_due(), "after {tries} tries");
+            assert_eq!(t.driver.count_empty(), tries % ATTEMPTS == 0, "after {tries} tries");
+        }
+        assert!(t.driver.is_tick_due());
     }
-    assert_eq!(TRIES_PER_TICK, 1024);
+    assert_eq!((TRIES_PER_TICK, ATTEMPTS), (1024, 8));
 }

@@ -24,6 +24,7 @@ tables! {
     a_peer_is_looked_at_once_a_period
     a_wait_ends_as_the_connection_did
     a_long_deadline_is_no_problem
+    waits_of_two_halves_are_apart
 }
 
 const NEVER: Nanos = Nanos(u64::MAX);
@@ -54,7 +55,8 @@ fn a_wait_rests_as_its_strategy_says<F: Rig>() {
             assert_eq!(round(&mut t, &mut wait, false), Next::Rest(first));
         }
         // A yield that is soon over shortens the next wait.
-        t.driver.note_first_yield(0);
+        let wait = t.driver.begin_wait();
+        t.driver.note_first_yield(&wait, 0);
         let mut wait = t.driver.begin_wait();
         for _ in 1..SPIN_ROUNDS / 4 {
             assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
@@ -320,4 +322,28 @@ fn a_long_deadline_is_no_problem<F: Rig>() {
         assert_eq!(t.driver.look(&mut t.fabric, &mut wait, now, NEVER), Ok(nap));
     }
     assert_eq!(t.driver.next_tick(), NEVER);
+}
+
+fn waits_of_two_halves_are_apart<F: Rig>() {
+    let mut t = One::<F>::new();
+    let (mut one, mut other) = (t.driver.begin_wait(), t.driver.begin_wait());
+    for _ in 1..SPIN_ROUNDS {
+        assert_eq!(round(&mut t, &mut one, false), Next::Rest(Rest::Spin));
+        assert!(matches!(round(&mut t, &mut other, true), Next::Again | Next::Look));
+    }
+    assert_ne!(round(&mut t, &mut one, false), Next::Rest(Rest::Spin));
+    assert_eq!(round(&mut t, &mut other, false), Next::Rest(Rest::Spin));
+    // Each counts the silence from its own first look.
+    let half = IDLE_NS / 2;
+    for (at, is_other, expected) in [
+        (0, false, Ok(NAP_NS)),
+        (half, true, Ok(NAP_NS)),
+        (IDLE_NS, false, Err(LookFailed::Silent(IDLE_NS))),
+        (IDLE_NS, true, Ok(NAP_NS)),
+        (IDLE_NS + half - 1, true, Ok(1)),
+        (IDLE_NS + half, true, Err(LookFailed::Silent(IDLE_NS))),
+    ] {
+        let wait = if is_other { &mut other } else { &mut one };
+        assert_eq!(t.driver.look(&mut t.fabric, wait, after(at), NEVER), expected, "{at}");
+    }
 }

@@ -60,8 +60,8 @@ fn exchange<F: Rig>(arrival: Arrival, first: usize) {
     }
     assert_eq!(done, [true; 2], "stuck");
     let messages: u32 = plan.messages().iter().map(|(_, count)| count).sum();
-    for side in 0..2 {
-        assert!(moved[side] >= 2 * messages - 1, "each message moved something");
+    for (side, moved) in moved.into_iter().enumerate() {
+        assert!(moved >= 2 * messages - 1, "each message moved something");
         assert_eq!(t.ends[side].try_recv(&mut t.fabric, &mut [&mut [0; 9]]), Ok(None), "nothing is left");
     }
     t.settle();

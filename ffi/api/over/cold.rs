@@ -1,9 +1,8 @@
 //! Receiving into memory that was never written: made huge and resident a window ahead of the copy.
 
-use superpipe_core::{End, Endpoint, Pulled};
+use superpipe_core::driver::{Drive, Driver, Receive, ReceiveFailed, Received};
 
 use super::Over;
-use crate::api::connection::Received;
 use crate::api::deadline::Deadline;
 use crate::api::error::Error;
 use crate::os::cold::{advise_huge_pages, make_resident, to_huge_page_end};
@@ -16,15 +15,20 @@ impl<P: Port> Over<P> {
         slices: &mut [&mut [u8]],
         deadline: Deadline,
     ) -> Result<Received, Error> {
-        self.recv_slowly(slices, None, deadline, true)
+        let transport = self.transport();
+        let (mut receive, mut cold) = (Receive::cold(), Cold::default());
+        let drive = |driver: &mut Driver<P>, port: &mut P| cold.drive(driver, port, &mut receive, slices);
+        let received = transport.wait(deadline, drive);
+        transport.received(received, receive, slices)
     }
 }
 
 /// What was done so far for one message's destination.
 ///
 /// Nothing is, before the peer was told that it may send (CTS), nor for more bytes than it will send.
-pub(super) struct Cold {
-    begun: bool,
+#[derive(Default)]
+struct Cold {
+    is_advised: bool,
     /// The window that is copied to, as a slice's index and an offset in it.
     index: usize,
     at: usize,
@@ -35,37 +39,31 @@ pub(super) struct Cold {
 }
 
 impl Cold {
-    /// For a message of `bytes` bytes.
-    pub(super) const fn new(bytes: usize) -> Self {
-        Self { begun: false, index: 0, at: 0, left: bytes, resident: 0 }
-    }
-
-    /// Takes what has arrived, as [`Endpoint::pull`] does.
-    pub(super) fn pull<P: Port>(
+    /// Takes what has arrived, as [`Driver::drive_receive`] does.
+    fn drive<P: Port>(
         &mut self,
-        endpoint: &mut Endpoint<P>,
+        driver: &mut Driver<P>,
         port: &mut P,
+        receive: &mut Receive,
         slices: &mut [&mut [u8]],
-    ) -> Pulled {
-        if !self.begun {
-            self.begun = true;
+    ) -> Drive<Result<Received, ReceiveFailed>> {
+        if !receive.has_begun() {
+            return driver.drive_receive(port, receive, slices);
+        }
+        if !self.is_advised {
             // With no room this only answers the RTS, or takes an empty message.
-            let pulled = endpoint.pull(port, &mut []);
-            if pulled.end != End::No {
-                return pulled;
+            let driven = driver.receive_part(port, receive, &mut []);
+            if matches!(driven, Drive::Done(_)) {
+                return driven;
             }
+            self.is_advised = true;
+            self.left = usize::try_from(receive.length()).unwrap_or(usize::MAX);
             advise_all(slices, self.left);
         }
-        let mut bytes = 0;
-        loop {
-            let window = self.window(slices);
-            let pulled = endpoint.pull_cached(port, &mut [window]);
-            bytes += pulled.bytes;
-            self.pass(pulled.bytes);
-            if pulled.bytes == 0 || pulled.end != End::No {
-                return Pulled { bytes, end: pulled.end };
-            }
-        }
+        let before = receive.taken();
+        let driven = driver.receive_part(port, receive, self.window(slices));
+        self.pass(receive.taken() - before);
+        driven
     }
 
     /// Where the next bytes go, up to the end of a huge page; resident, if the kernel will.

@@ -3,7 +3,6 @@
 //! [`Connection`](crate::Connection) is one of these, whichever the peer was met by, and hands every call on.
 
 use core::fmt;
-use core::time::Duration;
 
 use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
 
@@ -32,9 +31,7 @@ mod warming;
 
 pub(super) use recv_stream::RecvOver;
 pub(super) use send_stream::SendOver;
-
-/// For good-byes.
-const GOODBYE: Duration = Duration::from_secs(1);
+pub(super) use warming::Warming;
 
 /// One end of a connection over the fabric `P`.
 pub(super) struct Over<P: Port> {
@@ -77,7 +74,7 @@ impl<P: Port> Over<P> {
 
     /// Waits until the peer has taken out all that was sent, and said so.
     pub(super) fn flush(&mut self, deadline: Deadline) -> Result<(), Error> {
-        self.transport().wait(deadline, |endpoint, _| endpoint.delivered().then_some(()).into())
+        self.transport().wait(deadline, |driver, _| driver.endpoint_mut().delivered().then_some(()).into())
     }
 
     /// Runs `work` while a helper thread shows the peer that this end lives.
@@ -85,20 +82,19 @@ impl<P: Port> Over<P> {
         self.lender.lend(&mut self.transport, work)
     }
 
-    /// One round of progress. Whether anything was done.
+    /// One round of progress. Returns true if anything was done.
     pub(super) fn progress(&mut self) -> bool {
-        let transport = self.transport();
-        transport.endpoint.progress(&mut transport.port) > 0
+        self.transport().progress()
     }
 
     /// What happened without being asked for.
     pub(super) fn poll_event(&mut self) -> Option<Event> {
-        self.transport().endpoint.poll_event()
+        self.transport().driver.poll_event()
     }
 
     /// Sets the protocol of the transfers started from now on.
     pub(super) fn set_protocol(&mut self, protocol: Protocol) {
-        self.transport().endpoint.set_protocol(protocol);
+        self.transport().driver.set_protocol(protocol);
     }
 
     /// Sets how to wait from now on.
@@ -108,10 +104,10 @@ impl<P: Port> Over<P> {
 
     /// What was done so far.
     pub(super) fn counters(&mut self) -> Counters {
-        self.transport().endpoint.counters()
+        self.transport().driver.counters()
     }
 
-    /// Says good-bye, as far as that goes without waiting for the peer.
+    /// Says good-bye, as far as that goes without waiting for the peer's application.
     pub(super) fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
         self.transport().close(reason, deadline)
     }
@@ -125,8 +121,8 @@ impl<P: Port> Over<P> {
     /// Takes the oldest record out.
     #[cfg(feature = "recorder")]
     pub(super) fn take_record(&mut self) -> Option<superpipe_core::recorder::Record> {
-        let Transport { endpoint, port, .. } = self.transport();
-        port.recorder(endpoint.link())?.take()
+        let Transport { driver, port, .. } = self.transport();
+        port.recorder(driver.endpoint().link())?.take()
     }
 }
 
@@ -146,9 +142,13 @@ impl<P: Port> Drop for Over<P> {
             }
             return;
         }
-        if let Some(transport) = &mut self.transport {
+        // A close that failed has waited already.
+        if let Some(transport) = &mut self.transport
+            && !transport.driver.is_closing()
+        {
+            let linger = transport.options.linger;
             // Nobody is left to be told that the peer could not be.
-            let _ = transport.close(Reason::DONE, GOODBYE.into());
+            let _ = transport.close(Reason::DONE, linger.into());
         }
     }
 }

@@ -1,19 +1,14 @@
 //! Receiving messages.
 
-use superpipe_core::{End, Incoming, Length, Reason, TryRecv};
+use superpipe_core::driver::{Drive, Driver, Receive, ReceiveFailed, Received, RefusedRecv};
+use superpipe_core::{Incoming, Length, Reason};
 
-use super::cold::Cold;
-use super::transport::Attempt;
+use super::transport::Transport;
 use super::{Over, RecvOver};
-use crate::api::connection::Received;
+use crate::api::connection::TryRecv;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::port::Port;
-
-/// Looks for a message before anything else is done: a microsecond or two, the time of an answer from a near core.
-const TRIES: u32 = 64;
-/// The same, while it is waited for and other things are looked at, too.
-const TRIES_IN_A_WAIT: u32 = 1;
 
 impl<P: Port> Over<P> {
     /// Receives the next message whole, scattered into slices.
@@ -23,83 +18,101 @@ impl<P: Port> Over<P> {
         slices: &mut [&mut [u8]],
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
+        let deadline = deadline.into();
+        if deadline.is_poll() {
+            return self.poll_recv(slices);
+        }
         let transport = self.transport();
-        let begun = match transport.endpoint.try_recv(&mut transport.port, slices, TRIES) {
-            TryRecv::Taken { tag, bytes } => return Ok(Received { tag, bytes }),
-            TryRecv::Begun { tag, bytes } => Some(Received { tag, bytes }),
-            TryRecv::Nothing | TryRecv::Other => None,
-        };
-        self.recv_slowly(slices, begun, deadline.into(), false)
+        let mut receive = Receive::new();
+        match transport.driver.begin_receive(&mut transport.port, &mut receive, slices) {
+            Drive::Done(Ok(received)) => Ok(received),
+            Drive::Done(Err(failed)) => Err(transport.receive_failed(failed, slices)),
+            Drive::Moved | Drive::Idle => self.recv_slowly(receive, slices, deadline),
+        }
     }
 
-    /// Waits for the next message, and takes it block by block; into cold memory with care.
+    /// Waits for the next message, and takes it block by block.
     #[cold]
     #[inline(never)]
-    pub(super) fn recv_slowly(
+    fn recv_slowly(
         &mut self,
+        mut receive: Receive,
         slices: &mut [&mut [u8]],
-        begun: Option<Received>,
         deadline: Deadline,
-        is_cold: bool,
     ) -> Result<Received, Error> {
-        let mut cold = None;
-        let room = slices.iter().map(|slice| slice.len()).sum::<usize>() as u64;
-        let mut tag = begun.map(|begun| begun.tag);
-        let mut bytes = begun.map_or(0, |begun| begun.bytes);
         let transport = self.transport();
-        let result = transport.wait(deadline, |endpoint, port| {
-            if tag.is_none() {
-                // Cold memory is prepared before it is written.
-                let found =
-                    if is_cold { TryRecv::Other } else { endpoint.try_recv(port, slices, TRIES_IN_A_WAIT) };
-                match found {
-                    TryRecv::Nothing => return Attempt::Idle,
-                    TryRecv::Taken { tag: its, bytes: all } => {
-                        (tag, bytes) = (Some(its), all);
-                        return Attempt::Done(Ok(()));
-                    }
-                    TryRecv::Begun { tag: its, bytes: some } => {
-                        (tag, bytes) = (Some(its), some);
-                        return Attempt::Moved;
-                    }
-                    TryRecv::Other => {}
-                }
-                let Some(incoming) = endpoint.incoming(port) else { return Attempt::Idle };
-                match incoming.length {
-                    Length::Exact(length) if length <= room => {
-                        tag = Some(incoming.tag);
-                        cold = is_cold.then(|| Cold::new(usize::try_from(length).unwrap_or(usize::MAX)));
-                    }
-                    length => return Attempt::Done(Err(too_small(length, room))),
-                }
+        let drive = |driver: &mut Driver<P>, port: &mut P| driver.drive_receive(port, &mut receive, slices);
+        let received = transport.wait(deadline, drive);
+        transport.received(received, receive, slices)
+    }
+
+    /// What is there whole, and fits.
+    #[cold]
+    #[inline(never)]
+    fn poll_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<Received, Error> {
+        match self.try_recv(slices)? {
+            TryRecv::Received(received) => Ok(received),
+            TryRecv::Nothing => Err(Error::deadline()),
+            TryRecv::Long(_) => Err(Error::new(
+                ErrorKind::Timeout,
+                "the message has not come whole: give it a deadline, or begin an operation",
+            )),
+            TryRecv::TooSmall(incoming) => Err(too_small(incoming.length, slices)),
+        }
+    }
+
+    /// Takes the next message if it has come whole, and fits.
+    #[inline]
+    pub(in crate::api) fn try_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<TryRecv, Error> {
+        let transport = self.transport();
+        match transport.driver.try_recv(&mut transport.port, slices) {
+            Ok(Some(received)) => Ok(TryRecv::Received(received)),
+            Ok(None) => {
+                transport.after_empty_try()?;
+                Ok(TryRecv::Nothing)
             }
-            let pulled = match &mut cold {
-                None => endpoint.pull_from(port, slices, bytes),
-                Some(cold) => cold.pull(endpoint, port, slices),
-            };
-            bytes += pulled.bytes;
-            match pulled.end {
-                End::No if pulled.bytes > 0 => Attempt::Moved,
-                End::No => Attempt::Idle,
-                End::Fin => Attempt::Done(Ok(())),
-                End::Cancelled(reason) => Attempt::Done(Err(Error::cancelled(reason))),
-            }
-        });
-        match result {
-            Ok(Ok(())) => Ok(Received { tag: tag.unwrap_or_default(), bytes }),
-            Ok(Err(error)) => Err(error),
-            Err(error) => {
-                if tag.is_some() {
-                    transport.endpoint.reject(&mut transport.port, Reason::GIVEN_UP);
-                }
-                Err(error)
+            Err(RefusedRecv::TooSmall(incoming)) => Ok(TryRecv::TooSmall(incoming)),
+            Err(RefusedRecv::Long(incoming)) => Ok(TryRecv::Long(incoming)),
+        }
+    }
+
+    /// The next transfer, if it has come; it is left there.
+    pub(in crate::api) fn try_peek(&mut self) -> Result<Option<Incoming>, Error> {
+        let transport = self.transport();
+        let incoming = transport.driver.try_peek(&mut transport.port);
+        if incoming.is_none() {
+            transport.after_empty_try()?;
+        }
+        Ok(incoming)
+    }
+
+    /// Takes the next part of a message.
+    pub(in crate::api) fn drive_receive(
+        &mut self,
+        receive: &mut Receive,
+        slices: &mut [&mut [u8]],
+    ) -> Result<Drive<Received>, Error> {
+        let transport = self.transport();
+        match transport.driver.drive_receive(&mut transport.port, receive, slices) {
+            Drive::Done(Ok(received)) => Ok(Drive::Done(received)),
+            Drive::Done(Err(failed)) => Err(transport.receive_failed(failed, slices)),
+            Drive::Moved => Ok(Drive::Moved),
+            Drive::Idle => {
+                transport.after_empty_try()?;
+                Ok(Drive::Idle)
             }
         }
     }
 
+    /// Gives a message up.
+    pub(in crate::api) fn cancel_receive(&mut self, receive: &mut Receive, reason: Reason) {
+        let transport = self.transport();
+        transport.driver.cancel_receive(&mut transport.port, receive, reason);
+    }
+
     /// Waits for the next transfer, and leaves it there.
     pub(in crate::api) fn incoming(&mut self, deadline: Deadline) -> Result<Incoming, Error> {
-        self.transport().wait(deadline, |endpoint, port| endpoint.incoming(port).into())
+        self.transport().wait(deadline, |driver, port| driver.try_peek(port).into())
     }
 
     /// Waits for the next transfer, to be received as a stream.
@@ -111,11 +124,40 @@ impl<P: Port> Over<P> {
     /// Refuses the transfer at the head. False if there is none.
     pub(in crate::api) fn reject(&mut self, reason: Reason) -> bool {
         let transport = self.transport();
-        transport.endpoint.reject(&mut transport.port, reason)
+        transport.driver.reject(&mut transport.port, reason)
     }
 }
 
-fn too_small(length: Length, room: u64) -> Error {
+impl<P: Port> Transport<P> {
+    /// Result of a wait for a message, of which the rest is rejected if the wait failed.
+    pub(super) fn received(
+        &mut self,
+        received: Result<Result<Received, ReceiveFailed>, Error>,
+        mut receive: Receive,
+        slices: &[&mut [u8]],
+    ) -> Result<Received, Error> {
+        match received {
+            Ok(received) => received.map_err(|failed| self.receive_failed(failed, slices)),
+            Err(error) => {
+                self.driver.cancel_receive(&mut self.port, &mut receive, Reason::GIVEN_UP);
+                Err(error)
+            }
+        }
+    }
+
+    fn receive_failed(&self, failed: ReceiveFailed, slices: &[&mut [u8]]) -> Error {
+        match failed {
+            ReceiveFailed::TooSmall(incoming) => too_small(incoming.length, slices),
+            ReceiveFailed::Cancelled(reason) => Error::cancelled(reason),
+            ReceiveFailed::NotOpen => {
+                Error::new(ErrorKind::Usage, "the message is not being received any more")
+            }
+        }
+    }
+}
+
+fn too_small(length: Length, slices: &[&mut [u8]]) -> Error {
+    let room = slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
     let text = match length {
         Length::Exact(bytes) => {
             format!("the message has {bytes} bytes and the buffer {room}: receive it into a larger one")

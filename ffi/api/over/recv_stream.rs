@@ -2,11 +2,11 @@
 
 use std::io;
 
+use superpipe_core::driver::{Drive, Outside};
 use superpipe_core::{End, Incoming, Length, Readable, Reason};
 
 use super::Over;
 use super::spans::Spans;
-use super::transport::Attempt;
 use crate::api::deadline::Deadline;
 use crate::api::error::Error;
 use crate::api::streams::StreamError;
@@ -18,12 +18,14 @@ use crate::port::Port;
 pub(in crate::api) struct RecvOver<'a, P: Port> {
     over: &'a mut Over<P>,
     incoming: Incoming,
+    /// Of each call that waits.
+    deadline: Deadline,
     end: Option<Result<(), Reason>>,
 }
 
 impl<'a, P: Port> RecvOver<'a, P> {
     pub(in crate::api) const fn new(over: &'a mut Over<P>, incoming: Incoming) -> Self {
-        Self { over, incoming, end: None }
+        Self { over, incoming, deadline: Deadline::NONE, end: None }
     }
 
     /// The sender's tag.
@@ -36,6 +38,11 @@ impl<'a, P: Port> RecvOver<'a, P> {
         self.incoming.length
     }
 
+    /// Bounds each call that waits.
+    pub(in crate::api) const fn set_deadline(&mut self, deadline: Deadline) {
+        self.deadline = deadline;
+    }
+
     /// Writes once to a sink, straight out of blocks, what has arrived.
     pub(in crate::api) fn write_to(
         &mut self,
@@ -46,10 +53,10 @@ impl<'a, P: Port> RecvOver<'a, P> {
             if let Some(end) = self.end {
                 return end.map(|()| 0).map_err(|reason| Error::cancelled(reason).into());
             }
-            let readable = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
-                match endpoint.readable(port, u32::MAX) {
-                    Readable::Nothing => Attempt::Idle,
-                    readable => Attempt::Done(readable),
+            let readable = self.over.transport().wait(self.deadline, |driver, port| {
+                match driver.endpoint_mut().readable(port, u32::MAX) {
+                    Readable::Nothing => Drive::Idle,
+                    readable => Drive::Done(readable),
                 }
             })?;
             let run = match readable {
@@ -63,7 +70,8 @@ impl<'a, P: Port> RecvOver<'a, P> {
             let mut spans = Spans::new();
             let transport = self.over.transport();
             for (at, bytes) in run.spans() {
-                let source = transport.port.source_of(transport.endpoint.link(), run.memory, at, bytes);
+                let source =
+                    transport.port.source_of(transport.driver.endpoint().link(), run.memory, at, bytes);
                 spans.push(source.cast_mut(), bytes);
             }
             let blocks = sink.may_block();
@@ -74,7 +82,7 @@ impl<'a, P: Port> RecvOver<'a, P> {
             match outcome.map_err(StreamError::Local)? {
                 WriteOutcome::WouldBlock => {
                     if let Some(fd) = sink.interest() {
-                        self.over.transport().wait_for_fd(fd, None)?;
+                        self.over.transport().wait_for_fd(fd, Outside::sink(), self.deadline)?;
                     }
                 }
                 WriteOutcome::Bytes(0) => {
@@ -87,7 +95,8 @@ impl<'a, P: Port> RecvOver<'a, P> {
                     });
                     let transport = self.over.transport();
                     let end = transport
-                        .endpoint
+                        .driver
+                        .endpoint_mut()
                         .consume(&mut transport.port, u32::try_from(bytes).unwrap_or(u32::MAX));
                     self.note(end);
                     return Ok(bytes);
@@ -102,8 +111,8 @@ impl<'a, P: Port> RecvOver<'a, P> {
             return Ok(0);
         }
         while self.end.is_none() {
-            let pulled = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
-                let pulled = endpoint.pull(port, &mut [&mut *bytes]);
+            let pulled = self.over.transport().wait(self.deadline, |driver, port| {
+                let pulled = driver.endpoint_mut().pull(port, &mut [&mut *bytes]);
                 (pulled.bytes > 0 || pulled.end != End::No).then_some(pulled).into()
             })?;
             self.note(pulled.end);

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use superpipe_core::driver::Outside;
 use superpipe_core::{Reason, RefusedSend, TransferId};
 
 use super::Over;
@@ -18,13 +19,20 @@ pub(in crate::api) struct SendOver<'a, P: Port> {
     over: &'a mut Over<P>,
     id: TransferId,
     sent: u64,
+    /// Of each call that waits.
+    deadline: Deadline,
     flip_at: Option<u64>,
     ended: bool,
 }
 
 impl<'a, P: Port> SendOver<'a, P> {
     pub(in crate::api) const fn new(over: &'a mut Over<P>, id: TransferId) -> Self {
-        Self { over, id, sent: 0, flip_at: None, ended: false }
+        Self { over, id, sent: 0, deadline: Deadline::NONE, flip_at: None, ended: false }
+    }
+
+    /// Bounds each call that waits.
+    pub(in crate::api) const fn set_deadline(&mut self, deadline: Deadline) {
+        self.deadline = deadline;
     }
 
     /// Reads once from a source, straight into blocks, and sends them.
@@ -37,15 +45,16 @@ impl<'a, P: Port> SendOver<'a, P> {
         let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
         let id = self.id;
         loop {
-            let reserved = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
-                let reserved = endpoint.reserve(port, id, max_bytes);
+            let reserved = self.over.transport().wait(self.deadline, |driver, port| {
+                let reserved = driver.endpoint_mut().reserve(port, id, max_bytes);
                 (!matches!(reserved, Err(RefusedSend::NoCredit))).then_some(reserved).into()
             })?;
             let reserved = reserved.map_err(|refused| self.ended_by(refused))?;
             let mut spans = Spans::new();
             let transport = self.over.transport();
             for (at, bytes) in reserved.spans() {
-                let place = transport.port.place_in(transport.endpoint.link(), reserved.memory, at, bytes);
+                let place =
+                    transport.port.place_in(transport.driver.endpoint().link(), reserved.memory, at, bytes);
                 spans.push(place, bytes);
             }
             let blocks = source.may_block();
@@ -57,7 +66,7 @@ impl<'a, P: Port> SendOver<'a, P> {
                 ReadOutcome::End => return Ok(0),
                 ReadOutcome::WouldBlock => {
                     if let Some(fd) = source.interest() {
-                        self.over.transport().wait_for_fd(fd, Some(id))?;
+                        self.over.transport().wait_for_fd(fd, Outside::source(id), self.deadline)?;
                     }
                 }
                 ReadOutcome::Bytes(bytes) => {
@@ -67,7 +76,7 @@ impl<'a, P: Port> SendOver<'a, P> {
                     });
                     self.flip(&spans, bytes);
                     let transport = self.over.transport();
-                    let committed = transport.endpoint.commit(
+                    let committed = transport.driver.endpoint_mut().commit(
                         &mut transport.port,
                         id,
                         u32::try_from(bytes).unwrap_or(u32::MAX),
@@ -101,8 +110,8 @@ impl<'a, P: Port> SendOver<'a, P> {
     /// Ends the stream.
     pub(in crate::api) fn finish(mut self, deadline: Deadline) -> Result<(), Error> {
         let id = self.id;
-        let finished = self.over.transport().wait(deadline, |endpoint, port| {
-            let finished = endpoint.finish(port, id);
+        let finished = self.over.transport().wait(deadline, |driver, port| {
+            let finished = driver.endpoint_mut().finish(port, id);
             (finished != Err(RefusedSend::NoCredit)).then_some(finished).into()
         })?;
         finished.map_err(|refused| self.ended_by(refused))?;
@@ -122,8 +131,8 @@ impl<'a, P: Port> SendOver<'a, P> {
             return Ok(0);
         }
         let id = self.id;
-        let pushed = self.over.transport().wait(Deadline::NONE, |endpoint, port| {
-            let pushed = endpoint.push(port, id, &[bytes]);
+        let pushed = self.over.transport().wait(self.deadline, |driver, port| {
+            let pushed = driver.endpoint_mut().push(port, id, &[bytes]);
             (pushed != Ok(0)).then_some(pushed).into()
         })?;
         let pushed = pushed.map_err(|refused| self.ended_by(refused))?;
@@ -133,7 +142,7 @@ impl<'a, P: Port> SendOver<'a, P> {
 
     fn ended_by(&mut self, refused: RefusedSend) -> Error {
         self.ended |= matches!(refused, RefusedSend::Rejected(_));
-        self.over.refused(refused)
+        self.over.transport().refused(refused)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Sending messages.
 
+use superpipe_core::driver::{Drive, Send, SendFailed};
 use superpipe_core::{Length, Reason, RefusedSend, TransferId};
 
-use super::transport::Attempt;
+use super::transport::Transport;
 use super::{Over, SendOver};
+use crate::api::connection::TrySend;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::port::Port;
@@ -18,7 +20,7 @@ impl<P: Port> Over<P> {
         deadline: impl Into<Deadline>,
     ) -> Result<(), Error> {
         let transport = self.transport();
-        match transport.endpoint.try_send(&mut transport.port, tag, slices) {
+        match transport.driver.try_send(&mut transport.port, tag, slices) {
             Ok(_) => Ok(()),
             Err(refused) => self.send_slowly(tag, slices, refused, deadline.into()),
         }
@@ -29,78 +31,105 @@ impl<P: Port> Over<P> {
         &mut self,
         tag: u64,
         slices: &[&[u8]],
-        mut refused: RefusedSend,
+        refused: RefusedSend,
         deadline: Deadline,
     ) -> Result<(), Error> {
         let transport = self.transport();
-        if matches!(refused, RefusedSend::NoCredit | RefusedSend::Busy) {
-            refused = match transport.wait(deadline, |endpoint, port| {
-                let sent = endpoint.try_send(port, tag, slices);
-                (!matches!(sent, Err(RefusedSend::NoCredit | RefusedSend::Busy))).then_some(sent).into()
-            })? {
-                Ok(_) => return Ok(()),
-                Err(refused) => refused,
-            };
-        }
-        if refused != RefusedSend::TooLong {
-            return Err(self.refused(refused));
-        }
-        let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        let id = self.start(tag, Length::Exact(bytes as u64), deadline)?;
-        let transport = self.transport();
-        let mut sent = 0;
-        let result =
-            transport.wait(deadline, |endpoint, port| match endpoint.push_from(port, id, slices, sent) {
-                Ok(0) if bytes > 0 => Attempt::Idle,
-                Ok(pushed) => {
-                    sent += pushed;
-                    if sent == bytes { Attempt::Done(Ok(())) } else { Attempt::Moved }
-                }
-                Err(refused) => Attempt::Done(Err(refused)),
+        if deadline.is_poll() {
+            return Err(match refused {
+                RefusedSend::NoCredit | RefusedSend::Busy => Error::deadline(),
+                RefusedSend::TooLong => Error::new(
+                    ErrorKind::Timeout,
+                    "the message is too long to be sent without waiting: give it a deadline, or begin an operation",
+                ),
+                refused => transport.refused(refused),
             });
-        match result {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(refused)) => Err(self.refused(refused)),
+        }
+        let mut send = Send::new(tag, slices.iter().map(|slice| slice.len()).sum());
+        let sent = transport.wait(deadline, |driver, port| driver.drive_send(port, &mut send, slices));
+        match sent {
+            Ok(sent) => sent.map_err(|failed| transport.send_failed(failed)),
             Err(error) => {
-                self.give_up(id, Reason::GIVEN_UP);
+                transport.driver.cancel_send(&mut transport.port, &mut send, Reason::GIVEN_UP);
                 Err(error)
             }
         }
     }
 
-    /// Opens a stream.
-    pub(in crate::api) fn send_stream(&mut self, tag: u64) -> Result<SendOver<'_, P>, Error> {
-        let id = self.start(tag, Length::Stream, Deadline::NONE)?;
-        Ok(SendOver::new(self, id))
+    /// Sends a message if that needs no waiting.
+    #[inline]
+    pub(in crate::api) fn try_send(&mut self, tag: u64, slices: &[&[u8]]) -> Result<TrySend, Error> {
+        let transport = self.transport();
+        match transport.driver.try_send(&mut transport.port, tag, slices) {
+            Ok(_) => Ok(TrySend::Sent),
+            Err(RefusedSend::NoCredit | RefusedSend::Busy) => {
+                transport.after_empty_try()?;
+                Ok(TrySend::Full)
+            }
+            Err(RefusedSend::TooLong) => Ok(TrySend::Long),
+            Err(refused) => Err(transport.refused(refused)),
+        }
     }
 
-    /// Starts a transfer, once the one before has been told to the peer.
-    pub(super) fn start(
+    /// Sends the next part of a message.
+    pub(in crate::api) fn drive_send(
+        &mut self,
+        send: &mut Send,
+        slices: &[&[u8]],
+    ) -> Result<Drive<()>, Error> {
+        let transport = self.transport();
+        match transport.driver.drive_send(&mut transport.port, send, slices) {
+            Drive::Done(sent) => sent.map(Drive::Done).map_err(|failed| transport.send_failed(failed)),
+            Drive::Moved => Ok(Drive::Moved),
+            Drive::Idle => {
+                transport.after_empty_try()?;
+                Ok(Drive::Idle)
+            }
+        }
+    }
+
+    /// Gives a message up.
+    pub(in crate::api) fn cancel_send(&mut self, send: &mut Send, reason: Reason) {
+        let transport = self.transport();
+        transport.driver.cancel_send(&mut transport.port, send, reason);
+    }
+
+    /// Opens a stream, once the transfer before has been told to the peer.
+    pub(in crate::api) fn send_stream(
         &mut self,
         tag: u64,
-        length: Length,
         deadline: Deadline,
-    ) -> Result<TransferId, Error> {
-        let started = self.transport().wait(deadline, |endpoint, _| {
-            let started = endpoint.start(tag, length);
+    ) -> Result<SendOver<'_, P>, Error> {
+        let started = self.transport().wait(deadline, |driver, _| {
+            let started = driver.endpoint_mut().start(tag, Length::Stream);
             (started != Err(RefusedSend::Busy)).then_some(started).into()
         })?;
-        started.map_err(|refused| self.refused(refused))
+        let id = started.map_err(|refused| self.transport().refused(refused))?;
+        Ok(SendOver::new(self, id))
     }
 
     pub(super) fn give_up(&mut self, id: TransferId, reason: Reason) {
         let transport = self.transport();
-        // It may have ended meanwhile: then there is nothing to give up.
-        let _ = transport.endpoint.cancel(&mut transport.port, id, reason);
+        transport.driver.cancel_stream(&mut transport.port, id, reason);
     }
+}
 
+impl<P: Port> Transport<P> {
     /// Why a sending call was refused for good.
-    pub(super) fn refused(&mut self, refused: RefusedSend) -> Error {
-        let transport = self.transport();
-        match (refused, transport.endpoint.closed()) {
+    pub(super) fn refused(&self, refused: RefusedSend) -> Error {
+        match (refused, self.driver.endpoint().closed()) {
             (RefusedSend::Rejected(reason), _) => Error::rejected(reason),
             (RefusedSend::Closed, Some(closed)) => Error::closed(closed),
             _ => Error::new(ErrorKind::Usage, refused.to_string()),
         }
+    }
+
+    fn send_failed(&self, failed: SendFailed) -> Error {
+        self.refused(match failed {
+            SendFailed::Rejected(reason) => RefusedSend::Rejected(reason),
+            SendFailed::Closed => RefusedSend::Closed,
+            SendFailed::WrongLength => RefusedSend::WrongLength,
+            SendFailed::NotOpen => RefusedSend::NotOpen,
+        })
     }
 }

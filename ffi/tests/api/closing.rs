@@ -84,7 +84,7 @@ fn a_sender_that_waits_for_its_source_learns_that_the_peer_has_closed() {
         let (reader, mut writer) = pipe().unwrap();
         let sending = thread::spawn(move || {
             let mut source = Source::new(reader.into()).unwrap();
-            let mut stream = sender.send_stream(2).unwrap();
+            let mut stream = sender.send_stream(2, DEADLINE).unwrap();
             stream.read_from(&mut source, 1 << 20, &mut Digest::new(DigestKind::None)).is_err()
         });
         drop(peer);

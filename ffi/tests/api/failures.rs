@@ -66,10 +66,10 @@ fn a_rejected_message_ends_the_send_and_the_next_one_arrives() {
 fn streams_dropped_on_either_side_tell_the_other() {
     let (mut a, mut b) = pair();
     let sender = thread::spawn(move || {
-        let mut stream = a.send_stream(1).unwrap();
+        let mut stream = a.send_stream(1, DEADLINE).unwrap();
         stream.write_all(&bytes(1, 300_000)).unwrap();
         drop(stream);
-        let mut stream = a.send_stream(2).unwrap();
+        let mut stream = a.send_stream(2, DEADLINE).unwrap();
         let error = loop {
             if let Err(error) = stream.write(&[1; 100_000]) {
                 break error;

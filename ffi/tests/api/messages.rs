@@ -84,7 +84,7 @@ fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
     let data = bytes(5, 2_000_003);
     let copy = data.clone();
     let sender = thread::spawn(move || {
-        let mut stream = a.send_stream(77).unwrap();
+        let mut stream = a.send_stream(77, DEADLINE).unwrap();
         stream.write_all(&copy[..1_000_000]).unwrap();
         assert_eq!(stream.write(&[]).unwrap(), 0);
         // Not a word of superpipe's for longer than the idle timeout: the helper shows life.
@@ -92,7 +92,7 @@ fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
         stream.write_all(rest.next().unwrap()).unwrap();
         stream.finish(DEADLINE).unwrap();
         a.blocking(|| thread::sleep(Duration::from_secs(2)));
-        let mut stream = a.send_stream(78).unwrap();
+        let mut stream = a.send_stream(78, DEADLINE).unwrap();
         for chunk in rest {
             stream.write_all(chunk).unwrap();
         }

@@ -25,7 +25,7 @@ fn within_deadline<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 
 fn send_all(a: &mut Connection, tag: u64, payload: &[u8], is_stream: bool) {
     if is_stream {
-        let mut stream = a.send_stream(tag).unwrap();
+        let mut stream = a.send_stream(tag, DEADLINE).unwrap();
         stream.write_all(payload).unwrap();
         stream.finish(DEADLINE).unwrap();
     } else {

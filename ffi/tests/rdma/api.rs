@@ -127,7 +127,7 @@ fn streams_of_random_sizes_arrive_in_every_mode() {
             let [write, read] = [draw.size(), draw.size()].map(|part| part.max(bytes / 200).max(1));
             thread::scope(|scope| {
                 scope.spawn(move || {
-                    let mut stream = one.send_stream(9).unwrap();
+                    let mut stream = one.send_stream(9, DEADLINE).unwrap();
                     for part in pattern(bytes, 9).chunks(write) {
                         stream.write_all(part).unwrap();
                     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use superpipe::os::monotonic_ns;
 use superpipe::port::{Port, Woken};
 use superpipe::{Arrival, Tuning};
-use superpipe_core::{End as Ended, TryRecv};
+use superpipe_core::{End as Ended, Fabric, TryRecv};
 
 const QUIET: Duration = Duration::from_millis(400);
 /// Longer than the deadline allows three times: it takes a wake to end it.

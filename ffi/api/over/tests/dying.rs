@@ -38,7 +38,7 @@ fn own(error: std::io::Error) -> crate::Error {
 
 /// Starts a stream of so many bytes that never ends.
 fn begin_stream(connection: &mut Connection, bytes: usize) {
-    let mut stream = connection.send_stream(1).unwrap();
+    let mut stream = connection.send_stream(1, DEADLINE).unwrap();
     stream.write_all(&message(bytes)).unwrap();
     mem::forget(stream);
 }
@@ -143,7 +143,7 @@ fn sends_from_a_silent_source(mut honest: Connection) -> thread::JoinHandle<(Str
         let (reader, _writer) = pipe().unwrap();
         let mut source = Source::new(OwnedFd::from(reader)).unwrap();
         let mut digest = Digest::new(DigestKind::None);
-        let mut stream = honest.send_stream(1).unwrap();
+        let mut stream = honest.send_stream(1, DEADLINE).unwrap();
         stream.write_all(b"a beginning").unwrap();
         let before = cpu_time();
         let error = stream.read_from(&mut source, 1000, &mut digest).unwrap_err();

@@ -25,7 +25,7 @@ fn a_wake_up_that_nobody_waits_for_does_not_keep_a_sender_from_sleeping() {
         writer
     });
     let mut source = Source::new(OwnedFd::from(reader)).unwrap();
-    let mut stream = honest.send_stream(1).unwrap();
+    let mut stream = honest.send_stream(1, DEADLINE).unwrap();
     let before = cpu_time();
     assert_eq!(stream.read_from(&mut source, 1000, &mut Digest::new(DigestKind::None)).unwrap(), 4);
     let cost = cpu_time() - before;
@@ -42,7 +42,7 @@ fn nor_a_receiver_whose_sink_is_full() {
     // More than it has room for.
     let all = vec![7; pipe_bytes(&sink) + 100_000];
     let sending = thread::spawn(move || {
-        let mut stream = doomed.connection.send_stream(1).unwrap();
+        let mut stream = doomed.connection.send_stream(1, DEADLINE).unwrap();
         stream.write_all(&all).unwrap();
         core::mem::forget(stream);
         doomed.wake();

@@ -3,11 +3,11 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
+use superpipe_core::driver::Drive;
 use superpipe_core::{Endpoint, Length, Reason};
 use superpipe_testkit::Direct;
 
 use super::played::{LAYOUT, over, sleeps};
-use crate::api::over::transport::Attempt;
 use crate::{ErrorKind, Options};
 
 /// A hang, no measure: all of it takes milliseconds.
@@ -66,7 +66,7 @@ fn a_message_that_is_taken_block_by_block_lets_nobody_sleep() {
 #[test]
 fn streams_let_nobody_sleep_either() {
     let mut sending = over(Options::default(), takes_slowly());
-    let mut stream = sending.send_stream(1).unwrap();
+    let mut stream = sending.send_stream(1, DEADLINE.into()).unwrap();
     for part in vec![7; BYTES].chunks(100_000) {
         let mut rest = part;
         while !rest.is_empty() {
@@ -96,7 +96,7 @@ fn what_moves_for_ever_meets_its_deadline() {
     let waited = moving.transport().wait(Duration::from_millis(1).into(), |_, _| {
         attempts += 1;
         assert!(attempts < 1 << 30, "nobody looks at the clock");
-        Attempt::<()>::Moved
+        Drive::<()>::Moved
     });
     assert_eq!(waited.unwrap_err().kind(), ErrorKind::Timeout);
 }
@@ -109,7 +109,7 @@ fn what_moves_for_ever_is_interrupted() {
     let waited = over(options, |_, _| {}).transport().wait(DEADLINE.into(), |_, _| {
         attempts += 1;
         assert!(attempts < 100_000, "nobody looks at the flag");
-        Attempt::<()>::Moved
+        Drive::<()>::Moved
     });
     assert_eq!(waited.unwrap_err().kind(), ErrorKind::Interrupted);
 }
@@ -127,9 +127,9 @@ fn what_a_round_of_progress_finds_for_ever_meets_its_deadline() {
         end.look(direct);
     });
     let deadline = Duration::from_millis(1);
-    let waited = receiving.transport().wait(deadline.into(), |endpoint, port| {
-        endpoint.reject(port, Reason(5));
-        Attempt::<()>::Idle
+    let waited = receiving.transport().wait(deadline.into(), |driver, port| {
+        driver.reject(port, Reason(5));
+        Drive::<()>::Idle
     });
     assert_eq!(waited.unwrap_err().kind(), ErrorKind::Timeout);
 }
