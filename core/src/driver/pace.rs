@@ -265,8 +265,10 @@ mod tests {
         let mut pace = Waits::new(WaitStrategy::default());
         assert_eq!(pace.pace.strategy(), WaitStrategy::Sleep);
         assert_eq!(rounds_of(&mut pace, 128 + 64, looks), [128, 144, 160, 176, 192]);
+        let count = pace.rounds.count;
         for _ in 0..10_000 {
             assert_eq!(pace.idle(), Rest::Sleep);
+            assert_eq!(pace.rounds.count, count, "however many there are");
         }
         pace.reset();
         assert_eq!(rounds_of(&mut pace, 128 + 64, is_sleep), []);
