@@ -196,6 +196,9 @@ fn what_decides_is_in_the_fingerprint<F: Rig>() {
     t.driver.close(&mut t.fabric, Reason::DONE);
     let closed = fingerprint(&t);
     assert!(closed != gone && closed != first);
+    let mut t = One::<F>::new();
+    t.driver.try_send(&mut t.fabric, 1, &[b"tiny"]).unwrap();
+    assert_ne!(fingerprint(&t), first, "what the endpoint does is in it");
 }
 
 type Ours = superpipe_core::Driver<Direct>;

@@ -116,6 +116,9 @@ fn the_end_is_told_as_it_is<F: Rig>() {
     ] {
         assert_eq!(ended.to_string(), text);
     }
+    let idle: Drive<u8> = Drive::from(None);
+    assert_eq!([idle.map(u32::from), Drive::from(Some(3)).map(|n| n + 1)], [Drive::Idle, Drive::Done(4)]);
+    assert_eq!(Drive::<u8>::Moved.map(u32::from), Drive::Moved);
     let t = One::<F>::new();
     let text = format!("{:?}", t.driver);
     assert!(text.starts_with("Driver { state: State {") && text.contains("peer_is_gone: false"), "{text}");

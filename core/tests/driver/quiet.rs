@@ -1,9 +1,11 @@
-//! A sign of life wakes no peer that sleeps; what is due does.
+//! What a fabric sees of a driver: a sign of life wakes no peer that sleeps, and what is due does; how often it is looked.
 
-use superpipe_core::driver::{KEEPALIVE_NS, WaitStrategy};
+use core::cell::Cell;
+
+use superpipe_core::driver::{Drive, KEEPALIVE_NS, Receive, WaitStrategy};
 use superpipe_core::{
-    Attachment, Caps, Completion, CopyHint, Driver, Endpoint, Fabric, Landing, Line, Nanos, Notice, Origin,
-    SqFull, WrId,
+    Arrival, Attachment, Caps, Completion, CopyHint, Driver, Endpoint, Fabric, Landing, Line, Nanos, Notice,
+    Origin, SqFull, WrId,
 };
 use superpipe_testkit::{Direct, Memory, Rig, Setup, Side, Stage, wire};
 
@@ -14,6 +16,20 @@ struct Listening {
     inner: Direct,
     is_quiet: bool,
     heard: Vec<(bool, u64)>,
+    /// Flags that were looked at.
+    looks: Cell<u32>,
+}
+
+/// A driver of end 0.
+fn listen(arrival: Arrival) -> (Listening, Driver<Listening>) {
+    let inner = Direct::new(&Setup::new(LAYOUT, 1));
+    let Attachment { link, seat, peer_seat, landing, peer_landing } = inner.attachment(0);
+    let landing = Landing { memory: landing.memory, layout: landing.layout };
+    let attachment = Attachment { link, seat, peer_seat, landing, peer_landing };
+    let fabric = Listening { inner, is_quiet: false, heard: vec![], looks: Cell::new(0) };
+    let endpoint = Endpoint::new(&fabric, attachment, config(arrival), Origin::default()).unwrap();
+    let driver = Driver::new(endpoint, WaitStrategy::Sleep, IDLE_NS, BEGIN);
+    (fabric, driver)
 }
 
 impl Fabric for Listening {
@@ -29,6 +45,7 @@ impl Fabric for Listening {
         panic!("the time comes from outside")
     }
     fn flag(&self, link: &Side, from: Memory, at: u32) -> u64 {
+        self.looks.set(self.looks.get() + 1);
         self.inner.flag(link, from, at)
     }
     fn take_line(&self, link: &Side, from: Memory, at: u32) -> Line {
@@ -80,15 +97,7 @@ impl Fabric for Listening {
 
 #[test]
 fn a_sign_of_life_is_quiet_and_what_is_due_is_not() {
-    let inner = Direct::new(&Setup::new(LAYOUT, 1));
-    let Attachment { link, seat, peer_seat, landing, peer_landing } = inner.attachment(0);
-    let landing = Landing { memory: landing.memory, layout: landing.layout };
-    let attachment = Attachment { link, seat, peer_seat, landing, peer_landing };
-    let mut fabric = Listening { inner, is_quiet: false, heard: vec![] };
-    let config = config(superpipe_core::Arrival::CheckedFlag);
-    let endpoint = Endpoint::new(&fabric, attachment, config, Origin::default()).unwrap();
-    let mut driver = Driver::new(endpoint, WaitStrategy::Sleep, IDLE_NS, BEGIN);
-
+    let (mut fabric, mut driver) = listen(Arrival::CheckedFlag);
     driver.tick(&mut fabric, after(KEEPALIVE_NS));
     assert_eq!(fabric.heard, [(true, 1)]);
     // A control message was read: its acknowledgement is due.
@@ -99,4 +108,28 @@ fn a_sign_of_life_is_quiet_and_what_is_due_is_not() {
     driver.tick(&mut fabric, after(2 * KEEPALIVE_NS));
     assert_eq!(fabric.heard, [(false, 1), (true, 2)]);
     assert!(!fabric.is_quiet, "what comes after wakes again");
+}
+
+/// A receive begins with looks for what a near peer answers; in a wait it is one, and another by the general way.
+#[test]
+fn a_message_is_looked_for_as_often_as_it_is_likely_to_come() {
+    let (mut fabric, mut driver) = listen(Arrival::Flag);
+    let mut looks = |looked: &mut dyn FnMut(&mut Driver<Listening>, &mut Listening)| {
+        fabric.looks.set(0);
+        looked(&mut driver, &mut fabric);
+        fabric.looks.get()
+    };
+    let mut receive = Receive::new();
+    let begin = looks(&mut |driver, fabric| {
+        assert_eq!(driver.begin_receive(fabric, &mut receive, &mut [&mut [0; 9]]), Drive::Idle);
+    });
+    assert_eq!(begin, 64);
+    let drive = looks(&mut |driver, fabric| {
+        assert_eq!(driver.drive_receive(fabric, &mut receive, &mut [&mut [0; 9]]), Drive::Idle);
+    });
+    assert_eq!(drive, 2);
+    let try_once = looks(&mut |driver, fabric| {
+        assert_eq!(driver.try_recv(fabric, &mut [&mut [0; 9]]), Ok(None));
+    });
+    assert_eq!(try_once, 1);
 }

@@ -13,6 +13,7 @@ tables! {
     a_message_waits_for_its_cts
     a_place_is_kept_across_slices
     other_slices_than_before_are_given_up
+    longer_slices_are_cut_at_the_length
     more_bytes_than_were_said_are_refused
     many_empty_slices_are_walked_a_part_at_a_time
     a_message_is_cancelled_in_each_stage
@@ -127,13 +128,12 @@ fn other_slices_than_before_are_given_up<F: Rig>() {
         assert_eq!(send.sent(), C0_BYTES as usize);
         t.control(wire::cts(1, 1));
         t.settle();
-        let failed = loop {
-            match t.driver.drive_send(&mut t.fabric, &mut send, shorter) {
-                Drive::Done(done) => break done,
-                _ => t.settle(),
-            }
-        };
-        assert_eq!(failed, Err(SendFailed::WrongLength), "{}", shorter.len());
+        let failed = (0..ROUNDS).find_map(|_| {
+            let driven = t.driver.drive_send(&mut t.fabric, &mut send, shorter);
+            t.settle();
+            if let Drive::Done(done) = driven { Some(done) } else { None }
+        });
+        assert_eq!(failed, Some(Err(SendFailed::WrongLength)), "{}", shorter.len());
         assert!(!send.has_begun());
         let blocks = t.driver.endpoint().counters().chunks_sent;
         t.settle();
@@ -147,6 +147,18 @@ fn other_slices_than_before_are_given_up<F: Rig>() {
         // The next message goes.
         assert!(t.driver.try_send(&mut t.fabric, 3, &[b"next"]).is_ok());
     }
+}
+
+/// A message that has begun ends with its length, whatever more the slices have.
+fn longer_slices_are_cut_at_the_length<F: Rig>() {
+    let message = payload(LONG);
+    let mut t = Two::<F>::new();
+    let (mut send, mut receive) = (Send::new(5, 3000), Receive::new());
+    let mut place = [0; LONG];
+    let done = t.carry(0, (&mut send, &[&message, &message]), (&mut receive, &mut [&mut place]));
+    assert_eq!((done, send.sent()), ((Ok(()), Ok(taken(5, 3000))), 3000));
+    assert_eq!(place[..3000], message[..3000]);
+    assert!(place[3000..].iter().all(|byte| *byte == 0));
 }
 
 /// Of a message that may go at once every byte is counted before anything is sent.

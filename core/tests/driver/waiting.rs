@@ -94,7 +94,7 @@ fn rounds_with_work_look_every_so_often<F: Rig>() {
     }
     let mut wait = t.driver.begin_wait();
     assert_eq!(round(&mut t, &mut wait, true), Next::Again);
-    assert_eq!(BUSY_LOOK_ROUNDS, 64);
+    assert_eq!((BUSY_LOOK_ROUNDS, NAP_NS), (64, 50_000_000));
 }
 
 /// A part that an attempt has moved, or that progress has, is work.
