@@ -3,7 +3,7 @@
 use core::hash::Hasher;
 use std::hash::DefaultHasher;
 
-use superpipe_core::driver::{BUSY_LOOK_ROUNDS, Drive, Ended, Next, Rest, SPIN_ROUNDS};
+use superpipe_core::driver::{BUSY_LOOK_ROUNDS, Drive, Ended, LookFailed, Next, Rest, SPIN_ROUNDS};
 use superpipe_core::{Arrival, Closed, Length, Reason, RefusedSend};
 use superpipe_testkit::{Direct, Posted, Rig, wire};
 
@@ -218,8 +218,13 @@ fn a_clone_is_in_the_same_state() {
     for _ in 1..1024 {
         let _ = t.driver.count_empty();
     }
+    t.driver.tick(&mut t.fabric, crate::after(IDLE_NS));
     let mut clone = t.driver.clone();
     assert!(same(&clone, &t.driver));
+    assert_eq!(clone.next_tick(), t.driver.next_tick());
+    assert_eq!(clone.wait_strategy(), t.driver.wait_strategy());
+    let looked = clone.look(&mut t.fabric, &mut t.driver.begin_wait(), crate::after(IDLE_NS), crate::BEGIN);
+    assert_eq!(looked, Err(LookFailed::Deadline), "the silence that it bears");
     assert!(clone.count_empty() && clone.is_tick_due(), "the tries are counted on");
     t.driver.peer_is_gone();
     assert!(!same(&clone, &t.driver), "they are two");

@@ -1,6 +1,6 @@
 //! A peer that is gone: what it left is taken before that is told.
 
-use superpipe_core::driver::{Drive, Ended, Next, Receive, ReceiveFailed, Rest};
+use superpipe_core::driver::{Drive, Ended, Next, Receive, ReceiveFailed, RefusedRecv, Rest};
 use superpipe_core::{Closed, Failure, Incoming, Length, ProtocolError, Reason};
 use superpipe_testkit::{Rig, wire, wire::kind};
 
@@ -92,6 +92,20 @@ fn a_close_that_was_left_is_told<F: Rig>() {
     let ended = Ended::Closed(Closed::ByPeer(Reason::DONE));
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, false), Next::Ended(ended));
     assert_eq!(t.driver.try_peek(&mut t.fabric), None);
+
+    // To try takes what is left, too.
+    let mut t = One::<F>::new();
+    t.slot(0, wire::inline(7, b"last", 1));
+    t.slot(1, message(300, 2, 2));
+    t.control(wire::close(2, 0, 1));
+    t.settle();
+    assert!(t.driver.endpoint().peer_closes());
+    let mut place = [9; 300];
+    assert_eq!(t.driver.try_recv(&mut t.fabric, &mut [&mut place]), Ok(Some(taken(7, 4))));
+    let incoming = Incoming { transfer: 2, tag: 7, length: Length::Exact(300) };
+    let late = t.driver.try_recv(&mut t.fabric, &mut [&mut place]);
+    assert_eq!(late, Err(RefusedRecv::Long(incoming)), "its second block is late");
+    assert_eq!(&place[..5], b"last\x09");
 
     // What a stream left in the middle is no close.
     let mut t = One::<F>::new();
