@@ -67,6 +67,12 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Returns true if all of the message that [`incoming`](Self::incoming) showed has come, and nothing of it was taken.
+    pub(crate) fn is_whole(&mut self, fabric: &mut F) -> bool {
+        let is_whole = self.receiver.is_head_whole(fabric, &self.link, self.config.arrival);
+        self.judged(fabric, is_whole) == Some(true)
+    }
+
     /// Number and bytes of the transfer at the head, if one was found that is not refused; of a stream the most bytes.
     #[must_use]
     pub fn head(&self) -> Option<(u64, u64)> {
