@@ -53,6 +53,8 @@ pub unsafe trait Port:
     fn why_gone(&self, _: &Self::Link) -> Option<Gone> {
         None
     }
+    /// The connection is given up: whoever drops the link waits for nothing any more, and the peer may miss the last word.
+    fn let_go(&self, _: &mut Self::Link) {}
     /// Descriptor that becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
     /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];

@@ -69,9 +69,9 @@ impl Cm {
         Ok(())
     }
 
-    /// Both ends agreed: this one says good-bye, and lets the peer agree.
-    pub(super) const fn keep_open(&mut self) {
-        self.is_kept_open = true;
+    /// Sets whether this end lets the peer agree to the end of the connection.
+    pub(super) const fn keep_open(&mut self, owes: bool) {
+        self.is_kept_open = owes;
     }
 
     pub(super) const fn is_kept_open(&self) -> bool {

@@ -235,6 +235,10 @@ unsafe impl Port for Rdma {
         link.wire.why_gone()
     }
 
+    fn let_go(&self, link: &mut RdmaLink) {
+        link.wire.keep_open(false);
+    }
+
     fn interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 1] {
         [link.wire.interest()]
     }

@@ -4,13 +4,14 @@ use super::cm::Cm;
 use super::connect::{Met, Wishes, unexpected};
 use super::error::ConnectError;
 use super::greeting::Greeting;
-use super::handshake::{self, Patience};
+use super::handshake::{HalfOpen, Progress};
 use super::place::{PORTS, Place, addresses, is_absent, is_taken, listen, listen_at_all};
 use super::route::Route;
 use super::wire::Wire;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
+use crate::os::poll::PollFd;
 use crate::verbs::{CmEvent, CmEventKind, Error, EventChannel};
 use core::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -77,7 +78,8 @@ impl Listener {
         Some(format!("the RDMA device of {} is gone", place.address.ip()))
     }
 
-    /// Accepts whoever has asked, with a handshake until `deadline_ns`. None: nobody has, or who did went away.
+    /// Accepts whoever has asked, without waiting: the handshake, until `deadline_ns`, begins at `now_ns`. None: nobody has, or
+    /// who did went away.
     ///
     /// # Errors
     /// [`ConnectError`], of this one connection; the next call goes on with the next. Or of listening again after a device went
@@ -86,8 +88,8 @@ impl Listener {
         &mut self,
         wishes: &Wishes<'_>,
         deadline_ns: u64,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Option<Met>, ConnectError> {
+        now_ns: u64,
+    ) -> Result<Option<Accepting>, ConnectError> {
         self.listen_again()?;
         let Some(event) = self.channel.try_event()? else { return Ok(None) };
         match event.kind {
@@ -99,9 +101,13 @@ impl Listener {
             // Later events of requests that nobody has accepted yet.
             _ => return Ok(None),
         }
-        match accept(event, &self.route, wishes, &Patience { deadline_ns, interrupted }) {
+        match accept(event, &self.route) {
             Err(ConnectError::Lost(_)) => Ok(None),
-            met => met.map(Some).map_err(ConnectError::or_limit),
+            accepted => {
+                let (wire, peer) = accepted.map_err(ConnectError::or_limit)?;
+                let half_open = HalfOpen::accept(wire, wishes, deadline_ns, now_ns);
+                Ok(Some(Accepting { half_open, peer }))
+            }
         }
     }
 
@@ -146,12 +152,57 @@ impl AsFd for Listener {
     }
 }
 
-fn accept(
-    event: CmEvent,
-    route: &Route,
-    wishes: &Wishes<'_>,
-    patience: &Patience<'_>,
-) -> Result<Met, ConnectError> {
+/// A connection that rdma_cm has accepted, and both ends are agreeing on.
+pub struct Accepting {
+    half_open: HalfOpen,
+    peer: SocketAddr,
+}
+
+/// How far it is.
+pub enum Accepted {
+    /// It waits for its [`interests`](Accepting::interests), or for [`timeout_ns`](Accepting::timeout_ns).
+    Pending(Accepting),
+    /// Both ends agreed.
+    Done(Met),
+    /// Whoever it was went away, or said nothing.
+    Nobody,
+    /// There is no connection; the peer was told where that made sense.
+    Failed(ConnectError),
+}
+
+impl Accepting {
+    /// Goes as far as it can without waiting.
+    #[must_use]
+    pub fn drive(mut self, now_ns: u64) -> Accepted {
+        let failed = match self.half_open.drive(now_ns) {
+            Progress::Pending => return Accepted::Pending(self),
+            Progress::Failed(error) => error,
+            Progress::Done(agreed) => match Met::of(self.half_open.into_wire(), agreed, self.peer) {
+                Ok(met) => return Accepted::Done(met),
+                Err(error) => error,
+            },
+        };
+        match failed {
+            ConnectError::Lost(_) => Accepted::Nobody,
+            error => Accepted::Failed(error.or_limit()),
+        }
+    }
+
+    /// What to poll for while it is pending.
+    #[must_use]
+    pub fn interests(&self) -> [PollFd<'_>; 2] {
+        self.half_open.interests()
+    }
+
+    /// Time at which to drive it at the latest.
+    #[must_use]
+    pub fn timeout_ns(&self) -> u64 {
+        self.half_open.timeout_ns()
+    }
+}
+
+/// Accepts a request, as far as rdma_cm goes.
+fn accept(event: CmEvent, route: &Route) -> Result<(Wire, SocketAddr), ConnectError> {
     let Some(mut id) = event.request else {
         return Err(unexpected(CmEventKind::CONNECT_REQUEST, event.kind));
     };
@@ -175,8 +226,7 @@ fn accept(
     wire.accept(&ours)?;
     // ESTABLISHED is not waited for: what it stands for can be lost on RoCE, and is then told again only seconds later. The
     // peer's HELLO says as much.
-    let (wire, agreed) = handshake::accept(wire, wishes, patience)?;
-    Met::of(wire, agreed, peer)
+    Ok((wire, peer))
 }
 
 #[cfg(test)]
@@ -197,7 +247,7 @@ mod tests {
         let tuning = Tuning::default();
         let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
         listener.again_ns = 0;
-        let met = listener.try_accept(&wishes, monotonic_ns() + 20_000_000_000, &|| false)?;
+        let met = listener.try_accept(&wishes, monotonic_ns() + 20_000_000_000, monotonic_ns())?;
         assert!(met.is_none());
         Ok(())
     }

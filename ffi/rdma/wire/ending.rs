@@ -88,9 +88,10 @@ impl Wire {
         }
     }
 
-    /// The handshake is through: from now on this end owes the peer its last word, and lets it agree to the end.
-    pub(in crate::rdma) fn keep_open(&mut self) {
-        self.cm.get_mut().keep_open();
+    /// Sets whether this end owes the peer its last word, and lets it agree to the end: from the handshake on, unless the connection is
+    /// given up.
+    pub(in crate::rdma) fn keep_open(&mut self, owes: bool) {
+        self.cm.get_mut().keep_open(owes);
     }
 
     /// Has the device tell when all that was posted is done: by one word more, which says nothing new.

@@ -297,7 +297,7 @@ fn calls_of_the_end(is_established: bool) -> Vec<&'static str> {
     assert!(ends.wire.send_alone(Letter::Word(Word::Wake), false).unwrap());
     let last = posted().last().unwrap().id;
     if is_established {
-        ends.wire.keep_open();
+        ends.wire.keep_open(true);
         sent(last + 1, WcStatus::SUCCESS);
     }
     script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DISCONNECTED, 0)]);
