@@ -53,11 +53,11 @@ pub unsafe trait Port:
     fn why_gone(&self, _: &Self::Link) -> Option<Gone> {
         None
     }
-    /// The connection is given up: whoever drops the link waits for nothing any more, and the peer may miss the last word.
-    fn let_go(&self, _: &mut Self::Link) {}
     /// Descriptor that becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
     /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
+    /// A link that is dropped later waits for what it sent to leave this end at most until `by_ns`, a time of the monotonic clock.
+    fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
     /// Sleeps until the peer writes something, at most so long, and never long enough for a signal to be missed.
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken;
 }

@@ -62,7 +62,7 @@ impl Met {
         let Agreed { mine, image, there, settled, why, share } = agreed;
         let device = wire.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
-        wire.keep_open(true);
+        wire.keep_open();
         Ok(Self {
             port: Rdma::new(),
             attachment: RdmaLink::attach(wire, mine, image, there, settled.config.arrival),

@@ -235,12 +235,12 @@ unsafe impl Port for Rdma {
         link.wire.why_gone()
     }
 
-    fn let_go(&self, link: &mut RdmaLink) {
-        link.wire.keep_open(false);
-    }
-
     fn interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 1] {
         [link.wire.interest()]
+    }
+
+    fn end_by(&self, link: &mut RdmaLink, by_ns: u64) {
+        link.wire.end_by(by_ns);
     }
 
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {

@@ -7,6 +7,8 @@
 //!            Wait: after each round, what to do before the next                        ^
 //!  shell --- look(now), tick(now), peer_is_gone() -------------------------------------+
 //! ```
+//!
+//! [`setup`] is how two ends come to have one.
 
 mod closing;
 mod fingerprint;

@@ -227,10 +227,13 @@ impl<P: Port> Transport<P> {
         self.driver.tick(&mut self.port, now());
     }
 
-    /// Says good-bye, as far as that goes without waiting for the peer's application.
+    /// Says good-bye, as far as that goes without waiting for the peer's application. A drop afterwards has what is left of the
+    /// deadline.
     pub(super) fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
         self.driver.close(&mut self.port, reason);
         let mut armed = Armed::Not(deadline);
+        let by_ns = armed.at_ns(monotonic_ns());
+        self.port.end_by(self.driver.endpoint_mut().link_mut(), by_ns);
         let mut wait = self.driver.begin_wait();
         loop {
             let has_moved = match self.driver.drive_close(&mut self.port) {

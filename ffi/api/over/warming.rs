@@ -103,7 +103,7 @@ impl<P: Port> Over<P> {
             let Transport { driver, port, .. } = self.transport();
             driver.close(port, Reason::GIVEN_UP);
             driver.progress(port);
-            port.let_go(driver.endpoint_mut().link_mut());
+            port.end_by(driver.endpoint_mut().link_mut(), 0);
         }
     }
 

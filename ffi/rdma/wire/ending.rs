@@ -7,7 +7,6 @@
 use super::Wire;
 use super::posting::Letter;
 use crate::os::clock::until;
-use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
 use crate::port::Gone;
 use crate::rdma::mail::Word;
@@ -19,8 +18,6 @@ use std::thread;
 use superpipe_core::WcError;
 
 const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
-/// For a peer that takes everything in.
-const DRAIN_NS: u64 = 1_000_000_000;
 /// Looks before the core is given to others between them.
 const SPINS: u32 = 1000;
 
@@ -88,10 +85,14 @@ impl Wire {
         }
     }
 
-    /// Sets whether this end owes the peer its last word, and lets it agree to the end: from the handshake on, unless the connection is
-    /// given up.
-    pub(in crate::rdma) fn keep_open(&mut self, owes: bool) {
-        self.cm.get_mut().keep_open(owes);
+    /// The handshake is through: from now on this end owes the peer its last word, and lets it agree to the end.
+    pub(in crate::rdma) fn keep_open(&mut self) {
+        self.cm.get_mut().keep_open();
+    }
+
+    /// Bounds the drop, from now on: the drain, and the peer's agreement.
+    pub(in crate::rdma) fn end_by(&mut self, by_ns: u64) {
+        self.cm.get_mut().end_by(by_ns);
     }
 
     /// Has the device tell when all that was posted is done: by one word more, which says nothing new.
@@ -109,7 +110,7 @@ impl Drop for Wire {
         if self.end != End::Not || self.queue.is_idle() || !self.ask_for_completion() {
             return;
         }
-        let deadline_ns = monotonic_ns() + DRAIN_NS;
+        let deadline_ns = self.cm.get_mut().ends_by();
         let mut looks = 0;
         while self.end == End::Not && !self.queue.is_idle() && until(deadline_ns) > 0 {
             if self.poll() == 0 {

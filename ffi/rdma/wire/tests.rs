@@ -3,6 +3,7 @@
 use super::posting::Letter;
 use super::*;
 use crate::copy::CopyKernels;
+use crate::os::monotonic_ns;
 use crate::packet::Kind;
 use crate::port::Gone;
 use crate::rdma::mail::{ENCLOSED_MAX, IS_RECEIVE, Word};
@@ -297,7 +298,7 @@ fn calls_of_the_end(is_established: bool) -> Vec<&'static str> {
     assert!(ends.wire.send_alone(Letter::Word(Word::Wake), false).unwrap());
     let last = posted().last().unwrap().id;
     if is_established {
-        ends.wire.keep_open(true);
+        ends.wire.keep_open();
         sent(last + 1, WcStatus::SUCCESS);
     }
     script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DISCONNECTED, 0)]);
@@ -321,4 +322,21 @@ fn only_an_established_connection_owes_the_last_word_and_waits_for_a_goodbye() {
     for waits in LAST_WORD.into_iter().chain(["rdma_get_cm_event"]) {
         assert_eq!(at(&failed, waits), None, "{failed:?}");
     }
+}
+
+#[test]
+fn a_drop_whose_time_is_up_waits_for_nothing() {
+    let ends_after = |by_ns: u64| {
+        let mut ends = Ends::new();
+        ends.wire.accept(&[]).unwrap();
+        ends.wire.keep_open();
+        ends.wire.end_by(by_ns);
+        // No completion comes, nor does the peer's agreement.
+        assert!(ends.wire.send_alone(Letter::Word(Word::Wake), false).unwrap());
+        calls();
+        drop(ends);
+        calls().iter().filter(|call| **call == "poll_cq").count()
+    };
+    assert_eq!(ends_after(0), 0);
+    assert!(ends_after(monotonic_ns() + 10_000_000) > 0, "while there is time, it looks");
 }
