@@ -55,6 +55,7 @@ pub(super) trait Agree: Send + Sized + 'static {
 }
 
 /// How far that is.
+#[expect(clippy::large_enum_variant, reason = "the large one ends it, once")]
 pub(super) enum Agreeing<A: Agree> {
     Pending(A),
     Done(Joined<A::Port>),
@@ -99,6 +100,7 @@ pub(super) struct Opening<A: Agree> {
     owner: Owner,
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is in a box")]
 enum Stage<A: Agree> {
     Agreeing(A),
     Warming { joined: Joined<A::Port>, heard_at_ns: u64, driven_at_ns: u64 },

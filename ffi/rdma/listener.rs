@@ -101,11 +101,11 @@ impl Listener {
             // Later events of requests that nobody has accepted yet.
             _ => return Ok(None),
         }
-        match accept(event, &self.route) {
+        match accept(event, &self.route, &self.channel) {
             Err(ConnectError::Lost(_)) => Ok(None),
             accepted => {
                 let (wire, peer) = accepted.map_err(ConnectError::or_limit)?;
-                let half_open = HalfOpen::accept(wire, wishes, deadline_ns, now_ns);
+                let half_open = Box::new(HalfOpen::accept(wire, wishes, deadline_ns, now_ns));
                 Ok(Some(Accepting { half_open, peer }))
             }
         }
@@ -154,11 +154,12 @@ impl AsFd for Listener {
 
 /// A connection that rdma_cm has accepted, and both ends are agreeing on.
 pub struct Accepting {
-    half_open: HalfOpen,
+    half_open: Box<HalfOpen>,
     peer: SocketAddr,
 }
 
 /// How far it is.
+#[expect(clippy::large_enum_variant, reason = "the large one ends it, once")]
 pub enum Accepted {
     /// It waits for its [`interests`](Accepting::interests), or for [`timeout_ns`](Accepting::timeout_ns).
     Pending(Accepting),
@@ -202,11 +203,15 @@ impl Accepting {
 }
 
 /// Accepts a request, as far as rdma_cm goes.
-fn accept(event: CmEvent, route: &Route) -> Result<(Wire, SocketAddr), ConnectError> {
+fn accept(
+    event: CmEvent,
+    route: &Route,
+    listening: &EventChannel,
+) -> Result<(Wire, SocketAddr), ConnectError> {
     let Some(mut id) = event.request else {
         return Err(unexpected(CmEventKind::CONNECT_REQUEST, event.kind));
     };
-    let channel = EventChannel::create()?;
+    let channel = listening.another()?;
     id.migrate(&channel)?;
     let mut cm = Cm::new(channel, id);
     let greeting = Greeting::decode(&event.private_data)
@@ -232,8 +237,9 @@ fn accept(event: CmEvent, route: &Route) -> Result<(Wire, SocketAddr), ConnectEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Kind, Packet};
     use crate::tuning::Tuning;
-    use crate::verbs::fake::{CmKind, answer, begin, calls, channel, script};
+    use crate::verbs::fake::{CmKind, answer, begin, calls, channel, receive, script};
 
     const HERE: &str = "192.0.2.1:7471";
 
@@ -392,5 +398,90 @@ mod tests {
         script(|script| script.bound = vec!["192.0.2.9:7".parse().unwrap()]);
         let told = look(&mut listener).unwrap_err().to_string();
         assert!(told.contains("another process listens there"), "{told}");
+    }
+
+    const SECOND_NS: u64 = 1_000_000_000;
+    const DEADLINE_NS: u64 = 5 * SECOND_NS;
+    /// Calls of a wire that waits for its last word, or for a good-bye.
+    const WAITS: [&str; 2] = ["rdma_get_cm_event", "poll_cq"];
+
+    /// Connections of clients that have asked, accepted one after the other.
+    fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
+        answer("ibv_get_cq_event", libc::EAGAIN);
+        script(|script| {
+            script.private_data = Greeting { mtu: None }.encode().to_vec();
+            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0); count];
+        });
+        let tuning = Tuning::default();
+        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+        (0..count).map(|_| listener.try_accept(&wishes, DEADLINE_NS, 0).unwrap().unwrap()).collect()
+    }
+
+    #[test]
+    fn mute_clients_are_accepted_side_by_side_and_let_go_without_a_wait() {
+        const CLIENTS: usize = 5;
+        let mut listener = listener(&[HERE]);
+        let mut mutes = accepted(&mut listener, CLIENTS);
+        assert_eq!(calls().iter().filter(|call| **call == "rdma_accept").count(), CLIENTS);
+        for at_ns in [0, SECOND_NS, 2 * SECOND_NS - 1] {
+            let driven = mutes.into_iter().map(|mute| match mute.drive(at_ns) {
+                Accepted::Pending(mute) => mute,
+                _ => panic!("it may still say HELLO"),
+            });
+            mutes = driven.collect();
+            assert!(mutes.iter().all(|mute| mute.timeout_ns() == 2 * SECOND_NS));
+        }
+        calls();
+        for mute in mutes {
+            assert!(matches!(mute.drive(2 * SECOND_NS), Accepted::Nobody), "wire.md 10.2: it is gone");
+            let calls = calls();
+            let end = calls.iter().position(|call| *call == "rdma_disconnect").unwrap();
+            assert!(!calls.contains(&"post_send"), "nobody would take it in: {calls:?}");
+            assert!(!calls[end..].iter().any(|call| WAITS.contains(call)), "{calls:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_says_hello_and_no_more_is_refused_at_its_deadline_and_let_go() {
+        let mut listener = listener(&[HERE]);
+        let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
+        receive(&Packet::new(Kind::Hello).0);
+        let Accepted::Pending(mute) = mute.drive(SECOND_NS) else { panic!("GRANT is due") };
+        assert_eq!(mute.timeout_ns(), DEADLINE_NS);
+        // REFUSED goes out, which it has a moment to take in.
+        let Accepted::Pending(mute) = mute.drive(DEADLINE_NS) else { panic!("it is told") };
+        let gone_ns = mute.timeout_ns();
+        assert!(gone_ns - DEADLINE_NS <= SECOND_NS / 10, "{gone_ns}");
+        calls();
+        let Accepted::Failed(error) = mute.drive(gone_ns) else { panic!("its time is over") };
+        assert_eq!(error, ConnectError::TimedOut);
+        let calls = calls();
+        assert!(!calls.contains(&"post_send"), "{calls:?}");
+        let end = calls.iter().position(|call| *call == "rdma_disconnect").unwrap();
+        assert!(!calls[end..].iter().any(|call| WAITS.contains(call)), "{calls:?}");
+    }
+
+    #[test]
+    fn whoever_makes_room_is_let_go_without_a_wait() {
+        let mut listener = listener(&[HERE]);
+        let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
+        let Accepted::Pending(mute) = mute.drive(0) else { panic!("it may still say HELLO") };
+        calls();
+        drop(mute);
+        let calls = calls();
+        assert_eq!(calls[0], "rdma_disconnect", "{calls:?}");
+        assert!(!calls.contains(&"rdma_get_cm_event"), "{calls:?}");
+    }
+
+    #[test]
+    fn a_stranger_is_an_error_and_the_next_is_accepted() {
+        let mut listener = listener(&[HERE]);
+        script(|script| {
+            script.private_data = b"GET / HTTP/1.1".to_vec();
+            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
+        });
+        look(&mut listener).unwrap_err();
+        assert!(calls().contains(&"rdma_reject"));
+        accepted(&mut listener, 1);
     }
 }
