@@ -218,4 +218,24 @@ mod tests {
         assert!(scatter.take(1).is_empty());
         assert_eq!((a, b), ([0, 1, 1, 1], [2, 2, 3]));
     }
+
+    #[test]
+    fn a_scatter_goes_on_from_its_cursor() {
+        let (mut a, mut b) = ([0; 4], [0; 3]);
+        let mut cursor = Cursor::in_first(1);
+        for (bytes, fill, place) in
+            [(2, 1, (0, 3)), (1, 2, (0, 4)), (1, 3, (2, 1)), (9, 4, (2, 3)), (9, 5, (3, 0))]
+        {
+            let mut slices: [&mut [u8]; 3] = [&mut a, &mut [], &mut b];
+            let mut scatter = Scatter::at(&mut slices, cursor);
+            scatter.take(bytes).fill(fill);
+            cursor = scatter.cursor();
+            assert_eq!((cursor.index, cursor.offset), place);
+        }
+        assert_eq!((a, b), ([0, 1, 1, 2], [3, 4, 4]));
+        // Another list than before has no place there.
+        assert!(Scatter::at(&mut [&mut a], Cursor { index: 1, offset: 9 }).take(1).is_empty());
+        assert!(Scatter::at(&mut [&mut a], Cursor::in_first(7)).take(1).is_empty());
+        assert_eq!(Cursor::START, Cursor::default());
+    }
 }

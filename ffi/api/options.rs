@@ -28,7 +28,8 @@ pub struct Options {
     pub route: Route,
     /// Wishes, which either end may have.
     pub tuning: Tuning,
-    /// The most that a peer's wishes may make the landing buffer. Default: 64 MiB.
+    /// The most that a peer may make the landing buffer, slot lines included, whichever end connects: a larger one is refused
+    /// before anything is provisioned. One that [`Tuning::landing_bytes`] asks for may be larger. Default: 64 MiB.
     pub landing_bytes_max: u32,
     /// Looked at in every wait; once it is true, the wait ends with
     /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).

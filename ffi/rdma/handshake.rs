@@ -33,7 +33,7 @@ const FIRST_NS: u64 = 2_000_000_000;
 /// The longest that is waited without a look at the caller's flag, and for a peer to take in that it is refused.
 const SLICE_NS: u64 = 100_000_000;
 /// Packets that are taken before others have their turn.
-const PACKETS_MAX: u32 = 16;
+const PACKETS_MAX: u32 = 8;
 
 /// What both ends agreed on.
 #[derive(Debug)]
@@ -316,3 +316,7 @@ impl fmt::Debug for HalfOpen {
         self.handshake.fmt(f)
     }
 }
+
+#[cfg(test)]
+#[path = "handshake_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use crate::endpoint::Incoming;
 use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::header::Length;
-use crate::receive::{End, Pulled, Readable, TryRecv};
+use crate::receive::{End, Pulled, TryRecv};
 use crate::slices::Cursor;
 
 /// Looks for a message before anything else is done: a microsecond or two, the time of an answer from a near core.
@@ -139,11 +139,7 @@ impl<F: Fabric> Driver<F> {
         if length > room(slices) {
             return Err(RefusedRecv::TooSmall(incoming));
         }
-        let is_short = length <= u64::from(self.endpoint.config().c0_bytes);
-        let is_here = is_short
-            && (length == 0
-                || matches!(self.endpoint.readable(fabric, u32::MAX), Readable::Run(run) if u64::from(run.bytes) == length));
-        if !is_here {
+        if !self.endpoint.is_whole(fabric) {
             return Err(RefusedRecv::Long(incoming));
         }
         let Pulled { bytes, end } = self.endpoint.pull(fabric, slices);
@@ -183,8 +179,8 @@ impl<F: Fabric> Driver<F> {
     ) -> Drive<Result<Received, ReceiveFailed>> {
         match self.endpoint.try_recv(fabric, slices, looks) {
             TryRecv::Taken { tag, bytes } => {
-                receive.has_ended = true;
-                Drive::Done(Ok(Received { tag, bytes }))
+                receive.taken = bytes;
+                receive.end(tag)
             }
             TryRecv::Begun { tag, bytes } => {
                 let head = self.endpoint.head();

@@ -52,7 +52,11 @@ impl<P: Port> Over<P> {
     fn poll_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<Received, Error> {
         match self.try_recv(slices)? {
             TryRecv::Received(received) => Ok(received),
-            TryRecv::Nothing => Err(Error::deadline()),
+            TryRecv::Nothing => {
+                // It may be all that its caller ever calls. What this finds, the next call tells: more may have come meanwhile.
+                self.transport().progress();
+                Err(Error::deadline())
+            }
             TryRecv::Long(_) => Err(Error::new(
                 ErrorKind::Timeout,
                 "the message has not come whole: give it a deadline, or begin an operation",

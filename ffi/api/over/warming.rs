@@ -132,6 +132,7 @@ impl<P: Port> Transport<P> {
     fn warm_up_failed(&self, failed: WarmUpFailed) -> Error {
         match (failed, self.driver.endpoint().closed()) {
             (WarmUpFailed::GivenUp(reason), _) => Error::cancelled(reason),
+            (WarmUpFailed::Rejected(reason), _) => Error::rejected(reason),
             (WarmUpFailed::Closed, Some(closed)) => Error::closed(closed),
             _ => Error::new(ErrorKind::Protocol, "the peer does not warm the connection up"),
         }

@@ -198,7 +198,7 @@ pub(crate) fn play(name: &str, case: &Case) {
     }
     peer.end();
     let _ = std::fs::remove_file(&path);
-    let kind = seen.as_ref().map(|()| ()).map_err(|failed: &Failed| failed.kind);
+    let kind = seen.as_ref().copied().map_err(|failed: &Failed| failed.kind);
     let text = seen.map_or_else(|failed| failed.to_string(), |()| "Ok".into());
     assert!(case.want.contains(&kind), "{name}: {text}, expected one of {:?}", case.want);
     assert!(kind.is_ok() || text.contains(case.text), "{name}: {text:?} does not say {:?}", case.text);

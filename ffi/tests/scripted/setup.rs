@@ -195,7 +195,6 @@ cases! {
         ..instead_of_welcome!(USAGE, Send(Refused, BY_WISHES, Nothing))
     };
     connect_a_refusal_by_a_limit: instead_of_welcome!(LIMIT, Send(Refused, BY_LIMIT, Nothing));
-    #[ignore = "number 13"]
     connect_a_ring_that_is_not_allowed:
         Case { options: narrow, ..instead_of_welcome!(USAGE, Send(Welcome, FAT, Segment)) };
     connect_no_memory: instead_of_welcome!(PROTOCOL, Send(Welcome, &[], Nothing));

@@ -59,11 +59,8 @@ const fn connect_late(script: Script) -> Case {
 const FIRST: usize = 128 << 10;
 
 cases! {
-    #[ignore = "number 15"]
     accept_silence: accept_late(&[Meet]);
-    #[ignore = "number 15"]
     accept_silence_in_the_middle: accept_late(&[Meet, Warm(5)]);
-    #[ignore = "number 15"]
     accept_half_a_message: accept_late(&[Meet, Warm(1), Part(0, FIRST as u64, 40_000)]);
     accept_no_acknowledgement: accept_busy(&[Meet, Message(0, FIRST), Message(0, FIRST)]);
     accept_death: accept(&[Meet, Die], LOST);
@@ -85,11 +82,8 @@ cases! {
     accept_acknowledgements: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Acks)]);
     accept_wakes: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Wakes)]);
 
-    #[ignore = "number 15"]
     connect_silence: connect_late(&[Meet]);
-    #[ignore = "number 15"]
     connect_silence_after_a_message: connect_late(&[Meet, Take]);
-    #[ignore = "number 15"]
     connect_silence_in_the_middle: connect_late(&[Meet, Warm(5)]);
     connect_death: connect_again(&[Meet, Die]);
     connect_death_in_the_middle: connect_again(&[Meet, Warm(5), Die]);
