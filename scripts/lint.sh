@@ -68,6 +68,7 @@ no_unsafe_in_core() {
 # Files of ffi that read the clock: all else is told the time, so that tests can choose it. Tests and ffi/os are free.
 clock_readers() {
     cat <<'LIST'
+ffi/api/bind.rs           looks a name up until a deadline
 ffi/api/connection.rs     connects again until a deadline
 ffi/api/deadline.rs       turns what a user says into a time
 ffi/api/listener.rs       accepts until a deadline
@@ -80,6 +81,7 @@ ffi/rdma/connect.rs       connects again until a deadline
 ffi/rdma/fabric.rs        Fabric::now
 ffi/rdma/handshake.rs     the shell of the handshake
 ffi/rdma/listener.rs      listens again where a device went away
+ffi/rdma/place.rs         looks a name up until a deadline
 ffi/rdma/route.rs         resolves an address, once
 ffi/rdma/wire/ending.rs   waits for what was sent
 ffi/shm/fabric.rs         Fabric::now

@@ -163,10 +163,10 @@ cases! {
         PROTOCOL, Send(Grant, &[], Nothing), Send(Grant, &[], Pipe), Send(Grant, &[], Pipe), Send(Grant, &[], Socket)
     );
 
-    #[ignore = "number 15"]
+
     accept_meets_its_own_deadline:
         Case { options: slow, limit: Duration::from_millis(100), ..accept(&[Connect, Cue], TIMEOUT) };
-    #[ignore = "number 15"]
+
     accept_an_honest_client_behind_sixteen_silent: Case {
         options: slow,
         limit: Duration::from_millis(500),
