@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, StreamError};
@@ -27,7 +28,7 @@ pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
 const IDLE_SHARE: u32 = 4;
 
 /// Looked at by every wait of a case that asks for it.
-pub(crate) static INTERRUPT: AtomicBool = AtomicBool::new(false);
+static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 /// One misbehaviour, and what must come of it.
 pub(crate) struct Case {
@@ -49,6 +50,8 @@ pub(crate) struct Case {
 pub(crate) enum Call {
     /// To connect or accept, with the deadline.
     Meet,
+    /// To connect or accept, until the interrupt flag is set after the deadline's time.
+    MeetInterrupted,
     /// To accept, again and again, until a connection is made.
     MeetAtLast,
     /// Something on a connection that was made and warmed up before.
@@ -144,6 +147,17 @@ pub(crate) fn bounded_idle<T>(limit: Duration, is_idle: bool, work: impl FnOnce(
     result
 }
 
+/// Sets the interrupt flag after this time, while `call` runs.
+pub(crate) fn interrupted<T>(after: Duration, call: impl FnOnce() -> T) -> T {
+    let interrupter = thread::spawn(move || {
+        thread::sleep(after);
+        INTERRUPT.store(true, Ordering::Relaxed);
+    });
+    let result = call();
+    interrupter.join().unwrap();
+    result
+}
+
 fn socket_path() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -172,6 +186,13 @@ pub(crate) fn play(name: &str, case: &Case) {
             let seen = met.as_ref().map(|_| ()).map_err(|error| error.clone().into());
             bounded("drop", GOODBYE, || drop(met));
             seen
+        }
+        Call::MeetInterrupted => {
+            peer.await_cue();
+            let met = interrupted(case.limit, || {
+                bounded_idle(case.limit, case.is_idle, || meet(PATIENCE, &mut listener))
+            });
+            met.map(drop).map_err(Failed::from)
         }
         Call::MeetAtLast => {
             peer.await_cue();
