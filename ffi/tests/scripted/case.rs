@@ -196,16 +196,16 @@ pub(crate) fn play(name: &str, case: &Case) {
         }
         Call::MeetAtLast => {
             peer.await_cue();
+            let begun = Instant::now();
             let met = bounded("the first connection", case.limit, || {
                 loop {
                     match meet(PATIENCE, &mut listener) {
-                        Err(error) => println!("{error}"),
-                        Ok(connection) => break connection,
+                        Err(error) if begun.elapsed() < case.limit * HANG => println!("{error}"),
+                        met => break met,
                     }
                 }
             });
-            drop(met);
-            Ok(())
+            met.map(drop).map_err(Failed::from)
         }
         Call::With(call) => {
             let connection = meet(PATIENCE, &mut listener).unwrap();

@@ -92,9 +92,9 @@ fn quiet() -> Options {
     Options { idle_timeout: Duration::from_millis(100), ..interruptible() }
 }
 
-/// Eight million slices of a byte each.
+/// Sixteen million slices of a byte each.
 fn send_slices(us: &mut Us) -> Answer {
-    let slices = vec![&[7_u8][..]; 8 << 20];
+    let slices = vec![&[7_u8][..]; 16 << 20];
     us.timed(|connection, limit| Ok(connection.send(1, &slices, limit)?))
 }
 
@@ -328,7 +328,7 @@ cases! {
     send_under_wakes: busy(warm![Cue, Flood(Wakes)], send_long);
     send_short_under_rejects: busy(warm![Cue, Flood(Rejects)], send_short);
     #[ignore = "number 11"]
-    send_eight_million_slices: Case {
+    send_sixteen_million_slices: Case {
         limit: Duration::from_millis(50),
         ..on(warm![Take], send_slices, &[Ok(()), Err(ErrorKind::Timeout)])
     };

@@ -72,7 +72,8 @@ impl<'a> Us<'a> {
 
     /// Drops the connection, with a bound of its own.
     pub(crate) fn leave(&mut self) {
-        if let Some(connection) = self.connection.take() {
+        if let Some(mut connection) = self.connection.take() {
+            println!("{:?}", connection.counters());
             bounded("drop", GOODBYE, || drop(connection));
         }
     }
