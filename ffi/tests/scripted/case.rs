@@ -158,10 +158,23 @@ pub(crate) fn interrupted<T>(after: Duration, call: impl FnOnce() -> T) -> T {
     result
 }
 
-fn socket_path() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("superpipe-scripted-{}-{number}.sock", std::process::id()))
+/// A path for a socket. Dropped, nothing is there.
+struct SocketPath(PathBuf);
+
+impl SocketPath {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("superpipe-scripted-{}-{number}.sock", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        // A listener here has taken it away already.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Plays a case.
@@ -170,11 +183,11 @@ pub(crate) fn play(name: &str, case: &Case) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     INTERRUPT.store(false, Ordering::Relaxed);
     let held = Held::now();
-    let path = socket_path();
-    let address = Address::Shm(path.clone());
+    let path = SocketPath::new();
+    let address = Address::Shm(path.0.clone());
     let options = (case.options)();
     let mut listener = (case.role == Role::Connects).then(|| Listener::bind(&address, options).unwrap());
-    let mut peer = Peer::start(name, case, &path);
+    let mut peer = Peer::start(name, case, &path.0);
     let meet = |deadline: Duration, listener: &mut Option<Listener>| match listener {
         Some(listener) => listener.accept(deadline),
         None => Connection::connect(&address, options, deadline),
@@ -218,7 +231,6 @@ pub(crate) fn play(name: &str, case: &Case) {
         drop(listener);
     }
     peer.end();
-    let _ = std::fs::remove_file(&path);
     let kind = seen.as_ref().copied().map_err(|failed: &Failed| failed.kind);
     let text = seen.map_or_else(|failed| failed.to_string(), |()| "Ok".into());
     assert!(case.want.contains(&kind), "{name}: {text}, expected one of {:?}", case.want);
