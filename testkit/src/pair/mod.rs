@@ -60,16 +60,17 @@ impl<F: Stage> Pair<F> {
     pub fn over(mut fabric: F, script: Script) -> Self {
         fabric.start(script.origin.blocks);
         let mut rng = Rng::new(script.setup.seed ^ 0x5eed);
-        let ends = core::array::from_fn(|side| {
+        let ends: [_; 2] = core::array::from_fn(|side| {
             let end = Endpoint::new(&fabric, fabric.attachment(side), script.configs[side], script.origin)
                 .unwrap_or_else(|error| panic!("{error}"));
             Driver::new(end, WaitStrategy::Yield, IDLE_TIMEOUT_NS, Nanos(0))
         });
         let flows = core::array::from_fn(|side| Flow::new(&script.transfers[side], &script.origin, &mut rng));
+        let waits = ends.each_ref().map(Driver::begin_wait);
         Self {
             fabric,
             ends,
-            waits: Default::default(),
+            waits,
             next: [None; 2],
             moved: [0; 2],
             script,
