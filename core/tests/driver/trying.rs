@@ -1,20 +1,17 @@
 //! What is tried at once: taken whole, or refused and still there.
 
 use superpipe_core::driver::{
-    ATTEMPTS, Drive, Receive, ReceiveFailed, Received, RefusedRecv, TRIES_PER_TICK, WaitStrategy,
+    ATTEMPTS, Drive, Receive, ReceiveFailed, Received, RefusedRecv, TRIES_PER_TICK,
 };
 use superpipe_core::{
-    Arrival, Closed, Config, Driver, Endpoint, Event, Failure, FlagPlace, Incoming, Layout, Length, Origin,
-    Protocol, ProtocolError, Reason, RefusedSend,
+    Arrival, Closed, Event, Failure, Incoming, Length, Protocol, ProtocolError, Reason, RefusedSend,
 };
 use superpipe_testkit::{
-    Direct, Rig, Setup,
+    Direct, Rig,
     wire::{self, kind},
 };
 
-use crate::{
-    BEFORE_FIRST, BEGIN, C0_BYTES, IDLE_NS, LAYOUT, One, ROUNDS, Two, message, payload, stream, taken,
-};
+use crate::{BEFORE_FIRST, C0_BYTES, LAYOUT, One, Two, message, payload, stream, taken};
 
 tables! {
     nothing_has_come
@@ -25,7 +22,6 @@ tables! {
     a_message_that_was_given_up_is_left_to_an_operation
     checked_flags_are_awaited_whole
     a_long_message_is_left_to_an_operation
-    a_vast_message_that_is_whole_is_taken
     what_is_begun_is_not_tried
     what_is_sent_at_once_or_refused
     what_is_refused_is_rejected
@@ -207,32 +203,6 @@ fn a_long_message_is_left_to_an_operation<F: Rig>() {
     assert_eq!(t.said(0), wire::cts(1, 1));
 }
 
-/// More than a call of a longer transfer moves: none of it, or all.
-fn a_vast_message_that_is_whole_is_taken<F: Rig>() {
-    const BYTES: usize = 3 << 20;
-    let layout = Layout { block_bytes: 256 << 10, block_count: 16, flags: FlagPlace::Inside };
-    let sent = payload(BYTES);
-    for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
-        for cut in [0, 1, BYTES / 2] {
-            let mut fabric = F::new(&Setup::new(layout, 1));
-            let config = Config { arrival, c0_bytes: 3 << 20, folds: 1, ..Config::default() };
-            let [mut from, mut to] = [0, 1].map(|side| {
-                let endpoint = Endpoint::new(&fabric, fabric.attachment(side), config, Origin::default());
-                Driver::new(endpoint.unwrap(), WaitStrategy::Sleep, IDLE_NS, BEGIN)
-            });
-            from.try_send(&mut fabric, 3, &[&sent]).unwrap();
-            for _ in 0..ROUNDS {
-                from.progress(&mut fabric);
-                fabric.step();
-            }
-            let mut place = vec![0; BYTES];
-            let (a, b) = place.split_at_mut(cut);
-            assert_eq!(to.try_recv(&mut fabric, &mut [a, b]), Ok(Some(taken(3, BYTES))));
-            assert!(place == sent);
-        }
-    }
-}
-
 /// What an operation has begun is not taken from it.
 fn what_is_begun_is_not_tried<F: Rig>() {
     let mut t = One::<F>::new();
@@ -244,6 +214,15 @@ fn what_is_begun_is_not_tried<F: Rig>() {
     assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(1, 300))));
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 300))));
     assert_eq!(place, [0; 300]);
+    // The same of what a stream reads.
+    for (at, line) in [(2, wire::inline(7, b"lines", 2)), (3, message(5, 3, 3))] {
+        t.slot(at, line);
+        assert!(t.driver.try_peek(&mut t.fabric).is_some());
+        assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 2]]).bytes, 2);
+        let transfer = u64::from(at);
+        assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(transfer, 5))));
+        assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 9]]).bytes, 3);
+    }
 }
 
 fn what_is_sent_at_once_or_refused<F: Rig>() {
