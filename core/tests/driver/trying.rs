@@ -112,11 +112,11 @@ fn what_does_not_fit_stays<F: Rig>() {
 
 /// Later blocks are late: nothing is taken before the last of them is there.
 fn a_part_of_a_message_is_never_taken<F: Rig>() {
-    for slices in [1, 2] {
+    for (slices, late) in [(1, [1, 2]), (1, [2, 1]), (2, [1, 2]), (2, [2, 1])] {
         let mut t = One::<F>::new();
         let mut place = [9; 600];
         t.slot(0, message(600, 1, 1));
-        for block in [1, 2] {
+        for block in late {
             for _ in 0..3 {
                 let got = if slices == 1 {
                     try_recv(&mut t, &mut place)
@@ -214,12 +214,19 @@ fn what_is_begun_is_not_tried<F: Rig>() {
     assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(1, 300))));
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 300))));
     assert_eq!(place, [0; 300]);
+    // All that is left is there: it is not all.
+    let mut receive = Receive::new();
+    t.slot(2, wire::chunk(kind::RTS, 7, 100, 60, 2, 2));
+    assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
+    t.slot(3, wire::chunk(kind::FIN, 0, 0, 40, 2, 3));
+    assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(2, 100))));
+    assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 100))));
     // The same of what a stream reads.
-    for (at, line) in [(2, wire::inline(7, b"lines", 2)), (3, message(5, 3, 3))] {
+    for (at, line) in [(4, wire::inline(7, b"lines", 4)), (5, message(5, 4, 5))] {
         t.slot(at, line);
         assert!(t.driver.try_peek(&mut t.fabric).is_some());
         assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 2]]).bytes, 2);
-        let transfer = u64::from(at);
+        let transfer = u64::from(at) - 1;
         assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(transfer, 5))));
         assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 9]]).bytes, 3);
     }
