@@ -98,6 +98,19 @@ pub(super) enum Inner {
     Verbs(Over<Rdma>),
 }
 
+impl From<Over<Shm>> for Inner {
+    fn from(over: Over<Shm>) -> Self {
+        Self::Shm(over)
+    }
+}
+
+#[cfg(feature = "verbs")]
+impl From<Over<Rdma>> for Inner {
+    fn from(over: Over<Rdma>) -> Self {
+        Self::Verbs(over)
+    }
+}
+
 /// An attempt that failed, and whether a moment later it may not.
 pub(super) struct Attempt {
     pub(super) error: Error,

@@ -230,15 +230,6 @@ pub(super) fn connect(
     finish(HalfOpen::connect(wire, wishes, patience.deadline_ns, monotonic_ns()), patience)
 }
 
-/// The passive side, waiting.
-pub(super) fn accept(
-    wire: Wire,
-    wishes: &Wishes<'_>,
-    patience: &Patience<'_>,
-) -> Result<(Wire, Agreed), ConnectError> {
-    finish(HalfOpen::accept(wire, wishes, patience.deadline_ns, monotonic_ns()), patience)
-}
-
 fn finish(mut half_open: HalfOpen, patience: &Patience<'_>) -> Result<(Wire, Agreed), ConnectError> {
     loop {
         match half_open.drive(monotonic_ns()) {

@@ -4,10 +4,10 @@ use superpipe_core::driver::{
     ATTEMPTS, Drive, Receive, ReceiveFailed, Received, RefusedRecv, TRIES_PER_TICK,
 };
 use superpipe_core::{
-    Arrival, Closed, Event, Failure, Incoming, Length, Protocol, ProtocolError, Reason, RefusedSend,
+    Arrival, Closed, Event, Failure, Incoming, Length, Notice, Protocol, ProtocolError, Reason, RefusedSend,
 };
 use superpipe_testkit::{
-    Direct, Rig,
+    Direct, Posted, Rig,
     wire::{self, kind},
 };
 
@@ -299,6 +299,14 @@ fn a_peer_that_lies_is_found_out<F: Rig>() {
         assert_eq!(t.driver.endpoint().closed(), Some(Closed::Failed(Failure::Protocol(rule))));
         assert_eq!(try_recv(&mut t, &mut [0; 100]), Ok(None));
     }
+    // More than the ring holds: no flag is looked for beyond its end.
+    for bytes in [1 << 20, 1 << 40] {
+        let mut t = One::<F>::new();
+        t.slot(0, message(bytes, 1, 1));
+        assert_eq!(try_recv(&mut t, &mut [0; 300]), Ok(None));
+        let long = Closed::Failed(Failure::Protocol(ProtocolError::ChunkTooLong));
+        assert_eq!(t.driver.endpoint().closed(), Some(long));
+    }
 }
 
 /// Messages that are notified are tried once the notification is there.
@@ -306,7 +314,7 @@ fn a_peer_that_lies_is_found_out<F: Rig>() {
 fn notified_messages_are_taken_whole() {
     for bytes in [0, 8, 40, 41, 300, 600] {
         let sent = payload(bytes);
-        let mut t = Two::<superpipe_testkit::Posted>::with(Arrival::Notify);
+        let mut t = Two::<Posted>::with(Arrival::Notify);
         t.ends[0].try_send(&mut t.fabric, 3, &[&sent]).unwrap();
         let mut place = [0; 600];
         let mut tries = 0;
@@ -324,6 +332,17 @@ fn notified_messages_are_taken_whole() {
         assert_eq!(got, Ok(Some(taken(3, bytes))));
         assert_eq!(place[..bytes], sent);
     }
+}
+
+/// A message of two blocks is notified, and the second is not there: nothing stays of it.
+#[test]
+fn what_is_notified_and_not_there_ends_the_connection() {
+    let mut t = One::<Posted>::with(Arrival::Notify);
+    t.slot(0, message(300, 1, 1));
+    t.fabric.forge_notice(1, Notice(1 << 28 | 1));
+    assert_eq!(try_recv(&mut t, &mut [0; 300]), Ok(None));
+    let wrong = Closed::Failed(Failure::Protocol(ProtocolError::NoticeWithoutFlag));
+    assert_eq!(t.driver.endpoint().closed(), Some(wrong));
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_peer_that_rejects_is_told_of<F: Rig>() {
             Drive::Idle | Drive::Moved => {}
             done => {
                 assert_eq!(done, Drive::Done(Err(WarmUpFailed::Rejected(Reason(5)))));
-                assert_eq!(t.warm(0, &mut warm_up), OUT_OF_TURN, "it stays so");
+                assert_eq!(t.warm(0, &mut warm_up), OUT_OF_TURN, "it has ended");
                 return;
             }
         }

@@ -146,6 +146,9 @@ fn two_ends_agree_on_the_same_whoever_wishes() {
             let is_wished = ours == checked || theirs == checked;
             let due = if is_wished { (Arrival::CheckedFlag, 5) } else { (Arrival::Flag, 3) };
             assert_eq!((active.settled.config.arrival, active.settled.config.folds), due);
+            // What the devices promise is relied on only where it is needed.
+            let asserted = fabric == POSTED && due.0 == Arrival::Flag;
+            assert_eq!(active.settled.config.order_asserted, asserted);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What a handshake is told before it begins.
 
-use super::arrival::Means;
 use super::tuning::Tuning;
 use crate::fabric::Nanos;
 
@@ -62,17 +61,6 @@ pub struct HandshakeConfig {
     pub first_silence: Option<Nanos>,
     /// Time when it must be over.
     pub deadline: Nanos,
-}
-
-impl HandshakeConfig {
-    pub(super) const fn means(&self) -> Option<Means> {
-        match self.fabric {
-            FabricKind::Direct { .. } => None,
-            FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
-                Some(Means { keeps_order, has_fast_crc, wish: self.wishes.arrival })
-            }
-        }
-    }
 }
 
 /// A region of the peer's that a packet named: it is aligned, and does not wrap. The device of the peer checks the key.
