@@ -140,7 +140,8 @@ impl<F: Fabric> Driver<F> {
             return Err(RefusedRecv::TooSmall(incoming));
         }
         if !self.endpoint.is_whole(fabric) {
-            return Err(RefusedRecv::Long(incoming));
+            // A message that breaks the protocol ends the connection, and is not there any more.
+            return self.endpoint.head().map_or(Ok(None), |_| Err(RefusedRecv::Long(incoming)));
         }
         // A call moves a bounded part of a longer one.
         let (mut cursor, mut taken) = (Cursor::START, 0);
