@@ -18,6 +18,7 @@ tables! {
     a_message_that_is_whole_is_taken
     what_does_not_fit_stays
     a_part_of_a_message_is_never_taken
+    whichever_block_is_late_it_is_awaited
     a_message_in_two_chunks_is_left_to_an_operation
     a_message_that_was_given_up_is_left_to_an_operation
     checked_flags_are_awaited_whole
@@ -135,6 +136,18 @@ fn a_part_of_a_message_is_never_taken<F: Rig>() {
         assert_eq!(try_recv(&mut t, &mut place), Ok(Some(taken(7, 600))));
         assert!(place[..100].iter().all(|byte| *byte == 0));
         assert_eq!(t.driver.counters().bytes_received, 600);
+    }
+}
+
+/// The same on the short way, which is asked once: whichever block is late.
+fn whichever_block_is_late_it_is_awaited<F: Rig>() {
+    for late in [1, 2] {
+        let mut t = One::<F>::new();
+        t.slot(0, message(600, 1, 1));
+        flag(&mut t, 3 - late, 1);
+        let mut place = [9; 600];
+        assert_eq!(try_recv(&mut t, &mut place), Err(RefusedRecv::Long(incoming(1, 600))));
+        assert_eq!((place, t.driver.counters().bytes_received), ([9; 600], 0), "block {late} is late");
     }
 }
 
@@ -303,6 +316,7 @@ fn a_peer_that_lies_is_found_out<F: Rig>() {
     for bytes in [1 << 20, 1 << 40] {
         let mut t = One::<F>::new();
         t.slot(0, message(bytes, 1, 1));
+        (1..LAYOUT.block_count).for_each(|block| flag(&mut t, block, 1));
         assert_eq!(try_recv(&mut t, &mut [0; 300]), Ok(None));
         let long = Closed::Failed(Failure::Protocol(ProtocolError::ChunkTooLong));
         assert_eq!(t.driver.endpoint().closed(), Some(long));
