@@ -176,6 +176,9 @@ impl<F: Fabric> Driver<F> {
         receive: &mut Receive,
         slices: &mut [&mut [u8]],
     ) -> Drive<Result<Received, ReceiveFailed>> {
+        if receive.begun.is_some() || receive.has_ended || receive.is_cold {
+            return self.drive_receive(fabric, receive, slices);
+        }
         self.receive_short(fabric, receive, slices, FIRST_LOOKS)
     }
 
