@@ -6,3 +6,4 @@ mod dying;
 mod idling;
 mod moving;
 mod played;
+mod trying;
