@@ -186,6 +186,8 @@ mod tests {
             cursor = gather.cursor(slices.len());
         }
         assert_eq!((got.as_slice(), cursor), (&[1, 2, 3, 4, 5, 6][..], Cursor { index: 5, offset: 0 }));
+        let from_within = Gather::window(&slices, Cursor { index: 1, offset: 2 }, 9);
+        assert_eq!(from_within.remaining(), 4, "the offset is the first slice's");
         let shorter: [&[u8]; 1] = [&[1]];
         for cursor in [cursor, Cursor { index: 0, offset: 7 }] {
             assert_eq!(Gather::window(&shorter, cursor, 9).remaining(), 0, "another list than before");

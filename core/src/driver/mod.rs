@@ -209,7 +209,7 @@ impl<F: Fabric> Driver<F> {
     /// of a connection that may have ended.
     #[inline]
     pub const fn count_empty(&mut self) -> bool {
-        self.empty += 1;
+        self.empty = self.empty.wrapping_add(1);
         self.empty.is_multiple_of(ATTEMPTS) || self.may_have_ended()
     }
 

@@ -140,11 +140,22 @@ impl<F: Fabric> Driver<F> {
             return Err(RefusedRecv::TooSmall(incoming));
         }
         if !self.endpoint.is_whole(fabric) {
-            return Err(RefusedRecv::Long(incoming));
+            // A message that breaks the protocol ends the connection, and is not there any more.
+            return self.endpoint.head().map_or(Ok(None), |_| Err(RefusedRecv::Long(incoming)));
         }
-        let Pulled { bytes, end } = self.endpoint.pull(fabric, slices);
-        debug_assert!(end == End::Fin || self.endpoint.closed().is_some(), "all of it was here");
-        Ok((end == End::Fin).then_some(Received { tag: incoming.tag, bytes }))
+        // A call moves a bounded part of a longer one.
+        let (mut cursor, mut taken) = (Cursor::START, 0);
+        loop {
+            let Pulled { bytes, end } = self.endpoint.pull_at(fabric, slices, &mut cursor);
+            taken += bytes;
+            if end == End::Fin {
+                return Ok(Some(Received { tag: incoming.tag, bytes: taken }));
+            }
+            if bytes == 0 {
+                debug_assert!(self.endpoint.closed().is_some(), "all of it was here");
+                return Ok(None);
+            }
+        }
     }
 
     /// The transfer at the head of what comes in, once its first words are here; it stays there.
@@ -165,6 +176,9 @@ impl<F: Fabric> Driver<F> {
         receive: &mut Receive,
         slices: &mut [&mut [u8]],
     ) -> Drive<Result<Received, ReceiveFailed>> {
+        if receive.begun.is_some() || receive.has_ended || receive.is_cold {
+            return self.drive_receive(fabric, receive, slices);
+        }
         self.receive_short(fabric, receive, slices, FIRST_LOOKS)
     }
 

@@ -173,7 +173,8 @@ impl<F: Fabric> Endpoint<F> {
         self.answer_rts(fabric);
         let size = self.open_size();
         // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
-        let blocks_max = self.ack_every[size as usize];
+        let call_blocks = self.receiver.blocks_for(CALL_BYTES);
+        let blocks_max = self.ack_every[size as usize].min(call_blocks);
         // A peer that is as fast as this end must not keep it in here.
         let begin = self.receiver.consumed();
         let mut bytes = 0;
@@ -193,7 +194,7 @@ impl<F: Fabric> Endpoint<F> {
             }
             bytes += pulled.bytes;
             let taken = self.receiver.consumed().wrapping_sub(begin);
-            if pulled.end != End::No || blocks < blocks_max || taken >= self.receiver.blocks_for(CALL_BYTES) {
+            if pulled.end != End::No || blocks < blocks_max || taken >= call_blocks {
                 return Pulled { bytes, end: pulled.end };
             }
             self.await_notice(fabric);

@@ -32,6 +32,7 @@ mod quiet;
 mod receiving;
 mod sending;
 mod trying;
+mod vast;
 mod waiting;
 mod warming;
 

@@ -4,10 +4,10 @@ use superpipe_core::driver::{
     ATTEMPTS, Drive, Receive, ReceiveFailed, Received, RefusedRecv, TRIES_PER_TICK,
 };
 use superpipe_core::{
-    Arrival, Closed, Event, Failure, Incoming, Length, Protocol, ProtocolError, Reason, RefusedSend,
+    Arrival, Closed, Event, Failure, Incoming, Length, Notice, Protocol, ProtocolError, Reason, RefusedSend,
 };
 use superpipe_testkit::{
-    Direct, Rig,
+    Direct, Posted, Rig,
     wire::{self, kind},
 };
 
@@ -18,6 +18,7 @@ tables! {
     a_message_that_is_whole_is_taken
     what_does_not_fit_stays
     a_part_of_a_message_is_never_taken
+    whichever_block_is_late_it_is_awaited
     a_message_in_two_chunks_is_left_to_an_operation
     a_message_that_was_given_up_is_left_to_an_operation
     checked_flags_are_awaited_whole
@@ -112,11 +113,11 @@ fn what_does_not_fit_stays<F: Rig>() {
 
 /// Later blocks are late: nothing is taken before the last of them is there.
 fn a_part_of_a_message_is_never_taken<F: Rig>() {
-    for slices in [1, 2] {
+    for (slices, late) in [(1, [1, 2]), (1, [2, 1]), (2, [1, 2]), (2, [2, 1])] {
         let mut t = One::<F>::new();
         let mut place = [9; 600];
         t.slot(0, message(600, 1, 1));
-        for block in [1, 2] {
+        for block in late {
             for _ in 0..3 {
                 let got = if slices == 1 {
                     try_recv(&mut t, &mut place)
@@ -135,6 +136,18 @@ fn a_part_of_a_message_is_never_taken<F: Rig>() {
         assert_eq!(try_recv(&mut t, &mut place), Ok(Some(taken(7, 600))));
         assert!(place[..100].iter().all(|byte| *byte == 0));
         assert_eq!(t.driver.counters().bytes_received, 600);
+    }
+}
+
+/// The same on the short way, which is asked once: whichever block is late.
+fn whichever_block_is_late_it_is_awaited<F: Rig>() {
+    for late in [1, 2] {
+        let mut t = One::<F>::new();
+        t.slot(0, message(600, 1, 1));
+        flag(&mut t, 3 - late, 1);
+        let mut place = [9; 600];
+        assert_eq!(try_recv(&mut t, &mut place), Err(RefusedRecv::Long(incoming(1, 600))));
+        assert_eq!((place, t.driver.counters().bytes_received), ([9; 600], 0), "block {late} is late");
     }
 }
 
@@ -214,6 +227,22 @@ fn what_is_begun_is_not_tried<F: Rig>() {
     assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(1, 300))));
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 300))));
     assert_eq!(place, [0; 300]);
+    // All that is left is there: it is not all.
+    let mut receive = Receive::new();
+    t.slot(2, wire::chunk(kind::RTS, 7, 100, 60, 2, 2));
+    assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
+    t.slot(3, wire::chunk(kind::FIN, 0, 0, 40, 2, 3));
+    assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(2, 100))));
+    assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 100))));
+    // The same of what a stream reads.
+    for (at, line) in [(4, wire::inline(7, b"lines", 4)), (5, message(5, 4, 5))] {
+        t.slot(at, line);
+        assert!(t.driver.try_peek(&mut t.fabric).is_some());
+        assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 2]]).bytes, 2);
+        let transfer = u64::from(at) - 1;
+        assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(transfer, 5))));
+        assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 9]]).bytes, 3);
+    }
 }
 
 fn what_is_sent_at_once_or_refused<F: Rig>() {
@@ -283,6 +312,15 @@ fn a_peer_that_lies_is_found_out<F: Rig>() {
         assert_eq!(t.driver.endpoint().closed(), Some(Closed::Failed(Failure::Protocol(rule))));
         assert_eq!(try_recv(&mut t, &mut [0; 100]), Ok(None));
     }
+    // More than the ring holds: no flag is looked for beyond its end.
+    for bytes in [1 << 20, 1 << 40] {
+        let mut t = One::<F>::new();
+        t.slot(0, message(bytes, 1, 1));
+        (1..LAYOUT.block_count).for_each(|block| flag(&mut t, block, 1));
+        assert_eq!(try_recv(&mut t, &mut [0; 300]), Ok(None));
+        let long = Closed::Failed(Failure::Protocol(ProtocolError::ChunkTooLong));
+        assert_eq!(t.driver.endpoint().closed(), Some(long));
+    }
 }
 
 /// Messages that are notified are tried once the notification is there.
@@ -290,7 +328,7 @@ fn a_peer_that_lies_is_found_out<F: Rig>() {
 fn notified_messages_are_taken_whole() {
     for bytes in [0, 8, 40, 41, 300, 600] {
         let sent = payload(bytes);
-        let mut t = Two::<superpipe_testkit::Posted>::with(Arrival::Notify);
+        let mut t = Two::<Posted>::with(Arrival::Notify);
         t.ends[0].try_send(&mut t.fabric, 3, &[&sent]).unwrap();
         let mut place = [0; 600];
         let mut tries = 0;
@@ -310,6 +348,17 @@ fn notified_messages_are_taken_whole() {
     }
 }
 
+/// A message of two blocks is notified, and the second is not there: nothing stays of it.
+#[test]
+fn what_is_notified_and_not_there_ends_the_connection() {
+    let mut t = One::<Posted>::with(Arrival::Notify);
+    t.slot(0, message(300, 1, 1));
+    t.fabric.forge_notice(1, Notice(1 << 28 | 1));
+    assert_eq!(try_recv(&mut t, &mut [0; 300]), Ok(None));
+    let wrong = Closed::Failed(Failure::Protocol(ProtocolError::NoticeWithoutFlag));
+    assert_eq!(t.driver.endpoint().closed(), Some(wrong));
+}
+
 #[test]
 fn a_loop_of_empty_tries_makes_rounds_and_ticks() {
     let mut t = One::<Direct>::new();
@@ -321,4 +370,11 @@ fn a_loop_of_empty_tries_makes_rounds_and_ticks() {
         assert!(t.driver.is_tick_due());
     }
     assert_eq!((TRIES_PER_TICK, ATTEMPTS), (1024, 8));
+    // A connection that may have ended is asked at once.
+    assert!(!t.driver.count_empty());
+    let mut gone = t.driver.clone();
+    gone.peer_is_gone();
+    assert!((0..20).all(|_| gone.count_empty()));
+    t.driver.close(&mut t.fabric, Reason::DONE);
+    assert!((0..20).all(|_| t.driver.count_empty()));
 }

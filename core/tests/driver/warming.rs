@@ -10,7 +10,7 @@ tables! {
     both_ends_exchange_every_message
     the_first_end_begins
     a_peer_that_sends_something_else_is_out_of_turn
-    a_peer_that_rejects_is_out_of_turn
+    a_peer_that_rejects_is_told_of
     a_peer_that_gives_up_is_told_of
     a_closed_connection_warms_nothing_up
     a_room_that_is_too_small_is_no_panic
@@ -152,7 +152,7 @@ fn a_peer_that_sends_something_else_is_out_of_turn<F: Rig>() {
     }
 }
 
-fn a_peer_that_rejects_is_out_of_turn<F: Rig>() {
+fn a_peer_that_rejects_is_told_of<F: Rig>() {
     let mut t = Two::<F>::new();
     let mut warm_up = WarmUp::new(plan::<F>(Arrival::Flag), true);
     for _ in 0..20_000 {
@@ -161,8 +161,8 @@ fn a_peer_that_rejects_is_out_of_turn<F: Rig>() {
         match t.warm(0, &mut warm_up) {
             Drive::Idle | Drive::Moved => {}
             done => {
-                assert_eq!(done, OUT_OF_TURN);
-                assert_eq!(t.warm(0, &mut warm_up), OUT_OF_TURN, "it stays so");
+                assert_eq!(done, Drive::Done(Err(WarmUpFailed::Rejected(Reason(5)))));
+                assert_eq!(t.warm(0, &mut warm_up), OUT_OF_TURN, "it has ended");
                 return;
             }
         }

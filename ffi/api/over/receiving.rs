@@ -75,8 +75,13 @@ impl<P: Port> Over<P> {
                 transport.after_empty_try()?;
                 Ok(TryRecv::Nothing)
             }
-            Err(RefusedRecv::TooSmall(incoming)) => Ok(TryRecv::TooSmall(incoming)),
-            Err(RefusedRecv::Long(incoming)) => Ok(TryRecv::Long(incoming)),
+            Err(refused) => {
+                transport.after_untaken();
+                Ok(match refused {
+                    RefusedRecv::TooSmall(incoming) => TryRecv::TooSmall(incoming),
+                    RefusedRecv::Long(incoming) => TryRecv::Long(incoming),
+                })
+            }
         }
     }
 

@@ -84,7 +84,11 @@ impl<P: Port> Over<P> {
                     let has_moved = driven == Drive::Moved;
                     match transport.driver.round(&mut transport.port, &mut wait, has_moved) {
                         Next::Ended(ended) => Some(transport.ended(ended)),
-                        Next::Rest(_) => return Ok(false),
+                        Next::Rest(_) => {
+                            // What is not looked at in every round may break a rule: the next call says so.
+                            transport.driver.endpoint_mut().look(&mut transport.port);
+                            return Ok(false);
+                        }
                         Next::Again | Next::Look => None,
                     }
                 }

@@ -92,9 +92,9 @@ fn quiet() -> Options {
     Options { idle_timeout: Duration::from_millis(100), ..interruptible() }
 }
 
-/// Eight million slices of a byte each.
+/// Sixteen million slices of a byte each.
 fn send_slices(us: &mut Us) -> Answer {
-    let slices = vec![&[7_u8][..]; 8 << 20];
+    let slices = vec![&[7_u8][..]; 16 << 20];
     us.timed(|connection, limit| Ok(connection.send(1, &slices, limit)?))
 }
 
@@ -326,7 +326,7 @@ cases! {
     send_under_life: busy(warm![Cue, Flood(Life)], send_long);
     send_under_wakes: busy(warm![Cue, Flood(Wakes)], send_long);
     send_short_under_rejects: busy(warm![Cue, Flood(Rejects)], send_short);
-    send_eight_million_slices: Case {
+    send_sixteen_million_slices: Case {
         limit: Duration::from_millis(50),
         ..on(warm![Take], send_slices, &[Ok(()), Err(ErrorKind::Timeout)])
     };
@@ -335,27 +335,22 @@ cases! {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(VAST), WarmUp, Flood(Takes)], send_without_end)
     };
-    #[ignore = "number 11"]
     recv_blocks_without_end: Case {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(VAST), WarmUp, Part(1, ROOM as u64, 1 << 20), Cue, Flood(Blocks)], recv_blocks)
     };
-    #[ignore = "number 11"]
     recv_bytes_without_end: Case {
         limit: Duration::from_millis(50),
         ..busy(warm![Part(1, 64 << 20, 1), Cue, Flood(Flags)], recv_bytes)
     };
-    #[ignore = "number 11"]
     recv_bytes_without_end_in_a_tiny_ring: Case {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(TINY), WarmUp, Part(1, 64 << 20, 1), Cue, Flood(Flags)], recv_bytes)
     };
-    #[ignore = "number 11"]
     recv_bytes_without_end_in_a_long_ring: Case {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(LONG), WarmUp, Part(1, 64 << 20, 1), Cue, Flood(Flags)], recv_bytes)
     };
-    #[ignore = "number 11"]
     recv_behind_chunks_without_end_in_a_long_ring: Case {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(LONG), WarmUp, Flow(1, 100), Cue, Flood(Flags)], reject)

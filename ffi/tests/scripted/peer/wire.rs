@@ -255,14 +255,13 @@ impl Wire {
 
     /// The same, but for the payload, and for headers that are there since the ring was gone through before.
     pub(super) fn trickle_flags(&mut self, bytes: usize) -> bool {
-        if self.trickled < self.layout.blocks as u64 {
-            let before = self.blocks;
-            self.trickle(bytes);
-            self.trickled += self.blocks - before;
-            return self.blocks != before;
-        }
         let room = self.keep_house().saturating_sub(1);
         for _ in 0..room {
+            if self.trickled < self.layout.blocks as u64 {
+                self.trickled += 1;
+                self.write_slot([LEFT, 0, 0, bytes as u64, 0, 0, 0], Of::Newest(0), 1);
+                continue;
+            }
             self.chunks += 1;
             self.theirs.word(self.slot(self.blocks) + FLAG).store(self.chunks, Ordering::Release);
             self.blocks += 1;
