@@ -4,7 +4,6 @@
 use core::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::thread;
 
 use superpipe_core::Nanos;
 use superpipe_core::driver::HalfOpen;
@@ -248,10 +247,6 @@ impl Listener {
             due_ns = due_ns.min(opening.timeout_ns());
         }
         let wait_ns = wait_ns.min(due_ns.saturating_sub(now_ns));
-        if wait_ns == 0 && due_ns <= now_ns {
-            // The peer may have to run on this very core.
-            thread::yield_now();
-        }
         poll(&mut fds, wait_ns)?;
         let count = self.half_open.len();
         Ok(fds[2..].chunks_exact(2).take(count).map(|fds| fds.iter().any(PollFd::is_ready)).collect())

@@ -11,11 +11,12 @@ use crate::os::owner::Owner;
 use crate::os::poll::PollFd;
 use crate::port::Port;
 
-/// After something came, the next is looked for without a pause for so long: a round trip, or some of the scheduler's turns.
-const LIVELY_NS: u64 = 1_000_000;
-/// Then it is looked for this often. What a peer writes wakes nobody, since many are waited for here; a peer that is silent may
-/// cost no more than a hundredth of a core.
-const NAP_NS: u64 = 1_000_000;
+/// Looks in a row that find nothing, until there is a pause between them: a round trip within a host.
+const LOOKS: u32 = 32;
+/// The first pause, and the longest. What a peer writes wakes nobody, since many are waited for here; one that is silent may cost no
+/// more than a hundredth of a core. No yield: where others compute it costs a turn of theirs, and a sleeper is woken at once.
+const NAP_NS: u64 = 20_000;
+const NAP_MAX_NS: u64 = 1_000_000;
 
 /// How far a connection is.
 pub(super) enum Opened {
@@ -103,7 +104,12 @@ pub(super) struct Opening<A: Agree> {
 #[expect(clippy::large_enum_variant, reason = "it is in a box")]
 enum Stage<A: Agree> {
     Agreeing(A),
-    Warming { joined: Joined<A::Port>, heard_at_ns: u64, driven_at_ns: u64 },
+    /// `quiet`: looks that found nothing since something came.
+    Warming {
+        joined: Joined<A::Port>,
+        quiet: u32,
+        driven_at_ns: u64,
+    },
 }
 
 impl<A: Agree> Opening<A> {
@@ -118,7 +124,7 @@ impl<A: Agree> Opening<A> {
                 Some(Opened::Pending)
             }
             Agreeing::Done(joined) => {
-                self.stage = Some(Stage::Warming { joined, heard_at_ns: now_ns, driven_at_ns: now_ns });
+                self.stage = Some(Stage::Warming { joined, quiet: 0, driven_at_ns: now_ns });
                 None
             }
             Agreeing::Nobody => Some(Opened::Nobody),
@@ -141,12 +147,10 @@ where
             },
             warming @ Stage::Warming { .. } => Some(warming),
         };
-        let Some(Stage::Warming { mut joined, mut heard_at_ns, .. }) = stage else { return Opened::Nobody };
+        let Some(Stage::Warming { mut joined, quiet, .. }) = stage else { return Opened::Nobody };
         let heard = joined.over.heard();
         let warm = joined.over.try_warm_up(&mut joined.warming, is_ready);
-        if joined.over.heard() != heard {
-            heard_at_ns = now_ns;
-        }
+        let quiet = if joined.over.heard() == heard { quiet.saturating_add(1) } else { 0 };
         match warm {
             Ok(true) => Opened::Done(joined.into_connection()),
             Ok(false) if now_ns >= self.deadline_ns => {
@@ -154,7 +158,7 @@ where
                 Opened::Failed(Warming::late())
             }
             Ok(false) => {
-                self.stage = Some(Stage::Warming { joined, heard_at_ns, driven_at_ns: now_ns });
+                self.stage = Some(Stage::Warming { joined, quiet, driven_at_ns: now_ns });
                 Opened::Pending
             }
             Err(error) => Opened::Failed(error),
@@ -175,11 +179,13 @@ where
     fn timeout_ns(&self) -> u64 {
         match &self.stage {
             Some(Stage::Agreeing(agree)) => agree.timeout_ns().min(self.deadline_ns),
-            Some(Stage::Warming { heard_at_ns, driven_at_ns, .. }) => {
-                let is_lively = driven_at_ns - heard_at_ns < LIVELY_NS;
-                let next_ns = if is_lively { 0 } else { driven_at_ns + NAP_NS };
-                next_ns.min(self.deadline_ns)
-            }
+            Some(Stage::Warming { quiet, driven_at_ns, .. }) => match quiet.checked_sub(LOOKS) {
+                None => 0,
+                Some(naps) => {
+                    let nap_ns = (NAP_NS << naps.min(16)).min(NAP_MAX_NS);
+                    driven_at_ns.saturating_add(nap_ns).min(self.deadline_ns)
+                }
+            },
             None => 0,
         }
     }
