@@ -187,6 +187,13 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Returns true if all of the head transfer, of which nothing was taken, is here: `length` bytes, in one chunk or in a line. It
+    /// is left as it is.
+    pub(crate) fn is_all_here(&mut self, fabric: &mut F, length: u64) -> bool {
+        let here = self.receiver.is_all_here(fabric, &self.link, self.config.arrival, length);
+        self.judged(fabric, here).unwrap_or(false)
+    }
+
     /// What can be read in place of the head transfer, at most `max_bytes` bytes. Answers its RTS with a CTS.
     pub fn readable(&mut self, fabric: &mut F, max_bytes: u32) -> Readable<F::Region> {
         if self.receiver.is_discarding() && !self.drain(fabric) {

@@ -46,6 +46,9 @@ impl<F: Fabric> Endpoint<F> {
             recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
             return Err(self.no_credit());
         }
+        if slices.iter().map(|slice| slice.len()).sum::<usize>() != bytes {
+            return Err(RefusedSend::WrongLength);
+        }
         let (sender, link, notices) = (&mut self.sender, &mut self.link, &mut self.notices);
         match sender.emit_inline(fabric, link, notices, tag, slices, bytes) {
             Ok(id) => {
@@ -77,6 +80,7 @@ impl<F: Fabric> Endpoint<F> {
             && self.config.arrival == Arrival::Flag
             && !self.config.triple_buffer
             && let [message] = slices
+            && message.len() == bytes as usize
         {
             if let Some(id) = self.try_send_whole(fabric, tag, message) {
                 return Ok(id);

@@ -122,6 +122,33 @@ impl<F: Fabric> Receiver<F> {
         Ok(())
     }
 
+    /// Returns true if all of the head transfer is here, of which nothing was taken: `length` bytes, in one chunk or in a line. It
+    /// is left as it is.
+    pub(crate) fn is_all_here(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+        length: u64,
+    ) -> Result<bool, ProtocolError> {
+        match self.head {
+            Head::Nothing | Head::Cancel(_) => Ok(false),
+            Head::Inline { bytes, offset, .. } => Ok(offset == 0 && u64::from(bytes) == length),
+            Head::Chunk(mut chunk) => {
+                if !chunk.fin || (chunk.j, chunk.offset) != (0, 0) || u64::from(chunk.bytes) != length {
+                    return Ok(false);
+                }
+                let last = chunk.blocks.saturating_sub(1);
+                let mut is_here = true;
+                for j in 0..=last {
+                    is_here = is_here && self.has_arrived(fabric, link, arrival, &mut chunk, j)?;
+                }
+                self.head = Head::Chunk(chunk);
+                Ok(is_here)
+            }
+        }
+    }
+
     /// What can be read in place, of at most `max_bytes` bytes.
     pub(crate) fn readable(
         &mut self,
