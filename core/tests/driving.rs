@@ -76,3 +76,24 @@ fn what_was_taken_is_told_whichever_way_it_came() {
         assert_eq!(receive.taken(), bytes);
     }
 }
+
+#[test]
+fn a_connection_whose_messages_are_tiny_becomes_warm() {
+    for c0_bytes in [1, 3, 4, 1000] {
+        let (mut fabric, mut ends) = ends(c0_bytes);
+        let plan = WarmUpPlan::new(LAYOUT, &Config { c0_bytes, ..Config::default() }, true);
+        let mut rooms = [0, 1].map(|_| vec![0; plan.room_bytes()]);
+        let mut warm_ups = [true, false].map(|is_first| WarmUp::new(plan, is_first));
+        let mut is_warm = [false; 2];
+        for _ in 0..100_000 {
+            for (side, end) in ends.iter_mut().enumerate() {
+                let driven = end.drive_warm_up(&mut fabric, &mut warm_ups[side], &mut rooms[side]);
+                assert!(!matches!(driven, Drive::Done(Err(_))), "C0 of {c0_bytes} bytes: {driven:?}");
+                is_warm[side] |= matches!(driven, Drive::Done(Ok(())));
+                end.progress(&mut fabric);
+                fabric.step();
+            }
+        }
+        assert_eq!(is_warm, [true; 2], "C0 of {c0_bytes} bytes");
+    }
+}
