@@ -1,7 +1,7 @@
 //! Tries and operations of the driver, where they refuse: nothing is lost, and nothing wrong is sent.
 
 use superpipe_core::driver::{
-    Drive, Driver, Receive, ReceiveFailed, RefusedRecv, Send, SendFailed, WaitStrategy,
+    Drive, Driver, Receive, ReceiveFailed, RefusedRecv, Send, SendFailed, WaitStrategy, WarmUp, WarmUpPlan,
 };
 use superpipe_core::{Config, Endpoint, FlagPlace, Layout, Length, Nanos, Origin, Protocol, Reason};
 use superpipe_testkit::{Direct, Rig, Setup, Stage};
