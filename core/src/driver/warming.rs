@@ -54,8 +54,8 @@ impl WarmUpPlan {
     /// Bytes of the buffer that [`Driver::drive_warm_up`] is lent.
     #[must_use]
     pub const fn room_bytes(&self) -> usize {
-        let [(bytes, _), ..] = self.0;
-        bytes as usize
+        let [(rendezvous, _), .., (tiny, _)] = self.0;
+        if rendezvous > tiny { rendezvous as usize } else { tiny as usize }
     }
 }
 
