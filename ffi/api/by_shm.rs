@@ -2,7 +2,7 @@
 
 use superpipe_core::Arrival;
 
-use super::connection::{Attempt, Connection, Description};
+use super::connection::{Attempt, Connection, Description, may_pass};
 use super::error::{Error, ErrorKind};
 use super::opening::{Agree, Agreeing, Joined, Open, Opening};
 use super::options::Options;
@@ -34,7 +34,7 @@ pub(super) fn connect(
         join(socket, agreed, options, true)?.warm_up(deadline_ns)
     };
     // Whoever listens may have ended between the two.
-    met().map_err(|error: Error| Attempt { is_transient: error.kind() == ErrorKind::PeerLost, error })
+    met().map_err(|error: Error| Attempt { is_transient: may_pass(&error), error })
 }
 
 /// The listening side's half, on a socket that was accepted, at the listener's time `now_ns`.

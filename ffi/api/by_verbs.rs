@@ -1,7 +1,7 @@
 //! Meeting a peer over RDMA.
 
-use super::connection::{Attempt, Connection, Description};
-use super::error::{Error, ErrorKind};
+use super::connection::{Attempt, Connection, Description, may_pass};
+use super::error::Error;
 use super::opening::{Agree, Agreeing, Joined, Open, Opening};
 use super::options::Options;
 use super::over::{Over, Warming};
@@ -24,7 +24,7 @@ pub(super) fn connect(
     // Whoever listens may have ended between the two.
     join(met, options, true)
         .and_then(|joined| joined.warm_up(deadline_ns))
-        .map_err(|error| Attempt { is_transient: error.kind() == ErrorKind::PeerLost, error })
+        .map_err(|error| Attempt { is_transient: may_pass(&error), error })
 }
 
 /// Begins with whoever has asked, at the listener's time `now_ns`. `None`: nobody has, or who did went away.

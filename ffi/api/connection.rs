@@ -117,6 +117,12 @@ pub(super) struct Attempt {
     pub(super) is_transient: bool,
 }
 
+/// Returns true if a listener that ends a connection so, before the application has it, may make the next one: it has ended, or had
+/// no room for a client that was silent for longer than others.
+pub(super) fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::Closed(Reason::GIVEN_UP))
+}
+
 impl Connection {
     /// Connects to a listener; where nobody listens yet, again and again until the deadline.
     ///

@@ -119,6 +119,8 @@ pub struct Driver<F: Fabric> {
     peer_is_gone: bool,
     /// This end has closed.
     is_closing: bool,
+    /// Number of the newest transfer that an operation or a stream has begun to take.
+    claimed: Option<u64>,
 }
 
 impl<F: Fabric> Driver<F> {
@@ -132,6 +134,7 @@ impl<F: Fabric> Driver<F> {
             empty: 0,
             peer_is_gone: false,
             is_closing: false,
+            claimed: None,
         }
     }
 
@@ -229,7 +232,7 @@ where
     Endpoint<F>: Clone,
 {
     fn clone(&self) -> Self {
-        let Self { endpoint, keepalive, pace, empty, peer_is_gone, is_closing } = self;
+        let Self { endpoint, keepalive, pace, empty, peer_is_gone, is_closing, claimed } = self;
         Self {
             endpoint: endpoint.clone(),
             keepalive: keepalive.clone(),
@@ -237,6 +240,7 @@ where
             empty: *empty,
             peer_is_gone: *peer_is_gone,
             is_closing: *is_closing,
+            claimed: *claimed,
         }
     }
 }

@@ -61,6 +61,8 @@ pub enum ReceiveFailed {
     TooSmall(Incoming),
     /// The sender gave it up; what came is incomplete.
     Cancelled(Reason),
+    /// Another operation or stream has begun to take the message at the head: it has to end, be cancelled, or be rejected first.
+    Busy,
     /// It has ended already: rejected, or closed over.
     NotOpen,
 }
@@ -198,6 +200,7 @@ impl<F: Fabric> Driver<F> {
             }
             TryRecv::Begun { tag, bytes } => {
                 let head = self.endpoint.head();
+                self.claimed = head.map(|(number, _)| number);
                 receive.begun = head.map(|(number, length)| Begun { number, tag, length });
                 receive.taken = bytes;
                 // The short way fills one slice.
@@ -227,7 +230,9 @@ impl<F: Fabric> Driver<F> {
             }
             let Some(incoming) = self.endpoint.incoming(fabric) else { return Drive::Idle };
             match incoming.length {
+                _ if self.claimed == Some(incoming.transfer) => return receive.fail(ReceiveFailed::Busy),
                 Length::Exact(length) if length <= room(slices) => {
+                    self.claimed = Some(incoming.transfer);
                     receive.begun = Some(Begun { number: incoming.transfer, tag: incoming.tag, length });
                 }
                 _ => return receive.fail(ReceiveFailed::TooSmall(incoming)),
@@ -277,6 +282,14 @@ impl<F: Fabric> Driver<F> {
             End::Fin => receive.end(tag),
             End::Cancelled(reason) => receive.fail(ReceiveFailed::Cancelled(reason)),
         }
+    }
+
+    /// Claims the transfer that [`try_peek`](Self::try_peek) showed, for a stream that takes it. Returns false if another operation
+    /// or stream has begun to take it.
+    pub fn claim(&mut self, incoming: &Incoming) -> bool {
+        let is_free = self.claimed != Some(incoming.transfer);
+        self.claimed = Some(incoming.transfer);
+        is_free
     }
 
     /// Gives a message up: what is left of it is rejected, if it has begun. One that has ended stays as it is.

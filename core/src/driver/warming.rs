@@ -18,6 +18,9 @@ const COUNT_MAX: u32 = 64;
 const SHORT_BYTES: u32 = 1024;
 /// The last length, in a slot line.
 const TINY_BYTES: u32 = 8;
+/// Messages, of both directions together, that one call exchanges at most. An answer that is there is taken before anything else is
+/// looked at: a peer that is through may have closed already.
+const HALVES_MAX: u32 = 8;
 /// Messages of each length where they go over a wire, the longest first.
 const COUNTS_POSTED: [u32; 4] = [1, 8, 4, 4];
 
@@ -136,7 +139,7 @@ impl WarmUp {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Exchanges the next message with the peer, which does the same; in `room`, of [`WarmUpPlan::room_bytes`]. Once done the
+    /// Exchanges the next messages with the peer, which does the same; in `room`, of [`WarmUpPlan::room_bytes`]. Once done the
     /// counters begin anew.
     pub fn drive_warm_up(
         &mut self,
@@ -144,25 +147,38 @@ impl<F: Fabric> Driver<F> {
         warm_up: &mut WarmUp,
         room: &mut [u8],
     ) -> Drive<Result<(), WarmUpFailed>> {
+        if warm_up.stage == Stage::Done {
+            return Drive::Done(Ok(()));
+        }
+        for half in 0..HALVES_MAX {
+            match self.drive_half(fabric, warm_up, room) {
+                Drive::Done(Ok(())) => warm_up.advance(),
+                Drive::Idle if half > 0 => return Drive::Moved,
+                driven => return driven,
+            }
+            if warm_up.stage == Stage::Done {
+                self.endpoint.reset_counters();
+                return Drive::Done(Ok(()));
+            }
+        }
+        Drive::Moved
+    }
+
+    /// One message, this way or that.
+    fn drive_half(
+        &mut self,
+        fabric: &mut F,
+        warm_up: &mut WarmUp,
+        room: &mut [u8],
+    ) -> Drive<Result<(), WarmUpFailed>> {
         let (bytes, _) = warm_up.message();
         let message = room.get_mut(..bytes as usize).unwrap_or_default();
-        let driven = match &mut warm_up.stage {
-            Stage::Done => return Drive::Done(Ok(())),
+        match &mut warm_up.stage {
+            Stage::Done => Drive::Idle,
             Stage::Sending(send) => self.drive_send(fabric, send, &[message]).map(judge_sent),
             Stage::Receiving(receive) => self
                 .drive_receive(fabric, receive, &mut [message])
                 .map(|received| judge_received(received, bytes)),
-        };
-        match driven {
-            Drive::Done(Ok(())) => {
-                warm_up.advance();
-                if warm_up.stage != Stage::Done {
-                    return Drive::Moved;
-                }
-                self.endpoint.reset_counters();
-                Drive::Done(Ok(()))
-            }
-            driven => driven,
         }
     }
 }
@@ -179,7 +195,9 @@ fn judge_received(received: Result<Received, ReceiveFailed>, bytes: u32) -> Resu
     match received {
         Ok(Received { tag: TAG, bytes: its }) if its == bytes as usize => Ok(()),
         Err(ReceiveFailed::Cancelled(reason)) => Err(WarmUpFailed::GivenUp(reason)),
-        Ok(_) | Err(ReceiveFailed::TooSmall(_) | ReceiveFailed::NotOpen) => Err(WarmUpFailed::OutOfTurn),
+        Ok(_) | Err(ReceiveFailed::TooSmall(_) | ReceiveFailed::Busy | ReceiveFailed::NotOpen) => {
+            Err(WarmUpFailed::OutOfTurn)
+        }
     }
 }
 

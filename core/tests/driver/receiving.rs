@@ -19,6 +19,7 @@ tables! {
     a_closed_connection_tells_so_itself
     the_next_message_is_not_taken_for_the_last
     the_first_looks_find_what_is_there
+    a_message_that_has_begun_is_of_one_operation
 }
 
 type Driven = Drive<Result<Received, ReceiveFailed>>;
@@ -386,4 +387,32 @@ fn long_messages_cross_both_ways() {
     cross::<superpipe_testkit::Posted>(Arrival::Flag);
     cross::<superpipe_testkit::Posted>(Arrival::CheckedFlag);
     cross::<superpipe_testkit::Posted>(Arrival::Notify);
+}
+
+/// The rest of a message would pass for a message.
+fn a_message_that_has_begun_is_of_one_operation<F: Rig>() {
+    const BUSY: Driven = Drive::Done(Err(ReceiveFailed::Busy));
+    for is_cold in [false, true] {
+        let mut t = One::<F>::new();
+        t.slot(0, wire::chunk(kind::RTS, 7, 300, 100, 1, 1));
+        let mut receive = Receive::new();
+        let mut place = [0; 300];
+        assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
+        for _ in 0..2 {
+            let mut another = if is_cold { Receive::cold() } else { Receive::new() };
+            assert_eq!(t.receive(&mut another, &mut [0; 300]), BUSY);
+        }
+        let incoming = t.driver.try_peek(&mut t.fabric).unwrap();
+        assert!(!t.driver.claim(&incoming), "for a stream neither");
+        for (block, bits, bytes) in [(1, 0, 190), (2, kind::FIN, 10)] {
+            t.slot(block, wire::chunk(bits, 0, 0, bytes, 1, u64::from(block) + 1));
+        }
+        t.slot(3, wire::inline(8, b"next", 4));
+        while t.receive(&mut receive, &mut place) == Drive::Moved {}
+        assert_eq!(receive.taken(), 300);
+        let incoming = t.driver.try_peek(&mut t.fabric).unwrap();
+        assert!(t.driver.claim(&incoming) && !t.driver.claim(&incoming), "the next is free, once");
+        assert_eq!(t.receive(&mut Receive::new(), &mut [0; 9]), BUSY);
+        assert!(t.driver.reject(&mut t.fabric, Reason(5)), "whoever has claimed it");
+    }
 }

@@ -16,6 +16,9 @@ tables! {
     a_room_that_is_too_small_is_no_panic
 }
 
+/// Messages that one call exchanges at most.
+const HALVES_MAX: u32 = 8;
+
 type Warmed = Drive<Result<(), WarmUpFailed>>;
 
 const OUT_OF_TURN: Warmed = Drive::Done(Err(WarmUpFailed::OutOfTurn));
@@ -46,7 +49,9 @@ fn exchange<F: Rig>(arrival: Arrival, first: usize) {
                 Drive::Done(result) => {
                     assert_eq!(result, Ok(()));
                     if !done[side] {
-                        assert_eq!(t.ends[side].counters(), Counters::default(), "they begin anew");
+                        // The round of progress after it may find the send queue full.
+                        let counters = Counters { sq_full: 0, ..t.ends[side].counters() };
+                        assert_eq!(counters, Counters::default(), "they begin anew");
                     }
                     done[side] = true;
                 }
@@ -61,7 +66,7 @@ fn exchange<F: Rig>(arrival: Arrival, first: usize) {
     assert_eq!(done, [true; 2], "stuck");
     let messages: u32 = plan.messages().iter().map(|(_, count)| count).sum();
     for (side, moved) in moved.into_iter().enumerate() {
-        assert!(moved >= 2 * messages - 1, "each message moved something");
+        assert!(moved * HALVES_MAX >= 2 * messages - HALVES_MAX, "a call exchanges a bounded number");
         assert_eq!(t.ends[side].try_recv(&mut t.fabric, &mut [&mut [0; 9]]), Ok(None), "nothing is left");
     }
     t.settle();

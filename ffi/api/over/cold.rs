@@ -15,6 +15,9 @@ impl<P: Port> Over<P> {
         slices: &mut [&mut [u8]],
         deadline: Deadline,
     ) -> Result<Received, Error> {
+        if deadline.is_poll() {
+            return self.poll_recv(slices);
+        }
         let transport = self.transport();
         let (mut receive, mut cold) = (Receive::cold(), Cold::default());
         let drive = |driver: &mut Driver<P>, port: &mut P| cold.drive(driver, port, &mut receive, slices);

@@ -49,7 +49,7 @@ impl<P: Port> Over<P> {
     /// What is there whole, and fits.
     #[cold]
     #[inline(never)]
-    fn poll_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<Received, Error> {
+    pub(super) fn poll_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<Received, Error> {
         match self.try_recv(slices)? {
             TryRecv::Received(received) => Ok(received),
             TryRecv::Nothing => {
@@ -89,7 +89,9 @@ impl<P: Port> Over<P> {
     pub(in crate::api) fn try_peek(&mut self) -> Result<Option<Incoming>, Error> {
         let transport = self.transport();
         let incoming = transport.driver.try_peek(&mut transport.port);
-        if incoming.is_none() {
+        if incoming.is_some() {
+            transport.after_untaken();
+        } else {
             transport.after_empty_try()?;
         }
         Ok(incoming)
@@ -127,6 +129,9 @@ impl<P: Port> Over<P> {
     /// Waits for the next transfer, to be received as a stream.
     pub(in crate::api) fn recv_stream(&mut self, deadline: Deadline) -> Result<RecvOver<'_, P>, Error> {
         let incoming = self.incoming(deadline)?;
+        if !self.transport().driver.claim(&incoming) {
+            return Err(claimed());
+        }
         Ok(RecvOver::new(self, incoming))
     }
 
@@ -158,11 +163,19 @@ impl<P: Port> Transport<P> {
         match failed {
             ReceiveFailed::TooSmall(incoming) => too_small(incoming.length, slices),
             ReceiveFailed::Cancelled(reason) => Error::cancelled(reason),
+            ReceiveFailed::Busy => claimed(),
             ReceiveFailed::NotOpen => {
                 Error::new(ErrorKind::Usage, "the message is not being received any more")
             }
         }
     }
+}
+
+fn claimed() -> Error {
+    Error::new(
+        ErrorKind::Usage,
+        "an operation or a stream has begun to take the message: drive it to its end, cancel it, or reject the message",
+    )
 }
 
 fn too_small(length: Length, slices: &[&mut [u8]]) -> Error {

@@ -37,7 +37,12 @@ impl<P: Port> Over<P> {
         let transport = self.transport();
         if deadline.is_poll() {
             return Err(match refused {
-                RefusedSend::NoCredit | RefusedSend::Busy => Error::deadline(),
+                RefusedSend::NoCredit | RefusedSend::Busy => {
+                    // It may be all that its caller ever calls. What this finds, the next call tells.
+                    let ended = transport.after_empty_try().err();
+                    transport.progress();
+                    ended.unwrap_or_else(Error::deadline)
+                }
                 RefusedSend::TooLong => Error::new(
                     ErrorKind::Timeout,
                     "the message is too long to be sent without waiting: give it a deadline, or begin an operation",

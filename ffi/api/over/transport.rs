@@ -24,7 +24,7 @@ pub(super) struct Transport<P: Port> {
 }
 
 /// The time now.
-fn now() -> Nanos {
+pub(super) fn now() -> Nanos {
     Nanos(monotonic_ns())
 }
 
@@ -121,7 +121,8 @@ impl<P: Port> Transport<P> {
         self.driver.look(&mut self.port, wait, now, deadline).map_err(|failed| self.timed_out(failed))
     }
 
-    fn look_for_peer(&mut self, now: Nanos) {
+    /// Looks whether the peer's end exists, if that is due.
+    pub(super) fn look_for_peer(&mut self, now: Nanos) {
         if self.driver.checks_liveness(now) && !self.port.is_alive(self.driver.endpoint().link()) {
             self.driver.peer_is_gone();
         }

@@ -4,7 +4,7 @@ use superpipe_core::Reason;
 use superpipe_core::driver::{Drive, Next, WarmUp, WarmUpFailed, WarmUpPlan};
 
 use super::Over;
-use super::transport::Transport;
+use super::transport::{Transport, now};
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::os::WaitStrategy;
@@ -74,6 +74,8 @@ impl<P: Port> Over<P> {
         if is_ready && !transport.port.is_alive(transport.driver.endpoint().link()) {
             transport.driver.peer_is_gone();
         }
+        // Not every end of a peer makes something ready: one that broke a rule below the protocol is found by looking.
+        transport.look_for_peer(now());
         let mut wait = transport.driver.begin_wait();
         for _ in 0..ROUNDS_MAX {
             let driven = transport.driver.drive_warm_up(&mut transport.port, warm_up, room);

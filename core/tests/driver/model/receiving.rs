@@ -120,7 +120,9 @@ impl<F: Rig> Model<F> {
                 assert!(receives.place[..taken] == sent.payload[..taken], "wrong bytes");
                 flow.head += 1;
             }
-            Err(ReceiveFailed::NotOpen) => panic!("it was neither rejected nor taken by another"),
+            Err(ReceiveFailed::Busy | ReceiveFailed::NotOpen) => {
+                panic!("it was neither rejected nor taken by another")
+            }
         }
     }
 
