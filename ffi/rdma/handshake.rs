@@ -17,11 +17,10 @@ use crate::budget::Budget;
 use crate::copy;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
-use crate::os::poll::{PollFd, poll};
+use crate::os::poll::poll;
 use crate::packet::{FABRIC_AT, Kind, Packet, PacketError, REFUSED_LIMIT};
 use crate::tuning::{Settled, Tuning};
 use crate::verbs::{Access, Error, RemoteAddr, Rkey};
-use std::os::fd::AsFd;
 
 /// siw can lose the first message of a connection: the active side says it again.
 const AGAIN_NS: u64 = 300_000_000;
@@ -253,7 +252,7 @@ fn next(wire: &mut Wire, patience: &Patience<'_>, repeat: bool) -> Result<Packet
         if wire.arm()? {
             continue;
         }
-        let mut fds = [PollFd::new(wire.events.as_fd(), libc::POLLIN), wire.interest()];
+        let mut fds = wire.sleep_interests();
         poll(&mut fds, left.min(SLICE_NS)).map_err(Error::Verb)?;
         wire.take_events()?;
     }

@@ -192,7 +192,8 @@ fn no_wake_up_is_lost_between_two_threads() {
             }
             (0..(round + lead) * 7919 % 97).for_each(|_| core::hint::spin_loop());
             while !look() {
-                let slept = ends.doze.sleep_at_most(&asleep.0, &ends.ours, &ends.liveness, look, LONG_NS);
+                let slept =
+                    ends.doze.sleep_at_most(&asleep.0, &ends.ours, &ends.liveness, look, LONG_NS, LONG_NS);
                 match slept {
                     Ok(Slept::Woken) => {}
                     Ok(Slept::TimedOut) if !ends.doze.fenced => {}
