@@ -4,7 +4,9 @@ use superpipe_core::Reason;
 use superpipe_core::driver::{Drive, Next, WarmUp, WarmUpFailed, WarmUpPlan};
 
 use super::Over;
+use super::access::{Access, Whole};
 use super::transport::Transport;
+use super::waiting::Waiting;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::os::WaitStrategy;
@@ -31,7 +33,7 @@ impl Warming {
     }
 }
 
-impl<P: Port> Over<P> {
+impl<P: Port> Over<Whole<P>> {
     /// Exchanges the messages with the peer, which does the same. A peer that got through, and takes the connection for made, is
     /// told that it is given up.
     ///
@@ -59,7 +61,7 @@ impl<P: Port> Over<P> {
     /// As [`warm_up`](Self::warm_up), but for the deadline, which is the caller's.
     pub(in crate::api) fn try_warm_up(&mut self, warming: &mut Warming) -> Result<bool, Error> {
         let Warming { warm_up, room } = warming;
-        let transport = self.transport();
+        let transport = self.transport().hold();
         let mut wait = transport.driver.begin_wait();
         for _ in 0..ROUNDS_MAX {
             let driven = transport.driver.drive_warm_up(&mut transport.port, warm_up, room);

@@ -11,12 +11,11 @@ use superpipe_core::{
 use superpipe_testkit::{Direct, Memory, Place, Rig, Setup, Side, Stage};
 
 use crate::api::options::Options;
-use crate::api::over::Over;
-use crate::api::over::blocking::Lender;
 use crate::api::over::transport::Transport;
+use crate::api::over::{Over, Whole};
 use crate::budget::Budget;
-use crate::os::owner::Owner;
-use crate::os::poll::PollFd;
+use crate::os::OsError;
+use crate::os::poll::{PollFd, Polled};
 use crate::port::{Port, Woken};
 
 /// Eight blocks of three pages.
@@ -49,7 +48,7 @@ pub(super) struct Played {
 pub(super) fn over(
     options: Options,
     step: impl FnMut(&mut Direct, &mut Endpoint<Direct>) + Send + 'static,
-) -> Over<Played> {
+) -> Over<Whole<Played>> {
     let direct = Direct::new(&Setup::new(LAYOUT, 1));
     let config = Config { c0_bytes: 4096, ..Config::default() };
     let end = Endpoint::new(&direct, direct.attachment(1), config, Origin::default()).unwrap();
@@ -58,12 +57,7 @@ pub(super) fn over(
         Played { direct: RefCell::new(direct), peer: RefCell::new(Peer { end, step: Box::new(step) }) };
     let attachment = Attachment { link, seat, peer_seat, landing, peer_landing };
     let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
-    Over {
-        transport: Some(Box::new(Transport::new(endpoint, port, options))),
-        lender: Lender::new(),
-        owner: Owner::current(),
-        _budget: Budget::take(0).unwrap(),
-    }
+    Whole::new(Transport::new(endpoint, port, options), Budget::take(0).unwrap()).into()
 }
 
 impl Played {
@@ -175,9 +169,17 @@ unsafe impl Port for Played {
         [PollFd::none()]
     }
 
-    fn sleep(&self, _: &mut Endpoint<Self>, _: u64) -> Woken {
+    fn begin_sleep(&self, _: &mut Endpoint<Self>, _: u64) -> Result<u64, Woken> {
         SLEEPS.set(SLEEPS.get() + 1);
         thread::sleep(Duration::from_micros(100));
+        Err(Woken::Look)
+    }
+
+    fn sleep_interests<'a>(&self, _: &'a Side) -> [PollFd<'a>; 2] {
+        [PollFd::none(), PollFd::none()]
+    }
+
+    fn end_sleep(&self, _: &mut Endpoint<Self>, _: Result<Polled, OsError>, _: [PollFd<'_>; 2]) -> Woken {
         Woken::Look
     }
 }
