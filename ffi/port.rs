@@ -59,6 +59,8 @@ pub unsafe trait Port:
     /// Descriptor that becomes ready when the peer goes away: then [`is_alive`](Self::is_alive) says so, or it is not ready any more.
     /// What the peer can do besides must not make it ready, since nobody takes that out.
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
+    /// A link that is dropped later waits for what it sent to leave this end at most until `by_ns`, a time of the monotonic clock.
+    fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
     /// Tells the peer, or the device, that this end is to be woken, and looks once more. Returns for how long
     /// [`sleep_interests`](Self::sleep_interests) may be polled, never long enough for a signal to be missed;
     /// [`end_sleep`](Self::end_sleep) comes after that.

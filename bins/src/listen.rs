@@ -5,7 +5,7 @@ use crate::options::Listening;
 use crate::quantity::shown;
 use crate::session::Session;
 use std::time::Instant;
-use superpipe::{Connection, ErrorKind, Listener, Options};
+use superpipe::{Address, Connection, ErrorKind, Listener, Options};
 
 /// A place where others can connect. Dropped, the place is gone.
 #[derive(Debug)]
@@ -27,8 +27,16 @@ impl<'a> Place<'a> {
     ) -> Result<Self, Failure> {
         let Listening { listen, .. } = listening;
         let listener = Listener::bind(listen, options).map_err(|error| session.failure(&error))?;
-        session.say_if(session.common.verbose, &format!("listening at {listen} ({})", places(&listener)));
+        // A port that was chosen here must be told, or nobody could connect.
+        let address = listener.address();
+        let wanted = session.common.verbose || address != listen;
+        session.say_if(wanted, &format!("listening at {address} ({})", places(&listener)));
         Ok(Self { session, listening, listener })
+    }
+
+    /// The address that others connect to.
+    pub const fn address(&self) -> &Address {
+        self.listener.address()
     }
 
     /// The next that connects.

@@ -21,7 +21,8 @@ Addresses:
                    $XDG_RUNTIME_DIR/superpipe, else in /tmp/superpipe-UID;
                    another host: RDMA. Whoever listens at :PORT, or at a name or
                    address of this host that others can use, does both; at
-                   localhost it is found by this host alone
+                   localhost it is found by this host alone. Port 0, to
+                   listen at, is a free one, which the tool names
   HOST             port 7471 of HOST
   verbs:HOST:PORT  RDMA, also within one host; write [HOST]:PORT around the
                    colons of IPv6. Without HOST: to listen at every address

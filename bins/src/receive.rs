@@ -36,7 +36,11 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let mut sink = output.sink()?;
     run.session.pin()?;
     // The address is free again as soon as the first has connected.
-    let mut connection = Place::listen(&run.session, &options.listening, run.options())?.accept(deadline)?;
+    let mut connection = {
+        let mut place = Place::listen(&run.session, &options.listening, run.options())?;
+        run.listening(listen, place.address());
+        place.accept(deadline)?
+    };
     run.connected(&mut connection)?;
     let outcome = transfer(run, &mut connection, output, &mut sink);
     run.close(connection, &outcome);

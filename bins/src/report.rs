@@ -76,6 +76,11 @@ pub enum Event<'a> {
         /// everything that was asked for
         settings: &'a Settings,
     },
+    /// The tool listens at port 0, which is this one.
+    Listening {
+        /// with that port
+        address: String,
+    },
     /// A second went by.
     Interval {
         /// since the connection was made

@@ -69,6 +69,13 @@ impl<'a> Run<'a> {
         });
     }
 
+    /// The event of a port that was chosen here, of which nothing else tells.
+    pub fn listening(&self, asked: &Address, address: &Address) {
+        if asked != address {
+            self.put(&Event::Listening { address: address.to_string() });
+        }
+    }
+
     /// What the library is asked for.
     #[must_use]
     pub fn options(&self) -> Options {

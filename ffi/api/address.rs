@@ -20,14 +20,14 @@ pub enum Address {
     Port {
         /// A name or number; empty is this host.
         host: String,
-        /// The port.
+        /// The port; 0 is any free one, to listen at.
         port: u16,
     },
     /// A port of a host, by RDMA whichever host it is.
     Verbs {
         /// A name or number; empty is every address of this host, to listen at.
         host: String,
-        /// The port.
+        /// The port; 0 is any free one, to listen at.
         port: u16,
     },
 }
@@ -91,7 +91,7 @@ fn host_and_port(text: &str) -> Result<(String, u16), &'static str> {
     };
     let port = match port {
         None => DEFAULT_PORT,
-        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("the port is 1 to 65535")?,
+        Some(port) => port.parse().map_err(|_| "the port is 1 to 65535, or 0 to listen at a free one")?,
     };
     let odd = |c: char| !(c.is_ascii_alphanumeric() || "-._:%".contains(c));
     if host.contains(odd) {
@@ -138,6 +138,7 @@ mod tests {
             ("localhost", port("localhost", DEFAULT_PORT)),
             ("localhost:9", port("localhost", 9)),
             (":9", port("", 9)),
+            ("localhost:0", port("localhost", 0)),
             ("::1", port("::1", DEFAULT_PORT)),
             ("[::1]:9", port("::1", 9)),
             ("127.0.0.1:9", port("127.0.0.1", 9)),
@@ -148,20 +149,9 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_a_reason() {
-        for text in [
-            "",
-            "shm:",
-            "verbs:",
-            "verbs:host:0",
-            "verbs:[::1]x",
-            "host:",
-            "host:0",
-            "host:65536",
-            "host:x",
-            "[::1]x",
-            "a b:1",
-            "a/b",
-        ] {
+        for text in
+            ["", "shm:", "verbs:", "verbs:[::1]x", "host:", "host:65536", "host:x", "[::1]x", "a b:1", "a/b"]
+        {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

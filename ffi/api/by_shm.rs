@@ -10,7 +10,7 @@ use super::over::{Over, Warming};
 use super::peer::Peer;
 use crate::port::Port;
 use crate::shm::fabric::Shm;
-use crate::shm::handshake::{self, Agreed, HandshakeError};
+use crate::shm::handshake::{self, Agreed, HandshakeError, Wishes};
 use crate::shm::{ConnectError, ShmAddress, Socket};
 
 /// One attempt to connect. Where it `is_private`, the peer must be of our own user.
@@ -28,7 +28,8 @@ pub(super) fn connect(
     })?;
     let met = || {
         check_peer(&socket, is_private)?;
-        let agreed = handshake::connect(&socket, &options.tuning, deadline_ns, &|| options.is_interrupted())?;
+        let wishes = wishes(&options, deadline_ns);
+        let (socket, agreed) = handshake::connect(socket, &wishes, &|| options.is_interrupted())?;
         join(socket, agreed, options, Some((true, deadline_ns)))
     };
     // Whoever listens may have ended between the two.
@@ -44,10 +45,16 @@ pub(super) fn accept(
     check_peer(&socket, is_private)?;
     let deadline_ns = Deadline::from(options.handshake_timeout).at_ns();
     let interrupted = || options.is_interrupted();
-    match handshake::accept(&socket, &options.tuning, options.landing_bytes_max, deadline_ns, &interrupted) {
-        Err(HandshakeError::Nobody) => Ok(None),
-        agreed => join(socket, agreed?, options, Some((false, deadline_ns))).map(Some),
-    }
+    let (socket, agreed) = match handshake::accept(socket, &wishes(&options, deadline_ns), &interrupted) {
+        Err(HandshakeError::Nobody) => return Ok(None),
+        met => met?,
+    };
+    join(socket, agreed, options, Some((false, deadline_ns))).map(Some)
+}
+
+/// What an end brings along to a handshake.
+pub(super) const fn wishes(options: &Options, deadline_ns: u64) -> Wishes<'_> {
+    Wishes { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns }
 }
 
 /// The connection that was agreed on; `warm`: whether to begin with warming it up, and until when, where it is to be warm.

@@ -229,6 +229,7 @@ impl From<HandshakeError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::Disagreement;
 
     #[test]
     fn packets_have_the_same_kinds_on_every_fabric() {
@@ -237,7 +238,7 @@ mod tests {
             (PacketError::Garbage, ErrorKind::Protocol),
             (PacketError::Malformed("too short"), ErrorKind::Protocol),
             (PacketError::Version { theirs: 9 }, ErrorKind::Version),
-            (PacketError::Disagreement("folds".into()), ErrorKind::Usage),
+            (PacketError::Disagreement(Disagreement::FlagAtOneEnd), ErrorKind::Usage),
             (refused(REFUSED_VERSION), ErrorKind::Version),
             (refused(REFUSED_WISHES), ErrorKind::Usage),
             (refused(REFUSED_LIMIT), ErrorKind::Limit),

@@ -13,19 +13,15 @@ use super::connection::Connection;
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
 use super::options::Options;
-use super::way::Reach;
 use crate::os::clock::until;
-use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, poll};
 #[cfg(feature = "verbs")]
 use crate::rdma;
 use crate::shm;
-use crate::shm::{ShmAddress, SocketError};
+use crate::shm::SocketError;
 
 /// The longest that a wait goes on without a look at the interrupt flag.
 const SLICE_NS: u64 = 100_000_000;
-/// For the lookup of a name of this host.
-const LOOKUP_NS: u64 = 5_000_000_000;
 
 /// A place where others can connect. Dropped, the place is gone.
 ///
@@ -37,91 +33,30 @@ const LOOKUP_NS: u64 = 5_000_000_000;
 /// child's. A child that drops it does not take the place away. RDMA listens only for the process that bound.
 #[derive(Debug)]
 pub struct Listener {
-    shm: Option<shm::Listener>,
-    is_private: bool,
+    pub(super) shm: Option<shm::Listener>,
+    pub(super) is_private: bool,
     #[cfg(feature = "verbs")]
-    verbs: Option<rdma::Listener>,
-    why_no_verbs: Option<String>,
+    pub(super) verbs: Option<rdma::Listener>,
+    pub(super) why_no_verbs: Option<String>,
     /// Whose turn it is to be looked at first.
-    is_verbs_turn: bool,
-    address: Address,
-    options: Options,
+    pub(super) is_verbs_turn: bool,
+    pub(super) address: Address,
+    pub(super) options: Options,
 }
 
 impl Listener {
-    /// Listens. A socket that a dead process left behind is replaced.
-    ///
-    /// At a HOST:PORT of this host that is no loopback address it listens for other hosts as well, if there is an RDMA
-    /// device: at HOST where that is a number, else at every address of this host.
-    ///
-    /// # Errors
-    /// `Connect`: the address is in use, or cannot be. `Auth`: it is another user's. `Usage`: wishes that cannot be. `Device`,
-    /// `Limit`: RDMA was asked for, and this host has none, or refuses it.
-    pub fn bind(address: &Address, options: Options) -> Result<Self, Error> {
-        options.check()?;
-        let mut listener = Self {
+    /// One that listens nowhere.
+    pub(super) const fn deaf(address: Address, options: Options) -> Self {
+        Self {
             shm: None,
             is_private: false,
             #[cfg(feature = "verbs")]
             verbs: None,
             why_no_verbs: None,
             is_verbs_turn: false,
-            address: address.clone(),
+            address,
             options,
-        };
-        match address {
-            Address::Shm(path) => {
-                options.check_shm(address)?;
-                listener.listen_by_shm(&ShmAddress::Path(path.clone()))?;
-            }
-            Address::Verbs { host, port } => listener.listen_by_verbs(host, *port, true)?,
-            Address::Port { host, port } => {
-                let reach = Reach::of(host, &options, monotonic_ns() + LOOKUP_NS)?;
-                let mut port = *port;
-                match reach {
-                    Reach::Far => {
-                        let text = format!("cannot listen at {address}: {host} is another host");
-                        return Err(Error::new(ErrorKind::Connect, text));
-                    }
-                    Reach::Loopback => options.check_shm(address)?,
-                    Reach::Here => {
-                        let is_number = host.parse::<core::net::IpAddr>().is_ok();
-                        let host = if is_number { host } else { "" };
-                        listener.listen_by_verbs(host, port, options.has_route())?;
-                        // One port on both fabrics, also where the kernel chose it.
-                        port = listener.verbs_port().unwrap_or(port);
-                    }
-                }
-                listener.is_private = true;
-                listener.listen_by_shm(&ShmAddress::Port(port))?;
-            }
         }
-        Ok(listener)
-    }
-
-    fn listen_by_shm(&mut self, address: &ShmAddress) -> Result<(), Error> {
-        self.shm = Some(shm::Listener::bind(&address.socket_path()?)?);
-        Ok(())
-    }
-
-    /// Where it `is_wanted`, a host without a device is an error.
-    #[cfg(feature = "verbs")]
-    fn listen_by_verbs(&mut self, host: &str, port: u16, is_wanted: bool) -> Result<(), Error> {
-        match by_verbs::listen(host, port, &self.options)? {
-            Ok(listener) => self.verbs = Some(listener),
-            Err(error) if is_wanted => return Err(error),
-            Err(error) => self.why_no_verbs = Some(error.to_string()),
-        }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "verbs"))]
-    fn listen_by_verbs(&mut self, _: &str, _: u16, is_wanted: bool) -> Result<(), Error> {
-        if is_wanted {
-            return Err(Error::new(ErrorKind::Connect, super::address::NO_VERBS));
-        }
-        self.why_no_verbs = Some(super::address::NO_VERBS.into());
-        Ok(())
     }
 
     /// Waits for the next connection. One that goes wrong is an error, and the next call waits for another. Handshakes
@@ -206,6 +141,13 @@ impl Listener {
         Ok(())
     }
 
+    /// The address that it was told to listen at, with the port that it got in place of 0. Others put a name of this host where the
+    /// host is empty.
+    #[must_use]
+    pub const fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// The socket in the file system, as an absolute path, where it listens by shared memory.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
@@ -217,17 +159,6 @@ impl Listener {
     #[must_use]
     pub fn verbs_address(&self) -> Option<SocketAddr> {
         self.verbs.as_ref()?.local_addr()
-    }
-
-    #[cfg(feature = "verbs")]
-    fn verbs_port(&self) -> Option<u16> {
-        self.verbs_address().map(|address| address.port())
-    }
-
-    #[cfg(not(feature = "verbs"))]
-    #[expect(clippy::unused_self, reason = "as with the feature")]
-    const fn verbs_port(&self) -> Option<u16> {
-        None
     }
 
     /// Why it does not listen by RDMA, where it would have, had it been possible.

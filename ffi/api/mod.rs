@@ -1,6 +1,7 @@
 //! The std API: connections with deadlines, waiting and ownership around the core's endpoint.
 
 mod address;
+mod bind;
 mod by_shm;
 #[cfg(feature = "verbs")]
 mod by_verbs;

@@ -92,6 +92,6 @@ impl Options {
     }
 }
 
-fn usage(checked: Result<(), String>) -> Result<(), Error> {
-    checked.map_err(|text| Error::new(ErrorKind::Usage, text))
+fn usage(checked: Result<(), impl ToString>) -> Result<(), Error> {
+    checked.map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }

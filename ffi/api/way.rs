@@ -32,8 +32,15 @@ impl Way {
     /// The way to connect.
     ///
     /// # Errors
-    /// `Connect`: the name has no address. `Usage`: the options are for the other way. `Interrupted`.
+    /// `Connect`: the name has no address. `Usage`: the options are for the other way, or the port is 0. `Interrupted`.
     pub(super) fn to(address: &Address, options: &Options, deadline_ns: u64) -> Result<Self, Error> {
+        if let Address::Port { port: 0, .. } | Address::Verbs { port: 0, .. } = address {
+            let text = format!(
+                "cannot connect to {address}: port 0 stands for any free port, to listen at; write the port that the \
+                 listener got, 1 to 65535"
+            );
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
         let way = match address {
             Address::Shm(path) => Self::Shm { address: ShmAddress::Path(path.clone()), is_private: false },
             Address::Verbs { host, port } => Self::Verbs { host: host.clone(), port: *port },

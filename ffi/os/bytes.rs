@@ -1,23 +1,6 @@
 //! Byte counts as people read them: `64 MiB` where that is exact, else `1234 bytes`.
 
-use core::fmt;
-
-/// A number of bytes, displayed in the largest binary unit that loses nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bytes(pub u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-        for (shift, unit) in UNITS {
-            let whole = self.0 >> shift;
-            if whole > 0 && whole << shift == self.0 {
-                return write!(f, "{whole} {unit}");
-            }
-        }
-        write!(f, "{} {}", self.0, if self.0 == 1 { "byte" } else { "bytes" })
-    }
-}
+pub use superpipe_core::driver::setup::Bytes;
 
 #[cfg(test)]
 mod tests {

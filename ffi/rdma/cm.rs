@@ -9,7 +9,7 @@ use crate::verbs::{
 use core::net::SocketAddr;
 use std::os::fd::AsFd;
 
-/// How long the peer's agreement to a disconnect is waited for.
+/// Time for what was sent to leave this end, and for the peer's agreement to a disconnect, where nobody sets one.
 const GOODBYE_NS: u64 = 1_000_000_000;
 
 /// The id of one connection, on an event channel of its own.
@@ -18,6 +18,10 @@ pub(super) struct Cm {
     channel: EventChannel,
     id: CmId,
     state: State,
+    /// What was said over the connection may still be on its way.
+    is_kept_open: bool,
+    /// Time by which the drop of the connection is over.
+    end_by_ns: Option<u64>,
     is_device_gone: bool,
 }
 
@@ -31,7 +35,14 @@ enum State {
 
 impl Cm {
     pub(super) const fn new(channel: EventChannel, id: CmId) -> Self {
-        Self { channel, id, state: State::Connecting, is_device_gone: false }
+        Self {
+            channel,
+            id,
+            state: State::Connecting,
+            is_kept_open: false,
+            end_by_ns: None,
+            is_device_gone: false,
+        }
     }
 
     /// The device of this connection.
@@ -65,6 +76,25 @@ impl Cm {
         self.id.accept(params)?;
         self.state = State::Connected;
         Ok(())
+    }
+
+    /// Both ends agreed: this one says good-bye, and lets the peer agree.
+    pub(super) const fn keep_open(&mut self) {
+        self.is_kept_open = true;
+    }
+
+    /// Bounds the drop, from now on.
+    pub(super) const fn end_by(&mut self, by_ns: u64) {
+        self.end_by_ns = Some(by_ns);
+    }
+
+    /// Time by which the drop is over. It stands from the first question on.
+    pub(super) fn ends_by(&mut self) -> u64 {
+        *self.end_by_ns.get_or_insert_with(|| monotonic_ns().saturating_add(GOODBYE_NS))
+    }
+
+    pub(super) const fn is_kept_open(&self) -> bool {
+        self.is_kept_open
     }
 
     pub(super) fn reject(&mut self, private_data: &[u8]) {
@@ -135,12 +165,13 @@ impl Cm {
 }
 
 impl Drop for Cm {
-    /// Disconnects; and lets the peer agree, since what is still on its way to it can be lost otherwise (iWARP).
+    /// Disconnects; and lets the peer of a connection that both ends agreed on agree, since what is still on its way to it can be lost
+    /// otherwise (iWARP).
     fn drop(&mut self) {
-        if self.state != State::Connected || self.id.disconnect().is_err() {
+        if self.state != State::Connected || self.id.disconnect().is_err() || !self.is_kept_open {
             return;
         }
-        let deadline_ns = monotonic_ns() + GOODBYE_NS;
+        let deadline_ns = self.ends_by();
         loop {
             match self.channel.next_event(deadline_ns) {
                 Ok(event) if event.failure().is_some() => return,

@@ -58,10 +58,11 @@ pub struct Met {
 }
 
 impl Met {
-    pub(super) fn of(wire: Wire, agreed: Agreed, peer: SocketAddr) -> Result<Self, ConnectError> {
+    pub(super) fn of(mut wire: Wire, agreed: Agreed, peer: SocketAddr) -> Result<Self, ConnectError> {
         let Agreed { mine, image, there, settled, why, share } = agreed;
         let device = wire.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
+        wire.keep_open();
         Ok(Self {
             port: Rdma::new(),
             attachment: RdmaLink::attach(wire, mine, image, there, settled.config.arrival),
@@ -167,7 +168,7 @@ fn connect_by(
         None if event.kind == CmEventKind::ESTABLISHED => drop(Greeting::decode(&event.private_data)?),
         None => return Err(unexpected(CmEventKind::ESTABLISHED, event.kind)),
     }
-    let agreed = handshake::connect(&mut wire, wishes.tuning, patience)?;
+    let (wire, agreed) = handshake::connect(wire, wishes, patience)?;
     Met::of(wire, agreed, to)
 }
 

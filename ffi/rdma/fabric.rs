@@ -242,6 +242,10 @@ unsafe impl Port for Rdma {
         [link.wire.interest()]
     }
 
+    fn end_by(&self, link: &mut RdmaLink, by_ns: u64) {
+        link.wire.end_by(by_ns);
+    }
+
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
         doze::begin(self, endpoint, timeout_ns)
     }

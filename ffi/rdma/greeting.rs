@@ -17,7 +17,9 @@ impl Greeting {
     /// magic (8), version (2), MTU by the header's number (1), zeros.
     pub(super) fn encode(self) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
-        write_head(&mut bytes);
+        if let Some(head) = bytes.first_chunk_mut() {
+            write_head(head);
+        }
         bytes[10] = self.mtu.map_or(0, |mtu| u8::try_from(mtu.0).unwrap_or(0));
         bytes
     }

@@ -5,26 +5,18 @@ use super::connect::{Met, Wishes, unexpected};
 use super::error::ConnectError;
 use super::greeting::Greeting;
 use super::handshake::{self, Patience};
+use super::place::{PORTS, Place, addresses, is_absent, is_taken, listen, listen_at_all};
 use super::route::Route;
 use super::wire::Wire;
 use crate::os::clock::until;
+use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
-use crate::os::{monotonic_ns, resolve};
-use crate::verbs::{CmEvent, CmEventKind, CmId, Error, EventChannel};
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use crate::verbs::{CmEvent, CmEventKind, Error, EventChannel};
+use core::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-
-/// Requests that the kernel holds for us until they are accepted; its own limit is net.rdma_ucm.max_backlog, 1024. What is more
-/// is reset on iWARP, and dropped elsewhere until the peer's CM asks again after 4.3 s.
-const BACKLOG: u16 = 128;
-/// A name that one listens at is this host's own, and known here.
-const LOOKUP_NS: u64 = 5_000_000_000;
 
 /// Between two attempts to listen again where a device went away.
 const AGAIN_NS: u64 = 100_000_000;
-/// Ports of the kernel's choice that are tried where others have some of their addresses.
-const PORTS: u32 = 8;
-
 /// A place where others can connect. Dropped, it is gone.
 ///
 /// An address whose device goes away is listened at again as soon as a device has it.
@@ -36,15 +28,6 @@ pub struct Listener {
     /// Time of the next attempt to listen where there is no id.
     again_ns: u64,
     owner: Owner,
-}
-
-/// An address.
-#[derive(Debug)]
-struct Place {
-    /// With the port that it got.
-    address: SocketAddr,
-    /// None while no device has it.
-    id: Option<CmId>,
 }
 
 impl Listener {
@@ -163,88 +146,6 @@ impl AsFd for Listener {
     }
 }
 
-fn addresses(host: &str, port: u16, route: &Route) -> Result<Vec<SocketAddr>, ConnectError> {
-    let any = || {
-        [
-            SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port),
-            SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
-        ]
-    };
-    let named = if host.is_empty() {
-        any().to_vec()
-    } else {
-        resolve(host, port, monotonic_ns() + LOOKUP_NS, &|| false)?
-    };
-    if *route == Route::default() {
-        return Ok(named);
-    }
-    // A device is chosen by one of its addresses.
-    let mut refused = None;
-    for address in &named {
-        match route.source(address.ip()) {
-            Ok(Some(mut source)) if host.is_empty() || source.ip() == address.ip() => {
-                source.set_port(port);
-                return Ok(vec![source]);
-            }
-            Ok(_) => {}
-            Err(error) => refused = refused.or(Some(error)),
-        }
-    }
-    Err(refused.unwrap_or_else(|| {
-        ConnectError::NotFound(format!(
-            "{host} is not an address of the device or GID that was asked for; leave one out"
-        ))
-    }))
-}
-
-/// Listens at each, all at one port: where the kernel is to choose it, it does for the first.
-fn listen_at_all(channel: &EventChannel, addresses: &[SocketAddr]) -> Result<Vec<Place>, ConnectError> {
-    let mut places: Vec<Place> = Vec::new();
-    let mut refused = None;
-    for address in addresses {
-        let mut address = *address;
-        let is_ours = match places.first() {
-            Some(first) if address.port() == 0 => {
-                address.set_port(first.address.port());
-                true
-            }
-            _ => false,
-        };
-        match listen(channel, address, addresses.len() == 1) {
-            Ok(id) => places.push(Place { address: id.local_addr().unwrap_or(address), id: Some(id) }),
-            Err(error) if is_ours && is_taken(&error) => return Err(error),
-            // A host without IPv6.
-            Err(error) => refused = refused.or(Some(error)),
-        }
-    }
-    match refused {
-        Some(error) if places.is_empty() => Err(error),
-        _ => Ok(places),
-    }
-}
-
-/// Returns true if another listens there.
-fn is_taken(error: &ConnectError) -> bool {
-    matches!(error, ConnectError::Verbs(Error::Verb(error)) if error.errno() == libc::EADDRINUSE)
-}
-
-/// Returns true if no device has the address.
-fn is_absent(error: &ConnectError) -> bool {
-    matches!(error, ConnectError::Verbs(Error::Verb(error))
-        if matches!(error.errno(), libc::ENODEV | libc::EADDRNOTAVAIL))
-}
-
-/// Listens at one address. The IPv6 wildcard takes IPv4 as well if it `is_alone` and the host has it so; beside another it must not.
-fn listen(channel: &EventChannel, address: SocketAddr, is_alone: bool) -> Result<CmId, ConnectError> {
-    let mut id = CmId::create(channel)?;
-    if address.is_ipv6() && !is_alone {
-        id.set_family_only()?;
-    }
-    id.bind(address)?;
-    id.listen(BACKLOG)?;
-    Ok(id)
-}
-
 fn accept(
     event: CmEvent,
     route: &Route,
@@ -274,7 +175,7 @@ fn accept(
     wire.accept(&ours)?;
     // ESTABLISHED is not waited for: what it stands for can be lost on RoCE, and is then told again only seconds later. The
     // peer's HELLO says as much.
-    let agreed = handshake::accept(&mut wire, wishes.tuning, wishes.landing_bytes_max, patience)?;
+    let (wire, agreed) = handshake::accept(wire, wishes, patience)?;
     Met::of(wire, agreed, peer)
 }
 
@@ -374,5 +275,72 @@ mod tests {
             listener(addresses);
             assert_eq!(script(|script| script.options.clone()), options);
         }
+    }
+
+    fn bind_beside(taken: &str, addresses: &[&str]) -> Result<Listener, ConnectError> {
+        begin();
+        script(|script| script.bound = vec![taken.parse().unwrap()]);
+        let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
+        Listener::of(channel(), &addresses, Route::default())
+    }
+
+    #[test]
+    fn a_port_that_another_has_is_taken_whichever_of_the_two_is_a_wildcard() {
+        for (taken, addresses) in [
+            ("192.0.2.1:7", &["192.0.2.1:7"][..]),
+            ("0.0.0.0:7", &["192.0.2.1:7"]),
+            ("192.0.2.1:7", &["0.0.0.0:7"]),
+            ("0.0.0.0:7", &["0.0.0.0:7"]),
+            ("0.0.0.0:7", &["0.0.0.0:7", "[::]:7"]),
+            ("[fd00::1]:7", &["0.0.0.0:7", "[::]:7"]),
+            ("[::]:7", &["0.0.0.0:7", "[::]:7"]),
+            ("[::]:7", &["[fd00::1]:7"]),
+        ] {
+            let error = bind_beside(taken, addresses).unwrap_err();
+            assert!(is_taken(&error), "{addresses:?} beside {taken}: {error}");
+            assert!(
+                error.to_string().contains("another process listens there: take another port"),
+                "{error}"
+            );
+        }
+        for (taken, addresses) in [
+            ("192.0.2.1:7", &["192.0.2.2:7"][..]),
+            ("0.0.0.0:8", &["0.0.0.0:7", "[::]:7"]),
+            ("0.0.0.0:7", &["[fd00::1]:7", "[fd00::2]:7"]),
+        ] {
+            bind_beside(taken, addresses).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_address_of_no_device_is_not_taken() {
+        for errno in [libc::EADDRNOTAVAIL, libc::ENODEV] {
+            begin();
+            answer("rdma_bind_addr", errno);
+            let error = Listener::of(channel(), &[HERE.parse().unwrap()], Route::default()).unwrap_err();
+            assert!(is_absent(&error), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_port_of_the_kernels_choice_is_free_at_every_address() {
+        begin();
+        script(|script| {
+            script.bound = vec!["[fd00::1]:41000".parse().unwrap(), "[::]:41001".parse().unwrap()];
+            script.free_ports = [41_000, 41_001, 41_002, 41_003].into();
+        });
+        let addresses = ["0.0.0.0:0", "[::]:0"].map(|it| it.parse().unwrap());
+        let listener = Listener::of(channel(), &addresses, Route::default()).unwrap();
+        let bound: Vec<String> = listener.places.iter().map(|place| place.address.to_string()).collect();
+        assert_eq!(bound, ["0.0.0.0:41003", "[::]:41003"]);
+    }
+
+    #[test]
+    fn a_port_that_another_took_meanwhile_is_no_device_that_is_gone() {
+        let mut listener = listener(&["0.0.0.0:7"]);
+        removed(&mut listener);
+        script(|script| script.bound = vec!["192.0.2.9:7".parse().unwrap()]);
+        let told = look(&mut listener).unwrap_err().to_string();
+        assert!(told.contains("another process listens there"), "{told}");
     }
 }

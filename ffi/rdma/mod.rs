@@ -3,15 +3,14 @@
 //! ```text
 //! route     which device, and from which of its addresses
 //! connect   the active side: resolve, greet (rdma_cm's private data), make the QP ready
-//! listener  the passive side
-//! handshake HELLO, WELCOME, GRANT, READY by SENDs; arrival settles how arrival is seen
+//! listener  the passive side; place, the addresses that it listens at
+//! handshake HELLO, WELCOME, GRANT, READY by SENDs, which core's driver decides about
 //! wire      the QP and its CQ: made ready, posted to, polled, ended; queue, who has a place in it; mail, the receives that
 //!           are posted ahead
 //! memory    what is registered: what the peer writes, the image of what we write
 //! fabric    core's Fabric and the API's Port on all of that; sleep, what is said for it; doze, how one end sleeps
 //! ```
 
-mod arrival;
 mod cm;
 mod connect;
 mod doze;
@@ -22,6 +21,7 @@ mod handshake;
 mod listener;
 mod mail;
 mod memory;
+mod place;
 mod queue;
 mod route;
 mod sleep;

@@ -1,18 +1,15 @@
-//! How two processes agree on a connection, before any memory is shared. wire.md 6.
+//! How two processes agree on a connection, before any memory is shared: the socket of core's [`Handshake`]. wire.md 6.
 //!
-//! ```text
-//! connecting                                   listening
-//!   HELLO  {wishes}                   ---->
-//!                                     <----    WELCOME {what was settled}, descriptor
-//!   GRANT  {}, descriptor             ---->
-//!                                     <----    READY {}
-//!                    either may answer REFUSED {code, text} instead
-//! ```
-//!
-//! Packets have a fixed size. Everything in them is a claim until it was checked; descriptors are checked by
-//! [`Segment::adopt`]. The whole exchange has one deadline.
+//! Packets go out and come in here, segments are made and mapped; what comes next is decided in core. Descriptors are
+//! checked by [`Segment::adopt`].
 
 use core::fmt;
+
+use superpipe_core::driver::setup::{
+    Action, Agreed as Handshaken, Beside, Claim, FabricKind, Grants, Handshake, HandshakeConfig,
+    HandshakeFailure, RemoteRegion, Role, WAKE as WAKE_BYTE,
+};
+use superpipe_core::{Layout, Nanos};
 
 use super::ancillary::SentFd;
 use super::doze::WAKE;
@@ -21,18 +18,18 @@ use super::segment::{Segment, SegmentError};
 use super::socket::Socket;
 use super::socket_error::SocketError;
 use crate::budget::{Budget, OverBudget};
-use crate::os::clock::until;
+use crate::os::clock::{monotonic_ns, until};
+use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, membarrier};
-use crate::packet::{FABRIC_AT, Kind, Packet};
-use crate::tuning::{Settled, Terms, Tuning};
+use crate::packet::{Packet, Refusal, Text};
+use crate::tuning::{Settled, Tuning};
 
 pub use crate::packet::{PACKET_BYTES, PacketError, REFUSED_LIMIT, REFUSED_VERSION, REFUSED_WISHES, VERSION};
 
-/// Place in WELCOME of the process that serves the connection.
-const PID_AT: usize = FABRIC_AT;
-/// Wake bytes that are passed over before a packet. An honest peer sends none while nobody can sleep; a flood would hold the
-/// handshake beyond its deadline.
-const WAKES_MAX: u32 = 64;
+const _: () = assert!(WAKE[0] == WAKE_BYTE, "core passes it over");
+
+/// The longest that is waited without a look at the caller's flag.
+const SLICE_NS: u64 = 100_000_000;
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +75,18 @@ impl From<SocketError> for HandshakeError {
     }
 }
 
+impl From<HandshakeFailure<Self>> for HandshakeError {
+    fn from(failure: HandshakeFailure<Self>) -> Self {
+        match failure {
+            HandshakeFailure::Packet(error) => Self::Packet(error),
+            HandshakeFailure::Local(error) => error,
+            HandshakeFailure::TimedOut | HandshakeFailure::Silent => Self::Socket(SocketError::TimedOut),
+            HandshakeFailure::Lost => Self::Socket(SocketError::Closed),
+            HandshakeFailure::Nobody => Self::Nobody,
+        }
+    }
+}
+
 /// A connection that both ends agreed on.
 #[derive(Debug)]
 pub struct Agreed {
@@ -95,175 +104,255 @@ pub struct Agreed {
     pub serves: bool,
 }
 
-/// The connecting side.
+/// What an end brings along.
+#[derive(Debug, Clone, Copy)]
+pub struct Wishes<'a> {
+    /// What is settled with the peer.
+    pub tuning: &'a Tuning,
+    /// The most that a peer's wishes may make the landing buffer.
+    pub landing_bytes_max: u32,
+    /// Time when the handshake must be over.
+    pub deadline_ns: u64,
+}
+
+/// How far a [`HalfOpen`] is.
+#[derive(Debug)]
+pub enum Progress {
+    /// It waits for [`interest`](HalfOpen::interest), or for [`timeout_ns`](HalfOpen::timeout_ns).
+    Pending,
+    /// Both ends agreed.
+    Done(Agreed),
+    /// There is no connection; the peer was told where that made sense.
+    Failed(HandshakeError),
+}
+
+/// A connection whose handshake is going on. Nothing here waits: [`drive`](Self::drive) it when the socket is readable and
+/// when the time of `timeout_ns` has come, until it is done or has failed.
+#[derive(Debug)]
+pub struct HalfOpen {
+    socket: Socket,
+    handshake: Handshake<Segments>,
+}
+
+impl HalfOpen {
+    /// The connecting side, on a socket that is connected.
+    #[must_use]
+    pub fn connect(socket: Socket, wishes: &Wishes<'_>, now_ns: u64) -> Self {
+        Self::new(socket, Role::Active, wishes, now_ns)
+    }
+
+    /// The listening side, on a socket that was accepted.
+    #[must_use]
+    pub fn accept(socket: Socket, wishes: &Wishes<'_>, now_ns: u64) -> Self {
+        Self::new(socket, Role::Passive, wishes, now_ns)
+    }
+
+    fn new(socket: Socket, role: Role, wishes: &Wishes<'_>, now_ns: u64) -> Self {
+        let config = HandshakeConfig {
+            role,
+            fabric: FabricKind::Direct { is_fenced: membarrier::register(), pid: std::process::id() },
+            wishes: *wishes.tuning,
+            landing_bytes_max: wishes.landing_bytes_max,
+            hello_repeat: None,
+            first_silence: None,
+            deadline: Nanos(wishes.deadline_ns),
+        };
+        Self { socket, handshake: Handshake::new(config, Nanos(now_ns)) }
+    }
+
+    /// Goes as far as it can without waiting. Once it is done or has failed there is nothing more to drive.
+    pub fn drive(&mut self, now_ns: u64) -> Progress {
+        loop {
+            while let Some(action) = self.handshake.poll_action() {
+                match action {
+                    Action::Established(agreed) => return Progress::Done(self.agreed(agreed)),
+                    Action::Failed(failure) => return Progress::Failed(failure.into()),
+                    Action::Send { packet, with_own } => self.send(&packet, with_own),
+                    Action::Provision(layout) => self.handshake.handle_provisioned(provision(layout)),
+                    Action::Adopt(claim) => {
+                        let adopted = adopt(claim, self.handshake.own());
+                        self.handshake.handle_adopted(adopted);
+                    }
+                    Action::Hold => {
+                        let held = self.handshake.own().map_or(Ok(()), |own| own.segment.hold());
+                        self.handshake.handle_held(held.map_err(HandshakeError::Memory));
+                    }
+                }
+            }
+            if self.handshake.is_over() {
+                return Progress::Pending;
+            }
+            if !self.receive(now_ns) {
+                self.handshake.handle_timeout(Nanos(now_ns));
+                if !self.handshake.is_over() {
+                    return Progress::Pending;
+                }
+            }
+        }
+    }
+
+    /// What to poll for while it is pending.
+    #[must_use]
+    pub fn interest(&self) -> PollFd<'_> {
+        self.socket.interest()
+    }
+
+    /// Time at which to drive it at the latest.
+    #[must_use]
+    pub fn timeout_ns(&self) -> u64 {
+        self.handshake.poll_timeout().map_or(0, |Nanos(time)| time)
+    }
+
+    /// The socket, for the connection that was agreed on.
+    #[must_use]
+    pub fn into_socket(self) -> Socket {
+        self.socket
+    }
+
+    fn send(&mut self, packet: &Packet, with_own: bool) {
+        // Before the peer can answer.
+        self.expect_grant();
+        let own = self.handshake.own().filter(|_| with_own);
+        if let Err(error) = self.socket.send(&packet.0, own.map(|own| own.segment.fd())) {
+            self.handshake.handle_broken(error.into());
+        }
+    }
+
+    /// Takes what came. False: nothing did.
+    fn receive(&mut self, now_ns: u64) -> bool {
+        let mut bytes = [0; PACKET_BYTES];
+        let now = Nanos(now_ns);
+        let received = if self.handshake.expects_grant() {
+            self.socket.try_receive(&mut bytes)
+        } else {
+            self.socket.try_receive_plain(&mut bytes)
+        };
+        match received {
+            Ok(None) => return false,
+            Ok(Some(received)) => {
+                let beside = received.fd.map_or(Beside::Nothing, Beside::One);
+                self.handshake.handle_packet(bytes.get(..received.bytes).unwrap_or(&[]), beside, now);
+            }
+            Err(SocketError::Descriptors) => self.handshake.handle_packet(&[], Beside::Stray, now),
+            Err(SocketError::Empty | SocketError::Oversized { .. }) => {
+                self.handshake.handle_packet(&[], Beside::Nothing, now);
+            }
+            Err(SocketError::Closed) => self.handshake.handle_lost(),
+            Err(error) => self.handshake.handle_broken(error.into()),
+        }
+        self.expect_grant();
+        true
+    }
+
+    /// Has the kernel take descriptors in only while one is due.
+    fn expect_grant(&self) {
+        self.socket.expect_fd(self.handshake.expects_grant());
+    }
+
+    fn agreed(&self, agreed: Handshaken<Segments>) -> Agreed {
+        let Handshaken { own: Own { segment, share }, peer, settled, is_fenced, pid, why: _ } = agreed;
+        // The kernel names whoever began to listen; a child of that may have accepted. The connecting end does the whole
+        // handshake in the process that opened the socket.
+        let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
+        let serves = pid.is_none_or(|pid| pid == named.cast_unsigned());
+        Agreed { mine: segment, theirs: peer, settled, fenced: is_fenced, share, serves }
+    }
+}
+
+/// The connecting side, waiting.
 ///
 /// # Errors
 /// [`HandshakeError`]; the peer was told where that made sense.
 pub fn connect(
-    socket: &Socket,
-    wishes: &Tuning,
-    deadline_ns: u64,
+    socket: Socket,
+    wishes: &Wishes<'_>,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Agreed, HandshakeError> {
-    let registered = membarrier::register();
-    let mut hello = Packet::new(Kind::Hello);
-    hello.set_tuning(wishes);
-    hello.0[12] = u8::from(registered);
-    socket.expect_fd(true);
-    socket.send(&hello.0, None)?;
-    let welcome = receive(socket, Kind::Welcome, deadline_ns, interrupted);
-    let (welcome, fd) = told(socket, welcome)?;
-    socket.expect_fd(false);
-    let answered = (|| {
-        let settled =
-            Settled::from_tuning(&welcome.tuning()?, &Terms::SHM).map_err(PacketError::Malformed)?;
-        wishes.check(&settled, &Terms::SHM).map_err(PacketError::Disagreement)?;
-        let (share, mine) = provision(&settled)?;
-        let theirs = adopt(fd, &mine)?;
-        Ok((settled, share, mine, theirs))
-    })();
-    let (settled, share, mine, theirs) = told(socket, answered)?;
-    socket.send(&Packet::new(Kind::Grant).0, Some(mine.fd()))?;
-    let ready = receive(socket, Kind::Ready, deadline_ns, interrupted);
-    told(socket, ready.and_then(|_| mine.hold().map_err(HandshakeError::Memory)))?;
-    // The kernel names whoever began to listen; a child of that may have accepted.
-    let named = socket.peer_cred().map_or(0, |cred| cred.pid);
-    let serves = welcome.0[PID_AT..PID_AT + 4] == named.to_le_bytes();
-    Ok(Agreed { mine, theirs, settled, fenced: registered && welcome.0[12] == 1, share, serves })
+) -> Result<(Socket, Agreed), HandshakeError> {
+    finish(HalfOpen::connect(socket, wishes, monotonic_ns()), interrupted)
 }
 
-/// The listening side.
+/// The listening side, waiting.
 ///
 /// # Errors
 /// [`HandshakeError`]; the peer was told where that made sense.
 pub fn accept(
-    socket: &Socket,
-    wishes: &Tuning,
-    landing_bytes_max: u32,
-    deadline_ns: u64,
+    socket: Socket,
+    wishes: &Wishes<'_>,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Agreed, HandshakeError> {
-    let registered = membarrier::register();
-    let hello = match receive(socket, Kind::Hello, deadline_ns, interrupted) {
-        Err(HandshakeError::Socket(SocketError::Closed)) => return Err(HandshakeError::Nobody),
-        hello => told(socket, hello)?.0,
-    };
-    let settled = (|| {
-        let settled = wishes.settle(&hello.tuning()?, &Terms::SHM).map_err(PacketError::Disagreement)?;
-        settled.allow_landing(landing_bytes_max).map_err(PacketError::Disagreement)?;
-        let (share, mine) = provision(&settled)?;
-        Ok((settled, share, mine))
-    })();
-    let (settled, share, mine) = told(socket, settled)?;
-    socket.expect_fd(true);
-    let mut welcome = Packet::new(Kind::Welcome);
-    welcome.set_tuning(&settled.to_tuning());
-    welcome.0[12] = u8::from(registered);
-    welcome.0[PID_AT..PID_AT + 4].copy_from_slice(&std::process::id().to_le_bytes());
-    socket.send(&welcome.0, Some(mine.fd()))?;
-    let theirs = receive(socket, Kind::Grant, deadline_ns, interrupted).and_then(|(_, fd)| {
-        let theirs = adopt(fd, &mine)?;
-        mine.hold().map_err(HandshakeError::Memory)?;
-        Ok(theirs)
-    });
-    let theirs = told(socket, theirs)?;
-    socket.expect_fd(false);
-    socket.send(&Packet::new(Kind::Ready).0, None)?;
-    // `connect` does the whole handshake in the process that opened the socket, which SO_PEERCRED names.
-    Ok(Agreed { mine, theirs, settled, fenced: registered && hello.0[12] == 1, share, serves: true })
+) -> Result<(Socket, Agreed), HandshakeError> {
+    finish(HalfOpen::accept(socket, wishes, monotonic_ns()), interrupted)
 }
 
-/// Our segment, once there is room for it and for the peer's, whose holes are filled at our expense.
-fn provision(settled: &Settled) -> Result<(Budget, Segment), HandshakeError> {
-    let bytes = segment_bytes(settled.layout);
-    let share = Budget::take(2 * u64::from(bytes)).map_err(HandshakeError::Budget)?;
-    let mine = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
-    Ok((share, mine))
+fn finish(
+    mut half_open: HalfOpen,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<(Socket, Agreed), HandshakeError> {
+    loop {
+        match half_open.drive(monotonic_ns()) {
+            Progress::Done(agreed) => return Ok((half_open.into_socket(), agreed)),
+            Progress::Failed(error) => return Err(error),
+            Progress::Pending if interrupted() => return Err(SocketError::Interrupted.into()),
+            Progress::Pending => {
+                let wait_ns = until(half_open.timeout_ns()).min(SLICE_NS);
+                poll(&mut [half_open.interest()], wait_ns).map_err(SocketError::Os)?;
+            }
+        }
+    }
 }
 
-fn adopt(fd: Option<SentFd>, mine: &Segment) -> Result<Segment, HandshakeError> {
-    let fd = fd.ok_or(PacketError::Malformed("no descriptor came along"))?;
-    Segment::adopt(fd, mine.len() as u64).map_err(HandshakeError::Memory)
+/// Memory over a socket: segments, whose descriptors travel beside packets.
+#[derive(Debug)]
+struct Segments;
+
+/// Our segment, and the share of the budget for both.
+#[derive(Debug)]
+struct Own {
+    segment: Segment,
+    share: Budget,
 }
 
-/// Passes a result on; an error that the peer does not know of is told to it first.
-fn told<T>(socket: &Socket, result: Result<T, HandshakeError>) -> Result<T, HandshakeError> {
-    result.inspect_err(|error| {
-        let (code, text) = match error {
-            HandshakeError::Packet(error) => (error.refusal(), error.to_string()),
-            HandshakeError::Socket(_) => (None, String::new()),
-            HandshakeError::Budget(error) => (Some(REFUSED_LIMIT), error.text_for_the_peer()),
+impl Grants for Segments {
+    type Own = Own;
+    type Received = SentFd;
+    type Peer = Segment;
+    type Error = HandshakeError;
+
+    fn region(_: &Own) -> Option<RemoteRegion> {
+        None
+    }
+
+    fn refusal(error: &HandshakeError) -> Option<Refusal> {
+        let refusal = |code, text| Some(Refusal { code, text });
+        match error {
+            HandshakeError::Packet(error) => refusal(error.refusal()?, Text::of(error)),
+            HandshakeError::Socket(_) => None,
+            HandshakeError::Budget(error) => refusal(REFUSED_LIMIT, Text::of(error.text_for_the_peer())),
             HandshakeError::Os(error) | HandshakeError::Memory(SegmentError::Os(error))
                 if error.is_limit() =>
             {
-                (Some(REFUSED_LIMIT), error.to_string())
+                refusal(REFUSED_LIMIT, Text::of(error))
             }
             HandshakeError::Nobody | HandshakeError::Memory(_) | HandshakeError::Os(_) => {
-                (Some(0), error.to_string())
+                refusal(0, Text::of(error))
             }
-        };
-        if let Some(code) = code {
-            // It may be gone, or not read: then it will not know.
-            let _ = socket.send(&Packet::refused(code, &text).0, None);
         }
-    })
+    }
 }
 
-/// The next packet, of this kind, with its descriptor: only WELCOME and GRANT have one.
-fn receive(
-    socket: &Socket,
-    kind: Kind,
-    deadline_ns: u64,
-    interrupted: &dyn Fn() -> bool,
-) -> Result<(Packet, Option<SentFd>), HandshakeError> {
-    let mut packet = Packet::empty();
-    let mut wakes = 0;
-    let received = loop {
-        let received = if matches!(kind, Kind::Welcome | Kind::Grant) {
-            socket.receive(&mut packet.0, deadline_ns)
-        } else {
-            socket.receive_plain(&mut packet.0, deadline_ns)
-        };
-        match received {
-            Err(SocketError::Interrupted) if !interrupted() => {}
-            Err(SocketError::Descriptors) => {
-                return Err(PacketError::Malformed("a descriptor where none belongs").into());
-            }
-            Err(SocketError::Empty | SocketError::Oversized { .. }) => {
-                return Err(PacketError::Garbage.into());
-            }
-            Ok(received) if received.bytes == WAKE.len() && packet.0[0] == WAKE[0] => {
-                if received.fd.is_some() {
-                    return Err(PacketError::Malformed("a descriptor where none belongs").into());
-                }
-                wakes += 1;
-                if wakes > WAKES_MAX {
-                    return Err(PacketError::Malformed("more than 64 wake bytes in the handshake").into());
-                }
-                if interrupted() {
-                    return Err(SocketError::Interrupted.into());
-                }
-                if until(deadline_ns) == 0 {
-                    return Err(SocketError::TimedOut.into());
-                }
-            }
-            received => break received?,
+/// Our segment, once there is room for it and for the peer's, whose holes are filled at our expense.
+fn provision(layout: Layout) -> Result<Own, HandshakeError> {
+    let bytes = segment_bytes(layout);
+    let share = Budget::take(2 * u64::from(bytes)).map_err(HandshakeError::Budget)?;
+    let segment = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
+    Ok(Own { segment, share })
+}
+
+/// The peer's segment, of the same size as ours.
+fn adopt(claim: Claim<SentFd>, own: Option<&Own>) -> Result<Segment, HandshakeError> {
+    match (claim, own) {
+        (Claim::Received(fd), Some(own)) => {
+            Segment::adopt(fd, own.segment.len() as u64).map_err(HandshakeError::Memory)
         }
-    };
-    if received.bytes != PACKET_BYTES {
-        return Err(PacketError::Garbage.into());
+        (Claim::Region(_), _) | (_, None) => Err(PacketError::Malformed("no descriptor came along").into()),
     }
-    if packet.kind()? != kind as u8 {
-        return Err(PacketError::Malformed("a packet out of turn").into());
-    }
-    // What this kind does not use is zero: code and text belong to REFUSED, tuning to HELLO and WELCOME.
-    let used = match kind {
-        Kind::Welcome => PID_AT + 4,
-        Kind::Hello => FABRIC_AT,
-        _ => 12,
-    };
-    if packet.0[used..].iter().any(|byte| *byte != 0) || packet.0[11] != 0 || packet.0[12] > 1 {
-        return Err(PacketError::Malformed("reserved bytes are not zero").into());
-    }
-    Ok((packet, received.fd))
 }

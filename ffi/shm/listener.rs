@@ -166,6 +166,14 @@ impl AsFd for Listener {
     }
 }
 
+impl BindError {
+    /// Returns true if something is at the path that stays there, so that another path may do.
+    #[must_use]
+    pub const fn is_taken(&self) -> bool {
+        matches!(self, Self::InUse(_) | Self::NotASocket(_) | Self::ForeignOwner { .. })
+    }
+}
+
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, why) = match self {

@@ -151,25 +151,10 @@ impl Socket {
     /// # Errors
     /// What came instead of a packet, or how the packet was wrong. One with more descriptors is not taken.
     pub fn receive(&self, buf: &mut [u8], deadline_ns: u64) -> Result<Received, SocketError> {
-        self.receive_with(buf, Rights::One, deadline_ns)
-    }
-
-    /// As [`receive`](Self::receive), of a packet without descriptors.
-    pub(super) fn receive_plain(&self, buf: &mut [u8], deadline_ns: u64) -> Result<Received, SocketError> {
-        self.receive_with(buf, Rights::None, deadline_ns)
-    }
-
-    fn receive_with(
-        &self,
-        buf: &mut [u8],
-        rights: Rights,
-        deadline_ns: u64,
-    ) -> Result<Received, SocketError> {
         loop {
-            match self.try_receive_with(buf, rights) {
-                Ok(None) => wait_readable(self.as_fd(), deadline_ns)?,
-                Ok(Some(received)) => return Ok(received),
-                Err(error) => return Err(error),
+            match self.try_receive(buf)? {
+                None => wait_readable(self.as_fd(), deadline_ns)?,
+                Some(received) => return Ok(received),
             }
         }
     }
@@ -180,6 +165,11 @@ impl Socket {
     /// As for [`Socket::receive`], without the waiting.
     pub fn try_receive(&self, buf: &mut [u8]) -> Result<Option<Received>, SocketError> {
         self.try_receive_with(buf, Rights::One)
+    }
+
+    /// As [`try_receive`](Self::try_receive), of a packet without descriptors.
+    pub(super) fn try_receive_plain(&self, buf: &mut [u8]) -> Result<Option<Received>, SocketError> {
+        self.try_receive_with(buf, Rights::None)
     }
 
     fn try_receive_with(&self, buf: &mut [u8], rights: Rights) -> Result<Option<Received>, SocketError> {

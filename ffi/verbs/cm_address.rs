@@ -57,6 +57,24 @@ pub(super) fn peer(raw: rdma_addr__bindgen_ty_2) -> Option<SocketAddr> {
     from_storage(unsafe { &raw.dst_storage })
 }
 
+/// The address that a caller of rdma_cm gave.
+///
+/// # Safety
+/// 1. It is as long as its family says.
+#[cfg(test)]
+pub(super) unsafe fn read(raw: *const sockaddr) -> Option<SocketAddr> {
+    // SAFETY: it is integers, for all of which zero is a value.
+    let mut storage: sockaddr_storage = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the caller promises that the family is there, and as many bytes as an address of it has.
+    let bytes = match unsafe { (*raw).sa_family } {
+        FAMILY_V4 => size_of::<sockaddr_in>(),
+        _ => size_of::<sockaddr_in6>(),
+    };
+    // SAFETY: as above; a storage is larger than every address.
+    unsafe { core::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut storage).cast(), bytes) };
+    from_storage(&storage)
+}
+
 fn from_storage(storage: &sockaddr_storage) -> Option<SocketAddr> {
     let start: *const sockaddr_storage = storage;
     match storage.ss_family {

@@ -57,6 +57,32 @@ fn the_default_address_is_a_port_of_this_user() {
 }
 
 #[test]
+fn port_0_is_a_free_one_that_rrecv_names() {
+    let scratch = Scratch::new("port-0");
+    let events = scratch.root().join("events");
+    fs::write(scratch.data("in"), b"by a free port").unwrap();
+    for listen in ["localhost:0", ":0"] {
+        let mut rrecv = scratch.command("rrecv");
+        rrecv.args(["--listen", listen, "--json"]).arg(&events).arg(scratch.data("out"));
+        let receiver = scratch.start("rrecv", &mut rrecv);
+        let told = || fs::read_to_string(&events).unwrap_or_default();
+        wait_for("rrecv to name its port", || {
+            told().contains(r#"{"event":"listening""#) && told().ends_with('\n')
+        });
+        let said = receiver.said();
+        let address = said.strip_prefix("rrecv: listening at ").unwrap().split(' ').next().unwrap();
+        assert!(!address.ends_with(":0"), "{said}");
+        let event = format!(r#"{{"event":"listening","address":"{address}"}}"#);
+        assert!(told().contains(&event), "{}", told());
+        scratch.run("rsend", scratch.rsend(&[address]).arg(scratch.data("in"))).assert_done();
+        receiver.wait(BOUND).assert_done();
+        assert_eq!(fs::read(scratch.data("out")).unwrap(), b"by a free port");
+        fs::remove_file(&events).unwrap();
+    }
+    scratch.run("rsend", &mut scratch.rsend(&["localhost:0"])).assert(2, "port 0 stands for any free port");
+}
+
+#[test]
 fn another_users_socket() {
     if !is_root("another user's socket") {
         return;

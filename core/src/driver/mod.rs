@@ -7,14 +7,18 @@
 //!            Wait: after each round, what to do before the next                        ^
 //!  shell --- look(now), tick(now), peer_is_gone() -------------------------------------+
 //! ```
+//!
+//! [`setup`] is how two ends come to have one.
 
 mod closing;
 mod fingerprint;
+mod half_open;
 mod keepalive;
 mod outside;
 mod pace;
 mod receiving;
 mod sending;
+pub mod setup;
 mod wait;
 mod warming;
 
@@ -28,6 +32,7 @@ use crate::fabric::{Fabric, Nanos};
 use keepalive::Keepalive;
 use pace::Pace;
 
+pub use half_open::{HalfOpen, PATIENCE_NS};
 pub use keepalive::{ALIVE_NS, KEEPALIVE_NS};
 pub use outside::{Outside, OutsideNext};
 pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_LOOK_ROUNDS, YIELD_ROUNDS};

@@ -213,12 +213,15 @@ pub(super) trait Waiting: Access {
         }
     }
 
-    /// Says good-bye, as far as that goes without waiting for the peer's application.
+    /// Says good-bye, as far as that goes without waiting for the peer's application. A drop afterwards has what is left of the
+    /// deadline.
     fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
         let mut armed = Armed::Not(deadline);
         let mut wait = {
             let transport = &mut *self.hold();
             transport.driver.close(&mut transport.port, reason);
+            let by_ns = armed.at_ns(monotonic_ns());
+            transport.port.end_by(transport.driver.endpoint_mut().link_mut(), by_ns);
             transport.driver.begin_wait()
         };
         loop {

@@ -125,8 +125,8 @@ mod tests {
             scope.spawn(move || {
                 let deadline_ns = monotonic_ns() + 10_000_000_000;
                 let socket = listener.accept(deadline_ns).unwrap();
-                let (tuning, landing) = (&options.tuning, options.landing_bytes_max);
-                let agreed = handshake::accept(&socket, tuning, landing, deadline_ns, &|| false).unwrap();
+                let wishes = by_shm::wishes(&options, deadline_ns);
+                let (socket, agreed) = handshake::accept(socket, &wishes, &|| false).unwrap();
                 instead(&mut by_shm::join(socket, agreed, options, None).unwrap());
             });
             Connection::connect(&address, options, Duration::from_millis(300)).unwrap_err()

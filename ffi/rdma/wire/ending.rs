@@ -1,12 +1,12 @@
 //! What is left of a peer that is gone, and the end of a wire: what was posted reaches the peer before the QP goes.
 //!
 //! To disconnect flushes what the device has not sent yet, the CLOSE with it. A completion says that the peer's device has
-//! what it stands for (iWARP: that it is on its way, and the peer's agreement to the disconnect that it has arrived).
+//! what it stands for (iWARP: that it is on its way, and the peer's agreement to the disconnect that it has arrived). Only a connection
+//! that both ends agreed on waits for that: whoever spoiled a handshake would hold up others.
 
 use super::Wire;
 use super::posting::Letter;
 use crate::os::clock::until;
-use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
 use crate::port::Gone;
 use crate::rdma::mail::Word;
@@ -18,8 +18,6 @@ use std::thread;
 use superpipe_core::WcError;
 
 const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
-/// For a peer that takes everything in.
-const DRAIN_NS: u64 = 1_000_000_000;
 /// Looks before the core is given to others between them.
 const SPINS: u32 = 1000;
 
@@ -92,6 +90,16 @@ impl Wire {
         }
     }
 
+    /// The handshake is through: from now on this end owes the peer its last word, and lets it agree to the end.
+    pub(in crate::rdma) fn keep_open(&mut self) {
+        self.cm.get_mut().keep_open();
+    }
+
+    /// Bounds the drop, from now on: the drain, and the peer's agreement.
+    pub(in crate::rdma) fn end_by(&mut self, by_ns: u64) {
+        self.cm.get_mut().end_by(by_ns);
+    }
+
     /// Has the device tell when all that was posted is done: by one word more, which says nothing new.
     fn ask_for_completion(&mut self) -> bool {
         self.queue.ends_signaled() || matches!(self.send_alone(Letter::Word(Word::Wake), true), Ok(true))
@@ -100,10 +108,14 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
+        // Others may be waiting behind a handshake that failed.
+        if !self.cm.get_mut().is_kept_open() {
+            return;
+        }
         if self.end != End::Not || self.queue.is_idle() || !self.ask_for_completion() {
             return;
         }
-        let deadline_ns = monotonic_ns() + DRAIN_NS;
+        let deadline_ns = self.cm.get_mut().ends_by();
         let mut looks = 0;
         while self.end == End::Not && !self.queue.is_idle() && until(deadline_ns) > 0 {
             if self.poll() == 0 {

@@ -3,12 +3,13 @@
 use super::posting::Letter;
 use super::*;
 use crate::copy::CopyKernels;
+use crate::os::monotonic_ns;
 use crate::packet::Kind;
 use crate::port::Gone;
 use crate::rdma::mail::{ENCLOSED_MAX, IS_RECEIVE, Word};
 use crate::rdma::wrong::Wrong;
 use crate::verbs::fake::{
-    CmKind, Posted, answer, begin, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
+    CmKind, Posted, answer, begin, calls, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
     receive_immediate, script, sent,
 };
 use crate::verbs::{CmId, RemoteAddr, Rkey, WcStatus};
@@ -288,4 +289,54 @@ fn a_packet_is_no_notice() {
     receive(&hello.0);
     assert_eq!((ends.next_notice(), ends.wire.end), (None, End::Not));
     assert_eq!(ends.wire.packet.as_ref().map(|packet| packet.0), Some(hello.0));
+}
+
+/// Calls in the drop of a wire that rdma_cm connected, with something sent that no completion tells of.
+fn calls_of_the_end(is_established: bool) -> Vec<&'static str> {
+    let mut ends = Ends::new();
+    ends.wire.accept(&[]).unwrap();
+    assert!(ends.wire.send_alone(Letter::Word(Word::Wake), false).unwrap());
+    let last = posted().last().unwrap().id;
+    if is_established {
+        ends.wire.keep_open();
+        sent(last + 1, WcStatus::SUCCESS);
+    }
+    script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DISCONNECTED, 0)]);
+    calls();
+    drop(ends);
+    let mut calls = calls();
+    calls.dedup();
+    calls
+}
+
+#[test]
+fn only_an_established_connection_owes_the_last_word_and_waits_for_a_goodbye() {
+    const LAST_WORD: [&str; 2] = ["post_send", "poll_cq"];
+    let at = |calls: &[&str], name: &str| calls.iter().position(|call| *call == name);
+    let established = calls_of_the_end(true);
+    assert!(LAST_WORD.iter().all(|name| at(&established, name) < at(&established, "rdma_disconnect")));
+    assert!(LAST_WORD.iter().all(|name| at(&established, name).is_some()), "{established:?}");
+    assert!(at(&established, "rdma_disconnect") < at(&established, "rdma_get_cm_event"), "{established:?}");
+    let failed = calls_of_the_end(false);
+    assert!(at(&failed, "rdma_disconnect").is_some(), "the peer learns of the end: {failed:?}");
+    for waits in LAST_WORD.into_iter().chain(["rdma_get_cm_event"]) {
+        assert_eq!(at(&failed, waits), None, "{failed:?}");
+    }
+}
+
+#[test]
+fn a_drop_whose_time_is_up_waits_for_nothing() {
+    let ends_after = |by_ns: u64| {
+        let mut ends = Ends::new();
+        ends.wire.accept(&[]).unwrap();
+        ends.wire.keep_open();
+        ends.wire.end_by(by_ns);
+        // No completion comes, nor does the peer's agreement.
+        assert!(ends.wire.send_alone(Letter::Word(Word::Wake), false).unwrap());
+        calls();
+        drop(ends);
+        calls().iter().filter(|call| **call == "poll_cq").count()
+    };
+    assert_eq!(ends_after(0), 0);
+    assert!(ends_after(monotonic_ns() + 10_000_000) > 0, "while there is time, it looks");
 }

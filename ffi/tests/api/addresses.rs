@@ -50,6 +50,53 @@ fn a_loopback_address_is_for_this_host_alone() {
 }
 
 #[test]
+fn port_0_is_a_free_one_that_the_listener_names() {
+    let mut kept = Vec::new();
+    for text in ["localhost:0", "localhost:0", "127.0.0.1:0", "[::1]:0", ":0", "0.0.0.0:0"] {
+        let asked: Address = text.parse().unwrap();
+        let mut listener = Listener::bind(&asked, Options::default()).unwrap();
+        let address = listener.address().clone();
+        let (Address::Port { host: asked, .. }, Address::Port { host, port }) = (&asked, &address) else {
+            panic!("{address}")
+        };
+        assert_eq!(asked, host);
+        assert!(*port != 0 && !kept.iter().any(|(_, other)| other == port), "{address}");
+        assert!(listener.path().unwrap().ends_with(format!("{port}.sock")));
+        let accepting = thread::spawn(move || (listener.accept(DEADLINE).unwrap(), listener));
+        drop(Connection::connect(&address, Options::default(), DEADLINE).unwrap());
+        // Kept, so that its port is nobody else's.
+        kept.push((accepting.join().unwrap().1, *port));
+    }
+    let free = "localhost:0".parse().unwrap();
+    let mut listener = Listener::bind(&free, Options::default()).unwrap();
+    let error = listener.accept(Duration::ZERO).unwrap_err().to_string();
+    assert_eq!(error, format!("nobody connected to {}", listener.address()));
+}
+
+#[test]
+fn what_a_listener_was_told_it_names() {
+    for address in [Address::Shm(crate::support::path()), format!("localhost:{}", port()).parse().unwrap()] {
+        assert_eq!(Listener::bind(&address, Options::default()).unwrap().address(), &address);
+    }
+}
+
+#[test]
+fn nobody_connects_to_port_0() {
+    let verbs: &[&str] = if cfg!(feature = "verbs") { &["verbs:192.0.2.1:0", "verbs::0"] } else { &[] };
+    for text in ["localhost:0", ":0", "192.0.2.1:0"].iter().chain(verbs) {
+        let error = Connection::connect(&text.parse().unwrap(), Options::default(), DEADLINE).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{text}: {error}");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cannot connect to {text}: port 0 stands for any free port, to listen at; write the port that the \
+                 listener got, 1 to 65535"
+            )
+        );
+    }
+}
+
+#[test]
 fn another_host_is_no_place_to_listen() {
     let error = Listener::bind(&"192.0.2.1:9".parse().unwrap(), Options::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connect);

@@ -11,3 +11,4 @@ mod recording;
 mod short_transfers;
 mod slow_sender;
 mod support;
+mod welcomes;

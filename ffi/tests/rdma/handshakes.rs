@@ -25,7 +25,9 @@ fn wishes_that_differ_are_refused_with_a_sentence() {
         let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
         let (there, here) = meet(ip, of(2), of(3));
         let told = "the two ends disagree: folds is 3 here and 2 at the peer; set it on one side only";
-        assert_eq!(here.err(), Some(PacketError::Disagreement(told.into()).into()));
+        let here = here.err().unwrap();
+        assert!(matches!(here, ConnectError::Packet(PacketError::Disagreement(_))), "{here:?}");
+        assert_eq!(here.to_string(), told);
         assert_eq!(there.err().unwrap().to_string(), format!("the peer refused: {told}"));
     }
 }

@@ -73,6 +73,24 @@ fn wishes_that_differ_are_usage_at_both_ends_and_the_next_connection_is_made() {
 }
 
 #[test]
+fn a_port_that_another_has_is_taken_whichever_of_the_two_is_a_wildcard() {
+    for ip in addresses() {
+        let verbs = |host: &str, port| Address::Verbs { host: host.into(), port };
+        let ip = ip.to_string();
+        for (first, others) in [(&ip[..], [&ip[..], ""]), ("", ["", &ip])] {
+            let listener = Listener::bind(&verbs(first, 0), Options::default()).unwrap();
+            let port = listener.verbs_address().unwrap().port();
+            let plain = Address::Port { host: String::new(), port };
+            for address in others.map(|host| verbs(host, port)).into_iter().chain([plain]) {
+                let error = Listener::bind(&address, Options::default()).map(drop).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Connect, "{address} beside {first:?}: {error}");
+                assert!(error.to_string().contains("another process listens there"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_close_is_seen_with_its_reason() {
     for ip in addresses() {
         let mut listener = listen(ip, Options::default());

@@ -1,6 +1,7 @@
 //! The calls of both libraries.
 
 use super::*;
+use crate::verbs::cm_address;
 use crate::verbs::library::Verbs;
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
@@ -48,7 +49,6 @@ calls! {
     ibv_modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int);
     ibv_req_notify_cq(*mut ibv_cq, c_int);
     rdma_destroy_id(*mut rdma_cm_id);
-    rdma_bind_addr(*mut rdma_cm_id, *mut sockaddr);
     rdma_resolve_addr(*mut rdma_cm_id, *mut sockaddr, *mut sockaddr, c_int);
     rdma_resolve_route(*mut rdma_cm_id, c_int);
     rdma_establish(*mut rdma_cm_id);
@@ -268,6 +268,55 @@ unsafe extern "C" fn rdma_create_id(
     0
 }
 
+/// What the kernel answers where others are bound, by `Script::bound`.
+fn taken(address: SocketAddr, is_only: bool) -> c_int {
+    for other in script(|script| script.bound.clone()) {
+        let apart = is_only && other.is_ipv4() != address.is_ipv4();
+        if other.port() != address.port() || apart {
+            continue;
+        }
+        if other.ip().is_unspecified() || address.ip().is_unspecified() {
+            return libc::EADDRNOTAVAIL;
+        }
+        if other.ip() == address.ip() {
+            return libc::EADDRINUSE;
+        }
+    }
+    0
+}
+
+/// Binds as the kernel does.
+unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, address: *mut sockaddr) -> c_int {
+    let answer = called("rdma_bind_addr");
+    if answer != 0 {
+        return answer;
+    }
+    // SAFETY: the caller's address is as long as its family says.
+    let mut address = unsafe { cm_address::read(address) }.unwrap();
+    let is_only = address.is_ipv4() || script(|script| script.family_only.contains(&id.addr()));
+    let answer = if address.port() != 0 {
+        taken(address, is_only)
+    } else {
+        // The kernel's choice is free.
+        while let Some(port) = script(|script| script.free_ports.pop_front()) {
+            address.set_port(port);
+            if taken(address, is_only) == 0 {
+                break;
+            }
+        }
+        0
+    };
+    if answer != 0 {
+        return answer;
+    }
+    // SAFETY: the id is leaked, and its storage is larger than every address.
+    unsafe {
+        let raw = cm_address::RawAddress::new(address);
+        (&raw mut (*id).route.addr.__bindgen_anon_1).cast::<cm_address::RawAddress>().write(raw);
+    }
+    0
+}
+
 fn record_params(params: *mut rdma_conn_param) {
     // SAFETY: the caller's parameters, and as many bytes of private data as they say.
     let (number, data) = unsafe {
@@ -332,7 +381,7 @@ unsafe extern "C" fn rdma_ack_cm_event(_: *mut rdma_cm_event) -> c_int {
 }
 
 unsafe extern "C" fn rdma_set_option(
-    _: *mut rdma_cm_id,
+    id: *mut rdma_cm_id,
     _: c_int,
     option: c_int,
     value: *mut c_void,
@@ -346,6 +395,9 @@ unsafe extern "C" fn rdma_set_option(
         _ => panic!("no option has {bytes} bytes"),
     };
     script(|script| script.options.push((option, value)));
+    if option == RDMA_OPTION_ID_AFONLY.cast_signed() {
+        script(|script| script.family_only.push(id.addr()));
+    }
     called("rdma_set_option")
 }
 

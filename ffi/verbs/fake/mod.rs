@@ -11,6 +11,7 @@ use crate::verbs::{EventChannel, WcStatus};
 pub(in crate::verbs) use calls::{rdmacm, verbs};
 use core::cell::RefCell;
 use core::ffi::c_int;
+use core::net::SocketAddr;
 use core::{ptr, slice};
 use std::collections::VecDeque;
 
@@ -52,6 +53,12 @@ pub(crate) struct Script {
     pub(crate) backlogs: Vec<c_int>,
     /// options and values of set_option
     pub(crate) options: Vec<(c_int, u8)>,
+    /// addresses that others are bound to
+    pub(crate) bound: Vec<SocketAddr>,
+    /// ports that the kernel chooses of; where there are none, 0 stays 0
+    pub(crate) free_ports: VecDeque<u16>,
+    /// ids that are of one address family only
+    pub(crate) family_only: Vec<usize>,
     /// parameters of connect and accept: QP number and private data
     pub(crate) params: Vec<(u32, Vec<u8>)>,
 }

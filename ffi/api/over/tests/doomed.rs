@@ -41,8 +41,8 @@ pub(super) fn pair() -> (Connection, Doomed) {
             let deadline_ns = monotonic_ns() + 20_000_000_000;
             let options = Options::default();
             let socket = listener.accept(deadline_ns).unwrap();
-            let (tuning, landing) = (&options.tuning, options.landing_bytes_max);
-            let agreed = handshake::accept(&socket, tuning, landing, deadline_ns, &|| false).unwrap();
+            let wishes = by_shm::wishes(&options, deadline_ns);
+            let (socket, agreed) = handshake::accept(socket, &wishes, &|| false).unwrap();
             let theirs = Seat(agreed.theirs.as_ptr());
             let second = socket.as_fd().try_clone_to_owned().unwrap();
             let connection = by_shm::join(socket, agreed, options, Some((false, deadline_ns))).unwrap();

@@ -1,30 +1,27 @@
-//! How arrival is seen on a connection, and why. DESIGN: what a device does not promise is not relied on, unless both
-//! users say so.
+//! How arrival is seen on a connection over RDMA, and why: what a device does not promise is not relied on, unless both
+//! users say so. wire.md 10.2.
 
-use super::mail::NOTICES;
-use crate::tuning::{Terms, Tuning, arrival_name};
-use superpipe_core::{Arrival, FlagPlace};
+use super::tuning::{BLOCK_BYTES, Disagreement, Terms, Tuning, Wish};
+use crate::{Arrival, FlagPlace};
 
-/// Bytes of a block. A chunk is a contiguous write of blocks, so they cost little.
-const BLOCK_BYTES: u32 = 16 << 10;
 /// What can be copied during a round trip of tens of microseconds.
 const C0_BYTES: u32 = 64 << 10;
 
 /// What one end can do, and wishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Means {
+pub struct Means {
     /// The bytes of a write that arrives here become visible in order.
-    pub(super) keeps_order: bool,
+    pub keeps_order: bool,
     /// Its CRC32C is fast enough to be no loss.
-    pub(super) has_fast_crc: bool,
+    pub has_fast_crc: bool,
     /// The mode that its user wishes for.
-    pub(super) wish: Option<Arrival>,
+    pub wish: Option<Arrival>,
 }
 
 /// Why a mode was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Why {
+pub enum Why {
     /// Both devices promise order inside a write.
     Ordered = 1,
     /// A user wishes it.
@@ -44,8 +41,9 @@ impl Why {
         Self::ALL.into_iter().find(|why| *why as u8 == number)
     }
 
-    /// For people.
-    pub(super) const fn text(self) -> &'static str {
+    /// Returns the reason for people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
         match self {
             Self::Ordered => "both devices promise order inside a write",
             Self::Wished => "asked for",
@@ -61,15 +59,12 @@ impl Why {
 /// Settles the mode. A peer can only make it stricter: plain flags need both devices' promise, or both users' word.
 ///
 /// # Errors
-/// A sentence: the wishes differ, or one end wishes for what the other cannot have.
-pub(super) fn settle(ours: Means, theirs: Means) -> Result<(Arrival, Why), String> {
+/// The wishes differ, or one end wishes for what the other cannot have.
+pub(super) fn settle(ours: Means, theirs: Means) -> Result<(Arrival, Why), Disagreement> {
     let wish = match (ours.wish, theirs.wish) {
         (Some(ours), Some(theirs)) if ours != theirs => {
-            return Err(format!(
-                "the two ends disagree: arrival is {} here and {} at the peer; set it on one side only",
-                arrival_name(ours),
-                arrival_name(theirs)
-            ));
+            let (ours, theirs) = (Wish::Arrival(ours), Wish::Arrival(theirs));
+            return Err(Disagreement::Wishes { name: "arrival", ours, theirs });
         }
         (ours, theirs) => ours.or(theirs),
     };
@@ -81,9 +76,7 @@ pub(super) fn settle(ours: Means, theirs: Means) -> Result<(Arrival, Why), Strin
             if may(ours) && may(theirs) {
                 return Ok((Arrival::Flag, Why::Asserted));
             }
-            Err("plain flags need order inside a write, which a device here does not promise: wish for flag at both ends, or \
-                 at none"
-                .into())
+            Err(Disagreement::FlagAtOneEnd)
         }
         Some(mode) => Ok((mode, Why::Wished)),
         None if is_ordered => Ok((Arrival::Flag, Why::Ordered)),
@@ -96,31 +89,27 @@ pub(super) fn settle(ours: Means, theirs: Means) -> Result<(Arrival, Why), Strin
 const UNORDERED: Arrival = Arrival::Notify;
 
 /// What this fabric settles for. `mode` came out of [`settle`], at either end.
-pub(super) const fn terms(mode: Arrival) -> Terms {
+pub(super) const fn terms(mode: Arrival, notices: u16) -> Terms {
     Terms {
         flags: FlagPlace::Inside,
         block_bytes: BLOCK_BYTES,
         c0_bytes: C0_BYTES,
         arrival: mode,
         ordered: matches!(mode, Arrival::Flag),
-        notices: NOTICES,
+        notices,
     }
 }
 
-/// Whether our own wishes are respected by what the peer says was settled.
+/// Checks that our own wishes are respected by what the peer says was settled.
 ///
 /// # Errors
-/// A sentence.
-pub(super) fn check(ours: Means, theirs: Means, said: Arrival) -> Result<(), String> {
+/// The wishes differ, or the mode is laxer than what this end would have settled.
+pub(super) fn check(ours: Means, theirs: Means, said: Arrival) -> Result<(), Disagreement> {
     match settle(ours, theirs) {
         // Stricter than what we would have settled is the peer's right.
         Ok((mode, _)) if mode == said || ours.wish.is_none() && said != Arrival::Flag => Ok(()),
-        Ok((mode, _)) => Err(format!(
-            "the peer settled for arrival mode {}, which is not {}",
-            arrival_name(said),
-            arrival_name(mode)
-        )),
-        Err(text) => Err(text),
+        Ok((mode, _)) => Err(Disagreement::Mode { said, due: mode }),
+        Err(error) => Err(error),
     }
 }
 
@@ -131,7 +120,10 @@ pub(super) const fn without_mode(wishes: &Tuning) -> Tuning {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
+    use std::string::ToString;
 
     const NOTHING: Means = Means { keeps_order: false, has_fast_crc: false, wish: None };
     const ORDERED: Means = Means { keeps_order: true, ..NOTHING };
@@ -155,7 +147,7 @@ mod tests {
         assert_eq!(settle(flag(NOTHING), flag(NOTHING)), Ok((Arrival::Flag, Why::Asserted)));
         assert_eq!(settle(flag(NOTHING), ORDERED), Ok((Arrival::Flag, Why::Asserted)));
         for (ours, theirs) in [(flag(ORDERED), NOTHING), (NOTHING, flag(NOTHING))] {
-            let text = settle(ours, theirs).unwrap_err();
+            let text = settle(ours, theirs).unwrap_err().to_string();
             assert!(text.contains("wish for flag at both ends"), "{text}");
         }
     }

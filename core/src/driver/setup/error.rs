@@ -1,6 +1,8 @@
-//! Why two ends do not agree by packets, on whichever fabric.
+//! Why two ends do not agree, on whichever fabric.
 
-use super::{REFUSED_VERSION, REFUSED_WISHES, VERSION};
+use super::packet::{REFUSED_VERSION, REFUSED_WISHES, VERSION};
+use super::text::Text;
+use super::tuning::Disagreement;
 use core::{error, fmt};
 
 /// Why what the other end says makes no connection.
@@ -16,25 +18,32 @@ pub enum PacketError {
     /// A packet that is not the next one, or a field out of its range.
     Malformed(&'static str),
     /// The two ends want different things.
-    Disagreement(String),
+    Disagreement(Disagreement),
     /// The peer refused, in its own words.
     Refused {
         /// why: [`REFUSED_VERSION`], [`REFUSED_WISHES`], or anything else
         code: u8,
-        /// made printable
-        text: String,
+        /// printable when displayed
+        text: Text,
     },
 }
 
 impl PacketError {
-    /// The code of the REFUSED that tells the peer; none where the peer has told us.
-    pub(crate) const fn refusal(&self) -> Option<u8> {
+    /// Returns the code of the REFUSED that tells the peer; none where the peer has told us.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<u8> {
         match self {
             Self::Version { .. } => Some(REFUSED_VERSION),
             Self::Disagreement(_) => Some(REFUSED_WISHES),
             Self::Garbage | Self::Malformed(_) => Some(0),
             Self::Refused { .. } => None,
         }
+    }
+}
+
+impl From<Disagreement> for PacketError {
+    fn from(disagreement: Disagreement) -> Self {
+        Self::Disagreement(disagreement)
     }
 }
 
@@ -48,10 +57,42 @@ impl fmt::Display for PacketError {
                  both ends"
             ),
             Self::Malformed(what) => write!(f, "the peer broke the handshake: {what} (wire.md 6, 10)"),
-            Self::Disagreement(text) => f.write_str(text),
+            Self::Disagreement(disagreement) => disagreement.fmt(f),
             Self::Refused { text, .. } => write!(f, "the peer refused: {text}"),
         }
     }
 }
 
 impl error::Error for PacketError {}
+
+/// What a REFUSED says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why: [`REFUSED_LIMIT`](super::REFUSED_LIMIT), or 0 for anything else.
+    pub code: u8,
+    /// Why, for people.
+    pub text: Text,
+}
+
+/// Why a handshake failed. `E` is what fails below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandshakeFailure<E> {
+    /// What the peer says makes no connection.
+    Packet(PacketError),
+    /// Something of this end's own failed: memory, or what carries packets.
+    Local(E),
+    /// The deadline passed.
+    TimedOut,
+    /// A passive end heard nothing for as long as it waits for HELLO.
+    Silent,
+    /// The peer went away.
+    Lost,
+    /// Whoever it was went away from a passive end without a word.
+    Nobody,
+}
+
+impl<E> From<PacketError> for HandshakeFailure<E> {
+    fn from(error: PacketError) -> Self {
+        Self::Packet(error)
+    }
+}

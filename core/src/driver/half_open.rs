@@ -1,0 +1,116 @@
+//! Handshakes that are not through, side by side: how many, and who makes room for the next.
+//!
+//! Whoever connects and says nothing costs the others nothing but a place, and that only until somebody else wants it: in a
+//! full table the one that was silent for longest makes room, once it was silent for [`PATIENCE_NS`]. A peer that answers is
+//! never silent for so long, unless its host is.
+//!
+//! ```text
+//!              room                      admit
+//! connects --> free  ------------------> in the table --heard--> silent for nothing again
+//!          --> after the longest silence,    |
+//!              which makes room              +--release--> through, failed, or made room
+//!          --> at this time
+//! ```
+
+use crate::fabric::Nanos;
+
+/// Silence after which a handshake makes room: hundreds of round trips of any network that RDMA runs on, and several turns of the
+/// scheduler on a busy host.
+pub const PATIENCE_NS: u64 = 50_000_000;
+
+/// Handshakes that are not through, `N` at most.
+#[derive(Clone, Debug)]
+pub struct HalfOpen<T, const N: usize> {
+    entries: heapless::Vec<Entry<T>, N>,
+}
+
+/// A handshake, and when its peer was heard of last.
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    handshake: T,
+    heard_at: Nanos,
+}
+
+impl<T, const N: usize> Default for HalfOpen<T, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, const N: usize> HalfOpen<T, N> {
+    /// An empty table.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { entries: heapless::Vec::new() }
+    }
+
+    /// Count of handshakes in the table.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns true if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns true if [`admit`](Self::admit) would.
+    #[must_use]
+    pub fn has_room(&self, now: Nanos) -> bool {
+        !self.entries.is_full() || self.poll_timeout().is_some_and(|at| at <= now)
+    }
+
+    /// Time from which on a full table has room. None: it has, or never will.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        let oldest = self.entries.is_full().then(|| self.oldest()).flatten()?;
+        let heard_at = self.entries.get(oldest)?.heard_at;
+        Some(Nanos(heard_at.0.saturating_add(PATIENCE_NS)))
+    }
+
+    /// Takes a handshake in, and returns the one that made room for it.
+    ///
+    /// # Errors
+    /// The handshake, where there is no room.
+    pub fn admit(&mut self, handshake: T, now: Nanos) -> Result<Option<T>, T> {
+        if !self.has_room(now) {
+            return Err(handshake);
+        }
+        let evicted = self.entries.is_full().then(|| self.oldest()).flatten();
+        let evicted = evicted.and_then(|index| self.release(index));
+        match self.entries.push(Entry { handshake, heard_at: now }) {
+            Ok(()) => Ok(evicted),
+            Err(entry) => Err(entry.handshake),
+        }
+    }
+
+    /// The handshake at this index, below [`len`](Self::len).
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.entries.get_mut(index).map(|entry| &mut entry.handshake)
+    }
+
+    /// All of them, by index.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().map(|entry| &entry.handshake)
+    }
+
+    /// Notes that the peer of the handshake at this index was heard of.
+    pub fn heard(&mut self, index: usize, now: Nanos) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.heard_at = entry.heard_at.max(now);
+        }
+    }
+
+    /// Takes a handshake out, which is over, or through. The last one has its index then.
+    pub fn release(&mut self, index: usize) -> Option<T> {
+        (index < self.entries.len()).then(|| self.entries.swap_remove(index).handshake)
+    }
+
+    /// Index of the one that was silent for longest; the first of several.
+    fn oldest(&self) -> Option<usize> {
+        let all = self.entries.iter().enumerate();
+        all.min_by_key(|(_, entry)| entry.heard_at).map(|(index, _)| index)
+    }
+}

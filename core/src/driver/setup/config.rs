@@ -1,0 +1,85 @@
+//! What a handshake is told before it begins.
+
+use super::arrival::Means;
+use super::tuning::Tuning;
+use crate::fabric::Nanos;
+
+/// Which end of the handshake this one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It connected, and speaks first.
+    Active,
+    /// It accepted.
+    Passive,
+}
+
+impl Role {
+    /// What texts call it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "connecting end",
+            Self::Passive => "listener",
+        }
+    }
+}
+
+/// A fabric, as far as packets differ by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FabricKind {
+    /// Shared memory: stores go direct, and memory is handed over beside a packet. wire.md 6.
+    Direct {
+        /// This process has registered with membarrier.
+        is_fenced: bool,
+        /// This process.
+        pid: u32,
+    },
+    /// RDMA: writes are posted, and a packet names the memory. wire.md 10.2.
+    Posted {
+        /// The bytes of a write that arrives here become visible in order.
+        keeps_order: bool,
+        /// This CPU checks faster than it copies.
+        has_fast_crc: bool,
+        /// Receives that each end keeps posted for notifications.
+        notices: u16,
+    },
+}
+
+/// What a handshake is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct HandshakeConfig {
+    /// Which end this is.
+    pub role: Role,
+    /// The fabric, and what this end can do on it.
+    pub fabric: FabricKind,
+    /// What this end's user wishes for.
+    pub wishes: Tuning,
+    /// The most that a peer's wishes may make the landing buffer, at either end. A landing buffer that this end's own
+    /// wishes name may be larger.
+    pub landing_bytes_max: u32,
+    /// Time between two HELLOs of an active end that hears nothing; none: HELLO is said once.
+    pub hello_repeat: Option<Nanos>,
+    /// The longest that a passive end waits for HELLO; none: up to the deadline.
+    pub first_silence: Option<Nanos>,
+    /// Time when it must be over.
+    pub deadline: Nanos,
+}
+
+impl HandshakeConfig {
+    pub(super) const fn means(&self) -> Option<Means> {
+        match self.fabric {
+            FabricKind::Direct { .. } => None,
+            FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
+                Some(Means { keeps_order, has_fast_crc, wish: self.wishes.arrival })
+            }
+        }
+    }
+}
+
+/// A region of the peer's that a packet named: it is aligned, and does not wrap. The device of the peer checks the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteRegion {
+    /// Its address there.
+    pub addr: u64,
+    /// Its key.
+    pub rkey: u32,
+}

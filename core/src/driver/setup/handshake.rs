@@ -1,0 +1,460 @@
+//! The exchange itself, for both ends and both fabrics.
+
+use super::arrival::Why;
+use super::config::{FabricKind, HandshakeConfig, RemoteRegion, Role};
+use super::error::{HandshakeFailure, PacketError, Refusal};
+use super::packet::{Kind, Packet};
+use super::text::Text;
+use super::tuning::Settled;
+use crate::fabric::Nanos;
+use crate::layout::Layout;
+use core::fmt;
+use core::mem;
+
+/// A packet of shared memory that wakes a sleeper. Nobody sleeps in a handshake, where it means nothing.
+pub const WAKE: u8 = b'W';
+/// Wake bytes that are passed over before a packet. An honest peer sends none while nobody can sleep.
+const WAKES_MAX: u32 = 64;
+
+pub(super) const OUT_OF_TURN: PacketError = PacketError::Malformed("a packet out of turn");
+const STRAY: PacketError = PacketError::Malformed("a descriptor where none belongs");
+
+/// Memory that a fabric's two ends grant each other, opaque to the handshake.
+pub trait Grants {
+    /// Memory of this end, provisioned for the peer to write.
+    type Own;
+    /// What came beside a packet, and is a claim until it was adopted.
+    type Received;
+    /// Memory of the peer, ready to be written.
+    type Peer;
+    /// Why memory was not to be had, or what carries packets failed.
+    type Error;
+
+    /// Returns the region that a packet names; none where memory travels beside the packet.
+    fn region(own: &Self::Own) -> Option<RemoteRegion>;
+
+    /// Returns what to tell the peer of this error; none where that makes no sense.
+    fn refusal(error: &Self::Error) -> Option<Refusal>;
+}
+
+/// What came beside a packet.
+#[derive(Debug)]
+pub enum Beside<R> {
+    /// Nothing.
+    Nothing,
+    /// One thing, held by the caller until now.
+    One(R),
+    /// Something that was not taken: it may not be there, or there is too much of it.
+    Stray,
+}
+
+/// Memory that the peer claims to have.
+#[derive(Debug)]
+pub enum Claim<R> {
+    /// It came beside the packet.
+    Received(R),
+    /// The packet names it.
+    Region(RemoteRegion),
+}
+
+/// What the handshake wants done, in this order.
+pub enum Action<G: Grants> {
+    /// Send this packet, with [`own`](Handshake::own) beside it where `with_own`. What cannot be sent is told by
+    /// [`handle_broken`](Handshake::handle_broken).
+    Send {
+        /// the packet
+        packet: Packet,
+        /// whether this end's memory goes beside it
+        with_own: bool,
+    },
+    /// Provision memory of this layout, and room for the peer's, then [`handle_provisioned`](Handshake::handle_provisioned).
+    Provision(Layout),
+    /// Check and map the peer's memory, then [`handle_adopted`](Handshake::handle_adopted).
+    Adopt(Claim<G::Received>),
+    /// Make the pages of [`own`](Handshake::own) stay, now that the peer has mapped them, then
+    /// [`handle_held`](Handshake::handle_held).
+    Hold,
+    /// It is over: both ends agreed.
+    Established(Agreed<G>),
+    /// It is over: there is no connection.
+    Failed(HandshakeFailure<G::Error>),
+}
+
+/// What both ends agreed on.
+pub struct Agreed<G: Grants> {
+    /// This end's memory.
+    pub own: G::Own,
+    /// The peer's.
+    pub peer: G::Peer,
+    /// What was settled.
+    pub settled: Settled,
+    /// Why this arrival mode; none on shared memory, where there is no choice.
+    pub why: Option<Why>,
+    /// Both processes have registered with membarrier.
+    pub is_fenced: bool,
+    /// The process that serves the connection, as a passive end on shared memory says.
+    pub pid: Option<u32>,
+}
+
+/// What was settled, and what else the peer has said of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settlement {
+    pub(super) settled: Settled,
+    pub(super) why: Option<Why>,
+    pub(super) is_fenced: bool,
+    pub(super) pid: Option<u32>,
+}
+
+/// How far it is.
+pub(super) enum Step<G: Grants> {
+    AwaitHello,
+    AwaitWelcome,
+    /// The active end has the peer's claim already.
+    Provisioning(Settlement, Option<Claim<G::Received>>),
+    AwaitGrant(Settlement, G::Own),
+    Adopting(Settlement, G::Own),
+    AwaitReady(Settlement, G::Own, G::Peer),
+    Holding(Settlement, G::Own, G::Peer),
+    Over,
+}
+
+/// One handshake, of either role, on either fabric.
+///
+/// ```text
+/// active   AWAIT-WELCOME -> PROVISIONING -> ADOPTING -> AWAIT-READY -> HOLDING -> over
+///           HELLO                                  GRANT
+/// passive  AWAIT-HELLO -> PROVISIONING -> AWAIT-GRANT -> ADOPTING -> HOLDING -> over
+///                                  WELCOME                              READY
+///
+///          any of them -> over, with REFUSED where the peer does not know why
+/// ```
+///
+/// Events go in by `handle_packet`, `handle_provisioned`, `handle_adopted`, `handle_held`, `handle_timeout`,
+/// `handle_lost` and `handle_broken`. After each of them, and once at the begin, call [`poll_action`](Self::poll_action)
+/// until there is none, then [`poll_timeout`](Self::poll_timeout). The last action is `Established` or `Failed`;
+/// after that all events are ignored. Whatever a peer sends, one packet at most waits to be sent, memory is provisioned
+/// once at most, and the handshake is over by its deadline.
+pub struct Handshake<G: Grants> {
+    pub(super) config: HandshakeConfig,
+    pub(super) step: Step<G>,
+    /// A packet to be sent before `next` is done.
+    pub(super) outgoing: Option<Packet>,
+    pub(super) next: Option<Action<G>>,
+    /// Time to say HELLO again.
+    hello_due: Option<Nanos>,
+    /// Time up to which HELLO is waited for.
+    silence_end: Option<Nanos>,
+    /// Wake bytes since the packet before.
+    wakes: u32,
+}
+
+impl<G: Grants> Handshake<G> {
+    /// Begins one at the time `now`.
+    #[must_use]
+    pub fn new(config: HandshakeConfig, now: Nanos) -> Self {
+        let after = |wait: Nanos| Nanos(now.0.saturating_add(wait.0));
+        let (step, outgoing) = match config.role {
+            Role::Active => (Step::AwaitWelcome, Some(Self::hello(&config))),
+            Role::Passive => (Step::AwaitHello, None),
+        };
+        Self {
+            step,
+            outgoing,
+            next: None,
+            hello_due: config.hello_repeat.filter(|_| config.role == Role::Active).map(after),
+            silence_end: config.first_silence.filter(|_| config.role == Role::Passive).map(after),
+            wakes: 0,
+            config,
+        }
+    }
+
+    /// Returns what is to be done next, once.
+    pub fn poll_action(&mut self) -> Option<Action<G>> {
+        match self.outgoing.take() {
+            Some(packet) => {
+                let with_own = self.is_direct() && self.own().is_some();
+                Some(Action::Send { packet, with_own })
+            }
+            None => self.next.take(),
+        }
+    }
+
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout) at the latest; none once it is over.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        if self.is_over() {
+            return None;
+        }
+        [self.hello_due(), self.silence_end()].into_iter().flatten().chain([self.config.deadline]).min()
+    }
+
+    /// Returns true if the next packet may have memory beside it.
+    #[must_use]
+    pub const fn expects_grant(&self) -> bool {
+        self.is_direct() && matches!(self.step, Step::AwaitWelcome | Step::AwaitGrant(..))
+    }
+
+    /// Returns this end's memory, while the handshake has it.
+    #[must_use]
+    pub const fn own(&self) -> Option<&G::Own> {
+        match &self.step {
+            Step::AwaitGrant(_, own)
+            | Step::Adopting(_, own)
+            | Step::AwaitReady(_, own, _)
+            | Step::Holding(_, own, _) => Some(own),
+            Step::AwaitHello | Step::AwaitWelcome | Step::Provisioning(..) | Step::Over => None,
+        }
+    }
+
+    /// Returns true once nothing is awaited any more.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.step, Step::Over)
+    }
+
+    /// Takes a packet that came, whatever it is.
+    pub fn handle_packet(&mut self, bytes: &[u8], beside: Beside<G::Received>, now: Nanos) {
+        if !self.is_over()
+            && let Err(error) = self.take(bytes, beside, now)
+        {
+            self.fail(error.into());
+        }
+    }
+
+    /// Takes the memory that was provisioned.
+    pub fn handle_provisioned(&mut self, result: Result<G::Own, G::Error>) {
+        if self.next.is_some() {
+            return; // nobody has asked yet
+        }
+        match (self.take_step(), result) {
+            (Step::Provisioning(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
+            (Step::Provisioning(settlement, None), Ok(own)) => self.welcome(settlement, own),
+            (Step::Provisioning(settlement, Some(claim)), Ok(own)) => {
+                self.step = Step::Adopting(settlement, own);
+                self.next = Some(Action::Adopt(claim));
+            }
+            // It failed meanwhile, or nobody asked.
+            (step, _) => self.step = step,
+        }
+    }
+
+    /// Takes the peer's memory that was adopted.
+    pub fn handle_adopted(&mut self, result: Result<G::Peer, G::Error>) {
+        if self.next.is_some() {
+            return; // nobody has asked yet
+        }
+        match (self.take_step(), result) {
+            (Step::Adopting(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
+            (Step::Adopting(settlement, own), Ok(peer)) => match self.config.role {
+                Role::Active => self.grant(settlement, own, peer),
+                Role::Passive => self.hold(settlement, own, peer),
+            },
+            (step, _) => self.step = step,
+        }
+    }
+
+    /// Takes the outcome of [`Action::Hold`].
+    pub fn handle_held(&mut self, result: Result<(), G::Error>) {
+        if self.next.is_some() {
+            return; // nobody has asked yet
+        }
+        match (self.take_step(), result) {
+            (Step::Holding(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
+            (Step::Holding(settlement, own, peer), Ok(())) => {
+                self.outgoing = (self.config.role == Role::Passive).then(|| Packet::new(Kind::Ready));
+                let Settlement { settled, why, is_fenced, pid } = settlement;
+                self.next = Some(Action::Established(Agreed { own, peer, settled, why, is_fenced, pid }));
+            }
+            (step, _) => self.step = step,
+        }
+    }
+
+    /// Looks at the time.
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        let has_passed = |end: Option<Nanos>| end.is_some_and(|end| end <= now);
+        if self.is_over() {
+        } else if has_passed(self.silence_end()) {
+            self.fail(HandshakeFailure::Silent);
+        } else if self.config.deadline <= now {
+            self.fail(HandshakeFailure::TimedOut);
+        } else if let (true, Some(repeat)) = (has_passed(self.hello_due()), self.config.hello_repeat) {
+            self.outgoing = Some(Self::hello(&self.config));
+            self.hello_due = Some(Nanos(now.0.saturating_add(repeat.0.max(1))));
+        }
+    }
+
+    /// The peer went away, and nothing that it sent is left.
+    pub fn handle_lost(&mut self) {
+        let failure = match self.step {
+            Step::AwaitHello => HandshakeFailure::Nobody,
+            _ => HandshakeFailure::Lost,
+        };
+        self.end(failure);
+    }
+
+    /// What carries packets failed: nothing can be said any more. A failure that was found before stays.
+    pub fn handle_broken(&mut self, error: G::Error) {
+        self.end(HandshakeFailure::Local(error));
+    }
+
+    fn take(&mut self, bytes: &[u8], beside: Beside<G::Received>, now: Nanos) -> Result<(), PacketError> {
+        let grant = match beside {
+            Beside::Nothing => None,
+            Beside::One(grant) => Some(grant),
+            Beside::Stray => return Err(STRAY),
+        };
+        if grant.is_some() && !self.expects_grant() {
+            return Err(STRAY);
+        }
+        if self.is_direct() && bytes == [WAKE] {
+            self.wakes += 1;
+            return match (grant, self.wakes > WAKES_MAX) {
+                (Some(_), _) => Err(STRAY),
+                (None, true) => Err(PacketError::Malformed("more than 64 wake bytes in the handshake")),
+                (None, false) => {
+                    self.handle_timeout(now);
+                    Ok(())
+                }
+            };
+        }
+        let packet = Packet(bytes.try_into().map_err(|_| PacketError::Garbage)?);
+        let number = packet.kind()?;
+        if number == Kind::Hello as u8 && self.may_repeat_hello() {
+            self.handle_timeout(now);
+            return Ok(());
+        }
+        let due = match self.step {
+            Step::AwaitHello => Kind::Hello,
+            Step::AwaitWelcome => Kind::Welcome,
+            Step::AwaitGrant(..) => Kind::Grant,
+            Step::AwaitReady(..) => Kind::Ready,
+            Step::Provisioning(..) | Step::Adopting(..) | Step::Holding(..) | Step::Over => {
+                return Err(OUT_OF_TURN);
+            }
+        };
+        if number != due as u8 {
+            return Err(OUT_OF_TURN);
+        }
+        packet.check_reserved(due, &self.config.fabric)?;
+        self.wakes = 0;
+        match (self.take_step(), grant) {
+            (Step::AwaitHello, _) => self.heard_hello(&packet),
+            (Step::AwaitWelcome, grant) => self.heard_welcome(&packet, grant),
+            (Step::AwaitGrant(settlement, own), grant) => {
+                let claim = self.claim(&packet, grant)?;
+                self.step = Step::Adopting(settlement, own);
+                self.next = Some(Action::Adopt(claim));
+                Ok(())
+            }
+            (Step::AwaitReady(settlement, own, peer), _) => {
+                self.hold(settlement, own, peer);
+                Ok(())
+            }
+            (Step::Provisioning(..) | Step::Adopting(..) | Step::Holding(..) | Step::Over, _) => {
+                Err(OUT_OF_TURN)
+            }
+        }
+    }
+
+    /// A peer over RDMA says HELLO again until WELCOME comes, which it may not have seen yet.
+    const fn may_repeat_hello(&self) -> bool {
+        !self.is_direct()
+            && matches!(self.config.role, Role::Passive)
+            && !matches!(self.step, Step::AwaitHello)
+    }
+
+    /// The memory that comes with WELCOME or GRANT.
+    pub(super) fn claim(
+        &self,
+        packet: &Packet,
+        grant: Option<G::Received>,
+    ) -> Result<Claim<G::Received>, PacketError> {
+        if !self.is_direct() {
+            return Ok(Claim::Region(packet.region()?));
+        }
+        grant.map(Claim::Received).ok_or(PacketError::Malformed("no descriptor came along"))
+    }
+
+    /// Puts this end's memory into a packet, where the packet names it.
+    pub(super) fn name(packet: &mut Packet, own: &G::Own) {
+        if let Some(region) = G::region(own) {
+            packet.set_region(region);
+        }
+    }
+
+    pub(super) fn provision(&mut self, settlement: Settlement, claim: Option<Claim<G::Received>>) {
+        self.step = Step::Provisioning(settlement, claim);
+        self.next = Some(Action::Provision(settlement.settled.layout));
+    }
+
+    fn hold(&mut self, settlement: Settlement, own: G::Own, peer: G::Peer) {
+        self.step = Step::Holding(settlement, own, peer);
+        self.next = Some(Action::Hold);
+    }
+
+    pub(super) const fn is_direct(&self) -> bool {
+        matches!(self.config.fabric, FabricKind::Direct { .. })
+    }
+
+    /// The step, which is over unless the caller says how it goes on.
+    fn take_step(&mut self) -> Step<G> {
+        mem::replace(&mut self.step, Step::Over)
+    }
+
+    fn hello_due(&self) -> Option<Nanos> {
+        self.hello_due.filter(|_| matches!(self.step, Step::AwaitWelcome))
+    }
+
+    fn silence_end(&self) -> Option<Nanos> {
+        self.silence_end.filter(|_| matches!(self.step, Step::AwaitHello))
+    }
+
+    /// Ends it for a failure that the peer is told of, where it does not know.
+    fn fail(&mut self, failure: HandshakeFailure<G::Error>) {
+        let refusal = match &failure {
+            HandshakeFailure::Packet(error) => {
+                error.refusal().map(|code| Refusal { code, text: Text::of(error) })
+            }
+            HandshakeFailure::Local(error) => G::refusal(error),
+            // An active end that has waited in vain tries again: it must not take the listener for one that refused.
+            HandshakeFailure::TimedOut if self.config.role == Role::Passive && !self.is_direct() => {
+                Some(Refusal { code: 0, text: Text::of("the peer did not answer in time") })
+            }
+            HandshakeFailure::TimedOut
+            | HandshakeFailure::Silent
+            | HandshakeFailure::Lost
+            | HandshakeFailure::Nobody => None,
+        };
+        self.step = Step::Over;
+        self.outgoing = refusal.map(|refusal| Packet::refused(refusal.code, &refusal.text));
+        self.next = Some(Action::Failed(failure));
+    }
+
+    /// Ends it without a word, unless it has failed already. Where all was agreed on, READY did not go out.
+    fn end(&mut self, failure: HandshakeFailure<G::Error>) {
+        self.outgoing = None;
+        match (&self.step, &self.next) {
+            (Step::Over, Some(Action::Failed(_)) | None) => {}
+            _ => {
+                self.step = Step::Over;
+                self.next = Some(Action::Failed(failure));
+            }
+        }
+    }
+}
+
+impl<G: Grants> fmt::Debug for Handshake<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = match self.step {
+            Step::AwaitHello => "AWAIT-HELLO",
+            Step::AwaitWelcome => "AWAIT-WELCOME",
+            Step::Provisioning(..) => "PROVISIONING",
+            Step::AwaitGrant(..) => "AWAIT-GRANT",
+            Step::Adopting(..) => "ADOPTING",
+            Step::AwaitReady(..) => "AWAIT-READY",
+            Step::Holding(..) => "HOLDING",
+            Step::Over => "OVER",
+        };
+        write!(f, "Handshake({:?}, {step})", self.config.role)
+    }
+}

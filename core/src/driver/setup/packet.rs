@@ -1,0 +1,267 @@
+//! The packets of a handshake, the same on every fabric. wire.md 6.1, 10.2.
+
+use super::arrival::{Means, Why};
+use super::config::{FabricKind, RemoteRegion};
+use super::error::PacketError;
+use super::text::Text;
+use super::tuning::Tuning;
+use crate::{Arrival, Protocol};
+
+/// The version of the protocol, all of docs/wire.md.
+pub const VERSION: u16 = 2;
+
+/// Bytes of a packet.
+pub const PACKET_BYTES: usize = 192;
+/// Bytes of the text of a REFUSED.
+pub const TEXT_BYTES: usize = 128;
+
+/// REFUSED because of versions.
+pub const REFUSED_VERSION: u8 = 1;
+/// REFUSED because the two ends want different things, or one what the other does not allow.
+pub const REFUSED_WISHES: u8 = 2;
+/// REFUSED because a limit of the process or of its machine is reached.
+pub const REFUSED_LIMIT: u8 = 3;
+
+/// What everything of superpipe's begins with.
+const MAGIC: [u8; 8] = *b"SUPRPIPE";
+const HEAD_BYTES: usize = 10;
+
+const KIND_AT: usize = 10;
+const CODE_AT: usize = 11;
+const FENCED_AT: usize = 12;
+const TUNING_AT: usize = 13;
+/// Where a fabric's own part begins, up to the text.
+const FABRIC_AT: usize = 28;
+/// Place in WELCOME of the process that serves the connection, on shared memory.
+const PID_AT: usize = FABRIC_AT;
+const ORDER_AT: usize = FABRIC_AT;
+const CRC_AT: usize = FABRIC_AT + 1;
+const WHY_AT: usize = FABRIC_AT + 2;
+const ADDR_AT: usize = FABRIC_AT + 4;
+const RKEY_AT: usize = FABRIC_AT + 12;
+const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Wishes, and what the active end can do.
+    Hello = 1,
+    /// What was settled, and the memory of the passive end.
+    Welcome = 2,
+    /// The memory of the active end.
+    Grant = 3,
+    /// The passive end has the active end's memory.
+    Ready = 4,
+    /// There will be no connection, and why.
+    Refused = 5,
+}
+
+/// Writes what everything of superpipe's begins with, of this version.
+pub fn write_head(bytes: &mut [u8; HEAD_BYTES]) {
+    let [magic @ .., low, high] = bytes;
+    *magic = MAGIC;
+    [*low, *high] = VERSION.to_le_bytes();
+}
+
+/// Checks the first bytes of anything, which never change from version to version.
+///
+/// # Errors
+/// It is not of superpipe, or of another version.
+pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
+    match bytes.first_chunk::<HEAD_BYTES>() {
+        Some([magic @ .., low, high]) if *magic == MAGIC => match u16::from_le_bytes([*low, *high]) {
+            VERSION => Ok(()),
+            theirs => Err(PacketError::Version { theirs }),
+        },
+        _ => Err(PacketError::Garbage),
+    }
+}
+
+/// One packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
+/// landing_bytes, chunk_bytes (4 each), the fabric's own part (36), text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet(pub [u8; PACKET_BYTES]);
+
+impl Packet {
+    /// A packet of this kind in which all else is zero.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        let mut packet = Self::empty();
+        if let Some(head) = packet.0.first_chunk_mut() {
+            write_head(head);
+        }
+        packet.0[KIND_AT] = kind as u8;
+        packet
+    }
+
+    /// Zeros, to be filled by what is received.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self([0; PACKET_BYTES])
+    }
+
+    /// REFUSED.
+    #[must_use]
+    pub fn refused(code: u8, text: &Text) -> Self {
+        let mut packet = Self::new(Kind::Refused);
+        packet.0[CODE_AT] = code;
+        packet.set(TEXT_AT, text.to_bytes());
+        packet
+    }
+
+    /// Returns the kind, by number: of any but REFUSED, which is the peer's error.
+    ///
+    /// # Errors
+    /// It is not of superpipe, of another version, or the peer refuses.
+    pub fn kind(&self) -> Result<u8, PacketError> {
+        check_head(&self.0)?;
+        match self.0[KIND_AT] {
+            kind if kind == Kind::Refused as u8 => {
+                let text = Text::received(self.get(TEXT_AT));
+                Err(PacketError::Refused { code: self.0[CODE_AT], text })
+            }
+            kind => Ok(kind),
+        }
+    }
+
+    /// Checks that what this kind does not use is zero: code and text belong to REFUSED, tuning to HELLO and WELCOME.
+    pub(super) fn check_reserved(&self, kind: Kind, fabric: &FabricKind) -> Result<(), PacketError> {
+        let is_direct = matches!(fabric, FabricKind::Direct { .. });
+        let says_much = matches!(kind, Kind::Hello | Kind::Welcome);
+        let is_used = |at: usize| match at {
+            0..=KIND_AT => true,
+            CODE_AT => false,
+            FENCED_AT => says_much && is_direct,
+            TUNING_AT..FABRIC_AT => says_much,
+            FABRIC_AT..TEXT_AT => match (fabric, kind) {
+                (FabricKind::Direct { .. }, Kind::Welcome) => at < PID_AT + 4,
+                (FabricKind::Posted { .. }, Kind::Hello) => at <= CRC_AT,
+                (FabricKind::Posted { .. }, Kind::Welcome) => at <= WHY_AT || is_region(at),
+                (FabricKind::Posted { .. }, Kind::Grant) => is_region(at),
+                (FabricKind::Direct { .. }, Kind::Hello | Kind::Grant | Kind::Ready | Kind::Refused)
+                | (FabricKind::Posted { .. }, Kind::Ready | Kind::Refused) => false,
+            },
+            _ => false,
+        };
+        let is_clean = self.0.iter().enumerate().all(|(at, byte)| *byte == 0 || is_used(at));
+        if is_clean && self.0[FENCED_AT] <= 1 {
+            Ok(())
+        } else {
+            Err(PacketError::Malformed("reserved bytes are not zero"))
+        }
+    }
+
+    /// Puts wishes, or what was settled. Zero is no wish.
+    pub fn set_tuning(&mut self, tuning: &Tuning) {
+        self.0[13] = tuning.protocol.map_or(0, |protocol| 1 + index(&Protocol::ALL, &protocol));
+        self.0[14] = tuning.arrival.map_or(0, |arrival| 1 + index(&ARRIVALS, &arrival));
+        self.0[15] = tuning.folds.unwrap_or(0);
+        for (at, value) in [(16, tuning.block_bytes), (20, tuning.landing_bytes), (24, tuning.chunk_bytes)] {
+            self.set(at, value.unwrap_or(0).to_le_bytes());
+        }
+    }
+
+    /// Takes out wishes, or what was settled.
+    ///
+    /// # Errors
+    /// A choice that there is not.
+    pub fn tuning(&self) -> Result<Tuning, PacketError> {
+        let number = |at| Some(u32::from_le_bytes(self.get(at))).filter(|value| *value != 0);
+        Ok(Tuning {
+            protocol: choice(&Protocol::ALL, self.0[13])?,
+            arrival: choice(&ARRIVALS, self.0[14])?,
+            folds: Some(self.0[15]).filter(|folds| *folds != 0),
+            block_bytes: number(16),
+            landing_bytes: number(20),
+            chunk_bytes: number(24),
+        })
+    }
+
+    pub(super) fn set_fenced(&mut self, is_fenced: bool) {
+        self.0[FENCED_AT] = u8::from(is_fenced);
+    }
+
+    pub(super) fn is_fenced(&self) -> bool {
+        self.0[FENCED_AT] == 1
+    }
+
+    pub(super) fn set_pid(&mut self, pid: u32) {
+        self.set(PID_AT, pid.to_le_bytes());
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        u32::from_le_bytes(self.get(PID_AT))
+    }
+
+    pub(super) fn set_means(&mut self, means: Means) {
+        self.0[ORDER_AT] = u8::from(means.keeps_order);
+        self.0[CRC_AT] = u8::from(means.has_fast_crc);
+    }
+
+    /// What the sender can do, with the wish that it has.
+    pub(super) fn means(&self, wish: Option<Arrival>) -> Result<Means, PacketError> {
+        match (self.0[ORDER_AT], self.0[CRC_AT]) {
+            (order @ 0..=1, crc @ 0..=1) => {
+                Ok(Means { keeps_order: order == 1, has_fast_crc: crc == 1, wish })
+            }
+            _ => Err(UNKNOWN_CHOICE),
+        }
+    }
+
+    pub(super) fn set_why(&mut self, why: Why) {
+        self.0[WHY_AT] = why as u8;
+    }
+
+    pub(super) fn why(&self) -> Result<Why, PacketError> {
+        Why::from_number(self.0[WHY_AT]).ok_or(PacketError::Malformed("an unknown reason"))
+    }
+
+    pub(super) fn set_region(&mut self, region: RemoteRegion) {
+        self.set(ADDR_AT, region.addr.to_le_bytes());
+        self.set(RKEY_AT, region.rkey.to_le_bytes());
+    }
+
+    /// The region that the peer names: a claim, which its own NIC checks.
+    pub(super) fn region(&self) -> Result<RemoteRegion, PacketError> {
+        let addr = u64::from_le_bytes(self.get(ADDR_AT));
+        let rkey = u32::from_le_bytes(self.get(RKEY_AT));
+        if addr.checked_add(1 << 31).is_none() || !addr.is_multiple_of(64) {
+            return Err(PacketError::Malformed("a region that cannot be"));
+        }
+        Ok(RemoteRegion { addr, rkey })
+    }
+
+    /// The bytes from `at` on, which is a constant that leaves room for them.
+    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.0.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+    }
+
+    fn set<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
+        if let Some(place) = self.0.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *place = bytes;
+        }
+    }
+}
+
+const fn is_region(at: usize) -> bool {
+    at >= ADDR_AT && at < RKEY_AT + 4
+}
+
+const ARRIVALS: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
+const UNKNOWN_CHOICE: PacketError = PacketError::Malformed("an unknown choice");
+
+fn index<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    all.iter().position(|other| other == one).and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
+}
+
+fn choice<T: Copy>(all: &[T], number: u8) -> Result<Option<T>, PacketError> {
+    match usize::from(number).checked_sub(1) {
+        None => Ok(None),
+        Some(at) => all.get(at).copied().map(Some).ok_or(UNKNOWN_CHOICE),
+    }
+}
+
+#[cfg(test)]
+#[path = "packet_tests.rs"]
+mod tests;

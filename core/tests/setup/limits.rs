@@ -1,0 +1,46 @@
+//! What a peer can make this end provision, and what becomes of an end that may not provision more.
+
+use crate::rig::{FABRICS, ROLES, Rig, by_hand, config, welcome_of};
+use superpipe_core::driver::setup::{FabricKind, HandshakeConfig, Role, Tuning};
+
+const ALLOWED: u32 = 1 << 20;
+
+/// A peer makes the landing buffer so large: what this end wants to do about it.
+fn ask(role: Role, fabric: FabricKind, bytes: u32, wishes: Tuning) -> Vec<String> {
+    let mut t = Rig::of(HandshakeConfig { landing_bytes_max: ALLOWED, wishes, ..config(role, fabric) });
+    t.wants();
+    match role {
+        Role::Active => t.memory(&welcome_of(fabric, 16 << 10, bytes)),
+        Role::Passive => t.packet(&by_hand(1, &[(20, &bytes.to_le_bytes())])),
+    }
+    t.wants()
+}
+
+#[test]
+fn no_peer_makes_the_landing_buffer_larger_than_either_role_allows() {
+    for role in ROLES {
+        let by = if role == Role::Active { "connecting end" } else { "listener" };
+        for fabric in FABRICS {
+            for bytes in [400 << 20, ALLOWED + (16 << 10)] {
+                let [refused, failed] = ask(role, fabric, bytes, Tuning::default()).try_into().unwrap();
+                let told = format!("that the {by} allows");
+                assert!(refused.starts_with("REFUSED 2: a landing buffer of") && refused.ends_with(&told));
+                assert!(failed.starts_with("failed: a landing buffer of"), "{failed}");
+            }
+            let wants = ask(role, fabric, ALLOWED / 2, Tuning::default());
+            assert_eq!(wants, ["provision 32 blocks"]);
+        }
+    }
+}
+
+#[test]
+fn what_an_end_wishes_itself_is_not_its_peers_doing() {
+    let wishes = Tuning { landing_bytes: Some(2 << 20), ..Tuning::default() };
+    for role in ROLES {
+        for fabric in FABRICS {
+            assert_eq!(ask(role, fabric, 2 << 20, wishes), ["provision 128 blocks"]);
+            let wants = ask(role, fabric, 4 << 20, wishes);
+            assert!(wants[1].contains("landing-bytes is 2097152 here and 4194304 at the peer"), "{wants:?}");
+        }
+    }
+}

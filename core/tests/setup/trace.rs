@@ -1,0 +1,208 @@
+//! The honest exchange, step by step.
+
+use crate::rig::{
+    DIRECT, FABRICS, OWN_REGION, Own, PEER_REGION, POSTED, Rig, by_hand, config, grant, hello, ready,
+    welcome, why,
+};
+use superpipe_core::driver::setup::{Beside, FabricKind, HandshakeConfig, Role, Tuning, Why};
+use superpipe_core::{Arrival, FlagPlace};
+
+#[test]
+fn a_connecting_end_over_shared_memory() {
+    let mut t = Rig::new(Role::Active, DIRECT);
+    t.expect(&["HELLO"]);
+    assert!(t.handshake.expects_grant());
+    t.memory(&welcome(DIRECT));
+    assert!(!t.handshake.expects_grant());
+    t.expect(&["provision 32 blocks"]);
+    t.provisioned();
+    t.expect(&["adopt descriptor 5"]);
+    t.handshake.handle_adopted(Ok(6));
+    t.expect(&["GRANT beside own"]);
+    t.packet(&ready());
+    t.expect(&["hold"]);
+    t.handshake.handle_held(Ok(()));
+    t.expect(&["established"]);
+    let agreed = t.agreed.unwrap();
+    assert_eq!((agreed.own, agreed.peer, agreed.is_fenced, agreed.pid), (Own(None), 6, true, Some(88)));
+    assert_eq!((agreed.settled.layout.flags, agreed.why), (FlagPlace::Apart, None));
+}
+
+#[test]
+fn a_listening_end_over_shared_memory() {
+    let mut t = Rig::new(Role::Passive, DIRECT);
+    t.expect(&[]);
+    t.packet(&hello(DIRECT));
+    t.expect(&["provision 32 blocks"]);
+    t.provisioned();
+    t.expect(&["WELCOME beside own"]);
+    assert_eq!(t.sent.as_ref().unwrap().0[12..32], by_hand(2, &WELCOMED).0[12..32]);
+    assert!(t.handshake.expects_grant());
+    t.memory(&grant(DIRECT));
+    t.expect(&["adopt descriptor 5"]);
+    t.handshake.handle_adopted(Ok(6));
+    t.expect(&["hold"]);
+    t.handshake.handle_held(Ok(()));
+    t.expect(&["READY", "established"]);
+    let agreed = t.agreed.unwrap();
+    assert_eq!((agreed.own, agreed.peer, agreed.is_fenced, agreed.pid), (Own(None), 6, true, None));
+}
+
+/// The fields of WELCOME where nobody wishes anything, of the process 77. wire.md 6.1.
+const WELCOMED: [(usize, &[u8]); 4] =
+    [(12, &[1, 4, 1, 3]), (16, &[0, 0x40, 0, 0]), (20, &[0, 0, 8, 0]), (28, &[77, 0, 0, 0])];
+
+#[test]
+fn a_connecting_end_over_rdma() {
+    let mut t = Rig::new(Role::Active, POSTED);
+    t.expect(&["HELLO"]);
+    assert_eq!(t.sent.as_ref().unwrap().0[12..64], hello(POSTED).0[12..64]);
+    assert!(!t.handshake.expects_grant());
+    t.packet(&welcome(POSTED));
+    t.expect(&["provision 32 blocks"]);
+    t.provisioned();
+    t.expect(&["adopt region 0x100000040"]);
+    t.handshake.handle_adopted(Ok(6));
+    t.expect(&["GRANT"]);
+    let granted = t.sent.as_ref().unwrap().0[32..44].to_owned();
+    assert_eq!(granted, [&OWN_REGION.addr.to_le_bytes()[..], &OWN_REGION.rkey.to_le_bytes()].concat());
+    t.packet(&ready());
+    t.expect(&["hold"]);
+    t.handshake.handle_held(Ok(()));
+    t.expect(&["established"]);
+    let agreed = t.agreed.unwrap();
+    assert_eq!((agreed.own, agreed.peer), (Own(Some(OWN_REGION)), 6));
+    assert_eq!((agreed.why, agreed.is_fenced, agreed.pid), (Some(Why::Ordered), false, None));
+    assert_eq!(agreed.settled.layout.flags, FlagPlace::Inside);
+}
+
+#[test]
+fn a_listening_end_over_rdma() {
+    let mut t = Rig::new(Role::Passive, POSTED);
+    t.expect(&[]);
+    t.packet(&hello(POSTED));
+    t.expect(&["provision 32 blocks"]);
+    t.packet(&hello(POSTED));
+    t.expect(&[]);
+    t.provisioned();
+    t.expect(&["WELCOME"]);
+    let welcomed = &t.sent.as_ref().unwrap().0[..];
+    assert_eq!((&welcomed[28..31], &welcomed[32..40]), (&[1, 0, 1][..], &OWN_REGION.addr.to_le_bytes()[..]));
+    t.packet(&hello(POSTED));
+    t.expect(&[]);
+    t.packet(&grant(POSTED));
+    let region = format!("adopt region {:#x}", PEER_REGION.addr);
+    t.expect(&[region.as_str()]);
+    t.handshake.handle_adopted(Ok(6));
+    t.expect(&["hold"]);
+    t.handshake.handle_held(Ok(()));
+    t.expect(&["READY", "established"]);
+    assert_eq!(t.agreed.unwrap().own, Own(Some(OWN_REGION)));
+}
+
+/// Plays both ends against each other: what each agreed on.
+fn meet(mut active: Rig, mut passive: Rig) -> [Rig; 2] {
+    let mut to_passive = Vec::new();
+    let mut to_active = Vec::new();
+    for _ in 0..20 {
+        for (end, into) in [(&mut active, &mut to_passive), (&mut passive, &mut to_active)] {
+            for want in end.wants() {
+                match want.split(' ').next() {
+                    Some("provision") => end.provisioned(),
+                    Some("adopt") => end.handshake.handle_adopted(Ok(6)),
+                    Some("hold") => end.handshake.handle_held(Ok(())),
+                    Some("established" | "failed:") => {}
+                    _ => into.push((end.sent.take().unwrap(), want.ends_with("own"))),
+                }
+            }
+        }
+        for (end, from) in [(&mut passive, &mut to_passive), (&mut active, &mut to_active)] {
+            for (packet, has_memory) in from.drain(..) {
+                if has_memory { end.memory(&packet) } else { end.packet(&packet) }
+            }
+        }
+    }
+    [active, passive]
+}
+
+fn rig(role: Role, fabric: FabricKind, wishes: Tuning) -> Rig {
+    Rig::of(HandshakeConfig { wishes, ..config(role, fabric) })
+}
+
+#[test]
+fn two_ends_agree_on_the_same_whoever_wishes() {
+    for fabric in FABRICS {
+        let checked = Tuning { arrival: Some(Arrival::CheckedFlag), folds: Some(5), ..Tuning::default() };
+        for (ours, theirs) in [
+            (Tuning::default(), Tuning::default()),
+            (checked, Tuning::default()),
+            (Tuning::default(), checked),
+            (checked, checked),
+        ] {
+            let [active, passive] = meet(rig(Role::Active, fabric, ours), rig(Role::Passive, fabric, theirs));
+            let (active, passive) = (active.agreed.unwrap(), passive.agreed.unwrap());
+            assert_eq!((active.settled, active.why), (passive.settled, passive.why));
+            let is_wished = ours == checked || theirs == checked;
+            let due = if is_wished { (Arrival::CheckedFlag, 5) } else { (Arrival::Flag, 3) };
+            assert_eq!((active.settled.config.arrival, active.settled.config.folds), due);
+        }
+    }
+}
+
+#[test]
+fn two_ends_that_disagree_both_know_why() {
+    for fabric in FABRICS {
+        let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
+        let [active, passive] = meet(rig(Role::Active, fabric, of(2)), rig(Role::Passive, fabric, of(3)));
+        let told = "the two ends disagree: folds is 3 here and 2 at the peer; set it on one side only";
+        assert_eq!(why(&passive.failure.unwrap()), told);
+        assert_eq!(why(&active.failure.unwrap()), format!("the peer refused: {told}"));
+    }
+}
+
+#[test]
+fn a_peer_settles_no_laxer_mode_and_no_other_wish() {
+    // The active end's device keeps no order, and WELCOME says plain flags.
+    let unordered = FabricKind::Posted { keeps_order: false, has_fast_crc: false, notices: 128 };
+    let mut t = rig(Role::Active, unordered, Tuning::default());
+    t.wants();
+    t.packet(&welcome(POSTED));
+    let told = "the peer settled for arrival mode flag, which is not notify";
+    t.expect(&[format!("REFUSED 2: {told}").as_str(), format!("failed: {told}").as_str()]);
+    for fabric in FABRICS {
+        let mut t = rig(Role::Active, fabric, Tuning { folds: Some(4), ..Tuning::default() });
+        t.wants();
+        t.memory(&welcome(fabric));
+        assert!(t.wants()[1].contains("folds is 4 here and 3 at the peer"));
+    }
+}
+
+#[test]
+fn what_a_welcome_must_have() {
+    for (fabric, at, byte, told) in [
+        (POSTED, 14, 0, "WELCOME without an arrival mode"),
+        (POSTED, 30, 0, "an unknown reason"),
+        (POSTED, 30, 6, "an unknown reason"),
+        (POSTED, 28, 2, "an unknown choice"),
+        (POSTED, 32, 1, "a region that cannot be"),
+        (POSTED, 31, 1, "reserved bytes are not zero"),
+        (POSTED, 12, 1, "reserved bytes are not zero"),
+        (DIRECT, 12, 2, "reserved bytes are not zero"),
+        (DIRECT, 13, 5, "an unknown choice"),
+        (DIRECT, 16, 1, "what it settled cannot be"),
+        (DIRECT, 100, 1, "reserved bytes are not zero"),
+    ] {
+        let mut t = Rig::new(Role::Active, fabric);
+        t.wants();
+        let mut packet = welcome(fabric);
+        packet.0[at] = byte;
+        t.memory(&packet);
+        let [refused, failed] = t.wants().try_into().unwrap();
+        assert!(refused.starts_with("REFUSED 0: the peer broke the handshake"), "{at}: {refused}");
+        assert_eq!(failed, format!("failed: {told}"), "{at}");
+    }
+    let mut t = Rig::new(Role::Active, DIRECT);
+    t.wants();
+    t.bytes(&welcome(DIRECT).0, Beside::Nothing);
+    assert_eq!(t.wants()[1], "failed: no descriptor came along");
+}

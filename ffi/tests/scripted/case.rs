@@ -1,0 +1,225 @@
+//! A case, and how it is judged.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, StreamError};
+
+use crate::held::{Held, cpu_time};
+use crate::peer::process::Peer;
+use crate::peer::script::{Role, Script};
+use crate::us::Us;
+
+/// Cases of a phase, by name.
+pub(crate) type Table = &'static [(&'static str, &'static Case)];
+
+/// A call may take ten times its deadline, which is a hang and no measure.
+const HANG: u32 = 10;
+/// For what has no deadline of its own: a peer that starts, a good-bye, a descriptor that is closed elsewhere.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The deadline that a dropped connection has for its good-bye.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
+/// A wait may spend a fourth of its time on a CPU; one that sleeps spends a fiftieth.
+const IDLE_SHARE: u32 = 4;
+
+/// Looked at by every wait of a case that asks for it.
+pub(crate) static INTERRUPT: AtomicBool = AtomicBool::new(false);
+
+/// One misbehaviour, and what must come of it.
+pub(crate) struct Case {
+    pub(crate) role: Role,
+    pub(crate) script: Script,
+    pub(crate) options: fn() -> Options,
+    pub(crate) call: Call,
+    /// The deadline of the call.
+    pub(crate) limit: Duration,
+    /// What the call may return, and a part of the error's text.
+    pub(crate) want: &'static [Result<(), ErrorKind>],
+    pub(crate) text: &'static str,
+    /// The call only waits, and must sleep meanwhile.
+    pub(crate) is_idle: bool,
+}
+
+/// What is tried at this end.
+#[derive(Clone, Copy)]
+pub(crate) enum Call {
+    /// To connect or accept, with the deadline.
+    Meet,
+    /// To accept, again and again, until a connection is made.
+    MeetAtLast,
+    /// Something on a connection that was made and warmed up before.
+    With(fn(&mut Us) -> Seen),
+}
+
+/// What a call returned.
+pub(crate) type Seen = Result<(), Failed>;
+
+/// An error of any call.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) kind: ErrorKind,
+    text: String,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { kind: error.kind(), text: error.to_string() }
+    }
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(error: std::io::Error) -> Self {
+        let text = error.to_string();
+        let inner = error.into_inner().and_then(|inner| inner.downcast::<Error>().ok());
+        let Some(error) = inner else { panic!("no error of the connection: {text}") };
+        (*error).into()
+    }
+}
+
+impl From<StreamError> for Failed {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Connection(error) => error.into(),
+            StreamError::Local(error) => panic!("an error of this end: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.text)
+    }
+}
+
+/// A short handshake, where only its time-out ends it.
+pub(crate) fn brief() -> Options {
+    Options { handshake_timeout: Duration::from_millis(300), ..Options::default() }
+}
+
+/// With the flag that [`Us::interrupted`] sets.
+pub(crate) fn interruptible() -> Options {
+    Options { interrupt: Some(&INTERRUPT), handshake_timeout: PATIENCE, ..Options::default() }
+}
+
+/// As [`interruptible`], with a short idle timeout.
+pub(crate) fn impatient() -> Options {
+    Options { idle_timeout: Duration::from_millis(300), ..interruptible() }
+}
+
+/// Deadline of a call that only its deadline ends.
+pub(crate) const SOON: Duration = Duration::from_millis(100);
+
+/// Defaults of a case: a deadline that no call comes to, any text, CPU time is not looked at.
+pub(crate) const CASE: Case = Case {
+    role: Role::Connects,
+    script: &[],
+    options: interruptible,
+    call: Call::Meet,
+    limit: Duration::from_secs(5),
+    want: &[],
+    text: "",
+    is_idle: false,
+};
+
+/// Fails unless `work` returns within ten times `limit`.
+pub(crate) fn bounded<T>(what: &str, limit: Duration, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let result = work();
+    let elapsed = begun.elapsed();
+    println!("{what} took {elapsed:?}, its deadline was {limit:?}");
+    assert!(elapsed < limit * HANG, "{what} took {elapsed:?}, its deadline was {limit:?}");
+    result
+}
+
+/// As [`bounded`]; a wait that is to sleep must spend little CPU time, too.
+pub(crate) fn bounded_idle<T>(limit: Duration, is_idle: bool, work: impl FnOnce() -> T) -> T {
+    let (begun, spent) = (Instant::now(), cpu_time());
+    let result = bounded("the call", limit, work);
+    let (elapsed, spent) = (begun.elapsed(), cpu_time().saturating_sub(spent));
+    assert!(!is_idle || spent < elapsed / IDLE_SHARE, "a wait of {elapsed:?} spent {spent:?} of CPU time");
+    result
+}
+
+fn socket_path() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("superpipe-scripted-{}-{number}.sock", std::process::id()))
+}
+
+/// Plays a case.
+pub(crate) fn play(name: &str, case: &Case) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    INTERRUPT.store(false, Ordering::Relaxed);
+    let held = Held::now();
+    let path = socket_path();
+    let address = Address::Shm(path.clone());
+    let options = (case.options)();
+    let mut listener = (case.role == Role::Connects).then(|| Listener::bind(&address, options).unwrap());
+    let mut peer = Peer::start(name, case, &path);
+    let meet = |deadline: Duration, listener: &mut Option<Listener>| match listener {
+        Some(listener) => listener.accept(deadline),
+        None => Connection::connect(&address, options, deadline),
+    };
+    let seen = match case.call {
+        Call::Meet => {
+            peer.await_cue();
+            let met = bounded_idle(case.limit, case.is_idle, || meet(case.limit, &mut listener));
+            let seen = met.as_ref().map(|_| ()).map_err(|error| error.clone().into());
+            bounded("drop", GOODBYE, || drop(met));
+            seen
+        }
+        Call::MeetAtLast => {
+            peer.await_cue();
+            let met = bounded("the first connection", case.limit, || {
+                loop {
+                    match meet(PATIENCE, &mut listener) {
+                        Err(error) => println!("{error}"),
+                        Ok(connection) => break connection,
+                    }
+                }
+            });
+            drop(met);
+            Ok(())
+        }
+        Call::With(call) => {
+            let connection = meet(PATIENCE, &mut listener).unwrap();
+            let mut us = Us::new(connection, &mut peer, case.limit, case.is_idle);
+            us.peer().await_cue();
+            call(&mut us)
+        }
+    };
+    if let Some(listener) = listener {
+        drop(listener);
+    }
+    peer.end();
+    let _ = std::fs::remove_file(&path);
+    let kind = seen.as_ref().map(|()| ()).map_err(|failed: &Failed| failed.kind);
+    let text = seen.map_or_else(|failed| failed.to_string(), |()| "Ok".into());
+    assert!(case.want.contains(&kind), "{name}: {text}, expected one of {:?}", case.want);
+    assert!(kind.is_ok() || text.contains(case.text), "{name}: {text:?} does not say {:?}", case.text);
+    held.await_again(PATIENCE);
+}
+
+/// Makes a test of each case, and the table that the peer finds its script in.
+macro_rules! cases {
+    ($($(#[$attribute:meta])* $name:ident: $case:expr;)*) => {
+        /// The cases of this phase.
+        pub(crate) const CASES: $crate::case::Table = &[$((stringify!($name), &$case)),*];
+
+        mod cases {
+            $(
+                #[test]
+                $(#[$attribute])*
+                fn $name() {
+                    let (_, case) = super::CASES.iter().find(|(name, _)| *name == stringify!($name)).unwrap();
+                    $crate::case::play(concat!(module_path!(), "::", stringify!($name)), case);
+                }
+            )*
+        }
+    };
+}

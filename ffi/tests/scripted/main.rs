@@ -1,0 +1,28 @@
+//! The API over shared memory against a second process that speaks the wire by hand, and stalls, dies, floods and lies at
+//! every step of a connection.
+//!
+//! A case is data: the peer's script (`peer`), the call at this end, and the result that the call must have (`case`). Every
+//! case checks more than that result: a call returns within ten times its deadline, a wait costs little CPU time, only bytes
+//! that the script sent arrive, and afterwards every descriptor, mapping and share of the budget is given back.
+//!
+//! Cases run one after the other, because they count what the process holds.
+
+#[macro_use]
+mod case;
+mod closing;
+mod held;
+mod message;
+mod peer;
+mod setup;
+mod stream;
+mod us;
+mod warming;
+
+/// Tables of all phases, by the phase's name.
+pub(crate) const PHASES: [(&str, case::Table); 5] = [
+    ("setup", setup::CASES),
+    ("warming", warming::CASES),
+    ("message", message::CASES),
+    ("stream", stream::CASES),
+    ("closing", closing::CASES),
+];

@@ -1,0 +1,107 @@
+//! Warm-up: the connection was agreed on, and its first messages do not come as they should (wire.md 6.7).
+
+use core::time::Duration;
+
+use superpipe::{ErrorKind, Reason};
+
+use crate::case::{CASE, Case, brief};
+use crate::peer::script::Step::{
+    Ack, Close, CloseSocket, Control, Die, Flood, Meet, Message, Part, Slot, Stream, Take, Warm,
+};
+use crate::peer::script::{self, BROKEN, DONE, FIN, GIVEN_UP, Of, RTS, Role, Script};
+
+type Seen = Result<(), ErrorKind>;
+
+const TIMEOUT: &[Seen] = &[Err(ErrorKind::Timeout)];
+const LOST: &[Seen] = &[Err(ErrorKind::PeerLost)];
+/// Lost, and then nobody listens.
+const NOBODY: &[Seen] = &[Err(ErrorKind::Connect)];
+const PROTOCOL: &[Seen] = &[Err(ErrorKind::Protocol)];
+const CLOSED: &[Seen] = &[Err(ErrorKind::Closed(Reason(0)))];
+const GAVE_UP: &[Seen] = &[Err(ErrorKind::Closed(Reason(0xFFFF_FFFE)))];
+
+/// This end accepts, so the peer sends first.
+const fn accept(script: Script, want: &'static [Seen]) -> Case {
+    Case { script, want, ..CASE }
+}
+
+/// Only the handshake's time-out of 300 ms ends it.
+const fn accept_busy(script: Script) -> Case {
+    Case { options: brief, limit: Duration::from_millis(400), ..accept(script, TIMEOUT) }
+}
+
+/// The same, and the wait must sleep.
+const fn accept_late(script: Script) -> Case {
+    Case { is_idle: true, ..accept_busy(script) }
+}
+
+/// This end connects, and sends first.
+const fn connect(script: Script, want: &'static [Seen]) -> Case {
+    Case { role: Role::Listens, ..accept(script, want) }
+}
+
+/// Only the deadline ends it, since this end tries again.
+const fn connect_again(script: Script) -> Case {
+    Case { limit: Duration::from_millis(500), ..connect(script, NOBODY) }
+}
+
+/// Only the deadline ends it.
+const fn connect_busy(script: Script) -> Case {
+    Case { limit: Duration::from_millis(300), ..connect(script, TIMEOUT) }
+}
+
+/// The same, and the wait must sleep.
+const fn connect_late(script: Script) -> Case {
+    Case { is_idle: true, ..connect_busy(script) }
+}
+
+/// Bytes of the first messages.
+const FIRST: usize = 128 << 10;
+
+cases! {
+    #[ignore = "number 15"]
+    accept_silence: accept_late(&[Meet]);
+    #[ignore = "number 15"]
+    accept_silence_in_the_middle: accept_late(&[Meet, Warm(5)]);
+    #[ignore = "number 15"]
+    accept_half_a_message: accept_late(&[Meet, Warm(1), Part(0, FIRST as u64, 40_000)]);
+    accept_no_acknowledgement: accept_busy(&[Meet, Message(0, FIRST), Message(0, FIRST)]);
+    accept_death: accept(&[Meet, Die], LOST);
+    accept_death_in_the_middle: accept(&[Meet, Warm(5), Die], LOST);
+    accept_death_in_a_message: accept(&[Meet, Part(0, FIRST as u64, 40_000), Die], LOST);
+    accept_end_of_the_socket: accept(&[Meet, Warm(5), CloseSocket], LOST);
+    accept_another_tag: accept(&[Meet, Message(1, FIRST)], PROTOCOL);
+    accept_a_short_message: accept(&[Meet, Message(0, 8)], PROTOCOL);
+    accept_a_long_message: accept(&[Meet, Warm(2), Part(0, 1 << 40, 100)], PROTOCOL);
+    accept_a_stream: accept(&[Meet, Stream(0, 1000)], PROTOCOL);
+    accept_a_header_that_lies: accept(&[Meet, Warm(2), Slot([RTS | 1 << 20, 0, 8, 8, 1, 0, 0], Of::Newest(1), 1)], PROTOCOL);
+    accept_an_acknowledgement_that_lies: accept(&[Meet, Warm(2), Ack(100, 0)], PROTOCOL);
+    accept_close: accept(&[Meet, Warm(2), Close(0, DONE)], CLOSED);
+    accept_close_with_a_reason: accept(&[Meet, Warm(2), Close(0, GIVEN_UP)], GAVE_UP);
+    accept_close_for_a_broken_rule: accept(&[Meet, Warm(2), Close(0, BROKEN)], PROTOCOL);
+    accept_rejects: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Rejects)]);
+    accept_cts: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Cts)]);
+    accept_life: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Life)]);
+    accept_acknowledgements: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Acks)]);
+    accept_wakes: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Wakes)]);
+
+    #[ignore = "number 15"]
+    connect_silence: connect_late(&[Meet]);
+    #[ignore = "number 15"]
+    connect_silence_after_a_message: connect_late(&[Meet, Take]);
+    #[ignore = "number 15"]
+    connect_silence_in_the_middle: connect_late(&[Meet, Warm(5)]);
+    connect_death: connect_again(&[Meet, Die]);
+    connect_death_in_the_middle: connect_again(&[Meet, Warm(5), Die]);
+    connect_another_tag: connect(&[Meet, Take, Message(1, FIRST)], PROTOCOL);
+    connect_a_rejection: connect(
+        &[Meet, Warm(1), script::Step::Notice, Control([script::REJECT, 0, 0, 7, 0, 0, 0], Of::Newest(0))],
+        &[Err(ErrorKind::Rejected(Reason(7)))],
+    );
+    connect_a_message_that_overlaps:
+        connect(&[Meet, Take, Slot([RTS | FIN, 0, FIRST as u64, 8, 1, 0, 0], Of::Newest(1), 1)], PROTOCOL);
+    connect_close: connect(&[Meet, Warm(2), Close(0, DONE)], CLOSED);
+    connect_rejects: connect_busy(&[Meet, Warm(2), Flood(script::Flood::Rejects)]);
+    connect_life: connect_busy(&[Meet, Warm(2), Flood(script::Flood::Life)]);
+    connect_wakes: connect_busy(&[Meet, Warm(2), Flood(script::Flood::Wakes)]);
+}
