@@ -73,6 +73,12 @@ impl<P: Port> Half<P> {
         }
     }
 
+    /// Returns true if it was refused the lock, and had no turn since.
+    #[cfg(test)]
+    pub(super) fn wants_turn(&self) -> bool {
+        self.wants().load(Ordering::Relaxed)
+    }
+
     /// Returns true for the halves of one connection.
     pub(super) fn is_of_one_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)

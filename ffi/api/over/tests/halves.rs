@@ -1,10 +1,20 @@
 //! Two halves that wait, a thread each: what both learn of a peer that dies, and what their sleep costs.
 
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::rc::Rc;
 use std::thread;
 
+use superpipe_core::driver::Drive;
+
 use super::doomed::{DEADLINE, cpu_time, pair};
-use crate::{ErrorKind, RecvHalf, SendHalf};
+use super::played::{ends_of_sleeps, over, when_a_sleep_begins};
+use crate::api::deadline::Armed;
+use crate::api::over::access::Access;
+use crate::api::over::waiting::Waiting;
+use crate::os::poll::Polled;
+use crate::{ErrorKind, Options, RecvHalf, SendHalf};
 
 const WAIT: Duration = Duration::from_secs(1);
 /// Ten times what a wait of a second costs, and a fourth of what spinning does.
@@ -73,4 +83,60 @@ fn both_halves_learn_that_the_peer_is_dead() {
         assert_eq!(kind, ErrorKind::PeerLost);
         assert!(cost < CPU_TIME_MAX, "{cost:?}");
     }
+}
+
+/// What the other half took in between the last attempt and the sleep, no wake-up comes for.
+#[test]
+fn an_attempt_is_made_once_the_sleep_has_begun() {
+    for has_moved in [false, true] {
+        let [mut half, _other] = over(Options::default(), |_, _| {}).split();
+        let is_there = Rc::new(Cell::new(false));
+        let comes = Rc::clone(&is_there);
+        when_a_sleep_begins(move || comes.set(true));
+        let mut moves = has_moved;
+        half.transport()
+            .wait(DEADLINE.into(), |_, _| match is_there.get() {
+                true if core::mem::take(&mut moves) => Drive::Moved,
+                true => Drive::Done(()),
+                false => Drive::Idle,
+            })
+            .unwrap();
+        assert_eq!(ends_of_sleeps(), [Ok(Polled::Interrupted)], "it was not slept");
+    }
+}
+
+/// A half that is refused the lock says so, and the other lets it go first, once.
+#[test]
+fn a_half_that_was_refused_has_the_next_turn() {
+    let [mut half, mut other] = over(Options::default(), |_, _| {}).split();
+    let (half, other) = (half.transport(), other.transport());
+    assert!(!half.wants_turn() && !other.wants_turn());
+    let held = half.try_hold().unwrap();
+    assert!(other.try_hold().is_none());
+    drop(held);
+    assert!(other.wants_turn());
+    half.give_way();
+    assert!(!other.wants_turn(), "once");
+    let held = half.try_hold().unwrap();
+    assert!(other.try_hold().is_none() && other.wants_turn());
+    drop(held);
+    drop(other.try_hold().unwrap());
+    assert!(!other.wants_turn(), "it had its turn");
+}
+
+/// As where the other half was preempted while it held the lock.
+#[test]
+fn a_wait_without_the_lock_meets_its_deadline_and_the_interrupt_flag() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let [mut half, mut other] =
+        over(Options { interrupt: Some(&STOP), ..Options::default() }, |_, _| {}).split();
+    let mut armed = Armed::Not(Duration::from_millis(20).into());
+    let held = half.transport().try_hold().unwrap();
+    let refusals = (1..).find_map(|refused| other.transport().follow_refusal(refused, &mut armed).err());
+    assert_eq!(refusals.unwrap().kind(), ErrorKind::Timeout);
+    STOP.store(true, Ordering::Relaxed);
+    let mut armed = Armed::Not(DEADLINE.into());
+    let refusals = (1..).find_map(|refused| other.transport().follow_refusal(refused, &mut armed).err());
+    assert_eq!(refusals.unwrap().kind(), ErrorKind::Interrupted);
+    drop(held);
 }

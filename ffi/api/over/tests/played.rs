@@ -23,6 +23,18 @@ pub(super) const LAYOUT: Layout = Layout { block_bytes: 12 << 10, block_count: 8
 
 thread_local! {
     static SLEEPS: Cell<u32> = const { Cell::new(0) };
+    static BEGINS: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+    static ENDS: RefCell<Vec<Result<Polled, OsError>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets sleeps of this thread last, and does this once one has begun.
+pub(super) fn when_a_sleep_begins(begins: impl FnMut() + 'static) {
+    BEGINS.set(Some(Box::new(begins)));
+}
+
+/// How the sleeps that lasted have ended.
+pub(super) fn ends_of_sleeps() -> Vec<Result<Polled, OsError>> {
+    ENDS.take()
 }
 
 /// Sleeps of the ends of this thread.
@@ -169,8 +181,12 @@ unsafe impl Port for Played {
         [PollFd::none()]
     }
 
-    fn begin_sleep(&self, _: &mut Endpoint<Self>, _: u64) -> Result<u64, Woken> {
+    fn begin_sleep(&self, _: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
         SLEEPS.set(SLEEPS.get() + 1);
+        let lasts = BEGINS.with_borrow_mut(|begins| begins.as_mut().map(|begins| begins()).is_some());
+        if lasts {
+            return Ok(timeout_ns);
+        }
         thread::sleep(Duration::from_micros(100));
         Err(Woken::Look)
     }
@@ -179,7 +195,13 @@ unsafe impl Port for Played {
         [PollFd::none(), PollFd::none()]
     }
 
-    fn end_sleep(&self, _: &mut Endpoint<Self>, _: Result<Polled, OsError>, _: [PollFd<'_>; 2]) -> Woken {
+    fn end_sleep(
+        &self,
+        _: &mut Endpoint<Self>,
+        polled: Result<Polled, OsError>,
+        _: [PollFd<'_>; 2],
+    ) -> Woken {
+        ENDS.with_borrow_mut(|ends| ends.push(polled));
         Woken::Look
     }
 }
