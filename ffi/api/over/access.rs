@@ -29,6 +29,10 @@ pub(in crate::api) trait Access: fmt::Debug + Send + 'static {
     fn try_hold(&mut self) -> Option<Self::Held<'_>>;
     /// Lets the other half have its turn, if it was refused one.
     fn give_way(&self);
+    /// Returns true if the other half runs on the core where this one does: spinning would only keep it from its work.
+    fn shares_core(&self) -> bool;
+    /// So many bytes were moved: lets the other half have its turn after many, where it runs on the same core.
+    fn count_moved(&mut self, bytes: usize);
     /// Returns true if the user has set the interrupt flag.
     fn is_interrupted(&self) -> bool;
     /// Returns true in the process that made the connection. The memory is not there in a child of fork.
@@ -86,6 +90,14 @@ impl<P: Port> Access for Whole<P> {
 
     #[inline]
     fn give_way(&self) {}
+
+    #[inline]
+    fn shares_core(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn count_moved(&mut self, _: usize) {}
 
     fn is_interrupted(&self) -> bool {
         self.options.is_interrupted()

@@ -7,11 +7,14 @@
 //!   sees that a turn is wanted: gives way     --->   try_lock, attempts and a round, unlock
 //! ```
 //!
+//! **Where both halves run on one core**, spinning only keeps the other from its work: a half that has nothing to do soon
+//! yields, and one that has goes on for a few hundred KiB, so that neither direction stands while the other flows.
+//!
 //! A half that moves data takes the lock again within nanoseconds, and one on another core would hardly ever find it free: so a half that was refused says so,
 //! and the other gives way once.
 
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use core::time::Duration;
 use core::{fmt, hint};
 use std::sync::Arc;
@@ -33,12 +36,19 @@ const MOMENTS_SPUN: u32 = 4;
 const MOMENTS_YIELDED: u32 = 256;
 /// A sleep for that.
 const PAUSE: Duration = Duration::from_micros(50);
+/// Bytes that a half moves before the other has its turn, where both run on one core: half of the default ring, so that neither
+/// direction stands while the other flows, and a switch of threads (1 µs) costs a twentieth.
+const TURN_BYTES: usize = 256 << 10;
+/// The core of a half that has not waited yet.
+const NOWHERE: i32 = -1;
 
 /// What the two halves have in common.
 struct Shared<P: Port> {
     whole: SpinMutex<Whole<P>>,
     /// Of each half: it was refused the lock, and wants a turn.
     wants: [AtomicBool; 2],
+    /// Of each half: the core where it waited last.
+    cores: [AtomicI32; 2],
     options: Options,
     owner: Owner,
 }
@@ -47,6 +57,8 @@ struct Shared<P: Port> {
 pub(in crate::api) struct Half<P: Port> {
     shared: Arc<Shared<P>>,
     side: usize,
+    /// Bytes in this turn.
+    moved: usize,
 }
 
 impl<P: Port> Half<P> {
@@ -54,8 +66,9 @@ impl<P: Port> Half<P> {
     pub(super) fn split(whole: Whole<P>) -> [Self; 2] {
         let (options, owner) = (whole.options, whole.owner());
         let wants = [const { AtomicBool::new(false) }; 2];
-        let shared = Arc::new(Shared { whole: SpinMutex::new(whole), wants, options, owner });
-        [Self { shared: Arc::clone(&shared), side: 0 }, Self { shared, side: 1 }]
+        let cores = [const { AtomicI32::new(NOWHERE) }; 2];
+        let shared = Arc::new(Shared { whole: SpinMutex::new(whole), wants, cores, options, owner });
+        [Self { shared: Arc::clone(&shared), side: 0, moved: 0 }, Self { shared, side: 1, moved: 0 }]
     }
 
     /// Puts the two halves together again.
@@ -140,6 +153,28 @@ impl<P: Port> Access for Half<P> {
         if self.other_wants().load(Ordering::Relaxed) {
             self.let_other_go_first();
         }
+    }
+
+    #[inline]
+    fn count_moved(&mut self, bytes: usize) {
+        self.moved += bytes;
+        if self.moved >= TURN_BYTES {
+            self.moved = 0;
+            if self.shares_core() {
+                thread::yield_now();
+            }
+        }
+    }
+
+    #[inline]
+    fn shares_core(&self) -> bool {
+        // SAFETY: it takes nothing, and gives a number or -1.
+        let core = unsafe { libc::sched_getcpu() };
+        let own = &self.shared.cores[self.side];
+        if own.load(Ordering::Relaxed) != core {
+            own.store(core, Ordering::Relaxed);
+        }
+        core != NOWHERE && self.shared.cores[1 - self.side].load(Ordering::Relaxed) == core
     }
 
     fn is_interrupted(&self) -> bool {

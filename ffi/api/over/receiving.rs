@@ -12,6 +12,9 @@ use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::port::Port;
 
+/// A message of which no part was counted while it came: C0 by default.
+const SHORT_BYTES: usize = 64 << 10;
+
 impl<A: Access> Over<A> {
     /// Receives the next message whole, scattered into slices.
     #[inline]
@@ -25,7 +28,10 @@ impl<A: Access> Over<A> {
             return self.poll_recv(slices);
         }
         let mut receive = Receive::new();
-        if let Some(mut held) = self.transport().try_hold() {
+        // Looks that take as long as an answer would keep the other half from its work.
+        if !self.transport().shares_core()
+            && let Some(mut held) = self.transport().try_hold()
+        {
             let transport = &mut *held;
             match transport.driver.begin_receive(&mut transport.port, &mut receive, slices) {
                 Drive::Done(Ok(received)) => return Ok(received),
@@ -33,7 +39,13 @@ impl<A: Access> Over<A> {
                 Drive::Moved | Drive::Idle => {}
             }
         }
-        self.recv_slowly(receive, slices, deadline)
+        let received = self.recv_slowly(receive, slices, deadline);
+        if A::IS_SHARED
+            && let Ok(Received { bytes, .. }) = received
+        {
+            self.transport().count_moved(bytes.min(SHORT_BYTES));
+        }
+        received
     }
 
     /// Waits for the next message, and takes it block by block.

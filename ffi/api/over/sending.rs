@@ -21,17 +21,20 @@ impl<A: Access> Over<A> {
         slices: &[&[u8]],
         deadline: impl Into<Deadline>,
     ) -> Result<(), Error> {
-        let refused = match self.transport().try_hold() {
+        let tried = match self.transport().try_hold() {
             Some(mut held) => {
                 let transport = &mut *held;
-                match transport.driver.try_send(&mut transport.port, tag, slices) {
-                    Ok(_) => return Ok(()),
-                    Err(refused) => refused,
-                }
+                transport.driver.try_send(&mut transport.port, tag, slices)
             }
-            None => RefusedSend::Busy,
+            None => Err(RefusedSend::Busy),
         };
-        self.send_slowly(tag, slices, refused, deadline.into())
+        if let Err(refused) = tried {
+            return self.send_slowly(tag, slices, refused, deadline.into());
+        }
+        if A::IS_SHARED {
+            self.transport().count_moved(slices.iter().map(|slice| slice.len()).sum());
+        }
+        Ok(())
     }
 
     #[cold]

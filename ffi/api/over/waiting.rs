@@ -14,12 +14,17 @@ use super::half;
 use super::transport::{Transport, now};
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::Error;
-use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, Polled, poll};
+use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::Port;
 
 /// Moments without the transport, between two looks at the time and the interrupt flag.
 const REFUSED_LOOK: u32 = 16;
+
+/// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block.
+const SHARED_SPIN_ROUNDS: u32 = 8;
+/// Bytes that a round with work counts as: a block of the default size.
+const PART_BYTES: usize = 16 << 10;
 
 /// What waits over any way to a transport.
 pub(super) trait Waiting: Access {
@@ -31,7 +36,7 @@ pub(super) trait Waiting: Access {
     ) -> Result<T, Error> {
         let mut armed = Armed::Not(deadline);
         let mut wait = self.hold().driver.begin_wait();
-        let mut refused = 0;
+        let (mut refused, mut idle, mut shares_core) = (0, 0, self.shares_core());
         loop {
             self.give_way();
             let Some(mut held) = self.try_hold() else {
@@ -41,6 +46,7 @@ pub(super) trait Waiting: Access {
             };
             refused = 0;
             let Transport { driver, port, .. } = &mut *held;
+            let yields = shares_core && driver.wait_strategy() != WaitStrategy::Spin;
             let mut has_moved = false;
             for _ in 0..ATTEMPTS {
                 match attempt(driver, port) {
@@ -55,7 +61,18 @@ pub(super) trait Waiting: Access {
             let next = driver.round(port, &mut wait, has_moved);
             drop(held);
             match next {
-                Next::Again => {}
+                Next::Again => {
+                    idle = 0;
+                    self.count_moved(PART_BYTES);
+                }
+                Next::Rest(Rest::Spin) if yields => {
+                    idle += 1;
+                    if idle == SHARED_SPIN_ROUNDS {
+                        idle = 0;
+                        thread::yield_now();
+                        shares_core = self.shares_core();
+                    }
+                }
                 Next::Rest(Rest::Sleep) => {
                     let nap_ns = self.look(&mut wait, &mut armed)?;
                     let mut value = None;
