@@ -65,6 +65,45 @@ no_unsafe_in_core() {
     fi
 }
 
+# Files of ffi that read the clock: all else is told the time, so that tests can choose it. Tests and ffi/os are free.
+clock_readers() {
+    cat <<'LIST'
+ffi/api/bind.rs           looks a name up until a deadline
+ffi/api/connection.rs     connects again until a deadline
+ffi/api/deadline.rs       turns what a user says into a time
+ffi/api/listener.rs       accepts until a deadline
+ffi/api/pauses.rs         pauses between two attempts to connect
+ffi/api/over/transport.rs the shell of the driver
+ffi/copy/crc_kernels.rs   times kernels, once
+ffi/copy/rates.rs         times kernels, once
+ffi/rdma/cm.rs            waits for the peer's agreement to a disconnect
+ffi/rdma/connect.rs       connects again until a deadline
+ffi/rdma/fabric.rs        Fabric::now
+ffi/rdma/handshake.rs     the shell of the handshake
+ffi/rdma/listener.rs      listens again where a device went away
+ffi/rdma/place.rs         looks a name up until a deadline
+ffi/rdma/route.rs         resolves an address, once
+ffi/rdma/wire/ending.rs   waits for what was sent
+ffi/shm/fabric.rs         Fabric::now
+ffi/shm/handshake.rs      the shell of the handshake
+ffi/shm/listener.rs       waits for the lock of a directory
+ffi/shm/socket.rs         waits for a packet
+ffi/verbs/wait.rs         waits for an event
+LIST
+}
+
+clocks_are_read_in_known_places() {
+    local found known
+    # What stands behind cfg(test) is a test.
+    found=$(grep -rlE 'monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until\(' --include='*.rs' ffi |
+        grep -vE '^ffi/(os|tests|verbs/fake)/|tests?\.rs$|/tests/|^ffi/api/traps.rs$' |
+        while read -r file; do
+            sed '/^#\[cfg(test)\]$/,$d' "$file" | grep -qE '(monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until)\(' && echo "$file"
+        done | sort)
+    known=$(clock_readers | awk '{print $1}' | sort)
+    diff <(echo "$known") <(echo "$found") || die "> reads the clock and is not in scripts/lint.sh's list, < is and does not"
+}
+
 # scripts/test-planted.sh asks for the build with planted bugs, and nothing that cargo reads by itself may.
 no_planted_bugs() {
     if grep -rn superpipe_planted --include='*.toml' --include=config --include=build.rs --exclude-dir=target . | grep -v check-cfg; then
@@ -92,6 +131,7 @@ stage scripts scripts_parse
 stage harness harness_compiles
 stage no-unsafe-in-core no_unsafe_in_core
 stage no-planted-bugs no_planted_bugs
+stage clocks clocks_are_read_in_known_places
 if have_component rustfmt fmt rustfmt; then
     stage format format
 else

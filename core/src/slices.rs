@@ -186,6 +186,8 @@ mod tests {
             cursor = gather.cursor(slices.len());
         }
         assert_eq!((got.as_slice(), cursor), (&[1, 2, 3, 4, 5, 6][..], Cursor { index: 5, offset: 0 }));
+        let from_within = Gather::window(&slices, Cursor { index: 1, offset: 2 }, 9);
+        assert_eq!(from_within.remaining(), 4, "the offset is the first slice's");
         let shorter: [&[u8]; 1] = [&[1]];
         for cursor in [cursor, Cursor { index: 0, offset: 7 }] {
             assert_eq!(Gather::window(&shorter, cursor, 9).remaining(), 0, "another list than before");
@@ -217,5 +219,25 @@ mod tests {
         scatter.take(9).fill(3);
         assert!(scatter.take(1).is_empty());
         assert_eq!((a, b), ([0, 1, 1, 1], [2, 2, 3]));
+    }
+
+    #[test]
+    fn a_scatter_goes_on_from_its_cursor() {
+        let (mut a, mut b) = ([0; 4], [0; 3]);
+        let mut cursor = Cursor::in_first(1);
+        for (bytes, fill, place) in
+            [(2, 1, (0, 3)), (1, 2, (0, 4)), (1, 3, (2, 1)), (9, 4, (2, 3)), (9, 5, (3, 0))]
+        {
+            let mut slices: [&mut [u8]; 3] = [&mut a, &mut [], &mut b];
+            let mut scatter = Scatter::at(&mut slices, cursor);
+            scatter.take(bytes).fill(fill);
+            cursor = scatter.cursor();
+            assert_eq!((cursor.index, cursor.offset), place);
+        }
+        assert_eq!((a, b), ([0, 1, 1, 2], [3, 4, 4]));
+        // Another list than before has no place there.
+        assert!(Scatter::at(&mut [&mut a], Cursor { index: 1, offset: 9 }).take(1).is_empty());
+        assert!(Scatter::at(&mut [&mut a], Cursor::in_first(7)).take(1).is_empty());
+        assert_eq!(Cursor::START, Cursor::default());
     }
 }

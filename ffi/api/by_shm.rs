@@ -2,15 +2,16 @@
 
 use superpipe_core::Arrival;
 
-use super::connection::{Attempt, Connection, Description, Inner};
-use super::deadline::Deadline;
+use super::connection::{Attempt, Connection, Description};
 use super::error::{Error, ErrorKind};
+use super::opening::{Agree, Agreeing, Joined, Open, Opening};
 use super::options::Options;
 use super::over::{Over, Warming};
 use super::peer::Peer;
+use crate::os::poll::PollFd;
 use crate::port::Port;
 use crate::shm::fabric::Shm;
-use crate::shm::handshake::{self, Agreed, HandshakeError, Wishes};
+use crate::shm::handshake::{self, Agreed, HalfOpen, HandshakeError, Progress, Wishes};
 use crate::shm::{ConnectError, ShmAddress, Socket};
 
 /// One attempt to connect. Where it `is_private`, the peer must be of our own user.
@@ -30,26 +31,56 @@ pub(super) fn connect(
         check_peer(&socket, is_private)?;
         let wishes = wishes(&options, deadline_ns);
         let (socket, agreed) = handshake::connect(socket, &wishes, &|| options.is_interrupted())?;
-        join(socket, agreed, options, Some((true, deadline_ns)))
+        join(socket, agreed, options, true)?.warm_up(deadline_ns)
     };
     // Whoever listens may have ended between the two.
     met().map_err(|error: Error| Attempt { is_transient: error.kind() == ErrorKind::PeerLost, error })
 }
 
-/// The listening side's half, on a socket that was accepted. `None`: whoever it was went away without a word.
-pub(super) fn accept(
+/// The listening side's half, on a socket that was accepted, at the listener's time `now_ns`.
+///
+/// # Errors
+/// `Auth`: the peer is of another user.
+pub(super) fn open(
     socket: Socket,
     is_private: bool,
     options: Options,
-) -> Result<Option<Connection>, Error> {
+    now_ns: u64,
+) -> Result<Box<dyn Open>, Error> {
     check_peer(&socket, is_private)?;
-    let deadline_ns = Deadline::from(options.handshake_timeout).at_ns();
-    let interrupted = || options.is_interrupted();
-    let (socket, agreed) = match handshake::accept(socket, &wishes(&options, deadline_ns), &interrupted) {
-        Err(HandshakeError::Nobody) => return Ok(None),
-        met => met?,
-    };
-    join(socket, agreed, options, Some((false, deadline_ns))).map(Some)
+    let deadline_ns = options.handshake_deadline_ns(now_ns);
+    let half_open = HalfOpen::accept(socket, &wishes(&options, deadline_ns), now_ns);
+    Ok(Box::new(Opening::new(Accepting { half_open, options }, deadline_ns)))
+}
+
+/// A listening end until both agree.
+struct Accepting {
+    half_open: HalfOpen,
+    options: Options,
+}
+
+impl Agree for Accepting {
+    type Port = Shm;
+
+    fn drive(mut self, now_ns: u64) -> Agreeing<Self> {
+        match self.half_open.drive(now_ns) {
+            Progress::Pending => Agreeing::Pending(self),
+            Progress::Failed(HandshakeError::Nobody) => Agreeing::Nobody,
+            Progress::Failed(error) => Agreeing::Failed(error.into()),
+            Progress::Done(agreed) => match join(self.half_open.into_socket(), agreed, self.options, false) {
+                Ok(joined) => Agreeing::Done(joined),
+                Err(error) => Agreeing::Failed(error),
+            },
+        }
+    }
+
+    fn interests(&self) -> [PollFd<'_>; 2] {
+        [self.half_open.interest(), PollFd::none()]
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        self.half_open.timeout_ns()
+    }
 }
 
 /// What an end brings along to a handshake.
@@ -57,21 +88,18 @@ pub(super) const fn wishes(options: &Options, deadline_ns: u64) -> Wishes<'_> {
     Wishes { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns }
 }
 
-/// The connection that was agreed on; `warm`: whether to begin with warming it up, and until when, where it is to be warm.
+/// The connection that was agreed on; `is_first`: this end begins to warm it up.
 pub(super) fn join(
     socket: Socket,
     agreed: Agreed,
     options: Options,
-    warm: Option<(bool, u64)>,
-) -> Result<Connection, Error> {
+    is_first: bool,
+) -> Result<Joined<Shm>, Error> {
     let Agreed { mine, theirs, settled, fenced, share, serves } = agreed;
     let provisioned_bytes = share.bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
     let attachment = Shm::attach(mine, theirs, settled.layout, socket, fenced, serves);
-    let mut over = Over::new(Shm::new(), attachment, &settled, share, options)?;
-    if let Some((is_first, deadline_ns)) = warm {
-        over.warm_up(Warming::new::<Shm>(&settled, is_first), Deadline::at_time(deadline_ns))?;
-    }
+    let over = Over::new(Shm::new(), attachment, &settled, share, options)?;
     let description = Description {
         fabric: Shm::NAME,
         #[cfg(feature = "verbs")]
@@ -80,7 +108,7 @@ pub(super) fn join(
         arrival_reason: arrival_reason(settled.config.arrival),
         provisioned_bytes,
     };
-    Ok(Connection::new(Inner::Shm(over), description, peer))
+    Ok(Joined { over, warming: Warming::new::<Shm>(&settled, is_first), description, peer })
 }
 
 /// Plain flags need no reason but this; anything else somebody has asked for.

@@ -1,11 +1,12 @@
 //! Meeting a peer over RDMA.
 
-use super::connection::{Attempt, Connection, Description, Inner};
-use super::deadline::Deadline;
+use super::connection::{Attempt, Connection, Description};
 use super::error::{Error, ErrorKind};
+use super::opening::{Agree, Agreeing, Joined, Open, Opening};
 use super::options::Options;
 use super::over::{Over, Warming};
 use super::peer::Peer;
+use crate::os::poll::PollFd;
 use crate::port::Port;
 use crate::rdma::{self, ConnectError, Listener, Met, Rdma, Wishes};
 use crate::verbs;
@@ -21,15 +22,53 @@ pub(super) fn connect(
     let met = rdma::connect(host, port, &wishes(&options), deadline_ns, &interrupted);
     let met = met.map_err(|error| Attempt { is_transient: error.is_transient(), error: error.into() })?;
     // Whoever listens may have ended between the two.
-    join(met, options, true, deadline_ns)
+    join(met, options, true)
+        .and_then(|joined| joined.warm_up(deadline_ns))
         .map_err(|error| Attempt { is_transient: error.kind() == ErrorKind::PeerLost, error })
 }
 
-/// Takes a connection that is there. `None`: there is none, or whoever it was went away without a word.
-pub(super) fn accept(listener: &mut Listener, options: Options) -> Result<Option<Connection>, Error> {
-    let deadline_ns = Deadline::from(options.handshake_timeout).at_ns();
-    let met = listener.try_accept(&wishes(&options), deadline_ns, &|| options.is_interrupted())?;
-    met.map(|met| join(met, options, false, deadline_ns)).transpose()
+/// Begins with whoever has asked, at the listener's time `now_ns`. `None`: nobody has, or who did went away.
+pub(super) fn open(
+    listener: &mut Listener,
+    options: Options,
+    now_ns: u64,
+) -> Result<Option<Box<dyn Open>>, Error> {
+    let deadline_ns = options.handshake_deadline_ns(now_ns);
+    let Some(accepting) = listener.try_accept(&wishes(&options), deadline_ns, now_ns)? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(Opening::new(Accepting { accepting, options }, deadline_ns))))
+}
+
+/// A listening end until both agree.
+struct Accepting {
+    accepting: rdma::Accepting,
+    options: Options,
+}
+
+impl Agree for Accepting {
+    type Port = Rdma;
+
+    fn drive(self, now_ns: u64) -> Agreeing<Self> {
+        let Self { accepting, options } = self;
+        match accepting.drive(now_ns) {
+            rdma::Accepted::Pending(accepting) => Agreeing::Pending(Self { accepting, options }),
+            rdma::Accepted::Nobody => Agreeing::Nobody,
+            rdma::Accepted::Failed(error) => Agreeing::Failed(error.into()),
+            rdma::Accepted::Done(met) => match join(met, options, false) {
+                Ok(joined) => Agreeing::Done(joined),
+                Err(error) => Agreeing::Failed(error),
+            },
+        }
+    }
+
+    fn interests(&self) -> [PollFd<'_>; 2] {
+        self.accepting.interests()
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        self.accepting.timeout_ns()
+    }
 }
 
 /// Listens; an error of its own where this host merely cannot.
@@ -59,13 +98,13 @@ const fn wishes(options: &Options) -> Wishes<'_> {
     Wishes { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, route: options.route }
 }
 
-/// The connection that was agreed on, warm; `is_first`: this end begins with that.
-fn join(met: Met, options: Options, is_first: bool, deadline_ns: u64) -> Result<Connection, Error> {
+/// The connection that was agreed on; `is_first`: this end begins to warm it up.
+fn join(met: Met, options: Options, is_first: bool) -> Result<Joined<Rdma>, Error> {
     let Met { port, attachment, settled, arrival_reason, device, share, peer } = met;
     let provisioned_bytes = share.bytes();
-    let mut over = Over::new(port, attachment, &settled, share, options)?;
-    over.warm_up(Warming::new::<Rdma>(&settled, is_first), Deadline::at_time(deadline_ns))?;
+    let over = Over::new(port, attachment, &settled, share, options)?;
     let description =
         Description { fabric: Rdma::NAME, device: Some(device), settled, arrival_reason, provisioned_bytes };
-    Ok(Connection::new(Inner::Verbs(over), description, Peer::Host(peer)))
+    let warming = Warming::new::<Rdma>(&settled, is_first);
+    Ok(Joined { over, warming, description, peer: Peer::Host(peer) })
 }

@@ -99,6 +99,19 @@ pub(super) enum Inner {
     Verbs(Over<Whole<Rdma>>),
 }
 
+impl From<Over<Whole<Shm>>> for Inner {
+    fn from(over: Over<Whole<Shm>>) -> Self {
+        Self::Shm(over)
+    }
+}
+
+#[cfg(feature = "verbs")]
+impl From<Over<Whole<Rdma>>> for Inner {
+    fn from(over: Over<Whole<Rdma>>) -> Self {
+        Self::Verbs(over)
+    }
+}
+
 /// An attempt that failed, and whether a moment later it may not.
 pub(super) struct Attempt {
     pub(super) error: Error,

@@ -5,6 +5,9 @@ use core::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use superpipe_core::Nanos;
+use superpipe_core::driver::HalfOpen;
+
 use super::address::Address;
 use super::by_shm;
 #[cfg(feature = "verbs")]
@@ -12,8 +15,11 @@ use super::by_verbs;
 use super::connection::Connection;
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
+use super::opening::{Open, Opened};
 use super::options::Options;
 use crate::os::clock::until;
+use crate::os::monotonic_ns;
+use crate::os::owner::Owner;
 use crate::os::poll::{PollFd, poll};
 #[cfg(feature = "verbs")]
 use crate::rdma;
@@ -22,6 +28,11 @@ use crate::shm::SocketError;
 
 /// The longest that a wait goes on without a look at the interrupt flag.
 const SLICE_NS: u64 = 100_000_000;
+/// Connections that are made side by side. Each has 1 MiB of the budget by default, and over RDMA a QP.
+const HALF_OPEN_MAX: usize = 16;
+/// How much of a pause between two calls counts: a program that looks now and then meets the timeouts. One that serves a client for
+/// long finds the next where it left it.
+const PAUSE_NS: u64 = 100_000_000;
 
 /// A place where others can connect. Dropped, the place is gone.
 ///
@@ -42,11 +53,14 @@ pub struct Listener {
     pub(super) is_verbs_turn: bool,
     pub(super) address: Address,
     pub(super) options: Options,
+    half_open: HalfOpen<Box<dyn Open>, HALF_OPEN_MAX>,
+    clock: Clock,
+    owner: Owner,
 }
 
 impl Listener {
     /// One that listens nowhere.
-    pub(super) const fn deaf(address: Address, options: Options) -> Self {
+    pub(super) fn deaf(address: Address, options: Options) -> Self {
         Self {
             shm: None,
             is_private: false,
@@ -56,18 +70,43 @@ impl Listener {
             is_verbs_turn: false,
             address,
             options,
+            half_open: HalfOpen::new(),
+            clock: Clock::new(),
+            owner: Owner::current(),
         }
     }
 
-    /// Waits for the next connection. One that goes wrong is an error, and the next call waits for another. Handshakes
-    /// come one after the other, each bounded by [`Options::handshake_timeout`].
+    /// Waits for the next connection. One that goes wrong is an error, and the next call waits for another. Several are made
+    /// side by side, 16 at most, each bounded by [`Options::handshake_timeout`]; more wait until one of these is through, or was
+    /// silent for longer than the others, for 50 ms at least: that one makes room. Those that are not through are kept for
+    /// the next call. Between calls nothing is done for them, and their time stands still: a pause counts as 100 ms at most, and
+    /// as none where a connection was accepted before it.
     ///
     /// # Errors
     /// `Timeout`, `Interrupted`; of one attempt: `Auth`, `Version`, `Protocol`, `Usage`, `Limit`, `Device`, `PeerLost`.
     pub fn accept(&mut self, deadline: impl Into<Deadline>) -> Result<Connection, Error> {
         let deadline_ns = deadline.into().at_ns();
+        self.clock.begin();
+        let accepted = self.accept_until(deadline_ns);
+        self.clock.pause(accepted.is_err());
+        accepted
+    }
+
+    /// Takes the next connection if one is through, and goes on with those that are not, without waiting.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept), but for `Timeout` and `Interrupted`.
+    pub fn try_accept(&mut self) -> Result<Option<Connection>, Error> {
+        self.clock.begin();
+        let accepted = self.turn(0);
+        self.clock.pause(!matches!(accepted, Ok(Some(_))));
+        accepted
+    }
+
+    fn accept_until(&mut self, deadline_ns: u64) -> Result<Connection, Error> {
+        let mut wait_ns = 0;
         loop {
-            if let Some(connection) = self.try_accept()? {
+            if let Some(connection) = self.turn(wait_ns)? {
                 return Ok(connection);
             }
             if self.options.is_interrupted() {
@@ -78,7 +117,7 @@ impl Listener {
                 let text = format!("nobody connected to {}{}", self.address, self.why_deaf());
                 return Err(Error::new(ErrorKind::Timeout, text));
             }
-            self.wait(left_ns.min(SLICE_NS))?;
+            wait_ns = left_ns.min(SLICE_NS);
         }
     }
 
@@ -95,50 +134,130 @@ impl Listener {
         ""
     }
 
-    /// Takes a connection that is there.
-    fn try_accept(&mut self) -> Result<Option<Connection>, Error> {
-        // Neither fabric keeps the other from being looked at, not even by connections that go wrong.
-        for _ in 0..2 {
-            self.is_verbs_turn = !self.is_verbs_turn;
-            let accepted = if self.is_verbs_turn { self.try_verbs()? } else { self.try_shm()? };
-            if accepted.is_some() {
-                return Ok(accepted);
+    /// Waits until there is something to do, so long at most, and does it.
+    fn turn(&mut self, wait_ns: u64) -> Result<Option<Connection>, Error> {
+        self.disown();
+        let mut ready = self.wait(wait_ns)?;
+        let mut index = 0;
+        // Who is there before who comes: whatever comes, nobody waits for ever.
+        while index < self.half_open.len() {
+            let is_ready = ready.get(index).is_some_and(|is_ready| *is_ready);
+            let opened =
+                if is_ready || self.is_due(index) { self.drive(index, is_ready) } else { Opened::Pending };
+            match opened {
+                Opened::Pending => index += 1,
+                over => {
+                    if index < ready.len() {
+                        ready.swap_remove(index);
+                    }
+                    if let Some(connection) = connection(over)? {
+                        return Ok(Some(connection));
+                    }
+                }
+            }
+        }
+        for _ in 0..HALF_OPEN_MAX {
+            let now = Nanos(self.clock.now_ns());
+            if !self.half_open.has_room(now) {
+                break;
+            }
+            let Some(newcomer) = self.newcomer(now.0)? else { break };
+            // Whoever makes room is silent, and is told nothing.
+            if self.half_open.admit(newcomer, now).is_ok()
+                && let Some(connection) = connection(self.drive(self.half_open.len() - 1, false))?
+            {
+                return Ok(Some(connection));
             }
         }
         Ok(None)
     }
 
-    fn try_shm(&mut self) -> Result<Option<Connection>, Error> {
+    /// Returns true if there is something to do for one that is half open, whatever its peer does.
+    fn is_due(&mut self, index: usize) -> bool {
+        let now_ns = self.clock.now_ns();
+        self.half_open.get_mut(index).is_some_and(|opening| opening.timeout_ns() <= now_ns)
+    }
+
+    /// Goes on with one that is half open; it is taken out once it is over.
+    fn drive(&mut self, index: usize, is_ready: bool) -> Opened {
+        let now_ns = self.clock.now_ns();
+        let Some(opening) = self.half_open.get_mut(index) else { return Opened::Nobody };
+        let heard = opening.heard();
+        let opened = opening.drive(now_ns, is_ready);
+        let has_spoken = opening.heard() != heard;
+        match opened {
+            Opened::Pending if has_spoken => self.half_open.heard(index, Nanos(self.clock.now_ns())),
+            Opened::Pending => {}
+            Opened::Done(_) | Opened::Nobody | Opened::Failed(_) => drop(self.half_open.release(index)),
+        }
+        opened
+    }
+
+    /// The next that has asked, of either fabric: neither keeps the other from being looked at, not even by connections that go
+    /// wrong.
+    fn newcomer(&mut self, now_ns: u64) -> Result<Option<Box<dyn Open>>, Error> {
+        for _ in 0..2 {
+            self.is_verbs_turn = !self.is_verbs_turn;
+            let newcomer = if self.is_verbs_turn { self.try_verbs(now_ns)? } else { self.try_shm(now_ns)? };
+            if newcomer.is_some() {
+                return Ok(newcomer);
+            }
+        }
+        Ok(None)
+    }
+
+    fn try_shm(&self, now_ns: u64) -> Result<Option<Box<dyn Open>>, Error> {
         let Some(listener) = &self.shm else { return Ok(None) };
         match listener.accept(0) {
             Err(SocketError::TimedOut | SocketError::Interrupted) => Ok(None),
-            socket => by_shm::accept(socket?, self.is_private, self.options),
+            socket => by_shm::open(socket?, self.is_private, self.options, now_ns).map(Some),
         }
     }
 
     #[cfg(feature = "verbs")]
-    fn try_verbs(&mut self) -> Result<Option<Connection>, Error> {
-        self.verbs.as_mut().map_or(Ok(None), |listener| by_verbs::accept(listener, self.options))
+    fn try_verbs(&mut self, now_ns: u64) -> Result<Option<Box<dyn Open>>, Error> {
+        self.verbs.as_mut().map_or(Ok(None), |listener| by_verbs::open(listener, self.options, now_ns))
     }
 
     #[cfg(not(feature = "verbs"))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with the feature")]
-    const fn try_verbs(&mut self) -> Result<Option<Connection>, Error> {
+    const fn try_verbs(&mut self, _: u64) -> Result<Option<Box<dyn Open>>, Error> {
         Ok(None)
     }
 
-    /// Waits until somebody may be there.
-    fn wait(&self, timeout_ns: u64) -> Result<(), Error> {
-        let mut fds = [PollFd::none(); 2];
-        if let Some(listener) = &self.shm {
-            fds[0] = PollFd::new(listener.as_fd(), libc::POLLIN);
+    /// Waits until somebody may be there, or a time has come; who of those that are half open has something to say.
+    fn wait(&self, wait_ns: u64) -> Result<heapless::Vec<bool, HALF_OPEN_MAX>, Error> {
+        let now_ns = self.clock.now_ns();
+        let mut fds = [PollFd::none(); 2 + 2 * HALF_OPEN_MAX];
+        let (places, openings) = fds.split_at_mut(2);
+        let mut due_ns = u64::MAX;
+        if self.half_open.has_room(Nanos(now_ns)) {
+            if let Some(listener) = &self.shm {
+                places[0] = PollFd::new(listener.as_fd(), libc::POLLIN);
+            }
+            #[cfg(feature = "verbs")]
+            if let Some(listener) = &self.verbs {
+                places[1] = PollFd::new(listener.as_fd(), libc::POLLIN);
+            }
+        } else if let Some(Nanos(at_ns)) = self.half_open.poll_timeout() {
+            due_ns = at_ns;
         }
-        #[cfg(feature = "verbs")]
-        if let Some(listener) = &self.verbs {
-            fds[1] = PollFd::new(listener.as_fd(), libc::POLLIN);
+        for (fds, opening) in openings.chunks_exact_mut(2).zip(self.half_open.iter()) {
+            fds.copy_from_slice(&opening.interests());
+            due_ns = due_ns.min(opening.timeout_ns());
         }
-        poll(&mut fds, timeout_ns)?;
-        Ok(())
+        let wait_ns = wait_ns.min(due_ns.saturating_sub(now_ns));
+        poll(&mut fds, wait_ns)?;
+        let count = self.half_open.len();
+        Ok(fds[2..].chunks_exact(2).take(count).map(|fds| fds.iter().any(PollFd::is_ready)).collect())
+    }
+
+    /// In a child of fork: those that are half open are the parent's.
+    fn disown(&mut self) {
+        if !self.owner.is_current() {
+            while self.half_open.release(0).is_some() {}
+            self.owner = Owner::current();
+        }
     }
 
     /// The address that it was told to listen at, with the port that it got in place of 0. Others put a name of this host where the
@@ -165,5 +284,46 @@ impl Listener {
     #[must_use]
     pub fn why_no_verbs(&self) -> Option<&str> {
         self.why_no_verbs.as_deref()
+    }
+}
+
+/// The listener's time, in nanoseconds, which passes while somebody listens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// What did not count so far.
+    paused_ns: u64,
+    since_ns: u64,
+    /// The most of this pause that counts.
+    counts_ns: u64,
+}
+
+impl Clock {
+    pub(super) const fn new() -> Self {
+        Self { paused_ns: 0, since_ns: 0, counts_ns: PAUSE_NS }
+    }
+
+    /// Goes on after a pause.
+    fn begin(&mut self) {
+        let pause_ns = monotonic_ns() - self.since_ns;
+        self.paused_ns += pause_ns.saturating_sub(self.counts_ns);
+    }
+
+    /// A pause begins, of which a part `counts`.
+    fn pause(&mut self, counts: bool) {
+        self.since_ns = monotonic_ns();
+        self.counts_ns = if counts { PAUSE_NS } else { 0 };
+    }
+
+    fn now_ns(self) -> u64 {
+        monotonic_ns() - self.paused_ns
+    }
+}
+
+/// The connection that came of it, if any.
+fn connection(opened: Opened) -> Result<Option<Connection>, Error> {
+    match opened {
+        Opened::Done(connection) => Ok(Some(connection)),
+        Opened::Pending | Opened::Nobody => Ok(None),
+        Opened::Failed(error) => Err(error),
     }
 }

@@ -10,6 +10,7 @@ mod deadline;
 mod error;
 mod hand_on;
 mod listener;
+mod opening;
 mod options;
 mod over;
 mod pauses;

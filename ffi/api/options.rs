@@ -28,7 +28,8 @@ pub struct Options {
     pub route: Route,
     /// Wishes, which either end may have.
     pub tuning: Tuning,
-    /// The most that a peer's wishes may make the landing buffer. Default: 64 MiB.
+    /// The most that a peer may make the landing buffer, slot lines included, whichever end connects: a larger one is refused
+    /// before anything is provisioned. One that [`Tuning::landing_bytes`] asks for may be larger. Default: 64 MiB.
     pub landing_bytes_max: u32,
     /// Looked at in every wait; once it is true, the wait ends with
     /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
@@ -54,6 +55,11 @@ impl Default for Options {
 impl Options {
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupt.is_some_and(|flag| flag.load(core::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Time when a handshake that begins now must be over.
+    pub(super) fn handshake_deadline_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(u64::try_from(self.handshake_timeout.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Checks the wishes that hold whichever the fabric.

@@ -289,7 +289,7 @@ fn connection() -> (Connection, Socket, Segment) {
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
     let share = Budget::take(0).unwrap();
     let agreed = Agreed { mine, theirs: adopted, settled, fenced: false, share, serves: true };
-    (by_shm::join(ours, agreed, Options::default(), None).unwrap(), theirs, other)
+    (by_shm::join(ours, agreed, Options::default(), false).unwrap().into_connection(), theirs, other)
 }
 
 #[test]

@@ -33,7 +33,7 @@ const SLICE: Duration = Duration::from_millis(100);
 pub struct Wishes<'a> {
     /// What is settled with the peer.
     pub tuning: &'a Tuning,
-    /// The most that a peer's wishes may make the landing buffer.
+    /// The most that a peer may make the landing buffer.
     pub landing_bytes_max: u32,
     /// Which device.
     pub route: Route,

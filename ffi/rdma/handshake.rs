@@ -32,7 +32,7 @@ const FIRST_NS: u64 = 2_000_000_000;
 /// The longest that is waited without a look at the caller's flag, and for a peer to take in that it is refused.
 const SLICE_NS: u64 = 100_000_000;
 /// Packets that are taken before others have their turn.
-const PACKETS_MAX: u32 = 16;
+const PACKETS_MAX: u32 = 8;
 
 /// What both ends agreed on.
 #[derive(Debug)]
@@ -229,15 +229,6 @@ pub(super) fn connect(
     finish(HalfOpen::connect(wire, wishes, patience.deadline_ns, monotonic_ns()), patience)
 }
 
-/// The passive side, waiting.
-pub(super) fn accept(
-    wire: Wire,
-    wishes: &Wishes<'_>,
-    patience: &Patience<'_>,
-) -> Result<(Wire, Agreed), ConnectError> {
-    finish(HalfOpen::accept(wire, wishes, patience.deadline_ns, monotonic_ns()), patience)
-}
-
 fn finish(mut half_open: HalfOpen, patience: &Patience<'_>) -> Result<(Wire, Agreed), ConnectError> {
     loop {
         match half_open.drive(monotonic_ns()) {
@@ -324,3 +315,7 @@ impl fmt::Debug for HalfOpen {
         self.handshake.fmt(f)
     }
 }
+
+#[cfg(test)]
+#[path = "handshake_tests.rs"]
+mod tests;

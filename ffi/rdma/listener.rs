@@ -4,13 +4,14 @@ use super::cm::Cm;
 use super::connect::{Met, Wishes, unexpected};
 use super::error::ConnectError;
 use super::greeting::Greeting;
-use super::handshake::{self, Patience};
+use super::handshake::{HalfOpen, Progress};
 use super::place::{PORTS, Place, addresses, is_absent, is_taken, listen, listen_at_all};
 use super::route::Route;
 use super::wire::Wire;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
+use crate::os::poll::PollFd;
 use crate::verbs::{CmEvent, CmEventKind, Error, EventChannel};
 use core::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -77,7 +78,8 @@ impl Listener {
         Some(format!("the RDMA device of {} is gone", place.address.ip()))
     }
 
-    /// Accepts whoever has asked, with a handshake until `deadline_ns`. None: nobody has, or who did went away.
+    /// Accepts whoever has asked, without waiting: the handshake, until `deadline_ns`, begins at `now_ns`. None: nobody has, or
+    /// who did went away.
     ///
     /// # Errors
     /// [`ConnectError`], of this one connection; the next call goes on with the next. Or of listening again after a device went
@@ -86,8 +88,8 @@ impl Listener {
         &mut self,
         wishes: &Wishes<'_>,
         deadline_ns: u64,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Option<Met>, ConnectError> {
+        now_ns: u64,
+    ) -> Result<Option<Accepting>, ConnectError> {
         self.listen_again()?;
         let Some(event) = self.channel.try_event()? else { return Ok(None) };
         match event.kind {
@@ -99,9 +101,13 @@ impl Listener {
             // Later events of requests that nobody has accepted yet.
             _ => return Ok(None),
         }
-        match accept(event, &self.route, wishes, &Patience { deadline_ns, interrupted }) {
+        match accept(event, &self.route, &self.channel) {
             Err(ConnectError::Lost(_)) => Ok(None),
-            met => met.map(Some).map_err(ConnectError::or_limit),
+            accepted => {
+                let (wire, peer) = accepted.map_err(ConnectError::or_limit)?;
+                let half_open = Box::new(HalfOpen::accept(wire, wishes, deadline_ns, now_ns));
+                Ok(Some(Accepting { half_open, peer }))
+            }
         }
     }
 
@@ -146,16 +152,66 @@ impl AsFd for Listener {
     }
 }
 
+/// A connection that rdma_cm has accepted, and both ends are agreeing on.
+pub struct Accepting {
+    half_open: Box<HalfOpen>,
+    peer: SocketAddr,
+}
+
+/// How far it is.
+#[expect(clippy::large_enum_variant, reason = "the large one ends it, once")]
+pub enum Accepted {
+    /// It waits for its [`interests`](Accepting::interests), or for [`timeout_ns`](Accepting::timeout_ns).
+    Pending(Accepting),
+    /// Both ends agreed.
+    Done(Met),
+    /// Whoever it was went away, or said nothing.
+    Nobody,
+    /// There is no connection; the peer was told where that made sense.
+    Failed(ConnectError),
+}
+
+impl Accepting {
+    /// Goes as far as it can without waiting.
+    #[must_use]
+    pub fn drive(mut self, now_ns: u64) -> Accepted {
+        let failed = match self.half_open.drive(now_ns) {
+            Progress::Pending => return Accepted::Pending(self),
+            Progress::Failed(error) => error,
+            Progress::Done(agreed) => match Met::of(self.half_open.into_wire(), agreed, self.peer) {
+                Ok(met) => return Accepted::Done(met),
+                Err(error) => error,
+            },
+        };
+        match failed {
+            ConnectError::Lost(_) => Accepted::Nobody,
+            error => Accepted::Failed(error.or_limit()),
+        }
+    }
+
+    /// What to poll for while it is pending.
+    #[must_use]
+    pub fn interests(&self) -> [PollFd<'_>; 2] {
+        self.half_open.interests()
+    }
+
+    /// Time at which to drive it at the latest.
+    #[must_use]
+    pub fn timeout_ns(&self) -> u64 {
+        self.half_open.timeout_ns()
+    }
+}
+
+/// Accepts a request, as far as rdma_cm goes.
 fn accept(
     event: CmEvent,
     route: &Route,
-    wishes: &Wishes<'_>,
-    patience: &Patience<'_>,
-) -> Result<Met, ConnectError> {
+    listening: &EventChannel,
+) -> Result<(Wire, SocketAddr), ConnectError> {
     let Some(mut id) = event.request else {
         return Err(unexpected(CmEventKind::CONNECT_REQUEST, event.kind));
     };
-    let channel = EventChannel::create()?;
+    let channel = listening.another()?;
     id.migrate(&channel)?;
     let mut cm = Cm::new(channel, id);
     let greeting = Greeting::decode(&event.private_data)
@@ -175,15 +231,15 @@ fn accept(
     wire.accept(&ours)?;
     // ESTABLISHED is not waited for: what it stands for can be lost on RoCE, and is then told again only seconds later. The
     // peer's HELLO says as much.
-    let (wire, agreed) = handshake::accept(wire, wishes, patience)?;
-    Met::of(wire, agreed, peer)
+    Ok((wire, peer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Kind, Packet};
     use crate::tuning::Tuning;
-    use crate::verbs::fake::{CmKind, answer, begin, calls, channel, script};
+    use crate::verbs::fake::{CmKind, answer, begin, calls, channel, receive, script};
 
     const HERE: &str = "192.0.2.1:7471";
 
@@ -197,7 +253,7 @@ mod tests {
         let tuning = Tuning::default();
         let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
         listener.again_ns = 0;
-        let met = listener.try_accept(&wishes, monotonic_ns() + 20_000_000_000, &|| false)?;
+        let met = listener.try_accept(&wishes, monotonic_ns() + 20_000_000_000, monotonic_ns())?;
         assert!(met.is_none());
         Ok(())
     }
@@ -342,5 +398,90 @@ mod tests {
         script(|script| script.bound = vec!["192.0.2.9:7".parse().unwrap()]);
         let told = look(&mut listener).unwrap_err().to_string();
         assert!(told.contains("another process listens there"), "{told}");
+    }
+
+    const SECOND_NS: u64 = 1_000_000_000;
+    const DEADLINE_NS: u64 = 5 * SECOND_NS;
+    /// Calls of a wire that waits for its last word, or for a good-bye.
+    const WAITS: [&str; 2] = ["rdma_get_cm_event", "poll_cq"];
+
+    /// Connections of clients that have asked, accepted one after the other.
+    fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
+        answer("ibv_get_cq_event", libc::EAGAIN);
+        script(|script| {
+            script.private_data = Greeting { mtu: None }.encode().to_vec();
+            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0); count];
+        });
+        let tuning = Tuning::default();
+        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+        (0..count).map(|_| listener.try_accept(&wishes, DEADLINE_NS, 0).unwrap().unwrap()).collect()
+    }
+
+    #[test]
+    fn mute_clients_are_accepted_side_by_side_and_let_go_without_a_wait() {
+        const CLIENTS: usize = 5;
+        let mut listener = listener(&[HERE]);
+        let mut mutes = accepted(&mut listener, CLIENTS);
+        assert_eq!(calls().iter().filter(|call| **call == "rdma_accept").count(), CLIENTS);
+        for at_ns in [0, SECOND_NS, 2 * SECOND_NS - 1] {
+            let driven = mutes.into_iter().map(|mute| match mute.drive(at_ns) {
+                Accepted::Pending(mute) => mute,
+                _ => panic!("it may still say HELLO"),
+            });
+            mutes = driven.collect();
+            assert!(mutes.iter().all(|mute| mute.timeout_ns() == 2 * SECOND_NS));
+        }
+        calls();
+        for mute in mutes {
+            assert!(matches!(mute.drive(2 * SECOND_NS), Accepted::Nobody), "wire.md 10.2: it is gone");
+            let calls = calls();
+            let end = calls.iter().position(|call| *call == "rdma_disconnect").unwrap();
+            assert!(!calls.contains(&"post_send"), "nobody would take it in: {calls:?}");
+            assert!(!calls[end..].iter().any(|call| WAITS.contains(call)), "{calls:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_says_hello_and_no_more_is_refused_at_its_deadline_and_let_go() {
+        let mut listener = listener(&[HERE]);
+        let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
+        receive(&Packet::new(Kind::Hello).0);
+        let Accepted::Pending(mute) = mute.drive(SECOND_NS) else { panic!("GRANT is due") };
+        assert_eq!(mute.timeout_ns(), DEADLINE_NS);
+        // REFUSED goes out, which it has a moment to take in.
+        let Accepted::Pending(mute) = mute.drive(DEADLINE_NS) else { panic!("it is told") };
+        let gone_ns = mute.timeout_ns();
+        assert!(gone_ns - DEADLINE_NS <= SECOND_NS / 10, "{gone_ns}");
+        calls();
+        let Accepted::Failed(error) = mute.drive(gone_ns) else { panic!("its time is over") };
+        assert_eq!(error, ConnectError::TimedOut);
+        let calls = calls();
+        assert!(!calls.contains(&"post_send"), "{calls:?}");
+        let end = calls.iter().position(|call| *call == "rdma_disconnect").unwrap();
+        assert!(!calls[end..].iter().any(|call| WAITS.contains(call)), "{calls:?}");
+    }
+
+    #[test]
+    fn whoever_makes_room_is_let_go_without_a_wait() {
+        let mut listener = listener(&[HERE]);
+        let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
+        let Accepted::Pending(mute) = mute.drive(0) else { panic!("it may still say HELLO") };
+        calls();
+        drop(mute);
+        let calls = calls();
+        assert_eq!(calls[0], "rdma_disconnect", "{calls:?}");
+        assert!(!calls.contains(&"rdma_get_cm_event"), "{calls:?}");
+    }
+
+    #[test]
+    fn a_stranger_is_an_error_and_the_next_is_accepted() {
+        let mut listener = listener(&[HERE]);
+        script(|script| {
+            script.private_data = b"GET / HTTP/1.1".to_vec();
+            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
+        });
+        look(&mut listener).unwrap_err();
+        assert!(calls().contains(&"rdma_reject"));
+        accepted(&mut listener, 1);
     }
 }

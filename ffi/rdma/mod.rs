@@ -32,6 +32,6 @@ pub use crate::packet::PacketError;
 pub use connect::{Met, Wishes, connect};
 pub use error::ConnectError;
 pub use fabric::{Image, Rdma, RdmaLink};
-pub use listener::Listener;
+pub use listener::{Accepted, Accepting, Listener};
 pub use route::{BadName, DeviceName, Route};
 pub use wrong::Wrong;

@@ -109,7 +109,7 @@ pub struct Agreed {
 pub struct Wishes<'a> {
     /// What is settled with the peer.
     pub tuning: &'a Tuning,
-    /// The most that a peer's wishes may make the landing buffer.
+    /// The most that a peer may make the landing buffer.
     pub landing_bytes_max: u32,
     /// Time when the handshake must be over.
     pub deadline_ns: u64,
@@ -356,3 +356,7 @@ fn adopt(claim: Claim<SentFd>, own: Option<&Own>) -> Result<Segment, HandshakeEr
         (Claim::Region(_), _) | (_, None) => Err(PacketError::Malformed("no descriptor came along").into()),
     }
 }
+
+#[cfg(test)]
+#[path = "handshake_tests.rs"]
+mod tests;

@@ -41,6 +41,27 @@ fn answer_to_hello(path: &std::path::Path) -> (u8, u8) {
     (packet[10], packet[11])
 }
 
+/// What becomes of a connecting end that may not provision a byte, and whose listener makes the landing buffer 400 MiB.
+fn connect_to_a_large_landing_buffer(path: &std::path::Path) -> ErrorKind {
+    let listener = superpipe::shm::Listener::bind(path).unwrap();
+    let options = Options { landing_bytes_max: 1 << 20, ..Options::default() };
+    let address = Address::Shm(path.to_owned());
+    let connecting = thread::spawn(move || Connection::connect(&address, options, DEADLINE).map(drop));
+    let socket = loop {
+        match listener.accept(superpipe::os::monotonic_ns() + 60_000_000_000) {
+            Err(superpipe::shm::SocketError::Interrupted) => {}
+            socket => break socket.unwrap(),
+        }
+    };
+    let mut packet = [0; PACKET_BYTES];
+    packet[..8].copy_from_slice(b"SUPRPIPE");
+    packet[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    packet[10] = 2;
+    packet[20..24].copy_from_slice(&(400_u32 << 20).to_le_bytes());
+    socket.send(&packet, None).unwrap();
+    connecting.join().unwrap().unwrap_err().kind()
+}
+
 /// The texts of both ends, which fail for a limit.
 fn meet_in_vain(address: &Address) -> [String; 2] {
     let (connected, accepted) = meet(address);
@@ -86,6 +107,10 @@ fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
     assert!(connected.starts_with("cannot provision"), "{connected}");
     assert!(accepted.starts_with("the peer refused: its memory budget"), "{accepted}");
     assert_eq!(Budget::used_bytes(), 0);
+
+    // A landing buffer that is too large is refused before the budget is asked.
+    Budget::set_limit_bytes(1);
+    assert_eq!(connect_to_a_large_landing_buffer(&path), ErrorKind::Usage);
 
     Budget::set_limit_bytes(2 * share);
     let (connected, accepted) = meet(&address);

@@ -13,7 +13,10 @@ use std::io::{Read, Write};
 use std::sync::Barrier;
 use std::thread;
 
-use superpipe::{Address, Connection, Listener, Options, Protocol};
+use superpipe::{
+    Address, Connection, Drive, ErrorKind, Listener, Options, Protocol, ReceiveOperation, Received,
+    SendOperation, TryRecv, TrySend,
+};
 
 struct Counting;
 
@@ -77,6 +80,68 @@ fn exchange(connection: &mut Connection, first: bool, out: &[u8], back: &mut [u8
     }
 }
 
+/// The same by calls that never wait.
+fn exchange_by_tries(connection: &mut Connection, first: bool, out: &[u8], back: &mut [u8]) {
+    for bytes in SIZES {
+        for turn in [true, false] {
+            if turn == first {
+                send_by_tries(connection, &[&out[..bytes / 3], &out[bytes / 3..bytes]]);
+            } else {
+                let (head, tail) = back.split_at_mut(bytes / 2);
+                assert_eq!(receive_by_tries(connection, &mut [head, tail]), Received { tag: 7, bytes });
+                assert!(back[..bytes] == out[..bytes]);
+                back[..bytes].fill(0);
+            }
+        }
+    }
+}
+
+fn send_by_tries(connection: &mut Connection, slices: &[&[u8]]) {
+    loop {
+        match connection.try_send(7, slices).unwrap() {
+            TrySend::Sent => return,
+            TrySend::Full => rest(connection),
+            TrySend::Long => break,
+        }
+    }
+    let mut send = SendOperation::new(7, slices.iter().map(|slice| slice.len()).sum());
+    while connection.drive_send(&mut send, slices).unwrap() != Drive::Done(()) {
+        rest(connection);
+    }
+}
+
+fn receive_by_tries(connection: &mut Connection, slices: &mut [&mut [u8]]) -> Received {
+    for _ in 0..3 {
+        match connection.recv_into(slices, Duration::ZERO) {
+            Ok(received) => return received,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout),
+        }
+    }
+    loop {
+        match connection.try_recv(slices).unwrap() {
+            TryRecv::Received(received) => return received,
+            TryRecv::Nothing => {
+                connection.try_peek().unwrap();
+                rest(connection);
+            }
+            TryRecv::Long(_) => break,
+            TryRecv::TooSmall(incoming) => panic!("{incoming:?}"),
+        }
+    }
+    let mut receive = ReceiveOperation::new();
+    loop {
+        if let Drive::Done(received) = connection.drive_receive(&mut receive, slices).unwrap() {
+            return received;
+        }
+        rest(connection);
+    }
+}
+
+fn rest(connection: &mut Connection) {
+    connection.progress();
+    thread::yield_now();
+}
+
 #[test]
 fn nothing_is_allocated_between_connect_and_close() {
     let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}.sock", std::process::id()));
@@ -91,6 +156,7 @@ fn nothing_is_allocated_between_connect_and_close() {
             let mut connection = listener.accept(DEADLINE).unwrap();
             barrier.wait();
             exchange(&mut connection, false, &out, &mut back);
+            exchange_by_tries(&mut connection, false, &out, &mut back);
             barrier.wait();
         });
         let mut back = vec![0; out.len()];
@@ -100,6 +166,7 @@ fn nothing_is_allocated_between_connect_and_close() {
         barrier.wait();
         COUNTS.store(true, Ordering::Relaxed);
         exchange(&mut connection, true, &out, &mut back);
+        exchange_by_tries(&mut connection, true, &out, &mut back);
         COUNTS.store(false, Ordering::Relaxed);
         barrier.wait();
     });

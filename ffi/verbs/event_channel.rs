@@ -85,6 +85,14 @@ impl EventChannel {
         }
     }
 
+    /// Makes another, of the same library.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn another(&self) -> Result<Self, Error> {
+        Self::of(self.cm(), self.verbs())
+    }
+
     /// Waits for an event until `deadline_ns`, in monotonic nanoseconds.
     ///
     /// # Errors

@@ -246,6 +246,7 @@ fn events_are_copied_acknowledged_and_told_as_errors() {
             (rdma_cm_event_type::RDMA_CM_EVENT_REJECTED, 8),
             (rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED, 0),
         ];
+        script.private_data = b"hello".to_vec();
     });
     calls();
     let request = channel.expect(CmEventKind::CONNECT_REQUEST, 0).unwrap();

@@ -197,5 +197,5 @@ fn qp_error() -> Case {
 }
 
 fn killed() -> Case {
-    once(superpipeline(), Fault::KilledProcess, 121)
+    once(superpipeline(), Fault::KilledProcess, 120)
 }

@@ -161,6 +161,12 @@ impl<F: Fabric> Driver<F> {
         (self.peer_is_gone && !self.endpoint.forget_dues()).then_some(Ended::Lost)
     }
 
+    /// Returns true if [`ended`](Self::ended) may have something to say.
+    #[inline]
+    pub(crate) const fn may_have_ended(&self) -> bool {
+        self.peer_is_gone || self.endpoint.closed().is_some()
+    }
+
     /// The peer's end does not exist any more; what it wrote before is still here.
     pub const fn peer_is_gone(&mut self) {
         self.peer_is_gone = true;
@@ -199,11 +205,12 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.counters()
     }
 
-    /// Counts a try that found nothing. Returns true, every few of them, if a round of [`progress`](Self::progress) is due.
+    /// Counts a try that found nothing. Returns true, every few of them, if a round of [`progress`](Self::progress) is due. Always true
+    /// of a connection that may have ended.
     #[inline]
     pub const fn count_empty(&mut self) -> bool {
-        self.empty += 1;
-        self.empty.is_multiple_of(ATTEMPTS)
+        self.empty = self.empty.wrapping_add(1);
+        self.empty.is_multiple_of(ATTEMPTS) || self.may_have_ended()
     }
 
     /// Returns true, after [`TRIES_PER_TICK`] tries that found nothing, if a [`tick`](Self::tick) is due.

@@ -185,3 +185,156 @@ impl FromStr for WaitStrategy {
         Self::ALL.into_iter().find(|strategy| strategy.name() == word).ok_or(UnknownStrategy)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    /// One wait after the other.
+    struct Waits {
+        pace: Pace,
+        rounds: Rounds,
+    }
+
+    impl Waits {
+        fn new(strategy: WaitStrategy) -> Self {
+            let pace = Pace::new(strategy);
+            Self { rounds: Rounds::new(&pace), pace }
+        }
+
+        fn idle(&mut self) -> Rest {
+            self.rounds.idle(&mut self.pace)
+        }
+
+        /// There was work, or another wait begins.
+        fn reset(&mut self) {
+            self.rounds = Rounds::new(&self.pace);
+        }
+
+        fn note_first_yield(&mut self, yielded_ns: u64) {
+            self.pace.note_first_yield(yielded_ns, &self.rounds);
+        }
+    }
+
+    /// Returns true if the caller is to look before the next round, without sleeping.
+    const fn looks(rest: Rest) -> bool {
+        matches!(rest, Rest::Look | Rest::Yield { looks: true, .. })
+    }
+
+    /// The rounds, counted from 1, of the first `rounds` whose rest `is_one`.
+    fn rounds_of(pace: &mut Waits, rounds: u32, is_one: impl Fn(Rest) -> bool) -> Vec<u32> {
+        (1..=rounds).filter(|_| is_one(pace.idle())).collect()
+    }
+
+    fn is_sleep(rest: Rest) -> bool {
+        rest == Rest::Sleep
+    }
+
+    #[test]
+    fn spin_looks_every_128_rounds_and_never_sleeps() {
+        let mut pace = Waits::new(WaitStrategy::Spin);
+        assert_eq!(rounds_of(&mut pace, 512, |rest| rest == Rest::Look), [128, 256, 384, 512]);
+        assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Spin | Rest::Look)), []);
+    }
+
+    #[test]
+    fn yield_looks_every_16th_yield_and_never_sleeps() {
+        let mut pace = Waits::new(WaitStrategy::Yield);
+        let found = rounds_of(&mut pace, 128 + 200, looks);
+        assert_eq!(found, (0..=200 / 16).map(|look| 128 + 16 * look).collect::<Vec<_>>());
+        assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Yield { .. })), []);
+    }
+
+    #[test]
+    fn only_the_first_yield_of_a_wait_is_the_first() {
+        let is_first = |rest| matches!(rest, Rest::Yield { is_first: true, looks: true });
+        for strategy in [WaitStrategy::Yield, WaitStrategy::Sleep] {
+            let mut pace = Waits::new(strategy);
+            for _ in 0..3 {
+                let more = 128 + YIELD_ROUNDS;
+                assert_eq!(rounds_of(&mut pace, more - 1, is_first), [128], "{strategy}");
+                pace.reset();
+            }
+        }
+    }
+
+    #[test]
+    fn sleep_spins_yields_and_then_sleeps_every_round() {
+        let mut pace = Waits::new(WaitStrategy::default());
+        assert_eq!(pace.pace.strategy(), WaitStrategy::Sleep);
+        assert_eq!(rounds_of(&mut pace, 128 + 64, looks), [128, 144, 160, 176, 192]);
+        let count = pace.rounds.count;
+        for _ in 0..10_000 {
+            assert_eq!(pace.idle(), Rest::Sleep);
+            assert_eq!(pace.rounds.count, count, "however many there are");
+        }
+        pace.reset();
+        assert_eq!(rounds_of(&mut pace, 128 + 64, is_sleep), []);
+        assert_eq!(pace.idle(), Rest::Sleep);
+    }
+
+    #[test]
+    fn work_begins_everything_again() {
+        let mut pace = Waits::new(WaitStrategy::Sleep);
+        for _ in 0..100 {
+            for _ in 0..127 {
+                assert_eq!(pace.idle(), Rest::Spin);
+            }
+            pace.reset();
+        }
+    }
+
+    /// The round of the first yield.
+    fn spins(pace: &mut Waits) -> Option<u32> {
+        (1..=SPIN_ROUNDS).find(|_| matches!(pace.idle(), Rest::Yield { is_first: true, .. }))
+    }
+
+    #[test]
+    fn a_first_yield_that_brings_work_soon_shortens_the_next_waits() {
+        for strategy in [WaitStrategy::Yield, WaitStrategy::Sleep] {
+            let mut pace = Waits::new(strategy);
+            for rounds in [128, 32, 8, 2, 2] {
+                assert_eq!(spins(&mut pace), Some(rounds), "{strategy}");
+                pace.note_first_yield(YIELD_NS_MAX);
+                pace.reset();
+            }
+            // Work that comes while spinning changes nothing.
+            pace.idle();
+            pace.reset();
+            assert_eq!(spins(&mut pace), Some(2));
+            pace.note_first_yield(YIELD_NS_MAX + 1);
+            pace.reset();
+            assert_eq!(spins(&mut pace), Some(128), "another thread had the core");
+        }
+    }
+
+    #[test]
+    fn yields_that_bring_nothing_restore_the_spinning() {
+        for (more, rounds) in [(3, 8), (4, 128), (64, 128)] {
+            let mut pace = Waits::new(WaitStrategy::Sleep);
+            for rounds in [128, 32] {
+                assert_eq!(spins(&mut pace), Some(rounds));
+                pace.note_first_yield(0);
+                if rounds == 128 {
+                    pace.reset();
+                }
+            }
+            (0..more).for_each(|_| _ = pace.idle());
+            pace.reset();
+            assert_eq!(spins(&mut pace), Some(rounds), "after {more} more yields");
+        }
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_shown() {
+        assert_eq!(WaitStrategy::ALL.map(WaitStrategy::name), ["spin", "yield", "sleep"]);
+        for strategy in WaitStrategy::ALL {
+            assert_eq!(strategy.to_string().parse(), Ok(strategy));
+        }
+        assert_eq!("Spin".parse::<WaitStrategy>(), Err(UnknownStrategy));
+        assert_eq!(UnknownStrategy.to_string(), "unknown wait strategy; use spin, yield or sleep");
+        assert_eq!(std::format!("{:>6}", WaitStrategy::Spin), "  spin");
+    }
+}

@@ -5,7 +5,7 @@ use crate::endpoint::Incoming;
 use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::header::Length;
-use crate::receive::{End, Pulled, Readable, TryRecv};
+use crate::receive::{End, Pulled, TryRecv};
 use crate::slices::Cursor;
 
 /// Looks for a message before anything else is done: a microsecond or two, the time of an answer from a near core.
@@ -139,16 +139,23 @@ impl<F: Fabric> Driver<F> {
         if length > room(slices) {
             return Err(RefusedRecv::TooSmall(incoming));
         }
-        let is_short = length <= u64::from(self.endpoint.config().c0_bytes);
-        let is_here = is_short
-            && (length == 0
-                || matches!(self.endpoint.readable(fabric, u32::MAX), Readable::Run(run) if u64::from(run.bytes) == length));
-        if !is_here {
-            return Err(RefusedRecv::Long(incoming));
+        if !self.endpoint.is_whole(fabric) {
+            // A message that breaks the protocol ends the connection, and is not there any more.
+            return self.endpoint.head().map_or(Ok(None), |_| Err(RefusedRecv::Long(incoming)));
         }
-        let Pulled { bytes, end } = self.endpoint.pull(fabric, slices);
-        debug_assert!(end == End::Fin || self.endpoint.closed().is_some(), "all of it was here");
-        Ok((end == End::Fin).then_some(Received { tag: incoming.tag, bytes }))
+        // A call moves a bounded part of a longer one.
+        let (mut cursor, mut taken) = (Cursor::START, 0);
+        loop {
+            let Pulled { bytes, end } = self.endpoint.pull_at(fabric, slices, &mut cursor);
+            taken += bytes;
+            if end == End::Fin {
+                return Ok(Some(Received { tag: incoming.tag, bytes: taken }));
+            }
+            if bytes == 0 {
+                debug_assert!(self.endpoint.closed().is_some(), "all of it was here");
+                return Ok(None);
+            }
+        }
     }
 
     /// The transfer at the head of what comes in, once its first words are here; it stays there.
@@ -169,6 +176,9 @@ impl<F: Fabric> Driver<F> {
         receive: &mut Receive,
         slices: &mut [&mut [u8]],
     ) -> Drive<Result<Received, ReceiveFailed>> {
+        if receive.begun.is_some() || receive.has_ended || receive.is_cold {
+            return self.drive_receive(fabric, receive, slices);
+        }
         self.receive_short(fabric, receive, slices, FIRST_LOOKS)
     }
 
@@ -183,8 +193,8 @@ impl<F: Fabric> Driver<F> {
     ) -> Drive<Result<Received, ReceiveFailed>> {
         match self.endpoint.try_recv(fabric, slices, looks) {
             TryRecv::Taken { tag, bytes } => {
-                receive.has_ended = true;
-                Drive::Done(Ok(Received { tag, bytes }))
+                receive.taken = bytes;
+                receive.end(tag)
             }
             TryRecv::Begun { tag, bytes } => {
                 let head = self.endpoint.head();

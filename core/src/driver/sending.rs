@@ -60,7 +60,7 @@ impl Send {
         self.sent
     }
 
-    /// Returns true once a part of it was sent: [`Driver::cancel_send`] then tells the receiver.
+    /// Returns true once it has started, and is no message that goes at once: until its end no other transfer can start.
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         matches!(self.stage, Stage::Open(_))

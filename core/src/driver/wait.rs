@@ -71,7 +71,7 @@ impl<F: Fabric> Driver<F> {
         if self.progress(fabric) || has_moved {
             return wait.count_busy(&self.pace);
         }
-        if self.endpoint.closed().is_some() || self.peer_is_gone {
+        if self.may_have_ended() {
             return self.ended().map_or(Next::Again, Next::Ended);
         }
         self.rest(wait)

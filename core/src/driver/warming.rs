@@ -54,8 +54,8 @@ impl WarmUpPlan {
     /// Bytes of the buffer that [`Driver::drive_warm_up`] is lent.
     #[must_use]
     pub const fn room_bytes(&self) -> usize {
-        let [(bytes, _), ..] = self.0;
-        bytes as usize
+        let [(rendezvous, _), .., (tiny, _)] = self.0;
+        if rendezvous > tiny { rendezvous as usize } else { tiny as usize }
     }
 }
 
@@ -87,6 +87,8 @@ pub enum WarmUpFailed {
     OutOfTurn,
     /// The peer gave one of the messages up, for this reason.
     GivenUp(Reason),
+    /// The peer does not want one of the messages, for this reason.
+    Rejected(Reason),
     /// The connection is closed.
     Closed,
 }
@@ -168,7 +170,8 @@ impl<F: Fabric> Driver<F> {
 fn judge_sent(sent: Result<(), SendFailed>) -> Result<(), WarmUpFailed> {
     sent.map_err(|failed| match failed {
         SendFailed::Closed => WarmUpFailed::Closed,
-        SendFailed::Rejected(_) | SendFailed::WrongLength | SendFailed::NotOpen => WarmUpFailed::OutOfTurn,
+        SendFailed::Rejected(reason) => WarmUpFailed::Rejected(reason),
+        SendFailed::WrongLength | SendFailed::NotOpen => WarmUpFailed::OutOfTurn,
     })
 }
 
@@ -177,5 +180,56 @@ fn judge_received(received: Result<Received, ReceiveFailed>, bytes: u32) -> Resu
         Ok(Received { tag: TAG, bytes: its }) if its == bytes as usize => Ok(()),
         Err(ReceiveFailed::Cancelled(reason)) => Err(WarmUpFailed::GivenUp(reason)),
         Ok(_) | Err(ReceiveFailed::TooSmall(_) | ReceiveFailed::NotOpen) => Err(WarmUpFailed::OutOfTurn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::FlagPlace;
+
+    fn layout(block_bytes: u32, block_count: u32) -> Layout {
+        Layout { block_bytes, block_count, flags: FlagPlace::Inside }
+    }
+
+    fn plan(layout: Layout, c0_bytes: u32, is_direct: bool) -> WarmUpPlan {
+        WarmUpPlan::new(layout, &Config { c0_bytes, ..Config::default() }, is_direct)
+    }
+
+    /// What shared memory settles by default.
+    const DEFAULT: (u32, u32, u32) = (16 << 10, 32, 64 << 10);
+
+    #[test]
+    fn the_default_ring_is_gone_through_once_and_a_bit() {
+        let (block_bytes, block_count, c0_bytes) = DEFAULT;
+        let plan = plan(layout(block_bytes, block_count), c0_bytes, true);
+        assert_eq!(plan.messages(), [(128 << 10, 2), (64 << 10, 10), (1024, 34), (8, 34)]);
+        assert_eq!(plan.room_bytes(), 128 << 10);
+    }
+
+    #[test]
+    fn over_a_wire_a_few_are_enough() {
+        let (block_bytes, block_count, c0_bytes) = DEFAULT;
+        let plan = plan(layout(block_bytes, block_count), c0_bytes, false);
+        assert_eq!(plan.messages(), [(128 << 10, 1), (64 << 10, 8), (1024, 4), (8, 4)]);
+    }
+
+    #[test]
+    fn absurd_rings_take_few_messages_that_fit() {
+        for (block_bytes, block_count, c0_bytes, expected) in [
+            (128, 2, 1, [(2, 2), (1, 64), (1, 4), (8, 4)]),
+            (128, 2, 1 << 20, [(2 << 20, 2), (64, 6), (64, 4), (8, 4)]),
+            (128, 3, 80, [(160, 2), (80, 6), (80, 5), (8, 5)]),
+            (128, 1 << 16, 12 << 10, [(24 << 10, 2), (12 << 10, 64), (1024, 64), (8, 64)]),
+            (1 << 20, 64, 12 << 10, [(24 << 10, 2), (12 << 10, 64), (1024, 64), (8, 64)]),
+            (64 << 10, 61, 1 << 30, [(2 << 30, 2), (976 << 10, 6), (1024, 63), (8, 63)]),
+        ] {
+            let layout = layout(block_bytes, block_count);
+            assert_eq!(plan(layout, c0_bytes, true).messages(), expected, "{layout:?}");
+            let lengths = expected.map(|(bytes, _)| bytes);
+            let posted = plan(layout, c0_bytes, false).messages();
+            assert_eq!(posted.map(|(bytes, _)| bytes), lengths, "{layout:?}");
+            assert_eq!(posted.map(|(_, count)| count), COUNTS_POSTED, "{layout:?}");
+        }
     }
 }

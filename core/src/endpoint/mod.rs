@@ -29,6 +29,10 @@ const IDLE_ROUNDS: [u32; 2] = [128, 8];
 /// posted, as few as keep the sender going.
 const ACKS_PER_RING: [[u32; 2]; 2] = [[2, 4], [8, 8]];
 
+/// Bytes that one call of a longer transfer moves at most, about: a peer that is as fast as this end, or a vast ring, must not
+/// keep a caller from its deadline. 100 µs, and more than the default ring.
+const CALL_BYTES: u32 = 1 << 20;
+
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;
 

@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use super::{Endpoint, Incoming};
+use super::{CALL_BYTES, Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::header::Length;
@@ -65,6 +65,12 @@ impl<F: Fabric> Endpoint<F> {
             }
             None => TryRecv::Other,
         }
+    }
+
+    /// Returns true if all of the message that [`incoming`](Self::incoming) showed has come, and nothing of it was taken.
+    pub(crate) fn is_whole(&mut self, fabric: &mut F) -> bool {
+        let is_whole = self.receiver.is_head_whole(fabric, &self.link, self.config.arrival);
+        self.judged(fabric, is_whole) == Some(true)
     }
 
     /// Number and bytes of the transfer at the head, if one was found that is not refused; of a stream the most bytes.
@@ -167,7 +173,8 @@ impl<F: Fabric> Endpoint<F> {
         self.answer_rts(fabric);
         let size = self.open_size();
         // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
-        let blocks_max = self.ack_every[size as usize];
+        let call_blocks = self.receiver.blocks_for(CALL_BYTES);
+        let blocks_max = self.ack_every[size as usize].min(call_blocks);
         // A peer that is as fast as this end must not keep it in here.
         let begin = self.receiver.consumed();
         let mut bytes = 0;
@@ -187,7 +194,7 @@ impl<F: Fabric> Endpoint<F> {
             }
             bytes += pulled.bytes;
             let taken = self.receiver.consumed().wrapping_sub(begin);
-            if pulled.end != End::No || blocks < blocks_max || taken >= self.receiver.block_count() {
+            if pulled.end != End::No || blocks < blocks_max || taken >= call_blocks {
                 return Pulled { bytes, end: pulled.end };
             }
             self.await_notice(fabric);

@@ -1,6 +1,6 @@
 //! What sends: whole messages at once, and transfers piece by piece. wire.md 4.
 
-use super::Endpoint;
+use super::{CALL_BYTES, Endpoint};
 use crate::arrival::Arrival;
 use crate::config::Protocol;
 use crate::error::{Reason, RefusedSend, RefusedStart};
@@ -27,7 +27,8 @@ impl<F: Fabric> Endpoint<F> {
         self.try_send_counted(fabric, tag, slices, slices.iter().map(|slice| slice.len()).sum())
     }
 
-    /// [`try_send`](Self::try_send) of slices whose bytes were counted before: an attempt that is refused does not walk them.
+    /// [`try_send`](Self::try_send) of slices whose bytes were counted before: an attempt that is refused does not walk them. Other
+    /// bytes than that are `WrongLength`.
     #[inline]
     pub(crate) fn try_send_counted(
         &mut self,
@@ -45,6 +46,9 @@ impl<F: Fabric> Endpoint<F> {
         if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
             recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
             return Err(self.no_credit());
+        }
+        if !has_bytes(slices, bytes) {
+            return Err(RefusedSend::WrongLength);
         }
         let (sender, link, notices) = (&mut self.sender, &mut self.link, &mut self.notices);
         match sender.emit_inline(fabric, link, notices, tag, slices, bytes) {
@@ -77,6 +81,7 @@ impl<F: Fabric> Endpoint<F> {
             && self.config.arrival == Arrival::Flag
             && !self.config.triple_buffer
             && let [message] = slices
+            && message.len() == bytes as usize
         {
             if let Some(id) = self.try_send_whole(fabric, tag, message) {
                 return Ok(id);
@@ -182,9 +187,8 @@ impl<F: Fabric> Endpoint<F> {
         cursor: &mut Cursor,
     ) -> Result<usize, RefusedSend> {
         let left = self.sender.remaining(id).ok().flatten().unwrap_or(u64::MAX);
-        let ring_bytes = self.sender.layout().bytes() as usize;
-        let mut gather =
-            Gather::window(slices, *cursor, ring_bytes.min(usize::try_from(left).unwrap_or(usize::MAX)));
+        let bytes_max = usize::try_from(left).unwrap_or(usize::MAX).min(CALL_BYTES as usize);
+        let mut gather = Gather::window(slices, *cursor, bytes_max);
         let pushed = self.push_gathered(fabric, id, &mut gather)?;
         *cursor = gather.cursor(slices.len());
         Ok(pushed)
@@ -386,5 +390,14 @@ impl<F: Fabric> Endpoint<F> {
         self.sender.emit(fabric, link, notices, payload, bytes, end);
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += u64::from(bytes);
+    }
+}
+
+/// Returns true if the slices have so many bytes together.
+#[inline]
+fn has_bytes(slices: &[&[u8]], bytes: usize) -> bool {
+    match slices {
+        [one] => one.len() == bytes,
+        several => several.iter().map(|slice| slice.len()).sum::<usize>() == bytes,
     }
 }

@@ -25,7 +25,7 @@ use crate::arrival::Arrival;
 use crate::error::{ProtocolError, Reason};
 use crate::fabric::Fabric;
 use crate::header::{Header, Length, RtsFields};
-use crate::layout::Landing;
+use crate::layout::{Landing, Layout};
 use crate::line::Line;
 use crate::notice::Low;
 use crate::planted::{Bug, is_planted};
@@ -112,10 +112,11 @@ impl<F: Fabric> Receiver<F> {
         self.consumed
     }
 
-    /// Blocks of the ring.
+    /// Blocks of so many bytes: one at least, and all of the ring at most.
     #[inline]
-    pub(crate) fn block_count(&self) -> u64 {
-        u64::from(self.landing.layout.block_count)
+    pub(crate) fn blocks_for(&self, bytes: u32) -> u64 {
+        let Layout { block_bytes, block_count, .. } = self.landing.layout;
+        u64::from((bytes / block_bytes).clamp(1, block_count))
     }
 
     #[inline]

@@ -72,6 +72,19 @@ fn a_peer_that_is_gone_is_told_nothing() {
 }
 
 #[test]
+fn what_waits_to_be_sent_to_a_peer_that_is_gone_is_not_sent() {
+    for fabric in FABRICS {
+        let mut t = Rig::new(Role::Active, fabric);
+        t.handshake.handle_lost();
+        t.expect(&["failed: Lost"]);
+        let mut t = Rig::new(Role::Passive, fabric).to(1);
+        t.handshake.handle_provisioned(Err(Broken::Limit));
+        t.handshake.handle_lost();
+        t.expect(&["failed: Limit here"]);
+    }
+}
+
+#[test]
 fn what_cannot_be_sent_fails_it_and_a_failure_stays_the_first() {
     for role in ROLES {
         for fabric in FABRICS {

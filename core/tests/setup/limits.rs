@@ -1,6 +1,6 @@
 //! What a peer can make this end provision, and what becomes of an end that may not provision more.
 
-use crate::rig::{FABRICS, ROLES, Rig, by_hand, config, welcome_of};
+use crate::rig::{DIRECT, FABRICS, POSTED, ROLES, Rig, by_hand, config, welcome_of};
 use superpipe_core::driver::setup::{FabricKind, HandshakeConfig, Role, Tuning};
 
 const ALLOWED: u32 = 1 << 20;
@@ -30,6 +30,15 @@ fn no_peer_makes_the_landing_buffer_larger_than_either_role_allows() {
             let wants = ask(role, fabric, ALLOWED / 2, Tuning::default());
             assert_eq!(wants, ["provision 32 blocks"]);
         }
+    }
+}
+
+#[test]
+fn all_that_is_allowed_is_given() {
+    for role in ROLES {
+        assert_eq!(ask(role, POSTED, ALLOWED, Tuning::default()), ["provision 64 blocks"]);
+        let wants = ask(role, DIRECT, ALLOWED, Tuning::default());
+        assert!(wants[1].contains("a landing buffer of 1032 KiB is more than the 1 MiB"), "{wants:?}");
     }
 }
 

@@ -1,9 +1,11 @@
 //! Timers, on a clock that this test sets.
 
 use crate::rig::{
-    BEGIN, DEADLINE, DIRECT, FABRICS, POSTED, REPEAT, ROLES, Rig, SECOND, SILENCE, STEPS, hello, welcome,
+    BEGIN, DEADLINE, DIRECT, FABRICS, POSTED, Play, REPEAT, ROLES, Rig, SECOND, SILENCE, STEPS, config,
+    hello, welcome,
 };
-use superpipe_core::driver::setup::Role;
+use superpipe_core::Nanos;
+use superpipe_core::driver::setup::{Handshake, HandshakeConfig, Role};
 
 #[test]
 fn hello_is_said_again_over_rdma_until_welcome_comes() {
@@ -95,11 +97,26 @@ fn a_packet_that_came_before_anybody_looked_at_the_time_counts() {
 #[test]
 fn a_clock_at_its_end_is_no_panic() {
     for role in ROLES {
-        let mut config = crate::rig::config(role, POSTED);
-        config.deadline = superpipe_core::Nanos(u64::MAX);
+        let config = HandshakeConfig { deadline: Nanos(u64::MAX), ..config(role, POSTED) };
         let mut t = Rig::of(config);
         t.at(u64::MAX - 1);
         t.at(u64::MAX);
         assert!(t.handshake.is_over());
     }
+}
+
+#[test]
+fn a_time_that_is_later_than_the_last_is_the_last() {
+    let late = Nanos(u64::MAX - 1);
+    let config = HandshakeConfig { deadline: Nanos(u64::MAX), ..config(Role::Active, POSTED) };
+    assert_eq!(Handshake::<Play>::new(config, late).poll_timeout(), Some(Nanos(u64::MAX)));
+}
+
+#[test]
+fn a_hello_that_is_always_due_leaves_time_between() {
+    let config = HandshakeConfig { hello_repeat: Some(Nanos(0)), ..config(Role::Active, POSTED) };
+    let mut t = Rig::of(config);
+    t.at(BEGIN);
+    t.expect(&["HELLO"]);
+    assert_eq!(t.timeout(), Some(BEGIN + 1));
 }

@@ -11,6 +11,7 @@ use superpipe_core::{Arrival, FlagPlace};
 fn a_connecting_end_over_shared_memory() {
     let mut t = Rig::new(Role::Active, DIRECT);
     t.expect(&["HELLO"]);
+    assert_eq!(t.sent.as_ref().unwrap().0[12..64], hello(DIRECT).0[12..64]);
     assert!(t.handshake.expects_grant());
     t.memory(&welcome(DIRECT));
     assert!(!t.handshake.expects_grant());
@@ -145,6 +146,9 @@ fn two_ends_agree_on_the_same_whoever_wishes() {
             let is_wished = ours == checked || theirs == checked;
             let due = if is_wished { (Arrival::CheckedFlag, 5) } else { (Arrival::Flag, 3) };
             assert_eq!((active.settled.config.arrival, active.settled.config.folds), due);
+            // What the devices promise is relied on only where it is needed.
+            let asserted = fabric == POSTED && due.0 == Arrival::Flag;
+            assert_eq!(active.settled.config.order_asserted, asserted);
         }
     }
 }
@@ -157,6 +161,36 @@ fn two_ends_that_disagree_both_know_why() {
         let told = "the two ends disagree: folds is 3 here and 2 at the peer; set it on one side only";
         assert_eq!(why(&passive.failure.unwrap()), told);
         assert_eq!(why(&active.failure.unwrap()), format!("the peer refused: {told}"));
+    }
+}
+
+#[test]
+fn membarrier_is_relied_on_where_both_have_it() {
+    let fabric = |is_fenced| FabricKind::Direct { is_fenced, pid: 1 };
+    for (ours, theirs) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut ends = [
+            rig(Role::Active, fabric(ours), Tuning::default()),
+            rig(Role::Passive, fabric(theirs), Tuning::default()),
+        ];
+        ends.iter_mut().for_each(|end| end.fabric = DIRECT);
+        let [active, passive] = ends;
+        for end in meet(active, passive) {
+            assert_eq!(end.agreed.unwrap().is_fenced, ours && theirs);
+        }
+    }
+}
+
+#[test]
+fn flags_that_no_device_promises_need_the_word_of_both_users() {
+    let unordered = FabricKind::Posted { keeps_order: false, has_fast_crc: false, notices: 128 };
+    let flag = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
+    let by_flag = |by_peer: &[u8]| by_hand(2, &[(13, &[4, by_peer[0], 3]), (28, &[0, 0, by_peer[1]])]);
+    for (said, due) in [([1, 3], "provision 32 blocks"), ([3, 5], "wish for flag at both ends, or at none")] {
+        let mut t = rig(Role::Active, unordered, flag);
+        t.wants();
+        t.packet(&by_flag(&said));
+        let wants = t.wants();
+        assert!(wants.last().unwrap().ends_with(due), "{wants:?}");
     }
 }
 

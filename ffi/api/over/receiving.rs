@@ -71,7 +71,11 @@ impl<A: Access> Over<A> {
     fn poll_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<Received, Error> {
         match self.try_recv(slices)? {
             TryRecv::Received(received) => Ok(received),
-            TryRecv::Nothing => Err(Error::deadline()),
+            TryRecv::Nothing => {
+                // It may be all that its caller ever calls. What this finds, the next call tells: more may have come meanwhile.
+                self.progress();
+                Err(Error::deadline())
+            }
             TryRecv::Long(_) => Err(Error::new(
                 ErrorKind::Timeout,
                 "the message has not come whole: give it a deadline, or begin an operation",
@@ -91,8 +95,13 @@ impl<A: Access> Over<A> {
                 transport.after_empty_try()?;
                 Ok(TryRecv::Nothing)
             }
-            Err(RefusedRecv::TooSmall(incoming)) => Ok(TryRecv::TooSmall(incoming)),
-            Err(RefusedRecv::Long(incoming)) => Ok(TryRecv::Long(incoming)),
+            Err(refused) => {
+                transport.after_untaken();
+                Ok(match refused {
+                    RefusedRecv::TooSmall(incoming) => TryRecv::TooSmall(incoming),
+                    RefusedRecv::Long(incoming) => TryRecv::Long(incoming),
+                })
+            }
         }
     }
 

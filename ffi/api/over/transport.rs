@@ -79,12 +79,24 @@ impl<P: Port> Transport<P> {
         self.after_empty_tries()
     }
 
-    #[cold]
-    #[inline(never)]
-    fn after_empty_tries(&mut self) -> Result<(), Error> {
+    /// A try that left what is there: as after an empty one, but nothing ends before that is taken.
+    pub(super) fn after_untaken(&mut self) {
+        if self.driver.count_empty() {
+            self.tick_of_tries();
+            self.driver.progress(&mut self.port);
+        }
+    }
+
+    fn tick_of_tries(&mut self) {
         if self.driver.is_tick_due() {
             self.driver.tick(&mut self.port, now());
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn after_empty_tries(&mut self) -> Result<(), Error> {
+        self.tick_of_tries();
         if self.driver.progress(&mut self.port) {
             return Ok(());
         }

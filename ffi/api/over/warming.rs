@@ -10,6 +10,7 @@ use super::waiting::Waiting;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::os::WaitStrategy;
+use crate::os::poll::PollFd;
 use crate::port::Port;
 use crate::tuning::Settled;
 
@@ -31,6 +32,11 @@ impl Warming {
         let plan = WarmUpPlan::new(settled.layout, &settled.config, P::DIRECT);
         Self { warm_up: WarmUp::new(plan, is_first), room: vec![0; plan.room_bytes()] }
     }
+
+    /// What is told where the time for it is over.
+    pub(in crate::api) fn late() -> Error {
+        Error::new(ErrorKind::Timeout, LATE)
+    }
 }
 
 impl<P: Port> Over<Whole<P>> {
@@ -39,8 +45,8 @@ impl<P: Port> Over<Whole<P>> {
     ///
     /// # Errors
     /// `Timeout`, `PeerLost`, `Closed`, `Interrupted`; `Protocol` where something else comes.
-    pub(in crate::api) fn warm_up(&mut self, mut warming: Warming, deadline: Deadline) -> Result<(), Error> {
-        let Warming { warm_up, room } = &mut warming;
+    pub(in crate::api) fn warm_up(&mut self, warming: &mut Warming, deadline: Deadline) -> Result<(), Error> {
+        let Warming { warm_up, room } = warming;
         let transport = self.transport();
         // Whatever the application chose, its peer may have to run on this very core; and one that does nothing costs nothing.
         let wait = transport.options.wait;
@@ -48,7 +54,7 @@ impl<P: Port> Over<Whole<P>> {
         let warm = transport.wait(deadline, |driver, port| driver.drive_warm_up(port, warm_up, room));
         transport.set_wait(wait);
         let warm = match warm {
-            Err(error) if error.kind() == ErrorKind::Timeout => Err(Error::new(ErrorKind::Timeout, LATE)),
+            Err(error) if error.kind() == ErrorKind::Timeout => Err(Warming::late()),
             Ok(warm) => warm.map_err(|failed| transport.warm_up_failed(failed)),
             Err(error) => Err(error),
         };
@@ -56,12 +62,20 @@ impl<P: Port> Over<Whole<P>> {
     }
 
     /// Exchanges what can be exchanged without waiting, in a bounded number of rounds. Returns true once the connection is warm.
+    /// `is_ready`: what is ready when the peer's end goes was.
     ///
     /// # Errors
     /// As [`warm_up`](Self::warm_up), but for the deadline, which is the caller's.
-    pub(in crate::api) fn try_warm_up(&mut self, warming: &mut Warming) -> Result<bool, Error> {
+    pub(in crate::api) fn try_warm_up(
+        &mut self,
+        warming: &mut Warming,
+        is_ready: bool,
+    ) -> Result<bool, Error> {
         let Warming { warm_up, room } = warming;
         let transport = self.transport().hold();
+        if is_ready && !transport.port.is_alive(transport.driver.endpoint().link()) {
+            transport.driver.peer_is_gone();
+        }
         let mut wait = transport.driver.begin_wait();
         for _ in 0..ROUNDS_MAX {
             let driven = transport.driver.drive_warm_up(&mut transport.port, warm_up, room);
@@ -72,17 +86,44 @@ impl<P: Port> Over<Whole<P>> {
                     let has_moved = driven == Drive::Moved;
                     match transport.driver.round(&mut transport.port, &mut wait, has_moved) {
                         Next::Ended(ended) => Some(transport.ended(ended)),
-                        Next::Rest(_) => return Ok(false),
+                        Next::Rest(_) => {
+                            // What is not looked at in every round may break a rule: the next call says so.
+                            transport.driver.endpoint_mut().look(&mut transport.port);
+                            return Ok(false);
+                        }
                         Next::Again | Next::Look => None,
                     }
                 }
             };
             if let Some(error) = failed {
-                self.give_up_connection();
+                self.abandon();
                 return Err(error);
             }
         }
         Ok(false)
+    }
+
+    /// Gives the connection up, and tells the peer as far as that goes without waiting.
+    pub(in crate::api) fn abandon(&mut self) {
+        if self.is_ours() {
+            let Transport { driver, port, .. } = self.transport().hold();
+            driver.close(port, Reason::GIVEN_UP);
+            driver.progress(port);
+            port.end_by(driver.endpoint_mut().link_mut(), 0);
+        }
+    }
+
+    /// Changes when something was heard of the peer.
+    pub(in crate::api) fn heard(&self) -> u64 {
+        self.access.as_ref().map_or(0, |transport| transport.driver.endpoint().heard())
+    }
+
+    /// Descriptor that becomes ready when the peer's end goes.
+    pub(in crate::api) fn interests(&self) -> [PollFd<'_>; 1] {
+        match &self.access {
+            Some(transport) => transport.port.interests(transport.driver.endpoint().link()),
+            None => [PollFd::none()],
+        }
     }
 
     /// The peer may take the connection for made.
@@ -97,6 +138,7 @@ impl<P: Port> Transport<P> {
     fn warm_up_failed(&self, failed: WarmUpFailed) -> Error {
         match (failed, self.driver.endpoint().closed()) {
             (WarmUpFailed::GivenUp(reason), _) => Error::cancelled(reason),
+            (WarmUpFailed::Rejected(reason), _) => Error::rejected(reason),
             (WarmUpFailed::Closed, Some(closed)) => Error::closed(closed),
             _ => Error::new(ErrorKind::Protocol, "the peer does not warm the connection up"),
         }
@@ -127,7 +169,7 @@ mod tests {
                 let socket = listener.accept(deadline_ns).unwrap();
                 let wishes = by_shm::wishes(&options, deadline_ns);
                 let (socket, agreed) = handshake::accept(socket, &wishes, &|| false).unwrap();
-                instead(&mut by_shm::join(socket, agreed, options, None).unwrap());
+                instead(&mut by_shm::join(socket, agreed, options, false).unwrap().into_connection());
             });
             Connection::connect(&address, options, Duration::from_millis(300)).unwrap_err()
         });

@@ -3,6 +3,7 @@
 mod addresses;
 mod closing;
 mod cold;
+mod crowds;
 mod failures;
 mod handshake;
 mod messages;

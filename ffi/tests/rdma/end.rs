@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::thread;
 use superpipe::Tuning;
 use superpipe::os::monotonic_ns;
-use superpipe::rdma::{ConnectError, Listener, Met, Rdma, Route, Wishes, connect};
+use superpipe::rdma::{Accepted, Accepting, ConnectError, Listener, Met, Rdma, Route, Wishes, connect};
 use superpipe_core::{Endpoint, Origin};
 
 pub(crate) const LANDING_BYTES_MAX: u32 = 64 << 20;
@@ -33,14 +33,27 @@ pub(crate) fn listen(ip: IpAddr) -> (Listener, u16) {
 pub(crate) fn accept(listener: &mut Listener, tuning: &Tuning) -> Result<Met, ConnectError> {
     let deadline = deadline();
     while monotonic_ns() < deadline {
-        match listener.try_accept(&wishes(tuning), handshake_deadline(), &|| false) {
-            Ok(Some(met)) => return Ok(met),
-            Ok(None) | Err(ConnectError::TimedOut) => {}
-            Err(error) => return Err(error),
+        if let Some(accepting) = listener.try_accept(&wishes(tuning), handshake_deadline(), monotonic_ns())? {
+            match finish(accepting) {
+                Accepted::Done(met) => return Ok(met),
+                Accepted::Pending(_) | Accepted::Nobody | Accepted::Failed(ConnectError::TimedOut) => {}
+                Accepted::Failed(error) => return Err(error),
+            }
         }
         thread::sleep(core::time::Duration::from_millis(1));
     }
     Err(ConnectError::TimedOut)
+}
+
+/// Drives a handshake to its end.
+fn finish(mut accepting: Accepting) -> Accepted {
+    loop {
+        match accepting.drive(monotonic_ns()) {
+            Accepted::Pending(pending) => accepting = pending,
+            over => return over,
+        }
+        thread::sleep(core::time::Duration::from_millis(1));
+    }
 }
 
 /// What both ends have to say of a connection: the active one first.

@@ -164,6 +164,28 @@ fn who_asks_and_goes_away_is_no_error() {
     }
 }
 
+/// Ten times what an honest client takes beside mute ones in a guest, and less than these took one after the other.
+const BESIDE_MUTES: Duration = Duration::from_secs(20);
+/// As many as are made side by side.
+const MUTES: usize = 16;
+
+#[test]
+fn mute_clients_side_by_side_delay_nobody() {
+    for ip in addresses() {
+        let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
+        let mut listener = listen(ip, options);
+        let (to, address) = (listener.verbs_address().unwrap(), address_of(&listener));
+        thread::scope(|scope| {
+            let accepting = scope.spawn(move || (listener.accept(DEADLINE).map(drop), listener));
+            let mutes: Vec<_> = (0..MUTES).map(|_| ask(to)).collect();
+            let connected = Connection::connect(&address, Options::default(), BESIDE_MUTES).map(drop);
+            assert!(connected.is_ok(), "{ip}: {}", connected.unwrap_err());
+            accepting.join().unwrap().0.unwrap();
+            drop(mutes);
+        });
+    }
+}
+
 #[test]
 fn strangers_that_listen_are_refused_by_name() {
     for ip in addresses() {

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, StreamError};
@@ -27,7 +28,7 @@ pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
 const IDLE_SHARE: u32 = 4;
 
 /// Looked at by every wait of a case that asks for it.
-pub(crate) static INTERRUPT: AtomicBool = AtomicBool::new(false);
+static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 /// One misbehaviour, and what must come of it.
 pub(crate) struct Case {
@@ -49,6 +50,8 @@ pub(crate) struct Case {
 pub(crate) enum Call {
     /// To connect or accept, with the deadline.
     Meet,
+    /// To connect or accept, until the interrupt flag is set after the deadline's time.
+    MeetInterrupted,
     /// To accept, again and again, until a connection is made.
     MeetAtLast,
     /// Something on a connection that was made and warmed up before.
@@ -144,10 +147,34 @@ pub(crate) fn bounded_idle<T>(limit: Duration, is_idle: bool, work: impl FnOnce(
     result
 }
 
-fn socket_path() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("superpipe-scripted-{}-{number}.sock", std::process::id()))
+/// Sets the interrupt flag after this time, while `call` runs.
+pub(crate) fn interrupted<T>(after: Duration, call: impl FnOnce() -> T) -> T {
+    let interrupter = thread::spawn(move || {
+        thread::sleep(after);
+        INTERRUPT.store(true, Ordering::Relaxed);
+    });
+    let result = call();
+    interrupter.join().unwrap();
+    result
+}
+
+/// A path for a socket. Dropped, nothing is there.
+struct SocketPath(PathBuf);
+
+impl SocketPath {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("superpipe-scripted-{}-{number}.sock", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        // A listener here has taken it away already.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Plays a case.
@@ -156,11 +183,11 @@ pub(crate) fn play(name: &str, case: &Case) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     INTERRUPT.store(false, Ordering::Relaxed);
     let held = Held::now();
-    let path = socket_path();
-    let address = Address::Shm(path.clone());
+    let path = SocketPath::new();
+    let address = Address::Shm(path.0.clone());
     let options = (case.options)();
     let mut listener = (case.role == Role::Connects).then(|| Listener::bind(&address, options).unwrap());
-    let mut peer = Peer::start(name, case, &path);
+    let mut peer = Peer::start(name, case, &path.0);
     let meet = |deadline: Duration, listener: &mut Option<Listener>| match listener {
         Some(listener) => listener.accept(deadline),
         None => Connection::connect(&address, options, deadline),
@@ -173,18 +200,25 @@ pub(crate) fn play(name: &str, case: &Case) {
             bounded("drop", GOODBYE, || drop(met));
             seen
         }
+        Call::MeetInterrupted => {
+            peer.await_cue();
+            let met = interrupted(case.limit, || {
+                bounded_idle(case.limit, case.is_idle, || meet(PATIENCE, &mut listener))
+            });
+            met.map(drop).map_err(Failed::from)
+        }
         Call::MeetAtLast => {
             peer.await_cue();
+            let begun = Instant::now();
             let met = bounded("the first connection", case.limit, || {
                 loop {
                     match meet(PATIENCE, &mut listener) {
-                        Err(error) => println!("{error}"),
-                        Ok(connection) => break connection,
+                        Err(error) if begun.elapsed() < case.limit * HANG => println!("{error}"),
+                        met => break met,
                     }
                 }
             });
-            drop(met);
-            Ok(())
+            met.map(drop).map_err(Failed::from)
         }
         Call::With(call) => {
             let connection = meet(PATIENCE, &mut listener).unwrap();
@@ -197,8 +231,7 @@ pub(crate) fn play(name: &str, case: &Case) {
         drop(listener);
     }
     peer.end();
-    let _ = std::fs::remove_file(&path);
-    let kind = seen.as_ref().map(|()| ()).map_err(|failed: &Failed| failed.kind);
+    let kind = seen.as_ref().copied().map_err(|failed: &Failed| failed.kind);
     let text = seen.map_or_else(|failed| failed.to_string(), |()| "Ok".into());
     assert!(case.want.contains(&kind), "{name}: {text}, expected one of {:?}", case.want);
     assert!(kind.is_ok() || text.contains(case.text), "{name}: {text:?} does not say {:?}", case.text);

@@ -7,7 +7,9 @@ use std::time::Instant;
 use superpipe::{ErrorKind, Options, Reason};
 
 use crate::case::{CASE, Call, Case, PATIENCE, SOON, Seen as Answer, impatient, interruptible};
-use crate::peer::script::Flood::{Acks, Chunks, Cts, Life, Lulls, Patience, Rejects, Takes, Wakes};
+use crate::peer::script::Flood::{
+    Acks, Blocks, Chunks, Cts, Flags, Life, Lulls, Patience, Rejects, Takes, Wakes,
+};
 use crate::peer::script::Step::{
     Ack, Await, Bequeath, Close, CloseSocket, Control, Cue, Die, Flood, Flow, HearLife, Meet, MeetWith,
     Message, More, Mute, Notice, Part, Raw, Skip, Sleep, Slot, Take, TakeChunks, Tamper, TornAck, Unsteady,
@@ -90,9 +92,9 @@ fn quiet() -> Options {
     Options { idle_timeout: Duration::from_millis(100), ..interruptible() }
 }
 
-/// Eight million slices of a byte each.
+/// Sixteen million slices of a byte each.
 fn send_slices(us: &mut Us) -> Answer {
-    let slices = vec![&[7_u8][..]; 8 << 20];
+    let slices = vec![&[7_u8][..]; 16 << 20];
     us.timed(|connection, limit| Ok(connection.send(1, &slices, limit)?))
 }
 
@@ -101,6 +103,37 @@ fn send_without_end(us: &mut Us) -> Answer {
     let part = vec![7; 64 << 20];
     let slices = vec![&part[..]; 256];
     us.timed(|connection, limit| Ok(connection.send(1, &slices, limit)?))
+}
+
+/// Room for 8 GiB, which are 16 MiB that are mapped again and again.
+const ROOM: usize = 8 << 30;
+const WINDOW: usize = 16 << 20;
+
+/// Maps the room, until `munmap`.
+fn vast_room() -> &'static mut [u8] {
+    let (access, null) = (libc::PROT_READ | libc::PROT_WRITE, core::ptr::null_mut());
+    // SAFETY: a new mapping, parts of which are replaced by mappings of a file of the window's size. Its bytes are only ever
+    // written, through the one slice that is made of it.
+    unsafe {
+        let fd = libc::memfd_create(c"room".as_ptr(), libc::MFD_CLOEXEC);
+        assert_eq!(libc::ftruncate(fd, WINDOW.cast_signed() as i64), 0);
+        let room = libc::mmap(null, ROOM, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        for at in (0..ROOM).step_by(WINDOW) {
+            let window = room.add(at);
+            assert_eq!(libc::mmap(window, WINDOW, access, libc::MAP_SHARED | libc::MAP_FIXED, fd, 0), window);
+        }
+        libc::close(fd);
+        core::slice::from_raw_parts_mut(room.cast(), ROOM)
+    }
+}
+
+/// A message that comes faster than it can be copied.
+fn recv_blocks(us: &mut Us) -> Answer {
+    let room = vast_room();
+    let received = us.timed(|connection, limit| connection.recv_into(&mut [room], limit).map(|_| ()));
+    // SAFETY: the slice is not used any more.
+    unsafe { libc::munmap(room.as_mut_ptr().cast(), ROOM) };
+    Ok(received?)
 }
 
 /// Room for a message that comes byte by byte.
@@ -216,7 +249,6 @@ cases! {
     recv_a_stream: on(warm![Flow(1, 100)], recv, TOO_SMALL);
     recv_after_a_rejection: on(warm![Part(1, 1 << 20, 40_000), slot([CANCEL, 7, 0, 0], THIS), Message(2, 9)], reject, OK);
     recv_behind_chunks_without_end: busy(warm![Flow(1, 100), Cue, Flood(Chunks)], reject);
-    #[ignore = "number 18"]
     recv_polled_in_the_middle: on(warm![Part(1, 100_000, 40_000), Cue, Await, More(60_000, true)], poll_in_the_middle, OK);
     recv_polled_finds_the_dead: on(warm![Sleep(20), Die], poll, LOST);
 
@@ -294,32 +326,34 @@ cases! {
     send_under_life: busy(warm![Cue, Flood(Life)], send_long);
     send_under_wakes: busy(warm![Cue, Flood(Wakes)], send_long);
     send_short_under_rejects: busy(warm![Cue, Flood(Rejects)], send_short);
-    #[ignore = "number 11"]
-    send_eight_million_slices: Case {
+    send_sixteen_million_slices: Case {
         limit: Duration::from_millis(50),
         ..on(warm![Take], send_slices, &[Ok(()), Err(ErrorKind::Timeout)])
     };
 
-    #[ignore = "number 11"]
     send_to_one_who_takes_without_end: Case {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(VAST), WarmUp, Flood(Takes)], send_without_end)
     };
+    recv_blocks_without_end: Case {
+        limit: Duration::from_millis(50),
+        ..busy(&[MeetWith(VAST), WarmUp, Part(1, ROOM as u64, 1 << 20), Cue, Flood(Blocks)], recv_blocks)
+    };
     recv_bytes_without_end: Case {
         limit: Duration::from_millis(50),
-        ..busy(warm![Part(1, 64 << 20, 1), Cue, Flood(Chunks)], recv_bytes)
+        ..busy(warm![Part(1, 64 << 20, 1), Cue, Flood(Flags)], recv_bytes)
     };
     recv_bytes_without_end_in_a_tiny_ring: Case {
         limit: Duration::from_millis(50),
-        ..busy(&[MeetWith(TINY), WarmUp, Part(1, 64 << 20, 1), Cue, Flood(Chunks)], recv_bytes)
+        ..busy(&[MeetWith(TINY), WarmUp, Part(1, 64 << 20, 1), Cue, Flood(Flags)], recv_bytes)
     };
     recv_bytes_without_end_in_a_long_ring: Case {
         limit: Duration::from_millis(50),
-        ..busy(&[MeetWith(LONG), WarmUp, Part(1, 64 << 20, 1), Cue, Flood(Chunks)], recv_bytes)
+        ..busy(&[MeetWith(LONG), WarmUp, Part(1, 64 << 20, 1), Cue, Flood(Flags)], recv_bytes)
     };
     recv_behind_chunks_without_end_in_a_long_ring: Case {
         limit: Duration::from_millis(50),
-        ..busy(&[MeetWith(LONG), WarmUp, Flow(1, 100), Cue, Flood(Chunks)], reject)
+        ..busy(&[MeetWith(LONG), WarmUp, Flow(1, 100), Cue, Flood(Flags)], reject)
     };
 
     flush_of_nobody: late(warm![], flush);
@@ -328,9 +362,7 @@ cases! {
     flush_acknowledged_too_much: on(warm![Notice, Ack(2, 0)], flush, PROTOCOL);
     flush_of_a_silent_peer: Case { options: impatient, limit: Duration::from_secs(1), text: "silent", ..late(warm![], flush) };
 
-    #[ignore = "number 18"]
     progress_is_heard: Case { limit: SOON, ..on(warm![Cue, HearLife], progress_shows_life, OK) };
-    #[ignore = "number 18"]
     progress_finds_death: Case { limit: SOON, ..on(warm![Die], progress_finds_the_dead, LOST) };
 }
 

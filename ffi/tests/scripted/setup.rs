@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use superpipe::{ErrorKind, Options};
 
-use crate::case::{CASE, Call, Case, brief};
+use crate::case::{CASE, Call, Case, SOON, brief};
 use crate::peer::script::Step::{
     Accept, AcceptAndClose, CloseSocket, Connect, Cue, Die, Expect, Huge, Meet, Raw, Send, Wakes, WarmUp,
 };
@@ -16,6 +16,7 @@ use Carry::{
 use Kind::{Grant, Hello, Ready, Refused, Welcome};
 
 const TIMEOUT: &[Seen] = &[Err(ErrorKind::Timeout)];
+const INTERRUPTED: &[Seen] = &[Err(ErrorKind::Interrupted)];
 const LOST: &[Seen] = &[Err(ErrorKind::PeerLost)];
 const PROTOCOL: &[Seen] = &[Err(ErrorKind::Protocol)];
 const VERSION: &[Seen] = &[Err(ErrorKind::Version)];
@@ -39,6 +40,11 @@ const fn accept_late(script: Script) -> Case {
     Case { options: brief, limit: Duration::from_millis(400), is_idle: true, ..accept(script, TIMEOUT) }
 }
 
+/// Only the interrupt flag ends it, and the wait must sleep.
+const fn accept_stopped(script: Script) -> Case {
+    Case { call: Call::MeetInterrupted, limit: SOON, is_idle: true, ..accept(script, INTERRUPTED) }
+}
+
 /// This end connects.
 const fn connect(script: Script, want: &'static [Seen]) -> Case {
     Case { role: Role::Listens, ..accept(script, want) }
@@ -52,6 +58,11 @@ const fn connect_again(script: Script, want: &'static [Seen]) -> Case {
 /// Only the deadline ends it, and the wait must sleep.
 const fn connect_late(script: Script) -> Case {
     Case { limit: Duration::from_millis(300), is_idle: true, ..connect(script, TIMEOUT) }
+}
+
+/// Only the interrupt flag ends it, and the wait must sleep.
+const fn connect_stopped(script: Script) -> Case {
+    Case { role: Role::Listens, ..accept_stopped(script) }
 }
 
 /// The peer connects, sends this instead of HELLO, and stalls.
@@ -163,10 +174,13 @@ cases! {
         PROTOCOL, Send(Grant, &[], Nothing), Send(Grant, &[], Pipe), Send(Grant, &[], Pipe), Send(Grant, &[], Socket)
     );
 
-    #[ignore = "number 15"]
+    accept_interrupted_before_hello: accept_stopped(&[Connect]);
+    accept_interrupted_before_grant: accept_stopped(&[Connect, Send(Hello, &[], Nothing), Expect(Welcome)]);
+    accept_interrupted_under_wakes: accept_stopped(&[Connect, Wakes(64, 10)]);
+
     accept_meets_its_own_deadline:
         Case { options: slow, limit: Duration::from_millis(100), ..accept(&[Connect, Cue], TIMEOUT) };
-    #[ignore = "number 15"]
+
     accept_an_honest_client_behind_sixteen_silent: Case {
         options: slow,
         limit: Duration::from_millis(500),
@@ -195,7 +209,6 @@ cases! {
         ..instead_of_welcome!(USAGE, Send(Refused, BY_WISHES, Nothing))
     };
     connect_a_refusal_by_a_limit: instead_of_welcome!(LIMIT, Send(Refused, BY_LIMIT, Nothing));
-    #[ignore = "number 13"]
     connect_a_ring_that_is_not_allowed:
         Case { options: narrow, ..instead_of_welcome!(USAGE, Send(Welcome, FAT, Segment)) };
     connect_no_memory: instead_of_welcome!(PROTOCOL, Send(Welcome, &[], Nothing));
@@ -205,6 +218,10 @@ cases! {
     connect_a_pipe_for_memory: instead_of_welcome!(PROTOCOL, Send(Welcome, &[], Pipe));
     connect_wakes_before_welcome: instead_of_welcome!(PROTOCOL, Wakes(100, 0));
     connect_wakes_that_trickle: connect_late(&[Accept, Expect(Hello), Wakes(64, 10)]);
+    connect_interrupted_before_welcome: connect_stopped(&[Accept, Expect(Hello)]);
+    connect_interrupted_before_ready:
+        connect_stopped(&[Accept, Expect(Hello), Send(Welcome, &[], Segment), Expect(Grant)]);
+    connect_interrupted_while_sockets_end: connect_stopped(&[AcceptAndClose]);
     connect_ready_with_memory: Case {
         limit: Duration::from_millis(500),
         ..instead_of_ready!(NO_ENTRY, Send(Ready, &[], Pipe))

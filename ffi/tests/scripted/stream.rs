@@ -72,17 +72,21 @@ fn read_interrupted(us: &mut Us) -> Answer {
 
 /// Writes until that fails.
 fn write(us: &mut Us) -> Answer {
-    us.timed(|connection, _| Err(write_on(&mut connection.send_stream(1)?)))
+    us.timed(|connection, _| {
+        Err(write_on(&mut connection.send_stream(1, core::time::Duration::from_secs(60))?))
+    })
 }
 
 fn write_interrupted(us: &mut Us) -> Answer {
-    us.interrupted(|connection| Err(write_on(&mut connection.send_stream(1)?)))
+    us.interrupted(|connection| {
+        Err(write_on(&mut connection.send_stream(1, core::time::Duration::from_secs(60))?))
+    })
 }
 
 /// Drops a stream in its middle, then the connection.
 fn write_and_drop(us: &mut Us) -> Answer {
     us.timed(|connection, _| {
-        let mut stream = connection.send_stream(1)?;
+        let mut stream = connection.send_stream(1, core::time::Duration::from_secs(60))?;
         std::io::Write::write_all(&mut stream, &[7; 50_000])?;
         drop(stream);
         Ok(())
@@ -103,7 +107,7 @@ fn read_and_drop(us: &mut Us) -> Answer {
 /// Ends a stream whose last block nobody gives back.
 fn finish(us: &mut Us) -> Answer {
     us.timed(|connection, limit| {
-        let mut stream = connection.send_stream(1)?;
+        let mut stream = connection.send_stream(1, core::time::Duration::from_secs(60))?;
         std::io::Write::write_all(&mut stream, &[7; 31 << 14])?;
         stream.finish(limit)?;
         connection.send(2, &[b"tiny"], limit)?;
@@ -116,7 +120,7 @@ fn read_from_nothing(us: &mut Us) -> Answer {
     let (pipe, _writer) = std::io::pipe().unwrap();
     let mut source = Source::new(OwnedFd::from(pipe)).unwrap();
     us.interrupted(|connection| {
-        let mut stream = connection.send_stream(1)?;
+        let mut stream = connection.send_stream(1, core::time::Duration::from_secs(60))?;
         loop {
             stream.read_from(&mut source, 1000, &mut Digest::new(DigestKind::None))?;
         }

@@ -1,12 +1,11 @@
 //! This end, once the connection stands: what the cases try.
 
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::thread;
 
 use superpipe::{Connection, Reason, RecvStream, SendStream};
 
-use crate::case::{Failed, GOODBYE, INTERRUPT, Seen, bounded, bounded_idle};
+use crate::case::{Failed, GOODBYE, Seen, bounded, bounded_idle, interrupted};
 use crate::peer::process::Peer;
 use crate::peer::script::pattern;
 
@@ -44,14 +43,7 @@ impl<'a> Us<'a> {
 
     /// Sets the interrupt flag after the deadline's time, while `call` runs with no deadline that matters.
     pub(crate) fn interrupted<T>(&mut self, call: impl FnOnce(&mut Connection) -> T) -> T {
-        let limit = self.limit;
-        let interrupter = thread::spawn(move || {
-            thread::sleep(limit);
-            INTERRUPT.store(true, Ordering::Relaxed);
-        });
-        let result = self.timed(|connection, _| call(connection));
-        interrupter.join().unwrap();
-        result
+        interrupted(self.limit, || self.timed(|connection, _| call(connection)))
     }
 
     /// Receives a message, and compares it with what the script says for its tag.
@@ -80,7 +72,8 @@ impl<'a> Us<'a> {
 
     /// Drops the connection, with a bound of its own.
     pub(crate) fn leave(&mut self) {
-        if let Some(connection) = self.connection.take() {
+        if let Some(mut connection) = self.connection.take() {
+            println!("{:?}", connection.counters());
             bounded("drop", GOODBYE, || drop(connection));
         }
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use superpipe::{ErrorKind, Reason};
 
-use crate::case::{CASE, Case, brief};
+use crate::case::{CASE, Call, Case, SOON, brief};
 use crate::peer::script::Step::{
     Ack, Close, CloseSocket, Control, Die, Flood, Meet, Message, Part, Slot, Stream, Take, Warm,
 };
@@ -13,6 +13,7 @@ use crate::peer::script::{self, BROKEN, DONE, FIN, GIVEN_UP, Of, RTS, Role, Scri
 type Seen = Result<(), ErrorKind>;
 
 const TIMEOUT: &[Seen] = &[Err(ErrorKind::Timeout)];
+const INTERRUPTED: &[Seen] = &[Err(ErrorKind::Interrupted)];
 const LOST: &[Seen] = &[Err(ErrorKind::PeerLost)];
 /// Lost, and then nobody listens.
 const NOBODY: &[Seen] = &[Err(ErrorKind::Connect)];
@@ -33,6 +34,11 @@ const fn accept_busy(script: Script) -> Case {
 /// The same, and the wait must sleep.
 const fn accept_late(script: Script) -> Case {
     Case { is_idle: true, ..accept_busy(script) }
+}
+
+/// Only the interrupt flag ends it.
+const fn accept_stopped(script: Script) -> Case {
+    Case { call: Call::MeetInterrupted, limit: SOON, ..accept(script, INTERRUPTED) }
 }
 
 /// This end connects, and sends first.
@@ -59,11 +65,8 @@ const fn connect_late(script: Script) -> Case {
 const FIRST: usize = 128 << 10;
 
 cases! {
-    #[ignore = "number 15"]
     accept_silence: accept_late(&[Meet]);
-    #[ignore = "number 15"]
     accept_silence_in_the_middle: accept_late(&[Meet, Warm(5)]);
-    #[ignore = "number 15"]
     accept_half_a_message: accept_late(&[Meet, Warm(1), Part(0, FIRST as u64, 40_000)]);
     accept_no_acknowledgement: accept_busy(&[Meet, Message(0, FIRST), Message(0, FIRST)]);
     accept_death: accept(&[Meet, Die], LOST);
@@ -85,11 +88,14 @@ cases! {
     accept_acknowledgements: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Acks)]);
     accept_wakes: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Wakes)]);
 
-    #[ignore = "number 15"]
+    accept_interrupted: accept_stopped(&[Meet, Warm(2)]);
+    accept_interrupted_under_rejects: accept_stopped(&[Meet, Warm(2), Flood(script::Flood::Rejects)]);
+    accept_interrupted_under_cts: accept_stopped(&[Meet, Warm(2), Flood(script::Flood::Cts)]);
+    connect_interrupted_under_rejects:
+        Case { role: Role::Listens, ..accept_stopped(&[Meet, Warm(2), Flood(script::Flood::Rejects)]) };
+
     connect_silence: connect_late(&[Meet]);
-    #[ignore = "number 15"]
     connect_silence_after_a_message: connect_late(&[Meet, Take]);
-    #[ignore = "number 15"]
     connect_silence_in_the_middle: connect_late(&[Meet, Warm(5)]);
     connect_death: connect_again(&[Meet, Die]);
     connect_death_in_the_middle: connect_again(&[Meet, Warm(5), Die]);

@@ -90,13 +90,17 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     let context: *mut ibv_context = made("ibv_open_device");
     // SAFETY: null, or just made.
     if let Some(context) = unsafe { context.as_mut() } {
-        context.device = device;
-        context.ops.poll_cq = Some(poll_cq);
-        context.ops.req_notify_cq = Some(ibv_req_notify_cq);
-        context.ops.post_send = Some(post_send);
-        context.ops.post_recv = Some(post_recv);
+        equip(context, device);
     }
     context
+}
+
+fn equip(context: &mut ibv_context, device: *mut ibv_device) {
+    context.device = device;
+    context.ops.poll_cq = Some(poll_cq);
+    context.ops.req_notify_cq = Some(ibv_req_notify_cq);
+    context.ops.post_send = Some(post_send);
+    context.ops.post_recv = Some(post_recv);
 }
 
 unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
@@ -356,14 +360,18 @@ unsafe extern "C" fn rdma_get_cm_event(_: *mut rdma_event_channel, into: *mut *m
     about.context = ptr::without_provenance_mut(if number == 0 { 4711 } else { number });
     (event.event, event.status, event.id) = (kind, status, about);
     if kind == rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST {
-        (event.listen_id, event.id) = (event.id, leaked());
-        event.param.conn = rdma_conn_param {
-            private_data: b"hello".as_ptr().cast(),
-            private_data_len: 5,
-            ..rdma_conn_param::default()
-        };
+        let asking: &mut rdma_cm_id = leaked();
+        let context: &mut ibv_context = leaked();
+        equip(context, leaked());
+        asking.verbs = context;
+        let raw = cm_address::RawAddress::new(SocketAddr::from(([192, 0, 2, 7], 7)));
+        // SAFETY: the storage is larger than every address.
+        unsafe { (&raw mut asking.route.addr.__bindgen_anon_2).cast::<cm_address::RawAddress>().write(raw) };
+        (event.listen_id, event.id) = (event.id, asking);
     }
-    if kind == rdma_cm_event_type::RDMA_CM_EVENT_REJECTED {
+    let has_data =
+        [rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST, rdma_cm_event_type::RDMA_CM_EVENT_REJECTED];
+    if has_data.contains(&kind) {
         let said: &'static [u8] = script(|script| script.private_data.clone()).leak();
         event.param.conn = rdma_conn_param {
             private_data: said.as_ptr().cast(),

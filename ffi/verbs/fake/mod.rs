@@ -45,7 +45,7 @@ pub(crate) struct Script {
     pub(crate) completions: Vec<ibv_wc>,
     /// events of rdma_cm that come: kind, status, and whether an id comes along
     pub(crate) events: Vec<(rdma_cm_event_type, c_int)>,
-    /// the private data of a refusal
+    /// the private data of a connect request or a refusal
     pub(crate) private_data: Vec<u8>,
     /// the number of the id that the next events are about; 4711 where it is 0
     pub(crate) about: usize,

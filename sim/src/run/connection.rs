@@ -1,10 +1,10 @@
 //! One connection with the applications at its ends.
 
 use superpipe_core::recorder::Step;
-use superpipe_core::{Arrival, Closed, Failure, Reason};
+use superpipe_core::{Arrival, Closed, Failure, Nanos, Reason};
 use superpipe_testkit::Pair;
 
-use super::watchdog::{Advice, Watchdog};
+use super::patience::{Advice, Patience};
 use crate::case::{Case, Closing, Plan};
 use crate::fabric::{Flags, Sim};
 use crate::faults::Fault;
@@ -12,14 +12,15 @@ use crate::nic::{NotRegistered, World};
 use crate::torn::Torn;
 use crate::trace::What;
 
-/// Faults that can overtake an acknowledgement, which then needs a sign of life (wire.md 7.3): elsewhere none may be needed.
+/// Faults that can overtake an acknowledgement, which then needs a sign of life (wire.md 7.3): elsewhere none may be needed, and
+/// nobody waits so long.
 const NEED_LIFE: [Fault; 3] = [Fault::TornPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
 
 pub(super) struct Connection<const DIRECT: bool> {
     number: usize,
     pub(super) hosts: [usize; 2],
     pair: Pair<Sim<DIRECT>>,
-    watchdogs: [Watchdog; 2],
+    patience: [Patience; 2],
     /// Both ends were told to close in good order.
     is_closed: bool,
     closing: Closing,
@@ -46,13 +47,13 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];
         }
         let pair = Pair::over(fabric, plan.script.clone());
-        let watchdogs = [Watchdog::default(); 2];
+        let patience = [Patience::new(1); 2];
         let Plan { number, hosts, closing, .. } = *plan;
         Ok(Self {
             number,
             hosts,
             pair,
-            watchdogs,
+            patience,
             is_closed: false,
             closing,
             may_fail: false,
@@ -62,11 +63,15 @@ impl<const DIRECT: bool> Connection<DIRECT> {
 
     /// So many ends share a CPU: each of them waits for the others.
     pub(super) fn be_patient(&mut self, crowd: u64) {
-        self.watchdogs = [Watchdog::new(crowd); 2];
+        self.patience = [Patience::new(crowd); 2];
     }
 
     pub(super) const fn is_gone(&self, side: usize) -> bool {
-        self.watchdogs[side].gone
+        self.patience[side].gone
+    }
+
+    pub(super) const fn nap_ns(&self, side: usize) -> u64 {
+        self.patience[side].nap_ns
     }
 
     pub(super) fn state(&self) -> String {
@@ -79,7 +84,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
 
     /// How each end ended, as one says it.
     pub(super) fn endings(&self) -> [String; 2] {
-        [0, 1].map(|side| match self.pair.ends[side].closed() {
+        [0, 1].map(|side| match self.pair.ends[side].endpoint().closed() {
             None => "killed, or vanished".to_owned(),
             Some(Closed::Here(Reason::DONE)) => "closed in good order".to_owned(),
             Some(Closed::Here(_)) => "given up: nothing moved, or the peer died".to_owned(),
@@ -97,7 +102,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
 
     /// An end acts. Whether it did anything.
     pub(super) fn turn(&mut self, world: &mut World, side: usize, now_ns: u64) -> Result<bool, String> {
-        world.states = [Some(self.pair.ends[side].state()), Some(self.pair.ends[1 - side].state())];
+        world.states = [side, 1 - side].map(|side| Some(self.pair.ends[side].endpoint().state()));
         core::mem::swap(world, &mut self.pair.fabric.world);
         let turned = self.turn_here(side, now_ns);
         core::mem::swap(world, &mut self.pair.fabric.world);
@@ -122,21 +127,18 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             );
             let told_ns = world.clock_ns(host) + 2 * world.profile.latency_ns;
             if killed {
-                self.watchdogs[1 - side].hear_of_death(told_ns);
+                self.patience[1 - side].death_ns = Some(told_ns);
             }
             self.mind_faults();
             self.let_go(side);
             return Ok(true);
         }
+        if self.patience[side].death_ns.is_some_and(|at_ns| now_ns >= at_ns) {
+            self.pair.ends[side].peer_is_gone();
+        }
         let moved = self.pair.moved(side);
         self.pair.fabric.acting = side;
         self.pair.turn(side);
-        if self.watchdogs[side].is_life_due(now_ns) {
-            self.pair.ends[side].look(&mut self.pair.fabric);
-            if self.may_fail || self.pair.fabric.world.faults.any(&NEED_LIFE) {
-                self.pair.ends[side].show_life(&mut self.pair.fabric);
-            }
-        }
         self.mind_faults();
         self.note_steps(side);
         self.heed(side, now_ns)?;
@@ -151,7 +153,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             self.pair.close();
             self.is_closed = true;
         }
-        let closed = self.pair.ends[side].closed();
+        let closed = self.pair.ends[side].endpoint().closed();
         if closed.is_none() && self.pair.has_sent(side) {
             match self.closing {
                 Closing::WhenSent => self.pair.leave(side),
@@ -165,19 +167,44 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             self.let_go(1);
             return Ok(());
         }
-        let closed = self.pair.ends[side].closed();
+        let closed = self.pair.ends[side].endpoint().closed();
         if let (Some(Closed::Failed(Failure::Protocol(rule))), false) = (closed, self.pair.fabric.lied) {
             return Err(format!("nobody lied, and {rule}: {}", self.state()));
         }
         let moved = self.pair.moved(0) + self.pair.moved(1);
-        match self.watchdogs[side].advise(now_ns, moved, closed, self.may_fail) {
-            Advice::GoOn => {}
-            Advice::Close(reason) => self.pair.give_up(side, reason),
-            Advice::Stuck | Advice::LetGo if !self.may_fail => {
-                return Err(format!("nothing moves any more: {}", self.state()));
+        let patience = &mut self.patience[side];
+        let mut advice = patience.note(now_ns, moved, closed);
+        if advice == Advice::GoOn
+            && let Some(next) = self.pair.next(side)
+        {
+            let next = if patience.is_closing() { self.pair.drive_close(side) } else { next };
+            advice = patience.heed(next);
+        }
+        match advice {
+            Advice::GoOn => Ok(()),
+            Advice::Close(reason) => {
+                self.pair.give_up(side, reason);
+                Ok(())
             }
-            Advice::Stuck => self.pair.give_up(side, Reason::GIVEN_UP),
-            Advice::LetGo => self.let_go(side),
+            Advice::Look => self.look(side, now_ns),
+        }
+    }
+
+    /// An end looks at the time: it may have waited enough.
+    fn look(&mut self, side: usize, now_ns: u64) -> Result<(), String> {
+        let needs_life = self.pair.fabric.world.faults.any(&NEED_LIFE);
+        let patience = &mut self.patience[side];
+        let deadline = patience.deadline(self.may_fail, needs_life);
+        if !patience.looked(self.pair.look(side, Nanos(now_ns), deadline)) {
+            return Ok(());
+        }
+        if !self.may_fail {
+            return Err(format!("nothing moves any more: {}", self.state()));
+        }
+        if self.patience[side].is_closing() {
+            self.let_go(side);
+        } else {
+            self.pair.give_up(side, Reason::GIVEN_UP);
         }
         Ok(())
     }
@@ -195,7 +222,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
 
     /// An end is gone, with its QP and its memory.
     fn let_go(&mut self, side: usize) {
-        if !core::mem::replace(&mut self.watchdogs[side].gone, true) {
+        if !core::mem::replace(&mut self.patience[side].gone, true) {
             self.pair.fabric.let_go(side);
         }
     }

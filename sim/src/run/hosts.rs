@@ -12,8 +12,8 @@ use crate::nic::World;
 /// Each time that a CPU has made so many rounds without work, it pauses twice as long as before.
 const IDLE_ROUNDS: usize = 32;
 
-/// At most 64 pauses at once.
-const PAUSES_MAX_LOG2: usize = 6;
+/// At most a million pauses at once, and never longer than its ends may sleep.
+const PAUSES_MAX_LOG2: usize = 20;
 
 /// An end's turn.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +24,13 @@ pub(super) struct Turn {
     pub(super) now_ns: u64,
 }
 
-#[derive(Default)]
 struct Cpu {
     /// By connection and side.
     ends: Vec<(usize, usize)>,
     next: usize,
     idle_turns: usize,
+    /// How long the ends of this round may sleep at once.
+    nap_ns: u64,
 }
 
 /// The CPUs, and when each of them is free.
@@ -41,7 +42,8 @@ pub(super) struct Hosts {
 impl Hosts {
     /// With the ends of these connections, each between two hosts.
     pub(super) fn new(world: &World, connections: impl Iterator<Item = [usize; 2]>, count: usize) -> Self {
-        let mut cpus: Vec<_> = (0..count).map(|_| Cpu::default()).collect();
+        let mut cpus: Vec<_> =
+            (0..count).map(|_| Cpu { ends: Vec::new(), next: 0, idle_turns: 0, nap_ns: u64::MAX }).collect();
         for (connection, hosts) in connections.enumerate() {
             for (side, host) in hosts.into_iter().enumerate() {
                 cpus[host].ends.push((connection, side));
@@ -65,15 +67,18 @@ impl Hosts {
         }
     }
 
-    /// The turn is over; whether anything was done in it.
-    pub(super) fn done(&mut self, world: &World, turn: Turn, worked: bool) {
+    /// The turn is over; whether anything was done in it, and how long the end may sleep.
+    pub(super) fn done(&mut self, world: &World, turn: Turn, worked: bool, nap_ns: u64) {
         let Turn { host, .. } = turn;
         let cpu = &mut self.cpus[host];
         cpu.idle_turns = if worked { 0 } else { cpu.idle_turns + 1 };
+        cpu.nap_ns = cpu.nap_ns.min(nap_ns);
         if cpu.next == 0 {
             let rounds = cpu.idle_turns / cpu.ends.len().max(1);
             let pauses = 1u64 << (rounds / IDLE_ROUNDS).min(PAUSES_MAX_LOG2);
-            world.spend(host, pauses * world.profile.pause_ns);
+            let pause_ns = world.profile.pause_ns;
+            world.spend(host, (pauses * pause_ns).min(cpu.nap_ns).max(pause_ns));
+            cpu.nap_ns = u64::MAX;
         }
         self.free.push(Reverse((world.clock_ns(host), host)));
     }

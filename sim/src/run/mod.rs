@@ -2,7 +2,7 @@
 
 mod connection;
 mod hosts;
-mod watchdog;
+mod patience;
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
@@ -18,7 +18,7 @@ use connection::Connection;
 use hosts::Hosts;
 
 /// Virtual time after which a run that is not over never will be: ten times what the longest of 100,000 seeds took.
-const LIMIT_NS: u64 = 5_000_000_000;
+const LIMIT_NS: u64 = 60_000_000_000;
 
 /// How a run is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ fn drive<const DIRECT: bool>(
         world.settle(turn.now_ns);
         let connection = &mut connections[turn.connection];
         let worked = connection.turn(world, turn.side, turn.now_ns)?;
-        hosts.done(world, turn, worked);
+        hosts.done(world, turn, worked, connection.nap_ns(turn.side));
         for side in (0..2).filter(|side| connection.is_gone(*side)) {
             hosts.remove(connection.hosts[side], turn.connection, side);
         }

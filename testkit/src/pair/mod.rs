@@ -1,4 +1,4 @@
-//! Two endpoints over one fabric, played against a plain oracle: lists of what each end sends, and how each end takes
+//! Two ends of a connection over one fabric, played against a plain oracle: lists of what each end sends, and how each end takes
 //! it out.
 //!
 //! A [`Script`] is plain data, so that a property test can shrink it and a fuzzer can play it. What happens when is
@@ -11,7 +11,8 @@ mod script;
 mod sending;
 mod unchecked;
 
-use superpipe_core::{Closed, Endpoint, Event, Reason};
+use superpipe_core::driver::{Drive, Driver, LookFailed, Next, Wait, WaitStrategy};
+use superpipe_core::{Closed, Endpoint, Event, Nanos, Reason};
 
 use crate::{Rng, Stage};
 use flow::{Flow, Sent};
@@ -19,12 +20,20 @@ use flow::{Flow, Sent};
 pub use playing::play;
 pub use script::{Content, How, Script, Take, Transfer};
 
-/// Two endpoints, a fabric, and what must come out.
+/// The silence of a peer that is borne: five signs of life.
+pub const IDLE_TIMEOUT_NS: u64 = 1_000_000_000;
+
+/// Two ends as their users have them, a fabric, and what must come out.
 pub struct Pair<F: Stage> {
     /// The fabric.
     pub fabric: F,
-    /// The endpoints.
-    pub ends: [Endpoint<F>; 2],
+    /// The ends.
+    pub ends: [Driver<F>; 2],
+    waits: [Wait; 2],
+    /// What each end's last round came to, unless it was asked for since.
+    next: [Option<Next>; 2],
+    /// What each end had moved by then.
+    moved: [u64; 2],
     script: Script,
     flows: [Flow; 2],
     rng: Rng,
@@ -51,14 +60,19 @@ impl<F: Stage> Pair<F> {
     pub fn over(mut fabric: F, script: Script) -> Self {
         fabric.start(script.origin.blocks);
         let mut rng = Rng::new(script.setup.seed ^ 0x5eed);
-        let ends = core::array::from_fn(|side| {
-            Endpoint::new(&fabric, fabric.attachment(side), script.configs[side], script.origin)
-                .unwrap_or_else(|error| panic!("{error}"))
+        let ends: [_; 2] = core::array::from_fn(|side| {
+            let end = Endpoint::new(&fabric, fabric.attachment(side), script.configs[side], script.origin)
+                .unwrap_or_else(|error| panic!("{error}"));
+            Driver::new(end, WaitStrategy::Yield, IDLE_TIMEOUT_NS, Nanos(0))
         });
         let flows = core::array::from_fn(|side| Flow::new(&script.transfers[side], &script.origin, &mut rng));
+        let waits = ends.each_ref().map(Driver::begin_wait);
         Self {
             fabric,
             ends,
+            waits,
+            next: [None; 2],
+            moved: [0; 2],
             script,
             flows,
             rng,
@@ -68,8 +82,8 @@ impl<F: Stage> Pair<F> {
         }
     }
 
-    /// This end does one thing: progress, or the next step of what it sends or receives. When it looks and shows life is
-    /// left to the caller, who has a clock.
+    /// This end does one thing: a round, or the next step of what it sends or receives. What comes after a round
+    /// ([`next`](Self::next)) is left to the caller, who has a clock.
     pub fn turn(&mut self, side: usize) {
         if self.belief == Belief::Lies {
             return self.turn_unchecked(side);
@@ -77,6 +91,25 @@ impl<F: Stage> Pair<F> {
         let kind = 3 + self.rng.below(5);
         self.act(side, kind);
         self.check_open();
+    }
+
+    /// What comes after the last round of this end: told once.
+    pub const fn next(&mut self, side: usize) -> Option<Next> {
+        self.next[side].take()
+    }
+
+    /// This end looks at the time, in a wait until `deadline`: see [`Driver::look`].
+    ///
+    /// # Errors
+    /// As that has them.
+    pub fn look(&mut self, side: usize, now: Nanos, deadline: Nanos) -> Result<u64, LookFailed> {
+        self.ends[side].look(&mut self.fabric, &mut self.waits[side], now, deadline)
+    }
+
+    /// This end, which has closed, goes on telling so: see [`Driver::drive_close`].
+    pub fn drive_close(&mut self, side: usize) -> Next {
+        let driven = self.ends[side].drive_close(&mut self.fabric);
+        self.ends[side].close_round(&mut self.waits[side], driven == Drive::Moved)
     }
 
     /// From now on the connection may end at any time. What comes before must still be right.
@@ -103,7 +136,7 @@ impl<F: Stage> Pair<F> {
     /// This end gives up, or answers a close: an open transfer is cancelled with the reason.
     pub fn give_up(&mut self, side: usize, reason: Reason) {
         let flow = &mut self.flows[side];
-        if !matches!(self.ends[side].closed(), Some(Closed::Here(_) | Closed::Failed(_)))
+        if !matches!(self.ends[side].endpoint().closed(), Some(Closed::Here(_) | Closed::Failed(_)))
             && let Some(open) = flow.open.take()
         {
             flow.sent[open.index].cancelled = Some(reason);
@@ -116,7 +149,11 @@ impl<F: Stage> Pair<F> {
         self.belief != Belief::Lies
             && self.flows.iter().all(Flow::is_done)
             && self.flows.iter().all(|flow| flow.head.is_none())
-            && self.ends.iter_mut().all(|end| end.delivered() && end.controls_delivered())
+            && self
+                .ends
+                .iter_mut()
+                .map(Driver::endpoint_mut)
+                .all(|end| end.delivered() && end.controls_delivered())
     }
 
     /// Whether this end has sent all: it may close, though the other one may still have to take it out.
@@ -150,8 +187,8 @@ impl<F: Stage> Pair<F> {
     /// Whether both are closed in good order and were told so, and nothing is on the way.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let in_order = |end: &Endpoint<F>| {
-            matches!(end.closed(), Some(Closed::Here(Reason::DONE) | Closed::ByPeer(Reason::DONE)))
+        let in_order = |end: &Driver<F>| {
+            matches!(end.endpoint().closed(), Some(Closed::Here(Reason::DONE) | Closed::ByPeer(Reason::DONE)))
         };
         let heard = |side: usize| {
             self.ends[side].counters().controls_sent == self.ends[1 - side].counters().controls_received
@@ -159,7 +196,7 @@ impl<F: Stage> Pair<F> {
         heard(0)
             && heard(1)
             && self.ends.iter().all(in_order)
-            && self.ends.iter().all(|end| end.is_told() && end.is_quiescent())
+            && self.ends.iter().map(Driver::endpoint).all(|end| end.is_told() && end.is_quiescent())
             && self.fabric.is_quiescent()
     }
 
@@ -167,14 +204,14 @@ impl<F: Stage> Pair<F> {
     #[must_use]
     pub fn state(&self) -> String {
         let open: Vec<_> = self.flows.iter().map(|flow| (flow.next, flow.open, flow.head, flow.at)).collect();
-        let counters: Vec<_> = self.ends.iter().map(Endpoint::counters).collect();
+        let counters: Vec<_> = self.ends.iter().map(Driver::counters).collect();
         format!("{open:?} {counters:?} {:?}", self.script)
     }
 
     fn act(&mut self, side: usize, kind: usize) {
         match kind {
             3 | 4 => {
-                self.ends[side].progress(&mut self.fabric);
+                self.end_round(side);
                 self.take_events(side);
             }
             5 | 6 => self.send(side),
@@ -184,19 +221,27 @@ impl<F: Stage> Pair<F> {
         }
     }
 
+    fn end_round(&mut self, side: usize) {
+        let moved = self.moved(side);
+        let has_moved = moved != self.moved[side];
+        self.moved[side] = moved;
+        let (end, wait) = (&mut self.ends[side], &mut self.waits[side]);
+        self.next[side] = Some(end.round(&mut self.fabric, wait, has_moved));
+    }
+
     fn now_and_then(&mut self, side: usize) {
         if self.rng.one_in(128) {
-            self.ends[side].look(&mut self.fabric);
+            self.ends[side].endpoint_mut().look(&mut self.fabric);
         }
         if self.rng.one_in(256) {
-            self.ends[side].show_life(&mut self.fabric);
+            self.ends[side].endpoint_mut().show_life(&mut self.fabric);
         }
         self.check_open();
     }
 
     /// Nothing but the script closes a connection that works.
     fn check_open(&self) {
-        for end in &self.ends {
+        for end in self.ends.iter().map(Driver::endpoint) {
             assert!(
                 self.belief != Belief::Works
                     || matches!(end.closed(), None | Some(Closed::Here(_) | Closed::ByPeer(Reason::DONE))),

@@ -18,7 +18,7 @@ impl<F: Stage> Pair<F> {
             return;
         }
         if self.flows[from].head.is_none() || self.rng.one_in(8) {
-            let Some(incoming) = self.ends[side].incoming(&mut self.fabric) else { return };
+            let Some(incoming) = self.ends[side].try_peek(&mut self.fabric) else { return };
             self.meet(from, incoming);
         }
         let Some((index, _)) = self.flows[from].head else { return };
@@ -48,7 +48,7 @@ impl<F: Stage> Pair<F> {
         let room = if self.rng.one_in(4) { self.rng.below(100) } else { self.buffer.len() };
         let looks = if self.rng.one_in(2) { 1 } else { 3 };
         let mut slices = [&mut self.buffer[..room]];
-        let found = self.ends[side].try_recv(&mut self.fabric, &mut slices, looks);
+        let found = self.ends[side].endpoint_mut().try_recv(&mut self.fabric, &mut slices, looks);
         let (TryRecv::Taken { tag, bytes } | TryRecv::Begun { tag, bytes }) = found else { return false };
         let index = (tag & 0xffff) as usize;
         let all = self.script.transfers[from][index].bytes;
@@ -61,7 +61,7 @@ impl<F: Stage> Pair<F> {
 
     /// Returns true if this end has failed, or was closed with a reason.
     pub(super) fn is_shut(&self, side: usize) -> bool {
-        match self.ends[side].closed() {
+        match self.ends[side].endpoint().closed() {
             None => false,
             Some(Closed::Failed(_)) => true,
             Some(Closed::Here(reason) | Closed::ByPeer(reason)) => reason != Reason::DONE,
@@ -71,12 +71,15 @@ impl<F: Stage> Pair<F> {
     /// No call that receives gives anything.
     pub(super) fn receive_nothing(&mut self, side: usize) {
         let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
-        let found = end.try_recv(fabric, &mut [&mut self.buffer[..]], 1);
+        let found = end.endpoint_mut().try_recv(fabric, &mut [&mut self.buffer[..]], 1);
         assert!(matches!(found, TryRecv::Nothing | TryRecv::Other), "closed, and received {found:?}");
-        assert_eq!(end.incoming(fabric), None, "closed, and shown");
-        let pulled = end.pull(fabric, &mut [&mut self.buffer[..]]);
+        assert_eq!(end.try_peek(fabric), None, "closed, and shown");
+        let pulled = end.endpoint_mut().pull(fabric, &mut [&mut self.buffer[..]]);
         assert_eq!((pulled.bytes, pulled.end), (0, End::No), "closed, and pulled");
-        assert!(matches!(end.readable(fabric, u32::MAX), Readable::Nothing), "closed, and readable");
+        assert!(
+            matches!(end.endpoint_mut().readable(fabric, u32::MAX), Readable::Nothing),
+            "closed, and readable"
+        );
         assert!(!end.reject(fabric, Reason(1)), "closed, and rejected");
     }
 
@@ -116,11 +119,11 @@ impl<F: Stage> Pair<F> {
         let all: usize = places.iter().map(|place| place.len()).sum();
         let pulled = if self.rng.one_in(3) && all > 0 {
             let skip = self.rng.below(all);
-            let pulled = self.ends[side].pull_from(&mut self.fabric, &mut places, skip);
+            let pulled = self.ends[side].endpoint_mut().pull_from(&mut self.fabric, &mut places, skip);
             self.buffer.copy_within(skip..skip + pulled.bytes, 0);
             pulled
         } else {
-            self.ends[side].pull(&mut self.fabric, &mut places)
+            self.ends[side].endpoint_mut().pull(&mut self.fabric, &mut places)
         };
         self.compare(from, index, pulled.bytes, 0);
         self.ended(from, index, pulled.end);
@@ -128,7 +131,7 @@ impl<F: Stage> Pair<F> {
 
     fn read_in_place(&mut self, side: usize, index: usize, max_bytes: u32) {
         let from = 1 - side;
-        match self.ends[side].readable(&mut self.fabric, max_bytes) {
+        match self.ends[side].endpoint_mut().readable(&mut self.fabric, max_bytes) {
             Readable::Nothing => {}
             Readable::Ended(end) => self.ended(from, index, end),
             Readable::Run(run) => {
@@ -143,7 +146,7 @@ impl<F: Stage> Pair<F> {
                 let less = self.rng.one_in(2);
                 let used = if less { self.rng.below(filled + 1) } else { filled };
                 #[expect(clippy::cast_possible_truncation, reason = "not more than was there")]
-                let end = self.ends[side].consume(&mut self.fabric, used as u32);
+                let end = self.ends[side].endpoint_mut().consume(&mut self.fabric, used as u32);
                 self.compare(from, index, used, 0);
                 self.ended(from, index, end);
             }

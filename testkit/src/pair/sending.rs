@@ -11,7 +11,7 @@ impl<F: Stage> Pair<F> {
     /// The next step of sending.
     pub(super) fn send(&mut self, side: usize) {
         match self.flows[side].open {
-            _ if self.ends[side].closed().is_some() => {}
+            _ if self.ends[side].endpoint().closed().is_some() => {}
             None => self.begin(side),
             Some(open) => self.go_on(side, open),
         }
@@ -45,7 +45,7 @@ impl<F: Stage> Pair<F> {
             }
         }
         let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
-        match end.start(sent.tag, length) {
+        match end.endpoint_mut().start(sent.tag, length) {
             Ok(id) => {
                 sent.number = Some(id.number());
                 flow.next += 1;
@@ -62,11 +62,11 @@ impl<F: Stage> Pair<F> {
         if transfer.cancel_at.is_some_and(|at| at <= self.flows[side].sent[index].bytes) {
             let reason = reason(side, index, 1);
             let sent = &mut self.flows[side].sent[index];
-            match self.ends[side].cancel(&mut self.fabric, id, reason) {
+            match self.ends[side].endpoint_mut().cancel(&mut self.fabric, id, reason) {
                 Ok(()) => {
                     sent.cancelled = Some(reason);
                     // The block that is kept for CANCEL is free, and no completion is awaited.
-                    let sending = self.ends[side].state().sending;
+                    let sending = self.ends[side].endpoint().state().sending;
                     assert!(!F::DIRECT || sending == Sending::Nothing, "CANCEL waits: {:?}", self.script);
                 }
                 // A message of no bytes has ended with a push that could not tell.
@@ -83,7 +83,10 @@ impl<F: Stage> Pair<F> {
             how => how,
         };
         let result = if transfer.stream && self.flows[side].sent[index].bytes == transfer.bytes {
-            self.ends[side].finish(&mut self.fabric, id).map(|()| self.flows[side].sent[index].ended = true)
+            self.ends[side]
+                .endpoint_mut()
+                .finish(&mut self.fabric, id)
+                .map(|()| self.flows[side].sent[index].ended = true)
         } else if let (How::Reserve(max_bytes), true) = (how, transfer.bytes > 0) {
             self.reserve(side, open, max_bytes)
         } else {
@@ -105,12 +108,20 @@ impl<F: Stage> Pair<F> {
     fn misuse(&mut self, side: usize) {
         let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
         for length in [1, u64::MAX - 1, u64::MAX] {
-            let Ok(id) = end.start(0, Length::Exact(length)) else { return };
-            assert_eq!(end.start(0, Length::Stream), Err(RefusedSend::Busy));
-            assert_eq!(end.finish(fabric, id), Err(RefusedSend::WrongLength), "a message of {length} bytes");
-            assert_eq!(end.commit(fabric, id, 1), Err(RefusedSend::WrongLength), "nothing was reserved");
-            assert_eq!(end.cancel(fabric, id, Reason(1)), Ok(()));
-            assert_eq!(end.push(fabric, id, &[&[0]]), Err(RefusedSend::NotOpen));
+            let Ok(id) = end.endpoint_mut().start(0, Length::Exact(length)) else { return };
+            assert_eq!(end.endpoint_mut().start(0, Length::Stream), Err(RefusedSend::Busy));
+            assert_eq!(
+                end.endpoint_mut().finish(fabric, id),
+                Err(RefusedSend::WrongLength),
+                "a message of {length} bytes"
+            );
+            assert_eq!(
+                end.endpoint_mut().commit(fabric, id, 1),
+                Err(RefusedSend::WrongLength),
+                "nothing was reserved"
+            );
+            assert_eq!(end.endpoint_mut().cancel(fabric, id, Reason(1)), Ok(()));
+            assert_eq!(end.endpoint_mut().push(fabric, id, &[&[0]]), Err(RefusedSend::NotOpen));
         }
     }
 
@@ -122,7 +133,7 @@ impl<F: Stage> Pair<F> {
         let mut slices = [&[][..]; 4];
         cut(&mut self.rng, run, count, &mut slices);
         let (end, all) = (&mut self.ends[side], sent.payload.len());
-        match end.push(&mut self.fabric, open.id, &slices) {
+        match end.endpoint_mut().push(&mut self.fabric, open.id, &slices) {
             Ok(bytes) => {
                 assert!(bytes <= run.len());
                 sent.bytes += bytes;
@@ -141,7 +152,7 @@ impl<F: Stage> Pair<F> {
     fn reserve(&mut self, side: usize, open: Open, max_bytes: u32) -> Result<(), RefusedSend> {
         let sent = &mut self.flows[side].sent[open.index];
         let end = &mut self.ends[side];
-        let reservation = end.reserve(&mut self.fabric, open.id, max_bytes.max(1))?;
+        let reservation = end.endpoint_mut().reserve(&mut self.fabric, open.id, max_bytes.max(1))?;
         assert!(reservation.bytes() > 0 && reservation.bytes() <= max_bytes.max(1));
         // A short read.
         let bytes =
@@ -159,7 +170,7 @@ impl<F: Stage> Pair<F> {
             end.progress(&mut self.fabric);
         }
         #[expect(clippy::cast_possible_truncation, reason = "not more than was reserved")]
-        end.commit(&mut self.fabric, open.id, run.len() as u32)?;
+        end.endpoint_mut().commit(&mut self.fabric, open.id, run.len() as u32)?;
         sent.bytes += run.len();
         sent.ended = !self.script.transfers[side][open.index].stream && sent.bytes == sent.payload.len();
         self.take_events(side);

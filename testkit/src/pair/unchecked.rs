@@ -14,7 +14,7 @@ impl<F: Stage> Pair<F> {
         }
         match self.rng.below(6) {
             0 | 1 => {
-                self.ends[side].progress(&mut self.fabric);
+                self.end_round(side);
                 while self.ends[side].poll_event().is_some() {}
             }
             2 | 3 => self.send_unchecked(side),
@@ -22,16 +22,17 @@ impl<F: Stage> Pair<F> {
                 let all = self.rng.below(self.buffer.len());
                 let mut slices = [&mut self.buffer[..all]];
                 let looks = 1 + u32::from(self.rng.one_in(2));
-                self.ends[side].try_recv(&mut self.fabric, &mut slices, looks);
+                self.ends[side].endpoint_mut().try_recv(&mut self.fabric, &mut slices, looks);
             }
             _ if self.rng.one_in(8) => {
                 let reason = super::flow::reason(side, 0, 2);
                 self.ends[side].reject(&mut self.fabric, reason);
             }
             _ => {
-                let incoming = self.ends[side].incoming(&mut self.fabric);
+                let incoming = self.ends[side].try_peek(&mut self.fabric);
                 let all = self.rng.below(self.buffer.len());
-                let pulled = self.ends[side].pull(&mut self.fabric, &mut [&mut self.buffer[..all]]);
+                let pulled =
+                    self.ends[side].endpoint_mut().pull(&mut self.fabric, &mut [&mut self.buffer[..all]]);
                 assert!(incoming.is_some() || pulled.end == End::No, "the end of what was never shown");
             }
         }
@@ -43,7 +44,7 @@ impl<F: Stage> Pair<F> {
         let Some(Open { index, id }) = flow.open else {
             let (index, Some(sent)) = (flow.next, flow.sent.get(flow.next)) else { return };
             let all = Length::Exact(sent.payload.len() as u64);
-            if let Ok(id) = end.start(sent.tag, all) {
+            if let Ok(id) = end.endpoint_mut().start(sent.tag, all) {
                 flow.next += 1;
                 flow.open = Some(Open { index, id });
             }
@@ -52,11 +53,13 @@ impl<F: Stage> Pair<F> {
         let sent = &mut flow.sent[index];
         // What was begun as a stream, before anybody lied, ends here, too.
         let rest = &sent.payload[sent.bytes..];
-        match end.push(&mut self.fabric, id, &[rest]) {
+        match end.endpoint_mut().push(&mut self.fabric, id, &[rest]) {
             Ok(bytes) if bytes < rest.len() => sent.bytes += bytes,
             Ok(bytes) => {
                 sent.bytes += bytes;
-                if end.finish(&mut self.fabric, id) != Err(superpipe_core::RefusedSend::NoCredit) {
+                if end.endpoint_mut().finish(&mut self.fabric, id)
+                    != Err(superpipe_core::RefusedSend::NoCredit)
+                {
                     flow.open = None;
                 }
             }

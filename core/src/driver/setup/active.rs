@@ -13,11 +13,11 @@ impl<G: Grants> Handshake<G> {
     pub(super) fn hello(config: &HandshakeConfig) -> Packet {
         let mut hello = Packet::new(Kind::Hello);
         hello.set_tuning(&config.wishes);
-        if let FabricKind::Direct { is_fenced, .. } = config.fabric {
-            hello.set_fenced(is_fenced);
-        }
-        if let Some(means) = config.means() {
-            hello.set_means(means);
+        match config.fabric {
+            FabricKind::Direct { is_fenced, .. } => hello.set_fenced(is_fenced),
+            FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
+                hello.set_means(keeps_order, has_fast_crc);
+            }
         }
         hello
     }

@@ -1,7 +1,7 @@
 //! How arrival is seen on a connection over RDMA, and why: what a device does not promise is not relied on, unless both
 //! users say so. wire.md 10.2.
 
-use super::tuning::{BLOCK_BYTES, Disagreement, Terms, Tuning, Wish};
+use super::tuning::{BLOCK_BYTES, Disagreement, Terms, Wish};
 use crate::{Arrival, FlagPlace};
 
 /// What can be copied during a round trip of tens of microseconds.
@@ -111,11 +111,6 @@ pub(super) fn check(ours: Means, theirs: Means, said: Arrival) -> Result<(), Dis
         Ok((mode, _)) => Err(Disagreement::Mode { said, due: mode }),
         Err(error) => Err(error),
     }
-}
-
-/// Wishes without the one for a mode, which is settled here.
-pub(super) const fn without_mode(wishes: &Tuning) -> Tuning {
-    Tuning { arrival: None, ..*wishes }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What a handshake is told before it begins.
 
-use super::arrival::Means;
 use super::tuning::Tuning;
 use crate::fabric::Nanos;
 
@@ -53,7 +52,7 @@ pub struct HandshakeConfig {
     pub fabric: FabricKind,
     /// What this end's user wishes for.
     pub wishes: Tuning,
-    /// The most that a peer's wishes may make the landing buffer, at either end. A landing buffer that this end's own
+    /// The most that a peer may make the landing buffer, slot lines included, at either end. One that this end's own
     /// wishes name may be larger.
     pub landing_bytes_max: u32,
     /// Time between two HELLOs of an active end that hears nothing; none: HELLO is said once.
@@ -62,17 +61,6 @@ pub struct HandshakeConfig {
     pub first_silence: Option<Nanos>,
     /// Time when it must be over.
     pub deadline: Nanos,
-}
-
-impl HandshakeConfig {
-    pub(super) const fn means(&self) -> Option<Means> {
-        match self.fabric {
-            FabricKind::Direct { .. } => None,
-            FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
-                Some(Means { keeps_order, has_fast_crc, wish: self.wishes.arrival })
-            }
-        }
-    }
 }
 
 /// A region of the peer's that a packet named: it is aligned, and does not wrap. The device of the peer checks the key.

@@ -161,8 +161,8 @@ impl<G: Grants> Handshake<G> {
             step,
             outgoing,
             next: None,
-            hello_due: config.hello_repeat.filter(|_| config.role == Role::Active).map(after),
-            silence_end: config.first_silence.filter(|_| config.role == Role::Passive).map(after),
+            hello_due: config.hello_repeat.map(after),
+            silence_end: config.first_silence.map(after),
             wakes: 0,
             config,
         }

@@ -194,9 +194,9 @@ impl Packet {
         u32::from_le_bytes(self.get(PID_AT))
     }
 
-    pub(super) fn set_means(&mut self, means: Means) {
-        self.0[ORDER_AT] = u8::from(means.keeps_order);
-        self.0[CRC_AT] = u8::from(means.has_fast_crc);
+    pub(super) fn set_means(&mut self, keeps_order: bool, has_fast_crc: bool) {
+        self.0[ORDER_AT] = u8::from(keeps_order);
+        self.0[CRC_AT] = u8::from(has_fast_crc);
     }
 
     /// What the sender can do, with the wish that it has.

@@ -47,7 +47,8 @@ fn a_refusal_is_shown_without_what_could_harm_a_terminal() {
 fn a_text_is_cut_between_characters_and_ends_there() {
     let long = [&"x".repeat(TEXT_BYTES - 1), "\u{e9}", "y"].concat();
     assert_eq!(Text::of(&long).to_string(), "x".repeat(TEXT_BYTES - 1));
-    let parts = Text::of(format_args!("{}{}{}", "x".repeat(TEXT_BYTES - 1), "\u{e9}", "y"));
+    let [long, next, last] = ["x".repeat(TEXT_BYTES - 1), "\u{e9}".to_string(), "y".to_string()];
+    let parts = Text::of(format_args!("{long}{next}{last}"));
     assert_eq!(parts.to_string(), "x".repeat(TEXT_BYTES - 1), "nothing is put behind the cut");
     let mut bytes = [b'a'; TEXT_BYTES];
     bytes[3] = 0;
@@ -69,11 +70,30 @@ fn each_is_told_to_the_peer_by_its_code_but_what_the_peer_told() {
 }
 
 #[test]
+fn wishes_survive_the_way_each_by_itself() {
+    let none = Tuning::default();
+    let mut wishes = std::vec![
+        none,
+        Tuning { folds: Some(255), ..none },
+        Tuning { block_bytes: Some(0x0102_0304), ..none },
+        Tuning { landing_bytes: Some(0x0506_0708), ..none },
+        Tuning { chunk_bytes: Some(u32::MAX), ..none },
+    ];
+    wishes.extend(Protocol::ALL.map(|protocol| Tuning { protocol: Some(protocol), ..none }));
+    wishes.extend(ARRIVALS.map(|arrival| Tuning { arrival: Some(arrival), ..none }));
+    for tuning in wishes {
+        let mut packet = Packet::new(Kind::Hello);
+        packet.set_tuning(&tuning);
+        assert_eq!(packet.tuning(), Ok(tuning));
+    }
+}
+
+#[test]
 fn means_survive_the_way_and_others_are_refused() {
     for (keeps_order, has_fast_crc) in [(false, false), (false, true), (true, false), (true, true)] {
         let means = Means { keeps_order, has_fast_crc, wish: None };
         let mut packet = Packet::new(Kind::Hello);
-        packet.set_means(means);
+        packet.set_means(keeps_order, has_fast_crc);
         assert_eq!(packet.means(None), Ok(means));
         for at in [ORDER_AT, CRC_AT] {
             packet.0[at] = 2;

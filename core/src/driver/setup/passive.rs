@@ -23,8 +23,7 @@ impl<G: Grants> Handshake<G> {
                 let ours = Means { keeps_order, has_fast_crc, wish: config.wishes.arrival };
                 let (mode, why) = arrival::settle(ours, hello.means(said.arrival)?)?;
                 let terms = arrival::terms(mode, notices);
-                let theirs = arrival::without_mode(&said);
-                let settled = arrival::without_mode(&config.wishes).settle(&theirs, &terms)?;
+                let settled = config.wishes.settle(&said, &terms)?;
                 Settlement { settled, why: Some(why), is_fenced: false, pid: None }
             }
         };
@@ -37,12 +36,14 @@ impl<G: Grants> Handshake<G> {
     pub(super) fn welcome(&mut self, settlement: Settlement, own: G::Own) {
         let mut welcome = Packet::new(Kind::Welcome);
         welcome.set_tuning(&settlement.settled.to_tuning());
-        if let FabricKind::Direct { is_fenced, pid } = self.config.fabric {
-            welcome.set_fenced(is_fenced);
-            welcome.set_pid(pid);
-        }
-        if let Some(means) = self.config.means() {
-            welcome.set_means(means);
+        match self.config.fabric {
+            FabricKind::Direct { is_fenced, pid } => {
+                welcome.set_fenced(is_fenced);
+                welcome.set_pid(pid);
+            }
+            FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
+                welcome.set_means(keeps_order, has_fast_crc);
+            }
         }
         if let Some(why) = settlement.why {
             welcome.set_why(why);

@@ -54,3 +54,24 @@ fn absurd_wishes_are_refused() {
     assert!(Tuning { landing_bytes: Some(1 << 31), ..Tuning::default() }.validate().is_err());
     assert!(Tuning { landing_bytes: Some(100), ..Tuning::default() }.validate().is_err());
 }
+
+#[test]
+fn what_nobody_wishes_is_the_fabrics() {
+    let settled = Tuning::default().settle(&Tuning::default(), &Terms::SHM).unwrap();
+    assert_eq!((settled.config.c0_bytes, settled.config.order_asserted), (64 << 10, false));
+    assert_eq!((settled.layout.block_bytes, settled.layout.block_count), (BLOCK_BYTES, 32));
+    assert_eq!(settled.to_tuning().chunk_bytes, None);
+    for ordered in [false, true] {
+        let arrival = if ordered { Arrival::Flag } else { Arrival::CheckedFlag };
+        let posted = Terms { flags: FlagPlace::Inside, ordered, arrival, c0_bytes: 100, ..Terms::SHM };
+        let config = Tuning::default().settle(&Tuning::default(), &posted).unwrap().config;
+        assert_eq!((config.c0_bytes, config.order_asserted, config.arrival), (100, ordered, arrival));
+    }
+}
+
+#[test]
+fn a_landing_buffer_has_four_blocks_where_nobody_wishes_for_its_bytes() {
+    let wish = Tuning { block_bytes: Some(1 << 20), ..Tuning::default() };
+    let settled = wish.settle(&Tuning::default(), &Terms::SHM).unwrap();
+    assert_eq!(settled.layout.block_count, 4);
+}

@@ -45,7 +45,8 @@ pub(super) fn pair() -> (Connection, Doomed) {
             let (socket, agreed) = handshake::accept(socket, &wishes, &|| false).unwrap();
             let theirs = Seat(agreed.theirs.as_ptr());
             let second = socket.as_fd().try_clone_to_owned().unwrap();
-            let connection = by_shm::join(socket, agreed, options, Some((false, deadline_ns))).unwrap();
+            let connection =
+                by_shm::join(socket, agreed, options, false).unwrap().warm_up(deadline_ns).unwrap();
             Doomed { connection: ManuallyDrop::new(connection), socket: second, theirs }
         });
         let honest = Connection::connect(&Address::Shm(path), Options::default(), DEADLINE).unwrap();

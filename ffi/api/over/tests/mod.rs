@@ -7,3 +7,4 @@ mod halves;
 mod idling;
 mod moving;
 mod played;
+mod trying;

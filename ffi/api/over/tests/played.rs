@@ -23,6 +23,7 @@ pub(super) const LAYOUT: Layout = Layout { block_bytes: 12 << 10, block_count: 8
 
 thread_local! {
     static SLEEPS: Cell<u32> = const { Cell::new(0) };
+    static LOOKS: Cell<u32> = const { Cell::new(0) };
     static BEGINS: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
     static ENDS: RefCell<Vec<Result<Polled, OsError>>> = const { RefCell::new(Vec::new()) };
 }
@@ -40,6 +41,11 @@ pub(super) fn ends_of_sleeps() -> Vec<Result<Polled, OsError>> {
 /// Sleeps of the ends of this thread.
 pub(super) fn sleeps() -> u32 {
     SLEEPS.get()
+}
+
+/// Looks of the ends of this thread at whether their peer lives, each a system call elsewhere.
+pub(super) fn liveness_looks() -> u32 {
+    LOOKS.get()
 }
 
 /// The peer's next step.
@@ -174,6 +180,7 @@ unsafe impl Port for Played {
     fn record(&mut self, _: bool) {}
 
     fn is_alive(&self, _: &Side) -> bool {
+        LOOKS.set(LOOKS.get() + 1);
         true
     }
 

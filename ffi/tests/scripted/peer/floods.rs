@@ -31,7 +31,9 @@ pub(super) fn flood(wire: &mut Wire, flood: Flood) -> ! {
                 wire.acknowledge(0, 0);
                 true
             }
-            Flood::Chunks => wire.trickle(),
+            Flood::Chunks => wire.trickle(1),
+            Flood::Flags => wire.trickle_flags(1),
+            Flood::Blocks => wire.trickle_flags(wire.layout().block_bytes),
             Flood::Takes => wire.take_blindly(),
             Flood::Lulls => {
                 wire.lull();

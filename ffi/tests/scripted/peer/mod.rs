@@ -20,6 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Rounds that spin before each round yields.
 const SPINS: u32 = 200;
 
+/// A number of bytes or blocks that memory holds.
+pub(crate) fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}
+
 /// Makes attempts until one succeeds; a script that cannot go on ends the process.
 fn wait<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();

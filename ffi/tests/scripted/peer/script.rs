@@ -1,5 +1,7 @@
 //! What a peer does, as data.
 
+use super::size;
+
 /// Steps, in their order. After the last the peer stalls until this end is done with it.
 pub(crate) type Script = &'static [Step];
 
@@ -69,6 +71,10 @@ pub(crate) enum Flood {
     Acks,
     /// Chunks of one byte of the open transfer, which never ends.
     Chunks,
+    /// The same, of bytes that mean nothing: from the second time round the ring on only the flags are written.
+    Flags,
+    /// The same, in chunks of a block.
+    Blocks,
     /// Takes all that comes at once, and reads none of it.
     Takes,
     /// A sign of life every 50 ms, and nothing else.
@@ -176,6 +182,6 @@ pub(crate) const GIVEN_UP: u64 = (1 << 32) - 2;
 pub(crate) const BROKEN: u64 = (1 << 32) - 1;
 
 /// Byte `at` of every message and stream with this tag.
-pub(crate) const fn pattern(tag: u64, at: usize) -> u8 {
-    (tag as usize).wrapping_mul(31).wrapping_add(at.wrapping_mul(7)).wrapping_add(at >> 8).to_le_bytes()[0]
+pub(crate) fn pattern(tag: u64, at: usize) -> u8 {
+    size(tag).wrapping_mul(31).wrapping_add(at.wrapping_mul(7)).wrapping_add(at >> 8).to_le_bytes()[0]
 }

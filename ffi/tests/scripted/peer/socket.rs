@@ -13,7 +13,7 @@ const CONTROL_WORDS: usize = 16;
 fn address(path: &Path) -> (libc::sockaddr_un, u32) {
     // SAFETY: integers and bytes, for all of which zero is a value.
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).unwrap();
     for (to, from) in address.sun_path.iter_mut().zip(path.as_os_str().as_bytes()) {
         *to = from.cast_signed();
     }

@@ -9,7 +9,7 @@ use superpipe_testkit::wire;
 use super::memory::Memory;
 use super::packets::Layout;
 use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, RTS, STREAM, WANT_CTS, pattern};
-use super::{socket, wait};
+use super::{size, socket, wait};
 
 /// Offsets in a seat (wire.md 2.1), and where the landing buffer begins.
 const ACK: usize = 0;
@@ -48,6 +48,8 @@ pub(super) struct Wire {
     acked_controls: u64,
     open: Option<Open>,
     is_mute: bool,
+    /// Blocks of [`trickle_flags`](Self::trickle_flags) with a header.
+    trickled: u64,
     taken_chunks: u64,
     taken_blocks: u64,
     taken_transfers: u64,
@@ -70,6 +72,7 @@ impl Wire {
             acked_controls: 0,
             open: None,
             is_mute: false,
+            trickled: 0,
             taken_chunks: 0,
             taken_blocks: 0,
             taken_transfers: 0,
@@ -145,8 +148,8 @@ impl Wire {
     }
 
     /// Where a slot line lies in a segment.
-    const fn slot(&self, block: u64) -> usize {
-        LANDING + 128 * (block % self.layout.blocks as u64) as usize
+    fn slot(&self, block: u64) -> usize {
+        LANDING + 128 * size(block % self.layout.blocks as u64)
     }
 
     /// Writes the slot line of the next chunk, and takes its blocks.
@@ -182,9 +185,8 @@ impl Wire {
         let many = bytes.div_ceil(self.layout.block_bytes).max(1) as u64;
         for index in 0..many {
             let block = self.blocks + index;
-            let at = index as usize * self.layout.block_bytes;
-            let place =
-                LANDING + self.layout.blocks_at() + (block % blocks) as usize * self.layout.block_bytes;
+            let at = size(index) * self.layout.block_bytes;
+            let place = LANDING + self.layout.blocks_at() + size(block % blocks) * self.layout.block_bytes;
             let some = (bytes - at.min(bytes)).min(self.layout.block_bytes);
             self.theirs.fill(place, some, |byte| pattern(open.tag, open.at + at + byte));
             if index == 0 {
@@ -218,7 +220,7 @@ impl Wire {
             let many = (bytes.div_ceil(self.layout.block_bytes).max(1) as u64)
                 .min(blocks - at % blocks)
                 .min(blocks / FOLDS);
-            let some = bytes.min(many as usize * self.layout.block_bytes);
+            let some = bytes.min(size(many) * self.layout.block_bytes);
             let ends = is_last && some == bytes;
             // One block is kept for a CANCEL (wire.md 4.4).
             wait("room", || (self.keep_house() >= many + u64::from(!ends)).then_some(()));
@@ -241,13 +243,30 @@ impl Wire {
         self.write_slot(words, Of::Newest(0), 1);
     }
 
-    /// Chunks of one byte of the open transfer, as many as there is room for.
-    pub(super) fn trickle(&mut self) -> bool {
+    /// Chunks of so many bytes, a block at most, as many as there is room for.
+    pub(super) fn trickle(&mut self, bytes: usize) -> bool {
         // One block is kept for a CANCEL (wire.md 4.4).
         let room = self.keep_house().saturating_sub(1);
         for _ in 0..room {
-            self.chunk(0, 0, 1);
+            self.chunk(0, 0, bytes);
         }
+        room > 0
+    }
+
+    /// The same, but for the payload, and for headers that are there since the ring was gone through before.
+    pub(super) fn trickle_flags(&mut self, bytes: usize) -> bool {
+        let room = self.keep_house().saturating_sub(1);
+        for _ in 0..room {
+            if self.trickled < self.layout.blocks as u64 {
+                self.trickled += 1;
+                self.write_slot([LEFT, 0, 0, bytes as u64, 0, 0, 0], Of::Newest(0), 1);
+                continue;
+            }
+            self.chunks += 1;
+            self.theirs.word(self.slot(self.blocks) + FLAG).store(self.chunks, Ordering::Release);
+            self.blocks += 1;
+        }
+        self.rouse();
         room > 0
     }
 
@@ -268,7 +287,7 @@ impl Wire {
         let mut line = Line([0; 8]);
         line.0[..7].copy_from_slice(&words);
         line.0[7] = self.controls + 1;
-        self.theirs.write_line(MAILBOX + LINE * (self.controls % CONTROLS) as usize, &line);
+        self.theirs.write_line(MAILBOX + LINE * size(self.controls % CONTROLS), &line);
         self.rouse();
         self.controls += 1;
     }
@@ -313,7 +332,7 @@ impl Wire {
 
     /// Takes control messages, which are acknowledged whatever else goes on. How many blocks are free.
     pub(super) fn keep_house(&mut self) -> u64 {
-        let at = MAILBOX + LINE * (self.taken_controls % CONTROLS) as usize;
+        let at = MAILBOX + LINE * size(self.taken_controls % CONTROLS);
         if self.mine.word(at + FLAG).load(Ordering::Acquire) == self.taken_controls + 1 {
             self.taken_controls += 1;
             self.acknowledge(0, 0);
@@ -347,7 +366,7 @@ impl Wire {
         let words = self.await_chunk();
         let (bits, sequence) = (words[0], self.taken_chunks + 1);
         let is_line = bits & (INLINE | CANCEL) != 0;
-        let bytes = if is_line { 0 } else { words[3] as usize };
+        let bytes = if is_line { 0 } else { size(words[3]) };
         let many = bytes.div_ceil(self.layout.block_bytes).max(1) as u64;
         if bits & RTS != 0 {
             self.taken_transfers += 1;

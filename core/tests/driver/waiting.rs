@@ -1,0 +1,349 @@
+//! Waits: what comes after a round, what a look at the time decides, and the signs of life.
+
+use superpipe_core::driver::{
+    ALIVE_NS, BUSY_LOOK_ROUNDS, Drive, Ended, KEEPALIVE_NS, LookFailed, NAP_NS, Next, Receive, Rest,
+    SPIN_ROUNDS, WaitStrategy, YIELD_LOOK_ROUNDS,
+};
+use superpipe_core::{Closed, Failure, Length, Nanos, ProtocolError, Reason};
+use superpipe_testkit::{Rig, wire};
+
+use crate::{BEFORE_FIRST, IDLE_NS, One, after, message, taken};
+
+tables! {
+    a_wait_rests_as_its_strategy_says
+    rounds_with_work_look_every_so_often
+    a_moved_part_is_work
+    a_flood_is_looked_at
+    a_deadline_is_met_exactly
+    silence_counts_from_the_first_look
+    what_is_heard_ends_the_silence
+    a_nap_is_as_long_as_the_nearest_end
+    life_is_shown_once_a_period
+    acknowledgements_go_out_with_a_tick
+    a_look_takes_acknowledgements
+    a_peer_is_looked_at_once_a_period
+    a_wait_ends_as_the_connection_did
+    a_long_deadline_is_no_problem
+    waits_of_two_halves_are_apart
+}
+
+const NEVER: Nanos = Nanos(u64::MAX);
+
+fn round<F: Rig>(t: &mut One<F>, wait: &mut superpipe_core::driver::Wait, has_moved: bool) -> Next {
+    t.driver.round(&mut t.fabric, wait, has_moved)
+}
+
+/// Rejects of nothing anyone knows are a broken rule; these are of a message that was sent.
+fn flood<F: Rig>(t: &mut One<F>, nth: u64) {
+    t.control(wire::cts(1, nth));
+}
+
+fn a_wait_rests_as_its_strategy_says<F: Rig>() {
+    for strategy in WaitStrategy::ALL {
+        let mut t = One::<F>::new();
+        t.driver.set_wait(strategy);
+        assert_eq!(t.driver.wait_strategy(), strategy);
+        for _ in 0..2 {
+            let mut wait = t.driver.begin_wait();
+            for _ in 1..SPIN_ROUNDS {
+                assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
+            }
+            let first = match strategy {
+                WaitStrategy::Spin => Rest::Look,
+                _ => Rest::Yield { is_first: true, looks: true },
+            };
+            assert_eq!(round(&mut t, &mut wait, false), Next::Rest(first));
+        }
+        // A yield that is soon over shortens the next wait.
+        let wait = t.driver.begin_wait();
+        t.driver.note_first_yield(&wait, 0);
+        let mut wait = t.driver.begin_wait();
+        for _ in 1..SPIN_ROUNDS / 4 {
+            assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
+        }
+        assert_ne!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
+        for yields in 1..YIELD_LOOK_ROUNDS {
+            let rest = round(&mut t, &mut wait, false);
+            let expected = match strategy {
+                WaitStrategy::Spin => Rest::Spin,
+                _ => Rest::Yield { is_first: false, looks: false },
+            };
+            assert_eq!(rest, Next::Rest(expected), "{strategy} {yields}");
+        }
+    }
+}
+
+fn rounds_with_work_look_every_so_often<F: Rig>() {
+    let mut t = One::<F>::new();
+    let mut wait = t.driver.begin_wait();
+    for _ in 0..3 {
+        for _ in 1..BUSY_LOOK_ROUNDS {
+            assert_eq!(round(&mut t, &mut wait, true), Next::Again);
+        }
+        assert_eq!(round(&mut t, &mut wait, true), Next::Look);
+    }
+    // Rounds without work between them do not put it off.
+    for _ in 1..BUSY_LOOK_ROUNDS {
+        assert_eq!(round(&mut t, &mut wait, true), Next::Again);
+        assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin), "work begins the rests anew");
+    }
+    assert_eq!(round(&mut t, &mut wait, true), Next::Look);
+    // Another wait begins to count.
+    for _ in 1..BUSY_LOOK_ROUNDS {
+        assert_eq!(round(&mut t, &mut wait, true), Next::Again);
+    }
+    let mut wait = t.driver.begin_wait();
+    assert_eq!(round(&mut t, &mut wait, true), Next::Again);
+    assert_eq!((BUSY_LOOK_ROUNDS, NAP_NS), (64, 50_000_000));
+}
+
+/// A part that an attempt has moved, or that progress has, is work.
+fn a_moved_part_is_work<F: Rig>() {
+    let mut t = One::<F>::new();
+    let mut wait = t.driver.begin_wait();
+    for _ in 0..SPIN_ROUNDS - 1 {
+        assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
+    }
+    assert_eq!(round(&mut t, &mut wait, true), Next::Again);
+    assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
+    let id = t.driver.endpoint_mut().start(1, Length::Stream).unwrap();
+    assert_eq!(t.driver.endpoint_mut().push(&mut t.fabric, id, &[&[1; 50]]), Ok(50));
+    t.settle();
+    flood(&mut t, 1);
+    assert_eq!(round(&mut t, &mut wait, false), Next::Again);
+    assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
+    flood(&mut t, 2);
+    assert!(t.driver.progress(&mut t.fabric));
+    assert!(!t.driver.progress(&mut t.fabric));
+}
+
+/// A peer that sends one control message a round for ever is seen for what it is: the time is looked at.
+fn a_flood_is_looked_at<F: Rig>() {
+    let mut t = One::<F>::new();
+    t.driver.try_send(&mut t.fabric, 1, &[b"tiny"]).unwrap();
+    t.settle();
+    let mut wait = t.driver.begin_wait();
+    let mut looks = vec![];
+    for nth in 1..=200 {
+        flood(&mut t, nth);
+        match round(&mut t, &mut wait, false) {
+            Next::Again => {}
+            next => looks.push((nth, next)),
+        }
+    }
+    assert_eq!(looks, [(64, Next::Look), (128, Next::Look), (192, Next::Look)]);
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(9), after(9)), Err(LookFailed::Deadline));
+}
+
+fn a_deadline_is_met_exactly<F: Rig>() {
+    let mut t = One::<F>::new();
+    let mut wait = t.driver.begin_wait();
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(999), after(1000)), Ok(1));
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(1000), after(1000)), Err(LookFailed::Deadline));
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(1001), after(1000)), Err(LookFailed::Deadline));
+    // What was waited for can be driven on.
+    t.slot(0, wire::inline(7, b"late", 1));
+    assert_eq!(t.receive(&mut Receive::new(), &mut [0; 9]), Drive::Done(Ok(taken(7, 4))));
+    assert_eq!(LookFailed::Deadline.to_string(), "the deadline passed");
+}
+
+fn silence_counts_from_the_first_look<F: Rig>() {
+    let mut t = One::<F>::new();
+    let silent = Err(LookFailed::Silent(IDLE_NS));
+    // The application was busy for a minute.
+    let begin = 60_000_000_000;
+    let mut wait = t.driver.begin_wait();
+    for (at, expected) in [(0, Ok(NAP_NS)), (IDLE_NS - 1, Ok(1)), (IDLE_NS, silent), (IDLE_NS + 5, silent)] {
+        let looked = t.driver.look(&mut t.fabric, &mut wait, after(begin + at), NEVER);
+        assert_eq!(looked, expected, "{at}");
+    }
+    // Silence is told before a deadline that passed, too.
+    let looked = t.driver.look(&mut t.fabric, &mut wait, after(begin + IDLE_NS), after(begin));
+    assert_eq!(looked, silent);
+    // The next wait gives the peer its time again.
+    let mut wait = t.driver.begin_wait();
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 2 * IDLE_NS), NEVER), Ok(NAP_NS));
+    assert_eq!(LookFailed::Silent(IDLE_NS).to_string(), "the peer was silent for 2000 ms, the idle timeout");
+}
+
+fn what_is_heard_ends_the_silence<F: Rig>() {
+    let hear: [fn(&mut One<F>); 4] = [
+        |t| t.ack(0, BEFORE_FIRST, 1),
+        |t| t.control(wire::cts(1, 1)),
+        |t| {
+            t.slot(0, message(10, 1, 1));
+            let _ = t.receive(&mut Receive::new(), &mut [0; 10]);
+        },
+        |t| t.ack(1, BEFORE_FIRST, 0),
+    ];
+    for hear in hear {
+        let mut t = One::<F>::new();
+        t.driver.try_send(&mut t.fabric, 1, &[b"tiny"]).unwrap();
+        t.settle();
+        let mut wait = t.driver.begin_wait();
+        let mut look = |t: &mut One<F>, at| t.driver.look(&mut t.fabric, &mut wait, after(at), NEVER);
+        assert_eq!(look(&mut t, 0), Ok(NAP_NS));
+        assert_eq!(look(&mut t, IDLE_NS - 10), Ok(10));
+        hear(&mut t);
+        t.driver.progress(&mut t.fabric);
+        assert_eq!(look(&mut t, IDLE_NS - 5), Ok(NAP_NS));
+        assert_eq!(look(&mut t, 2 * IDLE_NS - 6), Ok(1));
+        assert_eq!(look(&mut t, 2 * IDLE_NS - 5), Err(LookFailed::Silent(IDLE_NS)));
+    }
+}
+
+fn a_nap_is_as_long_as_the_nearest_end<F: Rig>() {
+    let mut t = One::<F>::new();
+    let mut wait = t.driver.begin_wait();
+    for (now, deadline, nap) in [
+        (0, NAP_NS * 2, NAP_NS),
+        (0, NAP_NS + 1, NAP_NS),
+        (0, NAP_NS - 1, NAP_NS - 1),
+        (0, 7, 7),
+        (IDLE_NS - NAP_NS - 1, IDLE_NS * 2, NAP_NS),
+        (IDLE_NS - NAP_NS + 1, IDLE_NS * 2, NAP_NS - 1),
+        (IDLE_NS - 100, IDLE_NS - 30, 70),
+        (IDLE_NS - 100, IDLE_NS, 100),
+        (IDLE_NS - 100, IDLE_NS + 30, 100),
+    ] {
+        let looked = t.driver.look(&mut t.fabric, &mut wait, after(now), after(deadline));
+        assert_eq!(looked, Ok(nap), "{now} {deadline}");
+    }
+}
+
+/// The sign of life that the peer sees.
+fn life<F: Rig>(t: &mut One<F>) -> u64 {
+    t.acked().0[4]
+}
+
+fn life_is_shown_once_a_period<F: Rig>() {
+    let mut t = One::<F>::new();
+    assert_eq!(t.driver.next_tick(), after(KEEPALIVE_NS));
+    for (at, shown) in [
+        (0, 0),
+        (KEEPALIVE_NS - 1, 0),
+        (KEEPALIVE_NS, 1),
+        (KEEPALIVE_NS, 1),
+        (2 * KEEPALIVE_NS - 1, 1),
+        (2 * KEEPALIVE_NS + 7, 2),
+        (3 * KEEPALIVE_NS + 6, 2),
+        (3 * KEEPALIVE_NS + 7, 3),
+    ] {
+        t.driver.tick(&mut t.fabric, after(at));
+        assert_eq!(life(&mut t), shown, "{at}");
+    }
+    assert_eq!(t.driver.next_tick(), after(4 * KEEPALIVE_NS + 7));
+    // A wait shows life, too; time that stands still or goes back shows none.
+    let mut wait = t.driver.begin_wait();
+    for (at, shown) in [(0, 3), (4 * KEEPALIVE_NS + 6, 3), (4 * KEEPALIVE_NS + 7, 4)] {
+        let _ = t.driver.look(&mut t.fabric, &mut wait, after(at), NEVER);
+        assert_eq!(life(&mut t), shown, "{at}");
+    }
+    assert_eq!(KEEPALIVE_NS, 200_000_000);
+}
+
+fn acknowledgements_go_out_with_a_tick<F: Rig>() {
+    let mut t = One::<F>::new();
+    t.slot(0, wire::inline(7, b"line", 1));
+    assert!(t.driver.try_recv(&mut t.fabric, &mut [&mut [0; 9]]).unwrap().is_some());
+    let acks = t.driver.counters().acks_sent;
+    t.driver.tick(&mut t.fabric, after(KEEPALIVE_NS - 1));
+    assert_eq!(t.driver.counters().acks_sent, acks);
+    t.driver.tick(&mut t.fabric, after(KEEPALIVE_NS));
+    // Stores that go direct have acknowledged it at once.
+    let due = u64::from(!F::DIRECT);
+    assert_eq!(t.driver.counters().acks_sent, acks + due + 1, "what is due by itself, and the sign of life");
+    assert_eq!(t.acked(), wire::ack(1, BEFORE_FIRST, 1));
+}
+
+/// A peer that took all blocks back and says nothing else is seen by a look.
+fn a_look_takes_acknowledgements<F: Rig>() {
+    let mut t = One::<F>::new();
+    t.driver.try_send(&mut t.fabric, 1, &[b"tiny"]).unwrap();
+    t.settle();
+    assert_eq!(t.driver.endpoint().heard(), 0);
+    t.ack(1, BEFORE_FIRST, 0);
+    t.settle();
+    assert_eq!(t.driver.endpoint().heard(), 0, "nothing waits for it");
+    let mut wait = t.driver.begin_wait();
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(0), NEVER), Ok(NAP_NS));
+    assert_eq!(t.driver.endpoint().heard(), 1);
+    assert!(t.driver.endpoint_mut().delivered());
+    // One that lies is found out by it.
+    t.ack(9, BEFORE_FIRST, 0);
+    let _ = t.driver.look(&mut t.fabric, &mut wait, after(0), NEVER);
+    let lied = Closed::Failed(Failure::Protocol(ProtocolError::AckBeyondSent));
+    assert_eq!(t.driver.ended(), Some(Ended::Closed(lied)));
+}
+
+fn a_peer_is_looked_at_once_a_period<F: Rig>() {
+    let mut t = One::<F>::new();
+    let due = |t: &mut One<F>, at| t.driver.checks_liveness(after(at));
+    assert!(!due(&mut t, 0) && !due(&mut t, ALIVE_NS - 1));
+    assert!(due(&mut t, ALIVE_NS));
+    assert!(!due(&mut t, ALIVE_NS) && !due(&mut t, 2 * ALIVE_NS - 1));
+    assert!(due(&mut t, 2 * ALIVE_NS));
+    // A sleep has watched it.
+    t.driver.peer_was_alive(after(3 * ALIVE_NS));
+    assert!(!due(&mut t, 4 * ALIVE_NS - 1) && due(&mut t, 4 * ALIVE_NS));
+    assert!(!due(&mut t, 0), "time does not go back");
+    // One that is gone is not looked at any more.
+    assert!(!t.driver.is_peer_gone());
+    t.driver.peer_is_gone();
+    assert!(t.driver.is_peer_gone() && !due(&mut t, 100 * ALIVE_NS));
+    assert_eq!(ALIVE_NS, 2_000_000);
+}
+
+fn a_wait_ends_as_the_connection_did<F: Rig>() {
+    let mut t = One::<F>::new();
+    t.control(wire::close(BEFORE_FIRST, 0, 1));
+    let mut wait = t.driver.begin_wait();
+    assert_eq!(round(&mut t, &mut wait, false), Next::Again, "that was work");
+    let ended = Ended::Closed(Closed::ByPeer(Reason::DONE));
+    for _ in 0..3 {
+        assert_eq!(round(&mut t, &mut wait, false), Next::Ended(ended));
+        assert_eq!(round(&mut t, &mut wait, true), Next::Again);
+    }
+    assert_eq!(t.driver.ended(), Some(ended));
+
+    let mut t = One::<F>::new();
+    assert_eq!(t.driver.ended(), None);
+    t.driver.close(&mut t.fabric, Reason(8));
+    t.settle();
+    let mut wait = t.driver.begin_wait();
+    assert_eq!(round(&mut t, &mut wait, false), Next::Ended(Ended::Closed(Closed::Here(Reason(8)))));
+}
+
+fn a_long_deadline_is_no_problem<F: Rig>() {
+    let mut t = One::<F>::new();
+    for now in [Nanos(0), after(0), Nanos(u64::MAX - 1)] {
+        let mut wait = t.driver.begin_wait();
+        let nap = NAP_NS.min(u64::MAX - now.0);
+        assert_eq!(t.driver.look(&mut t.fabric, &mut wait, now, NEVER), Ok(nap));
+    }
+    assert_eq!(t.driver.next_tick(), NEVER);
+}
+
+fn waits_of_two_halves_are_apart<F: Rig>() {
+    let mut t = One::<F>::new();
+    let (mut one, mut other) = (t.driver.begin_wait(), t.driver.begin_wait());
+    for _ in 1..SPIN_ROUNDS {
+        assert_eq!(round(&mut t, &mut one, false), Next::Rest(Rest::Spin));
+        assert!(matches!(round(&mut t, &mut other, true), Next::Again | Next::Look));
+    }
+    assert_ne!(round(&mut t, &mut one, false), Next::Rest(Rest::Spin));
+    assert_eq!(round(&mut t, &mut other, false), Next::Rest(Rest::Spin));
+    // Each counts the silence from its own first look.
+    let half = IDLE_NS / 2;
+    for (at, is_other, expected) in [
+        (0, false, Ok(NAP_NS)),
+        (half, true, Ok(NAP_NS)),
+        (IDLE_NS, false, Err(LookFailed::Silent(IDLE_NS))),
+        (IDLE_NS, true, Ok(NAP_NS)),
+        (IDLE_NS + half - 1, true, Ok(1)),
+        (IDLE_NS + half, true, Err(LookFailed::Silent(IDLE_NS))),
+    ] {
+        let wait = if is_other { &mut other } else { &mut one };
+        assert_eq!(t.driver.look(&mut t.fabric, wait, after(at), NEVER), expected, "{at}");
+    }
+}

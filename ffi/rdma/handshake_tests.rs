@@ -1,0 +1,145 @@
+//! Half-open connections on a device that does what the test says.
+
+use super::*;
+use crate::packet::{Kind, PACKET_BYTES, PacketError};
+use crate::rdma::Route;
+use crate::rdma::cm::Cm;
+use crate::tuning::Tuning;
+use crate::verbs::CmId;
+use crate::verbs::fake::{answer, begin, calls, channel, gathered, receive, script};
+use core::ops::{Deref, DerefMut};
+
+const DEADLINE_NS: u64 = 5_000_000_000;
+const BLOCK_BYTES: u32 = 16 << 10;
+
+fn wire() -> Wire {
+    begin();
+    answer("ibv_get_cq_event", libc::EAGAIN);
+    let channel = channel();
+    let id = CmId::create(&channel).unwrap();
+    Wire::new(Cm::new(channel, id)).unwrap()
+}
+
+fn half_open(role: Role) -> Unsent {
+    let tuning = Tuning { arrival: Some(superpipe_core::Arrival::CheckedFlag), ..Tuning::default() };
+    let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+    let wire = wire();
+    calls();
+    Unsent(HalfOpen::new(wire, role, &wishes, DEADLINE_NS, 0))
+}
+
+/// Kinds and codes of the packets that went out since this was asked last.
+fn said() -> Vec<(u8, u8)> {
+    let posted = script(|script| core::mem::take(&mut script.posted)).concat();
+    posted
+        .iter()
+        .map(gathered)
+        .filter(|sent| sent.len() == PACKET_BYTES)
+        .map(|sent| (sent[10], sent[11]))
+        .collect()
+}
+
+fn welcome(landing_bytes: u32) -> Packet {
+    let mut welcome = Packet::new(Kind::Welcome);
+    welcome.0[13..16].copy_from_slice(&[4, 2, 3]);
+    welcome.0[16..20].copy_from_slice(&BLOCK_BYTES.to_le_bytes());
+    welcome.0[20..24].copy_from_slice(&landing_bytes.to_le_bytes());
+    welcome.0[30] = Why::Wished as u8;
+    welcome.0[32..40].copy_from_slice(&0x1000_u64.to_le_bytes());
+    welcome.0[40..44].copy_from_slice(&9_u32.to_le_bytes());
+    welcome
+}
+
+const HELLO: (u8, u8) = (1, 0);
+const REFUSED: u8 = 5;
+
+fn is_pending(progress: &Progress) -> bool {
+    matches!(progress, Progress::Pending)
+}
+
+fn failure(progress: Progress) -> ConnectError {
+    match progress {
+        Progress::Failed(error) => error,
+        Progress::Pending | Progress::Done(_) => panic!("it has not failed"),
+    }
+}
+
+/// One on a device that would never send what was posted.
+struct Unsent(HalfOpen);
+
+impl Deref for Unsent {
+    type Target = HalfOpen;
+
+    fn deref(&self) -> &HalfOpen {
+        &self.0
+    }
+}
+
+impl DerefMut for Unsent {
+    fn deref_mut(&mut self) -> &mut HalfOpen {
+        &mut self.0
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.wire.end = End::Gone;
+    }
+}
+
+#[test]
+fn an_active_end_goes_on_with_each_packet_that_comes() {
+    let mut end = half_open(Role::Active);
+    assert!(is_pending(&end.drive(0)));
+    assert_eq!((said(), end.timeout_ns()), (vec![HELLO], AGAIN_NS));
+    assert!(is_pending(&end.drive(AGAIN_NS)));
+    assert_eq!((said(), end.timeout_ns()), (vec![HELLO], 2 * AGAIN_NS), "it is said again");
+    receive(&welcome(1 << 20).0);
+    assert!(is_pending(&end.drive(AGAIN_NS)));
+    assert_eq!((said(), end.timeout_ns()), (vec![(3, 0)], DEADLINE_NS));
+    assert_eq!(calls().iter().filter(|call| **call == "ibv_reg_mr").count(), 2, "our memory, and the image");
+    receive(&Packet::new(Kind::Ready).0);
+    let Progress::Done(agreed) = end.drive(AGAIN_NS) else { panic!("all is agreed") };
+    assert_eq!((agreed.there.addr, agreed.there.rkey, agreed.why), (0x1000, Rkey(9), Why::Wished));
+    assert_eq!(agreed.settled.layout.block_count, 64);
+}
+
+#[test]
+fn a_listener_makes_no_landing_buffer_larger_than_a_connecting_end_allows() {
+    let mut end = half_open(Role::Active);
+    end.drive(0);
+    said();
+    receive(&welcome(400 << 20).0);
+    assert!(is_pending(&end.drive(7)), "the peer has time to take it in");
+    assert_eq!((said(), end.timeout_ns()), (vec![(REFUSED, 2)], 7 + SLICE_NS));
+    assert!(!calls().contains(&"ibv_reg_mr"), "nothing was provisioned");
+    assert!(is_pending(&end.drive(6 + SLICE_NS)));
+    let error = failure(end.drive(7 + SLICE_NS));
+    assert!(matches!(error, ConnectError::Packet(PacketError::Disagreement(_))), "{error}");
+    assert!(error.to_string().contains("more than the 1 MiB that the connecting end allows"), "{error}");
+}
+
+#[test]
+fn a_passive_end_does_not_wait_for_whoever_says_nothing() {
+    let mut end = half_open(Role::Passive);
+    assert!(is_pending(&end.drive(FIRST_NS - 1)));
+    assert_eq!(end.timeout_ns(), FIRST_NS);
+    assert_eq!(failure(end.drive(FIRST_NS)), ConnectError::Lost("before it said anything"));
+    assert_eq!(said(), []);
+}
+
+#[test]
+fn a_flood_of_packets_is_taken_a_few_at_a_time() {
+    let mut end = half_open(Role::Passive);
+    receive(&Packet::new(Kind::Hello).0);
+    assert!(is_pending(&end.drive(0)));
+    assert_eq!((said(), end.timeout_ns()), (vec![(2, 0)], DEADLINE_NS));
+    let room = script(|script| script.receives.len());
+    for _ in 0..room {
+        receive(&Packet::new(Kind::Hello).0);
+    }
+    assert!(is_pending(&end.drive(1)));
+    assert_eq!(end.timeout_ns(), 0, "there is more");
+    assert!(is_pending(&end.drive(2)));
+    assert_eq!((said(), end.timeout_ns()), (vec![], DEADLINE_NS));
+}
