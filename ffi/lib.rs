@@ -26,10 +26,11 @@ pub mod verbs;
 mod api;
 mod budget;
 mod packet;
+mod sleepers;
 
 pub use api::{
     Address, BadAddress, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
-    Options, Peer, RecvBuf, RecvStream, SendStream, StreamError, TryRecv, TrySend,
+    Options, Peer, RecvBuf, RecvHalf, RecvStream, SendHalf, SendStream, StreamError, TryRecv, TrySend,
 };
 pub use budget::{Budget, OverBudget};
 pub use os::WaitStrategy;

@@ -20,9 +20,10 @@ use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
 use super::hand_on::hand_on;
 use super::options::Options;
-use super::over::Over;
+use super::over::{Over, Whole};
 use super::pauses::Pauses;
 use super::peer::Peer;
+use super::split::{HalfInner, RecvHalf, SendHalf};
 use super::streams::{RecvInner, RecvStream, SendInner, SendStream};
 use super::way::Way;
 use crate::os::{WaitStrategy, monotonic_ns};
@@ -93,20 +94,20 @@ pub struct Connection {
 
 /// One variant a fabric.
 pub(super) enum Inner {
-    Shm(Over<Shm>),
+    Shm(Over<Whole<Shm>>),
     #[cfg(feature = "verbs")]
-    Verbs(Over<Rdma>),
+    Verbs(Over<Whole<Rdma>>),
 }
 
-impl From<Over<Shm>> for Inner {
-    fn from(over: Over<Shm>) -> Self {
+impl From<Over<Whole<Shm>>> for Inner {
+    fn from(over: Over<Whole<Shm>>) -> Self {
         Self::Shm(over)
     }
 }
 
 #[cfg(feature = "verbs")]
-impl From<Over<Rdma>> for Inner {
-    fn from(over: Over<Rdma>) -> Self {
+impl From<Over<Whole<Rdma>>> for Inner {
+    fn from(over: Over<Whole<Rdma>>) -> Self {
         Self::Verbs(over)
     }
 }
@@ -165,6 +166,65 @@ impl Connection {
             #[cfg(not(feature = "verbs"))]
             Way::Verbs { host, .. } => Err(Attempt { error: super::way::far(host), is_transient: false }),
         }
+    }
+
+    /// Splits the connection into a half that sends and one that receives, for two threads. Each call of a half is as the
+    /// connection's; the two share what they must behind a spin lock, which is held for a few attempts at a time and never
+    /// while one waits: so both can wait, and what comes for one wakes both. A connection that is not split has no lock.
+    ///
+    /// Each half has waits, deadlines and operations of its own. A call that does not wait, as [`SendHalf::try_send`], also finds
+    /// nothing to do while the other half is at work.
+    ///
+    /// Dropping one half leaves the other as it is, and the direction open; dropping the second closes the connection, as dropping a
+    /// [`Connection`] does. [`SendHalf::reunite`] puts the two together again.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use superpipe::{Address, Connection, Error, Listener, Options, RecvHalf};
+    /// # const DEADLINE: Duration = Duration::from_secs(30);
+    /// /// Sends back all that comes.
+    /// fn echo(connection: Connection) -> Result<Connection, Error> {
+    ///     let (mut sending, mut receiving) = connection.split();
+    ///     let (queue, messages) = std::sync::mpsc::channel::<Vec<u8>>();
+    ///     let receiver = std::thread::spawn(move || -> Result<RecvHalf, Error> {
+    ///         loop {
+    ///             let mut message = vec![0; 1024];
+    ///             let received = receiving.recv_into(&mut [&mut message], DEADLINE)?;
+    ///             message.truncate(received.bytes);
+    ///             if received.bytes == 0 || queue.send(message).is_err() {
+    ///                 return Ok(receiving);
+    ///             }
+    ///         }
+    ///     });
+    ///     for message in messages {
+    ///         sending.send(0, &[&message], DEADLINE)?;
+    ///     }
+    ///     let receiving = receiver.join().unwrap()?;
+    ///     Ok(sending.reunite(receiving).expect("they are of one connection"))
+    /// }
+    /// # fn main() -> Result<(), Error> {
+    /// # let path = std::env::temp_dir().join(format!("superpipe-split-doc-{}.sock", std::process::id()));
+    /// # let mut listener = Listener::bind(&Address::Shm(path.clone()), Options::default())?;
+    /// # let echoing = std::thread::spawn(move || echo(listener.accept(DEADLINE)?));
+    /// # let mut connection = Connection::connect(&Address::Shm(path), Options::default(), DEADLINE)?;
+    /// # connection.send(0, &[b"hello"], DEADLINE)?;
+    /// # let mut message = [0; 5];
+    /// # connection.recv_into(&mut [&mut message], DEADLINE)?;
+    /// # assert_eq!(&message, b"hello");
+    /// # connection.send(0, &[], DEADLINE)?;
+    /// # echoing.join().unwrap()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn split(self) -> (SendHalf, RecvHalf) {
+        let Self { inner, description, peer } = self;
+        let [sending, receiving] = match inner {
+            Inner::Shm(over) => over.split().map(HalfInner::Shm),
+            #[cfg(feature = "verbs")]
+            Inner::Verbs(over) => over.split().map(HalfInner::Verbs),
+        };
+        (SendHalf::new(sending, description, peer), RecvHalf::new(receiving, description, peer))
     }
 
     /// What a fabric's handshake has made, once it is warm.

@@ -11,4 +11,18 @@ macro_rules! hand_on {
     };
 }
 
-pub(super) use hand_on;
+/// The same of the enums that have a variant a fabric for connections, and another for halves of one.
+macro_rules! hand_on_of_any {
+    ($kind:ident, $value:expr, $over:ident => $call:expr) => {
+        match $value {
+            $kind::Shm($over) => $call,
+            $kind::HalfShm($over) => $call,
+            #[cfg(feature = "verbs")]
+            $kind::Verbs($over) => $call,
+            #[cfg(feature = "verbs")]
+            $kind::HalfVerbs($over) => $call,
+        }
+    };
+}
+
+pub(super) use {hand_on, hand_on_of_any};

@@ -16,6 +16,7 @@ mod over;
 mod pauses;
 mod peer;
 mod recv_buf;
+mod split;
 mod streams;
 #[cfg(test)]
 mod traps;
@@ -31,4 +32,5 @@ pub use listener::Listener;
 pub use options::Options;
 pub use peer::Peer;
 pub use recv_buf::RecvBuf;
+pub use split::{RecvHalf, SendHalf};
 pub use streams::{RecvStream, SendStream, StreamError};

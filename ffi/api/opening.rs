@@ -5,7 +5,7 @@ use core::fmt;
 use super::connection::{Connection, Description, Inner};
 use super::deadline::Deadline;
 use super::error::Error;
-use super::over::{Over, Warming};
+use super::over::{Over, Warming, Whole};
 use super::peer::Peer;
 use crate::os::owner::Owner;
 use crate::os::poll::PollFd;
@@ -66,7 +66,7 @@ pub(super) enum Agreeing<A: Agree> {
 
 /// A connection that both ends agreed on, and that is not warm yet.
 pub(super) struct Joined<P: Port> {
-    pub(super) over: Over<P>,
+    pub(super) over: Over<Whole<P>>,
     pub(super) warming: Warming,
     pub(super) description: Description,
     pub(super) peer: Peer,
@@ -74,7 +74,7 @@ pub(super) struct Joined<P: Port> {
 
 impl<P: Port> Joined<P>
 where
-    Inner: From<Over<P>>,
+    Inner: From<Over<Whole<P>>>,
 {
     /// Warms it up, and waits for that until the deadline.
     ///
@@ -135,7 +135,7 @@ impl<A: Agree> Opening<A> {
 
 impl<A: Agree> Open for Opening<A>
 where
-    Inner: From<Over<A::Port>>,
+    Inner: From<Over<Whole<A::Port>>>,
 {
     fn drive(&mut self, now_ns: u64, is_ready: bool) -> Opened {
         self.came += u64::from(is_ready);

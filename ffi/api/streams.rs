@@ -8,8 +8,8 @@ use superpipe_core::{Length, Reason};
 
 use super::deadline::Deadline;
 use super::error::Error;
-use super::hand_on::hand_on;
-use super::over::{RecvOver, SendOver};
+use super::hand_on::hand_on_of_any;
+use super::over::{Half, RecvOver, SendOver, Whole};
 use crate::io::{Digest, Sink, Source};
 #[cfg(feature = "verbs")]
 use crate::rdma::Rdma;
@@ -51,20 +51,26 @@ pub struct SendStream<'a>(pub(super) SendInner<'a>);
 #[derive(Debug)]
 pub struct RecvStream<'a>(pub(super) RecvInner<'a>);
 
-/// One variant a fabric.
+/// A variant a fabric and kind of owner.
 #[derive(Debug)]
 pub(super) enum SendInner<'a> {
-    Shm(SendOver<'a, Shm>),
+    Shm(SendOver<'a, Whole<Shm>>),
+    HalfShm(SendOver<'a, Half<Shm>>),
     #[cfg(feature = "verbs")]
-    Verbs(SendOver<'a, Rdma>),
+    Verbs(SendOver<'a, Whole<Rdma>>),
+    #[cfg(feature = "verbs")]
+    HalfVerbs(SendOver<'a, Half<Rdma>>),
 }
 
-/// One variant a fabric.
+/// A variant a fabric and kind of owner.
 #[derive(Debug)]
 pub(super) enum RecvInner<'a> {
-    Shm(RecvOver<'a, Shm>),
+    Shm(RecvOver<'a, Whole<Shm>>),
+    HalfShm(RecvOver<'a, Half<Shm>>),
     #[cfg(feature = "verbs")]
-    Verbs(RecvOver<'a, Rdma>),
+    Verbs(RecvOver<'a, Whole<Rdma>>),
+    #[cfg(feature = "verbs")]
+    HalfVerbs(RecvOver<'a, Half<Rdma>>),
 }
 
 impl SendStream<'_> {
@@ -72,7 +78,7 @@ impl SendStream<'_> {
     /// [`Deadline::At`] all of them. By default the peer's silence bounds them alone. A call that meets it is an error of kind
     /// `Timeout`, and the stream goes on with the next.
     pub fn set_deadline(&mut self, deadline: impl Into<Deadline>) {
-        hand_on!(SendInner, &mut self.0, stream => stream.set_deadline(deadline.into()));
+        hand_on_of_any!(SendInner, &mut self.0, stream => stream.set_deadline(deadline.into()));
     }
 
     /// Reads once from a source, at most `max_bytes` bytes, straight into blocks, and sends them. How many there were; 0
@@ -86,14 +92,14 @@ impl SendStream<'_> {
         max_bytes: usize,
         digest: &mut Digest,
     ) -> Result<usize, StreamError> {
-        hand_on!(SendInner, &mut self.0, stream => stream.read_from(source, max_bytes, digest))
+        hand_on_of_any!(SendInner, &mut self.0, stream => stream.read_from(source, max_bytes, digest))
     }
 
     /// Flips one bit of the byte at this offset of the stream after it was counted into the digest: a test of whoever
     /// checks it. Works for [`read_from`](Self::read_from).
     #[doc(hidden)]
     pub const fn inject_flip(&mut self, offset: u64) {
-        hand_on!(SendInner, &mut self.0, stream => stream.inject_flip(offset));
+        hand_on_of_any!(SendInner, &mut self.0, stream => stream.inject_flip(offset));
     }
 
     /// Ends the stream.
@@ -101,18 +107,18 @@ impl SendStream<'_> {
     /// # Errors
     /// `Rejected`, `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
     pub fn finish(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        hand_on!(SendInner, self.0, stream => stream.finish(deadline.into()))
+        hand_on_of_any!(SendInner, self.0, stream => stream.finish(deadline.into()))
     }
 
     /// Gives the stream up; the receiver is told why.
     pub fn cancel(self, reason: Reason) {
-        hand_on!(SendInner, self.0, stream => stream.cancel(reason));
+        hand_on_of_any!(SendInner, self.0, stream => stream.cancel(reason));
     }
 }
 
 impl io::Write for SendStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        hand_on!(SendInner, &mut self.0, stream => stream.write(bytes))
+        hand_on_of_any!(SendInner, &mut self.0, stream => stream.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -125,19 +131,19 @@ impl RecvStream<'_> {
     /// [`Deadline::At`] all of them. By default the peer's silence bounds them alone. A call that meets it is an error of kind
     /// `Timeout`, and the stream goes on with the next.
     pub fn set_deadline(&mut self, deadline: impl Into<Deadline>) {
-        hand_on!(RecvInner, &mut self.0, stream => stream.set_deadline(deadline.into()));
+        hand_on_of_any!(RecvInner, &mut self.0, stream => stream.set_deadline(deadline.into()));
     }
 
     /// The sender's tag.
     #[must_use]
     pub const fn tag(&self) -> u64 {
-        hand_on!(RecvInner, &self.0, stream => stream.tag())
+        hand_on_of_any!(RecvInner, &self.0, stream => stream.tag())
     }
 
     /// Its length, where the sender knew it.
     #[must_use]
     pub const fn length(&self) -> Length {
-        hand_on!(RecvInner, &self.0, stream => stream.length())
+        hand_on_of_any!(RecvInner, &self.0, stream => stream.length())
     }
 
     /// Writes once to a sink, straight out of blocks, what has arrived. How many bytes; 0 at the stream's end. Waits for
@@ -146,17 +152,17 @@ impl RecvStream<'_> {
     /// # Errors
     /// [`StreamError`]. After an error of the sink nothing is lost.
     pub fn write_to(&mut self, sink: &mut Sink, digest: &mut Digest) -> Result<usize, StreamError> {
-        hand_on!(RecvInner, &mut self.0, stream => stream.write_to(sink, digest))
+        hand_on_of_any!(RecvInner, &mut self.0, stream => stream.write_to(sink, digest))
     }
 
     /// Refuses the rest; the sender is told why.
     pub fn reject(self, reason: Reason) {
-        hand_on!(RecvInner, self.0, stream => stream.reject(reason));
+        hand_on_of_any!(RecvInner, self.0, stream => stream.reject(reason));
     }
 }
 
 impl io::Read for RecvStream<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        hand_on!(RecvInner, &mut self.0, stream => stream.read(bytes))
+        hand_on_of_any!(RecvInner, &mut self.0, stream => stream.read(bytes))
     }
 }

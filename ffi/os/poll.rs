@@ -38,6 +38,15 @@ impl<'fd> PollFd<'fd> {
         Self { raw: libc::pollfd { fd: -1, events: 0, revents: 0 }, fd: PhantomData }
     }
 
+    /// The same without the borrow of its descriptor.
+    ///
+    /// # Safety
+    /// The descriptor stays open for as long as the result is used.
+    #[must_use]
+    pub const unsafe fn without_borrow(self) -> PollFd<'static> {
+        PollFd { raw: self.raw, fd: PhantomData }
+    }
+
     /// Whether anything happened.
     #[must_use]
     pub fn is_ready(&self) -> bool {

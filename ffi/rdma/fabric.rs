@@ -5,9 +5,10 @@ use super::mail::NOTICES;
 use super::memory::Half;
 use super::wire::Wire;
 use crate::copy::{CopyKernels, crc32c};
-use crate::os::monotonic_ns;
-use crate::os::poll::PollFd;
+use crate::os::poll::{PollFd, Polled};
+use crate::os::{OsError, monotonic_ns};
 use crate::port::{Gone, Port, Woken};
+use crate::sleepers::Sleepers;
 use crate::span::Span;
 use crate::verbs::RemoteAddr;
 #[cfg(feature = "recorder")]
@@ -36,6 +37,7 @@ pub struct RdmaLink {
     keeps_order: bool,
     /// The peer tells of each write.
     pub(super) is_notified: bool,
+    pub(super) sleepers: Sleepers,
 }
 
 /// A part of the image of the peer's memory.
@@ -81,6 +83,7 @@ impl RdmaLink {
             link: Self {
                 keeps_order: wire.keeps_order(),
                 is_notified: arrival == Arrival::Notify,
+                sleepers: Sleepers::new(),
                 wire,
                 mine,
                 image,
@@ -243,7 +246,20 @@ unsafe impl Port for Rdma {
         link.wire.end_by(by_ns);
     }
 
-    fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
-        doze::sleep(self, endpoint, timeout_ns)
+    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
+        doze::begin(self, endpoint, timeout_ns)
+    }
+
+    fn sleep_interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 2] {
+        link.wire.sleep_interests()
+    }
+
+    fn end_sleep(
+        &self,
+        endpoint: &mut Endpoint<Self>,
+        polled: Result<Polled, OsError>,
+        fds: [PollFd<'_>; 2],
+    ) -> Woken {
+        doze::end(endpoint, polled, fds)
     }
 }

@@ -18,7 +18,6 @@ use crate::tuning::Settled;
 use crate::verbs::{Access, Error, RemoteAddr, Rkey};
 use core::convert::Infallible;
 use core::fmt;
-use std::os::fd::AsFd;
 use superpipe_core::driver::setup::{
     Action, Agreed as Handshaken, Beside, Claim, FabricKind, Grants, Handshake, HandshakeConfig,
     HandshakeFailure, RemoteRegion, Role, Why,
@@ -134,7 +133,7 @@ impl HalfOpen {
 
     /// What to poll for while it is pending.
     pub(super) fn interests(&self) -> [PollFd<'_>; 2] {
-        [PollFd::new(self.wire.events.as_fd(), libc::POLLIN), self.wire.interest()]
+        self.wire.sleep_interests()
     }
 
     /// Time at which to drive it at the latest.

@@ -15,13 +15,19 @@
 //!
 //! Sleeps are numbered, so that a sender that is late does not end a sleep it has not woken. A hostile peer can wake us
 //! for nothing or not at all, which costs it its own time: no sleep lasts longer than 100 ms.
+//!
+//! **Two threads may sleep at a time**, the halves of one connection, each between a [`begin`](Doze::begin) and an
+//! [`end`](Doze::end) that do not overlap with the other's. While one sleeps, the other leaves the number as it is: a sender that
+//! has read it would not wake the first one if it found another. Only where a sender has set the word to AWAKE already, and its wake
+//! byte is on the way, a new number is due. The last of them takes the wake bytes out and says AWAKE; until then they wake both.
 
 use super::liveness::{Life, Liveness};
 use super::queue::Head;
 use super::socket::Socket;
 use crate::os::OsError;
 use crate::os::membarrier;
-use crate::os::poll::{Polled, poll};
+use crate::os::poll::{PollFd, Polled, poll};
+use crate::sleepers::Sleepers;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// What the word says of a peer that looks by itself.
@@ -40,6 +46,7 @@ const DRAIN_MAX: usize = 64;
 pub struct Doze {
     /// the number of the last sleep
     sleeps: u64,
+    sleepers: Sleepers,
     /// both ends have registered with membarrier
     fenced: bool,
 }
@@ -63,7 +70,7 @@ impl Doze {
     /// `fenced`: this process and the peer's have both registered with [`membarrier::register`].
     #[must_use]
     pub const fn new(fenced: bool) -> Self {
-        Self { sleeps: 0, fenced }
+        Self { sleeps: 0, sleepers: Sleepers::new(), fenced }
     }
 
     /// Sleeps until `look` finds work, the peer wakes us, dies or sends a message, a signal arrives, or `timeout_ns` or
@@ -80,7 +87,7 @@ impl Doze {
         look: impl FnOnce() -> bool,
         timeout_ns: u64,
     ) -> Result<Slept, OsError> {
-        self.sleep_at_most(asleep, socket, liveness, look, timeout_ns.min(SLEEP_NS_MAX))
+        self.sleep_at_most(asleep, socket, liveness, look, timeout_ns, SLEEP_NS_MAX)
     }
 
     fn sleep_at_most(
@@ -90,17 +97,68 @@ impl Doze {
         liveness: &Liveness,
         look: impl FnOnce() -> bool,
         timeout_ns: u64,
+        max_ns: u64,
     ) -> Result<Slept, OsError> {
-        self.sleeps = self.sleeps.wrapping_add(1).max(1);
-        asleep.store(self.sleeps, Ordering::Relaxed);
+        let Some(longest_ns) = self.begin_at_most(asleep, look, max_ns) else { return Ok(Slept::Woken) };
+        let mut fds = liveness.interests(socket);
+        let polled = poll(&mut fds, timeout_ns.min(longest_ns));
+        self.end(asleep, socket, polled, &fds)
+    }
+
+    /// Says that this end sleeps, and looks once more. Returns for how long the descriptors of [`Liveness`] may be polled, after which
+    /// comes [`end`](Self::end); none if there is work, or a sleep of another thread is about to end: then no sleep was begun.
+    pub fn begin(&mut self, asleep: &AtomicU64, look: impl FnOnce() -> bool) -> Option<u64> {
+        self.begin_at_most(asleep, look, SLEEP_NS_MAX)
+    }
+
+    fn begin_at_most(&mut self, asleep: &AtomicU64, look: impl FnOnce() -> bool, max_ns: u64) -> Option<u64> {
+        if self.sleepers.is_ending() {
+            return None;
+        }
+        if self.sleepers.is_empty() || asleep.load(Ordering::Relaxed) == AWAKE {
+            self.sleeps = self.sleeps.wrapping_add(1).max(1);
+            asleep.store(self.sleeps, Ordering::Relaxed);
+        }
         let fenced = barrier_on_both(self.fenced);
-        let slept = if look() {
-            Ok(Slept::Woken)
-        } else {
-            wait(socket, liveness, if fenced { timeout_ns } else { timeout_ns.min(SLEEP_NS_MAX_UNFENCED) })
+        if look() {
+            self.say_awake(asleep);
+            return None;
+        }
+        self.sleepers.begin();
+        Some(if fenced { max_ns } else { max_ns.min(SLEEP_NS_MAX_UNFENCED) })
+    }
+
+    /// Ends a sleep, after a poll of the descriptors.
+    ///
+    /// # Errors
+    /// What the poll failed with. The sleep has ended.
+    pub fn end(
+        &mut self,
+        asleep: &AtomicU64,
+        socket: &Socket,
+        polled: Result<Polled, OsError>,
+        fds: &[PollFd<'_>; 2],
+    ) -> Result<Slept, OsError> {
+        let is_told = polled == Ok(Polled::Ready) && fds[0].is_readable();
+        let takes_out = self.sleepers.end(is_told);
+        let slept = match polled {
+            // What another thread was told of, and has left here.
+            _ if takes_out => Ok(drain(socket, Liveness::told_by(fds))),
+            Ok(Polled::Ready) if is_told => Ok(judge(socket.head().as_ref(), Liveness::told_by(fds))),
+            Ok(Polled::Ready) => Ok(Slept::PeerGone),
+            Ok(Polled::TimedOut) => Ok(Slept::TimedOut),
+            Ok(Polled::Interrupted) => Ok(Slept::Interrupted),
+            Err(error) => Err(error),
         };
-        asleep.store(AWAKE, Ordering::Relaxed);
+        self.say_awake(asleep);
         slept
+    }
+
+    /// Unless another thread sleeps on.
+    fn say_awake(&self, asleep: &AtomicU64) {
+        if self.sleepers.is_empty() {
+            asleep.store(AWAKE, Ordering::Relaxed);
+        }
     }
 }
 
@@ -131,32 +189,31 @@ fn barrier_on_both(fenced: bool) -> bool {
     fenced && membarrier::issue()
 }
 
-fn wait(socket: &Socket, liveness: &Liveness, timeout_ns: u64) -> Result<Slept, OsError> {
-    let mut fds = liveness.interests(socket);
-    Ok(match poll(&mut fds, timeout_ns)? {
-        Polled::TimedOut => Slept::TimedOut,
-        Polled::Interrupted => Slept::Interrupted,
-        Polled::Ready if fds[0].is_readable() => drain(socket, Liveness::told_by(&fds)),
-        Polled::Ready => Slept::PeerGone,
-    })
-}
-
 /// Takes the wake bytes at the head of the socket's queue, and nothing else.
 fn drain(socket: &Socket, life: Life) -> Slept {
-    let mut wakes = 0;
-    while wakes < DRAIN_MAX {
-        match socket.head() {
-            Some(Head { bytes: 1, first, has_fds: false }) if [first] == WAKE => {
-                socket.skip();
-                wakes += 1;
-            }
-            _ if wakes > 0 => break,
-            Some(Head { bytes, has_fds, .. }) if bytes > 0 || has_fds => return Slept::Message,
-            // The end, or a packet without bytes, which is a message of a kind.
-            _ => return if life == Life::Gone { Slept::PeerGone } else { Slept::Message },
+    for wakes in 0..DRAIN_MAX {
+        let head = socket.head();
+        if !is_wake(head.as_ref()) {
+            return if wakes > 0 { Slept::Woken } else { judge(head.as_ref(), life) };
         }
+        socket.skip();
     }
     Slept::Woken
+}
+
+fn is_wake(head: Option<&Head>) -> bool {
+    matches!(head, Some(Head { bytes: 1, first, has_fds: false }) if [*first] == WAKE)
+}
+
+/// Says what is at the head of a queue that is readable.
+fn judge(head: Option<&Head>, life: Life) -> Slept {
+    match head {
+        head if is_wake(head) => Slept::Woken,
+        Some(Head { bytes, has_fds, .. }) if *bytes > 0 || *has_fds => Slept::Message,
+        // The end, or a packet without bytes, which is a message of a kind.
+        _ if life == Life::Gone => Slept::PeerGone,
+        _ => Slept::Message,
+    }
 }
 
 #[cfg(test)]

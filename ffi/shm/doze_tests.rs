@@ -192,7 +192,8 @@ fn no_wake_up_is_lost_between_two_threads() {
             }
             (0..(round + lead) * 7919 % 97).for_each(|_| core::hint::spin_loop());
             while !look() {
-                let slept = ends.doze.sleep_at_most(&asleep.0, &ends.ours, &ends.liveness, look, LONG_NS);
+                let slept =
+                    ends.doze.sleep_at_most(&asleep.0, &ends.ours, &ends.liveness, look, LONG_NS, LONG_NS);
                 match slept {
                     Ok(Slept::Woken) => {}
                     Ok(Slept::TimedOut) if !ends.doze.fenced => {}
@@ -213,6 +214,141 @@ fn no_wake_up_is_lost_between_two_threads() {
         scope.spawn(|| play(&mut a, to_a, a_asleep, to_b, b_asleep, 1));
         scope.spawn(|| play(&mut b, to_b, b_asleep, to_a, a_asleep, 0));
     });
+}
+
+impl Ends {
+    fn begin(&mut self) -> Option<u64> {
+        self.doze.begin(&self.word, || false)
+    }
+
+    fn end(&mut self) -> Slept {
+        let mut fds = self.liveness.interests(&self.ours);
+        let polled = poll(&mut fds, 0);
+        self.doze.end(&self.word, &self.ours, polled, &fds).unwrap()
+    }
+
+    fn says(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn one_byte_wakes_two_sleepers_and_the_last_takes_it_out() {
+    let (mut ends, theirs) = ends();
+    for first in [1, 2] {
+        assert!(ends.begin().is_some() && ends.begin().is_some());
+        assert_eq!(ends.says(), first, "the second sleep is the first one's");
+        wake_if_asleep(&ends.word, &theirs);
+        assert_eq!(ends.end(), Slept::Woken);
+        assert_eq!(ends.begin(), None, "the other has yet to see it");
+        assert_eq!(ends.end(), Slept::Woken);
+        assert!(ends.ours.try_receive(&mut [0; 8]).unwrap().is_none());
+        assert_eq!(ends.says(), AWAKE);
+    }
+}
+
+#[test]
+fn one_that_wakes_by_itself_leaves_the_other_asleep() {
+    let (mut ends, theirs) = ends();
+    assert!(ends.begin().is_some() && ends.begin().is_some());
+    assert_eq!(ends.end(), Slept::TimedOut);
+    assert_eq!(ends.says(), 1);
+    // Nor one whose last look finds something.
+    assert_eq!(ends.doze.begin(&ends.word, || true), None);
+    assert_eq!(ends.says(), 1, "a sender that has read it must find it");
+    wake_if_asleep(&ends.word, &theirs);
+    assert_eq!(ends.says(), AWAKE);
+    // A third sleep, before the one that is being woken has run, is woken by that or by a byte of its own.
+    assert!(ends.begin().is_some());
+    assert_eq!(ends.says(), 2);
+    wake_if_asleep(&ends.word, &theirs);
+    assert_eq!(ends.end(), Slept::Woken);
+    assert_eq!(ends.end(), Slept::Woken);
+    assert_eq!(ends.says(), AWAKE);
+    assert!(ends.ours.try_receive(&mut [0; 8]).unwrap().is_none());
+    assert!(ends.begin().is_some());
+    assert_eq!(ends.end(), Slept::TimedOut);
+}
+
+#[test]
+fn the_last_takes_out_what_the_other_was_told_of_though_its_own_time_went_by() {
+    let (mut ends, theirs) = ends();
+    assert!(ends.begin().is_some() && ends.begin().is_some());
+    let mut late = ends.liveness.interests(&ends.ours);
+    let late_polled = poll(&mut late, 0);
+    theirs.send(&WAKE, None).unwrap();
+    let mut fds = ends.liveness.interests(&ends.ours);
+    let polled = poll(&mut fds, 0);
+    assert_eq!(ends.doze.end(&ends.word, &ends.ours, polled, &fds), Ok(Slept::Woken));
+    assert_eq!(ends.doze.end(&ends.word, &ends.ours, late_polled, &late), Ok(Slept::Woken));
+    assert!(ends.ours.try_receive(&mut [0; 8]).unwrap().is_none());
+}
+
+#[test]
+fn both_sleepers_are_told_of_messages_and_of_the_end() {
+    let (mut ends, theirs) = ends();
+    theirs.send(b"message", None).unwrap();
+    assert!(ends.begin().is_some() && ends.begin().is_some());
+    assert_eq!([ends.end(), ends.end()], [Slept::Message; 2]);
+    ends.ours.receive(&mut [0; 8], 0).unwrap();
+    assert!(ends.begin().is_some() && ends.begin().is_some());
+    drop(theirs);
+    assert_eq!([ends.end(), ends.end()], [Slept::PeerGone; 2]);
+}
+
+/// Two threads sleep behind one word, each for numbers of its own, which one sender stores in any order: a number that is found
+/// only after the cap was not woken for. The begin and the end of a sleep take turns, as under the halves' lock.
+#[test]
+fn no_wake_up_is_lost_between_two_sleepers_and_a_sender() {
+    const ROUNDS: u64 = 30_000;
+    const LONG_NS: u64 = 10 * SLEEP_NS_MAX;
+    // As above.
+    const LOST_MAX: u64 = 9;
+    let lost = AtomicU64::new(0);
+    let (Ends { doze, word, ours, liveness }, theirs) = ends();
+    let fenced = doze.fenced;
+    let (word, doze) = (Line(word), std::sync::Mutex::new(doze));
+    let numbers = [0; 2].map(|_| Line(AtomicU64::new(0)));
+    let seen = [0; 2].map(|_| Line(AtomicU64::new(0)));
+    let sleep_until = |side: usize, number: u64| {
+        let look = || numbers[side].0.load(Ordering::Acquire) >= number;
+        while !look() {
+            let Some(longest_ns) = doze.lock().unwrap().begin_at_most(&word.0, look, LONG_NS) else {
+                thread::yield_now();
+                continue;
+            };
+            let mut fds = liveness.interests(&ours);
+            let polled = poll(&mut fds, longest_ns);
+            let slept = doze.lock().unwrap().end(&word.0, &ours, polled, &fds).unwrap();
+            if slept == Slept::TimedOut && fenced && look() {
+                let lost = lost.fetch_add(1, Ordering::Relaxed) + 1;
+                assert!(lost <= LOST_MAX, "{lost} wake-ups were lost by number {number}");
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for side in 0..2 {
+            let (seen, sleep_until) = (&seen, &sleep_until);
+            scope.spawn(move || {
+                for number in 1..=ROUNDS {
+                    sleep_until(side, number);
+                    seen[side].0.store(number, Ordering::Release);
+                }
+            });
+        }
+        // One side or the other, or both; each is waited for now and then, so that it sleeps again.
+        for round in 1..=2 * ROUNDS {
+            let side = usize::from(round % 2 == 0);
+            let number = round.div_ceil(2);
+            numbers[side].0.store(number, Ordering::Release);
+            wake_if_asleep(&word.0, &theirs);
+            (0..round * 7919 % 97).for_each(|_| core::hint::spin_loop());
+            while round % 3 == 0 && seen[side].0.load(Ordering::Acquire) < number {
+                thread::yield_now();
+            }
+        }
+    });
+    assert_eq!(word.0.load(Ordering::Relaxed), AWAKE);
 }
 
 const CHILD_PATH: &str = "SUPERPIPE_TEST_DOZE_PATH";

@@ -17,8 +17,8 @@ use super::liveness::{Life, Liveness};
 use super::segment::Segment;
 use super::socket::Socket;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
-use crate::os::monotonic_ns;
-use crate::os::poll::PollFd;
+use crate::os::poll::{PollFd, Polled};
+use crate::os::{OsError, monotonic_ns};
 use crate::port::{Port, Woken};
 use crate::span::Span;
 
@@ -240,13 +240,26 @@ unsafe impl Port for Shm {
         [PollFd::new(link.socket.as_fd(), libc::POLLRDHUP)]
     }
 
-    fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
-        let Some(mut doze) = endpoint.link_mut().doze.take() else { return Woken::Look };
-        let link = endpoint.link();
-        let look = || endpoint.has_arrivals(self);
-        let slept = doze.sleep(asleep(&link.mine), &link.socket, &link.liveness, look, timeout_ns);
+    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
+        let Some(mut doze) = endpoint.link_mut().doze.take() else { return Err(Woken::Look) };
+        let longest_ns = doze.begin(asleep(&endpoint.link().mine), || endpoint.has_arrivals(self));
         endpoint.link_mut().doze = Some(doze);
-        match slept {
+        longest_ns.map(|longest_ns| timeout_ns.min(longest_ns)).ok_or(Woken::Look)
+    }
+
+    fn sleep_interests<'a>(&self, link: &'a ShmLink) -> [PollFd<'a>; 2] {
+        link.liveness.interests(&link.socket)
+    }
+
+    fn end_sleep(
+        &self,
+        endpoint: &mut Endpoint<Self>,
+        polled: Result<Polled, OsError>,
+        fds: [PollFd<'_>; 2],
+    ) -> Woken {
+        let ShmLink { mine, socket, doze, .. } = endpoint.link_mut();
+        let Some(doze) = doze else { return Woken::Look };
+        match doze.end(asleep(mine), socket, polled, &fds) {
             Ok(Slept::PeerGone) => Woken::PeerGone,
             // After the handshake the socket carries wake bytes only; a message is a peer that talks out of turn.
             Ok(Slept::Message) => Woken::PeerGone,

@@ -1,40 +1,36 @@
 //! Showing life while the owner of a connection is blocked in its own source, sink or disk.
 //!
 //! The owner lends its connection for as long as it is blocked; a helper thread, made on first use, looks ten times a
-//! second whether something was lent, and makes a round of progress with it. Lending costs two uncontended locks.
+//! second whether something was lent, and makes a round of progress with it. Lending costs two uncontended locks. A half of a
+//! connection lends its share.
 
 use core::mem;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
-use super::transport::Transport;
-use crate::port::Port;
+use super::access::Access;
 
 const TURN: Duration = Duration::from_millis(100);
 
-type Slot<P> = Mutex<Option<Box<Transport<P>>>>;
+type Slot<A> = Mutex<Option<A>>;
 
 /// The place where a connection is lent.
-pub(super) struct Lender<P: Port> {
-    slot: Option<Arc<Slot<P>>>,
+pub(super) struct Lender<A> {
+    slot: Option<Arc<Slot<A>>>,
 }
 
-fn lock<P: Port>(slot: &Slot<P>) -> MutexGuard<'_, Option<Box<Transport<P>>>> {
+fn lock<A>(slot: &Slot<A>) -> MutexGuard<'_, Option<A>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<P: Port> Lender<P> {
+impl<A: Access> Lender<A> {
     pub(super) const fn new() -> Self {
         Self { slot: None }
     }
 
     /// Runs `work` while the helper has the connection.
-    pub(super) fn lend<R>(
-        &mut self,
-        transport: &mut Option<Box<Transport<P>>>,
-        work: impl FnOnce() -> R,
-    ) -> R {
+    pub(super) fn lend<R>(&mut self, access: &mut Option<A>, work: impl FnOnce() -> R) -> R {
         let slot = self.slot.get_or_insert_with(|| {
             let slot = Arc::new(Mutex::new(None));
             let weak = Arc::downgrade(&slot);
@@ -42,7 +38,7 @@ impl<P: Port> Lender<P> {
             let _ = thread::Builder::new().name("superpipe-life".into()).spawn(move || keep_alive(&weak));
             slot
         });
-        let lent = Lent { slot, owner: transport };
+        let lent = Lent { slot, owner: access };
         mem::swap(&mut *lock(lent.slot), lent.owner);
         let result = work();
         drop(lent);
@@ -51,23 +47,26 @@ impl<P: Port> Lender<P> {
 }
 
 /// Takes the connection back, also when the work panics.
-struct Lent<'a, P: Port> {
-    slot: &'a Slot<P>,
-    owner: &'a mut Option<Box<Transport<P>>>,
+struct Lent<'a, A> {
+    slot: &'a Slot<A>,
+    owner: &'a mut Option<A>,
 }
 
-impl<P: Port> Drop for Lent<'_, P> {
+impl<A> Drop for Lent<'_, A> {
     fn drop(&mut self) {
         *self.owner = lock(self.slot).take();
     }
 }
 
 /// The helper: ends when the lender is gone.
-fn keep_alive<P: Port>(slot: &Weak<Slot<P>>) {
+fn keep_alive<A: Access>(slot: &Weak<Slot<A>>) {
     loop {
         thread::sleep(TURN);
         let Some(slot) = slot.upgrade() else { return };
-        if let Some(transport) = &mut *lock(&slot) {
+        // Another half that is at work shows life itself.
+        if let Some(access) = &mut *lock(&slot)
+            && let Some(mut transport) = access.try_hold()
+        {
             transport.keep_alive();
         }
     }

@@ -3,12 +3,14 @@
 use superpipe_core::driver::{Drive, Driver, Receive, ReceiveFailed, Received};
 
 use super::Over;
+use super::access::Access;
+use super::waiting::Waiting;
 use crate::api::deadline::Deadline;
 use crate::api::error::Error;
 use crate::os::cold::{advise_huge_pages, make_resident, to_huge_page_end};
 use crate::port::Port;
 
-impl<P: Port> Over<P> {
+impl<A: Access> Over<A> {
     /// As [`recv_into`](Self::recv_into), into memory that was not written yet.
     pub(in crate::api) fn recv_into_cold(
         &mut self,
@@ -20,9 +22,10 @@ impl<P: Port> Over<P> {
         }
         let transport = self.transport();
         let (mut receive, mut cold) = (Receive::cold(), Cold::default());
-        let drive = |driver: &mut Driver<P>, port: &mut P| cold.drive(driver, port, &mut receive, slices);
+        let drive =
+            |driver: &mut Driver<A::Port>, port: &mut A::Port| cold.drive(driver, port, &mut receive, slices);
         let received = transport.wait(deadline, drive);
-        transport.received(received, receive, slices)
+        transport.hold().received(received, receive, slices)
     }
 }
 

@@ -11,14 +11,17 @@ use super::error::{Error, ErrorKind};
 use super::options::Options;
 use crate::budget::Budget;
 use crate::os::WaitStrategy;
-use crate::os::owner::Owner;
 use crate::port::Port;
 use crate::tuning::Settled;
+use access::Access;
 use blocking::Lender;
 use transport::Transport;
+use waiting::Waiting;
 
+mod access;
 mod blocking;
 mod cold;
+mod half;
 mod receiving;
 mod recv_stream;
 mod send_stream;
@@ -27,22 +30,23 @@ mod spans;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod waiting;
 mod warming;
 
+pub(super) use access::Whole;
+pub(super) use half::Half;
 pub(super) use recv_stream::RecvOver;
 pub(super) use send_stream::SendOver;
 pub(super) use warming::Warming;
 
-/// One end of a connection over the fabric `P`.
-pub(super) struct Over<P: Port> {
+/// One end of a connection, or a half of it, over a fabric that the compiler knows.
+pub(super) struct Over<A: Access> {
     /// Away while it is lent.
-    transport: Option<Box<Transport<P>>>,
-    lender: Lender<P>,
-    _budget: Budget,
-    owner: Owner,
+    access: Option<A>,
+    lender: Lender<A>,
 }
 
-impl<P: Port> Over<P> {
+impl<P: Port> Over<Whole<P>> {
     /// An end that is attached to its peer's.
     ///
     /// # Errors
@@ -56,20 +60,52 @@ impl<P: Port> Over<P> {
     ) -> Result<Self, Error> {
         let endpoint = Endpoint::new(&port, attachment, settled.config, Origin::default())
             .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
-        Ok(Self {
-            transport: Some(Box::new(Transport::new(endpoint, port, options))),
-            lender: Lender::new(),
-            _budget: budget,
-            owner: Owner::current(),
-        })
+        Ok(Whole::new(Transport::new(endpoint, port, options), budget).into())
     }
 
+    /// Splits it into two halves.
+    pub(super) fn split(self) -> [Over<Half<P>>; 2] {
+        Half::split(self.into_access()).map(Into::into)
+    }
+}
+
+impl<P: Port> Over<Half<P>> {
+    /// Puts the two halves together again.
+    ///
+    /// # Errors
+    /// They are not of one connection.
+    pub(super) fn reunite(self, other: Self) -> Result<Over<Whole<P>>, [Self; 2]> {
+        let reunited = self.into_access().reunite(other.into_access());
+        reunited.map(Into::into).map_err(|halves| halves.map(Into::into))
+    }
+}
+
+impl<A: Access> From<A> for Over<A> {
+    fn from(access: A) -> Self {
+        Self { access: Some(access), lender: Lender::new() }
+    }
+}
+
+impl<A: Access> Over<A> {
+    /// The way to the transport.
     #[inline]
-    fn transport(&mut self) -> &mut Transport<P> {
-        match &mut self.transport {
-            Some(transport) => transport,
+    fn transport(&mut self) -> &mut A {
+        match &mut self.access {
+            Some(access) => access,
             None => unreachable!("it is lent only inside `blocking`, which borrows the connection"),
         }
+    }
+
+    fn into_access(self) -> A {
+        match self.access {
+            Some(access) => access,
+            None => unreachable!("it is lent only inside `blocking`, which borrows the connection"),
+        }
+    }
+
+    /// Returns true in the process that made it.
+    fn is_ours(&self) -> bool {
+        self.access.as_ref().is_some_and(A::is_ours)
     }
 
     /// Waits until the peer has taken out all that was sent, and said so.
@@ -79,32 +115,32 @@ impl<P: Port> Over<P> {
 
     /// Runs `work` while a helper thread shows the peer that this end lives.
     pub(super) fn blocking<R>(&mut self, work: impl FnOnce() -> R) -> R {
-        self.lender.lend(&mut self.transport, work)
+        self.lender.lend(&mut self.access, work)
     }
 
-    /// One round of progress. Returns true if anything was done.
+    /// One round of progress, unless the other half makes one. Returns true if anything was done.
     pub(super) fn progress(&mut self) -> bool {
-        self.transport().progress()
+        self.transport().try_hold().is_some_and(|mut transport| transport.progress())
     }
 
     /// What happened without being asked for.
     pub(super) fn poll_event(&mut self) -> Option<Event> {
-        self.transport().driver.poll_event()
+        self.transport().hold().driver.poll_event()
     }
 
     /// Sets the protocol of the transfers started from now on.
     pub(super) fn set_protocol(&mut self, protocol: Protocol) {
-        self.transport().driver.set_protocol(protocol);
+        self.transport().hold().driver.set_protocol(protocol);
     }
 
     /// Sets how to wait from now on.
     pub(super) fn set_wait(&mut self, wait: WaitStrategy) {
-        self.transport().set_wait(wait);
+        self.transport().hold().set_wait(wait);
     }
 
     /// What was done so far.
     pub(super) fn counters(&mut self) -> Counters {
-        self.transport().driver.counters()
+        self.transport().hold().driver.counters()
     }
 
     /// Says good-bye, as far as that goes without waiting for the peer's application.
@@ -115,46 +151,19 @@ impl<P: Port> Over<P> {
     /// Begins to record events, with an empty recorder, or stops and forgets what was recorded.
     #[cfg(feature = "recorder")]
     pub(super) fn record(&mut self, on: bool) {
-        self.transport().port.record(on);
+        self.transport().hold().port.record(on);
     }
 
     /// Takes the oldest record out.
     #[cfg(feature = "recorder")]
     pub(super) fn take_record(&mut self) -> Option<superpipe_core::recorder::Record> {
-        let Transport { driver, port, .. } = self.transport();
+        let Transport { driver, port, .. } = &mut *self.transport().hold();
         port.recorder(driver.endpoint().link())?.take()
     }
 }
 
-impl<P: Port> Over<P> {
-    /// Returns true in the process that made it. The memory is not there in a child of fork.
-    fn is_ours(&self) -> bool {
-        self.owner.is_current()
-    }
-}
-
-impl<P: Port> Drop for Over<P> {
-    fn drop(&mut self) {
-        if !self.is_ours() {
-            // A child of fork has descriptors of it, and nothing else.
-            if !P::DROPS_IN_CHILD {
-                core::mem::forget(self.transport.take());
-            }
-            return;
-        }
-        // A close that failed has waited already.
-        if let Some(transport) = &mut self.transport
-            && !transport.driver.is_closing()
-        {
-            let linger = transport.options.linger;
-            // Nobody is left to be told that the peer could not be.
-            let _ = transport.close(Reason::DONE, linger.into());
-        }
-    }
-}
-
-impl<P: Port> fmt::Debug for Over<P> {
+impl<A: Access> fmt::Debug for Over<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(P::NAME).finish_non_exhaustive()
+        self.access.fmt(f)
     }
 }

@@ -3,14 +3,19 @@
 use superpipe_core::driver::{Drive, Driver, Receive, ReceiveFailed, Received, RefusedRecv};
 use superpipe_core::{Incoming, Length, Reason};
 
+use super::access::Access;
 use super::transport::Transport;
+use super::waiting::Waiting;
 use super::{Over, RecvOver};
 use crate::api::connection::TryRecv;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::port::Port;
 
-impl<P: Port> Over<P> {
+/// A message of which no part was counted while it came: C0 by default.
+const SHORT_BYTES: usize = 64 << 10;
+
+impl<A: Access> Over<A> {
     /// Receives the next message whole, scattered into slices.
     #[inline]
     pub(in crate::api) fn recv_into(
@@ -22,13 +27,25 @@ impl<P: Port> Over<P> {
         if deadline.is_poll() {
             return self.poll_recv(slices);
         }
-        let transport = self.transport();
         let mut receive = Receive::new();
-        match transport.driver.begin_receive(&mut transport.port, &mut receive, slices) {
-            Drive::Done(Ok(received)) => Ok(received),
-            Drive::Done(Err(failed)) => Err(transport.receive_failed(failed, slices)),
-            Drive::Moved | Drive::Idle => self.recv_slowly(receive, slices, deadline),
+        // Looks that take as long as an answer would keep the other half from its work.
+        if !self.transport().shares_core()
+            && let Some(mut held) = self.transport().try_hold()
+        {
+            let transport = &mut *held;
+            match transport.driver.begin_receive(&mut transport.port, &mut receive, slices) {
+                Drive::Done(Ok(received)) => return Ok(received),
+                Drive::Done(Err(failed)) => return Err(transport.receive_failed(failed, slices)),
+                Drive::Moved | Drive::Idle => {}
+            }
         }
+        let received = self.recv_slowly(receive, slices, deadline);
+        if A::IS_SHARED
+            && let Ok(Received { bytes, .. }) = received
+        {
+            self.transport().count_moved(bytes.min(SHORT_BYTES));
+        }
+        received
     }
 
     /// Waits for the next message, and takes it block by block.
@@ -41,9 +58,11 @@ impl<P: Port> Over<P> {
         deadline: Deadline,
     ) -> Result<Received, Error> {
         let transport = self.transport();
-        let drive = |driver: &mut Driver<P>, port: &mut P| driver.drive_receive(port, &mut receive, slices);
+        let drive = |driver: &mut Driver<A::Port>, port: &mut A::Port| {
+            driver.drive_receive(port, &mut receive, slices)
+        };
         let received = transport.wait(deadline, drive);
-        transport.received(received, receive, slices)
+        transport.hold().received(received, receive, slices)
     }
 
     /// What is there whole, and fits.
@@ -54,7 +73,7 @@ impl<P: Port> Over<P> {
             TryRecv::Received(received) => Ok(received),
             TryRecv::Nothing => {
                 // It may be all that its caller ever calls. What this finds, the next call tells: more may have come meanwhile.
-                self.transport().progress();
+                self.progress();
                 Err(Error::deadline())
             }
             TryRecv::Long(_) => Err(Error::new(
@@ -68,7 +87,8 @@ impl<P: Port> Over<P> {
     /// Takes the next message if it has come whole, and fits.
     #[inline]
     pub(in crate::api) fn try_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<TryRecv, Error> {
-        let transport = self.transport();
+        let Some(mut held) = self.transport().try_hold() else { return Ok(TryRecv::Nothing) };
+        let transport = &mut *held;
         match transport.driver.try_recv(&mut transport.port, slices) {
             Ok(Some(received)) => Ok(TryRecv::Received(received)),
             Ok(None) => {
@@ -87,7 +107,8 @@ impl<P: Port> Over<P> {
 
     /// The next transfer, if it has come; it is left there.
     pub(in crate::api) fn try_peek(&mut self) -> Result<Option<Incoming>, Error> {
-        let transport = self.transport();
+        let Some(mut held) = self.transport().try_hold() else { return Ok(None) };
+        let transport = &mut *held;
         let incoming = transport.driver.try_peek(&mut transport.port);
         if incoming.is_some() {
             transport.after_untaken();
@@ -103,7 +124,8 @@ impl<P: Port> Over<P> {
         receive: &mut Receive,
         slices: &mut [&mut [u8]],
     ) -> Result<Drive<Received>, Error> {
-        let transport = self.transport();
+        let Some(mut held) = self.transport().try_hold() else { return Ok(Drive::Idle) };
+        let transport = &mut *held;
         match transport.driver.drive_receive(&mut transport.port, receive, slices) {
             Drive::Done(Ok(received)) => Ok(Drive::Done(received)),
             Drive::Done(Err(failed)) => Err(transport.receive_failed(failed, slices)),
@@ -117,7 +139,7 @@ impl<P: Port> Over<P> {
 
     /// Gives a message up.
     pub(in crate::api) fn cancel_receive(&mut self, receive: &mut Receive, reason: Reason) {
-        let transport = self.transport();
+        let transport = &mut *self.transport().hold();
         transport.driver.cancel_receive(&mut transport.port, receive, reason);
     }
 
@@ -127,9 +149,9 @@ impl<P: Port> Over<P> {
     }
 
     /// Waits for the next transfer, to be received as a stream.
-    pub(in crate::api) fn recv_stream(&mut self, deadline: Deadline) -> Result<RecvOver<'_, P>, Error> {
+    pub(in crate::api) fn recv_stream(&mut self, deadline: Deadline) -> Result<RecvOver<'_, A>, Error> {
         let incoming = self.incoming(deadline)?;
-        if !self.transport().driver.claim(&incoming) {
+        if !self.transport().hold().driver.claim(&incoming) {
             return Err(claimed());
         }
         Ok(RecvOver::new(self, incoming))
@@ -137,7 +159,7 @@ impl<P: Port> Over<P> {
 
     /// Refuses the transfer at the head. False if there is none.
     pub(in crate::api) fn reject(&mut self, reason: Reason) -> bool {
-        let transport = self.transport();
+        let transport = &mut *self.transport().hold();
         transport.driver.reject(&mut transport.port, reason)
     }
 }

@@ -3,10 +3,12 @@
 use std::io;
 
 use superpipe_core::driver::{Drive, Outside};
-use superpipe_core::{End, Incoming, Length, Readable, Reason};
+use superpipe_core::{End, Fabric, Incoming, Length, Readable, Reason, Run};
 
 use super::Over;
+use super::access::Access;
 use super::spans::Spans;
+use super::waiting::Waiting;
 use crate::api::deadline::Deadline;
 use crate::api::error::Error;
 use crate::api::streams::StreamError;
@@ -15,16 +17,16 @@ use crate::port::Port;
 
 /// The receiving end of a stream. Dropped before its end, the rest is rejected.
 #[derive(Debug)]
-pub(in crate::api) struct RecvOver<'a, P: Port> {
-    over: &'a mut Over<P>,
+pub(in crate::api) struct RecvOver<'a, A: Access> {
+    over: &'a mut Over<A>,
     incoming: Incoming,
     /// Of each call that waits.
     deadline: Deadline,
     end: Option<Result<(), Reason>>,
 }
 
-impl<'a, P: Port> RecvOver<'a, P> {
-    pub(in crate::api) const fn new(over: &'a mut Over<P>, incoming: Incoming) -> Self {
+impl<'a, A: Access> RecvOver<'a, A> {
+    pub(in crate::api) const fn new(over: &'a mut Over<A>, incoming: Incoming) -> Self {
         Self { over, incoming, deadline: Deadline::NONE, end: None }
     }
 
@@ -67,16 +69,10 @@ impl<'a, P: Port> RecvOver<'a, P> {
                 }
                 Readable::Run(run) => run,
             };
-            let mut spans = Spans::new();
-            let transport = self.over.transport();
-            for (at, bytes) in run.spans() {
-                let source =
-                    transport.port.source_of(transport.driver.endpoint().link(), run.memory, at, bytes);
-                spans.push(source.cast_mut(), bytes);
-            }
+            let spans = self.spans(&run);
             let blocks = sink.may_block();
             // SAFETY: 1. the spans are blocks that have arrived and are ours until `consume`, valid while the link lives,
-            // which the connection owns and nothing here drops. 2. No reference to shared memory is ever made (`Port`).
+            // which the connection owns, or a half of it, and nothing here drops. 2. No reference to shared memory is ever made (`Port`).
             let mut write = || unsafe { sink.write_spans(spans.list()) };
             let outcome = if blocks { self.over.blocking(write) } else { write() };
             match outcome.map_err(StreamError::Local)? {
@@ -93,16 +89,28 @@ impl<'a, P: Port> RecvOver<'a, P> {
                         // SAFETY: the span was valid for the write above, and still is.
                         unsafe { digest.update_shared(source, bytes) };
                     });
-                    let transport = self.over.transport();
-                    let end = transport
-                        .driver
-                        .endpoint_mut()
-                        .consume(&mut transport.port, u32::try_from(bytes).unwrap_or(u32::MAX));
+                    let end = self.consume(u32::try_from(bytes).unwrap_or(u32::MAX));
                     self.note(end);
                     return Ok(bytes);
                 }
             }
         }
+    }
+
+    /// Addresses of blocks that have arrived.
+    fn spans(&mut self, run: &Run<<A::Port as Fabric>::Region>) -> Spans {
+        let mut spans = Spans::new();
+        let transport = &*self.over.transport().hold();
+        for (at, bytes) in run.spans() {
+            let source = transport.port.source_of(transport.driver.endpoint().link(), run.memory, at, bytes);
+            spans.push(source.cast_mut(), bytes);
+        }
+        spans
+    }
+
+    fn consume(&mut self, bytes: u32) -> End {
+        let transport = &mut *self.over.transport().hold();
+        transport.driver.endpoint_mut().consume(&mut transport.port, bytes)
     }
 
     /// Copies out what has arrived, and waits for something. 0 at the stream's end.
@@ -143,7 +151,7 @@ impl<'a, P: Port> RecvOver<'a, P> {
     }
 }
 
-impl<P: Port> Drop for RecvOver<'_, P> {
+impl<A: Access> Drop for RecvOver<'_, A> {
     fn drop(&mut self) {
         if self.end.is_none() && self.over.is_ours() {
             self.over.reject(Reason::GIVEN_UP);

@@ -3,10 +3,12 @@
 use std::io;
 
 use superpipe_core::driver::Outside;
-use superpipe_core::{Reason, RefusedSend, TransferId};
+use superpipe_core::{Fabric, Reason, RefusedSend, Reservation, TransferId};
 
 use super::Over;
+use super::access::Access;
 use super::spans::Spans;
+use super::waiting::Waiting;
 use crate::api::deadline::Deadline;
 use crate::api::error::Error;
 use crate::api::streams::StreamError;
@@ -15,8 +17,8 @@ use crate::port::Port;
 
 /// The sending end of a stream. Dropped before [`finish`](Self::finish), the stream is cancelled.
 #[derive(Debug)]
-pub(in crate::api) struct SendOver<'a, P: Port> {
-    over: &'a mut Over<P>,
+pub(in crate::api) struct SendOver<'a, A: Access> {
+    over: &'a mut Over<A>,
     id: TransferId,
     sent: u64,
     /// Of each call that waits.
@@ -25,8 +27,8 @@ pub(in crate::api) struct SendOver<'a, P: Port> {
     ended: bool,
 }
 
-impl<'a, P: Port> SendOver<'a, P> {
-    pub(in crate::api) const fn new(over: &'a mut Over<P>, id: TransferId) -> Self {
+impl<'a, A: Access> SendOver<'a, A> {
+    pub(in crate::api) const fn new(over: &'a mut Over<A>, id: TransferId) -> Self {
         Self { over, id, sent: 0, deadline: Deadline::NONE, flip_at: None, ended: false }
     }
 
@@ -50,16 +52,10 @@ impl<'a, P: Port> SendOver<'a, P> {
                 (!matches!(reserved, Err(RefusedSend::NoCredit))).then_some(reserved).into()
             })?;
             let reserved = reserved.map_err(|refused| self.ended_by(refused))?;
-            let mut spans = Spans::new();
-            let transport = self.over.transport();
-            for (at, bytes) in reserved.spans() {
-                let place =
-                    transport.port.place_in(transport.driver.endpoint().link(), reserved.memory, at, bytes);
-                spans.push(place, bytes);
-            }
+            let spans = self.spans(&reserved);
             let blocks = source.may_block();
             // SAFETY: 1. the spans are blocks that are reserved for us until `commit`, valid while the link lives, which
-            // the connection owns and nothing here drops. 2. No reference to shared memory is ever made (`Port`).
+            // the connection owns, or a half of it, and nothing here drops. 2. No reference to shared memory is ever made (`Port`).
             let mut read = || unsafe { source.read_spans(spans.list()) };
             let outcome = if blocks { self.over.blocking(read) } else { read() };
             match outcome.map_err(StreamError::Local)? {
@@ -75,18 +71,30 @@ impl<'a, P: Port> SendOver<'a, P> {
                         unsafe { digest.update_shared(place, bytes) };
                     });
                     self.flip(&spans, bytes);
-                    let transport = self.over.transport();
-                    let committed = transport.driver.endpoint_mut().commit(
-                        &mut transport.port,
-                        id,
-                        u32::try_from(bytes).unwrap_or(u32::MAX),
-                    );
+                    let committed = self.commit(u32::try_from(bytes).unwrap_or(u32::MAX));
                     committed.map_err(|refused| self.ended_by(refused))?;
                     self.sent += bytes as u64;
                     return Ok(bytes);
                 }
             }
         }
+    }
+
+    /// Addresses of reserved blocks.
+    fn spans(&mut self, reserved: &Reservation<<A::Port as Fabric>::Remote>) -> Spans {
+        let mut spans = Spans::new();
+        let transport = &*self.over.transport().hold();
+        for (at, bytes) in reserved.spans() {
+            let place =
+                transport.port.place_in(transport.driver.endpoint().link(), reserved.memory, at, bytes);
+            spans.push(place, bytes);
+        }
+        spans
+    }
+
+    fn commit(&mut self, bytes: u32) -> Result<(), RefusedSend> {
+        let transport = &mut *self.over.transport().hold();
+        transport.driver.endpoint_mut().commit(&mut transport.port, self.id, bytes)
     }
 
     /// Flips one bit of the byte at this offset of the stream after it was counted into the digest.
@@ -142,11 +150,11 @@ impl<'a, P: Port> SendOver<'a, P> {
 
     fn ended_by(&mut self, refused: RefusedSend) -> Error {
         self.ended |= matches!(refused, RefusedSend::Rejected(_));
-        self.over.transport().refused(refused)
+        self.over.transport().hold().refused(refused)
     }
 }
 
-impl<P: Port> Drop for SendOver<'_, P> {
+impl<A: Access> Drop for SendOver<'_, A> {
     fn drop(&mut self) {
         if !self.ended && self.over.is_ours() {
             self.over.give_up(self.id, Reason::GIVEN_UP);

@@ -3,14 +3,16 @@
 use superpipe_core::driver::{Drive, Send, SendFailed};
 use superpipe_core::{Length, Reason, RefusedSend, TransferId};
 
+use super::access::Access;
 use super::transport::Transport;
+use super::waiting::Waiting;
 use super::{Over, SendOver};
 use crate::api::connection::TrySend;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::port::Port;
 
-impl<P: Port> Over<P> {
+impl<A: Access> Over<A> {
     /// Sends a message, gathered from slices.
     #[inline]
     pub(in crate::api) fn send(
@@ -19,11 +21,20 @@ impl<P: Port> Over<P> {
         slices: &[&[u8]],
         deadline: impl Into<Deadline>,
     ) -> Result<(), Error> {
-        let transport = self.transport();
-        match transport.driver.try_send(&mut transport.port, tag, slices) {
-            Ok(_) => Ok(()),
-            Err(refused) => self.send_slowly(tag, slices, refused, deadline.into()),
+        let tried = match self.transport().try_hold() {
+            Some(mut held) => {
+                let transport = &mut *held;
+                transport.driver.try_send(&mut transport.port, tag, slices)
+            }
+            None => Err(RefusedSend::Busy),
+        };
+        if let Err(refused) = tried {
+            return self.send_slowly(tag, slices, refused, deadline.into());
         }
+        if A::IS_SHARED {
+            self.transport().count_moved(slices.iter().map(|slice| slice.len()).sum());
+        }
+        Ok(())
     }
 
     #[cold]
@@ -39,22 +50,24 @@ impl<P: Port> Over<P> {
             return Err(match refused {
                 RefusedSend::NoCredit | RefusedSend::Busy => {
                     // It may be all that its caller ever calls. What this finds, the next call tells.
-                    let ended = transport.after_empty_try().err();
-                    transport.progress();
+                    let mut held = transport.hold();
+                    let ended = held.after_empty_try().err();
+                    held.progress();
                     ended.unwrap_or_else(Error::deadline)
                 }
                 RefusedSend::TooLong => Error::new(
                     ErrorKind::Timeout,
                     "the message is too long to be sent without waiting: give it a deadline, or begin an operation",
                 ),
-                refused => transport.refused(refused),
+                refused => transport.hold().refused(refused),
             });
         }
         let mut send = Send::new(tag, slices.iter().map(|slice| slice.len()).sum());
         let sent = transport.wait(deadline, |driver, port| driver.drive_send(port, &mut send, slices));
         match sent {
-            Ok(sent) => sent.map_err(|failed| transport.send_failed(failed)),
+            Ok(sent) => sent.map_err(|failed| transport.hold().send_failed(failed)),
             Err(error) => {
+                let transport = &mut *transport.hold();
                 transport.driver.cancel_send(&mut transport.port, &mut send, Reason::GIVEN_UP);
                 Err(error)
             }
@@ -64,7 +77,8 @@ impl<P: Port> Over<P> {
     /// Sends a message if that needs no waiting.
     #[inline]
     pub(in crate::api) fn try_send(&mut self, tag: u64, slices: &[&[u8]]) -> Result<TrySend, Error> {
-        let transport = self.transport();
+        let Some(mut held) = self.transport().try_hold() else { return Ok(TrySend::Full) };
+        let transport = &mut *held;
         match transport.driver.try_send(&mut transport.port, tag, slices) {
             Ok(_) => Ok(TrySend::Sent),
             Err(RefusedSend::NoCredit | RefusedSend::Busy) => {
@@ -82,7 +96,8 @@ impl<P: Port> Over<P> {
         send: &mut Send,
         slices: &[&[u8]],
     ) -> Result<Drive<()>, Error> {
-        let transport = self.transport();
+        let Some(mut held) = self.transport().try_hold() else { return Ok(Drive::Idle) };
+        let transport = &mut *held;
         match transport.driver.drive_send(&mut transport.port, send, slices) {
             Drive::Done(sent) => sent.map(Drive::Done).map_err(|failed| transport.send_failed(failed)),
             Drive::Moved => Ok(Drive::Moved),
@@ -95,7 +110,7 @@ impl<P: Port> Over<P> {
 
     /// Gives a message up.
     pub(in crate::api) fn cancel_send(&mut self, send: &mut Send, reason: Reason) {
-        let transport = self.transport();
+        let transport = &mut *self.transport().hold();
         transport.driver.cancel_send(&mut transport.port, send, reason);
     }
 
@@ -104,17 +119,17 @@ impl<P: Port> Over<P> {
         &mut self,
         tag: u64,
         deadline: Deadline,
-    ) -> Result<SendOver<'_, P>, Error> {
+    ) -> Result<SendOver<'_, A>, Error> {
         let started = self.transport().wait(deadline, |driver, _| {
             let started = driver.endpoint_mut().start(tag, Length::Stream);
             (started != Err(RefusedSend::Busy)).then_some(started).into()
         })?;
-        let id = started.map_err(|refused| self.transport().refused(refused))?;
+        let id = started.map_err(|refused| self.transport().hold().refused(refused))?;
         Ok(SendOver::new(self, id))
     }
 
     pub(super) fn give_up(&mut self, id: TransferId, reason: Reason) {
-        let transport = self.transport();
+        let transport = &mut *self.transport().hold();
         transport.driver.cancel_stream(&mut transport.port, id, reason);
     }
 }

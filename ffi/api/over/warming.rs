@@ -4,7 +4,9 @@ use superpipe_core::Reason;
 use superpipe_core::driver::{Drive, Next, WarmUp, WarmUpFailed, WarmUpPlan};
 
 use super::Over;
+use super::access::{Access, Whole};
 use super::transport::{Transport, now};
+use super::waiting::Waiting;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::os::WaitStrategy;
@@ -37,7 +39,7 @@ impl Warming {
     }
 }
 
-impl<P: Port> Over<P> {
+impl<P: Port> Over<Whole<P>> {
     /// Exchanges the messages with the peer, which does the same. A peer that got through, and takes the connection for made, is
     /// told that it is given up.
     ///
@@ -70,7 +72,7 @@ impl<P: Port> Over<P> {
         is_ready: bool,
     ) -> Result<bool, Error> {
         let Warming { warm_up, room } = warming;
-        let transport = self.transport();
+        let transport = self.transport().hold();
         if is_ready && !transport.port.is_alive(transport.driver.endpoint().link()) {
             transport.driver.peer_is_gone();
         }
@@ -106,7 +108,7 @@ impl<P: Port> Over<P> {
     /// Gives the connection up, and tells the peer as far as that goes without waiting.
     pub(in crate::api) fn abandon(&mut self) {
         if self.is_ours() {
-            let Transport { driver, port, .. } = self.transport();
+            let Transport { driver, port, .. } = self.transport().hold();
             driver.close(port, Reason::GIVEN_UP);
             driver.progress(port);
             port.end_by(driver.endpoint_mut().link_mut(), 0);
@@ -115,12 +117,12 @@ impl<P: Port> Over<P> {
 
     /// Changes when something was heard of the peer.
     pub(in crate::api) fn heard(&self) -> u64 {
-        self.transport.as_ref().map_or(0, |transport| transport.driver.endpoint().heard())
+        self.access.as_ref().map_or(0, |transport| transport.driver.endpoint().heard())
     }
 
     /// Descriptor that becomes ready when the peer's end goes.
     pub(in crate::api) fn interests(&self) -> [PollFd<'_>; 1] {
-        match &self.transport {
+        match &self.access {
             Some(transport) => transport.port.interests(transport.driver.endpoint().link()),
             None => [PollFd::none()],
         }

@@ -71,6 +71,11 @@ impl Wire {
         PollFd::new(self.channel.as_fd(), libc::POLLIN)
     }
 
+    /// What becomes readable when something comes that was asked for, or the connection ends.
+    pub(in crate::rdma) fn sleep_interests(&self) -> [PollFd<'_>; 2] {
+        [PollFd::new(self.events.as_fd(), libc::POLLIN), self.interest()]
+    }
+
     /// Whether the peer is there. A system call.
     pub(in crate::rdma) fn is_alive(&self) -> bool {
         self.end == End::Not && self.cm.borrow_mut().is_connected()

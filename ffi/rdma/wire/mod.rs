@@ -42,7 +42,7 @@ pub(super) struct Wire {
     channel: EventChannel,
     qp: Qp,
     cq: Cq,
-    pub(super) events: CompChannel,
+    events: CompChannel,
     /// the completion channel will tell of what comes next
     is_armed: bool,
     mailroom: Mailroom,

@@ -11,5 +11,6 @@ mod messages;
 mod recording;
 mod short_transfers;
 mod slow_sender;
+mod split;
 mod support;
 mod welcomes;

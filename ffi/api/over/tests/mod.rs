@@ -3,6 +3,7 @@
 mod chilled;
 mod doomed;
 mod dying;
+mod halves;
 mod idling;
 mod moving;
 mod played;

@@ -8,6 +8,7 @@ use superpipe_core::{Endpoint, Length, Reason};
 use superpipe_testkit::Direct;
 
 use super::played::{LAYOUT, over, sleeps};
+use crate::api::over::waiting::Waiting;
 use crate::{ErrorKind, Options};
 
 /// A hang, no measure: all of it takes milliseconds.

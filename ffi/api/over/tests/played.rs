@@ -11,12 +11,11 @@ use superpipe_core::{
 use superpipe_testkit::{Direct, Memory, Place, Rig, Setup, Side, Stage};
 
 use crate::api::options::Options;
-use crate::api::over::Over;
-use crate::api::over::blocking::Lender;
 use crate::api::over::transport::Transport;
+use crate::api::over::{Over, Whole};
 use crate::budget::Budget;
-use crate::os::owner::Owner;
-use crate::os::poll::PollFd;
+use crate::os::OsError;
+use crate::os::poll::{PollFd, Polled};
 use crate::port::{Port, Woken};
 
 /// Eight blocks of three pages.
@@ -25,6 +24,18 @@ pub(super) const LAYOUT: Layout = Layout { block_bytes: 12 << 10, block_count: 8
 thread_local! {
     static SLEEPS: Cell<u32> = const { Cell::new(0) };
     static LOOKS: Cell<u32> = const { Cell::new(0) };
+    static BEGINS: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+    static ENDS: RefCell<Vec<Result<Polled, OsError>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets sleeps of this thread last, and does this once one has begun.
+pub(super) fn when_a_sleep_begins(begins: impl FnMut() + 'static) {
+    BEGINS.set(Some(Box::new(begins)));
+}
+
+/// How the sleeps that lasted have ended.
+pub(super) fn ends_of_sleeps() -> Vec<Result<Polled, OsError>> {
+    ENDS.take()
 }
 
 /// Sleeps of the ends of this thread.
@@ -55,7 +66,7 @@ pub(super) struct Played {
 pub(super) fn over(
     options: Options,
     step: impl FnMut(&mut Direct, &mut Endpoint<Direct>) + Send + 'static,
-) -> Over<Played> {
+) -> Over<Whole<Played>> {
     let direct = Direct::new(&Setup::new(LAYOUT, 1));
     let config = Config { c0_bytes: 4096, ..Config::default() };
     let end = Endpoint::new(&direct, direct.attachment(1), config, Origin::default()).unwrap();
@@ -64,12 +75,7 @@ pub(super) fn over(
         Played { direct: RefCell::new(direct), peer: RefCell::new(Peer { end, step: Box::new(step) }) };
     let attachment = Attachment { link, seat, peer_seat, landing, peer_landing };
     let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
-    Over {
-        transport: Some(Box::new(Transport::new(endpoint, port, options))),
-        lender: Lender::new(),
-        owner: Owner::current(),
-        _budget: Budget::take(0).unwrap(),
-    }
+    Whole::new(Transport::new(endpoint, port, options), Budget::take(0).unwrap()).into()
 }
 
 impl Played {
@@ -182,9 +188,27 @@ unsafe impl Port for Played {
         [PollFd::none()]
     }
 
-    fn sleep(&self, _: &mut Endpoint<Self>, _: u64) -> Woken {
+    fn begin_sleep(&self, _: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
         SLEEPS.set(SLEEPS.get() + 1);
+        let lasts = BEGINS.with_borrow_mut(|begins| begins.as_mut().map(|begins| begins()).is_some());
+        if lasts {
+            return Ok(timeout_ns);
+        }
         thread::sleep(Duration::from_micros(100));
+        Err(Woken::Look)
+    }
+
+    fn sleep_interests<'a>(&self, _: &'a Side) -> [PollFd<'a>; 2] {
+        [PollFd::none(), PollFd::none()]
+    }
+
+    fn end_sleep(
+        &self,
+        _: &mut Endpoint<Self>,
+        polled: Result<Polled, OsError>,
+        _: [PollFd<'_>; 2],
+    ) -> Woken {
+        ENDS.with_borrow_mut(|ends| ends.push(polled));
         Woken::Look
     }
 }

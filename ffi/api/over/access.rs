@@ -1,0 +1,132 @@
+//! The ways to a transport: alone, without a lock, or shared by the two halves of a connection that was split.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+
+use superpipe_core::Reason;
+
+use super::transport::Transport;
+use super::waiting::Waiting;
+use crate::budget::Budget;
+use crate::os::owner::Owner;
+use crate::port::Port;
+
+/// A way to a transport, which stays there as long as this does.
+pub(in crate::api) trait Access: fmt::Debug + Send + 'static {
+    /// The fabric.
+    type Port: Port;
+    /// The transport, for a bounded number of attempts and never for a wait.
+    type Held<'a>: DerefMut<Target = Transport<Self::Port>>
+    where
+        Self: 'a;
+    /// There may be another half.
+    const IS_SHARED: bool;
+
+    /// The transport, once the other half has done what it is at.
+    fn hold(&mut self) -> Self::Held<'_>;
+    /// The transport, unless the other half is at work for longer than a moment.
+    fn try_hold(&mut self) -> Option<Self::Held<'_>>;
+    /// Lets the other half have its turn, if it was refused one.
+    fn give_way(&self);
+    /// Returns true if the other half runs on the core where this one does: spinning would only keep it from its work.
+    fn shares_core(&self) -> bool;
+    /// So many bytes were moved: lets the other half have its turn after many, where it runs on the same core.
+    fn count_moved(&mut self, bytes: usize);
+    /// Returns true if the user has set the interrupt flag.
+    fn is_interrupted(&self) -> bool;
+    /// Returns true in the process that made the connection. The memory is not there in a child of fork.
+    fn is_ours(&self) -> bool;
+}
+
+/// A transport of one owner. Dropped, it closes.
+pub(in crate::api) struct Whole<P: Port> {
+    transport: ManuallyDrop<Box<Transport<P>>>,
+    _budget: Budget,
+    owner: Owner,
+}
+
+impl<P: Port> Whole<P> {
+    pub(super) fn new(transport: Transport<P>, budget: Budget) -> Self {
+        let transport = ManuallyDrop::new(Box::new(transport));
+        Self { transport, _budget: budget, owner: Owner::current() }
+    }
+
+    pub(super) const fn owner(&self) -> Owner {
+        self.owner
+    }
+}
+
+impl<P: Port> Deref for Whole<P> {
+    type Target = Transport<P>;
+
+    #[inline]
+    fn deref(&self) -> &Transport<P> {
+        &self.transport
+    }
+}
+
+impl<P: Port> DerefMut for Whole<P> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Transport<P> {
+        &mut self.transport
+    }
+}
+
+impl<P: Port> Access for Whole<P> {
+    type Port = P;
+    type Held<'a> = &'a mut Transport<P>;
+    const IS_SHARED: bool = false;
+
+    #[inline]
+    fn hold(&mut self) -> &mut Transport<P> {
+        self
+    }
+
+    #[inline]
+    fn try_hold(&mut self) -> Option<&mut Transport<P>> {
+        Some(self)
+    }
+
+    #[inline]
+    fn give_way(&self) {}
+
+    #[inline]
+    fn shares_core(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn count_moved(&mut self, _: usize) {}
+
+    fn is_interrupted(&self) -> bool {
+        self.options.is_interrupted()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.owner.is_current()
+    }
+}
+
+impl<P: Port> fmt::Debug for Whole<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(P::NAME).finish_non_exhaustive()
+    }
+}
+
+impl<P: Port> Drop for Whole<P> {
+    fn drop(&mut self) {
+        let is_ours = self.is_ours();
+        // A close that failed has waited already.
+        if is_ours && !self.driver.is_closing() {
+            let linger = self.options.linger;
+            // Nobody is left to be told that the peer could not be.
+            let _ = self.close(Reason::DONE, linger.into());
+        }
+        // A child of fork has descriptors of it, and nothing else.
+        if is_ours || P::DROPS_IN_CHILD {
+            // SAFETY: it is dropped here and nowhere else, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.transport) };
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! One half of a connection that was split: a share of the transport, behind a lock that is held for a few attempts at a time
+//! and never across a wait.
+//!
+//! ```text
+//! half                                             the other half
+//!   try_lock, attempts and a round, unlock           try_lock: refused, wants a turn
+//!   sees that a turn is wanted: gives way     --->   try_lock, attempts and a round, unlock
+//! ```
+//!
+//! **Where both halves run on one core**, spinning only keeps the other from its work: a half that has nothing to do soon
+//! yields, and one that has goes on for a few hundred KiB, so that neither direction stands while the other flows.
+//!
+//! A half that moves data takes the lock again within nanoseconds, and one on another core would hardly ever find it free: so a half that was refused says so,
+//! and the other gives way once.
+
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::time::Duration;
+use core::{fmt, hint};
+use std::sync::Arc;
+use std::thread;
+
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+use super::access::{Access, Whole};
+use super::transport::Transport;
+use crate::api::options::Options;
+use crate::os::owner::Owner;
+use crate::port::Port;
+
+/// Tries of the lock that make a moment, which an attempt takes.
+const MOMENT: u32 = 32;
+/// Moments in which the lock was not free, before the core is given to the other half.
+const MOMENTS_SPUN: u32 = 4;
+/// Moments after which yielding has not helped: the other half may have a lower priority, and needs this one to sleep.
+const MOMENTS_YIELDED: u32 = 256;
+/// A sleep for that.
+const PAUSE: Duration = Duration::from_micros(50);
+/// Bytes that a half moves before the other has its turn, where both run on one core: half of the default ring, so that neither
+/// direction stands while the other flows, and a switch of threads (1 µs) costs a twentieth.
+const TURN_BYTES: usize = 256 << 10;
+/// The core of a half that has not waited yet.
+const NOWHERE: i32 = -1;
+
+/// What the two halves have in common.
+struct Shared<P: Port> {
+    whole: SpinMutex<Whole<P>>,
+    /// Of each half: it was refused the lock, and wants a turn.
+    wants: [AtomicBool; 2],
+    /// Of each half: the core where it waited last.
+    cores: [AtomicI32; 2],
+    options: Options,
+    owner: Owner,
+}
+
+/// One half. The last one that is dropped closes the connection.
+pub(in crate::api) struct Half<P: Port> {
+    shared: Arc<Shared<P>>,
+    side: usize,
+    /// Bytes in this turn.
+    moved: usize,
+}
+
+impl<P: Port> Half<P> {
+    /// Splits a transport.
+    pub(super) fn split(whole: Whole<P>) -> [Self; 2] {
+        let (options, owner) = (whole.options, whole.owner());
+        let wants = [const { AtomicBool::new(false) }; 2];
+        let cores = [const { AtomicI32::new(NOWHERE) }; 2];
+        let shared = Arc::new(Shared { whole: SpinMutex::new(whole), wants, cores, options, owner });
+        [Self { shared: Arc::clone(&shared), side: 0, moved: 0 }, Self { shared, side: 1, moved: 0 }]
+    }
+
+    /// Puts the two halves together again.
+    ///
+    /// # Errors
+    /// They are not of one connection.
+    pub(super) fn reunite(self, other: Self) -> Result<Whole<P>, [Self; 2]> {
+        if !self.is_of_one_with(&other) {
+            return Err([self, other]);
+        }
+        drop(other);
+        match Arc::try_unwrap(self.shared) {
+            Ok(shared) => Ok(shared.whole.into_inner()),
+            Err(_) => unreachable!("there are two halves, and a helper has one only while it is lent"),
+        }
+    }
+
+    /// Returns true if it was refused the lock, and had no turn since.
+    #[cfg(test)]
+    pub(super) fn wants_turn(&self) -> bool {
+        self.wants().load(Ordering::Relaxed)
+    }
+
+    /// Returns true for the halves of one connection.
+    pub(super) fn is_of_one_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    #[inline]
+    fn wants(&self) -> &AtomicBool {
+        &self.shared.wants[self.side]
+    }
+
+    #[inline]
+    fn other_wants(&self) -> &AtomicBool {
+        &self.shared.wants[1 - self.side]
+    }
+}
+
+/// A transport while it is locked.
+pub(in crate::api) struct Locked<'a, P: Port>(SpinMutexGuard<'a, Whole<P>>);
+
+impl<P: Port> Deref for Locked<'_, P> {
+    type Target = Transport<P>;
+
+    #[inline]
+    fn deref(&self) -> &Transport<P> {
+        &self.0
+    }
+}
+
+impl<P: Port> DerefMut for Locked<'_, P> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Transport<P> {
+        &mut self.0
+    }
+}
+
+impl<P: Port> Access for Half<P> {
+    type Port = P;
+    type Held<'a> = Locked<'a, P>;
+    const IS_SHARED: bool = true;
+
+    fn hold(&mut self) -> Locked<'_, P> {
+        let mut refused = 0;
+        loop {
+            if let Some(guard) = self.try_lock_a_moment() {
+                return Locked(guard);
+            }
+            refused += 1;
+            pause(refused);
+        }
+    }
+
+    #[inline]
+    fn try_hold(&mut self) -> Option<Locked<'_, P>> {
+        self.try_lock_a_moment().map(Locked)
+    }
+
+    #[inline]
+    fn give_way(&self) {
+        if self.other_wants().load(Ordering::Relaxed) {
+            self.let_other_go_first();
+        }
+    }
+
+    #[inline]
+    fn count_moved(&mut self, bytes: usize) {
+        self.moved += bytes;
+        if self.moved >= TURN_BYTES {
+            self.moved = 0;
+            if self.shares_core() {
+                thread::yield_now();
+            }
+        }
+    }
+
+    #[inline]
+    fn shares_core(&self) -> bool {
+        // SAFETY: it takes nothing, and gives a number or -1.
+        let core = unsafe { libc::sched_getcpu() };
+        let own = &self.shared.cores[self.side];
+        if own.load(Ordering::Relaxed) != core {
+            own.store(core, Ordering::Relaxed);
+        }
+        core != NOWHERE && self.shared.cores[1 - self.side].load(Ordering::Relaxed) == core
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.shared.options.is_interrupted()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.shared.owner.is_current()
+    }
+}
+
+impl<P: Port> Half<P> {
+    #[inline]
+    fn try_lock_a_moment(&self) -> Option<SpinMutexGuard<'_, Whole<P>>> {
+        for _ in 0..MOMENT {
+            if let Some(guard) = self.shared.whole.try_lock() {
+                if self.wants().load(Ordering::Relaxed) {
+                    self.wants().store(false, Ordering::Relaxed);
+                }
+                return Some(guard);
+            }
+            hint::spin_loop();
+        }
+        self.wants().store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Once, whether or not it comes: it may have given up meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn let_other_go_first(&self) {
+        for _ in 0..MOMENT {
+            if !self.other_wants().load(Ordering::Relaxed) {
+                return;
+            }
+            hint::spin_loop();
+        }
+        self.other_wants().store(false, Ordering::Relaxed);
+        thread::yield_now();
+    }
+}
+
+impl<P: Port> fmt::Debug for Half<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(P::NAME).field("side", &self.side).finish_non_exhaustive()
+    }
+}
+
+/// What is done after so many refused moments.
+pub(super) fn pause(refused: u32) {
+    match refused {
+        0..MOMENTS_SPUN => hint::spin_loop(),
+        MOMENTS_SPUN..MOMENTS_YIELDED => thread::yield_now(),
+        _ => thread::sleep(PAUSE),
+    }
+}

@@ -1,0 +1,142 @@
+//! Two halves that wait, a thread each: what both learn of a peer that dies, and what their sleep costs.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::rc::Rc;
+use std::thread;
+
+use superpipe_core::driver::Drive;
+
+use super::doomed::{DEADLINE, cpu_time, pair};
+use super::played::{ends_of_sleeps, over, when_a_sleep_begins};
+use crate::api::deadline::Armed;
+use crate::api::over::access::Access;
+use crate::api::over::waiting::Waiting;
+use crate::os::poll::Polled;
+use crate::{ErrorKind, Options, RecvHalf, SendHalf};
+
+const WAIT: Duration = Duration::from_secs(1);
+/// Ten times what a wait of a second costs, and a fourth of what spinning does.
+const CPU_TIME_MAX: Duration = Duration::from_millis(250);
+/// For the other threads to be where they wait.
+const A_WHILE: Duration = Duration::from_millis(200);
+/// More than there is room for, while nobody takes anything.
+const LONG: usize = 9 << 20;
+
+/// How both waits of an end finish, for room and for a message, and what they cost.
+fn ends_of_both(
+    (mut sends, mut receives): (SendHalf, RecvHalf),
+    deadline: Duration,
+    meanwhile: impl FnOnce(),
+) -> [(ErrorKind, Duration); 2] {
+    let sending = thread::spawn(move || {
+        let message = vec![7; LONG];
+        let before = cpu_time();
+        let error = sends.send(1, &[&message], deadline).unwrap_err();
+        let cost = cpu_time() - before;
+        // Dropped only once the other has ended: the connection is there until then.
+        (error.kind(), cost, Some(sends), None)
+    });
+    let receiving = thread::spawn(move || {
+        let before = cpu_time();
+        let error = receives.recv_into(&mut [&mut [0; 8]], deadline).unwrap_err();
+        (error.kind(), cpu_time() - before, None::<SendHalf>, Some(receives))
+    });
+    meanwhile();
+    [sending, receiving].map(|half| half.join().unwrap()).map(|(kind, cost, ..)| (kind, cost))
+}
+
+#[test]
+fn two_halves_that_sleep_cost_next_to_nothing() {
+    let (honest, _doomed) = pair();
+    for (kind, cost) in ends_of_both(honest.split(), WAIT, || {}) {
+        assert_eq!(kind, ErrorKind::Timeout);
+        assert!(cost < CPU_TIME_MAX, "{cost:?}");
+    }
+}
+
+/// A byte that nobody waits for is taken out by the last of both, and not looked at for ever.
+#[test]
+fn nor_where_they_are_woken_for_nothing() {
+    let (honest, doomed) = pair();
+    let ends = ends_of_both(honest.split(), WAIT, || {
+        for _ in 0..20 {
+            thread::sleep(WAIT / 40);
+            doomed.wake();
+        }
+    });
+    for (kind, cost) in ends {
+        assert_eq!(kind, ErrorKind::Timeout);
+        assert!(cost < CPU_TIME_MAX, "{cost:?}");
+    }
+}
+
+#[test]
+fn both_halves_learn_that_the_peer_is_dead() {
+    let (honest, doomed) = pair();
+    let ends = ends_of_both(honest.split(), DEADLINE, || {
+        thread::sleep(A_WHILE);
+        doomed.die();
+    });
+    for (kind, cost) in ends {
+        assert_eq!(kind, ErrorKind::PeerLost);
+        assert!(cost < CPU_TIME_MAX, "{cost:?}");
+    }
+}
+
+/// What the other half took in between the last attempt and the sleep, no wake-up comes for.
+#[test]
+fn an_attempt_is_made_once_the_sleep_has_begun() {
+    for has_moved in [false, true] {
+        let [mut half, _other] = over(Options::default(), |_, _| {}).split();
+        let is_there = Rc::new(Cell::new(false));
+        let comes = Rc::clone(&is_there);
+        when_a_sleep_begins(move || comes.set(true));
+        let mut moves = has_moved;
+        half.transport()
+            .wait(DEADLINE.into(), |_, _| match is_there.get() {
+                true if core::mem::take(&mut moves) => Drive::Moved,
+                true => Drive::Done(()),
+                false => Drive::Idle,
+            })
+            .unwrap();
+        assert_eq!(ends_of_sleeps(), [Ok(Polled::Interrupted)], "it was not slept");
+    }
+}
+
+/// A half that is refused the lock says so, and the other lets it go first, once.
+#[test]
+fn a_half_that_was_refused_has_the_next_turn() {
+    let [mut half, mut other] = over(Options::default(), |_, _| {}).split();
+    let (half, other) = (half.transport(), other.transport());
+    assert!(!half.wants_turn() && !other.wants_turn());
+    let held = half.try_hold().unwrap();
+    assert!(other.try_hold().is_none());
+    drop(held);
+    assert!(other.wants_turn());
+    half.give_way();
+    assert!(!other.wants_turn(), "once");
+    let held = half.try_hold().unwrap();
+    assert!(other.try_hold().is_none() && other.wants_turn());
+    drop(held);
+    drop(other.try_hold().unwrap());
+    assert!(!other.wants_turn(), "it had its turn");
+}
+
+/// As where the other half was preempted while it held the lock.
+#[test]
+fn a_wait_without_the_lock_meets_its_deadline_and_the_interrupt_flag() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let [mut half, mut other] =
+        over(Options { interrupt: Some(&STOP), ..Options::default() }, |_, _| {}).split();
+    let mut armed = Armed::Not(Duration::from_millis(20).into());
+    let held = half.transport().try_hold().unwrap();
+    let refusals = (1..).find_map(|refused| other.transport().follow_refusal(refused, &mut armed).err());
+    assert_eq!(refusals.unwrap().kind(), ErrorKind::Timeout);
+    STOP.store(true, Ordering::Relaxed);
+    let mut armed = Armed::Not(DEADLINE.into());
+    let refusals = (1..).find_map(|refused| other.transport().follow_refusal(refused, &mut armed).err());
+    assert_eq!(refusals.unwrap().kind(), ErrorKind::Interrupted);
+    drop(held);
+}

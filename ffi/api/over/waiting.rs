@@ -1,0 +1,263 @@
+//! Waiting: a loop of attempts and of what the driver says comes after them.
+//!
+//! The transport is held for a few attempts and a round, and let go before anything that takes time: a rest, a sleep, a look at
+//! a descriptor.
+
+use core::hint;
+use std::thread;
+
+use superpipe_core::driver::{ATTEMPTS, Drive, Driver, NAP_NS, Next, Outside, OutsideNext, Rest, Wait};
+use superpipe_core::{Nanos, Reason};
+
+use super::access::Access;
+use super::half;
+use super::transport::{Transport, now};
+use crate::api::deadline::{Armed, Deadline};
+use crate::api::error::Error;
+use crate::os::poll::{PollFd, Polled, poll};
+use crate::os::{WaitStrategy, monotonic_ns};
+use crate::port::Port;
+
+/// Moments without the transport, between two looks at the time and the interrupt flag.
+const REFUSED_LOOK: u32 = 16;
+
+/// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block.
+const SHARED_SPIN_ROUNDS: u32 = 8;
+/// Bytes that a round with work counts as: a block of the default size.
+const PART_BYTES: usize = 16 << 10;
+
+/// What waits over any way to a transport.
+pub(super) trait Waiting: Access {
+    /// Makes attempts and progress until an attempt gives what is waited for, or waiting is over.
+    fn wait<T>(
+        &mut self,
+        deadline: Deadline,
+        mut attempt: impl FnMut(&mut Driver<Self::Port>, &mut Self::Port) -> Drive<T>,
+    ) -> Result<T, Error> {
+        let mut armed = Armed::Not(deadline);
+        let mut wait = self.hold().driver.begin_wait();
+        let (mut refused, mut idle, mut shares_core) = (0, 0, self.shares_core());
+        loop {
+            self.give_way();
+            let Some(mut held) = self.try_hold() else {
+                refused += 1;
+                self.follow_refusal(refused, &mut armed)?;
+                continue;
+            };
+            refused = 0;
+            let Transport { driver, port, .. } = &mut *held;
+            let yields = shares_core && driver.wait_strategy() != WaitStrategy::Spin;
+            let mut has_moved = false;
+            for _ in 0..ATTEMPTS {
+                match attempt(driver, port) {
+                    Drive::Done(value) => return Ok(value),
+                    Drive::Moved => {
+                        has_moved = true;
+                        break;
+                    }
+                    Drive::Idle => hint::spin_loop(),
+                }
+            }
+            let next = driver.round(port, &mut wait, has_moved);
+            drop(held);
+            match next {
+                Next::Again => {
+                    idle = 0;
+                    self.count_moved(PART_BYTES);
+                }
+                Next::Rest(Rest::Spin) if yields => {
+                    idle += 1;
+                    if idle == SHARED_SPIN_ROUNDS {
+                        idle = 0;
+                        thread::yield_now();
+                        shares_core = self.shares_core();
+                    }
+                }
+                Next::Rest(Rest::Sleep) => {
+                    let nap_ns = self.look(&mut wait, &mut armed)?;
+                    let mut value = None;
+                    self.sleep(nap_ns, |driver, port| match attempt(driver, port) {
+                        Drive::Done(done) => {
+                            value = Some(done);
+                            true
+                        }
+                        Drive::Moved => true,
+                        Drive::Idle => driver.endpoint().closed().is_some(),
+                    });
+                    if let Some(value) = value {
+                        return Ok(value);
+                    }
+                }
+                next => self.follow(next, &mut wait, &mut armed)?,
+            }
+        }
+    }
+
+    /// Does what comes after a round, but for a sleep.
+    fn follow(&mut self, next: Next, wait: &mut Wait, armed: &mut Armed) -> Result<(), Error> {
+        match next {
+            Next::Again | Next::Rest(Rest::Sleep) => {}
+            Next::Look | Next::Rest(Rest::Look) => _ = self.look(wait, armed)?,
+            Next::Rest(Rest::Spin) => hint::spin_loop(),
+            Next::Rest(Rest::Yield { is_first, looks }) => {
+                self.yield_core(wait, is_first);
+                if looks {
+                    self.look(wait, armed)?;
+                }
+            }
+            Next::Ended(ended) => return Err(self.hold().ended(ended)),
+        }
+        Ok(())
+    }
+
+    /// The other half is at work, since so many moments.
+    #[cold]
+    fn follow_refusal(&mut self, refused: u32, armed: &mut Armed) -> Result<(), Error> {
+        half::pause(refused);
+        if !refused.is_multiple_of(REFUSED_LOOK) {
+            return Ok(());
+        }
+        if self.is_interrupted() {
+            return Err(Error::interrupted());
+        }
+        let now_ns = monotonic_ns();
+        if now_ns >= armed.at_ns(now_ns) { Err(Error::deadline()) } else { Ok(()) }
+    }
+
+    fn yield_core(&mut self, wait: &Wait, is_first: bool) {
+        if !is_first {
+            thread::yield_now();
+            return;
+        }
+        let begin_ns = monotonic_ns();
+        thread::yield_now();
+        self.hold().driver.note_first_yield(wait, monotonic_ns() - begin_ns);
+    }
+
+    /// Sleeps until the peer writes something, unless there is something: `last_look` is made once the peer knows that it is to
+    /// wake this end, and while the other half can take nothing away.
+    fn sleep(
+        &mut self,
+        nap_ns: u64,
+        last_look: impl FnOnce(&mut Driver<Self::Port>, &mut Self::Port) -> bool,
+    ) {
+        let (mut fds, nap_ns) = {
+            let mut held = self.hold();
+            let transport = &mut *held;
+            let Transport { driver, port, .. } = transport;
+            if driver.is_peer_gone() {
+                return;
+            }
+            driver.endpoint_mut().acknowledge(port);
+            let nap_ns = match port.begin_sleep(driver.endpoint_mut(), nap_ns) {
+                Ok(nap_ns) => nap_ns,
+                Err(woken) => {
+                    transport.note_woken(woken);
+                    drop(held);
+                    // The other half may be about to wake.
+                    if Self::IS_SHARED {
+                        thread::yield_now();
+                    }
+                    return;
+                }
+            };
+            if last_look(driver, port) {
+                let fds = port.sleep_interests(driver.endpoint().link());
+                // SAFETY: as below; they are not even polled.
+                let fds = fds.map(|fd| unsafe { fd.without_borrow() });
+                port.end_sleep(driver.endpoint_mut(), Ok(Polled::Interrupted), fds);
+                return;
+            }
+            let fds = port.sleep_interests(driver.endpoint().link());
+            // SAFETY: the descriptors are open until the link is dropped (`Port`), and the transport, which has it, is there as
+            // long as this access to it, which is borrowed until the end of this function.
+            (fds.map(|fd| unsafe { fd.without_borrow() }), nap_ns)
+        };
+        let polled = poll(&mut fds, nap_ns);
+        let transport = &mut *self.hold();
+        let woken = transport.port.end_sleep(transport.driver.endpoint_mut(), polled, fds);
+        transport.note_woken(woken);
+    }
+
+    /// Looks at the clock, the interrupt flag and the peer's end. Returns how long one may sleep afterwards.
+    fn look(&mut self, wait: &mut Wait, armed: &mut Armed) -> Result<u64, Error> {
+        let now = now();
+        if self.is_interrupted() {
+            return Err(Error::interrupted());
+        }
+        let deadline = Nanos(armed.at_ns(now.0));
+        let transport = &mut *self.hold();
+        transport.look_for_peer(now);
+        let Transport { driver, port, .. } = transport;
+        driver.look(port, wait, now, deadline).map_err(|failed| transport.timed_out(failed))
+    }
+
+    /// Waits until a descriptor is ready, or the stream that it is for was rejected, making progress meanwhile.
+    fn wait_for_fd(&mut self, fd: PollFd<'_>, mut outside: Outside, deadline: Deadline) -> Result<(), Error> {
+        let mut armed = Armed::Not(deadline);
+        let mut nap_ns = NAP_NS;
+        loop {
+            if self.is_interrupted() {
+                return Err(Error::interrupted());
+            }
+            let (is_gone, peer) = {
+                let transport = &*self.hold();
+                let [peer] = transport.port.interests(transport.driver.endpoint().link());
+                // SAFETY: as in `sleep`: the link is there as long as this access, and its descriptors are open.
+                (transport.driver.is_peer_gone(), unsafe { peer.without_borrow() })
+            };
+            let mut fds = [fd, if is_gone { PollFd::none() } else { peer }];
+            poll(&mut fds, nap_ns)?;
+            let (is_ready, is_peer_ready) = (fds[0].is_ready(), fds[1].is_ready());
+            let transport = &mut *self.hold();
+            let link = transport.driver.endpoint().link();
+            if !is_gone && (is_peer_ready || !is_ready) && !transport.port.is_alive(link) {
+                transport.driver.peer_is_gone();
+            }
+            let now = now();
+            nap_ns = match transport.driver.outside_round(&mut transport.port, &mut outside, is_ready, now) {
+                OutsideNext::Ready => return Ok(()),
+                OutsideNext::Ended(ended) => return Err(transport.ended(ended)),
+                OutsideNext::Look => 0,
+                OutsideNext::Wait => {
+                    let left_ns = armed.at_ns(now.0).saturating_sub(now.0);
+                    if left_ns == 0 {
+                        return Err(Error::deadline());
+                    }
+                    left_ns.min(NAP_NS)
+                }
+            };
+        }
+    }
+
+    /// Says good-bye, as far as that goes without waiting for the peer's application. A drop afterwards has what is left of the
+    /// deadline.
+    fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
+        let mut armed = Armed::Not(deadline);
+        let mut wait = {
+            let transport = &mut *self.hold();
+            transport.driver.close(&mut transport.port, reason);
+            let by_ns = armed.at_ns(monotonic_ns());
+            transport.port.end_by(transport.driver.endpoint_mut().link_mut(), by_ns);
+            transport.driver.begin_wait()
+        };
+        loop {
+            let next = {
+                let transport = &mut *self.hold();
+                let has_moved = match transport.driver.drive_close(&mut transport.port) {
+                    Drive::Done(closed) => return closed.map_err(|ended| transport.ended(ended)),
+                    Drive::Moved => true,
+                    Drive::Idle => false,
+                };
+                transport.driver.close_round(&mut wait, has_moved)
+            };
+            if next == Next::Rest(Rest::Sleep) {
+                let nap_ns = self.look(&mut wait, &mut armed)?;
+                self.sleep(nap_ns, |driver, port| driver.drive_close(port) != Drive::Idle);
+            }
+            self.follow(next, &mut wait, &mut armed)?;
+        }
+    }
+}
+
+impl<A: Access> Waiting for A {}
