@@ -294,6 +294,9 @@ impl<F: Stage> Talk<F> {
         let flow = &self.flows[1 - side];
         let shown = client.shown.take().filter(|(head, at, _)| (*head, *at) == (flow.head, flow.at));
         let Some((_, _, shown)) = shown else {
+            if flow.head.is_none() {
+                return Drive::Idle;
+            }
             // Nothing is shown: only what came before was, if anything, and none of it is given back.
             let end = client.driver.endpoint_mut().consume(&mut self.fabric, 0);
             self.count(Call::Consume, state, false);

@@ -139,6 +139,11 @@ impl<F: Stage> Talk<F> {
                     }
                     SendFailed::WrongLength => {
                         assert!(is_other || self.is_off(), "the same slices have another length");
+                        if !is_known && open.is_none() {
+                            // Begun and given up in one call, perhaps.
+                            self.flows[side].starts(index);
+                            self.flows[side].pushed(index, now - before);
+                        }
                         self.flows[side].gives_up(index, Reason::GIVEN_UP);
                     }
                     SendFailed::NotOpen => {
