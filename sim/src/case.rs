@@ -1,9 +1,11 @@
 //! What a seed stands for: a fabric, two policies, a script of transfers, and faults.
 
+use superpipe_core::driver::WaitStrategy;
 use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTICES_MIN, Origin, Protocol};
 use superpipe_testkit::pair::{Content, How, Script, Take, Transfer};
 use superpipe_testkit::{Rng, Setup};
 
+use crate::client::{Ending, Program};
 use crate::faults::Faults;
 use crate::profile::Profile;
 
@@ -33,8 +35,10 @@ pub struct Plan {
     pub hosts: [usize; 2],
     /// When its ends close.
     pub closing: Closing,
-    /// What is sent, and how it is taken out.
+    /// What is sent, and how it is taken out; of programs only the fabric and the policies.
     pub script: Script,
+    /// Programs instead of the script's transfers.
+    pub programs: Option<[Program; 2]>,
 }
 
 /// A run before it runs.
@@ -83,6 +87,7 @@ impl Case {
         };
         let faults = Faults::swarm(rng);
         let (hosts, count) = if rng.one_in(16) { (2 + rng.below(3), 2 + rng.below(5)) } else { (2, 1) };
+        let is_talk = seed % 3 == 2;
         let plan = |number| {
             let one = rng.below(hosts);
             let hosts = if hosts == 2 { [0, 1] } else { [one, (one + 1 + rng.below(hosts - 1)) % hosts] };
@@ -91,6 +96,7 @@ impl Case {
                 hosts,
                 closing: CLOSINGS[rng.below(CLOSINGS.len())],
                 script: script(rng, direct, arrival, &profile),
+                programs: is_talk.then(|| programs(rng)),
             }
         };
         let connections = (0..count).map(plan).collect();
@@ -106,7 +112,7 @@ impl Case {
         let plan = |number| {
             let mut script = script(rng, false, Arrival::Flag, &profile);
             script.transfers.iter_mut().for_each(|transfers| transfers.truncate(2));
-            Plan { number, hosts: [number + 1, 0], closing: Closing::Together, script }
+            Plan { number, hosts: [number + 1, 0], closing: Closing::Together, script, programs: None }
         };
         let connections = (0..clients).map(plan).collect();
         Self {
@@ -119,6 +125,19 @@ impl Case {
             connections,
         }
     }
+}
+
+/// Both warm the connection up, or neither does.
+fn programs(rng: &mut Rng) -> [Program; 2] {
+    let warms_up = rng.one_in(6);
+    [0; 2].map(|_| Program {
+        seed: rng.next(),
+        calls: up_to(rng, 300),
+        bytes_max: [48, 600, 3000, 9000][rng.below(4)],
+        ending: [Ending::WhenTaken, Ending::WhenTaken, Ending::WhenSent, Ending::Abort][rng.below(4)],
+        wait: WaitStrategy::ALL[rng.below(3)],
+        warms_up,
+    })
 }
 
 /// Without order inside a write as often notify as checked flags, and with it both now and then.

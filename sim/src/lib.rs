@@ -7,7 +7,9 @@
 //! What is sent, how it is taken out and what must come out is `superpipe_testkit::Pair`.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod case;
+mod client;
 pub mod explore;
 mod fabric;
 mod faults;
@@ -23,7 +25,9 @@ mod tally;
 mod torn;
 mod trace;
 
+pub use calls::{Call, Calls, unreachable_because};
 pub use case::{Case, Closing, Plan};
+pub use client::{Ending, Program};
 pub use fabric::Sim;
 pub use faults::{Chance, Fault, Faults};
 pub use picture::TooManyHosts;

@@ -109,7 +109,13 @@ fn case(transfers: Vec<Transfer>) -> Case {
         profile,
         faults: Faults::default(),
         crc_bits: 32,
-        connections: vec![Plan { number: 0, hosts: [0, 1], closing: Closing::Together, script }],
+        connections: vec![Plan {
+            number: 0,
+            hosts: [0, 1],
+            closing: Closing::Together,
+            script,
+            programs: None,
+        }],
     }
 }
 

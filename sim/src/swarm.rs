@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
+use crate::calls::Calls;
 use crate::case::Case;
 use crate::run::{Failure, Look, Outcome, run};
 use crate::tally::Tally;
@@ -40,6 +41,8 @@ pub struct Swarm {
     pub torn: Torn,
     /// Which fault struck in which state.
     pub tally: Tally,
+    /// Which call was made in which state.
+    pub calls: Calls,
     /// How ends ended.
     pub endings: BTreeMap<String, u64>,
     /// The failed run with the smallest seed of those that were run.
@@ -84,13 +87,14 @@ impl Swarm {
                 ControlFlow::Break(())
             }
             Ok(outcome) => {
-                let Outcome { time_ns, turns, transfers, torn, tally, endings, .. } = outcome;
+                let Outcome { time_ns, turns, transfers, torn, tally, calls, endings, .. } = outcome;
                 self.hard_runs += u64::from(transfers > 1 && !tally.is_empty());
                 self.transfers += transfers;
                 self.turns += turns;
                 self.longest_ns = self.longest_ns.max(time_ns);
                 self.torn += torn;
                 self.tally.add(&tally);
+                self.calls.add(&calls);
                 for (ending, count) in endings {
                     *self.endings.entry(ending).or_default() += count;
                 }
@@ -106,6 +110,7 @@ impl fmt::Display for Swarm {
         writeln!(f, "{runs} runs, {hard_runs} of them with a fault and several transfers")?;
         writeln!(f, "{transfers} transfers, {turns} turns, the longest run {} us", longest_ns / 1000)?;
         writeln!(f, "\nWhich fault struck an end in which state, how often:\n{}", self.tally)?;
+        writeln!(f, "\nWhich call was made in which state, how often accepted/refused:\n{}", self.calls)?;
         writeln!(f, "\nHow ends ended:")?;
         for (ending, count) in &self.endings {
             writeln!(f, "{count:>9}  {ending}")?;

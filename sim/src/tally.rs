@@ -48,7 +48,7 @@ impl Column {
         }
     }
 
-    const fn number(self) -> usize {
+    pub(crate) const fn number(self) -> usize {
         match self {
             Self::Connecting => 0,
             Self::Sending(sending) => 1 + sending as usize,

@@ -1,11 +1,13 @@
 //! One connection with the applications at its ends.
 
 use superpipe_core::recorder::Step;
-use superpipe_core::{Arrival, Closed, Failure, Nanos, Reason};
+use superpipe_core::{Arrival, Closed, Driver, Failure, Nanos, Reason};
 use superpipe_testkit::Pair;
 
-use super::patience::{Advice, Patience};
-use crate::case::{Case, Closing, Plan};
+use super::scripted::Scripted;
+use crate::calls::Calls;
+use crate::case::{Case, Plan};
+use crate::client::Talk;
 use crate::fabric::{Flags, Sim};
 use crate::faults::Fault;
 use crate::nic::{NotRegistered, World};
@@ -16,14 +18,30 @@ use crate::trace::What;
 /// nobody waits so long.
 const NEED_LIFE: [Fault; 3] = [Fault::TornPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
 
+/// What the applications at both ends do.
+enum Play<const DIRECT: bool> {
+    /// What a script says, of which nothing may be left.
+    Script(Box<Scripted<DIRECT>>),
+    /// Any call, at any time.
+    Talk(Box<Talk<Sim<DIRECT>>>),
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turned {
+    /// How long the end may sleep.
+    pub(crate) nap_ns: u64,
+    /// Which ends let go of everything.
+    pub(crate) lets_go: [bool; 2],
+}
+
 pub(super) struct Connection<const DIRECT: bool> {
     number: usize,
     pub(super) hosts: [usize; 2],
-    pair: Pair<Sim<DIRECT>>,
-    patience: [Patience; 2],
-    /// Both ends were told to close in good order.
-    is_closed: bool,
-    closing: Closing,
+    play: Play<DIRECT>,
+    gone: [bool; 2],
+    /// When each end is told that its peer has died.
+    death_ns: [Option<u64>; 2],
     /// What went wrong may end the connection.
     may_fail: bool,
     /// What each end recorded last.
@@ -46,16 +64,19 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         if recorded {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];
         }
-        let pair = Pair::over(fabric, plan.script.clone());
-        let patience = [Patience::new(1); 2];
-        let Plan { number, hosts, closing, .. } = *plan;
+        let play = match plan.programs {
+            Some(programs) => Play::Talk(Box::new(Talk::over(fabric, &plan.script, programs))),
+            None => {
+                let pair = Pair::over(fabric, plan.script.clone());
+                Play::Script(Box::new(Scripted::new(pair, plan.closing)))
+            }
+        };
         Ok(Self {
-            number,
-            hosts,
-            pair,
-            patience,
-            is_closed: false,
-            closing,
+            number: plan.number,
+            hosts: plan.hosts,
+            play,
+            gone: [false; 2],
+            death_ns: [None; 2],
             may_fail: false,
             steps: [None; 2],
         })
@@ -63,31 +84,80 @@ impl<const DIRECT: bool> Connection<DIRECT> {
 
     /// So many ends share a CPU: each of them waits for the others.
     pub(super) fn be_patient(&mut self, crowd: u64) {
-        self.patience = [Patience::new(crowd); 2];
+        match &mut self.play {
+            Play::Script(scripted) => scripted.be_patient(crowd),
+            Play::Talk(talk) => talk.crowd = crowd,
+        }
     }
 
     pub(super) const fn is_gone(&self, side: usize) -> bool {
-        self.patience[side].gone
-    }
-
-    pub(super) const fn nap_ns(&self, side: usize) -> u64 {
-        self.patience[side].nap_ns
+        self.gone[side]
     }
 
     pub(super) fn state(&self) -> String {
-        self.pair.state()
+        match &self.play {
+            Play::Script(scripted) => scripted.pair.state(),
+            Play::Talk(talk) => talk.state(),
+        }
+    }
+
+    /// Transfers that programs made; those of a script are counted before.
+    pub(super) fn transfers(&self) -> u64 {
+        match &self.play {
+            Play::Script(_) => 0,
+            Play::Talk(talk) => talk.transfers(),
+        }
+    }
+
+    pub(super) fn calls(&self) -> Option<&Calls> {
+        match &self.play {
+            Play::Script(_) => None,
+            Play::Talk(talk) => Some(&talk.calls),
+        }
     }
 
     pub(super) fn torn(&self) -> Torn {
-        self.pair.fabric.looks.borrow().torn
+        match &self.play {
+            Play::Script(scripted) => scripted.pair.fabric.looks.borrow().torn,
+            Play::Talk(talk) => talk.fabric.looks.borrow().torn,
+        }
+    }
+
+    fn fabric(&mut self) -> &mut Sim<DIRECT> {
+        match &mut self.play {
+            Play::Script(scripted) => &mut scripted.pair.fabric,
+            Play::Talk(talk) => &mut talk.fabric,
+        }
+    }
+
+    fn driver(&self, side: usize) -> &Driver<Sim<DIRECT>> {
+        match &self.play {
+            Play::Script(scripted) => &scripted.pair.ends[side],
+            Play::Talk(talk) => &talk.clients[side].driver,
+        }
+    }
+
+    fn driver_mut(&mut self, side: usize) -> &mut Driver<Sim<DIRECT>> {
+        match &mut self.play {
+            Play::Script(scripted) => &mut scripted.pair.ends[side],
+            Play::Talk(talk) => &mut talk.clients[side].driver,
+        }
+    }
+
+    fn moved(&self, side: usize) -> u64 {
+        match &self.play {
+            Play::Script(scripted) => scripted.pair.moved(side),
+            Play::Talk(talk) => talk.moved(side),
+        }
     }
 
     /// How each end ended, as one says it.
     pub(super) fn endings(&self) -> [String; 2] {
-        [0, 1].map(|side| match self.pair.ends[side].endpoint().closed() {
+        [0, 1].map(|side| match self.driver(side).endpoint().closed() {
             None => "killed, or vanished".to_owned(),
             Some(Closed::Here(Reason::DONE)) => "closed in good order".to_owned(),
-            Some(Closed::Here(_)) => "given up: nothing moved, or the peer died".to_owned(),
+            Some(Closed::Here(Reason::GIVEN_UP)) => "given up: nothing moved, or the peer died".to_owned(),
+            Some(Closed::Here(_)) => "closed with a reason".to_owned(),
             Some(Closed::ByPeer(_)) => "closed by the peer".to_owned(),
             Some(Closed::Failed(Failure::Protocol(rule))) => rule.to_string(),
             Some(Closed::Failed(Failure::Device(error))) => error.to_string(),
@@ -96,149 +166,163 @@ impl<const DIRECT: bool> Connection<DIRECT> {
 
     /// The world, if it is here: a turn did not end.
     pub(super) fn world_lent(&mut self) -> Option<World> {
-        let lent = &mut self.pair.fabric.world;
+        let lent = &mut self.fabric().world;
         (!lent.is_nowhere()).then(|| core::mem::replace(lent, World::nowhere()))
     }
 
-    /// An end acts. Whether it did anything.
-    pub(super) fn turn(&mut self, world: &mut World, side: usize, now_ns: u64) -> Result<bool, String> {
-        world.states = [side, 1 - side].map(|side| Some(self.pair.ends[side].endpoint().state()));
-        core::mem::swap(world, &mut self.pair.fabric.world);
+    /// An end acts. Whether it did anything, and how long it may sleep.
+    pub(super) fn turn(
+        &mut self,
+        world: &mut World,
+        side: usize,
+        now_ns: u64,
+    ) -> Result<(bool, u64), String> {
+        world.states = [side, 1 - side].map(|side| Some(self.driver(side).endpoint().state()));
+        core::mem::swap(world, &mut self.fabric().world);
         let turned = self.turn_here(side, now_ns);
-        core::mem::swap(world, &mut self.pair.fabric.world);
+        core::mem::swap(world, &mut self.fabric().world);
         turned
     }
 
-    fn turn_here(&mut self, side: usize, now_ns: u64) -> Result<bool, String> {
-        let both = !self.is_gone(1 - side);
-        let world = &mut self.pair.fabric.world;
-        let host = self.hosts[side];
+    fn turn_here(&mut self, side: usize, now_ns: u64) -> Result<(bool, u64), String> {
+        if self.strikes(side) {
+            return Ok((true, 0));
+        }
+        if self.death_ns[side].is_some_and(|at_ns| now_ns >= at_ns) {
+            self.driver_mut(side).peer_is_gone();
+        }
+        let moved = self.moved(side);
+        self.fabric().acting = side;
+        let is_whole = !self.gone[1 - side];
+        let (may_fail, needs_life) = (self.may_fail, self.fabric().world.faults.any(&NEED_LIFE));
+        let turned = match &mut self.play {
+            Play::Script(scripted) => {
+                scripted.pair.turn(side);
+                Turned::default()
+            }
+            Play::Talk(talk) => {
+                talk.needs_life = needs_life;
+                talk.turn(side, Nanos(now_ns))
+            }
+        };
+        self.mind_faults();
+        self.note_steps(side);
+        let may_fail = may_fail || self.may_fail;
+        let turned = match &mut self.play {
+            Play::Script(scripted) => scripted.heed(side, now_ns, is_whole, may_fail, needs_life)?,
+            Play::Talk(_) => turned,
+        };
+        self.mind_faults();
+        self.judge(side)?;
+        let has_moved = moved != self.moved(side);
+        for side in (0..2).filter(|side| turned.lets_go[*side]) {
+            self.let_go(side);
+        }
+        Ok((has_moved, turned.nap_ns))
+    }
+
+    /// What can strike an end before its turn. Returns true if it is gone.
+    fn strikes(&mut self, side: usize) -> bool {
+        let both = !self.gone[1 - side];
+        let (host, connection) = (self.hosts[side], self.number);
+        let world = &mut self.fabric().world;
         if world.strikes(Fault::StalledPeer) {
             let ns = world.late_ns();
             world.spend(host, ns);
             world.note_here(host, What::Stall { ns });
         }
         let killed = both && world.strikes(Fault::KilledProcess);
-        if killed || both && world.strikes(Fault::VanishedPeer) {
-            let connection = self.number;
-            world.note_here(
-                host,
-                if killed { What::Killed { connection } } else { What::Vanished { connection } },
-            );
-            let told_ns = world.clock_ns(host) + 2 * world.profile.latency_ns;
-            if killed {
-                self.patience[1 - side].death_ns = Some(told_ns);
-            }
-            self.mind_faults();
-            self.let_go(side);
-            return Ok(true);
+        if !killed && !(both && world.strikes(Fault::VanishedPeer)) {
+            return false;
         }
-        if self.patience[side].death_ns.is_some_and(|at_ns| now_ns >= at_ns) {
-            self.pair.ends[side].peer_is_gone();
+        world.note_here(
+            host,
+            if killed { What::Killed { connection } } else { What::Vanished { connection } },
+        );
+        if killed {
+            self.tell_death(side);
         }
-        let moved = self.pair.moved(side);
-        self.pair.fabric.acting = side;
-        self.pair.turn(side);
         self.mind_faults();
-        self.note_steps(side);
-        self.heed(side, now_ns)?;
-        self.mind_faults();
-        Ok(moved != self.pair.moved(side))
+        self.let_go(side);
+        true
     }
 
-    /// Ends what can end, and what must.
-    fn heed(&mut self, side: usize, now_ns: u64) -> Result<(), String> {
-        let is_whole = !self.is_gone(1 - side);
-        if is_whole && !self.is_closed && self.pair.is_exchanged() {
-            self.pair.close();
-            self.is_closed = true;
-        }
-        let closed = self.pair.ends[side].endpoint().closed();
-        if closed.is_none() && self.pair.has_sent(side) {
-            match self.closing {
-                Closing::WhenSent => self.pair.leave(side),
-                Closing::WhenDone if self.pair.has_taken(side) => self.pair.leave(side),
-                Closing::WhenDone | Closing::Together => {}
-            }
-        }
-        if is_whole && self.pair.is_over() {
-            self.pair.check_oracle();
-            self.let_go(0);
-            self.let_go(1);
-            return Ok(());
-        }
-        let closed = self.pair.ends[side].endpoint().closed();
-        if let (Some(Closed::Failed(Failure::Protocol(rule))), false) = (closed, self.pair.fabric.lied) {
-            return Err(format!("nobody lied, and {rule}: {}", self.state()));
-        }
-        let moved = self.pair.moved(0) + self.pair.moved(1);
-        let patience = &mut self.patience[side];
-        let mut advice = patience.note(now_ns, moved, closed);
-        if advice == Advice::GoOn
-            && let Some(next) = self.pair.next(side)
-        {
-            let next = if patience.is_closing() { self.pair.drive_close(side) } else { next };
-            advice = patience.heed(next);
-        }
-        match advice {
-            Advice::GoOn => Ok(()),
-            Advice::Close(reason) => {
-                self.pair.give_up(side, reason);
-                Ok(())
-            }
-            Advice::Look => self.look(side, now_ns),
-        }
+    /// The peer is told that this end is gone.
+    fn tell_death(&mut self, side: usize) {
+        let host = self.hosts[side];
+        let world = &self.fabric().world;
+        self.death_ns[1 - side] = Some(world.clock_ns(host) + 2 * world.profile.latency_ns);
     }
 
-    /// An end looks at the time: it may have waited enough.
-    fn look(&mut self, side: usize, now_ns: u64) -> Result<(), String> {
-        let needs_life = self.pair.fabric.world.faults.any(&NEED_LIFE);
-        let patience = &mut self.patience[side];
-        let deadline = patience.deadline(self.may_fail, needs_life);
-        if !patience.looked(self.pair.look(side, Nanos(now_ns), deadline)) {
-            return Ok(());
+    fn judge(&mut self, side: usize) -> Result<(), String> {
+        match self.driver(side).endpoint().closed() {
+            Some(Closed::Failed(Failure::Protocol(rule))) if !self.fabric().lied => {
+                Err(format!("nobody lied, and {rule}: {}", self.state()))
+            }
+            _ => Ok(()),
         }
-        if !self.may_fail {
-            return Err(format!("nothing moves any more: {}", self.state()));
-        }
-        if self.patience[side].is_closing() {
-            self.let_go(side);
-        } else {
-            self.pair.give_up(side, Reason::GIVEN_UP);
-        }
-        Ok(())
     }
 
     /// What struck in this turn decides what is asked of the next ones.
     fn mind_faults(&mut self) {
-        if core::mem::take(&mut self.pair.fabric.world.broken) {
-            self.may_fail = true;
-            self.pair.expect_failure();
-        }
-        if self.pair.fabric.lied {
-            self.pair.distrust();
+        let lied = self.fabric().lied;
+        let is_broken = core::mem::take(&mut self.fabric().world.broken);
+        self.may_fail |= is_broken;
+        match &mut self.play {
+            Play::Script(scripted) => {
+                if is_broken {
+                    scripted.pair.expect_failure();
+                }
+                if lied {
+                    scripted.pair.distrust();
+                }
+            }
+            Play::Talk(talk) => {
+                if is_broken {
+                    talk.expect_failure();
+                }
+                if lied {
+                    talk.distrust();
+                }
+            }
         }
     }
 
-    /// An end is gone, with its QP and its memory.
+    /// An end is gone, with its QP and its memory. One that has closed has told so, or waited long enough: the other one may find
+    /// nobody any more.
     fn let_go(&mut self, side: usize) {
-        if !core::mem::replace(&mut self.patience[side].gone, true) {
-            self.pair.fabric.let_go(side);
+        if core::mem::replace(&mut self.gone[side], true) {
+            return;
+        }
+        self.fabric().let_go(side);
+        if let Play::Talk(talk) = &mut self.play {
+            if self.gone[1 - side] {
+                talk.check_oracle();
+            } else if self.may_fail || !talk.is_over() {
+                talk.expect_failure();
+                self.may_fail = true;
+                if self.death_ns[1 - side].is_none() && self.driver(side).is_closing() {
+                    self.tell_death(side);
+                }
+            }
         }
     }
 
     /// What the endpoint recorded goes into the trace; of a wait that goes on, its begin.
     fn note_steps(&mut self, side: usize) {
-        let fabric = &mut self.pair.fabric;
+        let (host, connection) = (self.hosts[side], self.number);
+        let mut last = self.steps[side];
+        let fabric = self.fabric();
         let Some(recorder) = fabric.recorders[side].as_deref_mut() else { return };
         while let Some(record) = recorder.take() {
-            let (connection, begin_ns, step) = (self.number, record.begin.0, record.step);
+            let (begin_ns, step) = (record.begin.0, record.step);
             let is_wait = matches!(step, Step::NoCredit { .. } | Step::NoCts { .. });
-            if self.steps[side].replace(step) == Some(step) && is_wait {
+            if last.replace(step) == Some(step) && is_wait {
                 continue;
             }
             let at_ns = if is_wait { begin_ns } else { record.end.0 };
-            fabric.world.note(at_ns, self.hosts[side], What::Core { connection, begin_ns, step });
+            fabric.world.note(at_ns, host, What::Core { connection, begin_ns, step });
         }
+        self.steps[side] = last;
     }
 }

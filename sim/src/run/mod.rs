@@ -3,22 +3,28 @@
 mod connection;
 mod hosts;
 mod patience;
+mod scripted;
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 
+use crate::calls::Calls;
 use crate::case::Case;
 use crate::nic::World;
 use crate::tally::Tally;
 use crate::torn::Torn;
 use crate::trace::{Trace, What};
 use connection::Connection;
+pub(crate) use connection::Turned;
 use hosts::Hosts;
 
 /// Virtual time after which a run that is not over never will be: ten times what the longest of 100,000 seeds took.
 const LIMIT_NS: u64 = 60_000_000_000;
+
+/// Turns after which a run that is not over never will be.
+const TURNS_MAX: u64 = 10_000_000;
 
 /// How a run is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +48,8 @@ pub struct Outcome {
     pub torn: Torn,
     /// Which fault struck in which state.
     pub tally: Tally,
+    /// Which call was made in which state.
+    pub calls: Calls,
     /// How ends ended, and how many did so.
     pub endings: BTreeMap<String, u64>,
     /// What happened, if that was asked for.
@@ -111,14 +119,18 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
             if unconnected > 0 {
                 endings.insert("did not connect".to_owned(), unconnected);
             }
-            let transfers =
-                case.connections.iter().map(|plan| plan.script.transfers.iter().flatten().count() as u64);
+            let scripted = case.connections.iter().filter(|plan| plan.programs.is_none());
+            let scripted = scripted.map(|plan| plan.script.transfers.iter().flatten().count() as u64);
+            let talked = connections.iter().map(Connection::transfers);
+            let mut calls = Calls::default();
+            connections.iter().filter_map(Connection::calls).for_each(|theirs| calls.add(theirs));
             return Ok(Outcome {
                 time_ns: world.time_ns(),
                 turns,
-                transfers: transfers.sum(),
+                transfers: scripted.sum::<u64>() + talked.sum::<u64>(),
                 torn,
                 tally: world.tally,
+                calls,
                 endings,
                 trace,
             });
@@ -149,13 +161,16 @@ fn drive<const DIRECT: bool>(
             return Ok(turns);
         }
         turns += 1;
+        if turns > TURNS_MAX {
+            return Err(format!("not over after {turns} turns: {}", connections[turn.connection].state()));
+        }
         if turn.now_ns > LIMIT_NS {
             return Err(format!("not over after {LIMIT_NS} ns: {}", connections[turn.connection].state()));
         }
         world.settle(turn.now_ns);
         let connection = &mut connections[turn.connection];
-        let worked = connection.turn(world, turn.side, turn.now_ns)?;
-        hosts.done(world, turn, worked, connection.nap_ns(turn.side));
+        let (worked, nap_ns) = connection.turn(world, turn.side, turn.now_ns)?;
+        hosts.done(world, turn, worked, nap_ns);
         for side in (0..2).filter(|side| connection.is_gone(*side)) {
             hosts.remove(connection.hosts[side], turn.connection, side);
         }

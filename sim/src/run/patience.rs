@@ -39,13 +39,10 @@ pub(super) struct Patience {
     moved_ns: u64,
     lost_rounds: u32,
     closed_ns: Option<u64>,
-    /// When it is told that its peer has died.
-    pub(super) death_ns: Option<u64>,
     /// How long it waits for anything to move.
     patience_ns: u64,
     /// How long it may sleep at once.
     pub(super) nap_ns: u64,
-    pub(super) gone: bool,
 }
 
 impl Patience {
@@ -57,10 +54,8 @@ impl Patience {
             moved_ns: 0,
             lost_rounds: 0,
             closed_ns: None,
-            death_ns: None,
             patience_ns: PATIENCE_NS,
             nap_ns: 0,
-            gone: false,
         }
     }
 

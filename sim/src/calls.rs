@@ -1,0 +1,212 @@
+//! Which call of the API was made in which state of its end, how often it was accepted and how often refused.
+
+use core::fmt;
+
+use superpipe_core::{Phase, State};
+
+use crate::tally::Column;
+
+/// Columns of a state: all but connecting, in which there is nothing to call.
+const STATES: usize = Column::ALL.len() - 1;
+
+/// A call of the API: of the driver, or of its endpoint where streams are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `try_send`
+    TrySend,
+    /// `drive_send`
+    DriveSend,
+    /// `cancel_send`: accepted where something had begun.
+    CancelSend,
+    /// `start`
+    Start,
+    /// `push`: refused if it takes nothing.
+    Push,
+    /// `reserve`
+    Reserve,
+    /// `commit`
+    Commit,
+    /// `finish`
+    Finish,
+    /// `cancel_stream`: accepted where it was open.
+    CancelStream,
+    /// `delivered`
+    Delivered,
+    /// `try_recv`
+    TryRecv,
+    /// `try_peek`
+    TryPeek,
+    /// `reject`
+    Reject,
+    /// `begin_receive`
+    BeginReceive,
+    /// `drive_receive`
+    DriveReceive,
+    /// `receive_part`
+    ReceivePart,
+    /// `cancel_receive`: accepted where something had begun.
+    CancelReceive,
+    /// `readable`
+    Readable,
+    /// `consume`: refused where nothing is shown.
+    Consume,
+    /// `pull`
+    Pull,
+    /// `progress`: refused if nothing was done.
+    Progress,
+    /// `look`: refused by deadline or silence.
+    Look,
+    /// `round`: refused if nothing will come any more.
+    Round,
+    /// `outside_round`
+    Outside,
+    /// `poll_event`
+    PollEvent,
+    /// `close`: refused where it changes nothing.
+    Close,
+    /// `drive_close`
+    DriveClose,
+    /// `drive_warm_up`
+    WarmUp,
+}
+
+impl Call {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 28] = [
+        Self::TrySend,
+        Self::DriveSend,
+        Self::CancelSend,
+        Self::Start,
+        Self::Push,
+        Self::Reserve,
+        Self::Commit,
+        Self::Finish,
+        Self::CancelStream,
+        Self::Delivered,
+        Self::TryRecv,
+        Self::TryPeek,
+        Self::Reject,
+        Self::BeginReceive,
+        Self::DriveReceive,
+        Self::ReceivePart,
+        Self::CancelReceive,
+        Self::Readable,
+        Self::Consume,
+        Self::Pull,
+        Self::Progress,
+        Self::Look,
+        Self::Round,
+        Self::Outside,
+        Self::PollEvent,
+        Self::Close,
+        Self::DriveClose,
+        Self::WarmUp,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TrySend => "try_send",
+            Self::DriveSend => "drive_send",
+            Self::CancelSend => "cancel_send",
+            Self::Start => "start",
+            Self::Push => "push",
+            Self::Reserve => "reserve",
+            Self::Commit => "commit",
+            Self::Finish => "finish",
+            Self::CancelStream => "cancel_stream",
+            Self::Delivered => "delivered",
+            Self::TryRecv => "try_recv",
+            Self::TryPeek => "try_peek",
+            Self::Reject => "reject",
+            Self::BeginReceive => "begin_receive",
+            Self::DriveReceive => "drive_receive",
+            Self::ReceivePart => "receive_part",
+            Self::CancelReceive => "cancel_receive",
+            Self::Readable => "readable",
+            Self::Consume => "consume",
+            Self::Pull => "pull",
+            Self::Progress => "progress",
+            Self::Look => "look",
+            Self::Round => "round",
+            Self::Outside => "outside_round",
+            Self::PollEvent => "poll_event",
+            Self::Close => "close",
+            Self::DriveClose => "drive_close",
+            Self::WarmUp => "drive_warm_up",
+        }
+    }
+}
+
+/// Calls by state: refused, and accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls([[[u64; 2]; STATES]; Call::ALL.len()]);
+
+impl Calls {
+    /// A call was made by an end in this state.
+    pub(crate) fn count(&mut self, call: Call, state: State, is_accepted: bool) {
+        for column in Column::of(Some(state)) {
+            self.0[call as usize][column.number() - 1][usize::from(is_accepted)] += 1;
+        }
+    }
+
+    /// Adds what another run counted.
+    pub fn add(&mut self, other: &Self) {
+        let theirs = other.0.iter().flatten().flatten();
+        self.0.iter_mut().flatten().flatten().zip(theirs).for_each(|(ours, theirs)| *ours += theirs);
+    }
+
+    /// How often a call was refused, and accepted, in a state.
+    #[must_use]
+    pub fn at(&self, call: Call, column: Column) -> [u64; 2] {
+        column.number().checked_sub(1).map_or([0; 2], |state| self.0[call as usize][state])
+    }
+}
+
+/// Says why a call cannot be accepted, or refused, in a state.
+#[must_use]
+pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) -> Option<&'static str> {
+    let is_over = matches!(column, Column::Phase(Phase::ClosedHere | Phase::ClosedByPeer | Phase::Failed));
+    match (call, column, is_accepted) {
+        (
+            Call::TrySend
+            | Call::DriveSend
+            | Call::Start
+            | Call::Push
+            | Call::Reserve
+            | Call::Commit
+            | Call::Finish,
+            _,
+            true,
+        ) if is_over => Some("a connection that is closed or has failed takes nothing to send"),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Calls {
+    /// A row a call and state: accepted/refused; what cannot be is a dash.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = &Column::ALL[1..];
+        write!(f, "{:<15}", "")?;
+        for column in columns {
+            write!(f, " {column:>16}")?;
+        }
+        writeln!(f)?;
+        for call in Call::ALL {
+            write!(f, "{:<15}", call.name())?;
+            for column in columns {
+                let cell = |is_accepted: bool| {
+                    let count = self.at(call, *column)[usize::from(is_accepted)];
+                    match unreachable_because(call, *column, is_accepted) {
+                        Some(_) if count == 0 => "-".to_owned(),
+                        _ => count.to_string(),
+                    }
+                };
+                write!(f, " {:>16}", format!("{}/{}", cell(true), cell(false)))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

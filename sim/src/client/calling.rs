@@ -1,0 +1,179 @@
+//! Which call comes next: any, in any state.
+
+use superpipe_core::driver::{Drive, Outside};
+use superpipe_core::{Nanos, Reason};
+use superpipe_testkit::Stage;
+
+use super::ops::Wanted;
+use super::{Course, Talk};
+use crate::calls::Call;
+use crate::run::Turned;
+
+/// How long a connection may take to be warm: signs of life may have to heal what was overtaken.
+const WARM_UP_NS: u64 = 20_000_000_000;
+
+/// What a client says when it closes in the middle.
+const ABORTED: Reason = Reason(3 << 16);
+
+/// What a client says of a stream that it cancels.
+const CHANGED_ITS_MIND: u32 = 1 << 16;
+
+impl<F: Stage> Talk<F> {
+    /// An end has its turn: it goes on waiting, or makes its next call.
+    pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> Turned {
+        let nap_ns = if let Some(waiting) = self.clients[side].waiting.take() {
+            self.go_on(side, waiting, now)
+        } else {
+            match self.clients[side].course {
+                Course::Warming(..) => {
+                    self.wait_for(side, Wanted::WarmUp, Nanos(now.0 + WARM_UP_NS));
+                }
+                Course::Calling if self.clients[side].calls_left > 0 => {
+                    self.clients[side].calls_left -= 1;
+                    self.call(side, now);
+                    if self.closed(side).is_some() {
+                        self.see_end(side);
+                    }
+                }
+                _ => return self.end(side, now),
+            }
+            0
+        };
+        if !self.is_off() {
+            self.check_open(side);
+        }
+        Turned { nap_ns, lets_go: [false; 2] }
+    }
+
+    /// The next message of warming the connection up.
+    pub(super) fn warm_up(&mut self, side: usize) -> Drive<()> {
+        let state = self.state_of(side);
+        let client = &mut self.clients[side];
+        let Course::Warming(warm_up, room) = &mut client.course else { return Drive::Done(()) };
+        let driven = client.driver.drive_warm_up(&mut self.fabric, warm_up, room);
+        self.count(Call::WarmUp, state, matches!(driven, Drive::Moved | Drive::Done(Ok(()))));
+        driven.map(|result| {
+            assert!(result.is_ok() || self.may_fail, "not warm: {result:?}");
+            self.clients[side].course = if result.is_ok() { Course::Calling } else { Course::Ending };
+        })
+    }
+
+    /// Deadlines that strike at once, soon, in the middle, and late.
+    fn deadline(&mut self, side: usize, now: Nanos) -> Nanos {
+        let rng = &mut self.clients[side].rng;
+        let ns = match rng.below(6) {
+            0 => 0,
+            1 => rng.below(1000),
+            2 => rng.below(20_000),
+            3 => rng.below(200_000),
+            4 => rng.below(1_000_000),
+            _ => rng.below(5_000_000),
+        };
+        Nanos(now.0 + ns as u64)
+    }
+
+    /// One call, or the begin of one that blocks.
+    fn call(&mut self, side: usize, now: Nanos) {
+        let slot = self.clients[side].rng.below(2);
+        let rng = &mut self.clients[side].rng;
+        let (kind, is_odd, some) = (rng.below(64), rng.one_in(8), rng.below(2000));
+        match kind {
+            0..=4 => self.try_send(side),
+            5..=9 => {
+                self.begin_send(side, slot);
+                let deadline = self.deadline(side, now);
+                self.wait_for(side, Wanted::Send(slot), deadline);
+            }
+            10 => self.begin_send(side, slot),
+            11 | 12 => {
+                let _ = self.drive_send(side, slot, is_odd);
+            }
+            13 => self.cancel_send(side, slot, Reason(CHANGED_ITS_MIND | some as u32)),
+            14..=17 => self.try_recv(side),
+            18 | 19 => {
+                self.try_peek(side);
+            }
+            20 => self.reject(side),
+            21..=28 => {
+                self.begin_receive(side, slot, is_odd);
+                let deadline = self.deadline(side, now);
+                self.wait_for(side, Wanted::Receive(slot), deadline);
+            }
+            29 => self.begin_receive(side, slot, is_odd),
+            30 | 31 => {
+                let _ = self.drive_receive(side, slot, is_odd && some % 4 == 0);
+            }
+            32 => self.cancel_receive(side, slot, Reason(CHANGED_ITS_MIND | some as u32)),
+            33..=35 => self.start(side),
+            36 | 37 => {
+                let _ = self.push(side, some);
+            }
+            38 | 39 => self.reserve(side),
+            40 | 41 => self.commit(side),
+            42 => {
+                if self.is_writable(side) {
+                    let _ = self.finish(side);
+                }
+            }
+            43 => self.cancel_stream(side, Reason(CHANGED_ITS_MIND | some as u32)),
+            44 | 45 => {
+                let deadline = self.deadline(side, now);
+                self.wait_for(side, Wanted::Write, deadline);
+            }
+            46 | 47 => {
+                let deadline = self.deadline(side, now);
+                self.wait_for(side, Wanted::Read, deadline);
+            }
+            48 | 49 => {
+                let _ = self.readable(side);
+            }
+            50 | 51 => {
+                let _ = self.consume(side);
+            }
+            52 | 53 => {
+                let _ = self.pull(side);
+            }
+            54 => {
+                self.delivered(side);
+            }
+            55 => {
+                let deadline = self.deadline(side, now);
+                self.wait_for(side, Wanted::Flush, deadline);
+            }
+            56 => {
+                let client = &mut self.clients[side];
+                client.driver.tick(&mut self.fabric, now);
+                if client.driver.count_empty() {
+                    client.driver.tick(&mut self.fabric, now);
+                }
+            }
+            57 | 58 => self.progress(side),
+            59 => self.take_events(side),
+            60 => {
+                let outside = match self.clients[side].writing {
+                    Some(writing) if is_odd || some % 2 == 0 => Outside::source(writing.id),
+                    _ => Outside::sink(),
+                };
+                let ready = self.deadline(side, now);
+                self.wait_for(side, Wanted::Outside(outside, ready), Nanos(ready.0 + 10_000_000));
+            }
+            61 => self.try_drive_close(side),
+            62 if some % 16 == 0 => self.close(side, if some % 3 > 0 { Reason::DONE } else { ABORTED }),
+            _ => {
+                let all = superpipe_core::Protocol::ALL;
+                self.clients[side].driver.set_protocol(all[some % all.len()]);
+            }
+        }
+    }
+
+    /// Returns true if nothing of what is written would be missing if it ended here.
+    fn is_writable(&self, side: usize) -> bool {
+        self.clients[side].writing.is_some()
+    }
+
+    pub(super) fn progress(&mut self, side: usize) {
+        let state = self.state_of(side);
+        let moved = self.clients[side].driver.progress(&mut self.fabric);
+        self.count(Call::Progress, state, moved);
+    }
+}

@@ -1,0 +1,150 @@
+//! How a program comes to its end: what it has begun is ended, what comes is taken, and the connection is closed.
+
+use superpipe_core::{Closed, Length, Nanos, Reason, Sending};
+use superpipe_testkit::Stage;
+
+use super::ops::Wanted;
+use super::{Course, Ending, Talk};
+use crate::run::Turned;
+
+/// How long each wait of an end that ends takes at most.
+const STEP_NS: u64 = 5_000_000;
+
+/// How long an end waits for anything more to come: a sign of life may have to heal what was overtaken.
+const PATIENCE_NS: u64 = 1_500_000_000;
+
+/// How long a close is waited for.
+const LINGER_NS: u64 = 20_000_000;
+
+/// How long an end sleeps that is there for its peer only.
+const NAP_NS: u64 = 500_000;
+
+impl<F: Stage> Talk<F> {
+    /// The next step to the end.
+    pub(super) fn end(&mut self, side: usize, now: Nanos) -> Turned {
+        let mut turned = Turned::default();
+        match self.clients[side].course {
+            Course::Closing => {
+                let deadline = Nanos(now.0 + LINGER_NS);
+                self.wait_for(side, Wanted::Close, deadline);
+            }
+            Course::Over => {
+                turned.nap_ns = NAP_NS;
+                turned.lets_go[side] = self.may_go(side, now);
+            }
+            _ => {
+                self.clients[side].course = Course::Ending;
+                self.wind_down(side, now);
+            }
+        }
+        turned
+    }
+
+    fn wind_down(&mut self, side: usize, now: Nanos) {
+        let moved = self.moved(0) + self.moved(1);
+        if self.clients[side].ends_since.is_none_or(|(_, before)| before != moved) {
+            self.clients[side].ends_since = Some((now, moved));
+        }
+        let since = self.clients[side].ends_since.map_or(now, |(since, _)| since);
+        let step = Nanos(now.0 + self.crowd * STEP_NS);
+        let closed = self.closed(side);
+        let ending = self.clients[side].program.ending;
+        let is_gone = self.clients[side].driver.is_peer_gone();
+        let is_lost = is_gone && (self.clients[side].has_seen_end || now.0 > since.0 + 2 * STEP_NS);
+        if closed.is_some() || is_lost || ending == Ending::Abort || self.is_off() {
+            let reason = match (closed, ending) {
+                (Some(Closed::ByPeer(reason)), _) => reason,
+                (_, Ending::Abort) => Reason(4 << 16),
+                _ if self.is_off() || is_lost => Reason::GIVEN_UP,
+                _ => Reason::DONE,
+            };
+            return self.leave(side, reason);
+        }
+        if let Some(index) = self.flows[side].open {
+            return self.end_open(side, index, step);
+        }
+        // A CANCEL that is due may wait for what the peer takes, which may wait for what this end takes.
+        let owes_cancel = self.state_of(side).sending != Sending::Nothing;
+        let peer_sends = self.flows[1 - side].open.is_some()
+            || matches!(self.clients[1 - side].course, Course::Warming(..) | Course::Calling);
+        let is_taken = !peer_sends && self.flows[1 - side].is_taken();
+        if owes_cancel || ending == Ending::WhenTaken && !is_taken {
+            let is_stuck = now.0 > since.0 + self.crowd * PATIENCE_NS;
+            let is_left = self.clients[1 - side].closed_with.is_some();
+            assert!(!is_stuck || self.may_fail || is_left, "nothing moves any more");
+            if is_stuck {
+                return self.leave(side, Reason::GIVEN_UP);
+            }
+            return self.take(side, step);
+        }
+        if ending == Ending::WhenTaken && !self.delivered(side) && now.0 < since.0 + 4 * STEP_NS {
+            return self.wait_for(side, Wanted::Flush, step);
+        }
+        self.leave(side, Reason::DONE);
+    }
+
+    /// Ends what is being sent, or gives it up.
+    fn end_open(&mut self, side: usize, index: usize, step: Nanos) {
+        let slot =
+            self.clients[side].sends.iter().position(|it| it.as_ref().is_some_and(|it| it.index == index));
+        let gives_up = self.clients[side].rng.one_in(4);
+        match slot {
+            Some(slot) if gives_up => self.cancel_send(side, slot, Reason::GIVEN_UP),
+            Some(slot) => self.wait_for(side, Wanted::Send(slot), step),
+            None if gives_up => self.cancel_stream(side, Reason::GIVEN_UP),
+            None => self.wait_for(side, Wanted::Write, step),
+        }
+    }
+
+    /// Takes what comes.
+    fn take(&mut self, side: usize, step: Nanos) {
+        let Some(incoming) = self.try_peek(side) else {
+            self.begin_receive(side, 0, false);
+            return self.wait_for(side, Wanted::Receive(0), step);
+        };
+        if incoming.length == Length::Stream
+            || self.flows[1 - side].at > 0
+            || self.clients[side].rng.one_in(4)
+        {
+            self.wait_for(side, Wanted::Read, step);
+        } else {
+            self.begin_receive(side, 0, false);
+            self.wait_for(side, Wanted::Receive(0), step);
+        }
+    }
+
+    fn leave(&mut self, side: usize, reason: Reason) {
+        self.close(side, reason);
+        self.clients[side].course = Course::Closing;
+    }
+
+    /// Returns true if this end may let go: the other one is over, too, or is not waited for any longer.
+    fn may_go(&mut self, side: usize, now: Nanos) -> bool {
+        let since = *self.clients[side].over_since.get_or_insert(now);
+        self.progress(side);
+        self.clients[side].driver.tick(&mut self.fabric, now);
+        let other = &self.clients[1 - side];
+        let is_mutual = matches!(other.course, Course::Over);
+        if is_mutual || self.clients[side].driver.is_peer_gone() {
+            return true;
+        }
+        now.0 > since.0 + 2 * self.crowd * LINGER_NS
+    }
+
+    /// After the end: all that was sent has come, where both ends wanted it and nothing failed.
+    pub(crate) fn check_oracle(&self) {
+        let wants_all = |side: usize| self.clients[side].program.ending == Ending::WhenTaken;
+        let in_order = |side: usize| {
+            let reason = self.clients[side].closed_with;
+            reason == Some(Reason::DONE)
+        };
+        if self.may_fail || self.is_off() || !(in_order(0) && in_order(1)) {
+            return;
+        }
+        for side in 0..2 {
+            let aborted = !wants_all(1 - side);
+            let is_taken = self.flows[side].is_taken();
+            assert!(is_taken || aborted || self.clients[1 - side].has_seen_end, "something never came");
+        }
+    }
+}

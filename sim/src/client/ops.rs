@@ -1,0 +1,99 @@
+//! Operations that a client has begun, with the slices that they are driven with.
+
+use superpipe_core::driver::{Outside, Receive, Send, Wait};
+use superpipe_core::{Nanos, TransferId};
+use superpipe_testkit::Rng;
+
+/// Slices of one message.
+const SLICES_MAX: usize = 6;
+
+/// A message that is being sent.
+#[derive(Debug)]
+pub(super) struct SendOp {
+    pub(super) op: Send,
+    pub(super) index: usize,
+    pub(super) cuts: Vec<usize>,
+}
+
+/// A message that is being received.
+#[derive(Debug)]
+pub(super) struct ReceiveOp {
+    pub(super) op: Receive,
+    pub(super) buffer: Vec<u8>,
+    pub(super) cuts: Vec<usize>,
+    /// What it took, as the oracle has it.
+    pub(super) expected: Vec<u8>,
+    pub(super) index: Option<usize>,
+    pub(super) is_cold: bool,
+    /// Driven with other slices: where bytes go is its caller's fault.
+    pub(super) is_odd: bool,
+}
+
+/// A stream, or a message that is written like one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writing {
+    pub(super) id: TransferId,
+    pub(super) index: usize,
+}
+
+/// What a blocking call waits for.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Send(usize),
+    Receive(usize),
+    /// All of the stream, and its end.
+    Write,
+    /// The stream's end at the head.
+    Read,
+    Flush,
+    WarmUp,
+    Close,
+    /// A descriptor that is ready at a time.
+    Outside(Outside, Nanos),
+}
+
+/// A blocking call.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) wanted: Wanted,
+    pub(super) wait: Wait,
+    pub(super) deadline: Nanos,
+}
+
+/// Where slices begin, with empty ones among them.
+pub(super) fn cuts(rng: &mut Rng, bytes: usize) -> Vec<usize> {
+    let mut cuts: Vec<_> = (0..rng.below(SLICES_MAX)).map(|_| rng.below(bytes + 1)).collect();
+    if rng.one_in(4) {
+        cuts.extend(cuts.first().copied());
+    }
+    cuts.sort_unstable();
+    cuts
+}
+
+/// The slices of what is sent.
+pub(super) fn gather<'a>(mut bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+    let mut at = 0;
+    let mut slices = Vec::new();
+    for cut in cuts {
+        let cut = (*cut).min(at + bytes.len());
+        let (here, after) = bytes.split_at(cut - at);
+        slices.push(here);
+        (bytes, at) = (after, cut);
+    }
+    slices.push(bytes);
+    slices
+}
+
+/// The slices of where to receive.
+pub(super) fn scatter<'a>(mut bytes: &'a mut [u8], cuts: &[usize]) -> Vec<&'a mut [u8]> {
+    let mut at = 0;
+    let mut slices = Vec::new();
+    for cut in cuts {
+        let cut = (*cut).min(at + bytes.len());
+        let (here, after) = bytes.split_at_mut(cut - at);
+        slices.push(here);
+        (bytes, at) = (after, cut);
+    }
+    slices.push(bytes);
+    slices
+}

@@ -1,0 +1,249 @@
+//! What is known of one direction: what was sent, in which order, and what came out.
+
+use superpipe_core::{End, Incoming, Length, Reason};
+use superpipe_testkit::Rng;
+
+/// Bits of a tag that say which message it is.
+const INDEX_BITS: u32 = 20;
+
+/// One message or stream.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) tag: u64,
+    pub(super) payload: Vec<u8>,
+    pub(super) length: Length,
+    /// Bytes that the endpoint took.
+    pub(super) bytes: usize,
+    pub(super) ended: bool,
+    pub(super) cancelled: Option<Reason>,
+    pub(super) rejected: Option<Reason>,
+    told: bool,
+    number: Option<u64>,
+    received: Option<usize>,
+    /// Its receiver has seen its end, or refused it.
+    over: bool,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    pub(super) messages: Vec<Message>,
+    /// Those of which something may be on its way, in order.
+    order: Vec<usize>,
+    /// So many of the order were seen, or passed over.
+    seen: usize,
+    /// The sender's open transfer.
+    pub(super) open: Option<usize>,
+    /// The head, as its receiver knows it, and the bytes that were taken of it.
+    pub(super) head: Option<usize>,
+    pub(super) at: usize,
+    /// Somebody lies: nothing is compared any more.
+    pub(super) is_off: bool,
+    /// Transfers that were compared.
+    pub(super) transfers: u64,
+}
+
+impl Flow {
+    /// A message that may be sent.
+    pub(super) fn draw(&mut self, rng: &mut Rng, bytes: usize, is_stream: bool) -> usize {
+        let index = self.messages.len();
+        let payload = (0..bytes.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).take(bytes).collect();
+        let length = if is_stream { Length::Stream } else { Length::Exact(bytes as u64) };
+        self.messages.push(Message {
+            tag: rng.next() << INDEX_BITS | index as u64,
+            payload,
+            length,
+            bytes: 0,
+            ended: false,
+            cancelled: None,
+            rejected: None,
+            told: false,
+            number: None,
+            received: None,
+            over: false,
+        });
+        index
+    }
+
+    /// A message goes at once.
+    pub(super) fn whole(&mut self, index: usize) {
+        assert!(self.is_off || self.open.is_none(), "{index} was sent whole while another is open");
+        self.order.push(index);
+        let message = &mut self.messages[index];
+        (message.bytes, message.ended) = (message.payload.len(), true);
+    }
+
+    /// A transfer starts.
+    pub(super) fn starts(&mut self, index: usize) {
+        assert!(self.is_off || self.open.is_none(), "{index} starts while another is open");
+        self.order.push(index);
+        self.open = Some(index);
+    }
+
+    /// The endpoint took so many bytes.
+    pub(super) fn pushed(&mut self, index: usize, bytes: usize) {
+        let message = &mut self.messages[index];
+        message.bytes += bytes;
+        assert!(self.is_off || message.bytes <= message.payload.len(), "more was taken than was given");
+    }
+
+    /// A transfer was sent to its end.
+    pub(super) fn ends(&mut self, index: usize) {
+        assert!(self.is_off || self.open == Some(index), "{index} ends, and is not open");
+        self.messages[index].ended = true;
+        self.open = None;
+    }
+
+    /// A transfer was given up by its sender, if it is open.
+    pub(super) fn gives_up(&mut self, index: usize, reason: Reason) {
+        if self.open == Some(index) {
+            self.messages[index].cancelled = Some(reason);
+            self.open = None;
+        }
+    }
+
+    /// The sender was told by a call that the receiver does not want it.
+    pub(super) fn told(&mut self, index: usize, reason: Reason) {
+        if self.open == Some(index) {
+            self.open = None;
+        }
+        assert!(
+            self.is_off || self.messages[index].rejected == Some(reason),
+            "{index} is said to be rejected for {reason:?}"
+        );
+    }
+
+    /// The sender was told by an event.
+    pub(super) fn told_event(&mut self, transfer: u64, reason: Reason) {
+        if self.is_off {
+            return;
+        }
+        let found = self.messages.iter_mut().rfind(|it| it.number == Some(transfer) && it.rejected.is_some());
+        let Some(message) = found else { panic!("{transfer} was rejected, and never sent") };
+        assert_eq!(message.rejected, Some(reason), "the reason of a rejection");
+        assert!(!core::mem::replace(&mut message.told, true), "told twice");
+    }
+
+    /// The receiver was shown the transfer at the head.
+    pub(super) fn meet(&mut self, incoming: Incoming) {
+        if self.is_off {
+            return;
+        }
+        self.meet_tag(incoming.tag);
+        let Some(message) = self.head.and_then(|head| self.messages.get_mut(head)) else { return };
+        assert_eq!(message.length, incoming.length, "length");
+        let number = *message.number.get_or_insert(incoming.transfer);
+        assert_eq!(number, incoming.transfer, "another number than before");
+    }
+
+    /// A transfer is at the head: it must be the next of which anything was sent.
+    pub(super) fn meet_tag(&mut self, tag: u64) {
+        if self.is_off {
+            return;
+        }
+        let index = usize::try_from(tag & ((1 << INDEX_BITS) - 1)).unwrap_or(usize::MAX);
+        assert!(self.messages.get(index).is_some_and(|it| it.tag == tag), "a tag that nobody sent");
+        if let Some(head) = self.head {
+            assert_eq!(head, index, "the transfer at the head went away");
+            return;
+        }
+        let place = self.order[self.seen..].iter().position(|it| *it == index);
+        let Some(passed) = place else { panic!("{index} came out of order, or twice") };
+        for passed in &self.order[self.seen..self.seen + passed] {
+            let message = &self.messages[*passed];
+            assert!(message.cancelled.is_some() && message.bytes == 0, "message {passed} never came");
+        }
+        self.seen += passed + 1;
+        self.transfers += 1;
+        self.messages[index].received = Some(0);
+        (self.head, self.at) = (Some(index), 0);
+    }
+
+    /// The next one that was given up for this reason, after so many bytes, begins and ends in one call.
+    pub(super) fn meet_cancelled(&mut self, reason: Reason, bytes: usize) {
+        let rest = self.order.get(self.seen..).unwrap_or_default();
+        let found = rest.iter().find(|index| {
+            let message = &self.messages[**index];
+            message.cancelled == Some(reason) && message.bytes == bytes
+        });
+        if let (None, Some(index)) = (self.head, found) {
+            self.meet_tag(self.messages[*index].tag);
+        }
+    }
+
+    /// The receiver took bytes of the head.
+    pub(super) fn took(&mut self, got: &[u8]) {
+        if self.is_off || got.is_empty() {
+            return;
+        }
+        let Some(head) = self.head else { panic!("{} bytes of no transfer came out", got.len()) };
+        let message = &mut self.messages[head];
+        let wanted = message.payload.get(self.at..self.at + got.len());
+        assert!(
+            wanted == Some(got),
+            "message {head}: {} bytes at {} differ: {got:x?} for {wanted:x?}",
+            got.len(),
+            self.at
+        );
+        self.at += got.len();
+        assert!(self.at <= message.bytes, "message {head}: more came out than was sent");
+        message.received = Some(self.at);
+    }
+
+    /// How the head ended, if it has.
+    pub(super) fn ended(&mut self, end: End) {
+        if self.is_off || end == End::No {
+            return;
+        }
+        let Some(head) = self.head.take() else { panic!("{end:?} of no transfer") };
+        let message = &mut self.messages[head];
+        assert_eq!(self.at, message.bytes, "message {head} ends before or after what was sent");
+        message.over = true;
+        match end {
+            End::No => {}
+            End::Fin => assert!(message.ended, "message {head} ended early"),
+            End::Cancelled(reason) => assert_eq!(message.cancelled, Some(reason), "message {head}: reason"),
+        }
+    }
+
+    /// The receiver refuses the head.
+    pub(super) fn rejects(&mut self, reason: Reason) {
+        if self.is_off {
+            return;
+        }
+        let Some(head) = self.head.take() else { panic!("what was never shown was rejected") };
+        let message = &mut self.messages[head];
+        (message.rejected, message.over) = (Some(reason), true);
+    }
+
+    /// All that was sent has come, or was given up.
+    pub(super) fn is_taken(&self) -> bool {
+        let settled = |index: &usize| {
+            let message = &self.messages[*index];
+            message.over || message.cancelled.is_some() && message.bytes == 0
+        };
+        self.open.is_none() && self.order.iter().all(settled)
+    }
+
+    /// All bytes that the endpoint took were taken out, or thrown away.
+    pub(super) fn is_delivered(&self) -> bool {
+        self.order.iter().all(|index| {
+            let message = &self.messages[*index];
+            message.rejected.is_some() || message.received.unwrap_or(0) == message.bytes
+        })
+    }
+
+    /// The next of which something may come.
+    pub(super) fn next(&self) -> Option<usize> {
+        self.order.get(self.seen).copied()
+    }
+
+    /// The receiver took bytes of the head to where nobody knows.
+    pub(super) fn skipped(&mut self, bytes: usize) {
+        let Some(head) = self.head else { return };
+        self.at += bytes;
+        let message = &mut self.messages[head];
+        assert!(self.is_off || self.at <= message.bytes, "message {head}: more came out than was sent");
+        message.received = Some(self.at);
+    }
+}

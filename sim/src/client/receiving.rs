@@ -1,0 +1,344 @@
+//! The calls that receive, each compared with what was sent.
+
+use superpipe_core::driver::{Drive, Receive, ReceiveFailed, Received, RefusedRecv};
+use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
+use superpipe_testkit::{Memory, Stage};
+
+use super::Talk;
+use super::ops::{ReceiveOp, cuts, scatter};
+use crate::calls::Call;
+
+/// What is in a buffer before anything is received into it.
+const UNTOUCHED: u8 = 0xa5;
+
+/// More than any message has.
+const ROOM_BYTES: usize = 9100;
+
+/// What a receiver says of what it does not want.
+const NOT_WANTED: u32 = 2 << 16;
+
+impl<F: Stage> Talk<F> {
+    /// Room for a message: often enough, often just enough or one byte too little, or none.
+    fn room(&mut self, side: usize) -> usize {
+        let flow = &self.flows[1 - side];
+        let next = flow.head.or_else(|| flow.next()).map(|index| flow.messages[index].payload.len());
+        let rng = &mut self.clients[side].rng;
+        match (rng.below(8), next) {
+            (0, _) => rng.below(64),
+            (1 | 2, Some(exact)) => exact,
+            (3, Some(exact)) => exact.saturating_sub(1),
+            _ => ROOM_BYTES,
+        }
+    }
+
+    /// What is shown must be next, and too long for the room, or not.
+    fn check_shown(&mut self, side: usize, incoming: Incoming, room: usize, is_too_small: bool) {
+        self.flows[1 - side].meet(incoming);
+        let fits = matches!(incoming.length, Length::Exact(length) if length <= room as u64);
+        assert!(fits != is_too_small || self.is_off(), "{incoming:?} and {room} bytes of room");
+    }
+
+    pub(super) fn try_recv(&mut self, side: usize) {
+        let room = self.room(side);
+        let state = self.state_of(side);
+        let is_shut = self.is_shut(side);
+        let client = &mut self.clients[side];
+        let cuts = cuts(&mut client.rng, room);
+        let mut buffer = vec![UNTOUCHED; room];
+        let found = client.driver.try_recv(&mut self.fabric, &mut scatter(&mut buffer, &cuts));
+        self.count(Call::TryRecv, state, matches!(found, Ok(Some(_))));
+        let flow = &mut self.flows[1 - side];
+        match found {
+            Ok(None) => {
+                assert!(buffer.iter().all(|byte| *byte == UNTOUCHED), "nothing came, and it was written");
+                if state.receiving != Receiving::Discarding && self.clients[side].rng.one_in(4) {
+                    let peeked = self.clients[side].driver.try_peek(&mut self.fabric);
+                    assert!(peeked.is_none() || self.is_off(), "it was there: {peeked:?}");
+                }
+            }
+            Ok(Some(Received { tag, bytes })) => {
+                assert!(!is_shut || flow.is_off, "closed, and received");
+                flow.meet_tag(tag);
+                flow.took(&buffer[..bytes]);
+                flow.ended(End::Fin);
+                let rest = &buffer[bytes..];
+                assert!(
+                    rest.iter().all(|byte| *byte == UNTOUCHED) || self.is_off(),
+                    "written behind its end"
+                );
+                self.clients[side].shown = None;
+            }
+            Err(RefusedRecv::TooSmall(incoming)) => self.check_shown(side, incoming, room, true),
+            Err(RefusedRecv::Long(incoming)) => self.check_shown(side, incoming, room, false),
+        }
+    }
+
+    pub(super) fn try_peek(&mut self, side: usize) -> Option<Incoming> {
+        let (state, is_shut) = (self.state_of(side), self.is_shut(side));
+        let peeked = self.clients[side].driver.try_peek(&mut self.fabric);
+        self.count(Call::TryPeek, state, peeked.is_some());
+        match peeked {
+            Some(incoming) => {
+                assert!(!is_shut || self.is_off(), "closed, and shown");
+                self.flows[1 - side].meet(incoming);
+            }
+            None => {
+                let is_gone = self.flows[1 - side].head.is_none() || self.may_be_shut(side);
+                assert!(is_gone || self.is_off(), "what was at the head is not shown");
+            }
+        }
+        peeked
+    }
+
+    pub(super) fn reject(&mut self, side: usize) {
+        if self.flows[1 - side].head.is_none() {
+            self.try_peek(side);
+        }
+        let state = self.state_of(side);
+        let client = &mut self.clients[side];
+        let reason = Reason(NOT_WANTED | client.rng.below(1 << 16) as u32);
+        let rejected = client.driver.reject(&mut self.fabric, reason);
+        self.count(Call::Reject, state, rejected);
+        let is_known = self.flows[1 - side].head.is_some() && !self.is_shut(side);
+        assert!(
+            rejected == is_known || !rejected && self.may_be_shut(side) || self.is_off(),
+            "rejected: {rejected}, and at the head: {is_known}"
+        );
+        if rejected {
+            self.flows[1 - side].rejects(reason);
+            self.clients[side].shown = None;
+        }
+    }
+
+    pub(super) fn begin_receive(&mut self, side: usize, slot: usize, is_cold: bool) {
+        self.cancel_receive(side, slot, Reason::GIVEN_UP);
+        let room = self.room(side);
+        let client = &mut self.clients[side];
+        let cuts = if is_cold { Vec::new() } else { cuts(&mut client.rng, room) };
+        client.receives[slot] = Some(ReceiveOp {
+            op: if is_cold { Receive::cold() } else { Receive::new() },
+            buffer: vec![UNTOUCHED; room],
+            cuts,
+            expected: Vec::new(),
+            index: None,
+            is_cold,
+            is_odd: false,
+        });
+    }
+
+    /// Drives a message that is received once: at first now and then with the looks of a blocking call.
+    pub(super) fn drive_receive(&mut self, side: usize, slot: usize, is_odd: bool) -> Drive<()> {
+        let (state, is_shut) = (self.state_of(side), self.is_shut(side));
+        let Self { clients, fabric, .. } = self;
+        let client = &mut clients[side];
+        let Some(it) = client.receives[slot].as_mut() else { return Drive::Done(()) };
+        let (had_begun, before) = (it.op.has_begun(), it.op.taken());
+        let is_fresh = it.op == Receive::new();
+        let mut room = it.buffer.len();
+        let (call, driven);
+        if it.is_cold && had_begun {
+            let left = room - before;
+            let bytes = if client.rng.one_in(8) { 0 } else { client.rng.below(left + 1).max(left.min(64)) };
+            call = Call::ReceivePart;
+            driven = client.driver.receive_part(fabric, &mut it.op, &mut it.buffer[before..before + bytes]);
+        } else {
+            if is_odd {
+                it.is_odd = true;
+                if client.rng.one_in(2) {
+                    room = client.rng.below(room + 1);
+                } else {
+                    it.buffer.resize(room + 100, UNTOUCHED);
+                    room += 100;
+                }
+            }
+            let mut slices = scatter(&mut it.buffer[..room], &it.cuts);
+            if is_fresh && client.rng.one_in(2) {
+                call = Call::BeginReceive;
+                driven = client.driver.begin_receive(fabric, &mut it.op, &mut slices);
+            } else {
+                call = Call::DriveReceive;
+                driven = client.driver.drive_receive(fabric, &mut it.op, &mut slices);
+            }
+        }
+        self.count(call, state, matches!(driven, Drive::Moved | Drive::Done(Ok(_))));
+        self.judge_received(side, slot, driven, (had_begun, before, room, is_shut))
+    }
+
+    /// Compares what a call of an operation took, and how it ended.
+    fn judge_received(
+        &mut self,
+        side: usize,
+        slot: usize,
+        driven: Drive<Result<Received, ReceiveFailed>>,
+        (had_begun, before, room, is_shut): (bool, usize, usize, bool),
+    ) -> Drive<()> {
+        let may_be_shut = self.may_be_shut(side);
+        let Some(it) = self.clients[side].receives[slot].as_mut() else { return Drive::Done(()) };
+        let (has_begun, mut taken) = (it.op.has_begun(), it.op.taken());
+        let flow = &mut self.flows[1 - side];
+        match driven {
+            Drive::Done(Ok(Received { tag, bytes })) => {
+                if !had_begun {
+                    flow.meet_tag(tag);
+                }
+                taken = bytes;
+            }
+            Drive::Done(Err(ReceiveFailed::Cancelled(reason))) if !had_begun => {
+                flow.meet_cancelled(reason, taken)
+            }
+            Drive::Moved | Drive::Idle if has_begun && !had_begun => {
+                if let Some(incoming) = self.clients[side].driver.try_peek(&mut self.fabric) {
+                    flow.meet(incoming);
+                }
+            }
+            _ => {}
+        }
+        let Some(it) = self.clients[side].receives[slot].as_mut() else { return Drive::Done(()) };
+        let is_idle = matches!(driven, Drive::Idle | Drive::Done(Err(ReceiveFailed::TooSmall(_))));
+        if it.index.is_none() && (has_begun || !is_idle) {
+            it.index = flow.head;
+        }
+        // What tells which message it is may be what told that the connection is closed.
+        let is_unknown = flow.head.is_none() && may_be_shut && !is_shut;
+        it.is_odd |= is_unknown;
+        if flow.is_off || is_unknown {
+            return driven.map(|_| ());
+        }
+        let new = taken - before;
+        assert!(new == 0 || !is_shut, "closed, and received");
+        assert!(new == 0 || it.index == flow.head, "bytes of another message");
+        if it.is_odd {
+            flow.skipped(new);
+        } else {
+            flow.took(&it.buffer[before..taken]);
+            it.expected.extend_from_slice(&it.buffer[before..taken]);
+            assert!(it.buffer[..taken] == it.expected, "what had come before has changed");
+            let rest = &it.buffer[taken..];
+            assert!(rest.iter().all(|byte| *byte == UNTOUCHED), "written behind what came");
+        }
+        if new > 0 {
+            self.clients[side].shown = None;
+        }
+        let Some(it) = self.clients[side].receives[slot].as_ref() else { return Drive::Done(()) };
+        match driven {
+            Drive::Moved => Drive::Moved,
+            Drive::Idle => Drive::Idle,
+            Drive::Done(Ok(_)) => {
+                flow.ended(End::Fin);
+                Drive::Done(())
+            }
+            Drive::Done(Err(failed)) => {
+                match failed {
+                    ReceiveFailed::Cancelled(reason) => flow.ended(End::Cancelled(reason)),
+                    ReceiveFailed::TooSmall(incoming) => self.check_shown(side, incoming, room, true),
+                    ReceiveFailed::NotOpen => {
+                        let is_open = had_begun && it.index.is_some() && it.index == flow.head;
+                        assert!(!is_open || may_be_shut, "not open: it is");
+                    }
+                }
+                Drive::Done(())
+            }
+        }
+    }
+
+    pub(super) fn cancel_receive(&mut self, side: usize, slot: usize, reason: Reason) {
+        let (state, is_shut) = (self.state_of(side), self.is_shut(side));
+        let client = &mut self.clients[side];
+        let Some(it) = client.receives[slot].as_mut() else { return };
+        let has_begun = it.op.has_begun();
+        client.driver.cancel_receive(&mut self.fabric, &mut it.op, reason);
+        let flow = &mut self.flows[1 - side];
+        if has_begun && it.index.is_some() && it.index == flow.head && !is_shut {
+            flow.rejects(reason);
+            client.shown = None;
+        }
+        self.count(Call::CancelReceive, state, has_begun);
+    }
+
+    /// Reads in place: what is shown is what was sent.
+    pub(super) fn readable(&mut self, side: usize) -> Drive<()> {
+        if self.flows[1 - side].head.is_none() && self.try_peek(side).is_none() {
+            return Drive::Idle;
+        }
+        let (state, is_shut) = (self.state_of(side), self.is_shut(side));
+        let client = &mut self.clients[side];
+        let bytes_max = 1 + client.rng.below(3000) as u32;
+        let readable = client.driver.endpoint_mut().readable(&mut self.fabric, bytes_max);
+        self.count(Call::Readable, state, !matches!(readable, Readable::Nothing));
+        let flow = &mut self.flows[1 - side];
+        match readable {
+            Readable::Nothing => Drive::Idle,
+            Readable::Ended(end) => {
+                assert!(!is_shut || flow.is_off, "closed, and readable");
+                flow.ended(end);
+                self.clients[side].shown = None;
+                Drive::Done(())
+            }
+            Readable::Run(run) => {
+                assert!(run.bytes > 0 && run.bytes <= bytes_max, "{} of {bytes_max} bytes", run.bytes);
+                let mut here = Vec::new();
+                for (at, bytes) in run.spans() {
+                    here.extend_from_slice(self.fabric.visible(Memory::landing(side), at, bytes));
+                }
+                assert_eq!(here.len(), run.bytes as usize, "spans of another length");
+                self.clients[side].shown = Some((flow.head, flow.at, here));
+                Drive::Moved
+            }
+        }
+    }
+
+    /// Gives back a part of what was read in place.
+    pub(super) fn consume(&mut self, side: usize) -> Drive<()> {
+        let state = self.state_of(side);
+        let client = &mut self.clients[side];
+        let flow = &self.flows[1 - side];
+        let shown = client.shown.take().filter(|(head, at, _)| (*head, *at) == (flow.head, flow.at));
+        let Some((_, _, shown)) = shown else {
+            if flow.head.is_none() {
+                return Drive::Idle;
+            }
+            // Nothing is shown: only what came before was, if anything, and none of it is given back.
+            let end = client.driver.endpoint_mut().consume(&mut self.fabric, 0);
+            self.count(Call::Consume, state, false);
+            self.flows[1 - side].ended(end);
+            return Drive::Idle;
+        };
+        let bytes = if client.rng.one_in(2) { shown.len() } else { client.rng.below(shown.len() + 1) };
+        let is_shut = self.is_shut(side);
+        let end = self.clients[side].driver.endpoint_mut().consume(&mut self.fabric, bytes as u32);
+        self.count(Call::Consume, state, !is_shut && bytes > 0);
+        if is_shut {
+            return Drive::Idle;
+        }
+        let flow = &mut self.flows[1 - side];
+        flow.took(&shown[..bytes]);
+        flow.ended(end);
+        if end == End::No { Drive::Moved } else { Drive::Done(()) }
+    }
+
+    pub(super) fn pull(&mut self, side: usize) -> Drive<()> {
+        if self.flows[1 - side].head.is_none() && self.try_peek(side).is_none() {
+            return Drive::Idle;
+        }
+        let (state, is_shut) = (self.state_of(side), self.is_shut(side));
+        let client = &mut self.clients[side];
+        let room = client.rng.below(4000);
+        let cuts = cuts(&mut client.rng, room);
+        let mut buffer = vec![UNTOUCHED; room];
+        let mut slices = scatter(&mut buffer, &cuts);
+        let pulled = client.driver.endpoint_mut().pull(&mut self.fabric, &mut slices);
+        self.count(Call::Pull, state, pulled.bytes > 0 || pulled.end != End::No);
+        let flow = &mut self.flows[1 - side];
+        assert!(!is_shut || pulled.bytes == 0 && pulled.end == End::No || flow.is_off, "closed, and pulled");
+        flow.took(&buffer[..pulled.bytes]);
+        flow.ended(pulled.end);
+        let rest = &buffer[pulled.bytes..];
+        assert!(rest.iter().all(|byte| *byte == UNTOUCHED) || flow.is_off, "written behind what came");
+        self.clients[side].shown = None;
+        match (pulled.end, pulled.bytes) {
+            (End::No, 0) => Drive::Idle,
+            (End::No, _) => Drive::Moved,
+            _ => Drive::Done(()),
+        }
+    }
+}
