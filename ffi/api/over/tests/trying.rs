@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use super::played::{liveness_looks, over, sleeps};
 use crate::api::connection::{TryRecv, TrySend};
-use crate::api::over::Over;
+use crate::api::over::{Over, Whole};
 use crate::{ErrorKind, Options};
 
 /// A hang, no measure: a period of signs of life is 0.2 s.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Makes rounds of a loop until the peer hears a sign of life.
-fn until_heard(mut round: impl FnMut(&mut Over<super::played::Played>)) {
+fn until_heard(mut round: impl FnMut(&mut Over<Whole<super::played::Played>>)) {
     let mut trying = over(Options::default(), |_, _| {});
     let (begun, heard) = (Instant::now(), trying.transport().port.heard());
     while trying.transport().port.heard() == heard {
