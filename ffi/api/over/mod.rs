@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+#[cfg(feature = "recorder")]
+use superpipe_core::Fabric;
 use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
 
 use super::deadline::Deadline;

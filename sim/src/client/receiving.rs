@@ -231,6 +231,13 @@ impl<F: Stage> Talk<F> {
                 match failed {
                     ReceiveFailed::Cancelled(reason) => flow.ended(End::Cancelled(reason)),
                     ReceiveFailed::TooSmall(incoming) => self.check_shown(side, incoming, room, true),
+                    ReceiveFailed::Busy => {
+                        let others = self.clients[side].receives.iter().flatten();
+                        assert!(
+                            others.filter(|other| other.index.is_some()).count() > 0,
+                            "busy: nobody else is"
+                        );
+                    }
                     ReceiveFailed::NotOpen => {
                         let is_open = had_begun && it.index.is_some() && it.index == flow.head;
                         assert!(!is_open || may_be_shut, "not open: it is");

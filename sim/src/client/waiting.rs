@@ -80,7 +80,7 @@ impl<F: Stage> Talk<F> {
             Next::Rest(Rest::Yield { is_first, looks }) => {
                 let client = &mut self.clients[side];
                 if is_first {
-                    client.driver.note_first_yield(client.rng.below(100_000) as u64);
+                    client.driver.note_first_yield(&waiting.wait, client.rng.below(100_000) as u64);
                 }
                 if looks {
                     return self.look(side, waiting, now, false);
