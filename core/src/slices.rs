@@ -26,6 +26,13 @@ impl Cursor {
     }
 }
 
+/// Bytes of all slices together; the most that can be counted where there are more, which only one piece of memory that is
+/// named again and again can have.
+#[inline]
+pub(crate) fn bytes_of(slices: &[&[u8]]) -> usize {
+    slices.iter().fold(0, |bytes: usize, slice| bytes.saturating_add(slice.len()))
+}
+
 /// Reads through a list of slices in order.
 pub(crate) struct Gather<'a> {
     rest: &'a [&'a [u8]],
@@ -36,16 +43,16 @@ pub(crate) struct Gather<'a> {
 impl<'a> Gather<'a> {
     #[inline]
     pub(crate) fn new(slices: &'a [&'a [u8]]) -> Self {
-        Self { rest: slices, offset: 0, remaining: slices.iter().map(|s| s.len()).sum() }
+        Self { rest: slices, offset: 0, remaining: bytes_of(slices) }
     }
 
     /// Reads from `cursor` on, at most `bytes_max` bytes of a bounded number of slices.
     pub(crate) fn window(slices: &'a [&'a [u8]], cursor: Cursor, bytes_max: usize) -> Self {
         let rest = slices.get(cursor.index..).unwrap_or_default();
-        let mut remaining = 0;
+        let mut remaining = 0_usize;
         let mut offset = cursor.offset;
         for slice in rest.iter().take(SLICES_MAX) {
-            remaining += slice.len().saturating_sub(offset);
+            remaining = remaining.saturating_add(slice.len().saturating_sub(offset));
             offset = 0;
             if remaining >= bytes_max {
                 break;

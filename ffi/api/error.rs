@@ -109,6 +109,10 @@ impl Error {
             Closed::ByPeer(Reason::PROTOCOL) => {
                 Self::new(ErrorKind::Protocol, "the peer says that this end broke the protocol")
             }
+            // Often told, since every try tells it.
+            Closed::ByPeer(Reason::DONE) => {
+                Self::new(ErrorKind::Closed(Reason::DONE), "the peer closed the connection (reason 0)")
+            }
             Closed::ByPeer(reason) => Self::new(
                 ErrorKind::Closed(reason),
                 format!("the peer closed the connection (reason {})", reason.0),

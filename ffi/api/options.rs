@@ -67,6 +67,9 @@ impl Options {
     /// # Errors
     /// `Usage`: what is wished for cannot be.
     pub(super) fn check(&self) -> Result<(), Error> {
+        if self.idle_timeout.is_zero() {
+            return usage(Err("an idle timeout of zero ends every wait: make it longer"));
+        }
         usage(self.tuning.validate())
     }
 

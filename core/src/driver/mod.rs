@@ -119,8 +119,18 @@ pub struct Driver<F: Fabric> {
     peer_is_gone: bool,
     /// This end has closed.
     is_closing: bool,
-    /// Number of the newest transfer that an operation or a stream has begun to take.
-    claimed: Option<u64>,
+    /// The newest transfer that an operation or a stream has begun to take.
+    claimed: Option<Claimed>,
+    /// What operations know this connection by.
+    id: u64,
+}
+
+/// A transfer that is being taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Claimed {
+    number: u64,
+    /// Bytes that its operation has taken.
+    taken: usize,
 }
 
 impl<F: Fabric> Driver<F> {
@@ -135,7 +145,15 @@ impl<F: Fabric> Driver<F> {
             peer_is_gone: false,
             is_closing: false,
             claimed: None,
+            id: 0,
         }
+    }
+
+    /// Names the connection, so that an operation of another is refused. Connections that have no name are all the same.
+    #[must_use]
+    pub const fn with_id(mut self, id: u64) -> Self {
+        self.id = id;
+        self
     }
 
     /// The endpoint: streams, and what is only read.
@@ -161,7 +179,12 @@ impl<F: Fabric> Driver<F> {
         if let Some(closed) = self.endpoint.closed() {
             return Some(Ended::Closed(closed));
         }
-        (self.peer_is_gone && !self.endpoint.forget_dues()).then_some(Ended::Lost)
+        if !self.peer_is_gone || self.endpoint.forget_dues() {
+            return None;
+        }
+        // One that has closed in good order is gone because of that; what it sent before is still here.
+        let has_closed = self.endpoint.peer_closes();
+        Some(if has_closed { Ended::Closed(Closed::ByPeer(Reason::DONE)) } else { Ended::Lost })
     }
 
     /// Returns true if [`ended`](Self::ended) may have something to say.
@@ -232,7 +255,7 @@ where
     Endpoint<F>: Clone,
 {
     fn clone(&self) -> Self {
-        let Self { endpoint, keepalive, pace, empty, peer_is_gone, is_closing, claimed } = self;
+        let Self { endpoint, keepalive, pace, empty, peer_is_gone, is_closing, claimed, id } = self;
         Self {
             endpoint: endpoint.clone(),
             keepalive: keepalive.clone(),
@@ -241,6 +264,7 @@ where
             peer_is_gone: *peer_is_gone,
             is_closing: *is_closing,
             claimed: *claimed,
+            id: *id,
         }
     }
 }

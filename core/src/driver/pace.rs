@@ -76,11 +76,13 @@ pub(super) struct Pace {
     strategy: WaitStrategy,
     /// The first round of the next wait that does not merely spin.
     next_spins: u32,
+    /// A yield takes another thread's time slice: each of them is a long time.
+    is_crowded: bool,
 }
 
 impl Pace {
     pub(super) const fn new(strategy: WaitStrategy) -> Self {
-        Self { strategy, next_spins: SPIN_ROUNDS }
+        Self { strategy, next_spins: SPIN_ROUNDS, is_crowded: false }
     }
 
     pub(super) const fn strategy(&self) -> WaitStrategy {
@@ -90,6 +92,7 @@ impl Pace {
     /// Notes how long the yield took that shows whether both ends may share a core.
     pub(super) const fn note_first_yield(&mut self, yielded_ns: u64, rounds: &Rounds) {
         let quarter = rounds.spins / 4;
+        self.is_crowded = yielded_ns > YIELD_NS_MAX;
         self.next_spins = if yielded_ns > YIELD_NS_MAX {
             SPIN_ROUNDS
         } else if quarter > SPIN_ROUNDS_MIN {
@@ -141,7 +144,10 @@ impl Rounds {
         if yields == YIELDS_IN_VAIN {
             pace.next_spins = SPIN_ROUNDS;
         }
-        Rest::Yield { is_first: yields == 0, looks: yields.is_multiple_of(YIELD_LOOK_ROUNDS) }
+        Rest::Yield {
+            is_first: yields == 0,
+            looks: pace.is_crowded || yields.is_multiple_of(YIELD_LOOK_ROUNDS),
+        }
     }
 }
 

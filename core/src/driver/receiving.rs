@@ -1,6 +1,6 @@
 //! Receiving messages: at once, or as an operation.
 
-use super::{Drive, Driver};
+use super::{Claimed, Drive, Driver};
 use crate::endpoint::Incoming;
 use crate::error::Reason;
 use crate::fabric::Fabric;
@@ -49,6 +49,8 @@ pub struct Receive {
 /// A message that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Begun {
+    /// The connection.
+    owner: u64,
     number: u64,
     tag: u64,
     length: u64,
@@ -200,8 +202,8 @@ impl<F: Fabric> Driver<F> {
             }
             TryRecv::Begun { tag, bytes } => {
                 let head = self.endpoint.head();
-                self.claimed = head.map(|(number, _)| number);
-                receive.begun = head.map(|(number, length)| Begun { number, tag, length });
+                self.claimed = head.map(|(number, _)| Claimed { number, taken: bytes });
+                receive.begun = head.map(|(number, length)| Begun { owner: self.id, number, tag, length });
                 receive.taken = bytes;
                 // The short way fills one slice.
                 receive.cursor = Cursor::in_first(bytes);
@@ -230,10 +232,11 @@ impl<F: Fabric> Driver<F> {
             }
             let Some(incoming) = self.endpoint.incoming(fabric) else { return Drive::Idle };
             match incoming.length {
-                _ if self.claimed == Some(incoming.transfer) => return receive.fail(ReceiveFailed::Busy),
+                _ if self.is_claimed(incoming.transfer) => return receive.fail(ReceiveFailed::Busy),
                 Length::Exact(length) if length <= room(slices) => {
-                    self.claimed = Some(incoming.transfer);
-                    receive.begun = Some(Begun { number: incoming.transfer, tag: incoming.tag, length });
+                    self.claimed = Some(Claimed { number: incoming.transfer, taken: 0 });
+                    let Incoming { transfer: number, tag, .. } = incoming;
+                    receive.begun = Some(Begun { owner: self.id, number, tag, length });
                 }
                 _ => return receive.fail(ReceiveFailed::TooSmall(incoming)),
             }
@@ -266,7 +269,7 @@ impl<F: Fabric> Driver<F> {
         let Some(Begun { number, tag, .. }) = receive.begun.filter(|_| !receive.has_ended) else {
             return Drive::Done(Err(ReceiveFailed::NotOpen));
         };
-        if self.endpoint.head().is_none_or(|(head, _)| head != number) {
+        if !self.is_taken_by(receive) || self.endpoint.head().is_none_or(|(head, _)| head != number) {
             // A connection that is closed tells so itself.
             return if self.endpoint.closed().is_some() {
                 Drive::Idle
@@ -276,6 +279,7 @@ impl<F: Fabric> Driver<F> {
         }
         let pulled = pull(&mut self.endpoint);
         receive.taken += pulled.bytes;
+        self.claimed = Some(Claimed { number, taken: receive.taken });
         match pulled.end {
             End::No if pulled.bytes > 0 => Drive::Moved,
             End::No => Drive::Idle,
@@ -287,15 +291,41 @@ impl<F: Fabric> Driver<F> {
     /// Claims the transfer that [`try_peek`](Self::try_peek) showed, for a stream that takes it. Returns false if another operation
     /// or stream has begun to take it.
     pub fn claim(&mut self, incoming: &Incoming) -> bool {
-        let is_free = self.claimed != Some(incoming.transfer);
-        self.claimed = Some(incoming.transfer);
+        let is_free = !self.is_claimed(incoming.transfer);
+        if is_free {
+            self.claimed = Some(Claimed { number: incoming.transfer, taken: 0 });
+        }
         is_free
+    }
+
+    fn is_claimed(&self, number: u64) -> bool {
+        self.claimed.is_some_and(|claimed| claimed.number == number)
+    }
+
+    /// Returns true if this operation is the one that takes its message: of this connection, and no clone of it.
+    fn is_taken_by(&self, receive: &Receive) -> bool {
+        receive.begun.is_some_and(|begun| {
+            let claimed = Claimed { number: begun.number, taken: receive.taken };
+            begun.owner == self.id && self.claimed == Some(claimed)
+        })
+    }
+
+    /// Gives a message back of which nothing was taken; one of which something was is given up ([`cancel_receive`](Self::cancel_receive)).
+    pub fn release_receive(&mut self, fabric: &mut F, receive: &mut Receive, reason: Reason) {
+        if receive.taken > 0 {
+            return self.cancel_receive(fabric, receive, reason);
+        }
+        if receive.has_begun() && self.is_taken_by(receive) {
+            self.claimed = None;
+        }
+        receive.has_ended = true;
     }
 
     /// Gives a message up: what is left of it is rejected, if it has begun. One that has ended stays as it is.
     pub fn cancel_receive(&mut self, fabric: &mut F, receive: &mut Receive, reason: Reason) {
         if let Some(Begun { number, .. }) = receive.begun
             && receive.has_begun()
+            && self.is_taken_by(receive)
             && self.endpoint.head().is_some_and(|(head, _)| head == number)
         {
             self.endpoint.reject(fabric, reason);
@@ -306,5 +336,5 @@ impl<F: Fabric> Driver<F> {
 
 /// Bytes of all slices together.
 fn room(slices: &[&mut [u8]]) -> u64 {
-    slices.iter().map(|slice| slice.len() as u64).sum()
+    slices.iter().fold(0, |room: u64, slice| room.saturating_add(slice.len() as u64))
 }

@@ -29,8 +29,8 @@ enum Stage {
     Whole,
     /// It is too long for that, and another transfer may be in the way.
     Starting,
-    /// It has begun.
-    Open(TransferId),
+    /// It has begun, on the connection of this name.
+    Open { id: TransferId, owner: u64 },
     /// It has ended.
     Ended,
 }
@@ -63,7 +63,7 @@ impl Send {
     /// Returns true once it has started, and is no message that goes at once: until its end no other transfer can start.
     #[must_use]
     pub const fn has_begun(&self) -> bool {
-        matches!(self.stage, Stage::Open(_))
+        matches!(self.stage, Stage::Open { .. })
     }
 }
 
@@ -102,12 +102,17 @@ impl<F: Fabric> Driver<F> {
         }
         if send.stage == Stage::Starting {
             match self.endpoint.start(send.tag, Length::Exact(send.bytes as u64)) {
-                Ok(id) => send.stage = Stage::Open(id),
+                Ok(id) => send.stage = Stage::Open { id, owner: self.id },
                 Err(RefusedSend::Busy) => return Drive::Idle,
                 Err(refused) => return send.end(Err(refused.into())),
             }
         }
-        let Stage::Open(id) = send.stage else { return Drive::Done(Err(SendFailed::NotOpen)) };
+        let Stage::Open { id, owner } = send.stage else { return Drive::Done(Err(SendFailed::NotOpen)) };
+        // Of another connection, or a clone of one that has gone on.
+        if owner != self.id || self.endpoint.sent(id).is_some_and(|sent| sent != send.sent as u64) {
+            send.stage = Stage::Ended;
+            return Drive::Done(Err(SendFailed::NotOpen));
+        }
         let before = send.cursor;
         match self.endpoint.push_at(fabric, id, slices, &mut send.cursor) {
             Ok(pushed) => {
@@ -129,7 +134,9 @@ impl<F: Fabric> Driver<F> {
 
     /// Gives a message up; the receiver is told the reason if it has begun. One that has ended stays as it is.
     pub fn cancel_send(&mut self, fabric: &mut F, send: &mut Send, reason: Reason) {
-        if let Stage::Open(id) = send.stage {
+        if let Stage::Open { id, owner } = send.stage
+            && owner == self.id
+        {
             cancel(&mut self.endpoint, fabric, id, reason);
         }
         send.stage = Stage::Ended;

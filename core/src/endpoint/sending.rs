@@ -9,7 +9,7 @@ use crate::header::{INLINE_BYTES_MAX, Length};
 use crate::planted::{Bug, is_planted};
 use crate::recorder::{self, Step};
 use crate::send::{Last, Next, Payload, Reservation, TransferId};
-use crate::slices::{Cursor, Gather};
+use crate::slices::{Cursor, Gather, bytes_of};
 
 impl<F: Fabric> Endpoint<F> {
     /// Sends a whole message if it fits at once: in a line up to 40 bytes, else eagerly up to C0.
@@ -24,7 +24,7 @@ impl<F: Fabric> Endpoint<F> {
         tag: u64,
         slices: &[&[u8]],
     ) -> Result<TransferId, RefusedSend> {
-        self.try_send_counted(fabric, tag, slices, slices.iter().map(|slice| slice.len()).sum())
+        self.try_send_counted(fabric, tag, slices, bytes_of(slices))
     }
 
     /// [`try_send`](Self::try_send) of slices whose bytes were counted before: an attempt that is refused does not walk them. Other
@@ -308,6 +308,11 @@ impl<F: Fabric> Endpoint<F> {
         self.sender.cancel(id, reason)?;
         self.flush_controls(fabric);
         Ok(())
+    }
+
+    /// Bytes of this transfer that were sent, if it is open.
+    pub(crate) fn sent(&self, id: TransferId) -> Option<u64> {
+        self.sender.sent(id)
     }
 
     /// Whether the peer does not want this transfer: the next call that sends says so.

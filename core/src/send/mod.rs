@@ -314,6 +314,11 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
+    /// Bytes of the transfer that were sent, if it is open.
+    pub(crate) fn sent(&self, id: TransferId) -> Option<u64> {
+        self.open.as_ref().filter(|open| open.id == id).map(|open| open.sent)
+    }
+
     /// Bytes that a message may still take; `None` for a stream.
     pub(crate) fn remaining(&mut self, id: TransferId) -> Result<Option<u64>, RefusedSend> {
         let open = self.open(id)?;

@@ -165,7 +165,7 @@ impl<A: Access> Over<A> {
 }
 
 impl<P: Port> Transport<P> {
-    /// Result of a wait for a message, of which the rest is rejected if the wait failed.
+    /// Result of a wait for a message. If the wait failed, the rest of a message of which a part was taken is rejected.
     pub(super) fn received(
         &mut self,
         received: Result<Result<Received, ReceiveFailed>, Error>,
@@ -175,7 +175,7 @@ impl<P: Port> Transport<P> {
         match received {
             Ok(received) => received.map_err(|failed| self.receive_failed(failed, slices)),
             Err(error) => {
-                self.driver.cancel_receive(&mut self.port, &mut receive, Reason::GIVEN_UP);
+                self.driver.release_receive(&mut self.port, &mut receive, Reason::GIVEN_UP);
                 Err(error)
             }
         }

@@ -25,11 +25,13 @@ pub(in crate::api) struct SendOver<'a, A: Access> {
     deadline: Deadline,
     flip_at: Option<u64>,
     ended: bool,
+    /// The receiver's reason, once it was told.
+    rejected: Option<Reason>,
 }
 
 impl<'a, A: Access> SendOver<'a, A> {
     pub(in crate::api) const fn new(over: &'a mut Over<A>, id: TransferId) -> Self {
-        Self { over, id, sent: 0, deadline: Deadline::NONE, flip_at: None, ended: false }
+        Self { over, id, sent: 0, deadline: Deadline::NONE, flip_at: None, ended: false, rejected: None }
     }
 
     /// Bounds each call that waits.
@@ -149,7 +151,11 @@ impl<'a, A: Access> SendOver<'a, A> {
     }
 
     fn ended_by(&mut self, refused: RefusedSend) -> Error {
-        self.ended |= matches!(refused, RefusedSend::Rejected(_));
+        if let RefusedSend::Rejected(reason) = refused {
+            (self.ended, self.rejected) = (true, Some(reason));
+        }
+        // Rejected once, it stays so.
+        let refused = self.rejected.map_or(refused, RefusedSend::Rejected);
         self.over.transport().hold().refused(refused)
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! It decides nothing, and can be held by one of several threads at a time: see [`Access`](super::access::Access).
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use superpipe_core::driver::{Driver, Ended, LookFailed};
 use superpipe_core::{Endpoint, Nanos};
 
@@ -21,10 +23,17 @@ pub(super) fn now() -> Nanos {
     Nanos(monotonic_ns())
 }
 
+/// Names the connections of this process apart.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl<P: Port> Transport<P> {
     pub(super) fn new(endpoint: Endpoint<P>, port: P, options: Options) -> Self {
         let idle_timeout_ns = u64::try_from(options.idle_timeout.as_nanos()).unwrap_or(u64::MAX);
-        Self { driver: Driver::new(endpoint, options.wait, idle_timeout_ns, now()), port, options }
+        let driver = Driver::new(endpoint, options.wait, idle_timeout_ns, now());
+        Self { driver: driver.with_id(next_id()), port, options }
     }
 
     pub(super) fn set_wait(&mut self, wait: WaitStrategy) {

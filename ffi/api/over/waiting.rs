@@ -14,6 +14,7 @@ use super::half;
 use super::transport::{Transport, now};
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::Error;
+use crate::os::clock::until;
 use crate::os::poll::{PollFd, Polled, poll};
 use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::Port;
@@ -195,7 +196,7 @@ pub(super) trait Waiting: Access {
     /// Waits until a descriptor is ready, or the stream that it is for was rejected, making progress meanwhile.
     fn wait_for_fd(&mut self, fd: PollFd<'_>, mut outside: Outside, deadline: Deadline) -> Result<(), Error> {
         let mut armed = Armed::Not(deadline);
-        let mut nap_ns = NAP_NS;
+        let mut nap_ns = until(armed.at_ns(monotonic_ns())).min(NAP_NS);
         loop {
             if self.is_interrupted() {
                 return Err(Error::interrupted());
