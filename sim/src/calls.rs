@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use superpipe_core::{Phase, State};
+use superpipe_core::{Phase, Receiving, Sending, State};
 
 use crate::tally::Column;
 
@@ -168,7 +168,12 @@ impl Calls {
 #[must_use]
 pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) -> Option<&'static str> {
     let is_over = matches!(column, Column::Phase(Phase::ClosedHere | Phase::ClosedByPeer | Phase::Failed));
-    match (call, column, is_accepted) {
+    let is_ended = matches!(column, Column::Phase(Phase::ClosedByPeer | Phase::Failed));
+    let is_busy =
+        matches!(column, Column::Sending(Sending::Started | Sending::AwaitingCts | Sending::Underway));
+    let cancels = matches!(column, Column::Sending(Sending::Cancelling));
+    let discards = matches!(column, Column::Receiving(Receiving::Discarding));
+    match (call, is_accepted) {
         (
             Call::TrySend
             | Call::DriveSend
@@ -176,10 +181,52 @@ pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) 
             | Call::Push
             | Call::Reserve
             | Call::Commit
-            | Call::Finish,
-            _,
+            | Call::Finish
+            | Call::WarmUp,
             true,
         ) if is_over => Some("a connection that is closed or has failed takes nothing to send"),
+        (Call::TrySend | Call::Start, true) if is_busy => Some("one transfer is open at a time"),
+        (Call::TrySend | Call::DriveSend | Call::Start | Call::Delivered, true) if cancels => {
+            Some("the CANCEL that is due goes first")
+        }
+        (Call::Push | Call::Reserve | Call::Commit | Call::Finish, true)
+            if cancels || matches!(column, Column::Sending(Sending::Nothing)) =>
+        {
+            Some("nothing is open")
+        }
+        (
+            Call::TryRecv
+            | Call::TryPeek
+            | Call::Reject
+            | Call::BeginReceive
+            | Call::DriveReceive
+            | Call::ReceivePart
+            | Call::Readable
+            | Call::Consume
+            | Call::Pull,
+            true,
+        ) if is_ended => {
+            Some("all was taken before the peer counts as closed, and what failed delivers nothing")
+        }
+        (Call::Reject | Call::Readable | Call::Consume, true) if discards => {
+            Some("what is at the head was refused")
+        }
+        (Call::BeginReceive, true)
+            if discards || matches!(column, Column::Receiving(Receiving::Underway)) =>
+        {
+            Some("the short way is for a message that has not begun")
+        }
+        (Call::Close, false) if matches!(column, Column::Phase(Phase::Open | Phase::PeerCloses)) => {
+            Some("what is open can be closed")
+        }
+        (Call::Close | Call::Outside, true) if is_over => Some("it is closed already"),
+        (Call::WarmUp, _)
+            if cancels
+                || discards
+                || matches!(column, Column::Phase(Phase::PeerCloses | Phase::ClosedHere)) =>
+        {
+            Some("nobody cancels, rejects or closes while both warm the connection up")
+        }
         _ => None,
     }
 }

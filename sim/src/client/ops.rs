@@ -97,3 +97,9 @@ pub(super) fn scatter<'a>(mut bytes: &'a mut [u8], cuts: &[usize]) -> Vec<&'a mu
     slices.push(bytes);
     slices
 }
+
+/// A number up to `most`.
+#[expect(clippy::cast_possible_truncation, reason = "not more than a u32")]
+pub(super) const fn up_to(rng: &mut Rng, most: u32) -> u32 {
+    rng.below(most as usize + 1) as u32
+}

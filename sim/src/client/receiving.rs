@@ -5,7 +5,7 @@ use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
 use superpipe_testkit::{Memory, Stage};
 
 use super::Talk;
-use super::ops::{ReceiveOp, cuts, scatter};
+use super::ops::{ReceiveOp, cuts, scatter, up_to};
 use crate::calls::Call;
 
 /// What is in a buffer before anything is received into it.
@@ -96,7 +96,7 @@ impl<F: Stage> Talk<F> {
         }
         let state = self.state_of(side);
         let client = &mut self.clients[side];
-        let reason = Reason(NOT_WANTED | client.rng.below(1 << 16) as u32);
+        let reason = Reason(NOT_WANTED | up_to(&mut client.rng, 0xffff));
         let rejected = client.driver.reject(&mut self.fabric, reason);
         self.count(Call::Reject, state, rejected);
         let is_known = self.flows[1 - side].head.is_some() && !self.is_shut(side);
@@ -269,7 +269,7 @@ impl<F: Stage> Talk<F> {
         }
         let (state, is_shut) = (self.state_of(side), self.is_shut(side));
         let client = &mut self.clients[side];
-        let bytes_max = 1 + client.rng.below(3000) as u32;
+        let bytes_max = 1 + up_to(&mut client.rng, 3000);
         let readable = client.driver.endpoint_mut().readable(&mut self.fabric, bytes_max);
         self.count(Call::Readable, state, !matches!(readable, Readable::Nothing));
         let flow = &mut self.flows[1 - side];
@@ -312,7 +312,10 @@ impl<F: Stage> Talk<F> {
         };
         let bytes = if client.rng.one_in(2) { shown.len() } else { client.rng.below(shown.len() + 1) };
         let is_shut = self.is_shut(side);
-        let end = self.clients[side].driver.endpoint_mut().consume(&mut self.fabric, bytes as u32);
+        let end = self.clients[side]
+            .driver
+            .endpoint_mut()
+            .consume(&mut self.fabric, u32::try_from(bytes).unwrap_or(u32::MAX));
         self.count(Call::Consume, state, !is_shut && bytes > 0);
         if is_shut {
             return Drive::Idle;

@@ -5,7 +5,7 @@ use superpipe_core::{Closed, INLINE_BYTES_MAX, Length, Reason, RefusedSend, Send
 use superpipe_testkit::Stage;
 
 use super::Talk;
-use super::ops::{SendOp, Writing, cuts, gather};
+use super::ops::{SendOp, Writing, cuts, gather, up_to};
 use crate::calls::Call;
 
 /// Why a client gives up what it sends, beside the reason of what is dropped.
@@ -296,8 +296,7 @@ impl<F: Stage> Talk<F> {
         let client = &mut self.clients[side];
         let Some(Writing { id, index }) = client.writing else { return };
         let reserved = core::mem::take(&mut client.reserved);
-        let bytes =
-            if client.rng.one_in(2) { reserved } else { client.rng.below(reserved as usize + 1) as u32 };
+        let bytes = if client.rng.one_in(2) { reserved } else { up_to(&mut client.rng, reserved) };
         // Now and then more than was reserved: refused, and nothing is sent.
         let is_odd = client.rng.one_in(8);
         let asked = if is_odd { u32::MAX } else { bytes };

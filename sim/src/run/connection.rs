@@ -232,7 +232,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             world.note_here(host, What::Stall { ns });
         }
         let killed = both && world.strikes(Fault::KilledProcess);
-        if !killed && !(both && world.strikes(Fault::VanishedPeer)) {
+        if !(killed || both && world.strikes(Fault::VanishedPeer)) {
             return false;
         }
         world.note_here(
