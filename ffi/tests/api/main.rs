@@ -6,6 +6,7 @@ mod cold;
 mod failures;
 mod handshake;
 mod messages;
+mod odd_order;
 #[cfg(feature = "recorder")]
 mod recording;
 mod short_transfers;
