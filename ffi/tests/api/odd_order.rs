@@ -1,6 +1,10 @@
 //! Calls in an odd order, and deadlines that are met where a caller does not expect it.
 
-use superpipe::{Connection, Drive, ReceiveOperation, SendOperation};
+use core::time::Duration;
+use std::io::Read;
+use std::thread;
+
+use superpipe::{Connection, Drive, Reason, ReceiveOperation, SendOperation};
 
 use crate::support::{DEADLINE, bytes, pair};
 
@@ -81,4 +85,64 @@ fn a_clone_of_an_operation_sends_nothing_twice() {
             Err(_) => return,
         }
     }
+}
+/// Drives the rest of a message whose beginning an operation has taken, while `receive` is called: its result is the bytes of a
+/// message that it says it has received.
+fn behind_an_operation(receive: impl FnOnce(&mut Connection, &mut [u8]) -> Option<usize>) {
+    let (mut sender, mut receiver) = pair();
+    let message = bytes(1, LONG);
+    let mut send = SendOperation::new(7, LONG);
+    let (mut begun, mut room) = (ReceiveOperation::new(), vec![0; LONG]);
+    take_a_part((&mut sender, &mut send, &message), (&mut receiver, &mut begun, &mut room));
+    let (got, other) = thread::scope(|scope| {
+        scope.spawn(|| drive_to_the_end(&mut sender, &mut send, &message));
+        let mut other = vec![0; LONG];
+        let got = receive(&mut receiver, &mut other);
+        receiver.close(Reason(1), DEADLINE).unwrap();
+        (got, other)
+    });
+    if let Some(bytes) = got {
+        assert!(bytes == LONG && other == message, "{bytes} bytes of {LONG} passed for the message");
+    }
+}
+
+#[test]
+#[ignore = "recv_into takes the rest of a message that an operation has begun for a message"]
+fn the_rest_of_a_begun_message_is_none_for_a_blocking_call() {
+    behind_an_operation(|receiver, room| {
+        receiver.recv_into(&mut [room], Duration::from_secs(2)).ok().map(|received| received.bytes)
+    });
+}
+
+/// It is what `try_recv` says is to be done, too: of the begun message it says that it is `Long`.
+#[test]
+#[ignore = "a second operation takes the rest of a message that another has begun for a message"]
+fn the_rest_of_a_begun_message_is_none_for_another_operation() {
+    behind_an_operation(|receiver, room| {
+        let mut receive = ReceiveOperation::new();
+        loop {
+            match receiver.drive_receive(&mut receive, &mut [&mut *room]) {
+                Ok(Drive::Done(received)) => return Some(received.bytes),
+                Ok(Drive::Moved | Drive::Idle) => {}
+                Err(_) => return None,
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "a stream takes the rest of a message that an operation has begun for all of it"]
+fn the_rest_of_a_begun_message_is_none_for_a_stream() {
+    behind_an_operation(|receiver, room| {
+        let mut stream = receiver.recv_stream(DEADLINE).ok()?;
+        stream.set_deadline(Duration::from_secs(2));
+        let mut bytes = 0;
+        loop {
+            match stream.read(room.get_mut(bytes..)?) {
+                Ok(0) => return Some(bytes),
+                Ok(count) => bytes += count,
+                Err(_) => return None,
+            }
+        }
+    });
 }
