@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::io::Read;
 use std::thread;
 
-use superpipe::{Connection, Drive, Reason, ReceiveOperation, SendOperation};
+use superpipe::{Connection, Drive, ErrorKind, Reason, ReceiveOperation, SendOperation};
 
 use crate::support::{DEADLINE, bytes, pair};
 
@@ -145,4 +145,25 @@ fn the_rest_of_a_begun_message_is_none_for_a_stream() {
             }
         }
     });
+}
+/// The peer has said why it closes, in the same memory that it is gone from.
+#[test]
+#[ignore = "a peer that closed in good order is said to have been killed while a message of its is unread"]
+fn a_peer_that_closed_is_closed_also_before_its_messages_are_read() {
+    for flushes in [false, true] {
+        let (mut sender, mut peer) = pair();
+        peer.send(1, &[b"unread"], DEADLINE).unwrap();
+        sender.send(2, &[b"nobody takes it"], DEADLINE).unwrap();
+        peer.close(Reason::DONE, DEADLINE).unwrap();
+        let error = if flushes {
+            sender.flush(DEADLINE).unwrap_err()
+        } else {
+            loop {
+                if let Err(error) = sender.send(3, &[&[1; 10_000]], DEADLINE) {
+                    break error;
+                }
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Closed(Reason::DONE), "flushes {flushes}: {error}");
+    }
 }
