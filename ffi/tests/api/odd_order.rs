@@ -1,9 +1,11 @@
 //! Calls in an odd order, and deadlines that are met where a caller does not expect it.
 
 use core::time::Duration;
-use std::io::Read;
+use std::io::{Read, pipe};
 use std::thread;
+use std::time::Instant;
 
+use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::{Connection, Drive, ErrorKind, Reason, ReceiveOperation, SendOperation};
 
 use crate::support::{DEADLINE, bytes, pair};
@@ -166,4 +168,55 @@ fn a_peer_that_closed_is_closed_also_before_its_messages_are_read() {
         };
         assert_eq!(error.kind(), ErrorKind::Closed(Reason::DONE), "flushes {flushes}: {error}");
     }
+}
+/// The shortest of a few, so that a busy host does not decide.
+fn shortest(mut call: impl FnMut()) -> Duration {
+    let timed = |_| {
+        let begun = Instant::now();
+        call();
+        begun.elapsed()
+    };
+    (0..3).map(timed).min().unwrap()
+}
+
+#[test]
+#[ignore = "a wait for a source begins its deadline after 50 ms"]
+fn a_source_without_data_meets_the_deadline_of_its_stream() {
+    const LIMIT: Duration = Duration::from_millis(2);
+    let (mut sender, _receiver) = pair();
+    let (reader, _writer) = pipe().unwrap();
+    let mut source = Source::new(reader.into()).unwrap();
+    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    for is_time in [false, true] {
+        let took = shortest(|| {
+            if is_time {
+                stream.set_deadline(Instant::now() + LIMIT);
+            } else {
+                stream.set_deadline(LIMIT);
+            }
+            stream.read_from(&mut source, 1000, &mut Digest::new(DigestKind::None)).unwrap_err();
+        });
+        assert!(took < 10 * LIMIT, "took {took:?} of {LIMIT:?}");
+    }
+}
+
+#[test]
+#[ignore = "a wait for a sink begins its deadline after 50 ms"]
+fn a_sink_without_room_meets_the_deadline_of_its_stream() {
+    const LIMIT: Duration = Duration::from_millis(2);
+    let (mut sender, mut receiver) = pair();
+    let (_reader, writer) = pipe().unwrap();
+    let mut sink = Sink::new(writer.into()).unwrap();
+    let message = vec![1; 8 * LONG];
+    let mut send = SendOperation::new(1, 8 * LONG);
+    let _ = sender.drive_send(&mut send, &[&message]).unwrap();
+    let mut stream = receiver.recv_stream(DEADLINE).unwrap();
+    stream.set_deadline(LIMIT);
+    let mut digest = Digest::new(DigestKind::None);
+    while stream.write_to(&mut sink, &mut digest).is_ok() {
+        let _ = sender.drive_send(&mut send, &[&message]).unwrap();
+    }
+    let _ = sender.drive_send(&mut send, &[&message]).unwrap();
+    let took = shortest(|| _ = stream.write_to(&mut sink, &mut digest).unwrap_err());
+    assert!(took < 10 * LIMIT, "took {took:?} of {LIMIT:?}");
 }
