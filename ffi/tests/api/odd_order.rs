@@ -1,11 +1,13 @@
 //! Calls in an odd order, and deadlines that are met where a caller does not expect it.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{Read, pipe};
 use std::thread;
 use std::time::Instant;
 
 use superpipe::io::{Digest, DigestKind, Sink, Source};
+use superpipe::os::pin_current_thread;
 use superpipe::{Connection, Drive, ErrorKind, Reason, ReceiveOperation, SendOperation};
 
 use crate::support::{DEADLINE, bytes, pair};
@@ -219,4 +221,30 @@ fn a_sink_without_room_meets_the_deadline_of_its_stream() {
     let _ = sender.drive_send(&mut send, &[&message]).unwrap();
     let took = shortest(|| _ = stream.write_to(&mut sink, &mut digest).unwrap_err());
     assert!(took < 10 * LIMIT, "took {took:?} of {LIMIT:?}");
+}
+/// Two threads that never rest have the core, too: a yield lasts their time slices, and there are sixteen between two looks.
+#[test]
+#[ignore = "a deadline of 2 ms is met after 50 where others want the core"]
+fn a_busy_core_does_not_put_a_deadline_off() {
+    const LIMIT: Duration = Duration::from_millis(2);
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    let busy = [(); 2].map(|()| {
+        thread::spawn(|| {
+            pin_current_thread(0).unwrap();
+            while !IS_OVER.load(Ordering::Relaxed) {}
+        })
+    });
+    let (mut receiver, _sender) = pair();
+    let waiting = thread::spawn(move || {
+        pin_current_thread(0).unwrap();
+        let asleep = shortest(|| thread::sleep(LIMIT));
+        let took = shortest(|| _ = receiver.recv_into(&mut [&mut [0; 8]], LIMIT).unwrap_err());
+        (took, asleep)
+    });
+    let (took, asleep) = waiting.join().unwrap();
+    IS_OVER.store(true, Ordering::Relaxed);
+    for busy in busy {
+        busy.join().unwrap();
+    }
+    assert!(took < 10 * LIMIT, "took {took:?} of {LIMIT:?}; a sleep of the same length took {asleep:?}");
 }
