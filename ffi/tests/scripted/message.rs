@@ -369,6 +369,34 @@ cases! {
 
     progress_is_heard: Case { limit: SOON, ..on(warm![Cue, HearLife], progress_shows_life, OK) };
     progress_finds_death: Case { limit: SOON, ..on(warm![Die], progress_finds_the_dead, LOST) };
+    #[ignore = "a try never tells of a peer that died in the middle of a message"]
+    try_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], try_the_dead, LOST);
+    #[ignore = "a receive with a deadline of zero never tells of a peer that died in the middle of a message"]
+    poll_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], poll_the_dead, LOST);
+}
+
+/// Makes progress and tries for a second: "the next try then says so".
+fn try_the_dead(us: &mut Us) -> Answer {
+    us.peer().await_death();
+    let (begun, mut room) = (Instant::now(), vec![0; 100_000]);
+    while begun.elapsed() < Duration::from_secs(1) {
+        us.connection().progress();
+        us.connection().try_recv(&mut [&mut room])?;
+    }
+    Ok(())
+}
+
+/// The same for one who only ever receives with a deadline of zero.
+fn poll_the_dead(us: &mut Us) -> Answer {
+    us.peer().await_death();
+    let (begun, mut room) = (Instant::now(), vec![0; 100_000]);
+    while begun.elapsed() < Duration::from_secs(1) {
+        match us.connection().recv_into(&mut [&mut room], Duration::ZERO) {
+            Err(error) if error.kind() == ErrorKind::Timeout => {}
+            received => return Ok(received.map(|_| ())?),
+        }
+    }
+    Ok(())
 }
 
 /// What an unsteady header announces is one of two; contents mean nothing.
