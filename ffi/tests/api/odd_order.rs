@@ -248,6 +248,19 @@ fn a_busy_core_does_not_put_a_deadline_off() {
     }
     assert!(took < 10 * LIMIT, "took {took:?} of {LIMIT:?}; a sleep of the same length took {asleep:?}");
 }
+/// Of `recv_into` its documentation says that a deadline of zero loses nothing, and of this one that it is as that.
+#[test]
+#[ignore = "recv_into_cold with a deadline of zero rejects a message that has not come whole"]
+fn a_cold_receive_with_a_deadline_of_zero_loses_nothing() {
+    let (mut sender, mut receiver) = pair();
+    let (message, mut room) = (bytes(1, LONG), vec![0; LONG]);
+    let mut send = SendOperation::new(7, LONG);
+    let _ = sender.drive_send(&mut send, &[&message]).unwrap();
+    let error = receiver.recv_into_cold(&mut [&mut room], Duration::ZERO).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    let next = receiver.incoming(Duration::from_millis(100));
+    assert_eq!(next.map(|incoming| incoming.tag).map_err(|error| error.kind()), Ok(7));
+}
 /// All of a message has come, in two chunks around the end of the ring: it is said not to have, however often one tries.
 #[test]
 #[ignore = "a message that is there whole around the end of the ring is said not to have come whole"]
