@@ -9,10 +9,11 @@ use std::time::Instant;
 use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::os::pin_current_thread;
 use superpipe::{
-    Connection, Drive, ErrorKind, Protocol, Reason, ReceiveOperation, SendOperation, TryRecv, TrySend,
+    Connection, Drive, ErrorKind, Options, Protocol, Reason, ReceiveOperation, SendOperation, TryRecv,
+    TrySend,
 };
 
-use crate::support::{DEADLINE, bytes, pair};
+use crate::support::{DEADLINE, bytes, pair, pair_with};
 
 const LONG: usize = 1 << 20;
 
@@ -298,4 +299,25 @@ fn every_message_that_was_sent_at_once_can_be_tried() {
             }
         }
     }
+}
+/// The flag says nothing of what becomes of the message: unlike a deadline it is not documented to lose any.
+#[test]
+#[ignore = "a receive that is interrupted rejects the message that it has begun"]
+fn an_interrupted_receive_goes_on_with_its_message() {
+    static FLAG: AtomicBool = AtomicBool::new(false);
+    let options = Options { interrupt: Some(&FLAG), ..Options::default() };
+    let (mut sender, mut receiver) = pair_with(Options::default(), options);
+    let (message, mut room) = (bytes(1, LONG), vec![0; LONG]);
+    let mut send = SendOperation::new(7, LONG);
+    let _ = sender.drive_send(&mut send, &[&message]).unwrap();
+    FLAG.store(true, Ordering::Relaxed);
+    let error = receiver.recv_into(&mut [&mut room], DEADLINE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    FLAG.store(false, Ordering::Relaxed);
+    thread::scope(|scope| {
+        scope.spawn(|| drive_to_the_end(&mut sender, &mut send, &message));
+        let received = receiver.recv_into(&mut [&mut room], Duration::from_secs(2));
+        receiver.close(Reason(1), DEADLINE).unwrap();
+        assert!(received.is_ok_and(|received| received.bytes == LONG) && room == message, "it is lost");
+    });
 }
