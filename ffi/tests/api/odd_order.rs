@@ -300,6 +300,39 @@ fn every_message_that_was_sent_at_once_can_be_tried() {
         }
     }
 }
+/// Documented: "`Usage`: the slices have not the bytes that the message was begun with; it was given up".
+#[test]
+#[ignore = "slices that have more bytes than a long message was begun with are cut in silence"]
+fn longer_slices_than_a_message_was_begun_with_are_told() {
+    let (mut sender, mut receiver) = pair();
+    let (message, mut room) = (bytes(1, 150_000), vec![0; LONG]);
+    let (mut send, mut receive) = (SendOperation::new(7, 100_000), ReceiveOperation::new());
+    let sent = loop {
+        match sender.drive_send(&mut send, &[&message]) {
+            Ok(Drive::Moved | Drive::Idle) => {}
+            ended => break ended,
+        }
+        let _ = receiver.drive_receive(&mut receive, &mut [&mut room]);
+    };
+    assert_eq!(sent.map_err(|error| error.kind()), Err(ErrorKind::Usage));
+}
+
+/// `Idle` is documented as "nothing more has come".
+#[test]
+#[ignore = "an operation that is given less room than its message has is idle for ever"]
+fn less_room_than_a_message_was_begun_with_is_told() {
+    let (mut sender, mut receiver) = pair();
+    let (message, mut room) = (bytes(1, LONG), vec![0; LONG]);
+    let (mut send, mut receive) = (SendOperation::new(7, LONG), ReceiveOperation::new());
+    take_a_part((&mut sender, &mut send, &message), (&mut receiver, &mut receive, &mut room));
+    for _ in 0..10_000 {
+        let _ = sender.drive_send(&mut send, &[&message]);
+        if receiver.drive_receive(&mut receive, &mut [&mut room[..100]]).is_err() {
+            return;
+        }
+    }
+    panic!("idle, with {} bytes sent and {} taken", send.sent(), receive.taken());
+}
 /// The flag says nothing of what becomes of the message: unlike a deadline it is not documented to lose any.
 #[test]
 #[ignore = "a receive that is interrupted rejects the message that it has begun"]
