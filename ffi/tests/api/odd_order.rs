@@ -354,3 +354,20 @@ fn an_interrupted_receive_goes_on_with_its_message() {
         assert!(received.is_ok_and(|received| received.bytes == LONG) && room == message, "it is lost");
     });
 }
+#[test]
+#[ignore = "of more than four rejections that nobody asked for the oldest are dropped, and nobody is told"]
+fn every_rejection_is_an_event() {
+    let (mut sender, mut receiver) = pair();
+    for tag in 0..6 {
+        sender.send(tag, &[b"unwanted"], DEADLINE).unwrap();
+        receiver.incoming(DEADLINE).unwrap();
+        assert!(receiver.reject(Reason(7)));
+        // It takes the rejection, and says so.
+        (0..300).for_each(|_| _ = sender.progress());
+    }
+    let mut events = 0;
+    while sender.poll_event().is_some() {
+        events += 1;
+    }
+    assert_eq!(events, 6);
+}
