@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::io::{Read, pipe};
+use std::io::{Read, Write, pipe};
 use std::thread;
 use std::time::Instant;
 
@@ -389,5 +389,35 @@ fn an_attempt_that_is_given_up_has_a_kind_that_is_documented() {
     }
     if let Err(error) = accepted {
         assert!(!matches!(error.kind(), ErrorKind::Cancelled(_) | ErrorKind::Rejected(_)), "{error}");
+    }
+}
+/// The first write says it; whoever does not look, since it is a `BufWriter` that is dropped, or ends the stream all the same, is told
+/// of a mistake of its own.
+#[test]
+#[ignore = "a stream that was rejected is said not to be open by every call but the first"]
+fn a_rejected_stream_stays_rejected() {
+    let (mut sender, mut receiver) = pair();
+    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    stream.write_all(&[1; 1000]).unwrap();
+    receiver.incoming(DEADLINE).unwrap();
+    assert!(receiver.reject(Reason(7)));
+    stream.set_deadline(Duration::from_secs(2));
+    assert!(stream.write_all(&vec![1; LONG]).is_err());
+    let ended = stream.finish(DEADLINE);
+    assert_eq!(ended.map_err(|error| error.kind()), Err(ErrorKind::Rejected(Reason(7))));
+}
+
+/// A stream has no number of bytes.
+#[test]
+#[ignore = "a read of at most no bytes is a wrong length of a transfer that has none"]
+fn a_read_of_at_most_no_bytes_is_told_as_that() {
+    let (mut sender, _receiver) = pair();
+    let (reader, _writer) = pipe().unwrap();
+    let mut source = Source::new(reader.into()).unwrap();
+    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    stream.set_deadline(Duration::from_millis(20));
+    let read = stream.read_from(&mut source, 0, &mut Digest::new(DigestKind::None));
+    if let Err(error) = read {
+        assert!(!error.to_string().contains("started with"), "{error}");
     }
 }
