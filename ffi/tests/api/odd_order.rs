@@ -421,3 +421,29 @@ fn a_read_of_at_most_no_bytes_is_told_as_that() {
         assert!(!error.to_string().contains("started with"), "{error}");
     }
 }
+/// The same memory can be sent many times in one message, so that the slices together have more bytes than a number has room for.
+#[test]
+#[ignore = "slices of 2^64 bytes together are a panic, or a message of none"]
+fn slices_of_more_bytes_than_can_be_counted_are_refused() {
+    const BYTES: usize = 1 << 46;
+    // SAFETY: a new mapping, at an address that the kernel chooses.
+    let memory = unsafe {
+        libc::mmap(
+            core::ptr::null_mut(),
+            BYTES,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        return;
+    }
+    // SAFETY: it is mapped until the process ends, and nobody writes it.
+    let slice: &[u8] = unsafe { core::slice::from_raw_parts(memory.cast(), BYTES) };
+    let slices = vec![slice; 1 << 18];
+    let (mut sender, _receiver) = pair();
+    let tried = sender.try_send(1, &slices);
+    assert_ne!(tried.ok(), Some(TrySend::Sent));
+}
