@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use superpipe::{ErrorKind, Options, Reason};
+use superpipe::{ErrorKind, Options, Reason, ReceiveOperation};
 
 use crate::case::{CASE, Call, Case, PATIENCE, SOON, Seen as Answer, impatient, interruptible};
 use crate::peer::script::Flood::{
@@ -371,6 +371,8 @@ cases! {
     progress_finds_death: Case { limit: SOON, ..on(warm![Die], progress_finds_the_dead, LOST) };
     #[ignore = "a try never tells of a peer that died in the middle of a message"]
     try_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], try_the_dead, LOST);
+    #[ignore = "a loop of drive_receive never tells of a peer that died in the middle of a message"]
+    drive_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], drive_the_dead, LOST);
     #[ignore = "a receive with a deadline of zero never tells of a peer that died in the middle of a message"]
     poll_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], poll_the_dead, LOST);
 }
@@ -382,6 +384,17 @@ fn try_the_dead(us: &mut Us) -> Answer {
     while begun.elapsed() < Duration::from_secs(1) {
         us.connection().progress();
         us.connection().try_recv(&mut [&mut room])?;
+    }
+    Ok(())
+}
+
+/// Drives an operation for a second: its documentation asks for nothing else.
+fn drive_the_dead(us: &mut Us) -> Answer {
+    us.peer().await_death();
+    let (begun, mut room) = (Instant::now(), vec![0; 100_000]);
+    let mut receive = ReceiveOperation::new();
+    while begun.elapsed() < Duration::from_secs(1) {
+        let _ = us.connection().drive_receive(&mut receive, &mut [&mut room])?;
     }
     Ok(())
 }
