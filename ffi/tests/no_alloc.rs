@@ -177,3 +177,25 @@ fn nothing_is_allocated_between_connect_and_close() {
     COUNTS.store(false, Ordering::Relaxed);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 1);
 }
+
+/// A loop of tries may go on for as long as it likes after the peer has closed.
+#[test]
+#[ignore = "a try on a connection that the peer has closed allocates each time"]
+fn tries_after_a_close_allocate_nothing() {
+    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-tries.sock", std::process::id()));
+    let address = Address::Shm(path);
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
+    let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+    accepting.join().unwrap().close(superpipe::Reason::DONE, DEADLINE).unwrap();
+    assert!(connection.recv_into(&mut [&mut [0; 8]], DEADLINE).is_err());
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    COUNTS.store(true, Ordering::Relaxed);
+    for _ in 0..100 {
+        let _ = connection.try_recv(&mut [&mut [0; 8]]);
+        let _ = connection.try_send(1, &[b"nobody"]);
+        let _ = connection.try_peek();
+    }
+    COUNTS.store(false, Ordering::Relaxed);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
