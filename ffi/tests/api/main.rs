@@ -7,6 +7,7 @@ mod crowds;
 mod failures;
 mod handshake;
 mod messages;
+mod pressure;
 #[cfg(feature = "recorder")]
 mod recording;
 mod short_transfers;
