@@ -241,3 +241,65 @@ fn a_relative_path_is_taken_away_from_another_directory() {
     std::fs::remove_dir_all(&directory).unwrap();
     assert_eq!((status, is_left), (0, false));
 }
+
+/// A busy host: its process does not run for a while.
+#[test]
+#[ignore = "a client that makes room while it warms up is told that the connection is closed, and does not try again"]
+fn a_client_that_makes_room_in_the_warm_up_tries_again() {
+    const SIDE_BY_SIDE: usize = 16;
+    let path = path("room");
+    let address = Address::Shm(path.clone());
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let client = fork(|| {
+        let connected = Connection::connect(&address, Options::default(), DEADLINE);
+        assert!(connected.is_ok(), "{}", connected.unwrap_err());
+    });
+    let send = |signal| {
+        // SAFETY: the call takes integers only.
+        assert_eq!(unsafe { libc::kill(client, signal) }, 0);
+    };
+    let is_warming = |listener: &Listener| format!("{listener:?}").contains("warming");
+    let mut accepted = None;
+    while accepted.is_none() && !is_warming(&listener) {
+        accepted = listener.try_accept().unwrap();
+    }
+    send(libc::SIGSTOP);
+    let strangers: Vec<_> = (0..SIDE_BY_SIDE)
+        .map(|_| superpipe::shm::Socket::connect(&path).unwrap())
+        .collect();
+    let until = std::time::Instant::now() + Duration::from_secs(2);
+    while accepted.is_none() && is_warming(&listener) && std::time::Instant::now() < until {
+        accepted = listener.try_accept().unwrap();
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(strangers);
+    send(libc::SIGCONT);
+    if accepted.is_none() {
+        let end = std::time::Instant::now() + Duration::from_secs(5);
+        while accepted.is_none() && std::time::Instant::now() < end {
+            accepted = listener.accept(end).ok();
+        }
+    }
+    assert_eq!(wait(client), 0, "it made room once, and its deadline is a minute");
+}
+
+#[test]
+fn a_child_that_accepts_leaves_its_parents_half_open_ones_alone() {
+    let path = path("half");
+    let address = Address::Shm(path.clone());
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let there = address.clone();
+    let connecting = thread::spawn(move || Connection::connect(&there, Options::default(), DEADLINE));
+    while !format!("{listener:?}").contains("warming") {
+        if listener.try_accept().unwrap().is_some() { return; }
+    }
+    let child = fork(|| {
+        for _ in 0..100 {
+            assert!(listener.try_accept().unwrap().is_none());
+        }
+    });
+    assert_eq!(wait(child), 0);
+    let mut other = listener.accept(DEADLINE).unwrap();
+    let mut one = connecting.join().unwrap().unwrap();
+    exchange(&mut one, &mut other);
+}
