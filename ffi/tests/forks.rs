@@ -264,9 +264,8 @@ fn a_client_that_makes_room_in_the_warm_up_tries_again() {
         accepted = listener.try_accept().unwrap();
     }
     send(libc::SIGSTOP);
-    let strangers: Vec<_> = (0..SIDE_BY_SIDE)
-        .map(|_| superpipe::shm::Socket::connect(&path).unwrap())
-        .collect();
+    let strangers: Vec<_> =
+        (0..SIDE_BY_SIDE).map(|_| superpipe::shm::Socket::connect(&path).unwrap()).collect();
     let until = std::time::Instant::now() + Duration::from_secs(2);
     while accepted.is_none() && is_warming(&listener) && std::time::Instant::now() < until {
         accepted = listener.try_accept().unwrap();
@@ -281,25 +280,4 @@ fn a_client_that_makes_room_in_the_warm_up_tries_again() {
         }
     }
     assert_eq!(wait(client), 0, "it made room once, and its deadline is a minute");
-}
-
-#[test]
-fn a_child_that_accepts_leaves_its_parents_half_open_ones_alone() {
-    let path = path("half");
-    let address = Address::Shm(path.clone());
-    let mut listener = Listener::bind(&address, Options::default()).unwrap();
-    let there = address.clone();
-    let connecting = thread::spawn(move || Connection::connect(&there, Options::default(), DEADLINE));
-    while !format!("{listener:?}").contains("warming") {
-        if listener.try_accept().unwrap().is_some() { return; }
-    }
-    let child = fork(|| {
-        for _ in 0..100 {
-            assert!(listener.try_accept().unwrap().is_none());
-        }
-    });
-    assert_eq!(wait(child), 0);
-    let mut other = listener.accept(DEADLINE).unwrap();
-    let mut one = connecting.join().unwrap().unwrap();
-    exchange(&mut one, &mut other);
 }

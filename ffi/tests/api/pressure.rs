@@ -54,7 +54,11 @@ fn accept_somebody(listener: &mut Listener) -> Connection {
 }
 
 /// How long an honest client takes to be accepted while `others` do what they do to the listener, until the flag is set.
-fn time_of_an_honest_client(options: Options, others: impl Fn(&Path, &AtomicBool) + Sync, count: usize) -> Duration {
+fn time_of_an_honest_client(
+    options: Options,
+    others: impl Fn(&Path, &AtomicBool) + Sync,
+    count: usize,
+) -> Duration {
     let (mut listener, path) = listen(options);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -64,7 +68,8 @@ fn time_of_an_honest_client(options: Options, others: impl Fn(&Path, &AtomicBool
         let accepting = scope.spawn(move || (accept_somebody(&mut listener), listener));
         thread::sleep(Duration::from_millis(200));
         let begin = Instant::now();
-        let connected = Connection::connect(&Address::Shm(path.clone()), Options::default(), Duration::from_secs(20));
+        let connected =
+            Connection::connect(&Address::Shm(path.clone()), Options::default(), Duration::from_secs(20));
         let took = begin.elapsed();
         is_over.store(true, Ordering::Relaxed);
         if connected.is_err() {
@@ -116,7 +121,8 @@ fn strangers_that_connect_again_for_ever_keep_nobody_out() {
             }
         }
     };
-    let took = time_of_an_honest_client(Options::default(), flood, 3);
+    // A matter of luck: of several, the one that had least.
+    let took = (0..8).map(|_| time_of_an_honest_client(Options::default(), flood, 3)).max().unwrap();
     assert!(took < Duration::from_secs(2), "{took:?}, while three strangers connect again and again");
 }
 
@@ -151,8 +157,8 @@ fn a_large_landing_buffer_is_made_although_strangers_wait() {
             let connected = Connection::connect(&address, options, Duration::from_secs(15));
             let took = begin.elapsed();
             is_over.store(true, Ordering::Relaxed);
-            let connected = connected
-                .unwrap_or_else(|_| Connection::connect(&address, options, DEADLINE).unwrap());
+            let connected =
+                connected.unwrap_or_else(|_| Connection::connect(&address, options, DEADLINE).unwrap());
             drop((accepting.join().unwrap(), connected));
             took
         })
@@ -277,7 +283,12 @@ fn a_client_that_warms_up_waits_as_long_as_one_that_was_not_accepted() {
     thread::sleep(4 * idle_timeout);
     let accepted = listener.accept(Duration::from_secs(2));
     let connected = connecting.join().unwrap();
-    assert!(connected.is_ok(), "its deadline is a minute: {} ({:?})", connected.unwrap_err(), accepted.map(drop));
+    assert!(
+        connected.is_ok(),
+        "its deadline is a minute: {} ({:?})",
+        connected.unwrap_err(),
+        accepted.map(drop)
+    );
 }
 
 /// One that agrees, and does not warm up.
@@ -293,8 +304,7 @@ fn half_way_end(path: &Path, port: &Shm) -> Endpoint<Shm> {
 fn signs_of_life_without_progress_hold_no_place() {
     let trickle = |path: &Path, is_over: &AtomicBool| {
         let mut port = Shm::new();
-        let mut ends: Vec<_> = (0..SIDE_BY_SIDE)
-            .map(|_| half_way_end(path, &port)).collect();
+        let mut ends: Vec<_> = (0..SIDE_BY_SIDE).map(|_| half_way_end(path, &port)).collect();
         let end = Instant::now() + Duration::from_secs(15);
         while !is_over.load(Ordering::Relaxed) && Instant::now() < end {
             ends.iter_mut().for_each(|end| end.show_life(&mut port));
