@@ -423,7 +423,11 @@ fn honest_clients_alone_lose_nobody_on_a_busy_host() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..16 {
-            scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    core::hint::spin_loop();
+                }
+            });
         }
         let connecting: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| honest_try(&path))).collect();
         scope.spawn(|| {
