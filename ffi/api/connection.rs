@@ -52,7 +52,8 @@ pub enum TryRecv {
     Received(Received),
     /// A message that is longer than the slices together, or a stream; it is still there.
     TooSmall(Incoming),
-    /// A message that has not come whole: begin an operation ([`Connection::drive_receive`]).
+    /// A message that has not come whole in one chunk: begin an operation ([`Connection::drive_receive`]). One of more than 64 KiB
+    /// never does by itself, since its sender waits for an operation to answer; a shorter one may lie around the end of the ring.
     Long(Incoming),
 }
 
@@ -121,7 +122,9 @@ pub(super) struct Attempt {
 /// Returns true if a listener that ends a connection so, before the application has it, may make the next one: it has ended, or had
 /// no room for a client that was silent for longer than others.
 pub(super) fn may_pass(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::Closed(Reason::GIVEN_UP))
+    use ErrorKind::{Cancelled, Closed, PeerLost, Rejected};
+    const GIVEN_UP: Reason = Reason::GIVEN_UP;
+    matches!(error.kind(), PeerLost | Closed(GIVEN_UP) | Cancelled(GIVEN_UP) | Rejected(GIVEN_UP))
 }
 
 impl Connection {
@@ -242,9 +245,10 @@ impl Connection {
     /// will.
     ///
     /// # Errors
-    /// `Timeout`: the receiver took nothing in, the message was given up, and the connection can still be used. With a deadline of
+    /// `Timeout`, `Interrupted`: the message was given up; a receiver that has begun it sees it cancelled with
+    /// [`Reason::GIVEN_UP`], and the connection can still be used. With a deadline of
     /// [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_send`](Self::try_send), and nothing was begun.
-    /// `Rejected`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
+    /// `Rejected`, `Closed`, `PeerLost`, `Protocol`, `Device`.
     #[inline]
     pub fn send(&mut self, tag: u64, slices: &[&[u8]], deadline: impl Into<Deadline>) -> Result<(), Error> {
         hand_on!(Inner, &mut self.inner, over => over.send(tag, slices, deadline))
@@ -253,8 +257,8 @@ impl Connection {
     /// Receives the next message whole, scattered into slices.
     ///
     /// # Errors
-    /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`: what came of
-    /// it is lost if it had begun, and the rest is rejected; a message of which nothing was taken is still there. With a deadline
+    /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: what came of
+    /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. With a deadline
     /// of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and loses nothing. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`,
     /// `Interrupted`.
     #[inline]
@@ -418,7 +422,7 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.progress())
     }
 
-    /// What happened without being asked for.
+    /// Takes the oldest event out: a transfer that the peer rejected. Four are kept; a newer one makes the oldest go.
     pub fn poll_event(&mut self) -> Option<Event> {
         hand_on!(Inner, &mut self.inner, over => over.poll_event())
     }

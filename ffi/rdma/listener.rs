@@ -484,4 +484,30 @@ mod tests {
         assert!(calls().contains(&"rdma_reject"));
         accepted(&mut listener, 1);
     }
+
+    #[test]
+    #[ignore = "a child of fork takes connection requests out of its parent's channel"]
+    fn a_child_of_fork_leaves_the_requests_to_the_process_that_listens() {
+        let mut listener = listener(&[HERE]);
+        answer("ibv_get_cq_event", libc::EAGAIN);
+        script(|script| {
+            script.private_data = Greeting { mtu: None }.encode().to_vec();
+            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
+        });
+        calls();
+        // SAFETY: the child has only this thread, and ends without unwinding.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let tuning = Tuning::default();
+            let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+            let accepted = listener.try_accept(&wishes, DEADLINE_NS, 0);
+            let has_taken = calls().contains(&"rdma_get_cm_event") || accepted.is_ok_and(|it| it.is_some());
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(has_taken)) };
+        }
+        let mut status = -1;
+        // SAFETY: the pointer is to a local.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the request is taken, and the parent never sees it");
+    }
 }

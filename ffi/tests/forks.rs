@@ -275,3 +275,42 @@ fn ends_that_were_stopped_together_go_on() {
     }
     assert_eq!(wait(group), 0);
 }
+
+/// A busy host: its process does not run for a while.
+#[test]
+fn a_client_that_makes_room_in_the_warm_up_tries_again() {
+    const SIDE_BY_SIDE: usize = 16;
+    let path = path("room");
+    let address = Address::Shm(path.clone());
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let client = fork(|| {
+        let connected = Connection::connect(&address, Options::default(), DEADLINE);
+        assert!(connected.is_ok(), "{}", connected.unwrap_err());
+    });
+    let send = |signal| {
+        // SAFETY: the call takes integers only.
+        assert_eq!(unsafe { libc::kill(client, signal) }, 0);
+    };
+    let is_warming = |listener: &Listener| format!("{listener:?}").contains("warming");
+    let mut accepted = None;
+    while accepted.is_none() && !is_warming(&listener) {
+        accepted = listener.try_accept().unwrap();
+    }
+    send(libc::SIGSTOP);
+    let strangers: Vec<_> =
+        (0..SIDE_BY_SIDE).map(|_| superpipe::shm::Socket::connect(&path).unwrap()).collect();
+    let until = std::time::Instant::now() + Duration::from_secs(2);
+    while accepted.is_none() && is_warming(&listener) && std::time::Instant::now() < until {
+        accepted = listener.try_accept().unwrap();
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(strangers);
+    send(libc::SIGCONT);
+    if accepted.is_none() {
+        let end = std::time::Instant::now() + Duration::from_secs(5);
+        while accepted.is_none() && std::time::Instant::now() < end {
+            accepted = listener.accept(end).ok();
+        }
+    }
+    assert_eq!(wait(client), 0, "it made room once, and its deadline is a minute");
+}

@@ -131,7 +131,7 @@ impl<A: Access> Over<A> {
             Drive::Done(Err(failed)) => Err(transport.receive_failed(failed, slices)),
             Drive::Moved => Ok(Drive::Moved),
             Drive::Idle => {
-                transport.after_empty_try()?;
+                transport.after_idle_drive()?;
                 Ok(Drive::Idle)
             }
         }

@@ -102,7 +102,7 @@ impl<A: Access> Over<A> {
             Drive::Done(sent) => sent.map(Drive::Done).map_err(|failed| transport.send_failed(failed)),
             Drive::Moved => Ok(Drive::Moved),
             Drive::Idle => {
-                transport.after_empty_try()?;
+                transport.after_idle_drive()?;
                 Ok(Drive::Idle)
             }
         }

@@ -88,6 +88,23 @@ impl<P: Port> Transport<P> {
         self.after_empty_tries()
     }
 
+    /// An operation that could not go on: as after an empty try, and it also looks for a peer that is gone.
+    pub(super) fn after_idle_drive(&mut self) -> Result<(), Error> {
+        let is_due = self.driver.count_empty();
+        if !is_due {
+            return Ok(());
+        }
+        // What is found now, the next call tells: more may have come meanwhile.
+        let was_gone = self.driver.is_peer_gone();
+        let now = now();
+        self.driver.tick(&mut self.port, now);
+        self.look_for_peer(now);
+        if self.driver.progress(&mut self.port) || !was_gone && self.driver.is_peer_gone() {
+            return Ok(());
+        }
+        self.driver.ended().map_or(Ok(()), |ended| Err(self.ended(ended)))
+    }
+
     /// A try that left what is there: as after an empty one, but nothing ends before that is taken.
     pub(super) fn after_untaken(&mut self) {
         if self.driver.count_empty() {

@@ -291,6 +291,17 @@ fn a_packet_is_no_notice() {
     assert_eq!(ends.wire.packet.as_ref().map(|packet| packet.0), Some(hello.0));
 }
 
+#[test]
+#[ignore = "packets are taken for ever, and the last is kept"]
+fn a_packet_after_the_handshake_ends_the_connection() {
+    let mut ends = Ends::new();
+    ends.wire.accept(&[]).unwrap();
+    ends.wire.keep_open();
+    receive(&Packet::new(Kind::Hello).0);
+    ends.wire.poll();
+    assert_eq!(ends.wire.end, NONSENSE, "wire.md 10.3: a packet comes while connecting");
+}
+
 /// Calls in the drop of a wire that rdma_cm connected, with something sent that no completion tells of.
 fn calls_of_the_end(is_established: bool) -> Vec<&'static str> {
     let mut ends = Ends::new();

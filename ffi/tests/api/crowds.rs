@@ -12,17 +12,17 @@ use superpipe::{Address, Connection, ErrorKind, Listener, Options};
 use crate::support::{DEADLINE, path};
 
 /// Connections that are made side by side.
-const SIDE_BY_SIDE: usize = 16;
+pub(crate) const SIDE_BY_SIDE: usize = 16;
 /// So long that a test would meet its deadline before.
-const LONG: Duration = Duration::from_secs(3600);
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
-fn listen(options: Options) -> (Listener, PathBuf) {
+pub(crate) fn listen(options: Options) -> (Listener, PathBuf) {
     let path = path();
     (Listener::bind(&Address::Shm(path.clone()), options).unwrap(), path)
 }
 
 /// Somebody who connects, and says nothing.
-fn stranger(path: &Path) -> Socket {
+pub(crate) fn stranger(path: &Path) -> Socket {
     let until = Instant::now() + DEADLINE;
     loop {
         match Socket::connect(path) {
@@ -33,7 +33,7 @@ fn stranger(path: &Path) -> Socket {
     }
 }
 
-fn hello() -> [u8; PACKET_BYTES] {
+pub(crate) fn hello() -> [u8; PACKET_BYTES] {
     let mut packet = [0; PACKET_BYTES];
     packet[..8].copy_from_slice(b"SUPRPIPE");
     packet[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -42,7 +42,7 @@ fn hello() -> [u8; PACKET_BYTES] {
 }
 
 /// Agrees, and then does not warm the connection up.
-fn half_way(path: &Path) -> (Socket, Agreed) {
+pub(crate) fn half_way(path: &Path) -> (Socket, Agreed) {
     let options = Options::default();
     let deadline_ns = superpipe::os::monotonic_ns() + 60_000_000_000;
     let wishes =
@@ -51,7 +51,7 @@ fn half_way(path: &Path) -> (Socket, Agreed) {
 }
 
 /// One who means it.
-fn honest(path: &Path) -> Connection {
+pub(crate) fn honest(path: &Path) -> Connection {
     Connection::connect(&Address::Shm(path.to_owned()), Options::default(), DEADLINE).unwrap()
 }
 
@@ -189,7 +189,7 @@ fn a_silent_peer_meets_the_timeout_and_is_told_of() {
 }
 
 /// CPU time of this thread.
-fn cpu() -> Duration {
+pub(crate) fn cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);

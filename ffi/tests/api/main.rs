@@ -8,6 +8,7 @@ mod failures;
 mod handshake;
 mod messages;
 mod odd_order;
+mod pressure;
 #[cfg(feature = "recorder")]
 mod recording;
 mod short_transfers;

@@ -34,7 +34,6 @@ fn drive_to_the_end(sender: &mut Connection, send: &mut SendOperation, message: 
 }
 /// Two connections, each with an open message: what is begun on one is driven on the other.
 #[test]
-#[ignore = "an operation that another connection began goes on with the message that is open here"]
 fn an_operation_of_another_connection_sends_nothing() {
     let (mut one, _) = pair();
     let (mut two, mut receiver) = pair();
@@ -55,7 +54,6 @@ fn an_operation_of_another_connection_sends_nothing() {
 
 /// The same at the receiving end: the room has bytes of both, and nobody is told.
 #[test]
-#[ignore = "an operation that another connection began goes on with the message that is open here"]
 fn an_operation_of_another_connection_receives_nothing() {
     let (mut one, mut from_one) = pair();
     let (mut two, mut from_two) = pair();
@@ -72,7 +70,6 @@ fn an_operation_of_another_connection_receives_nothing() {
 
 /// An operation can be cloned: both go on where the first was, and the message has the same bytes twice.
 #[test]
-#[ignore = "a clone of an operation sends the same bytes again"]
 fn a_clone_of_an_operation_sends_nothing_twice() {
     let (mut sender, mut receiver) = pair();
     let message = bytes(1, LONG);
@@ -114,7 +111,6 @@ fn behind_an_operation(receive: impl FnOnce(&mut Connection, &mut [u8]) -> Optio
 }
 
 #[test]
-#[ignore = "recv_into takes the rest of a message that an operation has begun for a message"]
 fn the_rest_of_a_begun_message_is_none_for_a_blocking_call() {
     behind_an_operation(|receiver, room| {
         receiver.recv_into(&mut [room], Duration::from_secs(2)).ok().map(|received| received.bytes)
@@ -123,7 +119,6 @@ fn the_rest_of_a_begun_message_is_none_for_a_blocking_call() {
 
 /// It is what `try_recv` says is to be done, too: of the begun message it says that it is `Long`.
 #[test]
-#[ignore = "a second operation takes the rest of a message that another has begun for a message"]
 fn the_rest_of_a_begun_message_is_none_for_another_operation() {
     behind_an_operation(|receiver, room| {
         let mut receive = ReceiveOperation::new();
@@ -138,7 +133,6 @@ fn the_rest_of_a_begun_message_is_none_for_another_operation() {
 }
 
 #[test]
-#[ignore = "a stream takes the rest of a message that an operation has begun for all of it"]
 fn the_rest_of_a_begun_message_is_none_for_a_stream() {
     behind_an_operation(|receiver, room| {
         let mut stream = receiver.recv_stream(DEADLINE).ok()?;
@@ -155,7 +149,6 @@ fn the_rest_of_a_begun_message_is_none_for_a_stream() {
 }
 /// The peer has said why it closes, in the same memory that it is gone from.
 #[test]
-#[ignore = "a peer that closed in good order is said to have been killed while a message of its is unread"]
 fn a_peer_that_closed_is_closed_also_before_its_messages_are_read() {
     for flushes in [false, true] {
         let (mut sender, mut peer) = pair();
@@ -185,7 +178,6 @@ fn shortest(mut call: impl FnMut()) -> Duration {
 }
 
 #[test]
-#[ignore = "a wait for a source begins its deadline after 50 ms"]
 fn a_source_without_data_meets_the_deadline_of_its_stream() {
     const LIMIT: Duration = Duration::from_millis(2);
     let (mut sender, _receiver) = pair();
@@ -206,7 +198,6 @@ fn a_source_without_data_meets_the_deadline_of_its_stream() {
 }
 
 #[test]
-#[ignore = "a wait for a sink begins its deadline after 50 ms"]
 fn a_sink_without_room_meets_the_deadline_of_its_stream() {
     const LIMIT: Duration = Duration::from_millis(2);
     let (mut sender, mut receiver) = pair();
@@ -255,7 +246,6 @@ fn a_busy_core_does_not_put_a_deadline_off() {
 }
 /// Of `recv_into` its documentation says that a deadline of zero loses nothing, and of this one that it is as that.
 #[test]
-#[ignore = "recv_into_cold with a deadline of zero rejects a message that has not come whole"]
 fn a_cold_receive_with_a_deadline_of_zero_loses_nothing() {
     let (mut sender, mut receiver) = pair();
     let (message, mut room) = (bytes(1, LONG), vec![0; LONG]);
@@ -268,7 +258,6 @@ fn a_cold_receive_with_a_deadline_of_zero_loses_nothing() {
 }
 /// Documented: "a message of which nothing was taken is still there". Where the sender waits for the CTS, nothing has come of it.
 #[test]
-#[ignore = "a receive that met its deadline rejects a message of which nothing was taken"]
 fn a_message_of_which_nothing_was_taken_is_still_there() {
     for protocol in [Protocol::Copy, Protocol::Pipeline] {
         let (mut sender, mut receiver) = pair();
@@ -396,7 +385,6 @@ fn an_attempt_that_is_given_up_has_a_kind_that_is_documented() {
 /// The first write says it; whoever does not look, since it is a `BufWriter` that is dropped, or ends the stream all the same, is told
 /// of a mistake of its own.
 #[test]
-#[ignore = "a stream that was rejected is said not to be open by every call but the first"]
 fn a_rejected_stream_stays_rejected() {
     let (mut sender, mut receiver) = pair();
     let mut stream = sender.send_stream(1, DEADLINE).unwrap();
@@ -425,7 +413,6 @@ fn a_read_of_at_most_no_bytes_is_told_as_that() {
 }
 /// The same memory can be sent many times in one message, so that the slices together have more bytes than a number has room for.
 #[test]
-#[ignore = "slices of 2^64 bytes together are a panic, or a message of none"]
 fn slices_of_more_bytes_than_can_be_counted_are_refused() {
     const BYTES: usize = 1 << 46;
     // SAFETY: a new mapping, at an address that the kernel chooses.

@@ -335,7 +335,6 @@ cases! {
         limit: Duration::from_millis(50),
         ..busy(&[MeetWith(VAST), WarmUp, Flood(Takes)], send_without_end)
     };
-    #[ignore = "a try takes a part of a message that came whole in a chunk of more than a call moves"]
     try_of_a_chunk_that_is_longer_than_a_call: on(&[MeetWith(LONG), WarmUp, Message(1, WHOLE), Cue], try_in_two_slices, OK);
     recv_blocks_without_end: Case {
         limit: Duration::from_millis(50),
@@ -368,7 +367,6 @@ cases! {
     progress_finds_death: Case { limit: SOON, ..on(warm![Die], progress_finds_the_dead, LOST) };
     #[ignore = "a try never tells of a peer that died in the middle of a message"]
     try_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], try_the_dead, LOST);
-    #[ignore = "a loop of drive_receive never tells of a peer that died in the middle of a message"]
     drive_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], drive_the_dead, LOST);
     #[ignore = "a receive with a deadline of zero never tells of a peer that died in the middle of a message"]
     poll_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], poll_the_dead, LOST);
