@@ -98,9 +98,12 @@ fn receive(half: &mut RecvHalf, to: &mut [u8], count: u64) -> Result<(), Error> 
     (0..count).try_for_each(|_| half.recv_into(&mut [&mut *to], DEADLINE).map(|_| ()))
 }
 
+/// Work of one thread.
+type Work<'a> = Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>;
+
 /// Runs all of this side by side, each on its core, and returns how long it took from the first that began to the last that
 /// ended.
-fn side_by_side<'a>(works: Vec<(usize, Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>)>) -> Duration {
+fn side_by_side<'a>(works: Vec<(usize, Work<'a>)>) -> Duration {
     let barrier = Barrier::new(works.len());
     let times: Vec<(Instant, Instant)> = thread::scope(|scope| {
         let run = |(core, work): (usize, Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>)| {
