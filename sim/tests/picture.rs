@@ -46,7 +46,7 @@ fn there_is_a_bar_a_copy_and_a_slant_a_packet() {
 fn faults_are_marked() {
     let marks = |name| count(&trace(name).draw(name).unwrap(), "<polyline", &[FAULT]);
     assert_eq!(marks("superpipeline"), 0);
-    assert_eq!(marks("killed"), 1);
+    assert!(marks("killed") > 1, "the process, and the writes that nobody takes any more");
     assert_eq!(marks("lost-completion"), 1);
     assert!(marks("qp-error") > 3, "the QPs, the endpoints, and what was flushed");
 }

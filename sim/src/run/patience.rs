@@ -79,13 +79,11 @@ impl Patience {
             Next::Look | Next::Rest(Rest::Look | Rest::Sleep | Rest::Yield { looks: true, .. }) => {
                 Advice::Look
             }
-            Next::Ended(Ended::Lost) => {
+            Next::Ended(ended) if ended == Ended::Lost || self.closed_ns.is_none() => {
                 self.lost_rounds += 1;
                 if self.lost_rounds > LOST_ROUNDS { Advice::Close(Reason::GIVEN_UP) } else { Advice::Look }
             }
-            Next::Again | Next::Rest(Rest::Spin | Rest::Yield { .. }) | Next::Ended(Ended::Closed(_)) => {
-                Advice::GoOn
-            }
+            Next::Again | Next::Rest(Rest::Spin | Rest::Yield { .. }) | Next::Ended(_) => Advice::GoOn,
         }
     }
 
