@@ -74,6 +74,7 @@ ffi/api/deadline.rs       turns what a user says into a time
 ffi/api/listener.rs       accepts until a deadline
 ffi/api/pauses.rs         pauses between two attempts to connect
 ffi/api/over/transport.rs the shell of the driver
+ffi/api/over/waiting.rs   the shell of the driver
 ffi/copy/crc_kernels.rs   times kernels, once
 ffi/copy/rates.rs         times kernels, once
 ffi/rdma/cm.rs            waits for the peer's agreement to a disconnect
