@@ -179,12 +179,7 @@ impl<F: Fabric> Driver<F> {
         if let Some(closed) = self.endpoint.closed() {
             return Some(Ended::Closed(closed));
         }
-        if !self.peer_is_gone || self.endpoint.forget_dues() {
-            return None;
-        }
-        // One that has closed in good order is gone because of that; what it sent before is still here.
-        let has_closed = self.endpoint.peer_closes();
-        Some(if has_closed { Ended::Closed(Closed::ByPeer(Reason::DONE)) } else { Ended::Lost })
+        (self.peer_is_gone && !self.endpoint.forget_dues()).then_some(Ended::Lost)
     }
 
     /// Returns true if [`ended`](Self::ended) may have something to say.

@@ -79,7 +79,7 @@ impl Patience {
             Next::Look | Next::Rest(Rest::Look | Rest::Sleep | Rest::Yield { looks: true, .. }) => {
                 Advice::Look
             }
-            Next::Ended(ended) if ended == Ended::Lost || self.closed_ns.is_none() => {
+            Next::Ended(Ended::Lost) => {
                 self.lost_rounds += 1;
                 if self.lost_rounds > LOST_ROUNDS { Advice::Close(Reason::GIVEN_UP) } else { Advice::Look }
             }
