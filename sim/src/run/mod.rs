@@ -24,7 +24,7 @@ use hosts::Hosts;
 const LIMIT_NS: u64 = 60_000_000_000;
 
 /// Turns after which a run that is not over never will be.
-const TURNS_MAX: u64 = 10_000_000;
+const TURNS_MAX: u64 = 60_000_000;
 
 /// How a run is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
