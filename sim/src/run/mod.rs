@@ -21,7 +21,7 @@ pub(crate) use connection::Turned;
 use hosts::Hosts;
 
 /// Virtual time after which a run that is not over never will be: ten times what the longest of 100,000 seeds took.
-const LIMIT_NS: u64 = 60_000_000_000;
+const LIMIT_NS: u64 = 1_000_000_000_000;
 
 /// Turns after which a run that is not over never will be.
 const TURNS_MAX: u64 = 60_000_000;
