@@ -186,6 +186,10 @@ impl<P: Port> Transport<P> {
             ReceiveFailed::TooSmall(incoming) => too_small(incoming.length, slices),
             ReceiveFailed::Cancelled(reason) => Error::cancelled(reason),
             ReceiveFailed::Busy => claimed(),
+            ReceiveFailed::WrongLength => Error::new(
+                ErrorKind::Usage,
+                "the slices have less room than the message, which was begun with enough: give the same ones each time",
+            ),
             ReceiveFailed::NotOpen => {
                 Error::new(ErrorKind::Usage, "the message is not being received any more")
             }

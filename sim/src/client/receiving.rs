@@ -238,6 +238,7 @@ impl<F: Stage> Talk<F> {
                             "busy: nobody else is"
                         );
                     }
+                    ReceiveFailed::WrongLength => panic!("the slices are the same each time"),
                     ReceiveFailed::NotOpen => {
                         let is_open = had_begun && it.index.is_some() && it.index == flow.head;
                         assert!(!is_open || may_be_shut, "not open: it is");
