@@ -77,19 +77,25 @@ impl<F: Stage> Talk<F> {
         };
         match next {
             Next::Again | Next::Rest(Rest::Spin) => {}
-            Next::Rest(Rest::Yield { is_first, looks }) => {
+            Next::Rest(Rest::Yield { is_first }) => {
                 let client = &mut self.clients[side];
                 if is_first {
-                    client.driver.note_first_yield(&waiting.wait, client.rng.below(100_000) as u64);
+                    client.driver.note_yield(&waiting.wait, true, client.rng.below(100_000) as u64);
                 }
-                if looks {
-                    return self.look(side, waiting, now, false);
-                }
+                return self.look(side, waiting, now, false);
             }
             Next::Look | Next::Rest(Rest::Look) => return self.look(side, waiting, now, false),
             Next::Rest(Rest::Sleep) => return self.look(side, waiting, now, true),
             Next::Ended(ended) => {
                 match ended {
+                    // One that has closed in good order, and is gone, has ended also before all that it sent was taken.
+                    Ended::Closed(Closed::ByPeer(Reason::DONE)) if self.closed(side).is_none() => {
+                        let driver = &self.clients[side].driver;
+                        assert!(
+                            driver.is_peer_gone() && driver.endpoint().peer_closes(),
+                            "ended by a peer that is there"
+                        );
+                    }
                     Ended::Closed(closed) => assert_eq!(self.closed(side), Some(closed), "ended"),
                     Ended::Lost => assert!(self.may_fail, "lost, and nobody died"),
                 }
