@@ -13,7 +13,7 @@ mod sending;
 mod waiting;
 
 use superpipe_core::driver::{Driver, WaitStrategy, WarmUp, WarmUpPlan};
-use superpipe_core::{Closed, Endpoint, Event, Nanos, Reason, State};
+use superpipe_core::{Arrival, Closed, Endpoint, Event, Nanos, Reason, State};
 use superpipe_testkit::pair::{IDLE_TIMEOUT_NS, Script};
 use superpipe_testkit::{Rng, Stage};
 
@@ -92,6 +92,8 @@ pub(crate) struct Talk<F: Stage> {
     /// By sender.
     flows: [Flow; 2],
     pub(crate) calls: Calls,
+    /// Notices tell what is here: each look takes some of them.
+    is_notified: bool,
     /// Ends that share a CPU.
     pub(crate) crowd: u64,
     /// The connection may end at any time.
@@ -150,6 +152,7 @@ impl<F: Stage> Talk<F> {
             clients,
             flows: Default::default(),
             calls: Calls::default(),
+            is_notified: script.configs[0].arrival == Arrival::Notify,
             crowd: 1,
             may_fail: false,
             needs_life: false,
