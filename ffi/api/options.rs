@@ -57,6 +57,10 @@ impl Options {
         self.interrupt.is_some_and(|flag| flag.load(core::sync::atomic::Ordering::Relaxed))
     }
 
+    pub(super) fn idle_timeout_ns(&self) -> u64 {
+        u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Time when a handshake that begins now must be over.
     pub(super) fn handshake_deadline_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_add(u64::try_from(self.handshake_timeout.as_nanos()).unwrap_or(u64::MAX))

@@ -84,7 +84,6 @@ fn time_of_an_honest_client(
 }
 
 #[test]
-#[ignore = "wake bytes before HELLO and GRANT count as signs of life, so sixteen peers hold the table until their deadline"]
 fn wake_bytes_now_and_then_hold_no_place() {
     let trickle = |path: &Path, is_over: &AtomicBool| {
         let sockets: Vec<_> = (0..SIDE_BY_SIDE).map(|_| stranger(path)).collect();
@@ -106,7 +105,6 @@ fn wake_bytes_now_and_then_hold_no_place() {
 }
 
 #[test]
-#[ignore = "whoever connects again at once takes every place in the backlog before a client that pauses between attempts"]
 fn strangers_that_connect_again_for_ever_keep_nobody_out() {
     let flood = |path: &Path, is_over: &AtomicBool| {
         let mut held = VecDeque::new();
@@ -127,7 +125,6 @@ fn strangers_that_connect_again_for_ever_keep_nobody_out() {
 }
 
 #[test]
-#[ignore = "a handshake that takes an honest end longer than 50 ms is never through while others wait"]
 fn a_large_landing_buffer_is_made_although_strangers_wait() {
     let wishes = Tuning { landing_bytes: Some(200 << 20), ..Tuning::default() };
     let silent = |path: &Path, is_over: &AtomicBool| {
@@ -167,7 +164,6 @@ fn a_large_landing_buffer_is_made_although_strangers_wait() {
 }
 
 #[test]
-#[ignore = "the time that the listener works for one peer counts as silence of the others"]
 fn nobody_who_spoke_in_time_makes_room_because_the_listener_was_busy() {
     const LARGE: usize = 4;
     const PATIENCE: Duration = Duration::from_millis(50);
@@ -204,7 +200,6 @@ fn nobody_who_spoke_in_time_makes_room_because_the_listener_was_busy() {
 }
 
 #[test]
-#[ignore = "shares of the budget of half-open connections are not given up for one that has none"]
 fn half_open_connections_leave_room_in_the_budget() {
     let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
     // Both segments count: 8 times 2 times 62 MiB, and 2 times 15 MiB, of 1 GiB.
@@ -232,7 +227,6 @@ fn half_open_connections_leave_room_in_the_budget() {
 }
 
 #[test]
-#[ignore = "a turn drives all that are ready, without a look at the deadline"]
 fn a_deadline_holds_while_many_peers_wish_for_large_landing_buffers() {
     let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
     let strangers: Vec<_> = (0..8).map(|_| stranger(&path)).collect();
@@ -247,7 +241,6 @@ fn a_deadline_holds_while_many_peers_wish_for_large_landing_buffers() {
 }
 
 #[test]
-#[ignore = "the timeout of one handshake comes out of `try_accept`, which is documented to have none"]
 fn a_try_to_accept_never_times_out() {
     let options = Options { handshake_timeout: Duration::from_millis(50), ..Options::default() };
     let (mut listener, path) = listen(options);
@@ -264,7 +257,6 @@ fn a_try_to_accept_never_times_out() {
 }
 
 #[test]
-#[ignore = "a client in the warm-up meets its idle timeout while the listener's program does something else"]
 fn a_client_that_warms_up_waits_as_long_as_one_that_was_not_accepted() {
     let (mut listener, path) = listen(Options::default());
     let idle_timeout = Duration::from_millis(300);
@@ -300,7 +292,6 @@ fn half_way_end(path: &Path, port: &Shm) -> Endpoint<Shm> {
 }
 
 #[test]
-#[ignore = "signs of life in the warm-up keep a place, although the warm-up does not go on"]
 fn signs_of_life_without_progress_hold_no_place() {
     let trickle = |path: &Path, is_over: &AtomicBool| {
         let mut port = Shm::new();
@@ -317,7 +308,6 @@ fn signs_of_life_without_progress_hold_no_place() {
 }
 
 #[test]
-#[ignore = "a client that warms up when its listener ends fails, while one that is not so far tries again"]
 fn a_client_in_the_warm_up_finds_the_next_listener() {
     let (mut listener, path) = listen(Options::default());
     let address = Address::Shm(path.clone());
@@ -341,7 +331,6 @@ fn honest_try(path: &Path) -> Result<Connection, superpipe::Error> {
 }
 
 #[test]
-#[ignore = "sockets of listeners that were dropped count as descriptors that peers sent"]
 fn listeners_that_are_dropped_refuse_nobody() {
     let (mut listener, path) = listen(Options::default());
     for _ in 0..20 {
@@ -355,7 +344,6 @@ fn listeners_that_are_dropped_refuse_nobody() {
 }
 
 #[test]
-#[ignore = "a try takes the warm-up one message further, and 80 pauses of 100 ms are more than the handshake timeout"]
 fn a_program_that_tries_ten_times_a_second_accepts() {
     let (mut listener, path) = listen(Options::default());
     let connecting = thread::spawn(move || honest_try(&path).map(drop));
@@ -377,7 +365,6 @@ fn a_program_that_tries_ten_times_a_second_accepts() {
 }
 
 #[test]
-#[ignore = "`Closed` comes out of `accept`, which is documented to have none"]
 fn a_client_that_gives_up_in_the_warm_up_is_a_peer_that_is_lost() {
     let (mut listener, path) = listen(Options::default());
     let agreeing = thread::spawn(move || {
@@ -393,7 +380,6 @@ fn a_client_that_gives_up_in_the_warm_up_is_a_peer_that_is_lost() {
 }
 
 #[test]
-#[ignore = "after each sign of life a peer is looked at without a pause for 1 ms"]
 fn signs_of_life_without_progress_cost_little() {
     let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
     let is_over = AtomicBool::new(false);
@@ -416,7 +402,6 @@ fn signs_of_life_without_progress_cost_little() {
 }
 
 #[test]
-#[ignore = "on a busy host honest clients make room for each other, and those in the warm-up fail for good"]
 fn honest_clients_alone_lose_nobody_on_a_busy_host() {
     const CLIENTS: usize = 60;
     let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
