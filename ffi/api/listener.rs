@@ -35,7 +35,7 @@ const HALF_OPEN_MAX: usize = 16;
 /// long finds the next where it left it.
 const PAUSE_NS: u64 = 100_000_000;
 /// How much of the time between two looks counts as silence. Where this end is busy, or does not get a core for long, it hears nobody.
-const LISTENED_MAX_NS: u64 = 5_000_000;
+const LISTENED_MAX_NS: u64 = 10_000_000;
 /// A turn that begins at its deadline may take so long.
 const TURN_NS: u64 = 1_000_000;
 /// Turns of one try: about as many as there are messages to warm up with, and for each a few looks.
@@ -90,7 +90,8 @@ impl Listener {
     /// side by side, 16 at most, each bounded by [`Options::handshake_timeout`]; more wait until one of these is through, or was
     /// silent for longer than the others, for 50 ms at least: that one makes room. So does one that has a share of the budget, for
     /// one that finds none left. Those that are not through are kept for the next call. Between calls nothing is done for them, and
-    /// their time stands still: a pause counts as 100 ms at most, and as none where a connection was accepted before it.
+    /// their time stands still: a pause counts as 100 ms at most, and as none where a connection was accepted before it, or for a
+    /// peer that has warmed up a message further meanwhile.
     ///
     /// Memory is made for one of them at a time, which can make a call as much later than its deadline.
     ///
@@ -168,7 +169,7 @@ impl Listener {
     fn turn(&mut self, wait_ns: u64, deadline_ns: u64) -> Result<Option<Connection>, Error> {
         self.disown();
         let mut ready = self.wait(wait_ns)?;
-        self.clock.look();
+        self.clock.look(monotonic_ns());
         let end_ns = deadline_ns.max(monotonic_ns().saturating_add(TURN_NS));
         // Who is there before who comes: whatever comes, nobody waits for ever.
         for _ in 0..self.half_open.len() {
@@ -218,7 +219,8 @@ impl Listener {
     fn make_room(&mut self) -> Result<Option<Connection>, Error> {
         for _ in 0..HALF_OPEN_MAX {
             let lacking = self.half_open.iter().map(|opening| opening.lacks()).enumerate();
-            let Some((index, bytes)) = lacking.filter_map(|(index, bytes)| Some((index, bytes?))).next() else {
+            let Some((index, bytes)) = lacking.filter_map(|(index, bytes)| Some((index, bytes?))).next()
+            else {
                 break;
             };
             let left_bytes = Budget::left_bytes();
@@ -396,8 +398,7 @@ impl Clock {
     }
 
     /// Somebody has looked who has something to say.
-    fn look(&mut self) {
-        let now_ns = monotonic_ns();
+    fn look(&mut self, now_ns: u64) {
         self.listened_ns += (now_ns - self.looked_ns).min(LISTENED_MAX_NS);
         self.looked_ns = now_ns;
     }
@@ -414,5 +415,27 @@ fn connection(opened: Opened) -> Result<Option<Connection>, Error> {
         Opened::Done(connection) => Ok(Some(connection)),
         Opened::Pending | Opened::Nobody => Ok(None),
         Opened::Failed(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use superpipe_core::driver::PATIENCE_NS;
+
+    #[test]
+    fn nobody_is_silent_for_longer_than_somebody_listens() {
+        let mut clock = Clock::new();
+        let mut listened = |now_ns| {
+            let Nanos(before_ns) = clock.listened();
+            clock.look(now_ns);
+            clock.listened().0 - before_ns
+        };
+        let begin_ns = 1_000_000_000_000;
+        assert_eq!(listened(begin_ns), LISTENED_MAX_NS);
+        assert_eq!(listened(begin_ns + 3), 3);
+        assert_eq!(listened(begin_ns + 3 + LISTENED_MAX_NS), LISTENED_MAX_NS);
+        assert_eq!(listened(2 * begin_ns), LISTENED_MAX_NS, "it was busy elsewhere");
+        assert!(PATIENCE_NS > 4 * LISTENED_MAX_NS, "several looks find nothing before one makes room");
     }
 }

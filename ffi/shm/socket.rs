@@ -79,7 +79,8 @@ impl Socket {
         }
         let address = SunAddress::new(path).map_err(ConnectError::Path)?;
         check_closer("cannot connect").map_err(ConnectError::Os)?;
-        let socket = Self::from_fd(socket_of(libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC).map_err(ConnectError::Os)?);
+        let socket =
+            Self::from_fd(socket_of(libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC).map_err(ConnectError::Os)?);
         let wait_us = wait_ns.min(999_999_999) / 1000;
         let wait = libc::timeval { tv_sec: 0, tv_usec: wait_us.cast_signed() };
         // SAFETY: the pointer is to a local of the size that the call is told.

@@ -165,7 +165,9 @@ fn as_of_a_handshake(error: Error) -> Error {
         Closed(Reason::GIVEN_UP) | Cancelled(Reason::GIVEN_UP) | Rejected(Reason::GIVEN_UP) => {
             Error::new(ErrorKind::PeerLost, GIVEN_UP)
         }
-        Closed(_) | Cancelled(_) | Rejected(_) => Error::new(ErrorKind::Protocol, NOT_WARM),
+        Closed(_) | Cancelled(_) | Rejected(_) => {
+            Error::new(ErrorKind::Protocol, format!("{error} while its first messages were exchanged"))
+        }
         _ => error,
     }
 }
