@@ -91,7 +91,10 @@ fn an_arrival_mode_has_its_reason() {
         (Why::Ordered, "both devices promise order inside a write"),
         (Why::Wished, "asked for"),
         (Why::Asserted, "asked for at both ends, though a device promises no order inside a write"),
-        (Why::FastCrc, "a device promises no order inside a write, and both CPUs check faster than they copy"),
+        (
+            Why::FastCrc,
+            "a device promises no order inside a write, and both CPUs check faster than they copy",
+        ),
         (Why::Unordered, "a device promises no order inside a write"),
     ] {
         assert_eq!(why.text(), text);
