@@ -511,3 +511,7 @@ mod tests {
         assert_eq!(status, 0, "the request is taken, and the parent never sees it");
     }
 }
+
+#[cfg(test)]
+#[path = "listener_ports_tests.rs"]
+mod ports_tests;
