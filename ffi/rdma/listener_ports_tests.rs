@@ -8,7 +8,8 @@ use crate::verbs::fake::{begin, channel, script};
 fn beside(taken: u16) -> Result<Listener, ConnectError> {
     begin();
     script(|script| {
-        script.bound = (0..taken).map(|at| SocketAddr::from(([0xFD00, 0, 0, 0, 0, 0, 0, 1], 41_000 + 2 * at))).collect();
+        script.bound =
+            (0..taken).map(|at| SocketAddr::from(([0xFD00, 0, 0, 0, 0, 0, 0, 1], 41_000 + 2 * at))).collect();
         script.free_ports = (41_000..42_000).collect();
     });
     let addresses = ["0.0.0.0:0", "[::]:0"].map(|it| it.parse().unwrap());

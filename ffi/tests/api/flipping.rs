@@ -54,7 +54,8 @@ fn one_bit_of_one_byte_is_flipped() {
             expected[at] ^= 1;
             let mut all = Vec::new();
             b.recv_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
-            let differ: Vec<usize> = (0..BYTES).filter(|at| all.get(*at) != expected.get(*at)).take(5).collect();
+            let differ: Vec<usize> =
+                (0..BYTES).filter(|at| all.get(*at) != expected.get(*at)).take(5).collect();
             assert_eq!((all.len(), differ), (BYTES, vec![]), "a bit of byte {at}");
         }
         assert!(parities.iter().all(|count| *count > 1), "ones and zeros: {parities:?}");
