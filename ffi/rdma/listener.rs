@@ -261,3 +261,7 @@ fn accept(
 #[cfg(test)]
 #[path = "listener_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "listener_ports_tests.rs"]
+mod ports_tests;

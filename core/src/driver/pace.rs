@@ -316,6 +316,16 @@ mod tests {
         }
     }
 
+    /// Each yield is a long time where another thread has the core, and none where it took just what a yield may take.
+    #[test]
+    fn every_yield_looks_where_another_thread_has_the_core() {
+        for (yielded_ns, found) in [(YIELD_NS_MAX, 5), (YIELD_NS_MAX + 1, 65)] {
+            let mut pace = Waits::new(WaitStrategy::Sleep);
+            pace.note_first_yield(yielded_ns);
+            assert_eq!(rounds_of(&mut pace, 128 + 64, looks).len(), found, "{yielded_ns}");
+        }
+    }
+
     #[test]
     fn yields_that_bring_nothing_restore_the_spinning() {
         for (more, rounds) in [(3, 8), (4, 128), (64, 128)] {
