@@ -88,7 +88,9 @@ impl<F: Rig> Model<F> {
             0 => (end.pull_cached(fabric, &mut [a, b]), 0),
             _ => (end.pull_from(fabric, &mut [a, &mut [], b], skip), skip),
         };
-        self.flows[1 - side].in_place = 0;
+        if pulled.bytes > 0 {
+            self.flows[1 - side].in_place = 0;
+        }
         assert!(place[..skip.min(room)].iter().all(|byte| *byte == 0xa5), "written to what is skipped");
         let skip = skip.min(room);
         assert!(
