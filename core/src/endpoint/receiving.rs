@@ -86,6 +86,11 @@ impl<F: Fabric> Endpoint<F> {
         ))
     }
 
+    /// Returns true if the connection is closed, or will be with the next progress, since the peer's CLOSE was seen.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.closed.is_some() || self.receiver.closed().is_some()
+    }
+
     #[inline(never)]
     fn try_recv_chunk(
         &mut self,
