@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-soak test-package test-vm freestanding
+.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-soak test-package test-vm freestanding mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -65,3 +65,8 @@ test-vm: ## real RDMA drivers of Linux, rxe and siw, in a small VM (fetches a ke
 
 freestanding: ## the core without std, allocator and libc: build it, run it, measure its text
 	@scripts/freestanding.sh
+
+# Not part of `make test`.
+
+mutants: ## break the code in one place after the other, and count what the tests catch (hours; PART=driver SHARD=0/20 a sample)
+	@scripts/mutants.sh

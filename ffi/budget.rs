@@ -38,6 +38,11 @@ impl Budget {
         USED.load(Ordering::Relaxed)
     }
 
+    /// Bytes that there is room for.
+    pub(crate) fn left_bytes() -> u64 {
+        LIMIT.load(Ordering::Relaxed).saturating_sub(USED.load(Ordering::Relaxed))
+    }
+
     /// Takes a share.
     pub(crate) fn take(bytes: u64) -> Result<Self, OverBudget> {
         let limit = LIMIT.load(Ordering::Relaxed);
@@ -56,6 +61,11 @@ impl Budget {
 }
 
 impl OverBudget {
+    /// Bytes that were asked for.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// For the peer, in the few words of a REFUSED.
     pub(crate) fn text_for_the_peer(&self) -> String {
         let Self { bytes, used, limit } = *self;

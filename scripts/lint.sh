@@ -69,6 +69,7 @@ no_unsafe_in_core() {
 clock_readers() {
     cat <<'LIST'
 ffi/api/bind.rs           looks a name up until a deadline
+ffi/api/by_shm.rs         connects until a deadline
 ffi/api/connection.rs     connects again until a deadline
 ffi/api/deadline.rs       turns what a user says into a time
 ffi/api/listener.rs       accepts until a deadline

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every feature of every package, alone: built as a user would get it, then tested.
+# Every feature of every package, alone: built as a user would get it, then its unit tests; without any feature all tests. The other
+# tests run with all features in test-cargo.sh: what a feature adds does not need the others, as the build shows.
 . "$(dirname "$0")/lib.sh"
 
 one_feature() {
@@ -7,7 +8,7 @@ one_feature() {
     local flags=(--locked -p "$package" --no-default-features ${feature:+--features "$feature"})
     # without the dev-dependencies, which can turn on what the feature itself forgot
     cargo check "${flags[@]}"
-    cargo test "${flags[@]}"
+    cargo test "${flags[@]}" ${feature:+--lib}
 }
 
 need_rust

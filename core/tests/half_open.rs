@@ -48,6 +48,29 @@ fn one_that_is_heard_of_keeps_its_place() {
 }
 
 #[test]
+fn one_that_has_work_to_do_is_silent_only_after_it() {
+    let mut table = full();
+    table.heard(0, at(100));
+    assert_eq!(table.poll_timeout(), Some(at(60)), "b");
+    assert_eq!(table.admit("c", at(110)), Ok(Some("b")));
+    assert_eq!(table.poll_timeout(), Some(at(150)), "a's work takes until 100 ms");
+}
+
+#[test]
+fn the_longest_silence_of_those_that_count_is_found_once_it_was_long_enough() {
+    let mut table = full();
+    let early = Nanos(at(50).0 - 1);
+    assert_eq!((table.silent(early, |_| true), table.silent(at(50), |_| true)), (None, Some(0)));
+    assert_eq!(
+        (table.silent(at(59), |it| *it == "b"), table.silent(at(60), |it| *it == "b")),
+        (None, Some(1))
+    );
+    assert_eq!(table.silent(at(1000), |_| false), None);
+    table.release(0);
+    assert_eq!(table.silent(at(60), |_| true), Some(0), "also where there is room");
+}
+
+#[test]
 fn one_that_is_through_leaves_its_place() {
     let mut table = full();
     assert_eq!(table.release(0), Some("a"));

@@ -8,11 +8,15 @@ use super::opening::{Agree, Agreeing, Joined, Open, Opening};
 use super::options::Options;
 use super::over::{Over, Warming};
 use super::peer::Peer;
+use crate::os::clock::until;
 use crate::os::poll::PollFd;
 use crate::port::Port;
 use crate::shm::fabric::Shm;
 use crate::shm::handshake::{self, Agreed, HalfOpen, HandshakeError, Progress, Wishes};
 use crate::shm::{ConnectError, ShmAddress, Socket};
+
+/// The longest that a full backlog is waited for without a look at the interrupt flag.
+const SLICE_NS: u64 = 100_000_000;
 
 /// One attempt to connect. Where it `is_private`, the peer must be of our own user.
 pub(super) fn connect(
@@ -22,7 +26,7 @@ pub(super) fn connect(
     deadline_ns: u64,
 ) -> Result<Connection, Attempt> {
     let path = address.socket_path().map_err(|error| Attempt { error: error.into(), is_transient: false })?;
-    let socket = Socket::connect(&path).map_err(|error| {
+    let socket = Socket::connect_within(&path, until(deadline_ns).min(SLICE_NS)).map_err(|error| {
         let is_transient =
             matches!(error, ConnectError::NotFound(_) | ConnectError::Refused(_) | ConnectError::Busy(_));
         Attempt { error: error.into(), is_transient }
@@ -49,8 +53,9 @@ pub(super) fn open(
 ) -> Result<Box<dyn Open>, Error> {
     check_peer(&socket, is_private)?;
     let deadline_ns = options.handshake_deadline_ns(now_ns);
-    let half_open = HalfOpen::accept(socket, &wishes(&options, deadline_ns), now_ns);
-    Ok(Box::new(Opening::new(Accepting { half_open, options }, deadline_ns)))
+    let mut half_open = HalfOpen::accept(socket, &wishes(&options, deadline_ns), now_ns);
+    half_open.wait_for_room(true);
+    Ok(Box::new(Opening::new(Accepting { half_open, options }, deadline_ns, now_ns)))
 }
 
 /// A listening end until both agree.
@@ -80,6 +85,22 @@ impl Agree for Accepting {
 
     fn timeout_ns(&self) -> u64 {
         self.half_open.timeout_ns()
+    }
+
+    fn steps(&self) -> u32 {
+        self.half_open.steps()
+    }
+
+    fn share_bytes(&self) -> u64 {
+        self.half_open.share_bytes()
+    }
+
+    fn lacks(&self) -> Option<u64> {
+        self.half_open.lacks()
+    }
+
+    fn refuse(&mut self) {
+        self.half_open.wait_for_room(false);
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn open(
     let Some(accepting) = listener.try_accept(&wishes(&options), deadline_ns, now_ns)? else {
         return Ok(None);
     };
-    Ok(Some(Box::new(Opening::new(Accepting { accepting, options }, deadline_ns))))
+    Ok(Some(Box::new(Opening::new(Accepting { accepting, options }, deadline_ns, now_ns))))
 }
 
 /// A listening end until both agree.
@@ -68,6 +68,22 @@ impl Agree for Accepting {
 
     fn timeout_ns(&self) -> u64 {
         self.accepting.timeout_ns()
+    }
+
+    fn steps(&self) -> u32 {
+        self.accepting.steps()
+    }
+
+    fn share_bytes(&self) -> u64 {
+        self.accepting.share_bytes()
+    }
+
+    fn lacks(&self) -> Option<u64> {
+        self.accepting.lacks()
+    }
+
+    fn refuse(&mut self) {
+        self.accepting.refuse();
     }
 }
 

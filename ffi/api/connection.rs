@@ -122,9 +122,7 @@ pub(super) struct Attempt {
 /// Returns true if a listener that ends a connection so, before the application has it, may make the next one: it has ended, or had
 /// no room for a client that was silent for longer than others.
 pub(super) fn may_pass(error: &Error) -> bool {
-    use ErrorKind::{Cancelled, Closed, PeerLost, Rejected};
-    const GIVEN_UP: Reason = Reason::GIVEN_UP;
-    matches!(error.kind(), PeerLost | Closed(GIVEN_UP) | Cancelled(GIVEN_UP) | Rejected(GIVEN_UP))
+    error.kind() == ErrorKind::PeerLost
 }
 
 impl Connection {

@@ -17,6 +17,7 @@ use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
 use super::opening::{Open, Opened};
 use super::options::Options;
+use crate::budget::Budget;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
@@ -33,6 +34,12 @@ const HALF_OPEN_MAX: usize = 16;
 /// How much of a pause between two calls counts: a program that looks now and then meets the timeouts. One that serves a client for
 /// long finds the next where it left it.
 const PAUSE_NS: u64 = 100_000_000;
+/// How much of the time between two looks counts as silence. Where this end is busy, or does not get a core for long, it hears nobody.
+const LISTENED_MAX_NS: u64 = 10_000_000;
+/// A turn that begins at its deadline may take so long.
+const TURN_NS: u64 = 1_000_000;
+/// Turns of one try: about as many as there are messages to warm up with, and for each a few looks.
+const TRY_TURNS_MAX: u32 = 1024;
 
 /// A place where others can connect. Dropped, the place is gone.
 ///
@@ -54,6 +61,8 @@ pub struct Listener {
     pub(super) address: Address,
     pub(super) options: Options,
     half_open: HalfOpen<Box<dyn Open>, HALF_OPEN_MAX>,
+    /// Index of the one that is driven next.
+    next: usize,
     clock: Clock,
     owner: Owner,
 }
@@ -71,6 +80,7 @@ impl Listener {
             address,
             options,
             half_open: HalfOpen::new(),
+            next: 0,
             clock: Clock::new(),
             owner: Owner::current(),
         }
@@ -78,12 +88,15 @@ impl Listener {
 
     /// Waits for the next connection. One that goes wrong is an error, and the next call waits for another. Several are made
     /// side by side, 16 at most, each bounded by [`Options::handshake_timeout`]; more wait until one of these is through, or was
-    /// silent for longer than the others, for 50 ms at least: that one makes room. Those that are not through are kept for
-    /// the next call. Between calls nothing is done for them, and their time stands still: a pause counts as 100 ms at most, and
-    /// as none where a connection was accepted before it.
+    /// silent for longer than the others, for 50 ms at least: that one makes room. So does one that has a share of the budget, for
+    /// one that finds none left. Those that are not through are kept for the next call. Between calls nothing is done for them, and
+    /// their time stands still: a pause counts as 100 ms at most, and as none where a connection was accepted before it, or for a
+    /// peer that has warmed up a message further meanwhile.
+    ///
+    /// Memory is made for one of them at a time, which can make a call as much later than its deadline.
     ///
     /// # Errors
-    /// `Timeout`, `Interrupted`; of one attempt: `Auth`, `Version`, `Protocol`, `Usage`, `Limit`, `Device`, `PeerLost`.
+    /// `Timeout`, `Interrupted`; of one attempt: `Timeout`, `Auth`, `Version`, `Protocol`, `Usage`, `Limit`, `Device`, `PeerLost`.
     pub fn accept(&mut self, deadline: impl Into<Deadline>) -> Result<Connection, Error> {
         let deadline_ns = deadline.into().at_ns();
         self.clock.begin();
@@ -92,21 +105,39 @@ impl Listener {
         accepted
     }
 
-    /// Takes the next connection if one is through, and goes on with those that are not, without waiting.
+    /// Takes the next connection if one is through, and goes on with those that are not, without waiting. One that has used up its
+    /// [`Options::handshake_timeout`] is let go, and no error.
     ///
     /// # Errors
     /// As [`accept`](Self::accept), but for `Timeout` and `Interrupted`.
     pub fn try_accept(&mut self) -> Result<Option<Connection>, Error> {
         self.clock.begin();
-        let accepted = self.turn(0);
+        let accepted = self.try_turns();
         self.clock.pause(!matches!(accepted, Ok(Some(_))));
         accepted
+    }
+
+    /// Turns as long as somebody may answer at once, so many at most.
+    fn try_turns(&mut self) -> Result<Option<Connection>, Error> {
+        for _ in 0..TRY_TURNS_MAX {
+            match self.turn(0, u64::MAX) {
+                Err(error) if error.kind() == ErrorKind::Timeout => {}
+                Ok(None) => {
+                    let now_ns = self.clock.now_ns();
+                    if !self.half_open.iter().any(|opening| opening.timeout_ns() <= now_ns) {
+                        break;
+                    }
+                }
+                over => return over,
+            }
+        }
+        Ok(None)
     }
 
     fn accept_until(&mut self, deadline_ns: u64) -> Result<Connection, Error> {
         let mut wait_ns = 0;
         loop {
-            if let Some(connection) = self.turn(wait_ns)? {
+            if let Some(connection) = self.turn(wait_ns, deadline_ns)? {
                 return Ok(connection);
             }
             if self.options.is_interrupted() {
@@ -134,38 +165,78 @@ impl Listener {
         ""
     }
 
-    /// Waits until there is something to do, so long at most, and does it.
-    fn turn(&mut self, wait_ns: u64) -> Result<Option<Connection>, Error> {
+    /// Waits until there is something to do, so long at most, and does it; what is left at the deadline is the next turn's.
+    fn turn(&mut self, wait_ns: u64, deadline_ns: u64) -> Result<Option<Connection>, Error> {
         self.disown();
         let mut ready = self.wait(wait_ns)?;
-        let mut index = 0;
+        self.clock.look(monotonic_ns());
+        let end_ns = deadline_ns.max(monotonic_ns().saturating_add(TURN_NS));
         // Who is there before who comes: whatever comes, nobody waits for ever.
-        while index < self.half_open.len() {
-            let is_ready = ready.get(index).is_some_and(|is_ready| *is_ready);
-            let opened =
-                if is_ready || self.is_due(index) { self.drive(index, is_ready) } else { Opened::Pending };
-            match opened {
-                Opened::Pending => index += 1,
+        for _ in 0..self.half_open.len() {
+            if self.next >= self.half_open.len() {
+                self.next = 0;
+            }
+            let is_ready = ready.get(self.next).is_some_and(|is_ready| *is_ready);
+            if !is_ready && !self.is_due(self.next) {
+                self.next += 1;
+                continue;
+            }
+            match self.drive(self.next, is_ready) {
+                Opened::Pending => self.next += 1,
                 over => {
-                    if index < ready.len() {
-                        ready.swap_remove(index);
+                    if self.next < ready.len() {
+                        ready.swap_remove(self.next);
                     }
                     if let Some(connection) = connection(over)? {
                         return Ok(Some(connection));
                     }
                 }
             }
+            if until(end_ns) == 0 {
+                return Ok(None);
+            }
+        }
+        if let Some(connection) = self.make_room()? {
+            return Ok(Some(connection));
         }
         for _ in 0..HALF_OPEN_MAX {
-            let now = Nanos(self.clock.now_ns());
-            if !self.half_open.has_room(now) {
+            if !self.half_open.has_room(self.clock.listened()) || until(end_ns) == 0 {
                 break;
             }
-            let Some(newcomer) = self.newcomer(now.0)? else { break };
+            let Some(newcomer) = self.newcomer(self.clock.now_ns())? else { break };
             // Whoever makes room is silent, and is told nothing.
-            if self.half_open.admit(newcomer, now).is_ok()
+            if self.half_open.admit(newcomer, self.clock.listened()).is_ok()
                 && let Some(connection) = connection(self.drive(self.half_open.len() - 1, false))?
             {
+                return Ok(Some(connection));
+            }
+        }
+        Ok(None)
+    }
+
+    /// For the first that finds no room in the budget: others that are half open give theirs up, the longest silence first. One whom
+    /// that would not help is refused.
+    fn make_room(&mut self) -> Result<Option<Connection>, Error> {
+        for _ in 0..HALF_OPEN_MAX {
+            let lacking = self.half_open.iter().map(|opening| opening.lacks()).enumerate();
+            let Some((index, bytes)) = lacking.filter_map(|(index, bytes)| Some((index, bytes?))).next()
+            else {
+                break;
+            };
+            let left_bytes = Budget::left_bytes();
+            if left_bytes < bytes {
+                let shares: u64 = self.half_open.iter().map(|opening| opening.share_bytes()).sum();
+                if left_bytes + shares < bytes {
+                    self.half_open.get_mut(index).into_iter().for_each(|opening| opening.refuse());
+                } else {
+                    let silent =
+                        self.half_open.silent(self.clock.listened(), |opening| opening.share_bytes() > 0);
+                    let Some(silent) = silent else { break };
+                    drop(self.half_open.release(silent));
+                    continue;
+                }
+            }
+            if let Some(connection) = connection(self.drive(index, false))? {
                 return Ok(Some(connection));
             }
         }
@@ -182,11 +253,16 @@ impl Listener {
     fn drive(&mut self, index: usize, is_ready: bool) -> Opened {
         let now_ns = self.clock.now_ns();
         let Some(opening) = self.half_open.get_mut(index) else { return Opened::Nobody };
-        let heard = opening.heard();
+        let steps = opening.steps();
         let opened = opening.drive(now_ns, is_ready);
-        let has_spoken = opening.heard() != heard;
+        // Whoever lacks memory waits for this end.
+        let is_heard = opening.steps() != steps || opening.lacks().is_some();
+        let work_ns = opening.work_ns();
         match opened {
-            Opened::Pending if has_spoken => self.half_open.heard(index, Nanos(self.clock.now_ns())),
+            Opened::Pending if is_heard => {
+                let Nanos(listened_ns) = self.clock.listened();
+                self.half_open.heard(index, Nanos(listened_ns.saturating_add(work_ns)));
+            }
             Opened::Pending => {}
             Opened::Done(_) | Opened::Nobody | Opened::Failed(_) => drop(self.half_open.release(index)),
         }
@@ -231,16 +307,16 @@ impl Listener {
         let mut fds = [PollFd::none(); 2 + 2 * HALF_OPEN_MAX];
         let (places, openings) = fds.split_at_mut(2);
         let mut due_ns = u64::MAX;
-        if self.half_open.has_room(Nanos(now_ns)) {
+        if self.half_open.has_room(self.clock.listened()) {
             if let Some(listener) = &self.shm {
                 places[0] = PollFd::new(listener.as_fd(), libc::POLLIN);
             }
             #[cfg(feature = "verbs")]
             if let Some(listener) = &self.verbs {
-                places[1] = PollFd::new(listener.as_fd(), libc::POLLIN);
+                places[1] = listener.interest();
             }
-        } else if let Some(Nanos(at_ns)) = self.half_open.poll_timeout() {
-            due_ns = at_ns;
+        } else if self.half_open.poll_timeout().is_some() {
+            due_ns = now_ns.saturating_add(LISTENED_MAX_NS);
         }
         for (fds, opening) in openings.chunks_exact_mut(2).zip(self.half_open.iter()) {
             fds.copy_from_slice(&opening.interests());
@@ -295,11 +371,14 @@ pub(super) struct Clock {
     since_ns: u64,
     /// The most of this pause that counts.
     counts_ns: u64,
+    /// Time of the last look at who has something to say, and what all of them count.
+    looked_ns: u64,
+    listened_ns: u64,
 }
 
 impl Clock {
     pub(super) const fn new() -> Self {
-        Self { paused_ns: 0, since_ns: 0, counts_ns: PAUSE_NS }
+        Self { paused_ns: 0, since_ns: 0, counts_ns: PAUSE_NS, looked_ns: 0, listened_ns: 0 }
     }
 
     /// Goes on after a pause.
@@ -317,6 +396,17 @@ impl Clock {
     fn now_ns(self) -> u64 {
         monotonic_ns() - self.paused_ns
     }
+
+    /// Somebody has looked who has something to say.
+    fn look(&mut self, now_ns: u64) {
+        self.listened_ns += (now_ns - self.looked_ns).min(LISTENED_MAX_NS);
+        self.looked_ns = now_ns;
+    }
+
+    /// Time by which silence is measured: what passes between two looks counts as little as if this end had looked often.
+    const fn listened(self) -> Nanos {
+        Nanos(self.listened_ns)
+    }
 }
 
 /// The connection that came of it, if any.
@@ -325,5 +415,27 @@ fn connection(opened: Opened) -> Result<Option<Connection>, Error> {
         Opened::Done(connection) => Ok(Some(connection)),
         Opened::Pending | Opened::Nobody => Ok(None),
         Opened::Failed(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use superpipe_core::driver::PATIENCE_NS;
+
+    #[test]
+    fn nobody_is_silent_for_longer_than_somebody_listens() {
+        let mut clock = Clock::new();
+        let mut listened = |now_ns| {
+            let Nanos(before_ns) = clock.listened();
+            clock.look(now_ns);
+            clock.listened().0 - before_ns
+        };
+        let begin_ns = 1_000_000_000_000;
+        assert_eq!(listened(begin_ns), LISTENED_MAX_NS);
+        assert_eq!(listened(begin_ns + 3), 3);
+        assert_eq!(listened(begin_ns + 3 + LISTENED_MAX_NS), LISTENED_MAX_NS);
+        assert_eq!(listened(2 * begin_ns), LISTENED_MAX_NS, "it was busy elsewhere");
+        assert!(PATIENCE_NS > 4 * LISTENED_MAX_NS, "several looks find nothing before one makes room");
     }
 }

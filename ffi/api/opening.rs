@@ -17,6 +17,11 @@ const LOOKS: u32 = 32;
 /// more than a hundredth of a core. No yield: where others compute it costs a turn of theirs, and a sleeper is woken at once.
 const NAP_NS: u64 = 20_000;
 const NAP_MAX_NS: u64 = 1_000_000;
+/// Between two looks at whether the budget has room.
+const LACK_NS: u64 = 5_000_000;
+/// Time that a peer has to provision and map its share of the memory, beside the patience that all are met with: a core that has
+/// other work as well does a page in 8 us.
+const WORK_NS_PER_KIB: u64 = 2_000;
 
 /// How far a connection is.
 pub(super) enum Opened {
@@ -38,8 +43,16 @@ pub(super) trait Open: fmt::Debug + Send {
     fn interests(&self) -> [PollFd<'_>; 2];
     /// Time at which to drive it at the latest.
     fn timeout_ns(&self) -> u64;
-    /// Changes when something was heard of the peer.
-    fn heard(&self) -> u64;
+    /// Count of the steps that it has made: packets and messages of the handshake, and not signs of life.
+    fn steps(&self) -> u64;
+    /// Time that the peer may take for the next step because there is memory to be made.
+    fn work_ns(&self) -> u64;
+    /// Bytes of the budget that it has.
+    fn share_bytes(&self) -> u64;
+    /// Bytes of the budget that it waits for.
+    fn lacks(&self) -> Option<u64>;
+    /// Has it refused for want of those, once it is driven.
+    fn refuse(&mut self);
 }
 
 /// A fabric's part of it: from the first packet until both ends agree.
@@ -53,6 +66,14 @@ pub(super) trait Agree: Send + Sized + 'static {
     fn interests(&self) -> [PollFd<'_>; 2];
     /// Time at which to drive it at the latest.
     fn timeout_ns(&self) -> u64;
+    /// Count of packets that took it a step further.
+    fn steps(&self) -> u32;
+    /// Bytes of the budget that it has.
+    fn share_bytes(&self) -> u64;
+    /// Bytes of the budget that it waits for. Driven again, it takes them if there is room.
+    fn lacks(&self) -> Option<u64>;
+    /// Has it refused for want of those, once it is driven.
+    fn refuse(&mut self);
 }
 
 /// How far that is.
@@ -96,25 +117,25 @@ pub(super) struct Opening<A: Agree> {
     /// None once it is over.
     stage: Option<Stage<A>>,
     deadline_ns: u64,
-    /// What was heard while both ends were agreeing: times at which something came.
-    came: u64,
+    driven_at_ns: u64,
     owner: Owner,
 }
 
 #[expect(clippy::large_enum_variant, reason = "it is in a box")]
 enum Stage<A: Agree> {
     Agreeing(A),
-    /// `quiet`: looks that found nothing since something came.
+    /// `quiet`: looks that found nothing since a message came.
     Warming {
         joined: Joined<A::Port>,
         quiet: u32,
-        driven_at_ns: u64,
     },
 }
 
 impl<A: Agree> Opening<A> {
-    pub(super) fn new(agree: A, deadline_ns: u64) -> Self {
-        Self { stage: Some(Stage::Agreeing(agree)), deadline_ns, came: 0, owner: Owner::current() }
+    /// Begins at the listener's time `now_ns`.
+    pub(super) fn new(agree: A, deadline_ns: u64, now_ns: u64) -> Self {
+        let stage = Some(Stage::Agreeing(agree));
+        Self { stage, deadline_ns, driven_at_ns: now_ns, owner: Owner::current() }
     }
 
     fn agree(&mut self, agree: A, now_ns: u64) -> Option<Opened> {
@@ -124,7 +145,7 @@ impl<A: Agree> Opening<A> {
                 Some(Opened::Pending)
             }
             Agreeing::Done(joined) => {
-                self.stage = Some(Stage::Warming { joined, quiet: 0, driven_at_ns: now_ns });
+                self.stage = Some(Stage::Warming { joined, quiet: 0 });
                 None
             }
             Agreeing::Nobody => Some(Opened::Nobody),
@@ -138,7 +159,7 @@ where
     Inner: From<Over<Whole<A::Port>>>,
 {
     fn drive(&mut self, now_ns: u64, is_ready: bool) -> Opened {
-        self.came += u64::from(is_ready);
+        let driven_at_ns = core::mem::replace(&mut self.driven_at_ns, now_ns);
         let Some(stage) = self.stage.take() else { return Opened::Nobody };
         let stage = match stage {
             Stage::Agreeing(agree) => match self.agree(agree, now_ns) {
@@ -147,10 +168,15 @@ where
             },
             warming @ Stage::Warming { .. } => Some(warming),
         };
-        let Some(Stage::Warming { mut joined, quiet, .. }) = stage else { return Opened::Nobody };
-        let heard = joined.over.heard();
+        let Some(Stage::Warming { mut joined, quiet }) = stage else { return Opened::Nobody };
+        let steps = joined.warming.steps();
         let warm = joined.over.try_warm_up(&mut joined.warming, is_ready);
-        let quiet = if joined.over.heard() == heard { quiet.saturating_add(1) } else { 0 };
+        let has_moved = joined.warming.steps() != steps;
+        if has_moved {
+            // It has answered: how long nobody looked for that is not its time. There are so many messages and no more.
+            self.deadline_ns = self.deadline_ns.saturating_add(now_ns.saturating_sub(driven_at_ns));
+        }
+        let quiet = if has_moved { 0 } else { quiet.saturating_add(1) };
         match warm {
             Ok(true) => Opened::Done(joined.into_connection()),
             Ok(false) if now_ns >= self.deadline_ns => {
@@ -158,7 +184,7 @@ where
                 Opened::Failed(Warming::late())
             }
             Ok(false) => {
-                self.stage = Some(Stage::Warming { joined, quiet, driven_at_ns: now_ns });
+                self.stage = Some(Stage::Warming { joined, quiet });
                 Opened::Pending
             }
             Err(error) => Opened::Failed(error),
@@ -178,22 +204,56 @@ where
 
     fn timeout_ns(&self) -> u64 {
         match &self.stage {
+            Some(Stage::Agreeing(agree)) if agree.lacks().is_some() => {
+                agree.timeout_ns().min(self.driven_at_ns.saturating_add(LACK_NS))
+            }
             Some(Stage::Agreeing(agree)) => agree.timeout_ns().min(self.deadline_ns),
-            Some(Stage::Warming { quiet, driven_at_ns, .. }) => match quiet.checked_sub(LOOKS) {
+            Some(Stage::Warming { quiet, .. }) => match quiet.checked_sub(LOOKS) {
                 None => 0,
                 Some(naps) => {
                     let nap_ns = (NAP_NS << naps.min(16)).min(NAP_MAX_NS);
-                    driven_at_ns.saturating_add(nap_ns).min(self.deadline_ns)
+                    self.driven_at_ns.saturating_add(nap_ns).min(self.deadline_ns)
                 }
             },
             None => 0,
         }
     }
 
-    fn heard(&self) -> u64 {
+    fn steps(&self) -> u64 {
         match &self.stage {
-            Some(Stage::Warming { joined, .. }) => self.came.wrapping_add(joined.over.heard()),
-            Some(Stage::Agreeing(_)) | None => self.came,
+            // More than packets ever are.
+            Some(Stage::Warming { joined, .. }) => (1 << 32) + u64::from(joined.warming.steps()),
+            Some(Stage::Agreeing(agree)) => u64::from(agree.steps()),
+            None => 0,
+        }
+    }
+
+    fn work_ns(&self) -> u64 {
+        match &self.stage {
+            Some(Stage::Warming { joined, .. }) if joined.warming.steps() > 0 => 0,
+            Some(_) => self.share_bytes() / 1024 * WORK_NS_PER_KIB,
+            None => 0,
+        }
+    }
+
+    fn share_bytes(&self) -> u64 {
+        match &self.stage {
+            Some(Stage::Agreeing(agree)) => agree.share_bytes(),
+            Some(Stage::Warming { joined, .. }) => joined.description.provisioned_bytes,
+            None => 0,
+        }
+    }
+
+    fn lacks(&self) -> Option<u64> {
+        match &self.stage {
+            Some(Stage::Agreeing(agree)) => agree.lacks(),
+            Some(Stage::Warming { .. }) | None => None,
+        }
+    }
+
+    fn refuse(&mut self) {
+        if let Some(Stage::Agreeing(agree)) = &mut self.stage {
+            agree.refuse();
         }
     }
 }

@@ -16,9 +16,9 @@ pub struct Options {
     /// How to wait. Default: spin a little, yield a little, then sleep.
     pub wait: WaitStrategy,
     /// How long the peer may be silent while it is waited for. A peer whose own source or disk is slow is not silent.
-    /// Default: 30 s.
+    /// Default: 30 s. While a connection is made, its deadline holds instead.
     pub idle_timeout: Duration,
-    /// Bounds a handshake. Default: 5 s.
+    /// Bounds a handshake that a listener makes, warming up included; of a peer that warms up, its silence. Default: 5 s.
     pub handshake_timeout: Duration,
     /// How long a connection that is dropped may wait until what was sent has left this end. Default: 1 s. Over shared memory
     /// nothing is waited for.
@@ -29,7 +29,8 @@ pub struct Options {
     /// Wishes, which either end may have.
     pub tuning: Tuning,
     /// The most that a peer may make the landing buffer, slot lines included, whichever end connects: a larger one is refused
-    /// before anything is provisioned. One that [`Tuning::landing_bytes`] asks for may be larger. Default: 64 MiB.
+    /// before anything is provisioned. As much as [`Tuning::landing_bytes`] of this end makes, with its own block length, is allowed
+    /// as well. Default: 64 MiB.
     pub landing_bytes_max: u32,
     /// Looked at in every wait; once it is true, the wait ends with
     /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
@@ -55,6 +56,10 @@ impl Default for Options {
 impl Options {
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupt.is_some_and(|flag| flag.load(core::sync::atomic::Ordering::Relaxed))
+    }
+
+    pub(super) fn idle_timeout_ns(&self) -> u64 {
+        u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Time when a handshake that begins now must be over.

@@ -70,20 +70,35 @@ impl Reach {
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(Self::of_ip(ip));
         }
-        if host == "localhost" {
+        if host.trim_end_matches('.').eq_ignore_ascii_case("localhost") {
             return Ok(Self::Loopback);
         }
-        let is_own =
-            || std::fs::read_to_string("/proc/sys/kernel/hostname").is_ok_and(|name| name.trim() == host);
+        // Others may know it, whatever it stands for here.
+        let is_own = || {
+            std::fs::read_to_string("/proc/sys/kernel/hostname")
+                .is_ok_and(|name| name.trim().eq_ignore_ascii_case(host))
+        };
         if host.is_empty() || is_own() {
             return Ok(Self::Here);
         }
         let found = resolve(host, 0, deadline_ns, &|| options.is_interrupted())?;
-        let is_here = found.iter().any(|address| Self::of_ip(address.ip()) != Self::Far);
-        Ok(if is_here { Self::Here } else { Self::Far })
+        Ok(Self::of_all(found.iter().map(|address| Self::of_ip(address.ip()))))
     }
 
+    /// Of a name that stands for addresses of these.
+    fn of_all(mut all: impl Iterator<Item = Self> + Clone) -> Self {
+        if all.clone().all(|reach| reach == Self::Loopback) {
+            Self::Loopback
+        } else if all.any(|reach| reach != Self::Far) {
+            Self::Here
+        } else {
+            Self::Far
+        }
+    }
+
+    /// An IPv4 address that is written as IPv6 is that address.
     fn of_ip(ip: IpAddr) -> Self {
+        let ip = ip.to_canonical();
         // Without an answer of the kernel nothing is ours: whoever meant this host can say localhost.
         let is_ours = || interface_addresses().is_ok_and(|all| all.iter().any(|address| address.ip() == ip));
         match ip {
@@ -129,6 +144,11 @@ mod tests {
             ("", Reach::Here),
             ("0.0.0.0", Reach::Here),
             ("::", Reach::Here),
+            ("LocalHost", Reach::Loopback),
+            ("localhost.", Reach::Loopback),
+            ("::ffff:127.0.0.1", Reach::Loopback),
+            ("::ffff:0.0.0.0", Reach::Here),
+            ("::ffff:192.0.2.1", Reach::Far),
             ("192.0.2.1", Reach::Far),
             ("2001:db8::1", Reach::Far),
         ] {
@@ -138,6 +158,20 @@ mod tests {
         assert_eq!(reach(name.trim()).unwrap(), Reach::Here);
         for address in interface_addresses().unwrap() {
             assert_ne!(reach(&address.ip().to_string()).unwrap(), Reach::Far, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_loopback_if_all_of_its_addresses_are() {
+        use Reach::{Far, Here, Loopback};
+        for (all, its) in [
+            (&[Loopback, Loopback][..], Loopback),
+            (&[Loopback, Here], Here),
+            (&[Far, Loopback], Here),
+            (&[Here], Here),
+            (&[Far, Far], Far),
+        ] {
+            assert_eq!(Reach::of_all(all.iter().copied()), its, "{all:?}");
         }
     }
 

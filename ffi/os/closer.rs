@@ -19,20 +19,31 @@ use std::thread;
 const CLOSES_MAX: u32 = 64;
 /// Descriptors that can wait for a thread. What is more stays open, and counted.
 const WAITING_MAX: usize = 1024;
+/// Marks a descriptor that waits: the numbers of descriptors end below it.
+const IS_COUNTED: u32 = 1 << 31;
 /// For a thread that makes a system call at a time.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Descriptors that are not closed yet. Of this and all words here the high half is the process that it holds for.
+/// Descriptors of peers that are not closed yet. Of this and all words here the high half is the process that it holds for.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 /// Threads that close.
 static THREADS: AtomicU64 = AtomicU64::new(0);
-/// Each a descriptor and one, or nothing.
+/// Each a descriptor and one, with a mark if it is counted, or nothing.
 static WAITING: [AtomicU64; WAITING_MAX] = [const { AtomicU64::new(0) }; WAITING_MAX];
 
-/// Closes `fd` without waiting for it.
+/// Closes `fd`, which a peer sent or may have put something into, without waiting for it.
 pub(crate) fn close_elsewhere(fd: OwnedFd) {
     change(&OPEN, |open| Some(open.saturating_add(1)));
-    if put(fd.into_raw_fd()) {
+    close(fd, IS_COUNTED);
+}
+
+/// The same of one that is no peer's doing: it is not counted.
+pub(crate) fn close_own_elsewhere(fd: OwnedFd) {
+    close(fd, 0);
+}
+
+fn close(fd: OwnedFd, counts: u32) {
+    if put(fd.into_raw_fd(), counts) {
         begin_thread();
     }
 }
@@ -48,9 +59,11 @@ fn begin_thread() {
 
 fn work() {
     loop {
-        while let Some(fd) = take() {
+        while let Some((fd, is_counted)) = take() {
             drop(fd);
-            change(&OPEN, |open| Some(open.saturating_sub(1)));
+            if is_counted {
+                change(&OPEN, |open| Some(open.saturating_sub(1)));
+            }
         }
         leave();
         // A descriptor that came since the last look may have found no place for another thread.
@@ -69,21 +82,22 @@ fn leave() {
 }
 
 /// Returns false if there was no place for it.
-fn put(fd: RawFd) -> bool {
-    let ours = word(fd.cast_unsigned().wrapping_add(1));
+fn put(fd: RawFd, counts: u32) -> bool {
+    let ours = word(fd.cast_unsigned().wrapping_add(1) | counts);
     WAITING.iter().any(|place| {
         let found = place.load(Ordering::SeqCst);
         low(found) == 0 && place.compare_exchange(found, ours, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     })
 }
 
-fn take() -> Option<OwnedFd> {
+/// A descriptor, and whether it is counted.
+fn take() -> Option<(OwnedFd, bool)> {
     WAITING.iter().find_map(|place| {
         let found = place.load(Ordering::SeqCst);
-        let raw = low(found).checked_sub(1)?.cast_signed();
+        let raw = (low(found) & !IS_COUNTED).checked_sub(1)?.cast_signed();
         place.compare_exchange(found, 0, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         // SAFETY: the number was taken out of its owner in this process, and the exchange gave it to this thread alone.
-        Some(unsafe { OwnedFd::from_raw_fd(raw) })
+        Some((unsafe { OwnedFd::from_raw_fd(raw) }, low(found) & IS_COUNTED != 0))
     })
 }
 

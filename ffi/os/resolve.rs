@@ -44,7 +44,7 @@ pub fn resolve(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Vec<SocketAddr>, ResolveError> {
     if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
+        return Ok(vec![SocketAddr::new(ip.to_canonical(), port)]);
     }
     let (answer, answers) = channel();
     let name = host.to_owned();

@@ -8,7 +8,7 @@ use super::error::ConnectError;
 use super::mail::NOTICES;
 use super::memory::Half;
 use super::wire::{End, Wire};
-use crate::budget::Budget;
+use crate::budget::{Budget, OverBudget};
 use crate::copy;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
@@ -72,6 +72,10 @@ pub(super) struct HalfOpen {
     leaving: Option<(ConnectError, u64)>,
     /// More packets may be there than were taken.
     is_behind: bool,
+    deadline_ns: u64,
+    /// What the budget has no room for, while that is waited for.
+    lacking: Option<(Layout, OverBudget)>,
+    waits_for_room: bool,
 }
 
 impl HalfOpen {
@@ -101,12 +105,45 @@ impl HalfOpen {
             deadline: Nanos(deadline_ns),
         };
         let handshake = Handshake::new(config, Nanos(now_ns));
-        Self { wire, handshake, has_said_last: false, leaving: None, is_behind: false }
+        Self {
+            wire,
+            handshake,
+            has_said_last: false,
+            leaving: None,
+            is_behind: false,
+            deadline_ns,
+            lacking: None,
+            // Whoever connects waits for nobody else's.
+            waits_for_room: role == Role::Passive,
+        }
+    }
+
+    /// Has it refused, where it waits for room in the budget.
+    pub(super) const fn refuse(&mut self) {
+        self.waits_for_room = false;
+    }
+
+    /// Count of packets that took it a step further.
+    pub(super) const fn steps(&self) -> u32 {
+        self.handshake.steps()
+    }
+
+    /// Bytes of its share of the budget.
+    pub(super) fn share_bytes(&self) -> u64 {
+        self.handshake.own().map_or(0, |own| own.share.bytes())
+    }
+
+    /// Bytes that the budget has no room for. Driven again, it takes them if there is.
+    pub(super) fn lacks(&self) -> Option<u64> {
+        self.lacking.as_ref().map(|(_, over)| over.bytes())
     }
 
     /// Goes as far as it can without waiting. Once it is done or has failed there is nothing more to drive.
     pub(super) fn drive(&mut self, now_ns: u64) -> Progress {
         self.is_behind = false;
+        if let Some((layout, _)) = self.lacking.take() {
+            self.provision(layout, now_ns);
+        }
         if let Err(error) = self.wire.take_events() {
             self.handshake.handle_broken(error.into());
         }
@@ -160,10 +197,7 @@ impl HalfOpen {
                 }
                 Action::Failed(failure) => return Some(Progress::Failed(failure.into())),
                 Action::Send { packet, .. } => self.send(&packet),
-                Action::Provision(layout) => {
-                    let provisioned = provision(&self.wire, layout);
-                    self.handshake.handle_provisioned(provisioned);
-                }
+                Action::Provision(layout) => self.provision(layout, now_ns),
                 Action::Adopt(Claim::Region(RemoteRegion { addr, rkey })) => {
                     self.handshake.handle_adopted(Ok(RemoteAddr { addr, rkey: Rkey(rkey) }));
                 }
@@ -172,6 +206,15 @@ impl HalfOpen {
             }
         }
         self.leave(now_ns)
+    }
+
+    fn provision(&mut self, layout: Layout, now_ns: u64) {
+        match provision(&self.wire, layout) {
+            Err(ConnectError::Budget(over)) if self.waits_for_room && now_ns < self.deadline_ns => {
+                self.lacking = Some((layout, over));
+            }
+            provisioned => self.handshake.handle_provisioned(provisioned),
+        }
     }
 
     fn send(&mut self, packet: &Packet) {

@@ -14,7 +14,7 @@ use crate::os::owner::Owner;
 use crate::os::poll::PollFd;
 use crate::verbs::{CmEvent, CmEventKind, Error, EventChannel};
 use core::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 /// Between two attempts to listen again where a device went away.
 const AGAIN_NS: u64 = 100_000_000;
@@ -90,6 +90,10 @@ impl Listener {
         deadline_ns: u64,
         now_ns: u64,
     ) -> Result<Option<Accepting>, ConnectError> {
+        // What a child of fork takes out of the channel, which both have, the parent never sees.
+        if !self.owner.is_current() {
+            return Ok(None);
+        }
         self.listen_again()?;
         let Some(event) = self.channel.try_event()? else { return Ok(None) };
         match event.kind {
@@ -109,6 +113,12 @@ impl Listener {
                 Ok(Some(Accepting { half_open, peer }))
             }
         }
+    }
+
+    /// What to poll for: readable when somebody has asked. Nothing in a child of fork, which accepts nobody.
+    #[must_use]
+    pub fn interest(&self) -> PollFd<'_> {
+        if self.owner.is_current() { PollFd::new(self.channel.as_fd(), libc::POLLIN) } else { PollFd::none() }
     }
 
     /// The id of this number is of a device that is gone, and holds that: it is destroyed.
@@ -143,12 +153,6 @@ impl Drop for Listener {
             // Objects that a child of fork destroys are destroyed for the parent.
             core::mem::forget(core::mem::take(&mut self.places));
         }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
     }
 }
 
@@ -200,6 +204,26 @@ impl Accepting {
     pub fn timeout_ns(&self) -> u64 {
         self.half_open.timeout_ns()
     }
+
+    /// Count of packets that took it a step further.
+    pub(crate) const fn steps(&self) -> u32 {
+        self.half_open.steps()
+    }
+
+    /// Bytes of its share of the budget.
+    pub(crate) fn share_bytes(&self) -> u64 {
+        self.half_open.share_bytes()
+    }
+
+    /// Bytes that the budget has no room for. Driven again, it takes them if there is.
+    pub(crate) fn lacks(&self) -> Option<u64> {
+        self.half_open.lacks()
+    }
+
+    /// Has it refused, where it waits for room in the budget.
+    pub(crate) const fn refuse(&mut self) {
+        self.half_open.refuse();
+    }
 }
 
 /// Accepts a request, as far as rdma_cm goes.
@@ -235,279 +259,9 @@ fn accept(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::packet::{Kind, Packet};
-    use crate::tuning::Tuning;
-    use crate::verbs::fake::{CmKind, answer, begin, calls, channel, receive, script};
+#[path = "listener_tests.rs"]
+mod tests;
 
-    const HERE: &str = "192.0.2.1:7471";
-
-    fn listener(addresses: &[&str]) -> Listener {
-        begin();
-        let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
-        Listener::of(channel(), &addresses, Route::default()).unwrap()
-    }
-
-    fn look(listener: &mut Listener) -> Result<(), ConnectError> {
-        let tuning = Tuning::default();
-        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
-        listener.again_ns = 0;
-        let met = listener.try_accept(&wishes, monotonic_ns() + 20_000_000_000, monotonic_ns())?;
-        assert!(met.is_none());
-        Ok(())
-    }
-
-    /// rdma_cm tells that the device of the first address is gone.
-    fn removed(listener: &mut Listener) {
-        let number = listener.places[0].id.as_ref().unwrap().number();
-        script(|script| {
-            script.about = number;
-            script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)];
-        });
-        look(listener).unwrap();
-    }
-
-    #[test]
-    fn the_backlog_is_no_short_one() {
-        listener(&[HERE]);
-        assert_eq!(script(|script| script.backlogs.clone()), [128]);
-    }
-
-    #[test]
-    fn a_device_that_comes_back_is_listened_at_again() {
-        let mut listener = listener(&[HERE]);
-        assert_eq!(listener.why_deaf(), None);
-        calls();
-        removed(&mut listener);
-        assert!(calls().contains(&"rdma_destroy_id"), "the id keeps the device");
-        for errno in [libc::ENODEV, libc::EADDRNOTAVAIL] {
-            answer("rdma_bind_addr", errno);
-            look(&mut listener).unwrap();
-            assert!(calls().contains(&"rdma_get_devices"), "librdmacm lets go of the device");
-            assert_eq!(listener.why_deaf().as_deref(), Some("the RDMA device of 192.0.2.1 is gone"));
-        }
-        answer("rdma_bind_addr", 0);
-        calls();
-        look(&mut listener).unwrap();
-        assert!(calls().contains(&"rdma_listen"));
-        assert_eq!((listener.why_deaf(), listener.local_addr()), (None, HERE.parse().ok()));
-        calls();
-        look(&mut listener).unwrap();
-        assert!(!calls().contains(&"rdma_listen"), "it does listen");
-        removed(&mut listener);
-        assert!(listener.why_deaf().is_some(), "and again");
-    }
-
-    #[test]
-    fn what_else_keeps_it_from_listening_again_is_an_error() {
-        let mut listener = listener(&[HERE]);
-        removed(&mut listener);
-        answer("rdma_bind_addr", libc::EADDRINUSE);
-        let told = look(&mut listener).unwrap_err().to_string();
-        assert!(told.contains("another process listens there"), "{told}");
-        answer("rdma_bind_addr", 0);
-        look(&mut listener).unwrap();
-        assert_eq!(listener.why_deaf(), None);
-    }
-
-    #[test]
-    fn another_device_or_id_is_not_ours() {
-        let mut listener = listener(&[HERE]);
-        script(|script| {
-            script.about = usize::MAX;
-            script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)];
-        });
-        look(&mut listener).unwrap();
-        assert_eq!(listener.why_deaf(), None);
-    }
-
-    #[test]
-    fn beside_ipv4_every_ipv6_address_is_only_that() {
-        const AFONLY: i32 = 2;
-        for (addresses, options) in
-            [(&["0.0.0.0:7", "[::]:7"][..], &[(AFONLY, 1)][..]), (&["[::]:7"], &[]), (&["0.0.0.0:7"], &[])]
-        {
-            listener(addresses);
-            assert_eq!(script(|script| script.options.clone()), options);
-        }
-    }
-
-    fn bind_beside(taken: &str, addresses: &[&str]) -> Result<Listener, ConnectError> {
-        begin();
-        script(|script| script.bound = vec![taken.parse().unwrap()]);
-        let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
-        Listener::of(channel(), &addresses, Route::default())
-    }
-
-    #[test]
-    fn a_port_that_another_has_is_taken_whichever_of_the_two_is_a_wildcard() {
-        for (taken, addresses) in [
-            ("192.0.2.1:7", &["192.0.2.1:7"][..]),
-            ("0.0.0.0:7", &["192.0.2.1:7"]),
-            ("192.0.2.1:7", &["0.0.0.0:7"]),
-            ("0.0.0.0:7", &["0.0.0.0:7"]),
-            ("0.0.0.0:7", &["0.0.0.0:7", "[::]:7"]),
-            ("[fd00::1]:7", &["0.0.0.0:7", "[::]:7"]),
-            ("[::]:7", &["0.0.0.0:7", "[::]:7"]),
-            ("[::]:7", &["[fd00::1]:7"]),
-        ] {
-            let error = bind_beside(taken, addresses).unwrap_err();
-            assert!(is_taken(&error), "{addresses:?} beside {taken}: {error}");
-            assert!(
-                error.to_string().contains("another process listens there: take another port"),
-                "{error}"
-            );
-        }
-        for (taken, addresses) in [
-            ("192.0.2.1:7", &["192.0.2.2:7"][..]),
-            ("0.0.0.0:8", &["0.0.0.0:7", "[::]:7"]),
-            ("0.0.0.0:7", &["[fd00::1]:7", "[fd00::2]:7"]),
-        ] {
-            bind_beside(taken, addresses).unwrap();
-        }
-    }
-
-    #[test]
-    fn an_address_of_no_device_is_not_taken() {
-        for errno in [libc::EADDRNOTAVAIL, libc::ENODEV] {
-            begin();
-            answer("rdma_bind_addr", errno);
-            let error = Listener::of(channel(), &[HERE.parse().unwrap()], Route::default()).unwrap_err();
-            assert!(is_absent(&error), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_port_of_the_kernels_choice_is_free_at_every_address() {
-        begin();
-        script(|script| {
-            script.bound = vec!["[fd00::1]:41000".parse().unwrap(), "[::]:41001".parse().unwrap()];
-            script.free_ports = [41_000, 41_001, 41_002, 41_003].into();
-        });
-        let addresses = ["0.0.0.0:0", "[::]:0"].map(|it| it.parse().unwrap());
-        let listener = Listener::of(channel(), &addresses, Route::default()).unwrap();
-        let bound: Vec<String> = listener.places.iter().map(|place| place.address.to_string()).collect();
-        assert_eq!(bound, ["0.0.0.0:41003", "[::]:41003"]);
-    }
-
-    #[test]
-    fn a_port_that_another_took_meanwhile_is_no_device_that_is_gone() {
-        let mut listener = listener(&["0.0.0.0:7"]);
-        removed(&mut listener);
-        script(|script| script.bound = vec!["192.0.2.9:7".parse().unwrap()]);
-        let told = look(&mut listener).unwrap_err().to_string();
-        assert!(told.contains("another process listens there"), "{told}");
-    }
-
-    const SECOND_NS: u64 = 1_000_000_000;
-    const DEADLINE_NS: u64 = 5 * SECOND_NS;
-    /// Calls of a wire that waits for its last word, or for a good-bye.
-    const WAITS: [&str; 2] = ["rdma_get_cm_event", "poll_cq"];
-
-    /// Connections of clients that have asked, accepted one after the other.
-    fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
-        answer("ibv_get_cq_event", libc::EAGAIN);
-        script(|script| {
-            script.private_data = Greeting { mtu: None }.encode().to_vec();
-            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0); count];
-        });
-        let tuning = Tuning::default();
-        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
-        (0..count).map(|_| listener.try_accept(&wishes, DEADLINE_NS, 0).unwrap().unwrap()).collect()
-    }
-
-    #[test]
-    fn mute_clients_are_accepted_side_by_side_and_let_go_without_a_wait() {
-        const CLIENTS: usize = 5;
-        let mut listener = listener(&[HERE]);
-        let mut mutes = accepted(&mut listener, CLIENTS);
-        assert_eq!(calls().iter().filter(|call| **call == "rdma_accept").count(), CLIENTS);
-        for at_ns in [0, SECOND_NS, 2 * SECOND_NS - 1] {
-            let driven = mutes.into_iter().map(|mute| match mute.drive(at_ns) {
-                Accepted::Pending(mute) => mute,
-                _ => panic!("it may still say HELLO"),
-            });
-            mutes = driven.collect();
-            assert!(mutes.iter().all(|mute| mute.timeout_ns() == 2 * SECOND_NS));
-        }
-        calls();
-        for mute in mutes {
-            assert!(matches!(mute.drive(2 * SECOND_NS), Accepted::Nobody), "wire.md 10.2: it is gone");
-            let calls = calls();
-            let end = calls.iter().position(|call| *call == "rdma_disconnect").unwrap();
-            assert!(!calls.contains(&"post_send"), "nobody would take it in: {calls:?}");
-            assert!(!calls[end..].iter().any(|call| WAITS.contains(call)), "{calls:?}");
-        }
-    }
-
-    #[test]
-    fn one_that_says_hello_and_no_more_is_refused_at_its_deadline_and_let_go() {
-        let mut listener = listener(&[HERE]);
-        let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
-        receive(&Packet::new(Kind::Hello).0);
-        let Accepted::Pending(mute) = mute.drive(SECOND_NS) else { panic!("GRANT is due") };
-        assert_eq!(mute.timeout_ns(), DEADLINE_NS);
-        // REFUSED goes out, which it has a moment to take in.
-        let Accepted::Pending(mute) = mute.drive(DEADLINE_NS) else { panic!("it is told") };
-        let gone_ns = mute.timeout_ns();
-        assert!(gone_ns - DEADLINE_NS <= SECOND_NS / 10, "{gone_ns}");
-        calls();
-        let Accepted::Failed(error) = mute.drive(gone_ns) else { panic!("its time is over") };
-        assert_eq!(error, ConnectError::TimedOut);
-        let calls = calls();
-        assert!(!calls.contains(&"post_send"), "{calls:?}");
-        let end = calls.iter().position(|call| *call == "rdma_disconnect").unwrap();
-        assert!(!calls[end..].iter().any(|call| WAITS.contains(call)), "{calls:?}");
-    }
-
-    #[test]
-    fn whoever_makes_room_is_let_go_without_a_wait() {
-        let mut listener = listener(&[HERE]);
-        let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
-        let Accepted::Pending(mute) = mute.drive(0) else { panic!("it may still say HELLO") };
-        calls();
-        drop(mute);
-        let calls = calls();
-        assert_eq!(calls[0], "rdma_disconnect", "{calls:?}");
-        assert!(!calls.contains(&"rdma_get_cm_event"), "{calls:?}");
-    }
-
-    #[test]
-    fn a_stranger_is_an_error_and_the_next_is_accepted() {
-        let mut listener = listener(&[HERE]);
-        script(|script| {
-            script.private_data = b"GET / HTTP/1.1".to_vec();
-            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
-        });
-        look(&mut listener).unwrap_err();
-        assert!(calls().contains(&"rdma_reject"));
-        accepted(&mut listener, 1);
-    }
-
-    #[test]
-    #[ignore = "a child of fork takes connection requests out of its parent's channel"]
-    fn a_child_of_fork_leaves_the_requests_to_the_process_that_listens() {
-        let mut listener = listener(&[HERE]);
-        answer("ibv_get_cq_event", libc::EAGAIN);
-        script(|script| {
-            script.private_data = Greeting { mtu: None }.encode().to_vec();
-            script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
-        });
-        calls();
-        // SAFETY: the child has only this thread, and ends without unwinding.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            let tuning = Tuning::default();
-            let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
-            let accepted = listener.try_accept(&wishes, DEADLINE_NS, 0);
-            let has_taken = calls().contains(&"rdma_get_cm_event") || accepted.is_ok_and(|it| it.is_some());
-            // SAFETY: ends the child.
-            unsafe { libc::_exit(i32::from(has_taken)) };
-        }
-        let mut status = -1;
-        // SAFETY: the pointer is to a local.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0, "the request is taken, and the parent never sees it");
-    }
-}
+#[cfg(test)]
+#[path = "listener_ports_tests.rs"]
+mod ports_tests;

@@ -132,6 +132,10 @@ pub enum Progress {
 pub struct HalfOpen {
     socket: Socket,
     handshake: Handshake<Segments>,
+    deadline_ns: u64,
+    /// What the budget has no room for, while that is waited for.
+    lacking: Option<(Layout, OverBudget)>,
+    waits_for_room: bool,
 }
 
 impl HalfOpen {
@@ -157,18 +161,27 @@ impl HalfOpen {
             first_silence: None,
             deadline: Nanos(wishes.deadline_ns),
         };
-        Self { socket, handshake: Handshake::new(config, Nanos(now_ns)) }
+        let handshake = Handshake::new(config, Nanos(now_ns));
+        Self { socket, handshake, deadline_ns: wishes.deadline_ns, lacking: None, waits_for_room: false }
+    }
+
+    /// Whether it waits for room in the budget, up to its deadline, instead of being refused: [`lacks`](Self::lacks).
+    pub(crate) const fn wait_for_room(&mut self, waits: bool) {
+        self.waits_for_room = waits;
     }
 
     /// Goes as far as it can without waiting. Once it is done or has failed there is nothing more to drive.
     pub fn drive(&mut self, now_ns: u64) -> Progress {
+        if let Some((layout, _)) = self.lacking.take() {
+            self.provision(layout, now_ns);
+        }
         loop {
             while let Some(action) = self.handshake.poll_action() {
                 match action {
                     Action::Established(agreed) => return Progress::Done(self.agreed(agreed)),
                     Action::Failed(failure) => return Progress::Failed(failure.into()),
                     Action::Send { packet, with_own } => self.send(&packet, with_own),
-                    Action::Provision(layout) => self.handshake.handle_provisioned(provision(layout)),
+                    Action::Provision(layout) => self.provision(layout, now_ns),
                     Action::Adopt(claim) => {
                         let adopted = adopt(claim, self.handshake.own());
                         self.handshake.handle_adopted(adopted);
@@ -182,6 +195,15 @@ impl HalfOpen {
             if self.handshake.is_over() {
                 return Progress::Pending;
             }
+            if self.lacking.is_some() {
+                // What it sends now is left where it is.
+                if !self.socket.has_ended() {
+                    return Progress::Pending;
+                }
+                self.lacking = None;
+                self.handshake.handle_lost();
+                continue;
+            }
             if !self.receive(now_ns) {
                 self.handshake.handle_timeout(Nanos(now_ns));
                 if !self.handshake.is_over() {
@@ -194,7 +216,7 @@ impl HalfOpen {
     /// What to poll for while it is pending.
     #[must_use]
     pub fn interest(&self) -> PollFd<'_> {
-        self.socket.interest()
+        if self.lacking.is_some() { self.socket.interest_in_end() } else { self.socket.interest() }
     }
 
     /// Time at which to drive it at the latest.
@@ -203,10 +225,34 @@ impl HalfOpen {
         self.handshake.poll_timeout().map_or(0, |Nanos(time)| time)
     }
 
+    /// Count of packets that took it a step further.
+    pub(crate) const fn steps(&self) -> u32 {
+        self.handshake.steps()
+    }
+
+    /// Bytes of its share of the budget.
+    pub(crate) fn share_bytes(&self) -> u64 {
+        self.handshake.own().map_or(0, |own| own.share.bytes())
+    }
+
+    /// Bytes that the budget has no room for. Driven again, it takes them if there is.
+    pub(crate) fn lacks(&self) -> Option<u64> {
+        self.lacking.as_ref().map(|(_, over)| over.bytes())
+    }
+
     /// The socket, for the connection that was agreed on.
     #[must_use]
     pub fn into_socket(self) -> Socket {
         self.socket
+    }
+
+    fn provision(&mut self, layout: Layout, now_ns: u64) {
+        match provision(layout) {
+            Err(HandshakeError::Budget(over)) if self.waits_for_room && now_ns < self.deadline_ns => {
+                self.lacking = Some((layout, over));
+            }
+            provisioned => self.handshake.handle_provisioned(provisioned),
+        }
     }
 
     fn send(&mut self, packet: &Packet, with_own: bool) {

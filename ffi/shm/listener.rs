@@ -10,9 +10,10 @@ use super::socket_error::SocketError;
 use super::sun::{PathError, SunAddress};
 use crate::os::OsError;
 use crate::os::clock::monotonic_ns;
-use crate::os::closer::{check_closer, close_elsewhere};
+use crate::os::closer::{check_closer, close_elsewhere, close_own_elsewhere};
 use crate::os::error::{last_errno, retry};
 use crate::os::owner::Owner;
+use crate::os::poll::{PollFd, poll_now};
 use core::mem::ManuallyDrop;
 use core::time::Duration;
 use core::{error, fmt, ptr};
@@ -155,8 +156,10 @@ impl Drop for Listener {
         self.unlink();
         // Clients that were not accepted are refused by the last close, here or in a child that goes on accepting. What they
         // sent may be long to close. No shutdown: that would end the child's listening, too.
+        let is_asked = poll_now(&mut [PollFd::new(self.fd.as_fd(), libc::POLLIN)]);
         // SAFETY: it is taken once: nobody has `self` any more.
-        close_elsewhere(unsafe { ManuallyDrop::take(&mut self.fd) });
+        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
+        if is_asked { close_elsewhere(fd) } else { close_own_elsewhere(fd) }
     }
 }
 

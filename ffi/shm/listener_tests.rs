@@ -3,6 +3,7 @@
 use super::super::scratch::Scratch;
 use super::super::socket::tests::bind_only;
 use super::*;
+use crate::shm::ConnectError;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::sync::Barrier;
@@ -28,6 +29,43 @@ fn who_connects_is_accepted_and_can_talk() {
     assert_eq!(listener.accept(0).unwrap_err(), SocketError::TimedOut);
     assert_eq!(listener.accept(NEVER).unwrap_err(), SocketError::Interrupted);
     assert_eq!(mode(listener.path()), 0o600);
+}
+
+#[test]
+fn who_waits_for_a_place_gets_the_next_and_waits_no_longer_than_it_was_told() {
+    const LONG_NS: u64 = 900_000_000;
+    let scratch = Scratch::new();
+    let listener = Listener::bind(&scratch.path().join("s")).unwrap();
+    let path = listener.path();
+    let mut held: Vec<_> = core::iter::from_fn(|| Socket::connect(path).ok()).collect();
+    for wait_ns in [0, 20_000_000] {
+        let begin_ns = monotonic_ns();
+        assert!(matches!(Socket::connect_within(path, wait_ns), Err(ConnectError::Busy(_))));
+        assert!(monotonic_ns() - begin_ns >= wait_ns * 9 / 10);
+    }
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            (0..100).find_map(|_| Socket::connect_within(path, LONG_NS).ok()).expect("there is a place")
+        });
+        let client = loop {
+            drop(listener.accept(NEVER));
+            if waiting.is_finished() {
+                break waiting.join().unwrap();
+            }
+            // Others take what they can get.
+            held.extend(Socket::connect(path));
+        };
+        // It never blocks afterwards.
+        assert!(matches!(client.try_receive(&mut [0; 8]), Ok(None) | Err(SocketError::Closed)));
+        // SAFETY: the descriptor is ours; the call takes integers only.
+        let flags = unsafe { libc::fcntl(client.as_fd().as_raw_fd(), libc::F_GETFL) };
+        assert_ne!(flags & libc::O_NONBLOCK, 0);
+    });
+    drop(listener);
+    assert!(matches!(
+        Socket::connect_within(&scratch.path().join("s"), LONG_NS),
+        Err(ConnectError::NotFound(_) | ConnectError::Refused(_))
+    ));
 }
 
 #[test]
@@ -98,7 +136,7 @@ fn one_that_is_too_busy_to_answer_lives() {
             Err(error) => break error,
         }
     };
-    assert_eq!(refused, super::super::ConnectError::Busy(path.clone()));
+    assert_eq!(refused, ConnectError::Busy(path.clone()));
     assert_eq!(Listener::bind(&path).unwrap_err(), BindError::InUse(path.clone()));
     assert!(path.exists());
 }

@@ -68,6 +68,47 @@ impl Socket {
         }
     }
 
+    /// As [`connect`](Self::connect), but where the listener's backlog is full it waits for a place, so long at most, and less than a
+    /// second. The kernel wakes whoever waits when there is one: others that merely try again and again do not keep this one out.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); a signal ends the wait as well.
+    pub(crate) fn connect_within(path: &Path, wait_ns: u64) -> Result<Self, ConnectError> {
+        if wait_ns < 1000 {
+            return Self::connect(path);
+        }
+        let address = SunAddress::new(path).map_err(ConnectError::Path)?;
+        check_closer("cannot connect").map_err(ConnectError::Os)?;
+        let socket =
+            Self::from_fd(socket_of(libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC).map_err(ConnectError::Os)?);
+        let wait_us = wait_ns.min(999_999_999) / 1000;
+        let wait = libc::timeval { tv_sec: 0, tv_usec: wait_us.cast_signed() };
+        // SAFETY: the pointer is to a local of the size that the call is told.
+        let is_set = unsafe {
+            libc::setsockopt(
+                socket.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_SNDTIMEO,
+                (&raw const wait).cast(),
+                const { socklen(size_of::<libc::timeval>()) },
+            )
+        };
+        if is_set != 0 {
+            return Err(ConnectError::Os(OsError::last("cannot bound the wait for a listener")));
+        }
+        let (raw, len) = address.as_raw();
+        // SAFETY: the address and its length come together and outlive the call.
+        if unsafe { libc::connect(socket.fd.as_raw_fd(), raw, len) } != 0 {
+            let errno = last_errno();
+            return Err(ConnectError::of(if errno == libc::EINTR { libc::EAGAIN } else { errno }, path));
+        }
+        // SAFETY: the descriptor is ours; the call takes integers only.
+        if unsafe { libc::fcntl(socket.fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
+            return Err(ConnectError::Os(OsError::last("cannot make a socket non-blocking")));
+        }
+        Ok(socket)
+    }
+
     /// Two sockets that are connected to each other, for two threads of one process.
     ///
     /// # Errors
@@ -202,6 +243,11 @@ impl Socket {
         PollFd::new(self.fd.as_fd(), libc::POLLIN | libc::POLLRDHUP)
     }
 
+    /// What to poll for where nothing is to be taken: hung up when the peer is gone.
+    pub(super) fn interest_in_end(&self) -> PollFd<'_> {
+        PollFd::new(self.fd.as_fd(), libc::POLLRDHUP)
+    }
+
     /// Whether the peer has closed its end. Packets that it sent before may still wait here.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -240,8 +286,12 @@ const FLAGS: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
 /// A socket that is neither bound nor connected.
 pub(super) fn new_socket() -> Result<OwnedFd, OsError> {
+    socket_of(SOCKET_KIND)
+}
+
+fn socket_of(kind: c_int) -> Result<OwnedFd, OsError> {
     // SAFETY: socket takes integers and touches no memory of ours.
-    let fd = unsafe { libc::socket(libc::AF_UNIX, SOCKET_KIND, 0) };
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
     if fd < 0 {
         return Err(too_many_files("cannot make a socket"));
     }

@@ -1,11 +1,13 @@
 //! The budget of the process: asked before anything is provisioned, and the other end is told. A binary of its own, since
 //! the budget is the process's.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::sync::Mutex;
 use std::thread;
 
-use superpipe::shm::Socket;
 use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
+use superpipe::shm::{Socket, SocketError};
 use superpipe::{Address, Budget, Connection, Error, ErrorKind, Listener, Options};
 
 /// Ten times what anything here takes.
@@ -32,7 +34,7 @@ fn answer_to_hello(path: &std::path::Path) -> (u8, u8) {
     socket.send(&packet, None).unwrap();
     loop {
         match socket.receive(&mut packet, superpipe::os::monotonic_ns() + 60_000_000_000) {
-            Err(superpipe::shm::SocketError::Interrupted) => {}
+            Err(SocketError::Interrupted) => {}
             received => break assert_eq!(received.unwrap().bytes, PACKET_BYTES),
         }
     }
@@ -49,7 +51,7 @@ fn connect_to_a_large_landing_buffer(path: &std::path::Path) -> ErrorKind {
     let connecting = thread::spawn(move || Connection::connect(&address, options, DEADLINE).map(drop));
     let socket = loop {
         match listener.accept(superpipe::os::monotonic_ns() + 60_000_000_000) {
-            Err(superpipe::shm::SocketError::Interrupted) => {}
+            Err(SocketError::Interrupted) => {}
             socket => break socket.unwrap(),
         }
     };
@@ -71,8 +73,12 @@ fn meet_in_vain(address: &Address) -> [String; 2] {
     })
 }
 
+/// The budget is of one test at a time.
+static BUDGET: Mutex<()> = Mutex::new(());
+
 #[test]
 fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
+    let _budget = BUDGET.lock().unwrap();
     let path = std::env::temp_dir().join(format!("superpipe-budget-{}.sock", std::process::id()));
     let address = Address::Shm(path.clone());
     let share = {
@@ -115,4 +121,74 @@ fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
     Budget::set_limit_bytes(2 * share);
     let (connected, accepted) = meet(&address);
     assert!(connected.is_ok() && accepted.is_ok());
+}
+
+/// HELLO that wishes for a landing buffer of so many bytes.
+fn hello_for(landing_bytes: u32) -> [u8; PACKET_BYTES] {
+    let mut packet = [0; PACKET_BYTES];
+    packet[..8].copy_from_slice(b"SUPRPIPE");
+    packet[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    packet[10] = 1;
+    packet[20..24].copy_from_slice(&landing_bytes.to_le_bytes());
+    packet
+}
+
+/// The kind and code of the next packet.
+fn next_packet(socket: &Socket) -> Result<(u8, u8), SocketError> {
+    let mut packet = [0; PACKET_BYTES];
+    loop {
+        match socket.receive(&mut packet, superpipe::os::monotonic_ns() + 60_000_000_000) {
+            Err(SocketError::Interrupted) => {}
+            received => return received.map(|_| (packet[10], packet[11])),
+        }
+    }
+}
+
+const WELCOME: (u8, u8) = (2, 0);
+
+#[test]
+fn half_open_connections_leave_room_in_the_budget() {
+    const LARGE: u32 = 4 << 20;
+    let _budget = BUDGET.lock().unwrap();
+    Budget::set_limit_bytes(1 << 30);
+    let path = std::env::temp_dir().join(format!("superpipe-budget-half-{}.sock", std::process::id()));
+    let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
+    let mut listener = Listener::bind(&Address::Shm(path.clone()), options).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = listener.accept(Duration::from_millis(10));
+            }
+        });
+        let greet = |landing_bytes| {
+            let socket = Socket::connect(&path).unwrap();
+            socket.send(&hello_for(landing_bytes), None).unwrap();
+            socket
+        };
+        // They say nothing from here on.
+        let mut silent: Vec<_> = (0..8).map(|_| greet(LARGE)).collect();
+        silent.iter().for_each(|socket| assert_eq!(next_packet(socket), Ok(WELCOME)));
+        Budget::set_limit_bytes(Budget::used_bytes());
+        for _ in 0..10 {
+            let next = greet(LARGE);
+            assert_eq!(
+                next_packet(&next),
+                Ok(WELCOME),
+                "it gets the memory of whoever was silent for longest"
+            );
+            assert_eq!(next_packet(&silent.remove(0)), Err(SocketError::Closed));
+            silent.push(next);
+        }
+        // More than they all have.
+        let [tried, too_much] = [LARGE / 2, 9 * LARGE].map(greet);
+        assert_eq!(next_packet(&too_much), Ok((5, 3)), "what nobody can give up is not waited for");
+        assert_eq!(next_packet(&tried), Ok(WELCOME));
+        assert_eq!(next_packet(&silent.remove(0)), Err(SocketError::Closed));
+        // One that goes away while it waits is no longer waited for, and costs nobody a thing.
+        drop(greet(LARGE));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    drop(listener);
+    assert_eq!(Budget::used_bytes(), 0);
 }

@@ -5,7 +5,7 @@ use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTICES_MIN, Origin, Pr
 use superpipe_testkit::pair::{Content, How, Script, Take, Transfer};
 use superpipe_testkit::{Rng, Setup};
 
-use crate::client::{Ending, Program};
+use crate::client::{Ending, Manner, Program};
 use crate::faults::Faults;
 use crate::profile::Profile;
 
@@ -62,6 +62,18 @@ pub struct Case {
 
 /// Of so many seeds one plays clients, whose runs take nine times as long as those of scripts.
 const CLIENTS_EVERY: u64 = 12;
+
+/// As often as they are listed.
+const ENDINGS: [Ending; 8] = {
+    use Ending::{Abort, Drop, WhenSent, WhenTaken};
+    [WhenTaken, WhenTaken, WhenTaken, WhenTaken, WhenSent, WhenSent, Abort, Drop]
+};
+
+/// As often as they are listed.
+const MANNERS: [Manner; 8] = {
+    use Manner::{Floods, Patient, Plain};
+    [Plain, Plain, Plain, Plain, Plain, Plain, Floods, Patient]
+};
 
 impl Case {
     /// The same seed gives the same case: one connection between two hosts in most seeds, up to six among up to four in the
@@ -133,14 +145,22 @@ impl Case {
 /// Both warm the connection up, or neither does.
 fn programs(rng: &mut Rng) -> [Program; 2] {
     let warms_up = rng.one_in(6);
-    [0; 2].map(|_| Program {
-        seed: rng.next(),
-        calls: up_to(rng, 300),
-        bytes_max: [48, 600, 3000, 9000][rng.below(4)],
-        ending: [Ending::WhenTaken, Ending::WhenTaken, Ending::WhenSent, Ending::Abort][rng.below(4)],
-        wait: WaitStrategy::ALL[rng.below(3)],
-        warms_up,
-    })
+    [0; 2]
+        .map(|_| Program {
+            seed: rng.next(),
+            calls: up_to(rng, 300),
+            bytes_max: [48, 600, 3000, 9000][rng.below(4)],
+            ending: ENDINGS[rng.below(ENDINGS.len())],
+            wait: WaitStrategy::ALL[rng.below(3)],
+            warms_up,
+            quits_after: rng.one_in(6).then(|| up_to(rng, 3000)),
+            manner: MANNERS[rng.below(MANNERS.len())],
+        })
+        .map(|program| match program.manner {
+            // To spin for so long shows nothing.
+            Manner::Patient => Program { wait: WaitStrategy::Sleep, ..program },
+            Manner::Plain | Manner::Floods => program,
+        })
 }
 
 /// Without order inside a write as often notify as checked flags, and with it both now and then.

@@ -27,7 +27,7 @@ mod trace;
 
 pub use calls::{Call, Calls, unreachable_because};
 pub use case::{Case, Closing, Plan};
-pub use client::{Ending, Program};
+pub use client::{Ending, Manner, Program};
 pub use fabric::Sim;
 pub use faults::{Chance, Fault, Faults};
 pub use picture::TooManyHosts;

@@ -2,7 +2,11 @@
 //!
 //! Whoever connects and says nothing costs the others nothing but a place, and that only until somebody else wants it: in a
 //! full table the one that was silent for longest makes room, once it was silent for [`PATIENCE_NS`]. A peer that answers is
-//! never silent for so long, unless its host is.
+//! never silent for so long, unless its host is. *Heard of* is a step of the handshake, and nothing else that it sends; one
+//! that has work of its own to do before the next counts as heard of when that is done.
+//!
+//! Times are the caller's. Where that is busy elsewhere, its clock of silence stands still: nobody was silent whom nobody listened
+//! to.
 //!
 //! ```text
 //!              room                      admit
@@ -56,6 +60,14 @@ impl<T, const N: usize> HalfOpen<T, N> {
         self.entries.is_empty()
     }
 
+    /// Index of the one that was silent for longest of those that `counts` says, once it was silent for [`PATIENCE_NS`].
+    #[must_use]
+    pub fn silent(&self, now: Nanos, counts: impl Fn(&T) -> bool) -> Option<usize> {
+        let all = self.entries.iter().enumerate().filter(|(_, entry)| counts(&entry.handshake));
+        let (index, oldest) = all.min_by_key(|(_, entry)| entry.heard_at)?;
+        (oldest.heard_at.0.saturating_add(PATIENCE_NS) <= now.0).then_some(index)
+    }
+
     /// Returns true if [`admit`](Self::admit) would.
     #[must_use]
     pub fn has_room(&self, now: Nanos) -> bool {
@@ -96,7 +108,7 @@ impl<T, const N: usize> HalfOpen<T, N> {
         self.entries.iter().map(|entry| &entry.handshake)
     }
 
-    /// Notes that the peer of the handshake at this index was heard of.
+    /// Notes that the peer of the handshake at this index was heard of, or will be: until then it has work to do.
     pub fn heard(&mut self, index: usize, now: Nanos) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.heard_at = entry.heard_at.max(now);

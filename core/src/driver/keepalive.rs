@@ -50,6 +50,10 @@ impl Keepalive {
         Self { idle_timeout_ns, shown: now, checked: now }
     }
 
+    pub(super) const fn set_idle_timeout(&mut self, idle_timeout_ns: u64) {
+        self.idle_timeout_ns = idle_timeout_ns;
+    }
+
     pub(super) const fn idle_timeout_ns(&self) -> u64 {
         self.idle_timeout_ns
     }

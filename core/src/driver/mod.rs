@@ -230,6 +230,11 @@ impl<F: Fabric> Driver<F> {
         self.pace = Pace::new(wait);
     }
 
+    /// Sets for how long the peer may be silent while it is waited for, from now on.
+    pub const fn set_idle_timeout(&mut self, idle_timeout_ns: u64) {
+        self.keepalive.set_idle_timeout(idle_timeout_ns);
+    }
+
     /// How a wait rests.
     #[must_use]
     pub const fn wait_strategy(&self) -> WaitStrategy {

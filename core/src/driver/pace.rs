@@ -323,46 +323,6 @@ mod tests {
     }
 
     #[test]
-    fn where_others_have_the_core_a_wait_sleeps_for_a_while() {
-        for (strategy, yielded_ns, sleeps) in [
-            (WaitStrategy::Sleep, CROWDED_NS, CROWDED_SLEEPS),
-            (WaitStrategy::Sleep, CROWDED_NS - 1, 0),
-            (WaitStrategy::Yield, CROWDED_NS, 0),
-        ] {
-            let mut pace = Waits::new(strategy);
-            for turn in 0..3 {
-                assert_eq!(spins(&mut pace), Some(128), "{strategy}");
-                pace.note_first_yield(yielded_ns);
-                // In the same wait, and in the next ones.
-                for sleep in 0..sleeps {
-                    if sleep % 4 == turn {
-                        pace.reset();
-                        assert_eq!(rounds_of(&mut pace, 127, |rest| rest != Rest::Spin), []);
-                    }
-                    assert_eq!(pace.idle(), Rest::Sleep, "{sleep} of {turn}");
-                }
-                if sleeps == 0 {
-                    assert_eq!(pace.idle(), Rest::Yield { is_first: false });
-                    pace.pace.note_yield(false, yielded_ns, &pace.rounds);
-                    assert_eq!(pace.idle(), Rest::Yield { is_first: false });
-                    pace.reset();
-                    assert_eq!(spins(&mut pace), Some(128));
-                    pace.note_first_yield(YIELD_NS_MAX + 1);
-                }
-                pace.reset();
-                // Any yield may be the one.
-                assert_eq!(spins(&mut pace), Some(128));
-                pace.note_first_yield(YIELD_NS_MAX + 1);
-                assert_eq!(pace.idle(), Rest::Yield { is_first: false });
-                pace.pace.note_yield(false, yielded_ns, &pace.rounds);
-                let found = rounds_of(&mut pace, sleeps + 1, is_sleep);
-                assert_eq!(found, (1..=sleeps).collect::<Vec<_>>());
-                pace.reset();
-            }
-        }
-    }
-
-    #[test]
     fn yields_that_bring_nothing_restore_the_spinning() {
         for (more, rounds) in [(3, 8), (4, 128), (64, 128)] {
             let mut pace = Waits::new(WaitStrategy::Sleep);

@@ -284,8 +284,8 @@ impl<F: Fabric> Driver<F> {
             return Drive::Done(Err(ReceiveFailed::NotOpen));
         };
         if !self.is_taken_by(receive) || self.endpoint.head().is_none_or(|(head, _)| head != number) {
-            // A connection that is closed tells so itself.
-            return if self.endpoint.closed().is_some() {
+            // A connection that is closed tells so itself, at the next round if not at once.
+            return if self.endpoint.is_ending() {
                 Drive::Idle
             } else {
                 receive.fail(ReceiveFailed::NotOpen)

@@ -70,6 +70,8 @@ pub struct WarmUp {
     /// Kind of message, and how many of it were exchanged.
     kind: usize,
     exchanged: u32,
+    /// Messages of both directions, of all kinds.
+    steps: u32,
     /// This end sends first.
     is_first: bool,
     stage: Stage,
@@ -99,9 +101,15 @@ pub enum WarmUpFailed {
 impl WarmUp {
     /// Begins; `is_first`: this end sends first.
     pub const fn new(plan: WarmUpPlan, is_first: bool) -> Self {
-        let mut warm_up = Self { plan, kind: 0, exchanged: 0, is_first, stage: Stage::Done };
+        let mut warm_up = Self { plan, kind: 0, exchanged: 0, steps: 0, is_first, stage: Stage::Done };
         warm_up.stage = warm_up.first_half();
         warm_up
+    }
+
+    /// Count of messages that went or came whole: whatever else the peer does takes it no further.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.steps
     }
 
     const fn first_half(&self) -> Stage {
@@ -125,6 +133,7 @@ impl WarmUp {
 
     /// A message went this way, or came.
     fn advance(&mut self) {
+        self.steps += 1;
         let was_sent = matches!(self.stage, Stage::Sending(_));
         if was_sent == self.is_first {
             self.stage = if was_sent { Stage::Receiving(Receive::new()) } else { self.send() };

@@ -96,6 +96,11 @@ impl<F: Fabric> Endpoint<F> {
         ))
     }
 
+    /// Returns true if the connection is closed, or will be with the next progress, since the peer's CLOSE was seen.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.closed.is_some() || self.receiver.closed().is_some()
+    }
+
     #[inline(never)]
     fn try_recv_chunk(
         &mut self,
@@ -195,6 +200,7 @@ impl<F: Fabric> Endpoint<F> {
             let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
             let blocks = self.receiver.consumed().wrapping_sub(consumed);
             if pulled.bytes > 0 || pulled.end != End::No || blocks > 0 {
+                self.receiver.hide();
                 let in_line = inlines != self.receiver.inlines;
                 if in_line {
                     self.record_end(fabric);
@@ -236,7 +242,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Gives the first `bytes` bytes back of what [`readable`](Self::readable) showed last: their memory is used
-    /// again. More than it showed are ignored, and so are those of a transfer that was rejected since.
+    /// again. More than it showed are ignored, and so are none, and those that were rejected or taken otherwise since.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
         let (sequence, block) = (after(self.receiver.last()), self.receiver.consumed());
         let size = self.open_size();

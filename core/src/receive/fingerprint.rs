@@ -16,6 +16,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             transfers,
             open,
             head,
+            shown,
             reject,
             close,
             shut,
@@ -23,7 +24,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             chunks: _,
             inlines: _,
         } = self;
-        (sequence, at, consumed, notified, transfers, open, head).hash(hasher);
+        (sequence, at, consumed, notified, transfers, open, head, shown).hash(hasher);
         (reject, close, shut).hash(hasher);
     }
 }

@@ -69,6 +69,8 @@ pub(crate) struct Receiver<F: Fabric> {
     transfers: u64,
     open: Option<Open>,
     head: Head,
+    /// Bytes of the head that were shown in place, and not taken out since.
+    shown: u32,
     /// The REJECT that is due: the transfer, and why. Until it is told the gate is closed.
     reject: Option<(u64, Reason)>,
     close: Option<(u64, Reason)>,
@@ -90,6 +92,7 @@ impl<F: Fabric> Receiver<F> {
             transfers,
             open: None,
             head: Head::Nothing,
+            shown: 0,
             reject: None,
             close: None,
             shut: false,
@@ -145,6 +148,7 @@ impl<F: Fabric> Receiver<F> {
         let Some(open) = self.open.as_mut().filter(|open| !open.discarding) else { return false };
         debug_assert!(self.reject.is_none(), "it began while the gate was open");
         open.discarding = true;
+        self.shown = 0;
         self.reject = Some((open.transfer, reason));
         true
     }
@@ -168,6 +172,7 @@ impl<F: Fabric> Receiver<F> {
         self.shut = true;
         self.open = None;
         self.head = Head::Nothing;
+        self.shown = 0;
         self.reject = None;
     }
 

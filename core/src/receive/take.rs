@@ -122,8 +122,30 @@ impl<F: Fabric> Receiver<F> {
         Ok(())
     }
 
+    /// What was shown in place was taken out otherwise.
+    #[inline]
+    pub(crate) const fn hide(&mut self) {
+        self.shown = 0;
+    }
+
     /// What can be read in place, of at most `max_bytes` bytes.
     pub(crate) fn readable(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+        max_bytes: u32,
+    ) -> Result<Readable<F::Region>, ProtocolError> {
+        let found = self.find_readable(fabric, link, arrival, max_bytes)?;
+        match &found {
+            Readable::Run(run) => self.shown = run.bytes,
+            Readable::Ended(_) => self.shown = 0,
+            Readable::Nothing => {}
+        }
+        Ok(found)
+    }
+
+    fn find_readable(
         &mut self,
         fabric: &F,
         link: &F::Link,
@@ -174,24 +196,13 @@ impl<F: Fabric> Receiver<F> {
         Ok(Readable::Nothing)
     }
 
-    /// Bytes of the head that have arrived and were not taken out.
-    fn shown_bytes(&self) -> u32 {
-        match self.head {
-            Head::Nothing | Head::Cancel(_) => 0,
-            Head::Inline { bytes, offset, .. } => bytes - offset,
-            Head::Chunk(chunk) => {
-                let pieces = (chunk.j..chunk.arrived).map(|j| chunk.piece(self.landing.layout, j).bytes);
-                pieces.sum::<u32>().saturating_sub(chunk.offset)
-            }
-        }
-    }
-
     /// Gives back `bytes` bytes that [`readable`](Self::readable) showed. `None`, and nothing is given back, if it did not
-    /// show as many, or the transfer was rejected since.
+    /// show as many, or they are none: what ends without a byte is told by `readable`.
     pub(crate) fn consume(&mut self, mut bytes: u32) -> Option<End> {
-        if self.is_discarding() || bytes > self.shown_bytes() {
+        if bytes == 0 || bytes > self.shown {
             return None;
         }
+        self.shown -= bytes;
         if let Head::Inline { payload, bytes: all, offset } = self.head {
             let offset = offset + bytes;
             if offset < all {

@@ -26,6 +26,7 @@ macro_rules! tables {
 
 mod closing;
 mod ending;
+mod giving_back;
 mod model;
 mod outside;
 mod quiet;

@@ -65,6 +65,7 @@ fn exchange<F: Rig>(arrival: Arrival, first: usize) {
     }
     assert_eq!(done, [true; 2], "stuck");
     let messages: u32 = plan.messages().iter().map(|(_, count)| count).sum();
+    assert_eq!(warm_ups.map(|warm_up| warm_up.steps()), [2 * messages; 2], "each message, this way and that");
     for (side, moved) in moved.into_iter().enumerate() {
         assert!(moved * HALVES_MAX >= 2 * messages - HALVES_MAX, "a call exchanges a bounded number");
         assert_eq!(t.ends[side].try_recv(&mut t.fabric, &mut [&mut [0; 9]]), Ok(None), "nothing is left");

@@ -1,6 +1,6 @@
 //! Calls that receive, at the end `side`.
 
-use superpipe_core::{End, Incoming, Readable, Receiving, TryRecv};
+use superpipe_core::{End, Incoming, Readable, TryRecv};
 use superpipe_testkit::Rig;
 
 use crate::{Model, PLACE_BYTES, Sent};
@@ -88,7 +88,9 @@ impl<F: Rig> Model<F> {
             0 => (end.pull_cached(fabric, &mut [a, b]), 0),
             _ => (end.pull_from(fabric, &mut [a, &mut [], b], skip), skip),
         };
-        self.flows[1 - side].in_place = 0;
+        if pulled.bytes > 0 {
+            self.flows[1 - side].in_place = 0;
+        }
         assert!(place[..skip.min(room)].iter().all(|byte| *byte == 0xa5), "written to what is skipped");
         let skip = skip.min(room);
         assert!(
@@ -121,17 +123,15 @@ impl<F: Rig> Model<F> {
         }
     }
 
-    /// Never more than was shown, nor of what was rejected: those are mistakes of the caller's.
+    /// More than was shown, and what was rejected, is ignored.
     pub(crate) fn consume(&mut self, side: usize) {
-        if self.ends[side].state().receiving == Receiving::Discarding {
+        let shown = self.flows[1 - side].in_place;
+        if self.rng.one_in(8) {
+            let more = shown + 1 + self.rng.below(1000) as u32;
+            assert_eq!(self.ends[side].consume(&mut self.fabric, more), End::No, "more than was shown");
             return;
         }
-        let flow = &mut self.flows[1 - side];
-        let bytes = if self.rng.one_in(2) {
-            flow.in_place
-        } else {
-            self.rng.below(flow.in_place as usize + 1) as u32
-        };
+        let bytes = if self.rng.one_in(2) { shown } else { self.rng.below(shown as usize + 1) as u32 };
         let end = self.ends[side].consume(&mut self.fabric, bytes);
         if self.is_shut(side) {
             assert_eq!(end, End::No);

@@ -73,6 +73,29 @@ fn one_packet_is_awaited_and_all_others_are_refused() {
 }
 
 #[test]
+fn a_packet_that_is_due_is_a_step_and_nothing_else_is() {
+    each(|role, fabric, step| {
+        let mut t = Rig::new(role, fabric).to(step);
+        let before = t.handshake.steps();
+        // What is passed over.
+        if fabric == DIRECT {
+            t.bytes(b"W", Beside::Nothing);
+        } else if role == Role::Passive && step > 0 {
+            t.packet(&hello(fabric));
+        }
+        t.at(t.now);
+        assert_eq!(t.handshake.steps(), before, "{role:?} {fabric:?} step {step}");
+        let Some(kind) = awaited(role, step) else { return };
+        if t.handshake.expects_grant() {
+            t.memory(&packet(kind, fabric));
+        } else {
+            t.packet(&packet(kind, fabric));
+        }
+        assert_eq!(t.handshake.steps(), before + 1, "{role:?} {fabric:?} step {step}");
+    });
+}
+
+#[test]
 fn a_refusal_ends_it_at_every_step_and_is_not_answered() {
     each(|role, fabric, step| {
         let refused = by_hand(5, &[(11, &[3]), (64, b"no\x1b room")]);

@@ -55,7 +55,6 @@ fn what_an_end_wishes_itself_is_not_its_peers_doing() {
 }
 
 #[test]
-#[ignore = "a peer's block length adds slot lines to a landing buffer that this end wishes for, beyond what it allows"]
 fn slot_lines_that_a_peer_causes_count_beside_bytes_that_this_end_wishes_for() {
     // This end alone makes 1 MiB and 4 KiB of it: 64 blocks of 16 KiB. The peer wishes for blocks of 128 bytes.
     let wishes = Tuning { landing_bytes: Some(ALLOWED), ..Tuning::default() };

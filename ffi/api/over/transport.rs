@@ -31,8 +31,7 @@ fn next_id() -> u64 {
 
 impl<P: Port> Transport<P> {
     pub(super) fn new(endpoint: Endpoint<P>, port: P, options: Options) -> Self {
-        let idle_timeout_ns = u64::try_from(options.idle_timeout.as_nanos()).unwrap_or(u64::MAX);
-        let driver = Driver::new(endpoint, options.wait, idle_timeout_ns, now());
+        let driver = Driver::new(endpoint, options.wait, options.idle_timeout_ns(), now());
         Self { driver: driver.with_id(next_id()), port, options }
     }
 

@@ -17,6 +17,11 @@ use crate::tuning::Settled;
 /// A peer that does nothing, or a wire that loses too much.
 const LATE: &str = "the handshake took too long: the connection was made, and its first messages did not come through in time";
 
+/// A peer that ran out of time, had no room, or ended.
+const GIVEN_UP: &str = "the peer gave the connection up while its first messages were exchanged";
+/// A peer that is none.
+const NOT_WARM: &str = "the peer does not warm the connection up";
+
 /// Rounds of one try: a peer that is as fast as this end must not keep it from others.
 const ROUNDS_MAX: u32 = 64;
 
@@ -33,6 +38,11 @@ impl Warming {
         Self { warm_up: WarmUp::new(plan, is_first), room: vec![0; plan.room_bytes()] }
     }
 
+    /// Count of messages that went or came whole.
+    pub(in crate::api) const fn steps(&self) -> u32 {
+        self.warm_up.steps()
+    }
+
     /// What is told where the time for it is over.
     pub(in crate::api) fn late() -> Error {
         Error::new(ErrorKind::Timeout, LATE)
@@ -43,20 +53,25 @@ impl<P: Port> Over<Whole<P>> {
     /// Exchanges the messages with the peer, which does the same. A peer that got through, and takes the connection for made, is
     /// told that it is given up.
     ///
+    /// A silent peer meets the deadline, and no idle timeout: its program may do something else, as it may before it accepts.
+    ///
     /// # Errors
-    /// `Timeout`, `PeerLost`, `Closed`, `Interrupted`; `Protocol` where something else comes.
+    /// `Timeout`, `PeerLost`, `Interrupted`; `Protocol` where something else comes; `Device`.
     pub(in crate::api) fn warm_up(&mut self, warming: &mut Warming, deadline: Deadline) -> Result<(), Error> {
         let Warming { warm_up, room } = warming;
         let transport = self.transport();
         // Whatever the application chose, its peer may have to run on this very core; and one that does nothing costs nothing.
         let wait = transport.options.wait;
         transport.set_wait(WaitStrategy::Sleep);
+        transport.driver.set_idle_timeout(u64::MAX);
         let warm = transport.wait(deadline, |driver, port| driver.drive_warm_up(port, warm_up, room));
         transport.set_wait(wait);
+        let idle_timeout_ns = transport.options.idle_timeout_ns();
+        transport.driver.set_idle_timeout(idle_timeout_ns);
         let warm = match warm {
             Err(error) if error.kind() == ErrorKind::Timeout => Err(Warming::late()),
             Ok(warm) => warm.map_err(|failed| transport.warm_up_failed(failed)),
-            Err(error) => Err(error),
+            Err(error) => Err(as_of_a_handshake(error)),
         };
         warm.inspect_err(|_| self.give_up_connection())
     }
@@ -87,7 +102,7 @@ impl<P: Port> Over<Whole<P>> {
                 Drive::Moved | Drive::Idle => {
                     let has_moved = driven == Drive::Moved;
                     match transport.driver.round(&mut transport.port, &mut wait, has_moved) {
-                        Next::Ended(ended) => Some(transport.ended(ended)),
+                        Next::Ended(ended) => Some(as_of_a_handshake(transport.ended(ended))),
                         Next::Rest(_) => {
                             // What is not looked at in every round may break a rule: the next call says so.
                             transport.driver.endpoint_mut().look(&mut transport.port);
@@ -115,11 +130,6 @@ impl<P: Port> Over<Whole<P>> {
         }
     }
 
-    /// Changes when something was heard of the peer.
-    pub(in crate::api) fn heard(&self) -> u64 {
-        self.access.as_ref().map_or(0, |transport| transport.driver.endpoint().heard())
-    }
-
     /// Descriptor that becomes ready when the peer's end goes.
     pub(in crate::api) fn interests(&self) -> [PollFd<'_>; 1] {
         match &self.access {
@@ -138,12 +148,27 @@ impl<P: Port> Over<Whole<P>> {
 
 impl<P: Port> Transport<P> {
     fn warm_up_failed(&self, failed: WarmUpFailed) -> Error {
-        match (failed, self.driver.endpoint().closed()) {
+        as_of_a_handshake(match (failed, self.driver.endpoint().closed()) {
             (WarmUpFailed::GivenUp(reason), _) => Error::cancelled(reason),
             (WarmUpFailed::Rejected(reason), _) => Error::rejected(reason),
             (WarmUpFailed::Closed, Some(closed)) => Error::closed(closed),
-            _ => Error::new(ErrorKind::Protocol, "the peer does not warm the connection up"),
+            _ => Error::new(ErrorKind::Protocol, NOT_WARM),
+        })
+    }
+}
+
+/// The error of a connection that nobody has yet. Whatever ended first, its messages or all of it, the peer gave up, as it may
+/// (wire.md 6.7), or did something else.
+fn as_of_a_handshake(error: Error) -> Error {
+    use ErrorKind::{Cancelled, Closed, Rejected};
+    match error.kind() {
+        Closed(Reason::GIVEN_UP) | Cancelled(Reason::GIVEN_UP) | Rejected(Reason::GIVEN_UP) => {
+            Error::new(ErrorKind::PeerLost, GIVEN_UP)
         }
+        Closed(_) | Cancelled(_) | Rejected(_) => {
+            Error::new(ErrorKind::Protocol, format!("{error} while its first messages were exchanged"))
+        }
+        _ => error,
     }
 }
 

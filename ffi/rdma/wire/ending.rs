@@ -91,6 +91,7 @@ impl Wire {
     }
 
     /// The handshake is through: from now on this end owes the peer its last word, and lets it agree to the end.
+    /// No packet is due any more.
     pub(in crate::rdma) fn keep_open(&mut self) {
         self.cm.get_mut().keep_open();
     }

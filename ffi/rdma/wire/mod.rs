@@ -147,3 +147,6 @@ fn queue_pair(pd: &Pd, cq: &Cq, send_depth: u32) -> Result<Qp, ConnectError> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod played_tests;

@@ -80,7 +80,7 @@ impl Wire {
             (_, WORD_BYTES) => Some(self.mailroom.word(slot)),
             (_, bytes) => match self.mailroom.word(slot) {
                 notice if Word::is_notice(notice) => return self.keep_notice(notice, slot, bytes),
-                _ if bytes as usize == PACKET_BYTES => {
+                _ if bytes as usize == PACKET_BYTES && !self.cm.get_mut().is_kept_open() => {
                     self.packet = Some(self.mailroom.packet(slot));
                     return self.repost(slot);
                 }

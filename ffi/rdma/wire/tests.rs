@@ -292,7 +292,6 @@ fn a_packet_is_no_notice() {
 }
 
 #[test]
-#[ignore = "packets are taken for ever, and the last is kept"]
 fn a_packet_after_the_handshake_ends_the_connection() {
     let mut ends = Ends::new();
     ends.wire.accept(&[]).unwrap();

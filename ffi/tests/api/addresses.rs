@@ -197,14 +197,12 @@ mod verbs {
 }
 
 #[test]
-#[ignore = "a mapped loopback address is taken for another host"]
 fn an_ipv4_address_written_as_ipv6_is_the_same_host() {
     let listener = Listener::bind(&"[::ffff:127.0.0.1]:0".parse().unwrap(), Options::default());
     assert!(listener.is_ok(), "{}", listener.unwrap_err());
 }
 
 #[test]
-#[ignore = "only the spelling `localhost` is loopback; other names of a loopback address listen at every address"]
 fn a_name_of_loopback_addresses_alone_is_for_this_host_alone() {
     let listener = Listener::bind(&"LOCALHOST:0".parse().unwrap(), Options::default()).unwrap();
     assert_eq!(listener.why_no_verbs(), None, "it tried to listen for other hosts");

@@ -5,6 +5,7 @@ mod closing;
 mod cold;
 mod crowds;
 mod failures;
+mod flipping;
 mod handshake;
 mod messages;
 mod odd_order;

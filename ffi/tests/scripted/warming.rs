@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use superpipe::{ErrorKind, Reason};
+use superpipe::ErrorKind;
 
 use crate::case::{CASE, Call, Case, SOON, brief};
 use crate::peer::script::Step::{
@@ -18,8 +18,6 @@ const LOST: &[Seen] = &[Err(ErrorKind::PeerLost)];
 /// Lost, and then nobody listens.
 const NOBODY: &[Seen] = &[Err(ErrorKind::Connect)];
 const PROTOCOL: &[Seen] = &[Err(ErrorKind::Protocol)];
-const CLOSED: &[Seen] = &[Err(ErrorKind::Closed(Reason(0)))];
-const GAVE_UP: &[Seen] = &[Err(ErrorKind::Closed(Reason(0xFFFF_FFFE)))];
 
 /// This end accepts, so the peer sends first.
 const fn accept(script: Script, want: &'static [Seen]) -> Case {
@@ -79,8 +77,9 @@ cases! {
     accept_a_stream: accept(&[Meet, Stream(0, 1000)], PROTOCOL);
     accept_a_header_that_lies: accept(&[Meet, Warm(2), Slot([RTS | 1 << 20, 0, 8, 8, 1, 0, 0], Of::Newest(1), 1)], PROTOCOL);
     accept_an_acknowledgement_that_lies: accept(&[Meet, Warm(2), Ack(100, 0)], PROTOCOL);
-    accept_close: accept(&[Meet, Warm(2), Close(0, DONE)], CLOSED);
-    accept_close_with_a_reason: accept(&[Meet, Warm(2), Close(0, GIVEN_UP)], GAVE_UP);
+    accept_close:
+        Case { text: "(reason 0)", ..accept(&[Meet, Warm(2), Close(0, DONE)], PROTOCOL) };
+    accept_close_with_a_reason: accept(&[Meet, Warm(2), Close(0, GIVEN_UP)], LOST);
     accept_close_for_a_broken_rule: accept(&[Meet, Warm(2), Close(0, BROKEN)], PROTOCOL);
     accept_rejects: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Rejects)]);
     accept_cts: accept_busy(&[Meet, Warm(2), Flood(script::Flood::Cts)]);
@@ -100,13 +99,17 @@ cases! {
     connect_death: connect_again(&[Meet, Die]);
     connect_death_in_the_middle: connect_again(&[Meet, Warm(5), Die]);
     connect_another_tag: connect(&[Meet, Take, Message(1, FIRST)], PROTOCOL);
-    connect_a_rejection: connect(
-        &[Meet, Warm(1), script::Step::Notice, Control([script::REJECT, 0, 0, 7, 0, 0, 0], Of::Newest(0))],
-        &[Err(ErrorKind::Rejected(Reason(7)))],
-    );
+    connect_a_rejection: Case {
+        text: "(reason 7)",
+        ..connect(
+            &[Meet, Warm(1), script::Step::Notice, Control([script::REJECT, 0, 0, 7, 0, 0, 0], Of::Newest(0))],
+            PROTOCOL,
+        )
+    };
     connect_a_message_that_overlaps:
         connect(&[Meet, Take, Slot([RTS | FIN, 0, FIRST as u64, 8, 1, 0, 0], Of::Newest(1), 1)], PROTOCOL);
-    connect_close: connect(&[Meet, Warm(2), Close(0, DONE)], CLOSED);
+    connect_close:
+        Case { text: "(reason 0)", ..connect(&[Meet, Warm(2), Close(0, DONE)], PROTOCOL) };
     connect_rejects: connect_busy(&[Meet, Warm(2), Flood(script::Flood::Rejects)]);
     connect_life: connect_busy(&[Meet, Warm(2), Flood(script::Flood::Life)]);
     connect_wakes: connect_busy(&[Meet, Warm(2), Flood(script::Flood::Wakes)]);

@@ -5,12 +5,15 @@ use superpipe_core::{Nanos, Reason};
 use superpipe_testkit::Stage;
 
 use super::ops::{Wanted, up_to};
-use super::{Course, Talk};
+use super::{Course, Manner, Talk};
 use crate::calls::Call;
 use crate::run::Turned;
 
 /// How long a connection may take to be warm: signs of life may have to heal what was overtaken.
 const WARM_UP_NS: u64 = 20_000_000_000;
+
+/// Longest deadline of those that are long.
+const LONG_NS: usize = 300_000_000;
 
 /// What a client says when it closes in the middle.
 const ABORTED: Reason = Reason(3 << 16);
@@ -21,6 +24,11 @@ const CHANGED_ITS_MIND: u32 = 1 << 16;
 impl<F: Stage> Talk<F> {
     /// An end has its turn: it goes on waiting, or makes its next call.
     pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> Turned {
+        self.poke(side, now);
+        if self.clients[side].program.manner == Manner::Floods && !self.is_warming(side) {
+            self.flood(side);
+        }
+        self.quit_warming(side);
         let nap_ns = if let Some(waiting) = self.clients[side].waiting.take() {
             self.go_on(side, waiting, now)
         } else {
@@ -45,6 +53,25 @@ impl<F: Stage> Talk<F> {
         Turned { nap_ns, lets_go: [false; 2] }
     }
 
+    fn is_warming(&self, side: usize) -> bool {
+        matches!(self.clients[side].course, Course::Warming(..))
+    }
+
+    /// Closes in the middle of warming up, if this program does so, and tries the next message once more.
+    fn quit_warming(&mut self, side: usize) {
+        if !self.is_warming(side) {
+            return;
+        }
+        let client = &mut self.clients[side];
+        client.warm_turns += 1;
+        if client.program.quits_after == Some(client.warm_turns) {
+            self.close(side, ABORTED);
+            let _ = self.warm_up(side);
+            self.clients[side].waiting = None;
+            self.end_cold(side);
+        }
+    }
+
     /// The next message of warming the connection up.
     pub(super) fn warm_up(&mut self, side: usize) -> Drive<()> {
         let state = self.state_of(side);
@@ -53,16 +80,28 @@ impl<F: Stage> Talk<F> {
         let driven = client.driver.drive_warm_up(&mut self.fabric, warm_up, room);
         self.count(Call::WarmUp, state, matches!(driven, Drive::Moved | Drive::Done(Ok(()))));
         driven.map(|result| {
-            let is_left = self.clients[1 - side].closed_with.is_some();
+            let is_left = self.clients.iter().any(|client| client.closed_with.is_some());
             assert!(result.is_ok() || self.may_fail || is_left, "not warm: {result:?}");
-            self.clients[side].course = if result.is_ok() { Course::Calling } else { Course::Ending };
+            match result {
+                Ok(()) => self.clients[side].course = Course::Calling,
+                Err(_) => self.end_cold(side),
+            }
         })
+    }
+
+    /// What is left of warming up is for nobody.
+    pub(super) fn end_cold(&mut self, side: usize) {
+        self.close(side, Reason::GIVEN_UP);
+        self.clients[side].course = Course::Ending;
     }
 
     /// Deadlines that strike at once, soon, in the middle, and late.
     fn deadline(&mut self, side: usize, now: Nanos) -> Nanos {
-        let rng = &mut self.clients[side].rng;
+        let client = &mut self.clients[side];
+        let is_patient = client.program.manner == Manner::Patient;
+        let rng = &mut client.rng;
         let ns = match rng.below(6) {
+            4 | 5 if is_patient => rng.below(LONG_NS),
             0 => 0,
             1 => rng.below(1000),
             2 => rng.below(20_000),

@@ -3,7 +3,7 @@
 use superpipe_core::{Closed, Length, Nanos, Reason, Sending};
 use superpipe_testkit::Stage;
 
-use super::ops::Wanted;
+use super::ops::{ReceiveOp, Wanted};
 use super::{Course, Ending, Talk};
 use crate::run::Turned;
 
@@ -23,6 +23,12 @@ impl<F: Stage> Talk<F> {
     /// The next step to the end.
     pub(super) fn end(&mut self, side: usize, now: Nanos) -> Turned {
         let mut turned = Turned::default();
+        let client = &mut self.clients[side];
+        if client.program.ending == Ending::Drop && client.closed_with.is_none() {
+            client.has_dropped = true;
+            turned.lets_go[side] = true;
+            return turned;
+        }
         match self.clients[side].course {
             Course::Closing => {
                 let deadline = Nanos(now.0 + LINGER_NS);
@@ -42,7 +48,11 @@ impl<F: Stage> Talk<F> {
 
     fn wind_down(&mut self, side: usize, now: Nanos) {
         let moved = self.moved(0) + self.moved(1);
-        if self.clients[side].ends_since.is_none_or(|(_, before)| before != moved) {
+        let other_calls = matches!(self.clients[1 - side].course, Course::Warming(..) | Course::Calling);
+        // One that has vanished calls nothing more.
+        if other_calls && !self.may_fail
+            || self.clients[side].ends_since.is_none_or(|(_, before)| before != moved)
+        {
             self.clients[side].ends_since = Some((now, moved));
         }
         let since = self.clients[side].ends_since.map_or(now, |(since, _)| since);
@@ -65,8 +75,7 @@ impl<F: Stage> Talk<F> {
         }
         // A CANCEL that is due may wait for what the peer takes, which may wait for what this end takes.
         let owes_cancel = self.state_of(side).sending != Sending::Nothing;
-        let peer_sends = self.flows[1 - side].open.is_some()
-            || matches!(self.clients[1 - side].course, Course::Warming(..) | Course::Calling);
+        let peer_sends = self.flows[1 - side].open.is_some() || other_calls;
         let is_taken = !peer_sends && self.flows[1 - side].is_taken();
         if owes_cancel || ending == Ending::WhenTaken && !is_taken {
             let is_stuck = now.0 > since.0 + self.crowd * PATIENCE_NS;
@@ -98,12 +107,19 @@ impl<F: Stage> Talk<F> {
 
     /// Takes what comes.
     fn take(&mut self, side: usize, step: Nanos) {
+        let head = self.flows[1 - side].head;
+        let mut begun = self.clients[side].receives.iter();
+        let takes = |it: &ReceiveOp| it.op.has_begun() && it.index == head;
+        if let Some(slot) = begun.position(|it| it.as_ref().is_some_and(takes)) {
+            return self.wait_for(side, Wanted::Receive(slot), step);
+        }
         let Some(incoming) = self.try_peek(side) else {
             self.begin_receive(side, 0, false);
             return self.wait_for(side, Wanted::Receive(0), step);
         };
         if incoming.length == Length::Stream
             || self.flows[1 - side].at > 0
+            || self.clients[side].reads == self.flows[1 - side].head
             || self.clients[side].rng.one_in(4)
         {
             self.wait_for(side, Wanted::Read, step);

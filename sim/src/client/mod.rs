@@ -8,12 +8,13 @@ mod calling;
 mod ending;
 mod ops;
 mod oracle;
+mod poking;
 mod receiving;
 mod sending;
 mod waiting;
 
 use superpipe_core::driver::{Driver, WaitStrategy, WarmUp, WarmUpPlan};
-use superpipe_core::{Closed, Endpoint, Event, Nanos, Reason, State};
+use superpipe_core::{Arrival, Closed, Endpoint, Event, Nanos, Reason, State};
 use superpipe_testkit::pair::{IDLE_TIMEOUT_NS, Script};
 use superpipe_testkit::{Rng, Stage};
 
@@ -36,6 +37,21 @@ pub struct Program {
     pub wait: WaitStrategy,
     /// Both ends warm the connection up first.
     pub warms_up: bool,
+    /// This end closes with a reason in the middle of that, after so many turns.
+    pub quits_after: Option<u32>,
+    /// What it does beside its calls.
+    pub manner: Manner,
+}
+
+/// What a program does beside its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Nothing.
+    Plain,
+    /// It floods the other one with legal messages, in each turn.
+    Floods,
+    /// Its deadlines are long.
+    Patient,
 }
 
 /// How a program ends.
@@ -47,6 +63,8 @@ pub enum Ending {
     WhenSent,
     /// It closes with a reason, whatever is under way.
     Abort,
+    /// It lets go of driver and fabric, whatever is under way, and closes nothing.
+    Drop,
 }
 
 /// Where a program is.
@@ -80,6 +98,14 @@ pub(crate) struct Client<F: Stage> {
     closed_with: Option<Reason>,
     /// Since when it ends without that anything moves, and what had moved by then.
     ends_since: Option<(Nanos, u64)>,
+    /// The message at the head that a stream of this end takes.
+    reads: Option<usize>,
+    /// Calls that are left in each kind of state that is over in a moment.
+    pokes_left: [u32; poking::STATES],
+    /// Turns in which it was warming up.
+    warm_turns: u32,
+    /// It has let go of everything without closing.
+    pub(crate) has_dropped: bool,
     /// Since when it is there for its peer only.
     over_since: Option<Nanos>,
     has_seen_end: bool,
@@ -92,6 +118,8 @@ pub(crate) struct Talk<F: Stage> {
     /// By sender.
     flows: [Flow; 2],
     pub(crate) calls: Calls,
+    /// Notices tell what is here: each look takes some of them.
+    is_notified: bool,
     /// Ends that share a CPU.
     pub(crate) crowd: u64,
     /// The connection may end at any time.
@@ -118,6 +146,7 @@ impl<F: Stage> Talk<F> {
             let (program, config) = (programs[side], script.configs[side]);
             let end = Endpoint::new(&fabric, fabric.attachment(side), config, script.origin)
                 .unwrap_or_else(|error| panic!("{error}"));
+            let driver = Driver::new(end, program.wait, IDLE_TIMEOUT_NS, Nanos(0)).with_id(1 + side as u64);
             let course = if program.warms_up {
                 // Both must come to the same plan.
                 let smaller = usize::from(script.configs[0].c0_bytes > script.configs[1].c0_bytes);
@@ -128,7 +157,7 @@ impl<F: Stage> Talk<F> {
                 Course::Calling
             };
             Client {
-                driver: Driver::new(end, program.wait, IDLE_TIMEOUT_NS, Nanos(0)),
+                driver,
                 rng: Rng::new(program.seed),
                 program,
                 calls_left: program.calls,
@@ -141,6 +170,10 @@ impl<F: Stage> Talk<F> {
                 shown: None,
                 closed_with: None,
                 ends_since: None,
+                reads: None,
+                pokes_left: [poking::POKES; poking::STATES],
+                warm_turns: 0,
+                has_dropped: false,
                 over_since: None,
                 has_seen_end: false,
             }
@@ -150,6 +183,7 @@ impl<F: Stage> Talk<F> {
             clients,
             flows: Default::default(),
             calls: Calls::default(),
+            is_notified: script.configs[0].arrival == Arrival::Notify,
             crowd: 1,
             may_fail: false,
             needs_life: false,
@@ -197,8 +231,11 @@ impl<F: Stage> Talk<F> {
         self.clients[side].driver.endpoint().state()
     }
 
+    /// Counts a call whose result is compared: none is once somebody has lied.
     fn count(&mut self, call: Call, state: State, is_accepted: bool) {
-        self.calls.count(call, state, is_accepted);
+        if !self.is_off() {
+            self.calls.count(call, state, is_accepted);
+        }
     }
 
     fn is_shut(&self, side: usize) -> bool {

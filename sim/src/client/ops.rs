@@ -16,7 +16,7 @@ pub(super) struct SendOp {
 }
 
 /// A message that is being received.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ReceiveOp {
     pub(super) op: Receive,
     pub(super) buffer: Vec<u8>,
@@ -58,6 +58,8 @@ pub(super) struct Waiting {
     pub(super) wanted: Wanted,
     pub(super) wait: Wait,
     pub(super) deadline: Nanos,
+    /// Rounds with work since the last look.
+    pub(super) busy_rounds: u32,
 }
 
 /// Where slices begin, with empty ones among them.

@@ -118,8 +118,14 @@ impl Flow {
         if self.is_off {
             return;
         }
-        let found = self.messages.iter_mut().rfind(|it| it.number == Some(transfer) && it.rejected.is_some());
-        let Some(message) = found else { panic!("{transfer} was rejected, and never sent") };
+        let is_it = |it: &Message| it.number == Some(transfer) && it.rejected.is_some();
+        // One that was refused before anybody looked at it has no number here.
+        let may_be = |it: &Message| it.number.is_none() && it.rejected == Some(reason) && !it.told;
+        let place = self.messages.iter().rposition(is_it);
+        let place = place.or_else(|| self.messages.iter().rposition(may_be));
+        let Some(message) = place.and_then(|place| self.messages.get_mut(place)) else {
+            panic!("{transfer} was rejected, and never sent")
+        };
         assert_eq!(message.rejected, Some(reason), "the reason of a rejection");
         assert!(!core::mem::replace(&mut message.told, true), "told twice");
     }
@@ -157,6 +163,20 @@ impl Flow {
         self.transfers += 1;
         self.messages[index].received = Some(0);
         (self.head, self.at) = (Some(index), 0);
+    }
+
+    /// What comes next, whoever looks for it and how: nothing is at the head, and something of the next was sent.
+    pub(super) fn certain(&self) -> Option<usize> {
+        let next = self.next().filter(|_| self.head.is_none())?;
+        let message = &self.messages[next];
+        (message.bytes > 0 || message.ended).then_some(next)
+    }
+
+    /// What was certain to come next has come.
+    pub(super) fn meet_certain(&mut self) {
+        if let Some(index) = self.certain() {
+            self.meet_tag(self.messages[index].tag);
+        }
     }
 
     /// The next one that was given up for this reason, after so many bytes, begins and ends in one call.

@@ -51,7 +51,8 @@ impl<F: Stage> Talk<F> {
         match found {
             Ok(None) => {
                 assert!(buffer.iter().all(|byte| *byte == UNTOUCHED), "nothing came, and it was written");
-                if state.receiving != Receiving::Discarding && self.clients[side].rng.one_in(4) {
+                let sees_all = state.receiving != Receiving::Discarding && !self.is_notified;
+                if sees_all && self.clients[side].rng.one_in(4) {
                     let peeked = self.clients[side].driver.try_peek(&mut self.fabric);
                     assert!(peeked.is_none() || self.is_off(), "it was there: {peeked:?}");
                 }
@@ -91,14 +92,17 @@ impl<F: Stage> Talk<F> {
     }
 
     pub(super) fn reject(&mut self, side: usize) {
-        if self.flows[1 - side].head.is_none() {
-            self.try_peek(side);
+        if !self.knows_next(side) && self.try_peek(side).is_none() && !self.is_certain(side) {
+            return;
         }
         let state = self.state_of(side);
         let client = &mut self.clients[side];
         let reason = Reason(NOT_WANTED | up_to(&mut client.rng, 0xffff));
         let rejected = client.driver.reject(&mut self.fabric, reason);
         self.count(Call::Reject, state, rejected);
+        if rejected {
+            self.flows[1 - side].meet_certain();
+        }
         let is_known = self.flows[1 - side].head.is_some() && !self.is_shut(side);
         assert!(
             rejected == is_known || !rejected && self.may_be_shut(side) || self.is_off(),
@@ -108,6 +112,86 @@ impl<F: Stage> Talk<F> {
             self.flows[1 - side].rejects(reason);
             self.clients[side].shown = None;
         }
+    }
+
+    /// Returns true if what is at the head is known, or it is now and then what must come next: nobody looked at it.
+    fn knows_next(&mut self, side: usize) -> bool {
+        let flow = &self.flows[1 - side];
+        flow.head.is_some() || flow.certain().is_some() && self.clients[side].rng.one_in(2)
+    }
+
+    /// Returns true if a stream may take what is at the head: nobody else has begun to, and it claims it; or it takes what must come
+    /// next unseen, or nothing comes.
+    fn may_read(&mut self, side: usize) -> bool {
+        let head = self.flows[1 - side].head;
+        if head.is_some() && self.clients[side].reads == head || head.is_none() && self.knows_next(side) {
+            return true;
+        }
+        let Some(incoming) = self.try_peek(side) else { return self.is_certain(side) };
+        self.claim(side, &incoming)
+    }
+
+    /// Returns true if nothing can be found at the head but what is certain to come next.
+    fn is_certain(&self, side: usize) -> bool {
+        let flow = &self.flows[1 - side];
+        self.is_shut(side) || flow.certain().is_some() || flow.next().is_none()
+    }
+
+    /// Claims what is at the head for a stream.
+    fn claim(&mut self, side: usize, incoming: &Incoming) -> bool {
+        let client = &mut self.clients[side];
+        let is_ours = client.driver.claim(incoming);
+        let (head, at) = (self.flows[1 - side].head, self.flows[1 - side].at);
+        let takes = |it: &ReceiveOp| it.op.has_begun() && it.index == head && it.op.taken() == at;
+        let is_taken = client.receives.iter().flatten().any(takes);
+        assert!(is_ours != is_taken || self.flows[1 - side].is_off, "claimed: {is_ours}");
+        if is_ours {
+            client.reads = head;
+        }
+        is_ours
+    }
+
+    /// A stream took something: if that was unseen, it has what is left of it.
+    fn claim_rest(&mut self, side: usize) {
+        let head = self.flows[1 - side].head;
+        if head.is_some()
+            && self.clients[side].reads != head
+            && let Some(incoming) = self.try_peek(side)
+        {
+            self.claim(side, &incoming);
+        }
+    }
+
+    /// Makes a clone of an operation that has begun: whichever goes on first has the message.
+    pub(super) fn fork_receive(&mut self, side: usize, slot: usize) {
+        let client = &mut self.clients[side];
+        if let Some(it) = client.receives[slot].as_ref().filter(|it| it.op.has_begun() && !it.is_odd) {
+            let fork = it.clone();
+            if !client.receives[1 - slot].as_ref().is_some_and(|other| other.op.has_begun()) {
+                client.receives[1 - slot] = Some(fork);
+            }
+        }
+    }
+
+    /// Drives a clone of what the other end has begun to receive: refused, and nothing is taken.
+    pub(super) fn receive_anothers(&mut self, side: usize, slot: usize) {
+        let theirs = self.clients[1 - side].receives[slot].as_ref().filter(|it| it.op.has_begun());
+        let Some(mut theirs) = theirs.cloned() else { return };
+        let before = theirs.op.taken();
+        let driver = &mut self.clients[side].driver;
+        let mut slices = scatter(&mut theirs.buffer, &theirs.cuts);
+        let driven = if theirs.is_cold {
+            driver.receive_part(&mut self.fabric, &mut theirs.op, slices[0])
+        } else {
+            driver.drive_receive(&mut self.fabric, &mut theirs.op, &mut slices)
+        };
+        let is_right = match driven {
+            Drive::Done(Err(ReceiveFailed::NotOpen)) => true,
+            Drive::Idle => self.closed(side).is_some(),
+            _ => false,
+        };
+        assert!(is_right && theirs.op.taken() == before, "another's operation: {driven:?}");
+        self.clients[side].driver.cancel_receive(&mut self.fabric, &mut theirs.op, Reason::GIVEN_UP);
     }
 
     pub(super) fn begin_receive(&mut self, side: usize, slot: usize, is_cold: bool) {
@@ -207,6 +291,12 @@ impl<F: Stage> Talk<F> {
         let new = taken - before;
         assert!(new == 0 || !is_shut, "closed, and received");
         assert!(new == 0 || it.index == flow.head, "bytes of another message");
+        assert!(
+            new == 0 || before == flow.at,
+            "{before} bytes were taken, and {} of them elsewhere",
+            flow.at
+        );
+        let was_next = before == flow.at;
         if it.is_odd {
             flow.skipped(new);
         } else {
@@ -232,15 +322,14 @@ impl<F: Stage> Talk<F> {
                     ReceiveFailed::Cancelled(reason) => flow.ended(End::Cancelled(reason)),
                     ReceiveFailed::TooSmall(incoming) => self.check_shown(side, incoming, room, true),
                     ReceiveFailed::Busy => {
-                        let others = self.clients[side].receives.iter().flatten();
-                        assert!(
-                            others.filter(|other| other.index.is_some()).count() > 0,
-                            "busy: nobody else is"
-                        );
+                        let client = &self.clients[side];
+                        let mut others = client.receives.iter().flatten();
+                        let is_read = client.reads.is_some() && client.reads == self.flows[1 - side].head;
+                        assert!(is_read || others.any(|other| other.index.is_some()), "busy: nobody else is");
                     }
                     ReceiveFailed::WrongLength => panic!("the slices are the same each time"),
                     ReceiveFailed::NotOpen => {
-                        let is_open = had_begun && it.index.is_some() && it.index == flow.head;
+                        let is_open = had_begun && was_next && it.index.is_some() && it.index == flow.head;
                         assert!(!is_open || may_be_shut, "not open: it is");
                     }
                 }
@@ -256,7 +345,8 @@ impl<F: Stage> Talk<F> {
         let has_begun = it.op.has_begun();
         client.driver.cancel_receive(&mut self.fabric, &mut it.op, reason);
         let flow = &mut self.flows[1 - side];
-        if has_begun && it.index.is_some() && it.index == flow.head && !is_shut {
+        let is_its = it.op.taken() == flow.at || flow.is_off;
+        if has_begun && is_its && it.index.is_some() && it.index == flow.head && !is_shut {
             flow.rejects(reason);
             client.shown = None;
         }
@@ -265,7 +355,7 @@ impl<F: Stage> Talk<F> {
 
     /// Reads in place: what is shown is what was sent.
     pub(super) fn readable(&mut self, side: usize) -> Drive<()> {
-        if self.flows[1 - side].head.is_none() && self.try_peek(side).is_none() {
+        if !self.may_read(side) {
             return Drive::Idle;
         }
         let (state, is_shut) = (self.state_of(side), self.is_shut(side));
@@ -274,6 +364,9 @@ impl<F: Stage> Talk<F> {
         let readable = client.driver.endpoint_mut().readable(&mut self.fabric, bytes_max);
         self.count(Call::Readable, state, !matches!(readable, Readable::Nothing));
         let flow = &mut self.flows[1 - side];
+        if !matches!(readable, Readable::Nothing) {
+            flow.meet_certain();
+        }
         match readable {
             Readable::Nothing => Drive::Idle,
             Readable::Ended(end) => {
@@ -290,6 +383,7 @@ impl<F: Stage> Talk<F> {
                 }
                 assert_eq!(here.len(), run.bytes as usize, "spans of another length");
                 self.clients[side].shown = Some((flow.head, flow.at, here));
+                self.claim_rest(side);
                 Drive::Moved
             }
         }
@@ -301,16 +395,18 @@ impl<F: Stage> Talk<F> {
         let client = &mut self.clients[side];
         let flow = &self.flows[1 - side];
         let shown = client.shown.take().filter(|(head, at, _)| (*head, *at) == (flow.head, flow.at));
-        let Some((_, _, shown)) = shown else {
-            if flow.head.is_none() {
-                return Drive::Idle;
-            }
-            // Nothing is shown: only what came before was, if anything, and none of it is given back.
-            let end = client.driver.endpoint_mut().consume(&mut self.fabric, 0);
+        // Nothing is shown: nothing is given back, and nothing ends. Nor is more than was shown.
+        let most = shown.as_ref().map_or(0, |(.., shown)| shown.len());
+        if shown.is_none() || client.rng.one_in(8) {
+            let more = most + client.rng.below(100) + usize::from(most > 0);
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            let end = client.driver.endpoint_mut().consume(&mut self.fabric, more);
+            assert!(end == End::No || self.is_off(), "what was not shown has ended: {end:?}");
+            self.clients[side].shown = shown;
             self.count(Call::Consume, state, false);
-            self.flows[1 - side].ended(end);
             return Drive::Idle;
-        };
+        }
+        let shown = shown.map(|(.., shown)| shown).unwrap_or_default();
         let bytes = if client.rng.one_in(2) { shown.len() } else { client.rng.below(shown.len() + 1) };
         let is_shut = self.is_shut(side);
         let end = self.clients[side]
@@ -324,11 +420,12 @@ impl<F: Stage> Talk<F> {
         let flow = &mut self.flows[1 - side];
         flow.took(&shown[..bytes]);
         flow.ended(end);
+        self.clients[side].shown = Some((flow.head, flow.at, shown[bytes..].to_vec()));
         if end == End::No { Drive::Moved } else { Drive::Done(()) }
     }
 
     pub(super) fn pull(&mut self, side: usize) -> Drive<()> {
-        if self.flows[1 - side].head.is_none() && self.try_peek(side).is_none() {
+        if !self.may_read(side) {
             return Drive::Idle;
         }
         let (state, is_shut) = (self.state_of(side), self.is_shut(side));
@@ -341,11 +438,17 @@ impl<F: Stage> Talk<F> {
         self.count(Call::Pull, state, pulled.bytes > 0 || pulled.end != End::No);
         let flow = &mut self.flows[1 - side];
         assert!(!is_shut || pulled.bytes == 0 && pulled.end == End::No || flow.is_off, "closed, and pulled");
+        if pulled.bytes > 0 || pulled.end != End::No {
+            flow.meet_certain();
+        }
         flow.took(&buffer[..pulled.bytes]);
         flow.ended(pulled.end);
         let rest = &buffer[pulled.bytes..];
         assert!(rest.iter().all(|byte| *byte == UNTOUCHED) || flow.is_off, "written behind what came");
-        self.clients[side].shown = None;
+        if pulled.bytes > 0 || pulled.end != End::No {
+            self.clients[side].shown = None;
+            self.claim_rest(side);
+        }
         match (pulled.end, pulled.bytes) {
             (End::No, 0) => Drive::Idle,
             (End::No, _) => Drive::Moved,

@@ -156,6 +156,23 @@ impl<F: Stage> Talk<F> {
         }
     }
 
+    /// Drives a clone of what the other end has begun to send: refused, and nothing is sent.
+    pub(super) fn send_anothers(&mut self, side: usize, slot: usize) {
+        let [this, that] = match &mut self.clients {
+            [first, second] if side == 0 => [first, second],
+            [first, second] => [second, first],
+        };
+        let Some(SendOp { op, index, cuts }) = &that.sends[slot] else { return };
+        if !op.has_begun() {
+            return;
+        }
+        let (mut op, before) = (op.clone(), op.sent());
+        let message = &self.flows[1 - side].messages[*index];
+        let driven = this.driver.drive_send(&mut self.fabric, &mut op, &gather(&message.payload, cuts));
+        let is_right = driven == Drive::Done(Err(SendFailed::NotOpen)) && op.sent() == before;
+        assert!(is_right, "another's operation: {driven:?}");
+    }
+
     pub(super) fn cancel_send(&mut self, side: usize, slot: usize, reason: Reason) {
         let state = self.state_of(side);
         let client = &mut self.clients[side];
@@ -382,5 +399,6 @@ impl<F: Stage> Talk<F> {
         }
         self.count(Call::Close, state, closed != self.closed(side));
         assert!(self.closed(side).is_some(), "closed, and open");
+        assert!(self.clients[side].driver.is_closing(), "closed, and says that nobody did");
     }
 }

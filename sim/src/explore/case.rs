@@ -5,11 +5,13 @@ use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
 /// Bytes of every block: the fewest that there can be.
 const BLOCK_BYTES: u32 = 128;
 
-/// How a transfer is handed to the endpoint.
+/// How a transfer is handed to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// At once.
     TrySend,
+    /// As an operation, out of two slices.
+    Drive,
     /// In pushes of at most so many bytes.
     Push(usize),
     /// Written in place, at most so many bytes at a time.
@@ -19,11 +21,13 @@ pub enum How {
 /// How a transfer is taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
+    /// As an operation, into one slice, or two of which the first has so many bytes; a stream by `pull`.
+    Drive(usize),
     /// By `pull`, so many bytes at most.
     Pull(usize),
     /// Read in place, so many bytes at most.
     InPlace(u32),
-    /// By `try_recv` where that takes it.
+    /// By `try_recv` where that takes it, as an operation elsewhere.
     Whole,
 }
 

@@ -1,5 +1,6 @@
 //! One direction: what its sender has handed over, and what of it has come. Compared at every step.
 
+use superpipe_core::driver::{Receive, Send};
 use superpipe_core::{End, Incoming, Length, Reason, TransferId};
 
 use super::case::{Case, Transfer};
@@ -7,6 +8,9 @@ use super::case::{Case, Transfer};
 /// What became of one transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Sent {
+    /// Something of it may be on its way.
+    pub(super) begun: bool,
+    /// Its number; of a message that is driven, once its receiver has seen it.
     pub(super) number: Option<u64>,
     /// Bytes that the endpoint took.
     pub(super) bytes: usize,
@@ -20,15 +24,26 @@ pub(super) struct Sent {
     pub(super) whole: bool,
 }
 
+/// What is open at the sender.
+#[derive(Clone, Debug, Hash)]
+pub(super) enum Open {
+    /// A stream, or a message that is written like one.
+    Stream(TransferId),
+    /// A message as an operation, which may not have begun.
+    Message(Send),
+}
+
 /// One direction.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Flow {
     from: usize,
     pub(super) sent: Vec<Sent>,
     pub(super) next: usize,
-    pub(super) open: Option<(usize, TransferId)>,
-    /// What is at the head, as its receiver knows: index and number.
-    pub(super) head: Option<(usize, u64)>,
+    pub(super) open: Option<(usize, Open)>,
+    /// The operation that has begun to receive what is at the head.
+    pub(super) receive: Option<Receive>,
+    /// What is at the head, as its receiver knows.
+    pub(super) head: Option<usize>,
     /// Indices below this were seen, or passed over.
     seen: usize,
 }
@@ -51,7 +66,7 @@ pub(super) const fn reason(from: usize, index: usize, kind: u32) -> Reason {
 impl Flow {
     pub(super) fn new(case: &Case, from: usize) -> Self {
         let sent = vec![Sent::default(); case.transfers[from].len()];
-        Self { from, sent, next: 0, open: None, head: None, seen: 0 }
+        Self { from, sent, next: 0, open: None, receive: None, head: None, seen: 0 }
     }
 
     /// Nothing more is to be sent.
@@ -62,39 +77,56 @@ impl Flow {
     /// Everything came exactly once or was given up, and both ends know which; or, where they close while something is under
     /// way, need not be told any more which they gave up (wire.md 5.3).
     pub(super) fn is_right(&self, moot: bool) -> bool {
-        let ended = |(index, _): (usize, u64)| moot && self.sent[index].cancelled.is_some();
+        let ended = |index: usize| moot && self.sent[index].cancelled.is_some();
         self.is_sent()
             && self.head.is_none_or(ended)
             && self.sent.iter().all(|sent| {
-                let given_up = sent.number.is_none() || sent.cancelled.is_some() || sent.rejected.is_some();
+                let given_up = !sent.begun || sent.cancelled.is_some() || sent.rejected.is_some();
                 (sent.whole || given_up) && (moot || sent.rejected.is_some() == sent.told)
             })
     }
 
     /// Its receiver has a transfer at the head: it must be the next one of which anything was sent.
     pub(super) fn meet(&mut self, transfers: &[Transfer], incoming: Incoming) {
-        let index = usize::try_from(incoming.tag).unwrap_or(usize::MAX);
+        let index = self.meet_tag(incoming.tag);
+        let Transfer { bytes, stream, .. } = transfers[index];
+        let length = if stream { Length::Stream } else { Length::Exact(bytes as u64) };
+        assert_eq!(incoming.length, length);
+        let number = *self.sent[index].number.get_or_insert(incoming.transfer);
+        assert_eq!(number, incoming.transfer);
+    }
+
+    /// The same, of which only the tag is told. Returns its index.
+    pub(super) fn meet_tag(&mut self, tag: u64) -> usize {
+        let index = usize::try_from(tag).unwrap_or(usize::MAX);
         if let Some(head) = self.head {
-            assert_eq!(head, (index, incoming.transfer), "the transfer at the head went away");
-            return;
+            assert_eq!(head, index, "the transfer at the head went away");
+            return index;
         }
         assert!(index >= self.seen && index < self.next, "{index} comes after {}", self.seen);
         for (passed, sent) in self.sent.iter().enumerate().take(index).skip(self.seen) {
             assert!(sent.cancelled.is_some() && sent.bytes == 0, "transfer {passed} never came");
         }
-        let Transfer { bytes, stream, .. } = transfers[index];
-        let length = if stream { Length::Stream } else { Length::Exact(bytes as u64) };
         let sent = &mut self.sent[index];
-        assert_eq!(incoming.length, length);
-        assert_eq!(Some(incoming.transfer), sent.number);
+        assert!(sent.begun, "transfer {index} was never begun");
         assert_eq!(sent.received.replace(0), None, "transfer {index} came twice");
-        self.head = Some((index, incoming.transfer));
+        self.head = Some(index);
         self.seen = index + 1;
+        index
+    }
+
+    /// One that was given up for this reason begins and ends in one call, after so many bytes.
+    pub(super) fn meet_cancelled(&mut self, reason: Reason, bytes: usize) {
+        let is_it = |sent: &Sent| sent.begun && sent.cancelled == Some(reason) && sent.bytes == bytes;
+        let found = (self.seen..self.next).find(|index| is_it(&self.sent[*index]));
+        if let (None, Some(index)) = (self.head, found) {
+            self.meet_tag(index as u64);
+        }
     }
 
     /// Bytes of the transfer at the head came out, and perhaps its end.
     pub(super) fn took(&mut self, transfers: &[Transfer], got: &[u8], end: End) {
-        let Some((index, _)) = self.head else { panic!("bytes of no transfer came out") };
+        let Some(index) = self.head else { panic!("bytes of no transfer came out") };
         let sent = &mut self.sent[index];
         let at = sent.received.unwrap_or(0);
         let all = payload(self.from, index, transfers[index].bytes);
@@ -116,7 +148,7 @@ impl Flow {
                 );
             }
         }
-        self.head = None;
+        (self.head, self.receive) = (None, None);
     }
 
     /// Its sender was told that a transfer is not wanted.

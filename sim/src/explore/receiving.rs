@@ -1,6 +1,7 @@
 //! What an application does to receive.
 
-use superpipe_core::{End, Incoming, Length, Readable, TryRecv};
+use superpipe_core::driver::{Drive, ReceiveFailed, Received, RefusedRecv};
+use superpipe_core::{End, Incoming, Length, Readable, Reason};
 use superpipe_testkit::Memory;
 
 use super::case::Take;
@@ -10,63 +11,148 @@ use super::state::State;
 /// More than any message of a case has.
 const ROOM_BYTES: usize = 1024;
 
+/// What is in a buffer before anything is received into it.
+const UNTOUCHED: u8 = 0xa5;
+
+/// Why an operation is given up that has not begun: nobody is told.
+const NOT_BEGUN: Reason = Reason(8);
+
 impl<const DIRECT: bool> State<DIRECT> {
     /// The next step of receiving what the other end sends.
     pub(super) fn receive(&mut self, side: usize) -> bool {
-        match (self.flows[1 - side].head, self.case.take[side]) {
-            (None, Take::Whole) => self.receive_whole(side) || self.look_for(side),
-            (None, _) => self.look_for(side),
+        let flow = &self.flows[1 - side];
+        let is_stream = flow.head.is_some_and(|index| self.case.transfers[1 - side][index].stream);
+        match (flow.head, self.case.take[side]) {
+            (None, Take::Whole) => self.try_recv(side),
+            (None, Take::Pull(_) | Take::InPlace(_)) => self.look_for(side),
+            (Some(_), Take::Drive(_) | Take::Whole) if is_stream => self.pull(side, ROOM_BYTES),
+            (_, Take::Drive(cut)) => self.drive_receive(side, cut),
+            (Some(_), Take::Whole) => self.drive_receive(side, 0),
             (Some(_), Take::InPlace(bytes)) => self.read_in_place(side, bytes),
             (Some(_), Take::Pull(bytes)) => self.pull(side, bytes),
-            (Some(_), Take::Whole) => self.pull(side, ROOM_BYTES),
         }
     }
 
     /// Refuses the transfer at the head.
     pub(super) fn reject(&mut self, side: usize) -> bool {
         let from = 1 - side;
-        let Some((index, _)) = self.flows[from].head else { return false };
-        let end = &mut self.ends[side].change().0;
-        let why = reason(from, index, 2);
-        assert!(end.reject(&mut self.net, why), "it is at the head");
+        let Some(index) = self.flows[from].head else { return false };
+        let driver = &mut self.ends[side].change().0;
         let flow = self.flows[from].change();
+        let why = reason(from, index, 2);
+        match &mut flow.receive {
+            Some(op) => {
+                driver.cancel_receive(&mut self.net, op, why);
+                assert!(!op.has_begun(), "given up, and still open");
+            }
+            None => assert!(driver.reject(&mut self.net, why), "it is at the head"),
+        }
         flow.sent[index].rejected = Some(why);
-        flow.head = None;
+        (flow.head, flow.receive) = (None, None);
         true
     }
 
+    /// Looks for a transfer, and claims it for a stream.
     fn look_for(&mut self, side: usize) -> bool {
-        if let Some(incoming) = self.ends[side].change().0.incoming(&mut self.net) {
+        let driver = &mut self.ends[side].change().0;
+        if let Some(incoming) = driver.try_peek(&mut self.net) {
+            assert!(driver.claim(&incoming), "somebody has begun to take it");
             self.flows[1 - side].change().meet(&self.case.transfers[1 - side], incoming);
         }
         true
     }
 
-    /// The short way. Whether it took something.
-    fn receive_whole(&mut self, side: usize) -> bool {
-        let mut place = [0; ROOM_BYTES];
-        let found = self.ends[side].change().0.try_recv(&mut self.net, &mut [&mut place], 1);
-        let (TryRecv::Taken { tag, bytes } | TryRecv::Begun { tag, bytes }) = found else { return false };
-        let end = if matches!(found, TryRecv::Taken { .. }) { End::Fin } else { End::No };
-        let transfers = &self.case.transfers[1 - side];
+    /// Takes a message that is there whole.
+    fn try_recv(&mut self, side: usize) -> bool {
+        let mut place = [UNTOUCHED; ROOM_BYTES];
+        let driver = &mut self.ends[side].change().0;
+        let found = driver.try_recv(&mut self.net, &mut [&mut place]);
         let flow = self.flows[1 - side].change();
-        let index = usize::try_from(tag).unwrap_or(usize::MAX);
-        let number = flow.sent.get(index).and_then(|sent| sent.number);
-        let Some(transfer) = number else { panic!("transfer {tag} was never sent") };
-        let length = Length::Exact(transfers[index].bytes as u64);
-        flow.meet(transfers, Incoming { transfer, tag, length });
-        flow.took(transfers, &place[..bytes], end);
+        let transfers = &self.case.transfers[1 - side];
+        let taken = match found {
+            Ok(Some(Received { tag, bytes })) => {
+                flow.meet_tag(tag);
+                flow.took(transfers, &place[..bytes], End::Fin);
+                bytes
+            }
+            Err(RefusedRecv::Long(incoming)) => {
+                flow.meet(transfers, incoming);
+                0
+            }
+            Err(RefusedRecv::TooSmall(incoming)) => {
+                self.meet_stream(side, incoming);
+                0
+            }
+            Ok(None) => 0,
+        };
+        assert!(place[taken..].iter().all(|byte| *byte == UNTOUCHED), "written behind what was taken");
         true
+    }
+
+    /// What no message is for: a stream, which is claimed.
+    fn meet_stream(&mut self, side: usize, incoming: Incoming) {
+        assert_eq!(incoming.length, Length::Stream, "there is room for it");
+        assert!(self.ends[side].change().0.claim(&incoming), "somebody has begun to take it");
+        self.flows[1 - side].change().meet(&self.case.transfers[1 - side], incoming);
+    }
+
+    /// The next part of a message. An operation that has not begun is given up, which nobody is told.
+    fn drive_receive(&mut self, side: usize, cut: usize) -> bool {
+        let Self { case, ends, flows, net, .. } = self;
+        let (driver, flow, transfers) =
+            (&mut ends[side].change().0, flows[1 - side].change(), &case.transfers[1 - side]);
+        let mut op = flow.receive.take().unwrap_or_default();
+        let before = op.taken();
+        let mut place = [UNTOUCHED; ROOM_BYTES];
+        let (first, second) = place.split_at_mut(cut);
+        let driven = match cut {
+            0 => driver.drive_receive(net, &mut op, &mut [second]),
+            _ => driver.drive_receive(net, &mut op, &mut [first, second]),
+        };
+        let taken = op.taken();
+        let (left, right) = (&place[..before], &place[taken..]);
+        assert!(left.iter().chain(right).all(|byte| *byte == UNTOUCHED), "written where it must not");
+        let end = match driven {
+            Drive::Done(Ok(Received { tag, bytes })) => {
+                assert_eq!(bytes, taken, "received, and other bytes taken");
+                flow.meet_tag(tag);
+                End::Fin
+            }
+            Drive::Done(Err(ReceiveFailed::Cancelled(reason))) => {
+                flow.meet_cancelled(reason, taken);
+                End::Cancelled(reason)
+            }
+            Drive::Done(Err(ReceiveFailed::TooSmall(incoming))) => {
+                self.meet_stream(side, incoming);
+                return true;
+            }
+            Drive::Done(Err(other)) => panic!("received by nobody else: {other:?}"),
+            Drive::Moved | Drive::Idle if op.has_begun() => {
+                if flow.head.is_none()
+                    && let Some(incoming) = driver.try_peek(net)
+                {
+                    flow.meet(transfers, incoming);
+                }
+                flow.receive = Some(op);
+                End::No
+            }
+            Drive::Moved | Drive::Idle => {
+                driver.cancel_receive(net, &mut op, NOT_BEGUN);
+                End::No
+            }
+        };
+        self.took(side, &place[before..taken], end)
     }
 
     fn pull(&mut self, side: usize, bytes: usize) -> bool {
         let mut place = [0; ROOM_BYTES];
-        let pulled = self.ends[side].change().0.pull(&mut self.net, &mut [&mut place[..bytes]]);
+        let pulled =
+            self.ends[side].change().0.endpoint_mut().pull(&mut self.net, &mut [&mut place[..bytes]]);
         self.took(side, &place[..pulled.bytes], pulled.end)
     }
 
     fn read_in_place(&mut self, side: usize, bytes: u32) -> bool {
-        match self.ends[side].change().0.readable(&mut self.net, bytes) {
+        match self.ends[side].change().0.endpoint_mut().readable(&mut self.net, bytes) {
             Readable::Nothing => true,
             Readable::Ended(end) => self.took(side, &[], end),
             Readable::Run(run) => {
@@ -75,7 +161,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                     found.extend_from_slice(self.net.visible(Memory::landing(side), at, bytes));
                 }
                 assert_eq!(found.len(), run.bytes as usize);
-                let end = self.ends[side].change().0.consume(&mut self.net, run.bytes);
+                let end = self.ends[side].change().0.endpoint_mut().consume(&mut self.net, run.bytes);
                 self.took(side, &found, end)
             }
         }

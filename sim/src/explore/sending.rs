@@ -1,9 +1,10 @@
 //! What an application does to send.
 
+use superpipe_core::driver::{Drive, Send, SendFailed};
 use superpipe_core::{Closed, Length, Reason, RefusedSend, TransferId};
 
 use super::case::How;
-use super::flow::payload;
+use super::flow::{Open, payload};
 use super::state::State;
 
 impl<const DIRECT: bool> State<DIRECT> {
@@ -11,33 +12,41 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn send(&mut self, side: usize) -> bool {
         match self.flows[side].open {
             None => self.begin(side),
-            Some((index, id)) => self.go_on(side, index, id),
+            Some((index, Open::Stream(id))) => self.go_on(side, index, id),
+            Some((index, Open::Message(_))) => self.drive(side, index),
         }
     }
 
     fn begin(&mut self, side: usize) -> bool {
         let index = self.flows[side].next;
         let transfer = self.case.transfers[side][index];
-        let end = &mut self.ends[side].change().0;
-        end.set_protocol(transfer.protocol);
+        let driver = &mut self.ends[side].change().0;
+        driver.set_protocol(transfer.protocol);
+        if transfer.how == How::Drive {
+            let flow = self.flows[side].change();
+            flow.next += 1;
+            flow.open = Some((index, Open::Message(Send::new(index as u64, transfer.bytes))));
+            return self.drive(side, index);
+        }
         let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
         let whole = transfer.how == How::TrySend;
         let begun = if whole {
             let payload = payload(side, index, transfer.bytes);
-            end.try_send(&mut self.net, index as u64, &[&payload])
+            driver.try_send(&mut self.net, index as u64, &[&payload])
         } else {
-            end.start(index as u64, length)
+            driver.endpoint_mut().start(index as u64, length)
         };
         match begun {
             Ok(id) => {
                 let flow = self.flows[side].change();
                 flow.next += 1;
+                flow.sent[index].begun = true;
                 flow.sent[index].number = Some(id.number());
                 if whole {
                     flow.sent[index].bytes = transfer.bytes;
                     flow.sent[index].ended = true;
                 } else {
-                    flow.open = Some((index, id));
+                    flow.open = Some((index, Open::Stream(id)));
                 }
             }
             Err(RefusedSend::NoCredit | RefusedSend::Busy) => {}
@@ -47,12 +56,42 @@ impl<const DIRECT: bool> State<DIRECT> {
         true
     }
 
+    /// The next part of a message.
+    fn drive(&mut self, side: usize, index: usize) -> bool {
+        let all = payload(side, index, self.case.transfers[side][index].bytes);
+        let (first, second) = all.split_at(all.len() / 3);
+        let Self { ends, flows, net, .. } = self;
+        let flow = flows[side].change();
+        let Some((_, Open::Message(op))) = &mut flow.open else { panic!("{index} is no operation") };
+        let driven = ends[side].change().0.drive_send(net, op, &[first, second]);
+        let (begun, sent) = (op.has_begun(), op.sent());
+        let state = &mut flow.sent[index];
+        state.begun |= begun || driven == Drive::Done(Ok(()));
+        assert!(sent >= state.bytes, "less was sent than before");
+        state.bytes = sent;
+        match driven {
+            Drive::Moved | Drive::Idle => {}
+            Drive::Done(Ok(())) => {
+                assert_eq!(sent, all.len(), "sent, and not all of it");
+                state.ended = true;
+                flow.open = None;
+            }
+            Drive::Done(Err(SendFailed::Rejected(reason))) => {
+                assert_eq!(state.rejected, Some(reason));
+                flow.open = None;
+            }
+            Drive::Done(Err(SendFailed::Closed)) => self.give_up(side),
+            Drive::Done(Err(other)) => panic!("transfer {index} cannot go on: {other:?}"),
+        }
+        true
+    }
+
     fn go_on(&mut self, side: usize, index: usize, id: TransferId) -> bool {
         let transfer = self.case.transfers[side][index];
         let sent = self.flows[side].sent[index].bytes;
         let all = payload(side, index, transfer.bytes);
         let rest = &all[sent..];
-        let end = &mut self.ends[side].change().0;
+        let end = self.ends[side].change().0.endpoint_mut();
         let pushed = match transfer.how {
             _ if rest.is_empty() && transfer.stream => end.finish(&mut self.net, id).map(|()| 0),
             How::Reserve(bytes) => end.reserve(&mut self.net, id, bytes).and_then(|reservation| {
@@ -67,7 +106,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.commit(&mut self.net, id, committed).map(|()| bytes)
             }),
             How::Push(bytes) => end.push(&mut self.net, id, &[&rest[..rest.len().min(bytes)]]),
-            How::TrySend => panic!("what is sent at once is never open"),
+            How::TrySend | How::Drive => panic!("what is sent at once, or driven, is no stream"),
         };
         let flow = self.flows[side].change();
         let finished = rest.is_empty() && transfer.stream && pushed.is_ok();
@@ -93,7 +132,7 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     /// The connection is closed: what is left is never sent, and closing this end cancels what is open.
     fn give_up(&mut self, side: usize) {
-        let closed = self.ends[side].0.closed();
+        let closed = self.ends[side].0.endpoint().closed();
         assert!(matches!(closed, Some(Closed::ByPeer(_))), "closed: {closed:?}");
         let flow = self.flows[side].change();
         flow.next = flow.sent.len();

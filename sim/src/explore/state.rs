@@ -3,11 +3,12 @@
 use core::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Reason, Sending};
+use superpipe_core::driver::{Drive, Driver, Next, WaitStrategy};
+use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Nanos, Reason, Sending};
 use superpipe_testkit::Memory;
 
 use super::case::{Case, Closing};
-use super::flow::{Flow, reason};
+use super::flow::{Flow, Open, reason};
 use super::net::Net;
 use super::part::{Part, Print};
 use super::step::Step;
@@ -15,9 +16,12 @@ use super::step::Step;
 /// The reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);
 
-/// An endpoint, told apart by its fingerprint.
+/// Nothing here takes time: a silence is never too long.
+const IDLE_TIMEOUT_NS: u64 = u64::MAX;
+
+/// A driver with its endpoint, told apart by its fingerprint.
 #[derive(Clone)]
-pub(super) struct End<const DIRECT: bool>(pub(super) Endpoint<Net<DIRECT>>);
+pub(super) struct End<const DIRECT: bool>(pub(super) Driver<Net<DIRECT>>);
 
 impl<const DIRECT: bool> Hash for End<DIRECT> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
@@ -25,7 +29,7 @@ impl<const DIRECT: bool> Hash for End<DIRECT> {
     }
 }
 
-/// Two endpoints, what is between them, and what their applications have done.
+/// Two drivers, what is between them, and what their applications have done.
 #[derive(Clone)]
 pub(super) struct State<const DIRECT: bool> {
     pub(super) case: Rc<Case>,
@@ -51,7 +55,9 @@ impl<const DIRECT: bool> State<DIRECT> {
                 peer_landing: landing(Memory::landing(1 - side)),
             };
             let made = Endpoint::new(&net, attachment, case.config(), case.origin);
-            Part::new(End(made.unwrap_or_else(|error| panic!("{}: {error}", case.name))))
+            let end = made.unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            let driver = Driver::new(end, WaitStrategy::Sleep, IDLE_TIMEOUT_NS, Nanos(0));
+            Part::new(End(driver.with_id(1 + side as u64)))
         };
         let ends = core::array::from_fn(end);
         let flows = core::array::from_fn(|side| Part::new(Flow::new(case, side)));
@@ -69,7 +75,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let closes = self.case.closing != [Closing::Not; 2];
         let moot = self.case.closing.contains(&Closing::Sent);
         let closed = |end: &Part<End<DIRECT>>| {
-            let end = &end.0;
+            let end = end.0.endpoint();
             if closes {
                 end.closed().is_some() && end.peer_closes() && end.is_told() && end.is_quiescent()
             } else {
@@ -86,16 +92,16 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for side in 0..2 {
-            let (case, end, flow) = (&self.case, &self.ends[side].0, &self.flows[side]);
+            let (case, end, flow) = (&self.case, self.ends[side].0.endpoint(), &self.flows[side]);
             let ended = end.closed().is_some_and(|closed| {
                 !matches!(closed, Closed::Here(Reason::DONE) | Closed::ByPeer(Reason::DONE))
             });
-            let met = self.flows[1 - side].head.map(|(index, _)| case.transfers[1 - side][index]);
+            let met = self.flows[1 - side].head.map(|index| case.transfers[1 - side][index]);
             if !ended {
                 if !flow.is_sent() {
                     steps.push(Step::Send(side));
                 }
-                if flow.open.is_some_and(|(index, _)| case.transfers[side][index].cancel) {
+                if flow.open.as_ref().is_some_and(|(index, _)| case.transfers[side][*index].cancel) {
                     steps.push(Step::Cancel(side));
                 }
                 if !case.transfers[1 - side].is_empty() {
@@ -129,7 +135,7 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     fn may_close(&self, side: usize, ended: bool) -> bool {
         let exchanged = self.flows.iter().all(|flow| flow.is_sent() && flow.head.is_none());
-        match self.ends[side].0.closed() {
+        match self.ends[side].0.endpoint().closed() {
             Some(Closed::ByPeer(_)) => ended || self.flows[side].is_sent(),
             Some(Closed::Here(_) | Closed::Failed(_)) => false,
             None if self.case.closing[side] == Closing::Sent => self.flows[side].is_sent(),
@@ -145,16 +151,21 @@ impl<const DIRECT: bool> State<DIRECT> {
             Step::Receive(side) => self.receive(side),
             Step::Reject(side) => self.reject(side),
             Step::Progress(side) => {
-                self.ends[side].change().0.progress(&mut self.net);
+                self.progress(side);
                 self.take_events(side)
             }
             Step::Rest(side) => self.rest(side) && self.take_events(side),
             Step::Look(side) => {
-                self.ends[side].change().0.look(&mut self.net);
+                let driver = &mut self.ends[side].change().0;
+                let mut wait = driver.begin_wait();
+                let looked = driver.look(&mut self.net, &mut wait, Nanos(0), Nanos(1));
+                assert_eq!(looked, Ok(1), "a look long before the deadline");
                 true
             }
             Step::ShowLife(side) => {
-                self.ends[side].change().0.show_life(&mut self.net);
+                let driver = &mut self.ends[side].change().0;
+                let due = driver.next_tick();
+                driver.tick(&mut self.net, due);
                 true
             }
             Step::Close(side) => self.close(side),
@@ -171,7 +182,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
         };
         for (side, end) in self.ends.iter().enumerate() {
-            if let Some(Closed::Failed(failure)) = end.0.closed() {
+            if let Some(Closed::Failed(failure)) = end.0.endpoint().closed() {
                 panic!("end {side} has failed: {failure}");
             }
         }
@@ -188,38 +199,76 @@ impl<const DIRECT: bool> State<DIRECT> {
         }
     }
 
+    /// One round of a wait; of one for the close, if this end has closed.
+    fn progress(&mut self, side: usize) {
+        let driver = &mut self.ends[side].change().0;
+        if !driver.is_closing() {
+            let mut wait = driver.begin_wait();
+            if let Next::Ended(ended) = driver.round(&mut self.net, &mut wait, false) {
+                assert!(driver.endpoint().closed().is_some(), "{ended}");
+            }
+            return;
+        }
+        let is_told =
+            |driver: &Driver<Net<DIRECT>>| driver.endpoint().is_told() && driver.endpoint().is_quiescent();
+        let was_told = is_told(driver);
+        match driver.drive_close(&mut self.net) {
+            Drive::Done(result) => {
+                assert!(result.is_ok() && was_told, "closed, and the peer was not told");
+                driver.progress(&mut self.net);
+            }
+            Drive::Moved | Drive::Idle => assert!(!was_told, "closed and told, and it says no"),
+        }
+    }
+
     fn rest(&mut self, side: usize) -> bool {
-        let end = &mut self.ends[side].change().0;
-        if end.progress(&mut self.net) > 0 {
+        let driver = &mut self.ends[side].change().0;
+        if driver.progress(&mut self.net) {
             return false;
         }
-        end.acknowledge(&mut self.net);
+        driver.endpoint_mut().acknowledge(&mut self.net);
         true
     }
 
     fn cancel(&mut self, side: usize) -> bool {
         let flow = self.flows[side].change();
-        let Some((index, id)) = flow.open.take() else { return false };
+        let Some((index, open)) = flow.open.take() else { return false };
         let reason = reason(side, index, 1);
-        self.ends[side]
-            .change()
-            .0
-            .cancel(&mut self.net, id, reason)
-            .unwrap_or_else(|error| panic!("{error}"));
+        let driver = &mut self.ends[side].change().0;
+        let sending = driver.endpoint().state().sending;
+        let begun = match open {
+            Open::Stream(id) => {
+                driver.cancel_stream(&mut self.net, id, reason);
+                true
+            }
+            Open::Message(mut op) => {
+                let begun = op.has_begun();
+                driver.cancel_send(&mut self.net, &mut op, reason);
+                assert!(!op.has_begun(), "given up, and still open");
+                begun
+            }
+        };
         flow.sent[index].cancelled = Some(reason);
-        let sending = self.ends[side].0.state().sending;
-        assert!(!DIRECT || sending == Sending::Nothing, "CANCEL waits");
+        let after = driver.endpoint().state().sending;
+        if begun {
+            assert!(matches!(after, Sending::Nothing | Sending::Cancelling), "given up, and {after:?}");
+            assert!(!DIRECT || after == Sending::Nothing, "CANCEL waits");
+        } else {
+            assert_eq!(after, sending, "what had not begun was given up");
+        }
         true
     }
 
     fn close(&mut self, side: usize) -> bool {
-        let end = &mut self.ends[side].change().0;
+        let driver = &mut self.ends[side].change().0;
+        let end = driver.endpoint_mut();
         let closing = self.case.closing[side];
         let waits = end.closed().is_none() && closing != Closing::Sent;
         // Both are asked, since the answer may be awaited.
         let [delivered, told] = [end.delivered(), end.controls_delivered()];
         if closing != Closing::Not && (!waits || delivered && told) {
-            end.close(&mut self.net, Reason::DONE);
+            driver.close(&mut self.net, Reason::DONE);
+            assert!(driver.is_closing(), "closed, and says that nobody did");
         }
         true
     }

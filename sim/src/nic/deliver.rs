@@ -48,12 +48,28 @@ pub(super) struct Flight {
 }
 
 impl World {
-    /// Everything that is due by then happens.
-    pub fn settle(&mut self, by_ns: u64) {
+    /// Everything that is due by then happens, up to what wakes a CPU, which is returned: its clock is then at what woke it.
+    pub fn settle(&mut self, by_ns: u64) -> Option<usize> {
         while let Some((now, event)) = self.queue.pop_due(by_ns) {
             self.happen(now, event);
+            if let Some(host) = self.woken.take() {
+                self.settled_ns = self.settled_ns.max(now);
+                return Some(host);
+            }
         }
         self.settled_ns = self.settled_ns.max(by_ns);
+        None
+    }
+
+    /// Something has come to this host.
+    fn wake(&mut self, now: u64, host: usize) {
+        let node = &self.nodes[host];
+        let Some(from_ns) = node.asleep_from_ns.take() else { return };
+        let woken_ns = now.max(from_ns);
+        if woken_ns < node.clock_ns.get() {
+            node.clock_ns.set(woken_ns);
+            self.woken = Some(host);
+        }
     }
 
     fn happen(&mut self, now: u64, event: Event) {
@@ -156,6 +172,7 @@ impl World {
         if let Ok(there) = self.bytes_mut(to, at, bytes) {
             there.copy_from_slice(data);
             self.note(now, to.node, What::Visible { wr: flight, bytes, to, at });
+            self.wake(now, to.node);
         }
     }
 
@@ -194,6 +211,7 @@ impl World {
             },
         }
         self.qp(peer).cq.push_back(wc);
+        self.wake(now, peer.node);
         let what = What::Receive { wr: number, id: wc.id, status: wc.status };
         self.note(now, peer.node, what);
         if wc.status != status::SUCCESS {
@@ -217,6 +235,7 @@ impl World {
             Some(_) if lost && status == status::SUCCESS => qp.lost += 1,
             id => qp.cq.push_back(Wc { id: id.unwrap_or(0), status, received: None, immediate: None }),
         }
+        self.wake(now, name.node);
         if status != status::SUCCESS {
             self.failed.insert(number);
             self.fail(now, name);

@@ -124,6 +124,8 @@ struct Qp {
 #[derive(Default)]
 struct Node {
     clock_ns: Cell<u64>,
+    /// While its CPU sleeps: the clock before that.
+    asleep_from_ns: Cell<Option<u64>>,
     /// When the NIC has sent, and received, all that it has begun with.
     nic_free_ns: u64,
     ingress_free_ns: u64,
@@ -152,6 +154,8 @@ pub struct World {
     last_flight: u64,
     /// All that was due by then has happened.
     settled_ns: u64,
+    /// A CPU that slept until something came.
+    woken: Option<usize>,
 }
 
 impl World {
@@ -172,6 +176,7 @@ impl World {
             failed: BTreeSet::new(),
             last_flight: 0,
             settled_ns: 0,
+            woken: None,
         }
     }
 
@@ -200,6 +205,17 @@ impl World {
     pub fn spend(&self, node: usize, ns: u64) {
         let clock = &self.nodes[node].clock_ns;
         clock.set(clock.get() + ns);
+    }
+
+    /// This host's CPU sleeps for so long, or until anything comes.
+    pub(crate) fn sleep(&self, node: usize, ns: u64) {
+        self.nodes[node].asleep_from_ns.set(Some(self.clock_ns(node)));
+        self.spend(node, ns);
+    }
+
+    /// This host's CPU does not sleep any more.
+    pub(crate) fn awake(&self, node: usize) {
+        self.nodes[node].asleep_from_ns.set(None);
     }
 
     /// A new QP at each of two hosts, connected.

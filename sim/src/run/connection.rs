@@ -301,7 +301,8 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             } else if self.may_fail || !talk.is_over() {
                 talk.expect_failure();
                 self.may_fail = true;
-                if self.death_ns[1 - side].is_none() && self.driver(side).is_closing() {
+                let has_left = talk.clients[side].has_dropped || talk.clients[side].driver.is_closing();
+                if self.death_ns[1 - side].is_none() && has_left {
                     self.tell_death(side);
                 }
             }

@@ -72,7 +72,7 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.what.lines().next().unwrap_or_default();
-        let short: String = first.chars().take(300).collect();
+        let short: String = first.chars().take(3000).collect();
         write!(f, "superpipe-sim replay {}: {short}", self.seed)
     }
 }
@@ -156,7 +156,7 @@ fn drive<const DIRECT: bool>(
     let crowd = hosts.crowd() as u64;
     connections.iter_mut().for_each(|connection| connection.be_patient(crowd));
     let mut turns = 0;
-    while let Some(turn) = hosts.next() {
+    while let Some(turn) = hosts.next(world) {
         if turns_max == Some(turns) {
             return Ok(turns);
         }
@@ -167,7 +167,6 @@ fn drive<const DIRECT: bool>(
         if turn.now_ns > LIMIT_NS {
             return Err(format!("not over after {LIMIT_NS} ns: {}", connections[turn.connection].state()));
         }
-        world.settle(turn.now_ns);
         let connection = &mut connections[turn.connection];
         let (worked, nap_ns) = connection.turn(world, turn.side, turn.now_ns)?;
         hosts.done(world, turn, worked, nap_ns);
@@ -175,7 +174,7 @@ fn drive<const DIRECT: bool>(
             hosts.remove(connection.hosts[side], turn.connection, side);
         }
     }
-    world.settle(u64::MAX);
+    while world.settle(u64::MAX).is_some() {}
     if !world.is_quiescent() {
         return Err("every end is gone, and something is still on its way".to_owned());
     }

@@ -146,6 +146,8 @@ pub struct Handshake<G: Grants> {
     silence_end: Option<Nanos>,
     /// Wake bytes since the packet before.
     wakes: u32,
+    /// Packets that were due.
+    steps: u32,
 }
 
 impl<G: Grants> Handshake<G> {
@@ -164,6 +166,7 @@ impl<G: Grants> Handshake<G> {
             hello_due: config.hello_repeat.map(after),
             silence_end: config.first_silence.map(after),
             wakes: 0,
+            steps: 0,
             config,
         }
     }
@@ -186,6 +189,12 @@ impl<G: Grants> Handshake<G> {
             return None;
         }
         [self.hello_due(), self.silence_end()].into_iter().flatten().chain([self.config.deadline]).min()
+    }
+
+    /// Count of packets that took it a step further: whatever else the peer sends does not.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.steps
     }
 
     /// Returns true if the next packet may have memory beside it.
@@ -337,6 +346,7 @@ impl<G: Grants> Handshake<G> {
         }
         packet.check_reserved(due, &self.config.fabric)?;
         self.wakes = 0;
+        self.steps += 1;
         match (self.take_step(), grant) {
             (Step::AwaitHello, _) => self.heard_hello(&packet),
             (Step::AwaitWelcome, grant) => self.heard_welcome(&packet, grant),

@@ -192,8 +192,8 @@ impl Settled {
         tuning.settle(&Tuning::default(), terms).map_err(|_| "what it settled cannot be")
     }
 
-    /// Refuses a landing buffer that is larger than the end that is called `by` allows its peer to make it. One that its
-    /// own `wishes` name is not the peer's doing.
+    /// Refuses a landing buffer that is larger than the end that is called `by` allows its peer to make it. As much as its
+    /// own `wishes` for one make of it by themselves, slot lines included, is not the peer's doing.
     pub(super) fn allow_landing(
         &self,
         bytes_max: u32,
@@ -201,10 +201,13 @@ impl Settled {
         by: &'static str,
     ) -> Result<(), Disagreement> {
         let bytes = self.layout.bytes();
-        if bytes <= bytes_max || wishes.landing_bytes.is_some() {
-            return Ok(());
-        }
-        Err(Disagreement::Landing { bytes, bytes_max, by })
+        let own_bytes = wishes.landing_bytes.map_or(0, |landing_bytes| {
+            let block_bytes = wishes.block_bytes.unwrap_or(BLOCK_BYTES);
+            let block_count = landing_bytes / block_bytes.max(1);
+            Layout { block_bytes, block_count, ..self.layout }.bytes()
+        });
+        let bytes_max = bytes_max.max(own_bytes);
+        if bytes <= bytes_max { Ok(()) } else { Err(Disagreement::Landing { bytes, bytes_max, by }) }
     }
 }
 

@@ -17,9 +17,9 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A message of so many bytes, pushed all at once.
+/// A message of so many bytes, as an operation.
 const fn message(bytes: usize) -> Transfer {
-    let (protocol, how) = (Protocol::Superpipeline, How::Push(bytes));
+    let (protocol, how) = (Protocol::Superpipeline, How::Drive);
     Transfer { bytes, stream: false, protocol, how, cancel: false, reject: false }
 }
 
@@ -35,7 +35,7 @@ const fn inline() -> Transfer {
 
 /// A stream of so many bytes.
 const fn stream(bytes: usize) -> Transfer {
-    Transfer { stream: true, ..message(bytes) }
+    Transfer { stream: true, how: How::Push(bytes), ..message(bytes) }
 }
 
 impl Transfer {
@@ -78,7 +78,7 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         looks: false,
         origin: Origin::default(),
         closing: [Closing::Not; 2],
-        take: [Take::Pull(1024); 2],
+        take: [Take::Drive(0); 2],
         transfers: [transfers.to_vec(), Vec::new()],
     }
 }

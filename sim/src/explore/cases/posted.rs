@@ -50,6 +50,9 @@ fn ways() -> Vec<Case> {
         case("posted: pipeline, 2 chunks", &[message(128).by(Protocol::Pipeline)]),
         case("posted: stream, 2 chunks", &[stream(128)]),
         case("posted: in place, 3 chunks", &[message(180).how(How::Reserve(60))]).taking(Take::InPlace(30)),
+        case("posted: 2 chunks, pushed and pulled", &[message(128).how(How::Push(128))])
+            .taking(Take::Pull(1024)),
+        case("posted: 2 chunks into 2 slices", &[message(128)]).taking(Take::Drive(70)),
         case("posted: 2 chunks in small pulls", &[message(128)]).taking(Take::Pull(40)),
         case("posted: try_recv, inline, 1 chunk", &[inline(), message(64)]).taking(Take::Whole),
         Case {

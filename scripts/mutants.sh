@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Breaks core, the driver and the shells on purpose, one place at a time (cargo-mutants), and counts what the tests catch.
+#
+#   PART=core|driver|over|shm|rdma   only this part; several with spaces between; all by default
+#   SHARD=k/n                        only every n-th mutant, from the k-th on, k from 0: a sample
+#
+# Each mutant is judged by quick tests first, and what survives those by all tests of its package. Survivors that cannot be
+# told from the original are listed in scripts/mutants-equivalent.txt; the share is that of the others (docs/testing.md).
+. "$(dirname "$0")/lib.sh"
+
+version=27.1.0
+equivalent=scripts/mutants-equivalent.txt
+parts=${PART:-driver core over shm rdma}
+
+# Built quickly: a mutant is built once and run for a second.
+export CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0
+
+# describe PART: files, package, floor in percent, arguments and filters of the quick tests
+describe() {
+    case $1 in
+    driver)
+        files=(-f 'core/src/driver/**')
+        package=superpipe-core floor=97
+        quick=(--lib --test driver --test setup --test half_open)
+        filters=(--skip model:: --skip vast:: --skip properties)
+        ;;
+    core)
+        files=(-f 'core/src/**' -e 'core/src/driver/**')
+        package=superpipe-core floor=97
+        quick=(--lib --test table --test model --test doorbells --test noticing --test hostile --test emptiness)
+        filters=()
+        ;;
+    over) files=(-f 'ffi/api/over/**') ;;&
+    shm) files=(-f 'ffi/shm/**') ;;&
+    rdma) files=(-f 'ffi/rdma/**') ;;&
+    over | shm | rdma)
+        package=superpipe floor=92
+        quick=(--lib)
+        # Seconds each, and of other parts; they judge what survives.
+        filters=(--skip copy:: --skip os:: --skip lets_nobody_sleep --skip let_nobody_sleep --skip no_wake_up_is_lost)
+        ;;
+    *) die "PART=$1 is none of core, driver, over, shm and rdma" ;;
+    esac
+}
+
+# mutate DIRECTORY TIMEOUT_S TEST_ARGUMENT.. [-- FILTER..]: breaks what `selected` selects
+mutate() {
+    local out=$1 timeout=$2 status=0 arguments=()
+    shift 2
+    while [[ $# -gt 0 && $1 != -- ]]; do
+        arguments+=("--cargo-arg=$1")
+        shift
+    done
+    rm -rf "$out"
+    mkdir -p "$out"
+    # Survivors (2) and timeouts (3) are results.
+    cargo mutants -p "$package" "${selected[@]}" -j1 --output "$out" --timeout "$timeout" --caught --unviable \
+        "${arguments[@]}" -- "$@" || status=$?
+    [[ $status -eq 0 || $status -eq 2 || $status -eq 3 ]] || die "cargo mutants failed"
+}
+
+# count FILE..: lines in those that exist, or in what is piped in
+count() { cat "$@" 2>/dev/null | grep -c . || true; }
+
+# keys: of mutants as cargo-mutants names them (FILE:LINE:COLUMN: WHAT), what stays the same when lines move
+keys() {
+    local file line what
+    while IFS= read -r name; do
+        file=${name%%:*} line=${name#*:}
+        what=${line#*: } line=${line%%:*}
+        printf '%s: %s | %s\n' "$file" "$what" "$(sed -n "${line}s/^ *//p" "$file")"
+    done
+}
+
+# listed: the keys in the list of equivalents. An entry is a mutant, below it its line, and below that the reason.
+listed() { awk '/^#/ || NF == 0 { next } /^[^ ]/ { name = $0; at = 0; next } { at++ } at == 1 { sub(/^ +/, ""); print name " | " $0 }' "$equivalent"; }
+
+survivors_of() { if [[ -e $1/mutants.out/missed.txt ]]; then cat "$1/mutants.out/missed.txt"; fi; }
+
+judge() {
+    local part=$1 first second known unknown
+    describe "$part"
+    first=$target/mutants/$part/quick second=$target/mutants/$part/all
+    selected=("${files[@]}" ${SHARD:+--shard "$SHARD" --sharding round-robin})
+    rm -rf "$second"
+    mutate "$first" 60 "${quick[@]}" -- -- "${filters[@]}"
+    if [[ -s $first/mutants.out/missed.txt ]]; then
+        selected=()
+        while IFS= read -r name; do
+            selected+=(--re "^$(sed -E 's/[][\\.^$*+?(){}|]/\\&/g' <<<"$name")\$")
+        done <"$first/mutants.out/missed.txt"
+        mutate "$second" 300 --lib --tests --
+    fi
+
+    local caught timeouts unviable survivors
+    caught=$(count {"$first","$second"}/mutants.out/caught.txt)
+    timeouts=$(count {"$first","$second"}/mutants.out/timeout.txt)
+    unviable=$(count "$first/mutants.out/unviable.txt")
+    survivors=$(count "$second/mutants.out/missed.txt")
+    # An entry of the list stands for one survivor.
+    known=$(comm -12 <(survivors_of "$second" | keys | sort) <(listed | sort))
+    unknown=$(comm -23 <(survivors_of "$second" | keys | sort) <(listed | sort))
+    local equivalents judged tenths=1000
+    equivalents=$(count <<<"$known")
+    judged=$((caught + timeouts + survivors - equivalents))
+    [[ $judged -eq 0 ]] || tenths=$(((caught + timeouts) * 1000 / judged))
+    printf '%-8s %8d %9d %7d %9d %10d %11d %7d.%d %% %5d %%\n' "$part" $((caught + timeouts + survivors)) "$unviable" "$caught" "$timeouts" \
+        "$survivors" "$equivalents" $((tenths / 10)) $((tenths % 10)) "$floor" >>"$table"
+    if [[ -n $unknown ]]; then
+        printf 'survived in %s, and not listed as equivalent:\n%s\n' "$part" "$unknown" >>"$rest"
+    fi
+    if [[ $tenths -lt $((floor * 10)) ]]; then
+        printf 'too few are caught in %s: %d.%d %% of %d\n' "$part" $((tenths / 10)) $((tenths % 10)) "$floor" >>"$short"
+    fi
+}
+
+need_rust
+if [[ $(cargo mutants --version 2>/dev/null) != "cargo-mutants $version" ]]; then
+    say "installing cargo-mutants $version"
+    cargo install --locked cargo-mutants --version "$version"
+fi
+target=$(target_dir)
+mkdir -p "$target/mutants"
+table=$target/mutants/table.txt rest=$target/mutants/survivors.txt short=$target/mutants/short.txt
+rm -f "$rest" "$short"
+printf '%-8s %8s %9s %7s %9s %10s %11s %11s %7s\n' part mutants unviable caught timeouts survivors equivalent share floor >"$table"
+for part in $parts; do
+    judge "$part"
+done
+for result in "$rest" "$table" "$short"; do
+    if [[ -e $result ]]; then
+        printf '\n'
+        cat "$result"
+    fi
+done
+[[ ! -e $short ]]

@@ -1,0 +1,192 @@
+//! Calls in states that are over in a moment: an end that comes into one makes some of every kind there, whatever else it does.
+
+use superpipe_core::driver::{Ended, LookFailed, Next, Outside};
+use superpipe_core::{Closed, Nanos, Phase, Reason, Receiving, Sending, State};
+use superpipe_testkit::Stage;
+
+use super::ops::up_to;
+use super::{Course, Talk};
+use crate::calls::Call;
+
+/// Kinds of states that are told apart here.
+pub(super) const STATES: usize = 10;
+
+/// Calls of one end in one kind of state.
+pub(super) const POKES: u32 = 60;
+
+/// What an end says that gives something up in such a state.
+const POKED: u32 = 5 << 16;
+
+/// The rarest first; none of those in which most calls are made anyhow.
+const fn rare(state: State, is_gone: bool, is_begun: bool) -> Option<usize> {
+    match state {
+        State { phase: Phase::Failed, .. } => Some(0),
+        State { phase: Phase::ClosedByPeer, .. } => Some(1),
+        State { phase: Phase::ClosedHere, .. } => Some(2),
+        State { phase: Phase::PeerCloses, .. } => Some(3),
+        State { sending: Sending::Cancelling, .. } => Some(4),
+        State { receiving: Receiving::Discarding, .. } => Some(5),
+        _ if is_gone => Some(6),
+        State { sending: Sending::Nothing, .. } if is_begun => Some(7),
+        State { sending: Sending::AwaitingCts, .. } => Some(8),
+        State { sending: Sending::Underway, .. } => Some(9),
+        _ => None,
+    }
+}
+
+impl<F: Stage> Talk<F> {
+    /// Makes some calls, if this is a state for that, and not too many were made in it.
+    pub(super) fn poke(&mut self, side: usize, now: Nanos) {
+        let client = &self.clients[side];
+        if self.is_off() || matches!(client.course, Course::Warming(..)) {
+            return;
+        }
+        let is_begun = client.sends.iter().flatten().any(|it| it.op.has_begun());
+        let is_gone = client.driver.is_peer_gone();
+        let Some(kind) = rare(self.state_of(side), is_gone, is_begun) else { return };
+        let client = &mut self.clients[side];
+        let calls = client.pokes_left[kind].min(up_to(&mut client.rng, 4));
+        client.pokes_left[kind] -= calls;
+        for _ in 0..calls {
+            self.poke_once(side, now);
+        }
+    }
+
+    /// One call that does not block.
+    fn poke_once(&mut self, side: usize, now: Nanos) {
+        let client = &mut self.clients[side];
+        let (slot, is_odd) = (client.rng.below(2), client.rng.one_in(4));
+        let reason = Reason(POKED | up_to(&mut client.rng, 2000));
+        // What is sent by an end that comes to its end might be for nobody.
+        let sends = matches!(client.course, Course::Calling) || self.closed(side).is_some();
+        let client = &mut self.clients[side];
+        match client.rng.below(if sends { 40 } else { 26 }) {
+            0 => {
+                self.delivered(side);
+            }
+            1 => self.try_recv(side),
+            2 => {
+                self.try_peek(side);
+            }
+            3 if is_odd => self.reject(side),
+            4 => {
+                let _ = self.drive_receive(side, slot, false);
+            }
+            5 | 6 => {
+                if !client.receives[slot].as_ref().is_some_and(|it| it.op.has_begun()) {
+                    self.begin_receive(side, slot, is_odd);
+                }
+                let _ = self.drive_receive(side, slot, false);
+            }
+            7 if is_odd => self.cancel_receive(side, slot, reason),
+            8 | 9 => {
+                let _ = self.readable(side);
+            }
+            10 | 11 => {
+                let _ = self.consume(side);
+            }
+            12 | 13 => {
+                let _ = self.pull(side);
+            }
+            14 => self.progress(side),
+            15 => self.look_once(side, now),
+            16 => self.round_once(side),
+            17 | 18 => self.outside_once(side, now),
+            19 => self.take_events(side),
+            20 | 21 if self.closed(side).is_some() => self.close(side, reason),
+            20 | 21 => self.try_drive_close(side),
+            22 => self.fork_receive(side, slot),
+            23 => self.receive_anothers(side, slot),
+            24 => self.send_anothers(side, slot),
+            25 => self.begin_cold(side, slot),
+            26 => self.try_send(side),
+            27 => self.begin_send(side, slot),
+            28 | 29 => {
+                let _ = self.drive_send(side, slot, is_odd);
+            }
+            30 if is_odd => self.cancel_send(side, slot, reason),
+            31 => self.start(side),
+            32 | 33 => {
+                let _ = self.push(side, 1000);
+            }
+            34 | 35 => self.reserve(side),
+            36 | 37 => self.commit(side),
+            38 if is_odd => {
+                let _ = self.finish(side);
+            }
+            39 if is_odd => self.cancel_stream(side, reason),
+            _ => {}
+        }
+    }
+
+    /// Begins to receive into cold memory, and takes nothing of it.
+    fn begin_cold(&mut self, side: usize, slot: usize) {
+        if !self.clients[side].receives[slot].as_ref().is_some_and(|it| it.op.has_begun()) {
+            self.begin_receive(side, slot, true);
+            let _ = self.drive_receive(side, slot, false);
+        }
+    }
+
+    /// A round of a wait that has just begun.
+    fn round_once(&mut self, side: usize) {
+        let state = self.state_of(side);
+        let client = &mut self.clients[side];
+        let mut wait = client.driver.begin_wait();
+        let next = client.driver.round(&mut self.fabric, &mut wait, false);
+        self.count(Call::Round, state, !matches!(next, Next::Ended(_)));
+        if let Next::Ended(ended) = next {
+            self.check_ended(side, ended);
+        }
+    }
+
+    /// A look of a wait that has just begun.
+    fn look_once(&mut self, side: usize, now: Nanos) {
+        let state = self.state_of(side);
+        let client = &mut self.clients[side];
+        let mut wait = client.driver.begin_wait();
+        let deadline = Nanos(now.0 + client.rng.below(2) as u64 * 1000);
+        let looked = client.driver.look(&mut self.fabric, &mut wait, now, deadline);
+        self.count(Call::Look, state, looked.is_ok());
+        let wanted = if deadline > now { Ok(deadline.0 - now.0) } else { Err(LookFailed::Deadline) };
+        assert_eq!(looked, wanted, "a wait that has just begun");
+    }
+
+    fn outside_once(&mut self, side: usize, now: Nanos) {
+        let client = &mut self.clients[side];
+        let mut outside = match client.writing {
+            Some(writing) if client.rng.below(4) > 0 => Outside::source(writing.id),
+            _ => Outside::sink(),
+        };
+        let ready = if client.rng.one_in(4) { now } else { Nanos(u64::MAX) };
+        let _ = self.outside(side, &mut outside, ready, now);
+    }
+
+    /// The connection is over, says a wait.
+    pub(super) fn check_ended(&mut self, side: usize, ended: Ended) {
+        match ended {
+            // One that has closed in good order, and is gone, has ended also before all that it sent was taken.
+            Ended::Closed(Closed::ByPeer(Reason::DONE)) if self.closed(side).is_none() => {
+                let driver = &self.clients[side].driver;
+                let is_right = driver.is_peer_gone() && driver.endpoint().peer_closes();
+                assert!(is_right, "ended by a peer that is there");
+            }
+            Ended::Closed(closed) => assert_eq!(self.closed(side), Some(closed), "ended"),
+            Ended::Lost => assert!(self.may_fail, "lost, and nobody died"),
+        }
+        self.see_end(side);
+    }
+
+    /// Legal messages that nobody asked for: REJECTs of all that comes, acknowledgements, signs of life, and short messages.
+    pub(super) fn flood(&mut self, side: usize) {
+        if self.closed(side).is_some() {
+            return;
+        }
+        self.reject(side);
+        let end = self.clients[side].driver.endpoint_mut();
+        end.acknowledge(&mut self.fabric);
+        end.show_life(&mut self.fabric);
+        if matches!(self.clients[side].course, Course::Calling) {
+            self.try_send(side);
+        }
+    }
+}
