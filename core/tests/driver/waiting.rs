@@ -193,9 +193,10 @@ fn silence_counts_from_the_first_look<F: Rig>() {
     assert_eq!(LookFailed::Silent(IDLE_NS).to_string(), "the peer was silent for 2000 ms, the idle timeout");
     // As long as it is told otherwise.
     t.driver.set_idle_timeout(u64::MAX);
-    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 9 * IDLE_NS), NEVER), Ok(NAP_NS));
+    nap(&mut t, &mut wait, begin + 2 * IDLE_NS, IDLE_NS + NAP_NS);
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 3 * IDLE_NS), NEVER), Ok(NAP_NS));
     t.driver.set_idle_timeout(IDLE_NS);
-    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 9 * IDLE_NS), NEVER), silent);
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 3 * IDLE_NS), NEVER), silent);
 }
 
 fn what_is_heard_ends_the_silence<F: Rig>() {
