@@ -74,8 +74,8 @@ impl<F: Fabric> Receiver<F> {
     /// Returns true if the peer has closed, and all that its CLOSE named is here, or was.
     pub(crate) fn has_all_before_close(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
         let Some((last, _)) = self.close else { return false };
-        // What waits behind a REJECT that is due is here, too.
-        let mut ahead = Self { reject: None, ..*self };
+        // No REJECT is due to a peer that has closed, and closes the gate.
+        let mut ahead = Self { ..*self };
         let blocks = u64::from(self.landing.layout.block_count);
         while !is_before(last, ahead.sequence) {
             let before = ahead.consumed;

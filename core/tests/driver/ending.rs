@@ -153,6 +153,13 @@ fn a_peer_that_closed_is_closed_while_all_that_it_sent_is_here<F: Rig>() {
             assert_eq!(t.driver.ended(&t.fabric), Some(ended), "without {missing}");
         }
     }
+    // It cannot have closed in the middle of a transfer.
+    let mut t = One::<F>::new();
+    t.slot(0, stream(10, 1, 1));
+    t.control(wire::close(1, 0, 1));
+    t.settle();
+    t.driver.peer_is_gone();
+    assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
     // Without its CLOSE it is lost, whatever it has sent.
     let mut t = One::<F>::new();
     t.slot(0, wire::inline(7, b"line", 1));
