@@ -1,5 +1,7 @@
 //! Cursors over a caller's slices: gathering from several, scattering into several.
 
+use core::mem;
+
 /// Slices that one call walks through at most, so that a long list of short ones costs a call no more than a full landing
 /// buffer does.
 const SLICES_MAX: usize = 1 << 14;
@@ -18,6 +20,12 @@ impl Cursor {
     /// After `bytes` bytes of the first slice.
     pub(crate) const fn in_first(bytes: usize) -> Self {
         Self { index: 0, offset: bytes }
+    }
+
+    /// Returns true if there is room in these slices from here on.
+    pub(crate) fn has_room(self, slices: &[&mut [u8]]) -> bool {
+        let mut offset = self.offset;
+        slices.get(self.index..).unwrap_or_default().iter().any(|slice| slice.len() > mem::take(&mut offset))
     }
 
     /// Slices before the place.
@@ -59,6 +67,17 @@ impl<'a> Gather<'a> {
             }
         }
         Self { rest, offset: cursor.offset, remaining: remaining.min(bytes_max) }
+    }
+
+    /// Returns true if the slices have more bytes than those that remain. It looks for them behind a bounded number of slices.
+    pub(crate) fn has_more(&self) -> bool {
+        let (mut left, mut offset) = (self.remaining, self.offset);
+        self.rest.iter().take(2 * SLICES_MAX).any(|slice| {
+            let bytes = slice.len().saturating_sub(mem::take(&mut offset));
+            let is_more = bytes > left;
+            left = left.saturating_sub(bytes);
+            is_more
+        })
     }
 
     /// The place of the next byte, in the list of `count` slices that is read. Empty slices before it are passed.
@@ -198,6 +217,31 @@ mod tests {
         let shorter: [&[u8]; 1] = [&[1]];
         for cursor in [cursor, Cursor { index: 0, offset: 7 }] {
             assert_eq!(Gather::window(&shorter, cursor, 9).remaining(), 0, "another list than before");
+        }
+    }
+
+    #[test]
+    fn bytes_behind_a_window_and_room_behind_a_cursor_are_found() {
+        let slices: [&[u8]; 4] = [&[1, 2, 3], &[], &[4], &[]];
+        for (cursor, bytes, has_more) in
+            [(0, 3, true), (0, 4, false), (0, 9, false), (2, 2, false), (2, 1, true)]
+        {
+            let gather = Gather::window(&slices, Cursor { index: 0, offset: cursor }, bytes);
+            assert_eq!(gather.has_more(), has_more, "{bytes} bytes from {cursor} on");
+        }
+        let (mut a, mut b) = ([0; 3], [0; 1]);
+        let places: [&mut [u8]; 4] = [&mut a, &mut [], &mut b, &mut []];
+        for (index, offset, has_room) in [
+            (0, 0, true),
+            (0, 3, true),
+            (0, 9, true),
+            (2, 0, true),
+            (2, 1, false),
+            (3, 0, false),
+            (4, 0, false),
+            (9, 9, false),
+        ] {
+            assert_eq!(Cursor { index, offset }.has_room(&places), has_room, "{index}, {offset}");
         }
     }
 

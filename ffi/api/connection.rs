@@ -52,8 +52,8 @@ pub enum TryRecv {
     Received(Received),
     /// A message that is longer than the slices together, or a stream; it is still there.
     TooSmall(Incoming),
-    /// A message that has not come whole in one chunk: begin an operation ([`Connection::drive_receive`]). One of more than 64 KiB
-    /// never does by itself, since its sender waits for an operation to answer; a shorter one may lie around the end of the ring.
+    /// A message that has not come whole: try again, or begin an operation ([`Connection::drive_receive`]). One of more than 64 KiB
+    /// never comes by itself, since its sender waits for an operation to answer.
     Long(Incoming),
 }
 
@@ -240,7 +240,8 @@ impl Connection {
     }
 
     /// Sends a message, gathered from slices; returns when the caller may use them again. The receiver has it then, or
-    /// will.
+    /// will, unless it closes or dies before it takes it: [`flush`](Self::flush) tells. That the peer has closed is seen by calls that
+    /// wait and by [`progress`](Self::progress); until then what is sent, a full ring at most, is on its way to nobody.
     ///
     /// # Errors
     /// `Timeout`, `Interrupted`: the message was given up; a receiver that has begun it sees it cancelled with
@@ -256,9 +257,11 @@ impl Connection {
     ///
     /// # Errors
     /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: what came of
-    /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. With a deadline
-    /// of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and loses nothing. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`,
-    /// `Interrupted`.
+    /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. (The
+    /// next call may come with other memory, or with the same that was filled anew: only an operation, which is driven with the same
+    /// slices each time, can go on.) With a deadline
+    /// of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and loses nothing. `Cancelled`, `Closed`,
+    /// `PeerLost`, `Protocol`, `Device`.
     #[inline]
     pub fn recv_into(
         &mut self,
@@ -319,8 +322,9 @@ impl Connection {
     /// same slices. [`Drive::Idle`]: nothing more has come.
     ///
     /// # Errors
-    /// `TooSmall`: the message is still there, and the operation has ended. `Usage`: the operation has ended. `Cancelled`, `Closed`,
-    /// `PeerLost`, `Protocol`, `Device`.
+    /// `TooSmall`: the message is still there, and the operation has ended. `Usage`: the slices have less room than the message,
+    /// which was begun with enough, and was given up; or the operation has ended. `Cancelled`, `Closed`, `PeerLost`, `Protocol`,
+    /// `Device`.
     pub fn drive_receive(
         &mut self,
         receive: &mut Receive,
@@ -420,7 +424,8 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.progress())
     }
 
-    /// Takes the oldest event out: a transfer that the peer rejected. Four are kept; a newer one makes the oldest go.
+    /// Takes the oldest event out: a transfer that the peer rejected. Sixteen are kept; how many older ones were not,
+    /// [`Event::Missed`] tells before them.
     pub fn poll_event(&mut self) -> Option<Event> {
         hand_on!(Inner, &mut self.inner, over => over.poll_event())
     }

@@ -63,13 +63,22 @@ impl ErrorKind {
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
-    /// Static where an error may come often: it allocates nothing.
-    text: Cow<'static, str>,
+    text: Text,
+}
+
+/// What to tell a person. Where an error may come often, as from each try of a connection that is closed, it is made when it is
+/// shown: until then nothing is allocated.
+#[derive(Clone, Debug)]
+enum Text {
+    Written(Cow<'static, str>),
+    Closed(Closed),
+    Cancelled(Reason),
+    Rejected(Reason),
 }
 
 impl Error {
     pub(super) fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, text: text.into() }
+        Self { kind, text: Text::Written(text.into()) }
     }
 
     /// What kind it is.
@@ -103,51 +112,57 @@ impl Error {
     }
 
     /// Why an endpoint is closed.
-    pub(super) fn closed(closed: Closed) -> Self {
-        match closed {
-            Closed::Here(_) => Self::new(ErrorKind::Usage, "the connection was closed here"),
-            Closed::ByPeer(Reason::PROTOCOL) => {
-                Self::new(ErrorKind::Protocol, "the peer says that this end broke the protocol")
-            }
-            // Often told, since every try tells it.
-            Closed::ByPeer(Reason::DONE) => {
-                Self::new(ErrorKind::Closed(Reason::DONE), "the peer closed the connection (reason 0)")
-            }
-            Closed::ByPeer(reason) => Self::new(
-                ErrorKind::Closed(reason),
-                format!("the peer closed the connection (reason {})", reason.0),
-            ),
-            Closed::Failed(Failure::Protocol(error)) => Self::new(ErrorKind::Protocol, error.to_string()),
-            Closed::Failed(Failure::Device(error)) => Self::new(ErrorKind::Device, device_text(error)),
-        }
+    pub(super) const fn closed(closed: Closed) -> Self {
+        let kind = match closed {
+            Closed::Here(_) => ErrorKind::Usage,
+            Closed::ByPeer(Reason::PROTOCOL) | Closed::Failed(Failure::Protocol(_)) => ErrorKind::Protocol,
+            Closed::ByPeer(reason) => ErrorKind::Closed(reason),
+            Closed::Failed(Failure::Device(_)) => ErrorKind::Device,
+        };
+        Self { kind, text: Text::Closed(closed) }
     }
 
-    pub(super) fn cancelled(reason: Reason) -> Self {
-        let text = format!("the sender gave the transfer up (reason {})", reason.0);
-        Self::new(ErrorKind::Cancelled(reason), text)
+    pub(super) const fn cancelled(reason: Reason) -> Self {
+        Self { kind: ErrorKind::Cancelled(reason), text: Text::Cancelled(reason) }
     }
 
-    pub(super) fn rejected(reason: Reason) -> Self {
-        let text = format!("the receiver does not want the transfer (reason {})", reason.0);
-        Self::new(ErrorKind::Rejected(reason), text)
+    pub(super) const fn rejected(reason: Reason) -> Self {
+        Self { kind: ErrorKind::Rejected(reason), text: Text::Rejected(reason) }
     }
 }
 
 /// A completion's status by its name.
 #[cfg(feature = "verbs")]
-fn device_text(error: WcError) -> String {
+fn device_text(error: WcError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let status = crate::verbs::WcStatus(error.status);
-    format!("the RDMA device failed a work request: {status}, vendor error {:#x}", error.vendor_err)
+    write!(f, "the RDMA device failed a work request: {status}, vendor error {:#x}", error.vendor_err)
 }
 
 #[cfg(not(feature = "verbs"))]
-fn device_text(error: WcError) -> String {
-    error.to_string()
+fn device_text(error: WcError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    error.fmt(f)
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        match self.text {
+            Text::Written(ref text) => f.write_str(text),
+            Text::Closed(Closed::Here(_)) => f.write_str("the connection was closed here"),
+            Text::Closed(Closed::ByPeer(Reason::PROTOCOL)) => {
+                f.write_str("the peer says that this end broke the protocol")
+            }
+            Text::Closed(Closed::ByPeer(Reason(reason))) => {
+                write!(f, "the peer closed the connection (reason {reason})")
+            }
+            Text::Closed(Closed::Failed(Failure::Protocol(error))) => error.fmt(f),
+            Text::Closed(Closed::Failed(Failure::Device(error))) => device_text(error, f),
+            Text::Cancelled(Reason(reason)) => {
+                write!(f, "the sender gave the transfer up (reason {reason})")
+            }
+            Text::Rejected(Reason(reason)) => {
+                write!(f, "the receiver does not want the transfer (reason {reason})")
+            }
+        }
     }
 }
 

@@ -85,7 +85,7 @@ impl SendStream<'_> {
     /// at the source's end. Waits for the source and for room.
     ///
     /// # Errors
-    /// [`StreamError`]. After an error of the source the stream is still open.
+    /// [`StreamError`]. After an error of the source the stream is still open. `Usage`: 0 bytes were asked for.
     pub fn read_from(
         &mut self,
         source: &mut Source,

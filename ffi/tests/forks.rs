@@ -245,7 +245,6 @@ fn a_relative_path_is_taken_away_from_another_directory() {
 /// Both ends of a pipeline are stopped by one keystroke, for longer than the idle timeout, and go on by another. Neither has waited
 /// for the other meanwhile.
 #[test]
-#[ignore = "ends that were stopped together take each other for silent"]
 fn ends_that_were_stopped_together_go_on() {
     let address = Address::Shm(path("stopped"));
     let options = Options { idle_timeout: Duration::from_secs(1), ..Options::default() };

@@ -1,6 +1,6 @@
 //! Showing life, and judging the peer's silence.
 
-use super::Driver;
+use super::{Driver, NAP_NS};
 use crate::fabric::{Fabric, Nanos};
 
 /// Period of the signs of life that this end shows while it waits, ticks, or is blocked elsewhere (wire.md 7.3).
@@ -15,14 +15,39 @@ pub(super) struct Keepalive {
     /// Times of the last sign of life shown, and of the last look at the peer's end.
     shown: Nanos,
     checked: Nanos,
-    /// Count of what was heard of the peer, and the time of the last change.
-    heard: u64,
-    heard_at: Nanos,
+}
+
+/// The peer's silence in one wait: while the application does something else, the peer is not waited for.
+#[derive(Clone, Debug)]
+pub(super) struct Silence {
+    /// Time of the last look, and what was heard of the peer until then.
+    looked: Option<(Nanos, u64)>,
+    silent_ns: u64,
+}
+
+impl Silence {
+    pub(super) const fn new() -> Self {
+        Self { looked: None, silent_ns: 0 }
+    }
+
+    /// Counts the time since the last look, if nothing was heard of the peer: for how long nothing was. However much passed
+    /// between two looks, it counts as the longest nap at most: an end that was stopped has not listened, and its peer may have
+    /// been stopped with it.
+    pub(super) fn count(&mut self, heard: u64, now: Nanos) -> u64 {
+        self.silent_ns = match self.looked {
+            Some((at, before)) if before == heard => {
+                self.silent_ns.saturating_add(now.0.saturating_sub(at.0).min(NAP_NS))
+            }
+            _ => 0,
+        };
+        self.looked = Some((now, heard));
+        self.silent_ns
+    }
 }
 
 impl Keepalive {
     pub(super) const fn new(idle_timeout_ns: u64, now: Nanos) -> Self {
-        Self { idle_timeout_ns, shown: now, checked: now, heard: 0, heard_at: now }
+        Self { idle_timeout_ns, shown: now, checked: now }
     }
 
     pub(super) const fn set_idle_timeout(&mut self, idle_timeout_ns: u64) {
@@ -40,15 +65,6 @@ impl Keepalive {
             self.shown = now;
         }
         is_due
-    }
-
-    /// Notes what was heard up to now, and returns for how long nothing was, counted from `since` on.
-    pub(super) const fn silent_ns(&mut self, heard: u64, since: Nanos, now: Nanos) -> u64 {
-        if heard != self.heard {
-            (self.heard, self.heard_at) = (heard, now);
-        }
-        let since_ns = if since.0 > self.heard_at.0 { since.0 } else { self.heard_at.0 };
-        now.0.saturating_sub(since_ns)
     }
 }
 

@@ -35,7 +35,7 @@ use pace::Pace;
 pub use half_open::{HalfOpen, PATIENCE_NS};
 pub use keepalive::{ALIVE_NS, KEEPALIVE_NS};
 pub use outside::{Outside, OutsideNext};
-pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_LOOK_ROUNDS, YIELD_ROUNDS};
+pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_ROUNDS};
 pub use receiving::{Receive, ReceiveFailed, Received, RefusedRecv};
 pub use sending::{Send, SendFailed};
 pub use wait::{ATTEMPTS, BUSY_LOOK_ROUNDS, LookFailed, NAP_NS, Next, Wait};
@@ -175,11 +175,27 @@ impl<F: Fabric> Driver<F> {
 
     /// Why nothing moves any more, if so, after a round in which nothing moved. What was due to a peer that is gone is
     /// forgotten first, since more may have arrived behind it.
-    pub fn ended(&mut self) -> Option<Ended> {
+    pub fn ended(&mut self, fabric: &F) -> Option<Ended> {
         if let Some(closed) = self.endpoint.closed() {
             return Some(Ended::Closed(closed));
         }
-        (self.peer_is_gone && !self.endpoint.forget_dues()).then_some(Ended::Lost)
+        (self.peer_is_gone && !self.endpoint.forget_dues()).then(|| self.why_gone(fabric))
+    }
+
+    /// As [`ended`](Self::ended), where a try has left a message that has not come whole: none while an operation would take
+    /// all of it.
+    pub fn ended_in_message(&mut self, fabric: &F) -> Option<Ended> {
+        if self.endpoint.has_end_of_head(fabric) { None } else { self.ended(fabric) }
+    }
+
+    /// What has become of a peer that is gone. One that closed in good order is gone because of that, also while what it sent
+    /// waits to be taken; one that has not sent all that its CLOSE named died before.
+    fn why_gone(&self, fabric: &F) -> Ended {
+        if self.endpoint.has_all_before_close(fabric) {
+            Ended::Closed(Closed::ByPeer(Reason::DONE))
+        } else {
+            Ended::Lost
+        }
     }
 
     /// Returns true if [`ended`](Self::ended) may have something to say.

@@ -1,7 +1,6 @@
 //! Waiting for a source or sink outside of the connection, which lives on meanwhile.
 
 use super::{Driver, Ended};
-use crate::error::{Closed, Reason};
 use crate::fabric::{Fabric, Nanos};
 use crate::send::TransferId;
 
@@ -55,9 +54,9 @@ impl<F: Fabric> Driver<F> {
         now: Nanos,
     ) -> OutsideNext {
         // A peer that closed has sent all that it will, and takes nothing; one that did not is lost, and its transfer with it.
-        let has_closed = self.endpoint.peer_closes();
-        let is_losing =
-            self.peer_is_gone && outside.has_waited_enough(now) && (outside.sending.is_some() || !has_closed);
+        let is_losing = self.peer_is_gone
+            && outside.has_waited_enough(now)
+            && (outside.sending.is_some() || self.why_gone(fabric) == Ended::Lost);
         self.tick(fabric, now);
         let has_moved = self.progress(fabric);
         if outside.sending.is_some_and(|id| self.endpoint.is_rejected(id)) {
@@ -70,8 +69,7 @@ impl<F: Fabric> Driver<F> {
             return OutsideNext::Ready;
         }
         match (is_losing, has_moved) {
-            (true, false) if has_closed => OutsideNext::Ended(Ended::Closed(Closed::ByPeer(Reason::DONE))),
-            (true, false) => OutsideNext::Ended(Ended::Lost),
+            (true, false) => OutsideNext::Ended(self.why_gone(fabric)),
             (true, true) => OutsideNext::Look,
             (false, _) => OutsideNext::Wait,
         }

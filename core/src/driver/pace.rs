@@ -4,8 +4,8 @@
 //! to another thread between rounds; **sleep**, the default, yields for a while and then asks its caller to
 //! sleep, which only the fabric knows how to do. Yield and sleep cannot livelock where both ends share one core.
 //!
-//! Of the rounds that found none, every 128th of spinning and every 16th of yielding (which may last another thread's time slice)
-//! asks for a look at the clock.
+//! Of the rounds that found none, every 128th of spinning asks for a look at the clock, and each of yielding: any yield may last
+//! another thread's time slice, and the clock costs a tenth of the shortest.
 //!
 //! ```text
 //!          reset()           128 rounds              64 yields
@@ -17,6 +17,9 @@
 //! yield that took no longer than spinning does, and after which few more were needed, makes the next wait spin a quarter
 //! as long, down to two rounds. One that took longer (another thread had the core), or several that brought nothing (the
 //! peer runs elsewhere, or is not done), make it spin in full again.
+//!
+//! **Where others have the core**, each yield takes their time slices, and a sleep ends when it should: so after a yield of a
+//! millisecond or more the next rounds sleep instead, if the strategy sleeps at all.
 
 use core::str::FromStr;
 use core::{error, fmt};
@@ -24,8 +27,6 @@ use core::{error, fmt};
 /// Rounds of spinning before anything else is tried (fewer where both ends share a core), and between two looks while spinning: 1,024
 /// attempts where a round makes eight of them, which is about 10 to 50 µs.
 pub const SPIN_ROUNDS: u32 = 128;
-/// Rounds of yielding between two looks.
-pub const YIELD_LOOK_ROUNDS: u32 = 16;
 /// Rounds of yielding before [`WaitStrategy::Sleep`] sleeps.
 pub const YIELD_ROUNDS: u32 = 64;
 
@@ -36,8 +37,10 @@ const SPIN_ROUNDS_MIN: u32 = 2;
 const YIELDS_IN_VAIN: u32 = 4;
 /// A first yield that takes longer was another thread's time slice: spinning would have been no slower.
 const YIELD_NS_MAX: u64 = 50_000;
-
-const _: () = assert!(YIELD_ROUNDS.is_multiple_of(YIELD_LOOK_ROUNDS));
+/// A yield that takes as long was the time slice of a thread that never rests. A peer works as long on 10 MiB.
+const CROWDED_NS: u64 = 1_000_000;
+/// Sleeps after one, before a yield is tried again.
+const CROWDED_SLEEPS: u32 = 16;
 
 /// How to wait: what is spent, a core or latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,13 +61,10 @@ pub enum Rest {
     Spin,
     /// Look at the time, then the next round.
     Look,
-    /// Yield the core, then look if `looks`. The time that the first yield of a wait takes is told to
-    /// [`Driver::note_first_yield`](super::Driver::note_first_yield).
+    /// Yield the core, then look at the time. How long it took is told to [`Driver::note_yield`](super::Driver::note_yield).
     Yield {
         /// It is the first of this wait.
         is_first: bool,
-        /// A look is due.
-        looks: bool,
     },
     /// Look at the time, then sleep until woken, or as long as the look allows.
     Sleep,
@@ -76,23 +76,28 @@ pub(super) struct Pace {
     strategy: WaitStrategy,
     /// The first round of the next wait that does not merely spin.
     next_spins: u32,
-    /// A yield takes another thread's time slice: each of them is a long time.
-    is_crowded: bool,
+    /// Sleeps to come in place of yields, since others have the core.
+    crowded_sleeps: u32,
 }
 
 impl Pace {
     pub(super) const fn new(strategy: WaitStrategy) -> Self {
-        Self { strategy, next_spins: SPIN_ROUNDS, is_crowded: false }
+        Self { strategy, next_spins: SPIN_ROUNDS, crowded_sleeps: 0 }
     }
 
     pub(super) const fn strategy(&self) -> WaitStrategy {
         self.strategy
     }
 
-    /// Notes how long the yield took that shows whether both ends may share a core.
-    pub(super) const fn note_first_yield(&mut self, yielded_ns: u64, rounds: &Rounds) {
+    /// Notes how long a yield took. The first of a wait shows whether both ends may share a core, and each whether others have it.
+    pub(super) const fn note_yield(&mut self, is_first: bool, yielded_ns: u64, rounds: &Rounds) {
+        if yielded_ns >= CROWDED_NS {
+            self.crowded_sleeps = CROWDED_SLEEPS;
+        }
+        if !is_first {
+            return;
+        }
         let quarter = rounds.spins / 4;
-        self.is_crowded = yielded_ns > YIELD_NS_MAX;
         self.next_spins = if yielded_ns > YIELD_NS_MAX {
             SPIN_ROUNDS
         } else if quarter > SPIN_ROUNDS_MIN {
@@ -135,6 +140,11 @@ impl Rounds {
                 return Rest::Look;
             }
             WaitStrategy::Yield if yields == YIELD_ROUNDS => self.count = self.spins,
+            WaitStrategy::Sleep if pace.crowded_sleeps > 0 => {
+                pace.crowded_sleeps -= 1;
+                self.count -= 1;
+                return Rest::Sleep;
+            }
             WaitStrategy::Sleep if yields > YIELD_ROUNDS => {
                 self.count -= 1;
                 return Rest::Sleep;
@@ -144,10 +154,7 @@ impl Rounds {
         if yields == YIELDS_IN_VAIN {
             pace.next_spins = SPIN_ROUNDS;
         }
-        Rest::Yield {
-            is_first: yields == 0,
-            looks: pace.is_crowded || yields.is_multiple_of(YIELD_LOOK_ROUNDS),
-        }
+        Rest::Yield { is_first: yields == 0 }
     }
 }
 
@@ -220,13 +227,13 @@ mod tests {
         }
 
         fn note_first_yield(&mut self, yielded_ns: u64) {
-            self.pace.note_first_yield(yielded_ns, &self.rounds);
+            self.pace.note_yield(true, yielded_ns, &self.rounds);
         }
     }
 
     /// Returns true if the caller is to look before the next round, without sleeping.
     const fn looks(rest: Rest) -> bool {
-        matches!(rest, Rest::Look | Rest::Yield { looks: true, .. })
+        matches!(rest, Rest::Look | Rest::Yield { .. })
     }
 
     /// The rounds, counted from 1, of the first `rounds` whose rest `is_one`.
@@ -246,16 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn yield_looks_every_16th_yield_and_never_sleeps() {
+    fn yield_looks_after_each_yield_and_never_sleeps() {
         let mut pace = Waits::new(WaitStrategy::Yield);
-        let found = rounds_of(&mut pace, 128 + 200, looks);
-        assert_eq!(found, (0..=200 / 16).map(|look| 128 + 16 * look).collect::<Vec<_>>());
+        assert_eq!(rounds_of(&mut pace, 128 + 200, looks), (128..=328).collect::<Vec<_>>());
         assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Yield { .. })), []);
     }
 
     #[test]
     fn only_the_first_yield_of_a_wait_is_the_first() {
-        let is_first = |rest| matches!(rest, Rest::Yield { is_first: true, looks: true });
+        let is_first = |rest| matches!(rest, Rest::Yield { is_first: true });
         for strategy in [WaitStrategy::Yield, WaitStrategy::Sleep] {
             let mut pace = Waits::new(strategy);
             for _ in 0..3 {
@@ -270,7 +276,7 @@ mod tests {
     fn sleep_spins_yields_and_then_sleeps_every_round() {
         let mut pace = Waits::new(WaitStrategy::default());
         assert_eq!(pace.pace.strategy(), WaitStrategy::Sleep);
-        assert_eq!(rounds_of(&mut pace, 128 + 64, looks), [128, 144, 160, 176, 192]);
+        assert_eq!(rounds_of(&mut pace, 128 + 64, looks), (128..=192).collect::<Vec<_>>());
         let count = pace.rounds.count;
         for _ in 0..10_000 {
             assert_eq!(pace.idle(), Rest::Sleep);
@@ -294,7 +300,7 @@ mod tests {
 
     /// The round of the first yield.
     fn spins(pace: &mut Waits) -> Option<u32> {
-        (1..=SPIN_ROUNDS).find(|_| matches!(pace.idle(), Rest::Yield { is_first: true, .. }))
+        (1..=SPIN_ROUNDS).find(|_| matches!(pace.idle(), Rest::Yield { is_first: true }))
     }
 
     #[test]
@@ -313,16 +319,6 @@ mod tests {
             pace.note_first_yield(YIELD_NS_MAX + 1);
             pace.reset();
             assert_eq!(spins(&mut pace), Some(128), "another thread had the core");
-        }
-    }
-
-    /// Each yield is a long time where another thread has the core, and none where it took just what a yield may take.
-    #[test]
-    fn every_yield_looks_where_another_thread_has_the_core() {
-        for (yielded_ns, found) in [(YIELD_NS_MAX, 5), (YIELD_NS_MAX + 1, 65)] {
-            let mut pace = Waits::new(WaitStrategy::Sleep);
-            pace.note_first_yield(yielded_ns);
-            assert_eq!(rounds_of(&mut pace, 128 + 64, looks).len(), found, "{yielded_ns}");
         }
     }
 

@@ -65,6 +65,8 @@ pub enum ReceiveFailed {
     Cancelled(Reason),
     /// Another operation or stream has begun to take the message at the head: it has to end, be cancelled, or be rejected first.
     Busy,
+    /// The slices have less room than the message that was begun with them; it was given up.
+    WrongLength,
     /// It has ended already: rejected, or closed over.
     NotOpen,
 }
@@ -152,12 +154,16 @@ impl<F: Fabric> Driver<F> {
         loop {
             let Pulled { bytes, end } = self.endpoint.pull_at(fabric, slices, &mut cursor);
             taken += bytes;
-            if end == End::Fin {
-                return Ok(Some(Received { tag: incoming.tag, bytes: taken }));
-            }
-            if bytes == 0 {
-                debug_assert!(self.endpoint.closed().is_some(), "all of it was here");
-                return Ok(None);
+            match end {
+                End::Fin => return Ok(Some(Received { tag: incoming.tag, bytes: taken })),
+                End::No if bytes > 0 => {}
+                // All of it was here: a peer that takes it back has spoilt its message.
+                End::No | End::Cancelled(_) => {
+                    if end == End::No {
+                        self.endpoint.reject(fabric, Reason::GIVEN_UP);
+                    }
+                    return Ok(None);
+                }
             }
         }
     }
@@ -247,6 +253,14 @@ impl<F: Fabric> Driver<F> {
         let mut cursor = receive.cursor;
         let driven = self.take_part(receive, |endpoint| endpoint.pull_at(fabric, slices, &mut cursor));
         receive.cursor = cursor;
+        // There was room for all of it when it was begun.
+        if matches!(driven, Drive::Idle)
+            && !cursor.has_room(slices)
+            && (receive.taken as u64) < receive.length()
+        {
+            self.cancel_receive(fabric, receive, Reason::GIVEN_UP);
+            return receive.fail(ReceiveFailed::WrongLength);
+        }
         driven
     }
 

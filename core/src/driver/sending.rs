@@ -128,6 +128,10 @@ impl<F: Fabric> Driver<F> {
                     Drive::Moved
                 }
             }
+            Err(RefusedSend::WrongLength) => {
+                self.cancel_send(fabric, send, Reason::GIVEN_UP);
+                Drive::Done(Err(SendFailed::WrongLength))
+            }
             Err(refused) => send.end(Err(refused.into())),
         }
     }

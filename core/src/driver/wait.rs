@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use super::keepalive::Silence;
 use super::pace::{Pace, Rounds};
 use super::{Driver, Ended, Rest};
 use crate::fabric::{Fabric, Nanos};
@@ -22,8 +23,7 @@ pub const NAP_NS: u64 = 50_000_000;
 pub struct Wait {
     rounds: Rounds,
     busy_rounds: u32,
-    /// Time of the first look: silence counts while the peer is waited for, not while the application does something else.
-    since: Option<Nanos>,
+    silence: Silence,
 }
 
 /// What comes after a round.
@@ -61,7 +61,7 @@ impl<F: Fabric> Driver<F> {
     /// Begins a wait.
     #[inline]
     pub const fn begin_wait(&self) -> Wait {
-        Wait { rounds: Rounds::new(&self.pace), busy_rounds: 0, since: None }
+        Wait { rounds: Rounds::new(&self.pace), busy_rounds: 0, silence: Silence::new() }
     }
 
     /// One round, after attempts of which one `has_moved` a part. A peer that is gone is lost only after a whole round in
@@ -72,7 +72,7 @@ impl<F: Fabric> Driver<F> {
             return wait.count_busy(&self.pace);
         }
         if self.may_have_ended() {
-            return self.ended().map_or(Next::Again, Next::Ended);
+            return self.ended(fabric).map_or(Next::Again, Next::Ended);
         }
         self.rest(wait)
     }
@@ -88,10 +88,9 @@ impl<F: Fabric> Driver<F> {
         now: Nanos,
         deadline: Nanos,
     ) -> Result<u64, LookFailed> {
-        let since = *wait.since.get_or_insert(now);
         self.tick(fabric, now);
         self.endpoint.look(fabric);
-        let silent_ns = self.keepalive.silent_ns(self.endpoint.heard(), since, now);
+        let silent_ns = wait.silence.count(self.endpoint.heard(), now);
         let idle_timeout_ns = self.keepalive.idle_timeout_ns();
         if silent_ns >= idle_timeout_ns {
             return Err(LookFailed::Silent(idle_timeout_ns));
@@ -104,9 +103,9 @@ impl<F: Fabric> Driver<F> {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Notes how long the first yield of a wait took ([`Rest::Yield`]).
-    pub const fn note_first_yield(&mut self, wait: &Wait, yielded_ns: u64) {
-        self.pace.note_first_yield(yielded_ns, &wait.rounds);
+    /// Notes how long a yield took ([`Rest::Yield`]).
+    pub const fn note_yield(&mut self, wait: &Wait, is_first: bool, yielded_ns: u64) {
+        self.pace.note_yield(is_first, yielded_ns, &wait.rounds);
     }
 
     /// What comes after a round of a wait in which nothing moved, and that nothing but the wait itself ends.

@@ -204,9 +204,13 @@ fn judge_received(received: Result<Received, ReceiveFailed>, bytes: u32) -> Resu
     match received {
         Ok(Received { tag: TAG, bytes: its }) if its == bytes as usize => Ok(()),
         Err(ReceiveFailed::Cancelled(reason)) => Err(WarmUpFailed::GivenUp(reason)),
-        Ok(_) | Err(ReceiveFailed::TooSmall(_) | ReceiveFailed::Busy | ReceiveFailed::NotOpen) => {
-            Err(WarmUpFailed::OutOfTurn)
-        }
+        Ok(_)
+        | Err(
+            ReceiveFailed::TooSmall(_)
+            | ReceiveFailed::Busy
+            | ReceiveFailed::WrongLength
+            | ReceiveFailed::NotOpen,
+        ) => Err(WarmUpFailed::OutOfTurn),
     }
 }
 

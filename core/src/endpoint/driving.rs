@@ -1,5 +1,7 @@
 //! What needs no asking: completions, the peer's control messages, signs of life, and how a connection ends.
 
+use core::mem;
+
 use super::{CONTROLS_PER_ACK, Endpoint, Event};
 use crate::ack::Ack;
 use crate::control::Control;
@@ -74,9 +76,12 @@ impl<F: Fabric> Endpoint<F> {
             .is_some_and(|ack| self.sender.has_news(ack.blocks) || self.outbox.has_news(ack.controls))
     }
 
-    /// Takes the oldest event out.
+    /// Takes the oldest event out. Those that were missed are the oldest.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        match mem::take(&mut self.missed) {
+            0 => self.events.pop_front(),
+            count => Some(Event::Missed { count }),
+        }
     }
 
     /// Looks at what is not looked at on every round: the peer's acknowledgements and signs of life. Every thousand
@@ -183,6 +188,7 @@ impl<F: Fabric> Endpoint<F> {
                     self.sender.handle_reject(transfer, reason)?;
                     if self.events.is_full() {
                         self.events.pop_front();
+                        self.missed = self.missed.saturating_add(1);
                     }
                     let kept = self.events.push_back(Event::Rejected { transfer, reason });
                     debug_assert!(kept.is_ok(), "there is room");

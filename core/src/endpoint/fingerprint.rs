@@ -35,6 +35,7 @@ impl<F: Fabric> Endpoint<F> {
             pending_close,
             said_close,
             events,
+            missed,
             closed,
             heard: _,
             counters: _,
@@ -42,7 +43,7 @@ impl<F: Fabric> Endpoint<F> {
         (config.protocol, sender, receiver, outbox, inbox, notices).hash(hasher);
         (blocks, controls, ack_line_is_there, noticed.get(), wants_ack).hash(hasher);
         (pending_cts, pending_close, said_close, closed).hash(hasher);
-        events.len().hash(hasher);
+        (missed, events.len()).hash(hasher);
         events.iter().for_each(|event| event.hash(hasher));
     }
 }

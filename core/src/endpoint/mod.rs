@@ -36,8 +36,8 @@ const CALL_BYTES: u32 = 1 << 20;
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;
 
-/// Events that can wait to be taken.
-const EVENTS_MAX: usize = 4;
+/// Events that can wait to be taken: those of one mailbox of rejections. Of more than that the oldest are counted.
+const EVENTS_MAX: usize = 16;
 
 /// The memory that a connection is made of.
 pub struct Attachment<F: Fabric> {
@@ -62,6 +62,11 @@ pub enum Event {
         transfer: u64,
         /// The receiver's reason.
         reason: Reason,
+    },
+    /// So many older events were not kept, since nobody took them out.
+    Missed {
+        /// How many.
+        count: u64,
     },
 }
 
@@ -128,6 +133,8 @@ pub struct Endpoint<F: Fabric> {
     pending_close: Option<Reason>,
     said_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
+    /// Events that were older, and are not there any more.
+    missed: u64,
     closed: Option<Closed>,
     /// What was heard of the peer but for data.
     heard: u64,
@@ -174,6 +181,7 @@ impl<F: Fabric> Endpoint<F> {
             pending_close: None,
             said_close: false,
             events: heapless::Deque::new(),
+            missed: 0,
             closed: None,
             heard: 0,
             counters: Counters::default(),

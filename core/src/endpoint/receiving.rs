@@ -73,6 +73,16 @@ impl<F: Fabric> Endpoint<F> {
         self.judged(fabric, is_whole) == Some(true)
     }
 
+    /// Returns true if the end of the transfer at the head is here.
+    pub(crate) fn has_end_of_head(&self, fabric: &F) -> bool {
+        self.receiver.has_end_of_head(fabric, &self.link, self.config.arrival)
+    }
+
+    /// Returns true if the peer has closed, and all that it sent before is here, or was taken out.
+    pub(crate) fn has_all_before_close(&self, fabric: &F) -> bool {
+        self.receiver.has_all_before_close(fabric, &self.link, self.config.arrival)
+    }
+
     /// Number and bytes of the transfer at the head, if one was found that is not refused; of a stream the most bytes.
     #[must_use]
     pub fn head(&self) -> Option<(u64, u64)> {

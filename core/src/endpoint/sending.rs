@@ -178,7 +178,7 @@ impl<F: Fabric> Endpoint<F> {
     /// [`push`](Self::push) of what comes after `cursor`, which moves on: a part of it, where the slices are many.
     ///
     /// # Errors
-    /// As `push`.
+    /// As `push`, and `WrongLength` before the last bytes of a message where the slices have more.
     pub(crate) fn push_at(
         &mut self,
         fabric: &mut F,
@@ -189,6 +189,10 @@ impl<F: Fabric> Endpoint<F> {
         let left = self.sender.remaining(id).ok().flatten().unwrap_or(u64::MAX);
         let bytes_max = usize::try_from(left).unwrap_or(usize::MAX).min(CALL_BYTES as usize);
         let mut gather = Gather::window(slices, *cursor, bytes_max);
+        // The last bytes do not go where others follow them: the message would seem whole.
+        if gather.remaining() as u64 == left && gather.has_more() {
+            return Err(RefusedSend::WrongLength);
+        }
         let pushed = self.push_gathered(fabric, id, &mut gather)?;
         *cursor = gather.cursor(slices.len());
         Ok(pushed)

@@ -14,6 +14,7 @@
 //!
 //! What the peer writes is read once, then checked, then used.
 
+mod ahead;
 mod fingerprint;
 mod found;
 mod take;

@@ -3,7 +3,6 @@
 
 use super::{Chunk, Head, Receiver, TryRecv};
 use crate::arrival::Arrival;
-use crate::error::ProtocolError;
 use crate::fabric::{CopyHint, Fabric};
 use crate::header::{Header, Length};
 use crate::inline::unpack_whole;
@@ -81,29 +80,6 @@ impl<F: Fabric> Receiver<F> {
         let Some((_, bytes, left)) = message else { return false };
         let blocks = self.landing.layout.blocks_for(bytes);
         self.shape(bytes, left).is_ok() && (1..blocks).all(|j| self.await_flag(fabric, link, self.at + j, 1))
-    }
-
-    /// Returns true if the message at the head is here in one line or chunk, and none of it was taken. It stays as it is.
-    pub(crate) fn is_head_whole(
-        &mut self,
-        fabric: &F,
-        link: &F::Link,
-        arrival: Arrival,
-    ) -> Result<bool, ProtocolError> {
-        match self.head {
-            Head::Nothing | Head::Cancel(_) => Ok(false),
-            Head::Inline { offset, .. } => Ok(offset == 0),
-            Head::Chunk(mut chunk) => {
-                let is_all = self.open.is_some_and(|open| open.seen == u64::from(chunk.bytes));
-                if !chunk.fin || !is_all || chunk.j > 0 || chunk.offset > 0 {
-                    return Ok(false);
-                }
-                let last = chunk.blocks - 1;
-                let is_here = self.has_arrived(fabric, link, arrival, &mut chunk, last)?;
-                self.head = Head::Chunk(chunk);
-                Ok(is_here)
-            }
-        }
     }
 
     /// One that is in a block.

@@ -25,7 +25,7 @@ fn the_peer_is_told_at_once<F: Rig>() {
         assert!(!t.driver.is_closing());
         t.driver.close(&mut t.fabric, reason);
         assert!(t.driver.is_closing());
-        assert_eq!(t.driver.ended(), Some(Ended::Closed(Closed::Here(reason))));
+        assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Closed(Closed::Here(reason))));
         assert_eq!(t.driver.drive_close(&mut t.fabric), Drive::Done(Ok(())));
         assert_eq!(t.driver.drive_close(&mut t.fabric), Drive::Done(Ok(())));
         assert_eq!(t.said(0), wire::close(BEFORE_FIRST, u64::from(reason.0), 1));
@@ -70,7 +70,7 @@ fn a_close_waits_for_its_cancel<F: Rig>() {
         let _ = t.ends[1].try_peek(&mut t.fabric);
         let _ = t.ends[1].endpoint_mut().pull(&mut t.fabric, &mut [&mut room]);
     }
-    assert_eq!(t.ends[1].ended(), Some(Ended::Closed(Closed::ByPeer(Reason::DONE))));
+    assert_eq!(t.ends[1].ended(&t.fabric), Some(Ended::Closed(Closed::ByPeer(Reason::DONE))));
 }
 
 /// A chunk whose write never completes, since nothing steps.
@@ -168,7 +168,7 @@ fn both_ends_close<F: Rig>() {
     t.settle();
     for side in 0..2 {
         assert_eq!(t.ends[side].drive_close(&mut t.fabric), Drive::Done(Ok(())));
-        assert_eq!(t.ends[side].ended(), Some(Ended::Closed(Closed::Here(Reason::DONE))));
+        assert_eq!(t.ends[side].ended(&t.fabric), Some(Ended::Closed(Closed::Here(Reason::DONE))));
     }
     assert_eq!(t.ends[1].try_recv(&mut t.fabric, &mut [&mut [0; 9]]).unwrap().unwrap().bytes, 6);
 }

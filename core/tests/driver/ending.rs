@@ -1,7 +1,7 @@
 //! A peer that is gone: what it left is taken before that is told.
 
 use superpipe_core::driver::{Drive, Ended, Next, Receive, ReceiveFailed, RefusedRecv, Rest};
-use superpipe_core::{Closed, Failure, Incoming, Length, ProtocolError, Reason};
+use superpipe_core::{Closed, Failure, Incoming, Length, Line, ProtocolError, Reason};
 use superpipe_testkit::{Rig, wire, wire::kind};
 
 use crate::{BEFORE_FIRST, One, after, message, stream, taken};
@@ -11,6 +11,8 @@ tables! {
     everything_that_was_left_is_taken
     what_is_behind_a_rejected_transfer_is_taken
     a_close_that_was_left_is_told
+    a_peer_that_closed_is_closed_while_all_that_it_sent_is_here
+    a_try_tells_of_a_message_that_never_comes_whole
     the_end_is_told_as_it_is
 }
 
@@ -21,7 +23,7 @@ fn a_peer_that_is_gone_is_lost_after_a_round_without_work<F: Rig>() {
     t.driver.peer_is_gone();
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, true), Next::Again);
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, false), Next::Ended(Ended::Lost));
-    assert_eq!(t.driver.ended(), Some(Ended::Lost));
+    assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
     assert!(t.driver.look(&mut t.fabric, &mut wait, after(0), after(9)).is_ok());
 }
 
@@ -114,10 +116,71 @@ fn a_close_that_was_left_is_told<F: Rig>() {
     assert!(t.driver.try_peek(&mut t.fabric).is_some());
     assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 90]]).bytes, 10);
     t.settle();
-    assert_eq!(t.driver.ended(), Some(Ended::Lost));
+    assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
     t.control(wire::close(BEFORE_FIRST, 0, 1));
     t.settle();
-    assert_ne!(t.driver.ended(), Some(Ended::Lost));
+    assert_ne!(t.driver.ended(&t.fabric), Some(Ended::Lost));
+}
+
+/// It was not killed, though nobody has taken what it sent. One that has not sent what its CLOSE names was.
+fn a_peer_that_closed_is_closed_while_all_that_it_sent_is_here<F: Rig>() {
+    let done = Ended::Closed(Closed::ByPeer(Reason::DONE));
+    // Two messages, one of which lies in two blocks, and a stream in two chunks.
+    let lines: [(u32, Line); 5] = [
+        (0, wire::inline(7, b"line", 1)),
+        (1, message(300, 2, 2)),
+        (2, Line([0, 0, 0, 0, 0, 0, 0, 2])),
+        (3, stream(10, 3, 3)),
+        (4, wire::chunk(kind::FIN, 0, 0, 10, 3, 4)),
+    ];
+    for missing in 0..=lines.len() {
+        for rejects in [false, true] {
+            let mut t = One::<F>::new();
+            for (index, (block, line)) in lines.iter().enumerate() {
+                if index != missing {
+                    t.slot(*block, *line);
+                }
+            }
+            t.control(wire::close(4, 0, 1));
+            t.settle();
+            if rejects && missing > 0 {
+                assert!(t.driver.reject(&mut t.fabric, Reason(9)));
+                t.settle();
+            }
+            assert_eq!(t.driver.ended(&t.fabric), None, "it may be there");
+            t.driver.peer_is_gone();
+            let ended = if missing == lines.len() { done } else { Ended::Lost };
+            assert_eq!(t.driver.ended(&t.fabric), Some(ended), "without {missing}");
+        }
+    }
+    // Without its CLOSE it is lost, whatever it has sent.
+    let mut t = One::<F>::new();
+    t.slot(0, wire::inline(7, b"line", 1));
+    t.driver.peer_is_gone();
+    assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
+}
+
+/// What an operation would still take, or be told, is left to it.
+fn a_try_tells_of_a_message_that_never_comes_whole<F: Rig>() {
+    let incoming = Incoming { transfer: 1, tag: 7, length: Length::Exact(300) };
+    let ends: [(&[(u32, Line)], _); 4] = [
+        (&[], Some(Ended::Lost)),
+        (&[(1, wire::chunk(0, 0, 0, 100, 1, 2))], Some(Ended::Lost)),
+        (&[(1, wire::chunk(0, 0, 0, 100, 1, 2)), (2, wire::chunk(kind::FIN, 0, 0, 100, 1, 3))], None),
+        (&[(1, wire::cancel(1, 5, 2))], None),
+    ];
+    for (lines, ended) in ends {
+        let mut t = One::<F>::new();
+        t.slot(0, wire::chunk(kind::RTS, 7, 300, 100, 1, 1));
+        for (block, line) in lines {
+            t.slot(*block, *line);
+        }
+        let tried = t.driver.try_recv(&mut t.fabric, &mut [&mut [0; 300]]);
+        assert_eq!(tried, Err(RefusedRecv::Long(incoming)));
+        assert_eq!(t.driver.ended_in_message(&t.fabric), None, "the peer is there");
+        t.driver.peer_is_gone();
+        assert_eq!(t.driver.ended_in_message(&t.fabric), ended);
+    }
 }
 
 fn the_end_is_told_as_it_is<F: Rig>() {

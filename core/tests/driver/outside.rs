@@ -47,7 +47,10 @@ fn what_is_not_ready_is_waited_for<F: Rig>() {
         assert_eq!(t.driver.counters().controls_received, 1);
         assert_eq!(round(&mut t, &mut outside, true, 0), OutsideNext::Ready);
         t.control(wire::cts(1, 2));
-        assert_eq!(round(&mut t, &mut outside, true, 0), OutsideNext::Ended(t.driver.ended().unwrap()));
+        assert_eq!(
+            round(&mut t, &mut outside, true, 0),
+            OutsideNext::Ended(t.driver.ended(&t.fabric).unwrap())
+        );
     }
 }
 

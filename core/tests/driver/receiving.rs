@@ -4,7 +4,7 @@ use superpipe_core::driver::{Drive, Receive, ReceiveFailed, Received, Send};
 use superpipe_core::{Arrival, Closed, Failure, Incoming, Length, Line, ProtocolError, Reason};
 use superpipe_testkit::{Memory, Rig, wire, wire::kind};
 
-use crate::{LAYOUT, One, ROUNDS, Two, message, payload, stream, taken};
+use crate::{GIVEN_UP, LAYOUT, One, ROUNDS, Two, message, payload, stream, taken};
 
 tables! {
     a_message_that_is_late_is_waited_for
@@ -19,6 +19,7 @@ tables! {
     a_closed_connection_tells_so_itself
     the_next_message_is_not_taken_for_the_last
     the_first_looks_find_what_is_there
+    less_room_than_before_is_given_up
     a_message_that_has_begun_is_of_one_operation
 }
 
@@ -387,6 +388,28 @@ fn long_messages_cross_both_ways() {
     cross::<superpipe_testkit::Posted>(Arrival::Flag);
     cross::<superpipe_testkit::Posted>(Arrival::CheckedFlag);
     cross::<superpipe_testkit::Posted>(Arrival::Notify);
+}
+
+/// There was room for all of the message when it was begun.
+fn less_room_than_before_is_given_up<F: Rig>() {
+    for room in [0, 40, 100] {
+        let mut t = One::<F>::new();
+        t.slot(0, wire::chunk(kind::RTS, 7, 300, 100, 1, 1));
+        let (mut receive, mut place) = (Receive::new(), [9; 300]);
+        assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
+        assert_eq!(t.receive(&mut receive, &mut place), Drive::Idle, "nothing more has come");
+        let wrong: Driven = Drive::Done(Err(ReceiveFailed::WrongLength));
+        assert_eq!(t.receive(&mut receive, &mut place[..room]), wrong, "{room}");
+        assert!(!receive.has_begun());
+        t.settle();
+        assert_eq!(t.said(0), wire::reject(1, u64::from(GIVEN_UP.0), 1));
+        assert_eq!(t.receive(&mut receive, &mut place), NOT_OPEN);
+        // The next message is received.
+        t.slot(1, wire::cancel(1, u64::from(GIVEN_UP.0), 2));
+        t.slot(2, wire::inline(8, b"next", 3));
+        t.settle();
+        assert_eq!(t.receive(&mut Receive::new(), &mut place), Drive::Done(Ok(taken(8, 4))));
+    }
 }
 
 /// The rest of a message would pass for a message.

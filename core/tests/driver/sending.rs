@@ -13,7 +13,7 @@ tables! {
     a_message_waits_for_its_cts
     a_place_is_kept_across_slices
     other_slices_than_before_are_given_up
-    longer_slices_are_cut_at_the_length
+    longer_slices_than_before_are_given_up
     more_bytes_than_were_said_are_refused
     many_empty_slices_are_walked_a_part_at_a_time
     a_message_is_cancelled_in_each_stage
@@ -119,7 +119,8 @@ fn a_place_is_kept_across_slices<F: Rig>() {
 /// A message that has begun, of which slices are given that have less.
 fn other_slices_than_before_are_given_up<F: Rig>() {
     let message = payload(LONG);
-    for shorter in [&[][..], &[&message[..100]], &[&message[..400], &[], &message[..250]]] {
+    let longer = &[&message[..], &[], &[1]][..];
+    for other in [&[][..], &[&message[..100]], &[&message[..400], &[], &message[..250]], longer] {
         let mut t = One::<F>::new();
         let mut send = Send::new(2, LONG);
         while t.driver.drive_send(&mut t.fabric, &mut send, &[&message]) != Drive::Idle {
@@ -129,11 +130,11 @@ fn other_slices_than_before_are_given_up<F: Rig>() {
         t.control(wire::cts(1, 1));
         t.settle();
         let failed = (0..ROUNDS).find_map(|_| {
-            let driven = t.driver.drive_send(&mut t.fabric, &mut send, shorter);
+            let driven = t.driver.drive_send(&mut t.fabric, &mut send, other);
             t.settle();
             if let Drive::Done(done) = driven { Some(done) } else { None }
         });
-        assert_eq!(failed, Some(Err(SendFailed::WrongLength)), "{}", shorter.len());
+        assert_eq!(failed, Some(Err(SendFailed::WrongLength)), "{}", other.len());
         assert!(!send.has_begun());
         let blocks = t.driver.endpoint().counters().chunks_sent;
         t.settle();
@@ -149,16 +150,22 @@ fn other_slices_than_before_are_given_up<F: Rig>() {
     }
 }
 
-/// A message that has begun ends with its length, whatever more the slices have.
-fn longer_slices_are_cut_at_the_length<F: Rig>() {
+/// Nobody receives the first bytes of longer slices as a message.
+fn longer_slices_than_before_are_given_up<F: Rig>() {
     let message = payload(LONG);
-    let mut t = Two::<F>::new();
-    let (mut send, mut receive) = (Send::new(5, 3000), Receive::new());
-    let mut place = [0; LONG];
-    let done = t.carry(0, (&mut send, &[&message, &message]), (&mut receive, &mut [&mut place]));
-    assert_eq!((done, send.sent()), ((Ok(()), Ok(taken(5, 3000))), 3000));
-    assert_eq!(place[..3000], message[..3000]);
-    assert!(place[3000..].iter().all(|byte| *byte == 0));
+    for slices in
+        [&[&message[..], &message][..], &[&message[..3000], &[], &message[..1]], &[&message[..3001]]]
+    {
+        let mut t = Two::<F>::new();
+        let mut send = Send::new(5, 3000);
+        assert_eq!(t.drive_send(0, &mut send, slices), Drive::Done(Err(SendFailed::WrongLength)));
+        assert_eq!((send.has_begun(), t.ends[0].counters().bytes_sent), (false, 0));
+        // Empty slices are no bytes.
+        let (mut send, mut receive, mut place) = (Send::new(5, 3000), Receive::new(), [0; 3000]);
+        let sent = &[&message[..3000], &[], &[]][..];
+        let done = t.carry(0, (&mut send, sent), (&mut receive, &mut [&mut place]));
+        assert_eq!(done, (Ok(()), Ok(taken(5, 3000))));
+    }
 }
 
 /// Of a message that may go at once every byte is counted before anything is sent.

@@ -19,7 +19,7 @@ tables! {
     what_does_not_fit_stays
     a_part_of_a_message_is_never_taken
     whichever_block_is_late_it_is_awaited
-    a_message_in_two_chunks_is_left_to_an_operation
+    a_message_in_two_chunks_is_taken_once_both_are_here
     a_message_that_was_given_up_is_left_to_an_operation
     checked_flags_are_awaited_whole
     a_long_message_is_left_to_an_operation
@@ -152,21 +152,33 @@ fn whichever_block_is_late_it_is_awaited<F: Rig>() {
 }
 
 /// A short message around the end of the ring.
-fn a_message_in_two_chunks_is_left_to_an_operation<F: Rig>() {
-    let rts = |flag| wire::chunk(kind::RTS, 7, 100, 60, flag, flag);
-    let fin = |flag| wire::chunk(kind::FIN, 0, 0, 40, flag - 1, flag);
+fn a_message_in_two_chunks_is_taken_once_both_are_here<F: Rig>() {
     let mut t = One::<F>::new();
-    t.slot(0, rts(1));
-    let long = Err(RefusedRecv::Long(incoming(1, 100)));
-    let mut place = [9; 100];
+    let long = Err(RefusedRecv::Long(incoming(1, 600)));
+    let mut place = [9; 600];
+    // Blocks of the first chunk, and of the second.
+    t.slot(0, wire::chunk(kind::RTS, 7, 600, 300, 1, 1));
     assert_eq!(try_recv(&mut t, &mut place), long);
-    t.slot(1, fin(2));
+    t.slot(2, wire::chunk(kind::FIN, 0, 0, 300, 1, 2));
     assert_eq!(try_recv(&mut t, &mut place), long);
-    assert_eq!(place, [9; 100]);
-    let mut receive = Receive::new();
-    assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 100))));
-    assert_eq!(place, [0; 100]);
+    flag(&mut t, 1, 1);
+    assert_eq!(try_recv(&mut t, &mut place), long);
+    assert_eq!((place, t.driver.counters().bytes_received), ([9; 600], 0));
+    flag(&mut t, 3, 2);
+    assert_eq!(try_recv(&mut t, &mut place), Ok(Some(taken(7, 600))));
+    assert!(place[..100].iter().all(|byte| *byte == 0), "it was written");
     assert_eq!(try_recv(&mut t, &mut place), Ok(None));
+    // One that comes in three is not sent at once, and one whose second chunk is wrong ends the connection.
+    for (second, wrong) in [(kind::FIN, true), (0, false)] {
+        let mut t = One::<F>::new();
+        t.slot(0, wire::chunk(kind::RTS, 7, 100, 20, 1, 1));
+        t.slot(1, wire::chunk(second, 0, 0, 40, 1, 2));
+        t.slot(2, wire::chunk(kind::FIN, 0, 0, 40, 1, 3));
+        let long = Err(RefusedRecv::Long(incoming(1, 100)));
+        assert_eq!(try_recv(&mut t, &mut place), if wrong { Ok(None) } else { long });
+        let broken = Closed::Failed(Failure::Protocol(ProtocolError::WrongEnd));
+        assert_eq!(t.driver.endpoint().closed(), wrong.then_some(broken));
+    }
 }
 
 /// The sender gives a message up before any byte of it: who tries leaves that to be told.

@@ -2,7 +2,7 @@
 
 use superpipe_core::driver::{
     ALIVE_NS, BUSY_LOOK_ROUNDS, Drive, Ended, KEEPALIVE_NS, LookFailed, NAP_NS, Next, Receive, Rest,
-    SPIN_ROUNDS, WaitStrategy, YIELD_LOOK_ROUNDS,
+    SPIN_ROUNDS, Wait, WaitStrategy,
 };
 use superpipe_core::{Closed, Failure, Length, Nanos, ProtocolError, Reason};
 use superpipe_testkit::{Rig, wire};
@@ -16,6 +16,7 @@ tables! {
     a_flood_is_looked_at
     a_deadline_is_met_exactly
     silence_counts_from_the_first_look
+    an_end_that_was_stopped_has_napped_once
     what_is_heard_ends_the_silence
     a_nap_is_as_long_as_the_nearest_end
     life_is_shown_once_a_period
@@ -29,7 +30,7 @@ tables! {
 
 const NEVER: Nanos = Nanos(u64::MAX);
 
-fn round<F: Rig>(t: &mut One<F>, wait: &mut superpipe_core::driver::Wait, has_moved: bool) -> Next {
+fn round<F: Rig>(t: &mut One<F>, wait: &mut Wait, has_moved: bool) -> Next {
     t.driver.round(&mut t.fabric, wait, has_moved)
 }
 
@@ -50,23 +51,23 @@ fn a_wait_rests_as_its_strategy_says<F: Rig>() {
             }
             let first = match strategy {
                 WaitStrategy::Spin => Rest::Look,
-                _ => Rest::Yield { is_first: true, looks: true },
+                _ => Rest::Yield { is_first: true },
             };
             assert_eq!(round(&mut t, &mut wait, false), Next::Rest(first));
         }
         // A yield that is soon over shortens the next wait.
         let wait = t.driver.begin_wait();
-        t.driver.note_first_yield(&wait, 0);
+        t.driver.note_yield(&wait, true, 0);
         let mut wait = t.driver.begin_wait();
         for _ in 1..SPIN_ROUNDS / 4 {
             assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
         }
         assert_ne!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
-        for yields in 1..YIELD_LOOK_ROUNDS {
+        for yields in 1..16 {
             let rest = round(&mut t, &mut wait, false);
             let expected = match strategy {
                 WaitStrategy::Spin => Rest::Spin,
-                _ => Rest::Yield { is_first: false, looks: false },
+                _ => Rest::Yield { is_first: false },
             };
             assert_eq!(rest, Next::Rest(expected), "{strategy} {yields}");
         }
@@ -147,13 +148,39 @@ fn a_deadline_is_met_exactly<F: Rig>() {
     assert_eq!(LookFailed::Deadline.to_string(), "the deadline passed");
 }
 
+/// Looks after each nap, from a look at `begin` on, for so long.
+fn nap<F: Rig>(t: &mut One<F>, wait: &mut Wait, begin: u64, ns: u64) {
+    for at in (NAP_NS..ns).step_by(usize::try_from(NAP_NS).unwrap()) {
+        assert!(t.driver.look(&mut t.fabric, wait, after(begin + at), NEVER).is_ok(), "{at}");
+    }
+}
+
+/// Whoever was stopped has not listened meanwhile, and its peer may have been stopped with it.
+fn an_end_that_was_stopped_has_napped_once<F: Rig>() {
+    let mut t = One::<F>::new();
+    let mut wait = t.driver.begin_wait();
+    let naps = IDLE_NS / NAP_NS;
+    for stop in 0..naps {
+        let looked = t.driver.look(&mut t.fabric, &mut wait, after(stop * 10 * IDLE_NS), NEVER);
+        assert_eq!(looked, Ok(NAP_NS), "{stop}");
+    }
+    let looked = t.driver.look(&mut t.fabric, &mut wait, after(naps * 10 * IDLE_NS), NEVER);
+    assert_eq!(
+        looked,
+        Err(LookFailed::Silent(IDLE_NS)),
+        "a peer that says nothing in between is silent all the same"
+    );
+}
+
 fn silence_counts_from_the_first_look<F: Rig>() {
     let mut t = One::<F>::new();
     let silent = Err(LookFailed::Silent(IDLE_NS));
     // The application was busy for a minute.
     let begin = 60_000_000_000;
     let mut wait = t.driver.begin_wait();
-    for (at, expected) in [(0, Ok(NAP_NS)), (IDLE_NS - 1, Ok(1)), (IDLE_NS, silent), (IDLE_NS + 5, silent)] {
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin), NEVER), Ok(NAP_NS));
+    nap(&mut t, &mut wait, begin, IDLE_NS - 1);
+    for (at, expected) in [(IDLE_NS - 1, Ok(1)), (IDLE_NS, silent), (IDLE_NS + 5, silent)] {
         let looked = t.driver.look(&mut t.fabric, &mut wait, after(begin + at), NEVER);
         assert_eq!(looked, expected, "{at}");
     }
@@ -166,9 +193,10 @@ fn silence_counts_from_the_first_look<F: Rig>() {
     assert_eq!(LookFailed::Silent(IDLE_NS).to_string(), "the peer was silent for 2000 ms, the idle timeout");
     // As long as it is told otherwise.
     t.driver.set_idle_timeout(u64::MAX);
-    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 9 * IDLE_NS), NEVER), Ok(NAP_NS));
+    nap(&mut t, &mut wait, begin + 2 * IDLE_NS, IDLE_NS + NAP_NS);
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 3 * IDLE_NS), NEVER), Ok(NAP_NS));
     t.driver.set_idle_timeout(IDLE_NS);
-    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 9 * IDLE_NS), NEVER), silent);
+    assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 3 * IDLE_NS), NEVER), silent);
 }
 
 fn what_is_heard_ends_the_silence<F: Rig>() {
@@ -186,21 +214,24 @@ fn what_is_heard_ends_the_silence<F: Rig>() {
         t.driver.try_send(&mut t.fabric, 1, &[b"tiny"]).unwrap();
         t.settle();
         let mut wait = t.driver.begin_wait();
-        let mut look = |t: &mut One<F>, at| t.driver.look(&mut t.fabric, &mut wait, after(at), NEVER);
-        assert_eq!(look(&mut t, 0), Ok(NAP_NS));
-        assert_eq!(look(&mut t, IDLE_NS - 10), Ok(10));
+        let look = |t: &mut One<F>, wait: &mut _, at| t.driver.look(&mut t.fabric, wait, after(at), NEVER);
+        assert_eq!(look(&mut t, &mut wait, 0), Ok(NAP_NS));
+        nap(&mut t, &mut wait, 0, IDLE_NS - 10);
+        assert_eq!(look(&mut t, &mut wait, IDLE_NS - 10), Ok(10));
         hear(&mut t);
         t.driver.progress(&mut t.fabric);
-        assert_eq!(look(&mut t, IDLE_NS - 5), Ok(NAP_NS));
-        assert_eq!(look(&mut t, 2 * IDLE_NS - 6), Ok(1));
-        assert_eq!(look(&mut t, 2 * IDLE_NS - 5), Err(LookFailed::Silent(IDLE_NS)));
+        assert_eq!(look(&mut t, &mut wait, IDLE_NS - 5), Ok(NAP_NS));
+        nap(&mut t, &mut wait, IDLE_NS - 5, IDLE_NS - 1);
+        assert_eq!(look(&mut t, &mut wait, 2 * IDLE_NS - 6), Ok(1));
+        assert_eq!(look(&mut t, &mut wait, 2 * IDLE_NS - 5), Err(LookFailed::Silent(IDLE_NS)));
     }
 }
 
 fn a_nap_is_as_long_as_the_nearest_end<F: Rig>() {
     let mut t = One::<F>::new();
     let mut wait = t.driver.begin_wait();
-    for (now, deadline, nap) in [
+    let mut last = 0;
+    for (now, deadline, nap_ns) in [
         (0, NAP_NS * 2, NAP_NS),
         (0, NAP_NS + 1, NAP_NS),
         (0, NAP_NS - 1, NAP_NS - 1),
@@ -211,8 +242,10 @@ fn a_nap_is_as_long_as_the_nearest_end<F: Rig>() {
         (IDLE_NS - 100, IDLE_NS, 100),
         (IDLE_NS - 100, IDLE_NS + 30, 100),
     ] {
+        nap(&mut t, &mut wait, last, now - last);
+        last = now;
         let looked = t.driver.look(&mut t.fabric, &mut wait, after(now), after(deadline));
-        assert_eq!(looked, Ok(nap), "{now} {deadline}");
+        assert_eq!(looked, Ok(nap_ns), "{now} {deadline}");
     }
 }
 
@@ -278,7 +311,7 @@ fn a_look_takes_acknowledgements<F: Rig>() {
     t.ack(9, BEFORE_FIRST, 0);
     let _ = t.driver.look(&mut t.fabric, &mut wait, after(0), NEVER);
     let lied = Closed::Failed(Failure::Protocol(ProtocolError::AckBeyondSent));
-    assert_eq!(t.driver.ended(), Some(Ended::Closed(lied)));
+    assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Closed(lied)));
 }
 
 fn a_peer_is_looked_at_once_a_period<F: Rig>() {
@@ -309,10 +342,10 @@ fn a_wait_ends_as_the_connection_did<F: Rig>() {
         assert_eq!(round(&mut t, &mut wait, false), Next::Ended(ended));
         assert_eq!(round(&mut t, &mut wait, true), Next::Again);
     }
-    assert_eq!(t.driver.ended(), Some(ended));
+    assert_eq!(t.driver.ended(&t.fabric), Some(ended));
 
     let mut t = One::<F>::new();
-    assert_eq!(t.driver.ended(), None);
+    assert_eq!(t.driver.ended(&t.fabric), None);
     t.driver.close(&mut t.fabric, Reason(8));
     t.settle();
     let mut wait = t.driver.begin_wait();
@@ -340,15 +373,12 @@ fn waits_of_two_halves_are_apart<F: Rig>() {
     assert_eq!(round(&mut t, &mut other, false), Next::Rest(Rest::Spin));
     // Each counts the silence from its own first look.
     let half = IDLE_NS / 2;
-    for (at, is_other, expected) in [
-        (0, false, Ok(NAP_NS)),
-        (half, true, Ok(NAP_NS)),
-        (IDLE_NS, false, Err(LookFailed::Silent(IDLE_NS))),
-        (IDLE_NS, true, Ok(NAP_NS)),
-        (IDLE_NS + half - 1, true, Ok(1)),
-        (IDLE_NS + half, true, Err(LookFailed::Silent(IDLE_NS))),
-    ] {
-        let wait = if is_other { &mut other } else { &mut one };
-        assert_eq!(t.driver.look(&mut t.fabric, wait, after(at), NEVER), expected, "{at}");
+    let silent = Err(LookFailed::Silent(IDLE_NS));
+    for at in (0..=IDLE_NS + half).step_by(usize::try_from(NAP_NS).unwrap()) {
+        let mut look = |wait| t.driver.look(&mut t.fabric, wait, after(at), NEVER);
+        assert_eq!(look(&mut one), if at < IDLE_NS { Ok(NAP_NS) } else { silent }, "{at}");
+        if at >= half {
+            assert_eq!(look(&mut other), if at < IDLE_NS + half { Ok(NAP_NS) } else { silent }, "{at}");
+        }
     }
 }

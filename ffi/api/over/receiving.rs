@@ -76,10 +76,13 @@ impl<A: Access> Over<A> {
                 self.progress();
                 Err(Error::deadline())
             }
-            TryRecv::Long(_) => Err(Error::new(
-                ErrorKind::Timeout,
-                "the message has not come whole: give it a deadline, or begin an operation",
-            )),
+            TryRecv::Long(_) => {
+                self.progress();
+                Err(Error::new(
+                    ErrorKind::Timeout,
+                    "the message has not come whole: give it a deadline, or begin an operation",
+                ))
+            }
             TryRecv::TooSmall(incoming) => Err(too_small(incoming.length, slices)),
         }
     }
@@ -95,12 +98,13 @@ impl<A: Access> Over<A> {
                 transport.after_empty_try()?;
                 Ok(TryRecv::Nothing)
             }
-            Err(refused) => {
+            Err(RefusedRecv::TooSmall(incoming)) => {
                 transport.after_untaken();
-                Ok(match refused {
-                    RefusedRecv::TooSmall(incoming) => TryRecv::TooSmall(incoming),
-                    RefusedRecv::Long(incoming) => TryRecv::Long(incoming),
-                })
+                Ok(TryRecv::TooSmall(incoming))
+            }
+            Err(RefusedRecv::Long(incoming)) => {
+                transport.after_long()?;
+                Ok(TryRecv::Long(incoming))
             }
         }
     }
@@ -186,6 +190,10 @@ impl<P: Port> Transport<P> {
             ReceiveFailed::TooSmall(incoming) => too_small(incoming.length, slices),
             ReceiveFailed::Cancelled(reason) => Error::cancelled(reason),
             ReceiveFailed::Busy => claimed(),
+            ReceiveFailed::WrongLength => Error::new(
+                ErrorKind::Usage,
+                "the slices have less room than the message, which was begun with enough: give the same ones each time",
+            ),
             ReceiveFailed::NotOpen => {
                 Error::new(ErrorKind::Usage, "the message is not being received any more")
             }

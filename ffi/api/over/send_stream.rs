@@ -10,7 +10,7 @@ use super::access::Access;
 use super::spans::Spans;
 use super::waiting::Waiting;
 use crate::api::deadline::Deadline;
-use crate::api::error::Error;
+use crate::api::error::{Error, ErrorKind};
 use crate::api::streams::StreamError;
 use crate::io::{Digest, ReadOutcome, Source};
 use crate::port::Port;
@@ -46,6 +46,9 @@ impl<'a, A: Access> SendOver<'a, A> {
         max_bytes: usize,
         digest: &mut Digest,
     ) -> Result<usize, StreamError> {
+        if max_bytes == 0 {
+            return Err(Error::new(ErrorKind::Usage, "a read of at most 0 bytes: ask for 1 at least").into());
+        }
         let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
         let id = self.id;
         loop {

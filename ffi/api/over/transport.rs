@@ -101,7 +101,7 @@ impl<P: Port> Transport<P> {
         if self.driver.progress(&mut self.port) || !was_gone && self.driver.is_peer_gone() {
             return Ok(());
         }
-        self.driver.ended().map_or(Ok(()), |ended| Err(self.ended(ended)))
+        self.driver.ended(&self.port).map_or(Ok(()), |ended| Err(self.ended(ended)))
     }
 
     /// A try that left what is there: as after an empty one, but nothing ends before that is taken.
@@ -110,6 +110,21 @@ impl<P: Port> Transport<P> {
             self.tick_of_tries();
             self.driver.progress(&mut self.port);
         }
+    }
+
+    /// A try that left a message which has not come whole.
+    ///
+    /// # Errors
+    /// It never will.
+    pub(super) fn after_long(&mut self) -> Result<(), Error> {
+        if !self.driver.count_empty() {
+            return Ok(());
+        }
+        self.tick_of_tries();
+        if self.driver.progress(&mut self.port) {
+            return Ok(());
+        }
+        self.driver.ended_in_message(&self.port).map_or(Ok(()), |ended| Err(self.ended(ended)))
     }
 
     fn tick_of_tries(&mut self) {
@@ -125,7 +140,7 @@ impl<P: Port> Transport<P> {
         if self.driver.progress(&mut self.port) {
             return Ok(());
         }
-        self.driver.ended().map_or(Ok(()), |ended| Err(self.ended(ended)))
+        self.driver.ended(&self.port).map_or(Ok(()), |ended| Err(self.ended(ended)))
     }
 
     /// One round of progress, for a program with a loop of its own, which also shows life and looks for a peer that is gone.

@@ -100,11 +100,9 @@ pub(super) trait Waiting: Access {
             Next::Again | Next::Rest(Rest::Sleep) => {}
             Next::Look | Next::Rest(Rest::Look) => _ = self.look(wait, armed)?,
             Next::Rest(Rest::Spin) => hint::spin_loop(),
-            Next::Rest(Rest::Yield { is_first, looks }) => {
+            Next::Rest(Rest::Yield { is_first }) => {
                 self.yield_core(wait, is_first);
-                if looks {
-                    self.look(wait, armed)?;
-                }
+                self.look(wait, armed)?;
             }
             Next::Ended(ended) => return Err(self.hold().ended(ended)),
         }
@@ -126,13 +124,9 @@ pub(super) trait Waiting: Access {
     }
 
     fn yield_core(&mut self, wait: &Wait, is_first: bool) {
-        if !is_first {
-            thread::yield_now();
-            return;
-        }
         let begin_ns = monotonic_ns();
         thread::yield_now();
-        self.hold().driver.note_first_yield(wait, monotonic_ns() - begin_ns);
+        self.hold().driver.note_yield(wait, is_first, monotonic_ns() - begin_ns);
     }
 
     /// Sleeps until the peer writes something, unless there is something: `last_look` is made once the peer knows that it is to

@@ -365,10 +365,8 @@ cases! {
 
     progress_is_heard: Case { limit: SOON, ..on(warm![Cue, HearLife], progress_shows_life, OK) };
     progress_finds_death: Case { limit: SOON, ..on(warm![Die], progress_finds_the_dead, LOST) };
-    #[ignore = "a try never tells of a peer that died in the middle of a message"]
     try_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], try_the_dead, LOST);
     drive_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], drive_the_dead, LOST);
-    #[ignore = "a receive with a deadline of zero never tells of a peer that died in the middle of a message"]
     poll_of_one_who_died_in_a_message: on(warm![Part(1, 100_000, 40_000), Die], poll_the_dead, LOST);
 }
 

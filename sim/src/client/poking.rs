@@ -1,7 +1,7 @@
 //! Calls in states that are over in a moment: an end that comes into one makes some of every kind there, whatever else it does.
 
 use superpipe_core::driver::{Ended, LookFailed, Next, Outside};
-use superpipe_core::{Nanos, Phase, Reason, Receiving, Sending, State};
+use superpipe_core::{Closed, Nanos, Phase, Reason, Receiving, Sending, State};
 use superpipe_testkit::Stage;
 
 use super::ops::up_to;
@@ -164,6 +164,12 @@ impl<F: Stage> Talk<F> {
     /// The connection is over, says a wait.
     pub(super) fn check_ended(&mut self, side: usize, ended: Ended) {
         match ended {
+            // One that has closed in good order, and is gone, has ended also before all that it sent was taken.
+            Ended::Closed(Closed::ByPeer(Reason::DONE)) if self.closed(side).is_none() => {
+                let driver = &self.clients[side].driver;
+                let is_right = driver.is_peer_gone() && driver.endpoint().peer_closes();
+                assert!(is_right, "ended by a peer that is there");
+            }
             Ended::Closed(closed) => assert_eq!(self.closed(side), Some(closed), "ended"),
             Ended::Lost => assert!(self.may_fail, "lost, and nobody died"),
         }

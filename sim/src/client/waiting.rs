@@ -1,6 +1,8 @@
 //! Blocking calls: attempts, a round, and what the driver says comes next, until a deadline in virtual time.
 
-use superpipe_core::driver::{BUSY_LOOK_ROUNDS, Drive, Ended, LookFailed, NAP_NS, Next, Outside, OutsideNext, Rest};
+use superpipe_core::driver::{
+    BUSY_LOOK_ROUNDS, Drive, Ended, LookFailed, NAP_NS, Next, Outside, OutsideNext, Rest,
+};
 use superpipe_core::{Closed, Nanos, Reason};
 use superpipe_testkit::Stage;
 
@@ -82,14 +84,12 @@ impl<F: Stage> Talk<F> {
         }
         match next {
             Next::Again | Next::Rest(Rest::Spin) => {}
-            Next::Rest(Rest::Yield { is_first, looks }) => {
+            Next::Rest(Rest::Yield { is_first }) => {
                 let client = &mut self.clients[side];
                 if is_first {
-                    client.driver.note_first_yield(&waiting.wait, client.rng.below(100_000) as u64);
+                    client.driver.note_yield(&waiting.wait, true, client.rng.below(100_000) as u64);
                 }
-                if looks {
-                    return self.look(side, waiting, now, false);
-                }
+                return self.look(side, waiting, now, false);
             }
             Next::Look | Next::Rest(Rest::Look) => return self.look(side, waiting, now, false),
             Next::Rest(Rest::Sleep) => return self.look(side, waiting, now, true),
@@ -183,7 +183,13 @@ impl<F: Stage> Talk<F> {
         let _ = self.drive_close(side);
     }
 
-    pub(super) fn outside(&mut self, side: usize, outside: &mut Outside, ready: Nanos, now: Nanos) -> Drive<()> {
+    pub(super) fn outside(
+        &mut self,
+        side: usize,
+        outside: &mut Outside,
+        ready: Nanos,
+        now: Nanos,
+    ) -> Drive<()> {
         let state = self.state_of(side);
         let is_ready = now >= ready;
         let client = &mut self.clients[side];

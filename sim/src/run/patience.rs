@@ -76,14 +76,13 @@ impl Patience {
     /// What comes after a round.
     pub(super) fn heed(&mut self, next: Next) -> Advice {
         match next {
-            Next::Look | Next::Rest(Rest::Look | Rest::Sleep | Rest::Yield { looks: true, .. }) => {
-                Advice::Look
-            }
-            Next::Ended(Ended::Lost) => {
+            Next::Look | Next::Rest(Rest::Look | Rest::Sleep | Rest::Yield { .. }) => Advice::Look,
+            // Lost, or closed before all that it sent was taken.
+            Next::Ended(ended) if ended == Ended::Lost || self.closed_ns.is_none() => {
                 self.lost_rounds += 1;
                 if self.lost_rounds > LOST_ROUNDS { Advice::Close(Reason::GIVEN_UP) } else { Advice::Look }
             }
-            Next::Again | Next::Rest(Rest::Spin | Rest::Yield { .. }) | Next::Ended(_) => Advice::GoOn,
+            Next::Again | Next::Rest(Rest::Spin) | Next::Ended(_) => Advice::GoOn,
         }
     }
 

@@ -29,7 +29,7 @@ impl<F: Rig> Model<F> {
                 let has_moved = before != { self.marks(side) };
                 before = self.marks(side);
                 match self.ends[side].round(&mut self.fabric, wait, has_moved) {
-                    Next::Again | Next::Rest(Rest::Spin | Rest::Yield { looks: false, .. }) => {}
+                    Next::Again | Next::Rest(Rest::Spin) => {}
                     Next::Look | Next::Rest(_) => {
                         self.now += 1_000_000;
                         let now = Nanos(self.now);
@@ -82,9 +82,9 @@ impl<F: Rig> Model<F> {
             }
             self.ends[1 - side].progress(&mut self.fabric);
             self.fabric.step();
-            if done && let Some(ended) = self.ends[1 - side].ended() {
+            if done && let Some(ended) = self.ends[1 - side].ended(&self.fabric) {
                 assert_eq!(ended, Ended::Closed(Closed::ByPeer(reason)));
-                assert_eq!(self.ends[side].ended(), Some(Ended::Closed(Closed::Here(reason))));
+                assert_eq!(self.ends[side].ended(&self.fabric), Some(Ended::Closed(Closed::Here(reason))));
                 return;
             }
         }

@@ -120,7 +120,7 @@ impl<F: Rig> Model<F> {
                 assert!(receives.place[..taken] == sent.payload[..taken], "wrong bytes");
                 flow.head += 1;
             }
-            Err(ReceiveFailed::Busy | ReceiveFailed::NotOpen) => {
+            Err(ReceiveFailed::Busy | ReceiveFailed::WrongLength | ReceiveFailed::NotOpen) => {
                 panic!("it was neither rejected nor taken by another")
             }
         }

@@ -1,0 +1,90 @@
+//! Looking ahead: what is here behind the head, and stays there. A copy of the receiver goes on where this one is, and is
+//! forgotten: nothing but its own fields changes.
+
+use super::{Chunk, Head, Receiver};
+use crate::arrival::Arrival;
+use crate::error::ProtocolError;
+use crate::fabric::Fabric;
+use crate::sequence::is_before;
+
+impl<F: Fabric> Receiver<F> {
+    /// Returns true if the message at the head is here, in a line, in a chunk or in two (one that is sent at once lies around the
+    /// end of the ring), and none of it was taken. It stays as it is.
+    pub(crate) fn is_head_whole(
+        &mut self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+    ) -> Result<bool, ProtocolError> {
+        match self.head {
+            Head::Nothing | Head::Cancel(_) => Ok(false),
+            Head::Inline { offset, .. } => Ok(offset == 0),
+            Head::Chunk(mut chunk) => {
+                // What waits for CTS has not been sent at once.
+                let is_all = self
+                    .open
+                    .is_some_and(|open| open.seen == u64::from(chunk.bytes) && (chunk.fin || !open.want_cts));
+                if !is_all || chunk.j > 0 || chunk.offset > 0 {
+                    return Ok(false);
+                }
+                let last = chunk.blocks - 1;
+                let is_here = self.has_arrived(fabric, link, arrival, &mut chunk, last)?;
+                self.head = Head::Chunk(chunk);
+                Ok(is_here && (chunk.fin || self.is_rest_here(fabric, link, arrival, chunk)?))
+            }
+        }
+    }
+
+    /// Returns true if the chunk behind this one, which is at the head and here, is here and the transfer's last.
+    fn is_rest_here(
+        &self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+        chunk: Chunk,
+    ) -> Result<bool, ProtocolError> {
+        let mut ahead = Self { ..*self };
+        ahead.pass(chunk);
+        if !ahead.poll(fabric, link, arrival)? {
+            return Ok(false);
+        }
+        match ahead.head {
+            Head::Chunk(mut rest) if rest.fin => {
+                let last = rest.blocks - 1;
+                ahead.has_arrived(fabric, link, arrival, &mut rest, last)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Goes on behind a chunk.
+    fn pass(&mut self, chunk: Chunk) {
+        self.head = Head::Chunk(chunk);
+        while let Head::Chunk(chunk) = self.head {
+            self.finish_block(chunk);
+        }
+    }
+
+    /// Returns true if the end of the transfer at the head is here: an operation would meet it without anything more.
+    pub(crate) fn has_end_of_head(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
+        let mut ahead = Self { ..*self };
+        self.open.is_some() && ahead.drain(fabric, link, arrival).is_ok() && ahead.open.is_none()
+    }
+
+    /// Returns true if the peer has closed, and all that its CLOSE named is here, or was.
+    pub(crate) fn has_all_before_close(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
+        let Some((last, _)) = self.close else { return false };
+        // What waits behind a REJECT that is due is here, too.
+        let mut ahead = Self { reject: None, ..*self };
+        let blocks = u64::from(self.landing.layout.block_count);
+        while !is_before(last, ahead.sequence) {
+            let before = ahead.consumed;
+            let drained = ahead.poll(fabric, link, arrival).and_then(|_| ahead.drain(fabric, link, arrival));
+            let passed = ahead.consumed.wrapping_sub(self.consumed);
+            if drained.is_err() || ahead.consumed == before || passed > blocks {
+                return false;
+            }
+        }
+        ahead.open.is_none()
+    }
+}
