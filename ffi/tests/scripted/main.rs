@@ -13,16 +13,18 @@ mod closing;
 mod held;
 mod message;
 mod peer;
+mod rdma;
 mod setup;
 mod stream;
 mod us;
 mod warming;
 
 /// Tables of all phases, by the phase's name.
-pub(crate) const PHASES: [(&str, case::Table); 5] = [
+pub(crate) const PHASES: [(&str, case::Table); 6] = [
     ("setup", setup::CASES),
     ("warming", warming::CASES),
     ("message", message::CASES),
     ("stream", stream::CASES),
     ("closing", closing::CASES),
+    ("rdma", rdma::CASES),
 ];

@@ -3,17 +3,18 @@
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::PHASES;
 use crate::case::Case;
 use crate::peer::play::Player;
-use crate::peer::script::{Role, Step};
+use crate::peer::script::{Place, Role, Step};
 
-/// What tells the program that it is the peer: the case, the socket, and the process that waits for it.
+/// What tells the program that it is the peer: the case, where to meet, and the process that waits for it.
 const CASE: &str = "SUPERPIPE_SCRIPTED_CASE";
 const SOCKET: &str = "SUPERPIPE_SCRIPTED_SOCKET";
+const ADDRESS: &str = "SUPERPIPE_SCRIPTED_ADDRESS";
 const PARENT: &str = "SUPERPIPE_SCRIPTED_PARENT";
 
 /// A line of the peer's output that is for this end.
@@ -32,11 +33,15 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Starts it. One that listens does so when this returns.
-    pub(crate) fn start(name: &str, case: &Case, socket: &Path) -> Self {
+    pub(crate) fn start(name: &str, case: &Case, place: &Place) -> Self {
+        let (variable, place) = match place {
+            Place::Shm(path) => (SOCKET, path.clone().into_os_string()),
+            Place::Rdma(address) => (ADDRESS, address.to_string().into()),
+        };
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["peer::the_other_process", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
             .env(CASE, name)
-            .env(SOCKET, socket)
+            .env(variable, place)
             .env(PARENT, std::process::id().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -115,7 +120,11 @@ pub(super) fn run() {
     let (case, _, phase) = (parts.next().unwrap(), parts.next(), parts.next().unwrap());
     let (_, table) = PHASES.iter().find(|(name, _)| *name == phase).unwrap();
     let (_, case) = table.iter().find(|(name, _)| *name == case).unwrap();
-    Player::new(case.role, PathBuf::from(env::var(SOCKET).unwrap())).play(case.script);
+    let place = match env::var(ADDRESS) {
+        Ok(address) => Place::Rdma(address.parse().unwrap()),
+        Err(_) => Place::Shm(PathBuf::from(env::var(SOCKET).unwrap())),
+    };
+    Player::new(case.role, place).play(case.script);
 }
 
 pub(super) fn say_listens() {
