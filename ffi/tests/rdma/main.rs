@@ -6,12 +6,12 @@
 mod api;
 mod crowds;
 mod end;
+mod halves;
 mod handshakes;
 mod limits;
 mod mail;
 mod refusals;
 mod sleeping;
-mod split;
 mod strangers;
 mod tools;
 mod transfers;

@@ -2,8 +2,10 @@
 
 use crate::api::{DEADLINE, Draw, pair, pattern};
 use crate::devices;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io::{Read, Write};
 use std::thread;
+use std::time::Instant;
 use superpipe::{
     Drive, ErrorKind, Options, Reason, ReceiveOperation, RecvHalf, SendHalf, SendOperation, TryRecv, TrySend,
     WaitStrategy,
@@ -45,8 +47,17 @@ fn send_all(mut half: SendHalf, first_tag: u64, sizes: &[usize]) -> SendHalf {
             }
         }
     }
-    half.flush(DEADLINE).unwrap();
     half
+}
+
+/// What this end has taken is told to the other by whoever calls: so one does, until both ends know that all was taken.
+fn tell_on(half: &mut RecvHalf, flushed: &AtomicUsize) {
+    let until = Instant::now() + DEADLINE;
+    // Pairs with the Release of whoever has flushed.
+    while flushed.load(Ordering::Acquire) < 2 && Instant::now() < until {
+        half.progress();
+        thread::yield_now();
+    }
 }
 
 /// Receives what [`send_all`] sends, by the calls that go with it.
@@ -103,15 +114,27 @@ fn messages_and_streams_go_both_ways_at_once_between_halves() {
             let [there, back] = [0, 1].map(|_| (0..count).map(|_| draw.size()).collect::<Vec<_>>());
             let (one, other) = pair(ip, Options { wait, ..Options::default() });
             let [(one_sends, one_receives), (other_sends, other_receives)] = [one.split(), other.split()];
+            let flushed = AtomicUsize::new(0);
+            let send = |half, first_tag, sizes| {
+                let mut half = send_all(half, first_tag, sizes);
+                half.flush(DEADLINE).unwrap();
+                flushed.fetch_add(1, Ordering::Release);
+                half
+            };
+            let receive = |half, first_tag, sizes| {
+                let mut half = receive_all(half, first_tag, sizes);
+                tell_on(&mut half, &flushed);
+                half
+            };
             let [mut one, mut other] = thread::scope(|scope| {
-                let (there, back) = (&there, &back);
+                let (send, receive, there, back) = (&send, &receive, &there[..], &back[..]);
                 let sending = [
-                    scope.spawn(move || send_all(one_sends, 0, there)),
-                    scope.spawn(move || send_all(other_sends, 1000, back)),
+                    scope.spawn(move || send(one_sends, 0, there)),
+                    scope.spawn(move || send(other_sends, 1000, back)),
                 ];
                 let receiving = [
-                    scope.spawn(move || receive_all(one_receives, 1000, back)),
-                    scope.spawn(move || receive_all(other_receives, 0, there)),
+                    scope.spawn(move || receive(one_receives, 1000, back)),
+                    scope.spawn(move || receive(other_receives, 0, there)),
                 ];
                 let mut halves = sending.into_iter().zip(receiving).map(|(sending, receiving)| {
                     sending.join().unwrap().reunite(receiving.join().unwrap()).ok().unwrap()
