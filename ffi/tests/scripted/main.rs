@@ -5,6 +5,8 @@
 //! case checks more than that result: a call returns within ten times its deadline, a wait costs little CPU time, only bytes
 //! that the script sent arrive, and afterwards every descriptor, mapping and share of the budget is given back.
 //!
+//! Over RDMA the same peer plays a part of them, and cases of its own (`rdma`), where there is a device.
+//!
 //! Cases run one after the other, because they count what the process holds.
 
 #[macro_use]
