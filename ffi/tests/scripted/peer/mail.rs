@@ -13,7 +13,8 @@ use superpipe::verbs::{
 use super::link::{Link, Told};
 use super::memory::Memory;
 use super::packets::{Layout, PACKET_BYTES};
-use super::rdma::{expect, params};
+use super::process::give_up;
+use super::rdma::{next, params};
 use super::{size, wait};
 
 /// Receives, of which so many are for notifications, and their bytes.
@@ -119,8 +120,15 @@ impl Post {
 
     /// Asks for a connection, and waits for nothing.
     pub(super) fn ask(&mut self) {
-        self.id.connect(params(&self.qp)).unwrap();
+        // Nobody may listen any more.
+        let asked = self.id.connect(params(&self.qp));
+        asked.unwrap_or_else(|_| give_up());
         self.is_asked = true;
+    }
+
+    /// The other end has gone, or refuses.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// Takes who asked for one.
@@ -147,11 +155,14 @@ impl Post {
             return;
         }
         self.is_asked = false;
-        let answers = [CmEventKind::CONNECT_RESPONSE, CmEventKind::ESTABLISHED];
-        if expect(&self.channel, &answers).kind == CmEventKind::CONNECT_RESPONSE {
-            // rxe wants INIT twice.
-            self.make_ready(&[QpState::Init, QpState::ReadyToReceive, QpState::ReadyToSend]);
-            self.id.establish().unwrap();
+        match next(&self.channel).kind {
+            CmEventKind::ESTABLISHED => {}
+            CmEventKind::CONNECT_RESPONSE => {
+                // rxe wants INIT twice.
+                self.make_ready(&[QpState::Init, QpState::ReadyToReceive, QpState::ReadyToSend]);
+                self.id.establish().unwrap_or_else(|_| give_up());
+            }
+            _ => give_up(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::thread;
 use super::entry::Entry;
 use super::floods::flood;
 use super::packets::{Fabric, Layout, packet};
-use super::process::{say_cue, say_heard, say_listens};
+use super::process::{die, say_cue, say_heard, say_listens};
 use super::rdma::Verbs;
 use super::script::{Carry, Kind, Of, Patch, Place, Role, Step};
 use super::shm::Sockets;
@@ -86,10 +86,7 @@ impl Player {
                 }
             }
             Step::Tamper | Step::Bequeath | Step::FailQp | Step::Stray => self.entry.own_step(step),
-            // SAFETY: the call takes integers only.
-            Step::Die => unsafe {
-                libc::kill(libc::getpid(), libc::SIGKILL);
-            },
+            Step::Die => die(),
             step => self.wire_step(step),
         }
     }

@@ -1,13 +1,15 @@
 //! The peer's process: this test program, started once more.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 
 use crate::PHASES;
-use crate::case::Case;
+use crate::case::{Case, PATIENCE};
 use crate::peer::play::Player;
 use crate::peer::script::{Place, Role, Step};
 
@@ -89,7 +91,7 @@ impl Peer {
 
     /// Ends it. A script that could not go on fails the case.
     pub(crate) fn end(mut self) {
-        let dies = self.script.iter().any(|step| matches!(step, Step::Die));
+        let dies = dies(self.script);
         let ended = if dies { Some(self.child.wait().unwrap()) } else { self.child.try_wait().unwrap() };
         let is_well = ended.is_none_or(|status| dies && status.signal() == Some(libc::SIGKILL));
         assert!(is_well, "the script went wrong: {ended:?}");
@@ -102,6 +104,28 @@ impl Drop for Peer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn dies(script: &[Step]) -> bool {
+    script.iter().any(|step| matches!(step, Step::Die))
+}
+
+/// The script of this process ends by its death.
+static DIES: AtomicBool = AtomicBool::new(false);
+
+/// Ends the script, as at its end: the other end has gone, whose result tells.
+pub(super) fn give_up() -> ! {
+    if DIES.load(Ordering::Relaxed) {
+        die();
+    }
+    loop {
+        thread::sleep(PATIENCE);
+    }
+}
+
+pub(super) fn die() {
+    // SAFETY: the calls take integers only.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
 /// What the peer's process does, where this is one.
@@ -124,6 +148,7 @@ pub(super) fn run() {
         Ok(address) => Place::Rdma(address.parse().unwrap()),
         Err(_) => Place::Shm(PathBuf::from(env::var(SOCKET).unwrap())),
     };
+    DIES.store(dies(case.script), Ordering::Relaxed);
     Player::new(case.role, place).play(case.script);
 }
 
