@@ -3,18 +3,18 @@
 # release build. The test programs are found by name in `vm-tests` of the target directory.
 . "$(dirname "$0")/lib.sh"
 
-# Those of ffi/tests that are told of devices by SUPERPIPE_RDMA.
-readonly programs=(verbs rdma)
+# Those of ffi/tests that are told of devices by SUPERPIPE_RDMA. Built together, on all cores.
+readonly programs=(verbs rdma scripted)
 
 need_rust
 begin_stages
 directory=$(target_dir)/vm-tests
 mkdir -p "$directory"
 build_programs() {
-    local name file
+    local name file built
+    built=$(cargo test --locked --release -p superpipe "${programs[@]/#/--test=}" --no-run --message-format json)
     for name in "${programs[@]}"; do
-        file=$(cargo test --locked --release -p superpipe --test "$name" --no-run --message-format json |
-            sed -nE "s/.*\"name\":\"$name\".*\"executable\":\"([^\"]+)\".*/\1/p")
+        file=$(sed -nE "s/.*\"name\":\"$name\".*\"executable\":\"([^\"]+)\".*/\1/p" <<<"$built")
         [[ -x $file ]] || die "cargo has not said where it built the test program $name"
         ln -sfn "$file" "$directory/$name"
     done

@@ -68,6 +68,18 @@ pub enum Bug {
     NoticeOfAnother,
     /// A flag is looked at before its notification was taken.
     NoticeNotRead,
+    /// A wait looks at its deadline in rounds without work only.
+    DeadlineWhenIdle,
+    /// An operation that receives begins at the first of its slices again with each part.
+    PlaceLost,
+    /// An operation goes on that is of another connection, or a clone of one that has gone on.
+    OperationOfAnother,
+    /// A connection does not know that it was closed here.
+    ClosingForgotten,
+    /// A try takes the part of a message that has come.
+    TryTakesPart,
+    /// An operation that is given up rejects what is at the head although it has not begun to take it.
+    CancelOfUnbegun,
 }
 
 /// Whether this bug is there.
@@ -84,7 +96,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 33] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -112,6 +124,12 @@ impl Bug {
         Self::NoticeCreditTwice,
         Self::NoticeOfAnother,
         Self::NoticeNotRead,
+        Self::DeadlineWhenIdle,
+        Self::PlaceLost,
+        Self::OperationOfAnother,
+        Self::ClosingForgotten,
+        Self::TryTakesPart,
+        Self::CancelOfUnbegun,
     ];
 }
 

@@ -149,7 +149,13 @@ fn connect_by(
     let wire = Wire::new(cm)?;
     let greeting = Greeting { mtu: wire.mtu()? }.encode();
     let mut wire = ask(wire, greeting, patience)?;
-    let event = wire.event(patience)?;
+    let event = match wire.event(patience) {
+        Ok(event) => event,
+        Err(error) => {
+            let_go(wire);
+            return Err(error);
+        }
+    };
     match event.failure() {
         // A listener that does not want this connection refuses with its greeting, which says its version. One that has no room,
         // or went away, says nothing.
@@ -203,6 +209,15 @@ fn ask(
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
+    }
+}
+
+/// Drops a wire whose request is not answered. To destroy its id waits for the answer on iWARP, for as long as the driver does, which
+/// for siw is 10 s: so there it is a thread that waits.
+fn let_go(wire: Wire) {
+    if wire.is_iwarp() {
+        // Where none can be started, this one waits: what was moved is dropped.
+        let _ = thread::Builder::new().name("superpipe-connect".into()).spawn(move || drop(wire));
     }
 }
 

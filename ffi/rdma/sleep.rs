@@ -139,6 +139,7 @@ mod tests {
         sleep.hear(Word::Sleep);
         for _ in 0..3 {
             assert_eq!(sleep.due(), Some(Word::SleepOk), "nobody had a place for it");
+            assert!(sleep.is_due());
         }
         assert_eq!(say(&mut sleep), [Word::SleepOk, Word::Sleep], "the peer's first");
         assert!(!sleep.is_due());

@@ -189,6 +189,9 @@ pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) 
         (Call::TrySend | Call::DriveSend | Call::Start | Call::Delivered, true) if cancels => {
             Some("the CANCEL that is due goes first")
         }
+        (Call::CancelStream, true) if matches!(column, Column::Phase(Phase::ClosedHere)) => {
+            Some("closing has given it up")
+        }
         (Call::Push | Call::Reserve | Call::Commit | Call::Finish, true)
             if cancels || matches!(column, Column::Sending(Sending::Nothing)) =>
         {
@@ -208,13 +211,21 @@ pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) 
         ) if is_ended => {
             Some("all was taken before the peer counts as closed, and what failed delivers nothing")
         }
-        (Call::Reject | Call::Readable | Call::Consume, true) if discards => {
-            Some("what is at the head was refused")
+        (Call::ReceivePart | Call::Consume, true)
+            if discards || matches!(column, Column::Receiving(Receiving::Nothing)) =>
+        {
+            Some("what is taken further was refused, or is gone")
         }
         (Call::BeginReceive, true)
             if discards || matches!(column, Column::Receiving(Receiving::Underway)) =>
         {
             Some("the short way is for a message that has not begun")
+        }
+        (Call::BeginReceive, true) if matches!(column, Column::Phase(Phase::PeerCloses)) => {
+            Some("the short way is left once CLOSE is there")
+        }
+        (Call::TryPeek | Call::Reject, false) if matches!(column, Column::Receiving(Receiving::Underway)) => {
+            Some("what is open is shown, and can be refused")
         }
         (Call::Close, false) if matches!(column, Column::Phase(Phase::Open | Phase::PeerCloses)) => {
             Some("what is open can be closed")
@@ -228,6 +239,48 @@ pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) 
             Some("nobody cancels, rejects or closes while both warm the connection up")
         }
         _ => None,
+    }
+}
+
+/// How often each call must have been accepted, and refused, in each state in which it can be.
+pub(crate) const ENOUGH: u64 = 100;
+
+/// What is wrong with a cell of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It is rarer than [`ENOUGH`].
+    Rare(u64),
+    /// It cannot be, for this reason, and was.
+    Impossible(&'static str, u64),
+}
+
+impl Calls {
+    /// The cells that are not as they must be: call, state, whether it was accepted, and why.
+    #[must_use]
+    pub fn wrong(&self) -> Vec<(Call, Column, bool, Wrong)> {
+        let cells = Call::ALL.into_iter().flat_map(|call| {
+            Column::ALL[1..].iter().flat_map(move |column| [false, true].map(|is| (call, *column, is)))
+        });
+        let judge = |(call, column, is_accepted): (Call, Column, bool)| {
+            let count = self.at(call, column)[usize::from(is_accepted)];
+            let wrong = match unreachable_because(call, column, is_accepted) {
+                Some(_) if count == 0 => return None,
+                Some(reason) => Wrong::Impossible(reason, count),
+                None if count >= ENOUGH => return None,
+                None => Wrong::Rare(count),
+            };
+            Some((call, column, is_accepted, wrong))
+        };
+        cells.filter_map(judge).collect()
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rare(count) => write!(f, "{count} times, and must be {ENOUGH} times"),
+            Self::Impossible(reason, count) => write!(f, "{count} times, and cannot be: {reason}"),
+        }
     }
 }
 

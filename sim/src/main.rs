@@ -89,7 +89,7 @@ struct SwarmOptions {
     /// Threads; one for each core by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Fail if a fault never struck in a state in which it can
+    /// Fail if a fault never struck in a state in which it can, or a call was rarely accepted or refused in one: for 100,000 runs
     #[arg(long)]
     every_state: bool,
 }
@@ -174,6 +174,14 @@ fn swarm(options: &SwarmOptions) -> ExitCode {
             .map(|(fault, column)| format!("{} at an end that {column}", fault.name()))
             .collect();
         eprintln!("never struck, and could have: {}", missing.join("; "));
+        return ExitCode::from(EXIT_INTEGRITY);
+    }
+    let wrong = swarm.calls.wrong();
+    if every_state && !wrong.is_empty() {
+        for (call, column, is_accepted, wrong) in wrong {
+            let how = if is_accepted { "accepted" } else { "refused" };
+            eprintln!("{} was {how}, where the end's state is '{column}', {wrong}", call.name());
+        }
         return ExitCode::from(EXIT_INTEGRITY);
     }
     ExitCode::SUCCESS

@@ -6,7 +6,6 @@
 PATH=$SUPERPIPE_BIN:$PATH
 receives=$([[ $VM_HOST == 1 ]] && echo 1 || true)
 sends=$([[ $VM_HOST == "$VM_HOSTS" ]] && echo 1 || true)
-met=/run/vm/met
 
 wrong() {
     printf 'wrong: %s\n' "$*" >&2

@@ -19,11 +19,14 @@ wait-for() {
     done
 }
 
+# where hosts meet; each test of several in one boot has a place of its own
+met=${VM_MET:-/run/vm/met}
+
 # meet NAME [SECONDS]: waits until the other host has come to the same place; each name serves once. 60 s unless told.
 meet() {
     [[ $VM_HOSTS == 2 ]] || return 0
-    : >"/run/vm/met/$1.$VM_HOST"
-    wait-for "${2:-60}" test -e "/run/vm/met/$1.$VM_PEER" || {
+    : >"$met/$1.$VM_HOST"
+    wait-for "${2:-60}" test -e "$met/$1.$VM_PEER" || {
         echo "meet: host $VM_PEER did not come to $1 in ${2:-60} s" >&2
         return 1
     }

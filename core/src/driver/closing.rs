@@ -3,12 +3,13 @@
 use super::{Drive, Driver, Ended, Next, Wait};
 use crate::error::Reason;
 use crate::fabric::Fabric;
+use crate::planted::{Bug, is_planted};
 
 impl<F: Fabric> Driver<F> {
     /// Closes this end, with [`Endpoint::close`](crate::Endpoint::close). [`drive_close`](Self::drive_close) tells when the peer
     /// was told, as far as that goes without waiting for its application.
     pub fn close(&mut self, fabric: &mut F, reason: Reason) {
-        self.is_closing = true;
+        self.is_closing = !is_planted(Bug::ClosingForgotten);
         self.endpoint.close(fabric, reason);
     }
 

@@ -5,6 +5,7 @@ use crate::endpoint::Incoming;
 use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::header::Length;
+use crate::planted::{Bug, is_planted};
 use crate::receive::{End, Pulled, TryRecv};
 use crate::slices::Cursor;
 
@@ -145,7 +146,7 @@ impl<F: Fabric> Driver<F> {
         if length > room(slices) {
             return Err(RefusedRecv::TooSmall(incoming));
         }
-        if !self.endpoint.is_whole(fabric) {
+        if !self.endpoint.is_whole(fabric) && !is_planted(Bug::TryTakesPart) {
             // A message that breaks the protocol ends the connection, and is not there any more.
             return self.endpoint.head().map_or(Ok(None), |_| Err(RefusedRecv::Long(incoming)));
         }
@@ -252,7 +253,7 @@ impl<F: Fabric> Driver<F> {
         }
         let mut cursor = receive.cursor;
         let driven = self.take_part(receive, |endpoint| endpoint.pull_at(fabric, slices, &mut cursor));
-        receive.cursor = cursor;
+        receive.cursor = if is_planted(Bug::PlaceLost) { Cursor::START } else { cursor };
         // There was room for all of it when it was begun.
         if matches!(driven, Drive::Idle)
             && !cursor.has_room(slices)
@@ -320,7 +321,8 @@ impl<F: Fabric> Driver<F> {
     fn is_taken_by(&self, receive: &Receive) -> bool {
         receive.begun.is_some_and(|begun| {
             let claimed = Claimed { number: begun.number, taken: receive.taken };
-            begun.owner == self.id && self.claimed == Some(claimed)
+            let is_its = begun.owner == self.id && self.claimed == Some(claimed);
+            is_its || is_planted(Bug::OperationOfAnother)
         })
     }
 
@@ -342,6 +344,9 @@ impl<F: Fabric> Driver<F> {
             && self.is_taken_by(receive)
             && self.endpoint.head().is_some_and(|(head, _)| head == number)
         {
+            self.endpoint.reject(fabric, reason);
+        }
+        if receive.begun.is_none() && is_planted(Bug::CancelOfUnbegun) {
             self.endpoint.reject(fabric, reason);
         }
         receive.has_ended = true;

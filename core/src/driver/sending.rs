@@ -5,6 +5,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::header::Length;
+use crate::planted::{Bug, is_planted};
 use crate::send::TransferId;
 use crate::slices::Cursor;
 
@@ -109,7 +110,8 @@ impl<F: Fabric> Driver<F> {
         }
         let Stage::Open { id, owner } = send.stage else { return Drive::Done(Err(SendFailed::NotOpen)) };
         // Of another connection, or a clone of one that has gone on.
-        if owner != self.id || self.endpoint.sent(id).is_some_and(|sent| sent != send.sent as u64) {
+        let is_stale = self.endpoint.sent(id).is_some_and(|sent| sent != send.sent as u64);
+        if (owner != self.id || is_stale) && !is_planted(Bug::OperationOfAnother) {
             send.stage = Stage::Ended;
             return Drive::Done(Err(SendFailed::NotOpen));
         }

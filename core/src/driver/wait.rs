@@ -9,6 +9,7 @@ use super::keepalive::Silence;
 use super::pace::{Pace, Rounds};
 use super::{Driver, Ended, Rest};
 use crate::fabric::{Fabric, Nanos};
+use crate::planted::{Bug, is_planted};
 
 /// Attempts between two rounds of progress: what is awaited is polled alone, so that it is seen at once.
 pub const ATTEMPTS: u32 = 8;
@@ -69,6 +70,9 @@ impl<F: Fabric> Driver<F> {
     #[inline]
     pub fn round(&mut self, fabric: &mut F, wait: &mut Wait, has_moved: bool) -> Next {
         if self.progress(fabric) || has_moved {
+            if is_planted(Bug::DeadlineWhenIdle) {
+                return Next::Again;
+            }
             return wait.count_busy(&self.pace);
         }
         if self.may_have_ended() {

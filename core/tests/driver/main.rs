@@ -29,6 +29,7 @@ mod ending;
 mod giving_back;
 mod model;
 mod outside;
+mod owning;
 mod quiet;
 mod receiving;
 mod sending;

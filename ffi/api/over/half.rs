@@ -38,9 +38,9 @@ const MOMENTS_YIELDED: u32 = 256;
 const PAUSE: Duration = Duration::from_micros(50);
 /// Bytes that a half moves before the other has its turn, where both run on one core: half of the default ring, so that neither
 /// direction stands while the other flows, and a switch of threads (1 µs) costs a twentieth.
-const TURN_BYTES: usize = 256 << 10;
+pub(super) const TURN_BYTES: usize = 256 << 10;
 /// The core of a half that has not waited yet.
-const NOWHERE: i32 = -1;
+pub(super) const NOWHERE: i32 = -1;
 
 /// What the two halves have in common.
 struct Shared<P: Port> {
@@ -90,6 +90,18 @@ impl<P: Port> Half<P> {
     #[cfg(test)]
     pub(super) fn wants_turn(&self) -> bool {
         self.wants().load(Ordering::Relaxed)
+    }
+
+    /// Bytes in this turn.
+    #[cfg(test)]
+    pub(super) const fn moved(&self) -> usize {
+        self.moved
+    }
+
+    /// Notes the core where it waited last.
+    #[cfg(test)]
+    pub(super) fn waited_on(&self, core: i32) {
+        self.shared.cores[self.side].store(core, Ordering::Relaxed);
     }
 
     /// Returns true for the halves of one connection.

@@ -1,6 +1,7 @@
 //! Two ends on devices that carry out what is posted: the fabric below core as it ships, byte for byte, and its sleep.
 
 use super::*;
+use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, Polled, poll_now};
 use crate::port::{Gone, Port, Woken};
 use crate::rdma::fabric::{Rdma, RdmaLink};
@@ -192,6 +193,8 @@ fn what_core_names_is_what_is_written_and_read() {
     let (their_seat, their_landing) = (parts.peer_seat, parts.peer_landing.memory);
     let port = &mut Rdma::new();
     assert_eq!(port.crc(b"123456789", 0), 0xE306_9283, "the check value of CRC32C");
+    let (before, now, after) = (monotonic_ns(), port.now().0, monotonic_ns());
+    assert!((before..=after).contains(&now));
     let caps = port.caps(&link);
     assert_eq!((caps.order_inside_write, caps.notices), (keeps_order, 128));
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use superpipe::shm::handshake::{Agreed, PACKET_BYTES, VERSION, Wishes, connect};
+use superpipe::shm::handshake::{Agreed, HandshakeError, PACKET_BYTES, VERSION, Wishes, connect};
 use superpipe::shm::{ConnectError, Socket, SocketError};
 use superpipe::{Address, Connection, ErrorKind, Listener, Options};
 
@@ -41,13 +41,18 @@ pub(crate) fn hello() -> [u8; PACKET_BYTES] {
     packet
 }
 
-/// Agrees, and then does not warm the connection up.
+/// Agrees, and then does not warm the connection up. On a busy host it may have to make room, and tries again.
 pub(crate) fn half_way(path: &Path) -> (Socket, Agreed) {
     let options = Options::default();
     let deadline_ns = superpipe::os::monotonic_ns() + 60_000_000_000;
     let wishes =
         Wishes { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns };
-    connect(stranger(path), &wishes, &|| false).unwrap()
+    loop {
+        match connect(stranger(path), &wishes, &|| false) {
+            Err(HandshakeError::Socket(SocketError::Closed)) => {}
+            agreed => return agreed.unwrap(),
+        }
+    }
 }
 
 /// One who means it.

@@ -16,10 +16,10 @@ const MODES: [Option<Arrival>; 4] =
 const LONGEST: u64 = 4 << 20;
 
 /// Numbers that look random, from a seed that is printed.
-struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let seed = u64::try_from(time & u128::from(u64::MAX)).unwrap() | 1;
         eprintln!("seed {seed}");
@@ -34,7 +34,7 @@ impl Draw {
     }
 
     /// As many short ones as long ones.
-    fn size(&mut self) -> usize {
+    pub(crate) fn size(&mut self) -> usize {
         let limit = 1 << (3 + self.below(20));
         usize::try_from(self.below(LONGEST.min(limit) + 1)).unwrap()
     }
@@ -44,7 +44,7 @@ impl Draw {
     }
 }
 
-fn pattern(bytes: usize, tag: u64) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize, tag: u64) -> Vec<u8> {
     let word = |at: usize| (at as u64 ^ tag << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     let mut all: Vec<u8> = (0..bytes.div_ceil(8)).flat_map(word).collect();
     all.truncate(bytes);
@@ -67,7 +67,7 @@ fn options(arrival: Option<Arrival>) -> Options {
 }
 
 /// Who connected, who accepted.
-fn pair(ip: IpAddr, options: Options) -> (Connection, Connection) {
+pub(crate) fn pair(ip: IpAddr, options: Options) -> (Connection, Connection) {
     let mut listener = listen(ip, options);
     let address = address_of(&listener);
     thread::scope(|scope| {

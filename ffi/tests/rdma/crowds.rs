@@ -2,7 +2,6 @@
 //! kernel's limit of a backlog low for these, and they are left out where it is high: libsiw takes the mapping at 0x90000 of a
 //! process for a failure, so that a process can have no more than 48 small queue pairs.
 
-use crate::addresses;
 use crate::api::{address_of, listen};
 use crate::strangers::ask;
 use core::net::IpAddr;
@@ -22,12 +21,11 @@ const BACKLOG_MAX: usize = 30;
 /// Time for which the mute clients stay.
 const MUTE: Duration = Duration::from_secs(2);
 
-/// The kernel's limit of a backlog, and one address of each device: what is tested does not depend on the family.
+/// The kernel's limit of a backlog, and one address of each device.
 fn devices() -> (usize, Vec<IpAddr>) {
     let limit = fs::read_to_string("/proc/sys/net/rdma_ucm/max_backlog").unwrap_or_default();
     let limit = limit.trim().parse().unwrap_or(usize::MAX);
-    let mut devices = addresses();
-    devices.retain(IpAddr::is_ipv4);
+    let mut devices = crate::devices();
     if limit > BACKLOG_MAX {
         eprintln!("NOT CHECKED: net.rdma_ucm.max_backlog is above {BACKLOG_MAX}");
         devices.clear();

@@ -1,7 +1,7 @@
 //! Peers whose mail breaks the protocol, made of bare rdma_cm: they are named as those who did.
 
-use crate::addresses;
 use crate::api::{DEADLINE, listen};
+use crate::devices;
 use crate::strangers::{greeting, next, on_the_way, params};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -104,7 +104,7 @@ impl Hostile {
 
 /// Result of a listener that meets a client that does this.
 fn judged(hostile: impl Fn(SocketAddr) -> Hostile + Send + Copy, rule: &str) {
-    for ip in addresses() {
+    for ip in devices() {
         let mut listener = listen(ip, Options::default());
         let to = listener.verbs_address().unwrap();
         thread::scope(|scope| {

@@ -6,6 +6,7 @@
 mod api;
 mod crowds;
 mod end;
+mod halves;
 mod handshakes;
 mod limits;
 mod mail;
@@ -25,4 +26,10 @@ fn addresses() -> Vec<IpAddr> {
         eprintln!("NOT CHECKED: SUPERPIPE_RDMA names no address of an RDMA device");
     }
     named.split_whitespace().map(|address| address.parse().expect("SUPERPIPE_RDMA holds addresses")).collect()
+}
+
+/// One address of each device, for what does not depend on the family.
+fn devices() -> Vec<IpAddr> {
+    let (all, is_v4) = (addresses(), |ip: &IpAddr| ip.is_ipv4());
+    if all.iter().any(is_v4) { all.into_iter().filter(is_v4).collect() } else { all }
 }

@@ -1,6 +1,6 @@
 //! Sleep and wake.
 
-use crate::addresses;
+use crate::devices;
 use crate::end::{End, deadline, meet};
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +61,7 @@ fn idle(end: &mut End, time: Duration) {
 
 #[test]
 fn a_sleeper_sleeps_and_each_message_wakes_it() {
-    for ip in addresses() {
+    for ip in devices() {
         for arrival in [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify] {
             let [mut there, mut here] = ends(ip, arrival);
             let done = &AtomicBool::new(false);
@@ -94,7 +94,7 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
 
 #[test]
 fn two_that_sleep_both_sleep() {
-    for ip in addresses() {
+    for ip in devices() {
         let ends = ends(ip, Arrival::Flag);
         let both = &Barrier::new(2);
         thread::scope(|scope| {
@@ -127,7 +127,7 @@ fn live(end: &mut End) {
 
 #[test]
 fn signs_of_life_are_seen_and_wake_nobody() {
-    for ip in addresses() {
+    for ip in devices() {
         for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
             let [mut there, mut here] = ends(ip, arrival);
             let done = &AtomicBool::new(false);

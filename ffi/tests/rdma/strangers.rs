@@ -1,8 +1,8 @@
 //! Peers that are no superpipe, or of another version, made of bare rdma_cm.
 
-use crate::addresses;
 use crate::api::{DEADLINE, address_of, listen};
 use crate::end::deadline;
+use crate::{addresses, devices};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::thread;
@@ -171,7 +171,7 @@ const MUTES: usize = 16;
 
 #[test]
 fn mute_clients_side_by_side_delay_nobody() {
-    for ip in addresses() {
+    for ip in devices() {
         let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
         let mut listener = listen(ip, options);
         let (to, address) = (listener.verbs_address().unwrap(), address_of(&listener));

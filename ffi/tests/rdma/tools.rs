@@ -1,7 +1,7 @@
 //! What rsend and rrecv, found by SUPERPIPE_BIN, make of strangers: a line that names them, and the exit code of a peer that
 //! speaks something else.
 
-use crate::addresses;
+use crate::devices;
 use crate::strangers::{answer, knock, words};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -71,7 +71,7 @@ fn place(ip: IpAddr, port: u16) -> String {
 
 #[test]
 fn rsend_names_a_stranger_that_listens() {
-    for ip in addresses() {
+    for ip in devices() {
         for (says, _, words) in words() {
             answer(ip, &says, |port| {
                 let Some(mut rsend) = Tool::start("rsend", &["-q", &place(ip, port), "/dev/null"]) else {
@@ -86,7 +86,7 @@ fn rsend_names_a_stranger_that_listens() {
 
 #[test]
 fn rrecv_names_a_stranger_that_connects() {
-    for ip in addresses() {
+    for ip in devices() {
         for (says, _, words) in words() {
             let Some(mut rrecv) = Tool::start("rrecv", &["-v", "--listen", &place(ip, PORT)]) else { return };
             let mut errors = rrecv.errors();

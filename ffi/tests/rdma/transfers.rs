@@ -1,6 +1,6 @@
 //! What arrives.
 
-use crate::addresses;
+use crate::devices;
 use crate::end::{End, meet};
 use std::thread;
 use superpipe::{Arrival, Length, Tuning};
@@ -55,7 +55,7 @@ fn receive_all(mut end: End) -> End {
 
 #[test]
 fn messages_of_all_sizes_arrive_in_every_mode() {
-    for ip in addresses() {
+    for ip in devices() {
         for arrival in [None, Some(Arrival::Flag), Some(Arrival::CheckedFlag), Some(Arrival::Notify)] {
             let tuning = Tuning { arrival, ..Tuning::default() };
             let (there, here) = meet(ip, tuning, tuning);

@@ -1,7 +1,8 @@
 //! A case, and how it is judged.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::net::{IpAddr, SocketAddr};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +13,7 @@ use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, Stream
 
 use crate::held::{Held, cpu_time};
 use crate::peer::process::Peer;
-use crate::peer::script::{Role, Script};
+use crate::peer::script::{Place, Role, Script};
 use crate::us::Us;
 
 /// Cases of a phase, by name.
@@ -24,13 +25,12 @@ const HANG: u32 = 10;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The deadline that a dropped connection has for its good-bye.
 pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
-/// A wait may spend a fourth of its time on a CPU; one that sleeps spends a fiftieth.
-const IDLE_SHARE: u32 = 4;
 
 /// Looked at by every wait of a case that asks for it.
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 /// One misbehaviour, and what must come of it.
+#[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) role: Role,
     pub(crate) script: Script,
@@ -138,12 +138,13 @@ pub(crate) fn bounded<T>(what: &str, limit: Duration, work: impl FnOnce() -> T) 
     result
 }
 
-/// As [`bounded`]; a wait that is to sleep must spend little CPU time, too.
-pub(crate) fn bounded_idle<T>(limit: Duration, is_idle: bool, work: impl FnOnce() -> T) -> T {
+/// As [`bounded`]; a wait that is to sleep may spend such a part of its time on a CPU, too.
+pub(crate) fn bounded_idle<T>(limit: Duration, idle_share: Option<u32>, work: impl FnOnce() -> T) -> T {
     let (begun, spent) = (Instant::now(), cpu_time());
     let result = bounded("the call", limit, work);
     let (elapsed, spent) = (begun.elapsed(), cpu_time().saturating_sub(spent));
-    assert!(!is_idle || spent < elapsed / IDLE_SHARE, "a wait of {elapsed:?} spent {spent:?} of CPU time");
+    let is_idle = idle_share.is_none_or(|share| spent < elapsed / share);
+    assert!(is_idle, "a wait of {elapsed:?} spent {spent:?} of CPU time");
     result
 }
 
@@ -157,6 +158,57 @@ pub(crate) fn interrupted<T>(after: Duration, call: impl FnOnce() -> T) -> T {
     interrupter.join().unwrap();
     result
 }
+
+/// What a case is played over.
+#[derive(Clone, Copy)]
+pub(crate) enum Ground {
+    Shm,
+    /// RDMA, at this address.
+    Rdma(IpAddr),
+}
+
+impl Ground {
+    /// Every deadline and time-out is so many times what the case says: an emulated CPU takes its time.
+    const fn slowness(self) -> u32 {
+        match self {
+            Self::Shm => 1,
+            Self::Rdma(_) => 4,
+        }
+    }
+
+    /// A wait may spend a fourth of its time on a CPU; one that sleeps spends a fiftieth. To an emulated CPU the time in which
+    /// others hold it up counts as well.
+    fn idle_share(self, case: &Case) -> Option<u32> {
+        let share = match self {
+            Self::Shm => 4,
+            Self::Rdma(_) => 2,
+        };
+        case.is_idle.then_some(share)
+    }
+
+    fn options(self, case: &Case) -> Options {
+        let options = (case.options)();
+        let slowness = self.slowness();
+        Options {
+            handshake_timeout: options.handshake_timeout * slowness,
+            idle_timeout: options.idle_timeout * slowness,
+            linger: options.linger / slowness,
+            ..options
+        }
+    }
+
+    /// A new place, where a peer of this role listens, or this end.
+    fn place(self, path: &SocketPath) -> Place {
+        static NEXT: AtomicU16 = AtomicU16::new(FIRST_PORT);
+        match self {
+            Self::Shm => Place::Shm(path.0.clone()),
+            Self::Rdma(ip) => Place::Rdma(SocketAddr::new(ip, NEXT.fetch_add(1, Ordering::Relaxed))),
+        }
+    }
+}
+
+/// Of as many as there are cases, none of which another program is likely to have.
+const FIRST_PORT: u16 = 21_000;
 
 /// A path for a socket. Dropped, nothing is there.
 struct SocketPath(PathBuf);
@@ -177,17 +229,27 @@ impl Drop for SocketPath {
     }
 }
 
-/// Plays a case.
+/// Plays a case over shared memory.
 pub(crate) fn play(name: &str, case: &Case) {
+    play_on(Ground::Shm, name, case);
+}
+
+/// Plays a case.
+pub(crate) fn play_on(ground: Ground, name: &str, case: &Case) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     INTERRUPT.store(false, Ordering::Relaxed);
     let held = Held::now();
     let path = SocketPath::new();
-    let address = Address::Shm(path.0.clone());
-    let options = (case.options)();
+    let place = ground.place(&path);
+    let address = match &place {
+        Place::Shm(path) => Address::Shm(path.clone()),
+        Place::Rdma(at) => Address::Verbs { host: at.ip().to_string(), port: at.port() },
+    };
+    let (options, limit) = (ground.options(case), case.limit * ground.slowness());
+    let idle_share = ground.idle_share(case);
     let mut listener = (case.role == Role::Connects).then(|| Listener::bind(&address, options).unwrap());
-    let mut peer = Peer::start(name, case, &path.0);
+    let mut peer = Peer::start(name, case, &place);
     let meet = |deadline: Duration, listener: &mut Option<Listener>| match listener {
         Some(listener) => listener.accept(deadline),
         None => Connection::connect(&address, options, deadline),
@@ -195,25 +257,24 @@ pub(crate) fn play(name: &str, case: &Case) {
     let seen = match case.call {
         Call::Meet => {
             peer.await_cue();
-            let met = bounded_idle(case.limit, case.is_idle, || meet(case.limit, &mut listener));
+            let met = bounded_idle(limit, idle_share, || meet(limit, &mut listener));
             let seen = met.as_ref().map(|_| ()).map_err(|error| error.clone().into());
             bounded("drop", GOODBYE, || drop(met));
             seen
         }
         Call::MeetInterrupted => {
             peer.await_cue();
-            let met = interrupted(case.limit, || {
-                bounded_idle(case.limit, case.is_idle, || meet(PATIENCE, &mut listener))
-            });
+            let met =
+                interrupted(limit, || bounded_idle(limit, idle_share, || meet(PATIENCE, &mut listener)));
             met.map(drop).map_err(Failed::from)
         }
         Call::MeetAtLast => {
             peer.await_cue();
             let begun = Instant::now();
-            let met = bounded("the first connection", case.limit, || {
+            let met = bounded("the first connection", limit, || {
                 loop {
                     match meet(PATIENCE, &mut listener) {
-                        Err(error) if begun.elapsed() < case.limit * HANG => println!("{error}"),
+                        Err(error) if begun.elapsed() < limit * HANG => println!("{error}"),
                         met => break met,
                     }
                 }
@@ -222,7 +283,7 @@ pub(crate) fn play(name: &str, case: &Case) {
         }
         Call::With(call) => {
             let connection = meet(PATIENCE, &mut listener).unwrap();
-            let mut us = Us::new(connection, &mut peer, case.limit, case.is_idle);
+            let mut us = Us::new(connection, &mut peer, limit, idle_share);
             us.peer().await_cue();
             call(&mut us)
         }

@@ -14,6 +14,8 @@ pub(crate) struct Held {
     descriptors: usize,
     /// shared segments that are mapped
     segments: usize,
+    /// memory that RDMA devices may reach
+    pinned_kib: u64,
     budget_bytes: u64,
 }
 
@@ -24,7 +26,10 @@ impl Held {
         let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let segments = maps.lines().filter(|line| line.contains("/memfd:")).count();
-        Self { descriptors, segments, budget_bytes: Budget::used_bytes() }
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let pinned = status.lines().find_map(|line| line.strip_prefix("VmPin:")).unwrap();
+        let pinned_kib = pinned.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+        Self { descriptors, segments, pinned_kib, budget_bytes: Budget::used_bytes() }
     }
 
     /// Waits until no more is held than this: descriptors that a peer sent are closed by threads of their own.
@@ -34,6 +39,7 @@ impl Held {
             let now = Self::now();
             if now.descriptors <= self.descriptors
                 && now.segments <= self.segments
+                && now.pinned_kib <= self.pinned_kib
                 && now.budget_bytes <= self.budget_bytes
             {
                 return;

@@ -5,6 +5,8 @@
 //! case checks more than that result: a call returns within ten times its deadline, a wait costs little CPU time, only bytes
 //! that the script sent arrive, and afterwards every descriptor, mapping and share of the budget is given back.
 //!
+//! Over RDMA the same peer plays a part of them, and cases of its own (`rdma`), where there is a device.
+//!
 //! Cases run one after the other, because they count what the process holds.
 
 #[macro_use]
@@ -13,16 +15,18 @@ mod closing;
 mod held;
 mod message;
 mod peer;
+mod rdma;
 mod setup;
 mod stream;
 mod us;
 mod warming;
 
 /// Tables of all phases, by the phase's name.
-pub(crate) const PHASES: [(&str, case::Table); 5] = [
+pub(crate) const PHASES: [(&str, case::Table); 6] = [
     ("setup", setup::CASES),
     ("warming", warming::CASES),
     ("message", message::CASES),
     ("stream", stream::CASES),
     ("closing", closing::CASES),
+    ("rdma", rdma::CASES),
 ];

@@ -71,7 +71,7 @@ fn read_interrupted(us: &mut Us) -> Answer {
 }
 
 /// Writes until that fails.
-fn write(us: &mut Us) -> Answer {
+pub(crate) fn write(us: &mut Us) -> Answer {
     us.timed(|connection, _| {
         Err(write_on(&mut connection.send_stream(1, core::time::Duration::from_secs(60))?))
     })

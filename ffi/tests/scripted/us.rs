@@ -14,7 +14,7 @@ pub(crate) struct Us<'a> {
     connection: Option<Connection>,
     peer: &'a mut Peer,
     pub(crate) limit: Duration,
-    is_idle: bool,
+    idle_share: Option<u32>,
 }
 
 impl<'a> Us<'a> {
@@ -22,9 +22,9 @@ impl<'a> Us<'a> {
         connection: Connection,
         peer: &'a mut Peer,
         limit: Duration,
-        is_idle: bool,
+        idle_share: Option<u32>,
     ) -> Self {
-        Self { connection: Some(connection), peer, limit, is_idle }
+        Self { connection: Some(connection), peer, limit, idle_share }
     }
 
     pub(crate) const fn peer(&mut self) -> &mut Peer {
@@ -38,7 +38,7 @@ impl<'a> Us<'a> {
     /// A call of the case, which must return within ten times the deadline.
     pub(crate) fn timed<T>(&mut self, call: impl FnOnce(&mut Connection, Duration) -> T) -> T {
         let (limit, connection) = (self.limit, self.connection.as_mut().unwrap());
-        bounded_idle(limit, self.is_idle, || call(connection, limit))
+        bounded_idle(limit, self.idle_share, || call(connection, limit))
     }
 
     /// Sets the interrupt flag after the deadline's time, while `call` runs with no deadline that matters.
@@ -67,7 +67,7 @@ impl<'a> Us<'a> {
     pub(crate) fn close(&mut self, reason: Reason) -> Seen {
         let connection = self.connection.take().unwrap();
         let limit = self.limit;
-        Ok(bounded_idle(limit, self.is_idle, || connection.close(reason, limit))?)
+        Ok(bounded_idle(limit, self.idle_share, || connection.close(reason, limit))?)
     }
 
     /// Drops the connection, with a bound of its own.

@@ -25,7 +25,7 @@ impl<F: Stage> Talk<F> {
     /// An end has its turn: it goes on waiting, or makes its next call.
     pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> Turned {
         self.poke(side, now);
-        if self.clients[side].program.manner == Manner::Floods && !self.is_warming(side) {
+        if self.clients[side].program.manner == Manner::Floods {
             self.flood(side);
         }
         self.quit_warming(side);

@@ -80,7 +80,7 @@ impl<F: Stage> Talk<F> {
         if owes_cancel || ending == Ending::WhenTaken && !is_taken {
             let is_stuck = now.0 > since.0 + self.crowd * PATIENCE_NS;
             let is_left = self.clients[1 - side].closed_with.is_some();
-            assert!(!is_stuck || self.may_fail || is_left, "nothing moves any more");
+            assert!(!is_stuck || self.may_fail || is_left, "nothing moves any more: {}", self.state());
             if is_stuck {
                 return self.leave(side, Reason::GIVEN_UP);
             }

@@ -178,15 +178,14 @@ impl<F: Stage> Talk<F> {
 
     /// Legal messages that nobody asked for: REJECTs of all that comes, acknowledgements, signs of life, and short messages.
     pub(super) fn flood(&mut self, side: usize) {
-        if self.closed(side).is_some() {
+        // What it owes would wait for ever behind what it floods with.
+        if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
             return;
         }
         self.reject(side);
         let end = self.clients[side].driver.endpoint_mut();
         end.acknowledge(&mut self.fabric);
         end.show_life(&mut self.fabric);
-        if matches!(self.clients[side].course, Course::Calling) {
-            self.try_send(side);
-        }
+        self.try_send(side);
     }
 }

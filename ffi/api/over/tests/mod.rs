@@ -8,3 +8,4 @@ mod idling;
 mod moving;
 mod played;
 mod trying;
+mod turns;

@@ -22,7 +22,7 @@ pub(super) fn flood(wire: &mut Wire, flood: Flood) -> ! {
         let has_moved = match flood {
             Flood::Rejects => control(wire, [REJECT, 0, 0, 7, 0, 0, 0], REJECTS_MAX),
             Flood::Cts => control(wire, [CTS, 0, 0, 0, 0, 0, 0], CTS_MAX),
-            Flood::Wakes => wire.wake(),
+            Flood::Wakes => wire.link().wake(),
             Flood::Life => {
                 wire.show_life();
                 true
@@ -36,7 +36,7 @@ pub(super) fn flood(wire: &mut Wire, flood: Flood) -> ! {
             Flood::Blocks => wire.trickle_flags(wire.layout().block_bytes),
             Flood::Takes => wire.take_blindly(),
             Flood::Lulls => {
-                wire.lull();
+                wire.link().lull();
                 true
             }
             Flood::Patience => {

@@ -4,6 +4,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use superpipe::verbs::Mr;
 use superpipe_core::Line;
 
 /// A segment that is mapped for as long as the process lives.
@@ -20,6 +21,27 @@ impl Memory {
         let at = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
         assert!(at != libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
         Self { at: at.cast(), bytes }
+    }
+
+    /// Memory that is there for as long as the process lives.
+    pub(super) fn of(mr: &'static Mr) -> Self {
+        Self { at: mr.as_ptr().as_ptr(), bytes: mr.len() }
+    }
+
+    /// Puts bytes that came by mail where their writer wants them.
+    pub(super) fn put(&self, at: usize, from: &[u8]) {
+        assert!(at + from.len() <= self.bytes);
+        for (index, byte) in from.iter().enumerate() {
+            // SAFETY: inside the mapping, as asserted; whoever reads it is this thread.
+            unsafe { self.at.add(at + index).write_volatile(*byte) };
+        }
+    }
+
+    /// Bytes that came.
+    pub(super) fn take(&self, at: usize, bytes: usize) -> Vec<u8> {
+        assert!(at + bytes <= self.bytes);
+        // SAFETY: inside the mapping, as asserted; a device that writes there at the same time costs the other end its own bytes.
+        (0..bytes).map(|index| unsafe { self.at.add(at + index).read_volatile() }).collect()
     }
 
     /// The word at this offset.

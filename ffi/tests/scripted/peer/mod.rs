@@ -1,13 +1,18 @@
-//! The peer: a second process that speaks docs/wire.md by hand. It uses nothing of superpipe but the lines of
-//! `superpipe_testkit::wire`, which are written by hand, too; every other number is typed from the document.
+//! The peer: a second process that speaks docs/wire.md by hand. It uses nothing of superpipe but its layer over rdma-core, and the
+//! lines of `superpipe_testkit::wire`, which are written by hand, too; every other number is typed from the document.
 
 mod descriptors;
+mod entry;
 mod floods;
+mod link;
+mod mail;
 mod memory;
 mod packets;
 mod play;
 pub(crate) mod process;
+mod rdma;
 pub(crate) mod script;
+mod shm;
 mod socket;
 mod wire;
 

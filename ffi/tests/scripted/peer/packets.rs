@@ -1,29 +1,43 @@
-//! The packets of wire.md 6.1.
+//! The packets of wire.md 6.1, and of 10.2 over RDMA.
 
 use super::script::{Kind, Patch};
+
+/// What the connection runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fabric {
+    Shm,
+    Rdma,
+}
 
 pub(super) const PACKET_BYTES: usize = 192;
 
 /// Settled where neither end wishes for anything (wire.md 6.2).
 const SUPERPIPELINE: u8 = 4;
 const FLAG: u8 = 1;
+const NOTIFY: u8 = 3;
+/// Why it is this mode: no order (wire.md 10.2).
+const UNORDERED: u8 = 5;
 const FOLDS: u8 = 3;
 const BLOCK_BYTES: u32 = 16 << 10;
 const RING_BYTES: u32 = 512 << 10;
 
 /// A packet in good faith, then patched.
-pub(super) fn packet(kind: Kind, patches: &[Patch]) -> [u8; PACKET_BYTES] {
+pub(super) fn packet(fabric: Fabric, kind: Kind, patches: &[Patch]) -> [u8; PACKET_BYTES] {
     let mut packet = [0; PACKET_BYTES];
     packet[..8].copy_from_slice(b"SUPRPIPE");
     (packet[8], packet[10]) = (2, kind as u8);
-    if matches!(kind, Kind::Hello | Kind::Welcome) {
+    if fabric == Fabric::Shm && matches!(kind, Kind::Hello | Kind::Welcome) {
         packet[12] = 1;
     }
     if kind == Kind::Welcome {
-        packet[13..16].copy_from_slice(&[SUPERPIPELINE, FLAG, FOLDS]);
+        let arrival = if fabric == Fabric::Shm { FLAG } else { NOTIFY };
+        packet[13..16].copy_from_slice(&[SUPERPIPELINE, arrival, FOLDS]);
         packet[16..20].copy_from_slice(&BLOCK_BYTES.to_le_bytes());
         packet[20..24].copy_from_slice(&RING_BYTES.to_le_bytes());
-        packet[28..32].copy_from_slice(&std::process::id().to_le_bytes());
+        match fabric {
+            Fabric::Shm => packet[28..32].copy_from_slice(&std::process::id().to_le_bytes()),
+            Fabric::Rdma => packet[30] = UNORDERED,
+        }
     }
     for (at, bytes) in patches {
         packet[*at..at + bytes.len()].copy_from_slice(bytes);
@@ -31,26 +45,60 @@ pub(super) fn packet(kind: Kind, patches: &[Patch]) -> [u8; PACKET_BYTES] {
     packet
 }
 
+/// Bytes of a seat, behind which the landing buffer lies.
+const LANDING: usize = 4096;
+/// Bytes of a slot line, and of its flag.
+const LINE: usize = 64;
+const FLAG_BYTES: usize = 8;
+
 /// The layout that WELCOME names: bytes of a block, and blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) block_bytes: usize,
     pub(super) blocks: usize,
+    fabric: Fabric,
 }
 
 impl Layout {
-    pub(super) fn of_welcome(packet: &[u8]) -> Self {
+    pub(super) fn of_welcome(packet: &[u8], fabric: Fabric) -> Self {
         let number = |at: usize| u32::from_le_bytes(packet[at..at + 4].try_into().unwrap()) as usize;
-        Self { block_bytes: number(16), blocks: number(20) / number(16).max(1) }
+        Self { block_bytes: number(16), blocks: number(20) / number(16).max(1), fabric }
     }
 
-    /// Slot lines lie APART (wire.md 2.4): the offset of the first block in the landing buffer.
-    pub(super) const fn blocks_at(self) -> usize {
-        (128 * self.blocks).next_multiple_of(4096)
+    /// Where a block lies in a segment: slot lines are APART on shared memory, and INSIDE over RDMA (wire.md 2.4).
+    pub(super) const fn block_at(self, block: usize) -> usize {
+        let before = match self.fabric {
+            Fabric::Shm => (128 * self.blocks).next_multiple_of(4096),
+            Fabric::Rdma => 0,
+        };
+        LANDING + before + block * self.block_bytes
+    }
+
+    /// Where its slot line lies.
+    pub(super) const fn slot_at(self, block: usize) -> usize {
+        match self.fabric {
+            Fabric::Shm => LANDING + 128 * block,
+            Fabric::Rdma => self.block_at(block + 1) - LINE,
+        }
+    }
+
+    /// Payload that so many blocks of a chunk have room for.
+    pub(super) const fn room(self, blocks: usize) -> usize {
+        match self.fabric {
+            Fabric::Shm => blocks * self.block_bytes,
+            Fabric::Rdma if blocks == 0 => 0,
+            Fabric::Rdma => blocks * (self.block_bytes - FLAG_BYTES) - (LINE - FLAG_BYTES),
+        }
+    }
+
+    /// Blocks of a chunk with so many bytes.
+    pub(super) const fn blocks_for(self, bytes: usize) -> usize {
+        let missing = self.room(1);
+        1 + bytes.saturating_sub(missing).div_ceil(self.room(2) - missing)
     }
 
     /// A seat and a landing buffer, in whole pages (wire.md 6.4).
     pub(super) const fn segment_bytes(self) -> usize {
-        (4096 + self.blocks_at() + self.blocks * self.block_bytes).next_multiple_of(4096)
+        self.block_at(self.blocks).next_multiple_of(4096)
     }
 }

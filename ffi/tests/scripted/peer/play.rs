@@ -2,20 +2,19 @@
 
 use core::time::Duration;
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
 use std::thread;
 
-use super::descriptors::{bequeath, carried, hold, register_membarrier, tamper};
+use super::entry::Entry;
 use super::floods::flood;
-use super::memory::Memory;
-use super::packets::{Layout, PACKET_BYTES, packet};
-use super::process::{say_cue, say_heard, say_listens};
-use super::script::{Carry, Kind, Of, Patch, Role, Step};
+use super::packets::{Fabric, Layout, packet};
+use super::process::{die, say_cue, say_heard, say_listens};
+use super::rdma::Verbs;
+use super::script::{Carry, Kind, Of, Patch, Place, Role, Step};
+use super::shm::Sockets;
 use super::wire::Wire;
-use super::{PATIENCE, socket, wait};
+use super::{PATIENCE, wait};
 
-/// C0 of shared memory (wire.md 4.5).
+/// C0 (wire.md 4.5).
 const C0: usize = 64 << 10;
 /// Most messages of a step of the warm-up (wire.md 6.7).
 const STEP_MAX: usize = 64;
@@ -23,39 +22,23 @@ const STEP_MAX: usize = 64;
 /// What the peer has come to.
 pub(super) struct Player {
     role: Role,
-    path: PathBuf,
-    listener: Option<OwnedFd>,
-    /// Stay open; the last is the one that is used.
-    sockets: Vec<OwnedFd>,
+    entry: Box<dyn Entry>,
     layout: Option<Layout>,
-    mine: Option<Memory>,
-    theirs: Option<Memory>,
-    /// Descriptors of both.
-    segments: Vec<OwnedFd>,
     wire: Option<Wire>,
     /// Exchanges of the warm-up that are done.
     warmed: usize,
 }
 
 impl Player {
-    pub(super) fn new(role: Role, path: PathBuf) -> Self {
-        register_membarrier();
-        let listener = (role == Role::Listens).then(|| socket::listen(&path));
-        if listener.is_some() {
+    pub(super) fn new(role: Role, place: Place) -> Self {
+        let entry: Box<dyn Entry> = match place {
+            Place::Shm(path) => Box::new(Sockets::new(role, path)),
+            Place::Rdma(address) => Box::new(Verbs::new(role, address)),
+        };
+        if role == Role::Listens {
             say_listens();
         }
-        Self {
-            role,
-            path,
-            listener,
-            sockets: vec![],
-            layout: None,
-            mine: None,
-            theirs: None,
-            segments: vec![],
-            wire: None,
-            warmed: 0,
-        }
+        Self { role, entry, layout: None, wire: None, warmed: 0 }
     }
 
     /// Plays all of it, then stalls.
@@ -70,18 +53,17 @@ impl Player {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Connect => self.sockets.push(socket::connect(&self.path)),
-            Step::Accept => self.sockets.push(socket::accept(self.listener.as_ref().unwrap())),
+            Step::Connect => self.entry.connect(),
+            Step::Accept => self.entry.accept(),
             Step::AcceptAndClose => loop {
-                drop(socket::accept(self.listener.as_ref().unwrap()));
+                self.entry.accept_and_close();
             },
             Step::Send(kind, patches, carry) => self.send(kind, patches, carry),
-            Step::Raw(bytes, carry) => self.send_bytes(bytes, carry),
-            Step::Huge(bytes) => self.send_bytes(&vec![7; bytes], Carry::Nothing),
+            Step::Raw(bytes, carry) => self.entry.send(bytes, carry, self.layout),
+            Step::Huge(bytes) => self.entry.send(&vec![7; bytes], Carry::Nothing, self.layout),
             Step::Wakes(many, pause_ms) => {
                 for _ in 0..many {
-                    // Refused, it has seen enough of them.
-                    let _ = socket::send(self.socket(), b"W", &[], 0);
+                    self.entry.wake();
                     thread::sleep(Duration::from_millis(pause_ms));
                 }
             }
@@ -98,17 +80,13 @@ impl Player {
             Step::Await => std::io::stdin().read_exact(&mut [0]).unwrap(),
             Step::Sleep(ms) => thread::sleep(Duration::from_millis(ms)),
             Step::CloseSocket => {
-                self.sockets.clear();
+                self.entry.close();
                 if let Some(wire) = &mut self.wire {
-                    wire.close_socket();
+                    wire.link().close();
                 }
             }
-            Step::Tamper => self.segments.iter().for_each(tamper),
-            Step::Bequeath => bequeath(),
-            // SAFETY: the call takes integers only.
-            Step::Die => unsafe {
-                libc::kill(libc::getpid(), libc::SIGKILL);
-            },
+            Step::Tamper | Step::Bequeath | Step::FailQp | Step::Stray => self.entry.own_step(step),
+            Step::Die => die(),
             step => self.wire_step(step),
         }
     }
@@ -140,64 +118,37 @@ impl Player {
             Step::Ack(blocks, controls) => wire.acknowledge(blocks, controls),
             Step::TornAck => wire.tear(),
             Step::Flood(kind) => flood(wire, kind),
+            Step::Lie(kind, further) => wire.link().lie(kind, further),
             Step::HearLife => {
                 let before = wire.life_seen();
-                wait("a sign of life", || (wire.life_seen() != before).then_some(()));
+                wait("a sign of life", || {
+                    wire.keep_house();
+                    (wire.life_seen() != before).then_some(())
+                });
                 say_heard();
             }
             _ => unreachable!("done in `step`"),
         }
     }
 
-    fn socket(&self) -> &OwnedFd {
-        self.sockets.last().unwrap()
-    }
-
     fn wire(&mut self) -> &mut Wire {
-        if self.wire.is_none() {
-            let socket = self.socket().try_clone().unwrap();
-            let wire = Wire::new(socket, self.mine.unwrap(), self.theirs.unwrap(), self.layout.unwrap());
-            self.wire = Some(wire);
-        }
-        self.wire.as_mut().unwrap()
+        let (entry, layout) = (&mut self.entry, self.layout);
+        self.wire.get_or_insert_with(|| Wire::new(entry.link(), layout.unwrap()))
     }
 
     fn send(&mut self, kind: Kind, patches: &[Patch], carry: Carry) {
-        let packet = packet(kind, patches);
+        let packet = packet(self.entry.fabric(), kind, patches);
         if kind == Kind::Welcome {
-            self.layout = Some(Layout::of_welcome(&packet));
+            self.layout = Some(Layout::of_welcome(&packet, self.entry.fabric()));
         }
-        self.send_bytes(&packet, carry);
-    }
-
-    fn send_bytes(&mut self, bytes: &[u8], carry: Carry) {
-        let segment_bytes = self.layout.map_or(1 << 20, Layout::segment_bytes);
-        let fds = carried(carry, segment_bytes);
-        if matches!(carry, Carry::Segment | Carry::Holed) {
-            self.mine = Some(Memory::map(&fds[0], segment_bytes));
-        }
-        let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-        // Refused where the other end has closed, and then its result tells.
-        let _ = socket::send(self.socket(), bytes, &numbers, 0);
-        self.segments.extend(fds);
+        self.entry.send(&packet, carry, self.layout);
     }
 
     fn expect(&mut self, kind: Kind) {
-        let mut packet = [0; PACKET_BYTES];
-        let (bytes, fd) = socket::receive(self.socket(), &mut packet).unwrap();
-        assert_eq!(
-            (bytes, packet[10]),
-            (PACKET_BYTES, kind as u8),
-            "{}",
-            String::from_utf8_lossy(&packet[64..])
-        );
+        let packet = self.entry.receive(self.layout);
+        assert_eq!(packet[10], kind as u8, "{}", String::from_utf8_lossy(&packet[64..]));
         if kind == Kind::Welcome {
-            self.layout = Some(Layout::of_welcome(&packet));
-        }
-        if let Some(fd) = fd {
-            self.theirs = Some(Memory::map(&fd, self.layout.unwrap().segment_bytes()));
-            hold(&fd);
-            self.segments.push(fd);
+            self.layout = Some(Layout::of_welcome(&packet, self.entry.fabric()));
         }
     }
 
@@ -222,15 +173,16 @@ impl Player {
 
     /// Length of the next message of the warm-up (wire.md 6.7).
     fn warm_bytes(&mut self) -> Option<usize> {
-        let Layout { block_bytes, blocks } = self.wire().layout();
+        let Layout { block_bytes, blocks, .. } = self.wire().layout();
         let ring = block_bytes * blocks;
         let long = C0.min(ring / 4);
-        let steps = [
-            (2 * C0, 2),
-            (long, (ring / long + 2).min(STEP_MAX)),
-            (long.min(1024), (blocks + 2).min(STEP_MAX)),
-            (8, (blocks + 2).min(STEP_MAX)),
-        ];
+        let many = match self.entry.fabric() {
+            Fabric::Shm => {
+                [2, (ring / long + 2).min(STEP_MAX), (blocks + 2).min(STEP_MAX), (blocks + 2).min(STEP_MAX)]
+            }
+            Fabric::Rdma => [1, 8, 4, 4],
+        };
+        let steps = [2 * C0, long, long.min(1024), 8].into_iter().zip(many);
         let mut left = self.warmed;
         for (bytes, many) in steps {
             if left < many {

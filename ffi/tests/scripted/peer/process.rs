@@ -1,19 +1,22 @@
 //! The peer's process: this test program, started once more.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 
 use crate::PHASES;
-use crate::case::Case;
+use crate::case::{Case, PATIENCE};
 use crate::peer::play::Player;
-use crate::peer::script::{Role, Step};
+use crate::peer::script::{Place, Role, Step};
 
-/// What tells the program that it is the peer: the case, the socket, and the process that waits for it.
+/// What tells the program that it is the peer: the case, where to meet, and the process that waits for it.
 const CASE: &str = "SUPERPIPE_SCRIPTED_CASE";
 const SOCKET: &str = "SUPERPIPE_SCRIPTED_SOCKET";
+const ADDRESS: &str = "SUPERPIPE_SCRIPTED_ADDRESS";
 const PARENT: &str = "SUPERPIPE_SCRIPTED_PARENT";
 
 /// A line of the peer's output that is for this end.
@@ -32,11 +35,15 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Starts it. One that listens does so when this returns.
-    pub(crate) fn start(name: &str, case: &Case, socket: &Path) -> Self {
+    pub(crate) fn start(name: &str, case: &Case, place: &Place) -> Self {
+        let (variable, place) = match place {
+            Place::Shm(path) => (SOCKET, path.clone().into_os_string()),
+            Place::Rdma(address) => (ADDRESS, address.to_string().into()),
+        };
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["peer::the_other_process", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
             .env(CASE, name)
-            .env(SOCKET, socket)
+            .env(variable, place)
             .env(PARENT, std::process::id().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -84,7 +91,7 @@ impl Peer {
 
     /// Ends it. A script that could not go on fails the case.
     pub(crate) fn end(mut self) {
-        let dies = self.script.iter().any(|step| matches!(step, Step::Die));
+        let dies = dies(self.script);
         let ended = if dies { Some(self.child.wait().unwrap()) } else { self.child.try_wait().unwrap() };
         let is_well = ended.is_none_or(|status| dies && status.signal() == Some(libc::SIGKILL));
         assert!(is_well, "the script went wrong: {ended:?}");
@@ -97,6 +104,28 @@ impl Drop for Peer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn dies(script: &[Step]) -> bool {
+    script.iter().any(|step| matches!(step, Step::Die))
+}
+
+/// The script of this process ends by its death.
+static DIES: AtomicBool = AtomicBool::new(false);
+
+/// Ends the script, as at its end: the other end has gone, whose result tells.
+pub(super) fn give_up() -> ! {
+    if DIES.load(Ordering::Relaxed) {
+        die();
+    }
+    loop {
+        thread::sleep(PATIENCE);
+    }
+}
+
+pub(super) fn die() {
+    // SAFETY: the calls take integers only.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
 /// What the peer's process does, where this is one.
@@ -115,7 +144,12 @@ pub(super) fn run() {
     let (case, _, phase) = (parts.next().unwrap(), parts.next(), parts.next().unwrap());
     let (_, table) = PHASES.iter().find(|(name, _)| *name == phase).unwrap();
     let (_, case) = table.iter().find(|(name, _)| *name == case).unwrap();
-    Player::new(case.role, PathBuf::from(env::var(SOCKET).unwrap())).play(case.script);
+    let place = match env::var(ADDRESS) {
+        Ok(address) => Place::Rdma(address.parse().unwrap()),
+        Err(_) => Place::Shm(PathBuf::from(env::var(SOCKET).unwrap())),
+    };
+    DIES.store(dies(case.script), Ordering::Relaxed);
+    Player::new(case.role, place).play(case.script);
 }
 
 pub(super) fn say_listens() {

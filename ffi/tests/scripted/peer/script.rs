@@ -1,5 +1,8 @@
 //! What a peer does, as data.
 
+use core::net::SocketAddr;
+use std::path::PathBuf;
+
 use super::size;
 
 /// Steps, in their order. After the last the peer stalls until this end is done with it.
@@ -10,6 +13,13 @@ pub(crate) type Script = &'static [Step];
 pub(crate) enum Role {
     Connects,
     Listens,
+}
+
+/// Where the two ends meet.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Shm(PathBuf),
+    Rdma(SocketAddr),
 }
 
 /// Bytes of a packet that are other than they should be: where, and which.
@@ -158,6 +168,12 @@ pub(crate) enum Step {
     CloseSocket,
     /// Leaves the socket to a child, which holds it for a second.
     Bequeath,
+    /// Over RDMA: has the queue pair fail.
+    FailQp,
+    /// Over RDMA: writes beyond the memory that it was given.
+    Stray,
+    /// Over RDMA: a notification of nothing, of this kind, so many further than the next.
+    Lie(u32, i64),
     /// Ends by SIGKILL.
     Die,
 }

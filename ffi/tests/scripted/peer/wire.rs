@@ -1,21 +1,18 @@
-//! A connection that stands: chunks, control messages and acknowledgements (wire.md 2 to 5 and 7), in flag mode.
+//! A connection that stands: chunks, control messages and acknowledgements (wire.md 2 to 5 and 7), with plain flags.
 
-use core::sync::atomic::{AtomicU64, Ordering, fence};
-use std::os::fd::OwnedFd;
+use core::sync::atomic::Ordering;
 
 use superpipe_core::Line;
 use superpipe_testkit::wire;
 
-use super::memory::Memory;
+use super::link::{Link, Told};
 use super::packets::Layout;
 use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, RTS, STREAM, WANT_CTS, pattern};
-use super::{size, socket, wait};
+use super::{size, wait};
 
-/// Offsets in a seat (wire.md 2.1), and where the landing buffer begins.
+/// Offsets in a seat (wire.md 2.1).
 const ACK: usize = 0;
-const ASLEEP: usize = 128;
 const MAILBOX: usize = 256;
-const LANDING: usize = 4096;
 const LINE: usize = 64;
 /// Word 7.
 const FLAG: usize = 56;
@@ -36,9 +33,7 @@ struct Open {
 
 /// One end. Counts are of chunks, blocks, transfers and control messages, so the next sequence is a count plus one.
 pub(super) struct Wire {
-    socket: Option<OwnedFd>,
-    mine: Memory,
-    theirs: Memory,
+    link: Box<dyn Link>,
     layout: Layout,
     chunks: u64,
     blocks: u64,
@@ -48,6 +43,8 @@ pub(super) struct Wire {
     acked_controls: u64,
     open: Option<Open>,
     is_mute: bool,
+    /// An acknowledgement waits for a credit.
+    owes_ack: bool,
     /// Blocks of [`trickle_flags`](Self::trickle_flags) with a header.
     trickled: u64,
     taken_chunks: u64,
@@ -58,11 +55,9 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) const fn new(socket: OwnedFd, mine: Memory, theirs: Memory, layout: Layout) -> Self {
+    pub(super) fn new(link: Box<dyn Link>, layout: Layout) -> Self {
         Self {
-            socket: Some(socket),
-            mine,
-            theirs,
+            link,
             layout,
             chunks: 0,
             blocks: 0,
@@ -72,6 +67,7 @@ impl Wire {
             acked_controls: 0,
             open: None,
             is_mute: false,
+            owes_ack: false,
             trickled: 0,
             taken_chunks: 0,
             taken_blocks: 0,
@@ -85,26 +81,23 @@ impl Wire {
         self.layout
     }
 
-    pub(super) fn close_socket(&mut self) {
-        self.socket = None;
+    pub(super) fn link(&mut self) -> &mut dyn Link {
+        &mut *self.link
     }
 
-    /// One wake byte; false where the socket is full.
-    pub(super) fn wake(&self) -> bool {
-        self.socket.as_ref().is_some_and(|socket| socket::send(socket, b"W", &[], libc::MSG_DONTWAIT).is_ok())
-    }
-
-    /// Wakes the other end if it sleeps, as after every store (wire.md 7.2).
-    fn rouse(&self) {
-        fence(Ordering::SeqCst);
-        let word = self.theirs.word(ASLEEP);
-        let sleep = word.load(Ordering::Relaxed);
-        if sleep != 0
-            && !self.is_mute
-            && word.compare_exchange(sleep, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            self.wake();
+    /// Has the other end see these bytes of its memory.
+    fn publish(&mut self, at: usize, bytes: usize, told: Told) {
+        if !self.link.has_credit(told) {
+            if matches!(told, Told::Ack) {
+                self.owes_ack = true;
+                return;
+            }
+            wait("a credit", || {
+                self.keep_house();
+                self.link.has_credit(told).then_some(())
+            });
         }
+        self.link.publish(at, bytes, told, self.is_mute);
     }
 
     /// Does something of which a sleeping peer is not told.
@@ -112,11 +105,6 @@ impl Wire {
         self.is_mute = true;
         something(self);
         self.is_mute = false;
-    }
-
-    /// Says that the other end is awake, whatever it does.
-    pub(super) fn lull(&self) {
-        self.theirs.word(ASLEEP).store(0, Ordering::Relaxed);
     }
 
     /// Leaves out so many sequences.
@@ -127,7 +115,7 @@ impl Wire {
     /// A count in the line that acknowledges what this end has sent; what was known of it where the line is torn.
     fn told(&self, word: usize, known: u64) -> u64 {
         let [value, complement] =
-            [word, word + 1].map(|word| self.mine.word(ACK + 8 * word).load(Ordering::Acquire));
+            [word, word + 1].map(|word| self.link.mine().word(ACK + 8 * word).load(Ordering::Acquire));
         if value == !complement { value } else { known }
     }
 
@@ -149,7 +137,7 @@ impl Wire {
 
     /// Where a slot line lies in a segment.
     fn slot(&self, block: u64) -> usize {
-        LANDING + 128 * size(block % self.layout.blocks as u64)
+        self.layout.slot_at(size(block % self.layout.blocks as u64))
     }
 
     /// Writes the slot line of the next chunk, and takes its blocks.
@@ -164,8 +152,9 @@ impl Wire {
         let mut line = Line([0; 8]);
         line.0[..7].copy_from_slice(&words);
         line.0[7] = self.chunks + 1;
-        self.theirs.write_line(self.slot(self.blocks), &line);
-        self.rouse();
+        let at = self.slot(self.blocks);
+        self.link.theirs().write_line(at, &line);
+        self.publish(at, LINE, Told::Chunk(self.chunks + 1));
         self.chunks += 1;
         self.blocks += blocks;
     }
@@ -174,32 +163,36 @@ impl Wire {
     pub(super) fn change_slot(&self, words: &[u64; 7]) {
         let at = self.slot(self.blocks - 1);
         for (index, word) in words.iter().enumerate().filter(|(index, _)| *index != 4) {
-            self.theirs.word(at + 8 * index).store(*word, Ordering::Relaxed);
+            self.link.theirs().word(at + 8 * index).store(*word, Ordering::Relaxed);
         }
     }
 
     /// Sends a chunk of the open transfer, or one that opens it, where there is room for it in one piece.
     fn chunk(&mut self, bits: u64, length: u64, bytes: usize) {
         let open = self.open.unwrap();
-        let (blocks, sequence) = (self.layout.blocks as u64, self.chunks + 1);
-        let many = bytes.div_ceil(self.layout.block_bytes).max(1) as u64;
+        let (layout, sequence) = (self.layout, self.chunks + 1);
+        let many = layout.blocks_for(bytes);
+        let first = layout.block_at(size(self.blocks % layout.blocks as u64));
+        let mut at = 0;
         for index in 0..many {
-            let block = self.blocks + index;
-            let at = size(index) * self.layout.block_bytes;
-            let place = LANDING + self.layout.blocks_at() + size(block % blocks) * self.layout.block_bytes;
-            let some = (bytes - at.min(bytes)).min(self.layout.block_bytes);
-            self.theirs.fill(place, some, |byte| pattern(open.tag, open.at + at + byte));
+            let block = self.blocks + index as u64;
+            let place = layout.block_at(size(block % layout.blocks as u64));
+            let some = (bytes - at).min(layout.room(index + 1) - layout.room(index));
+            self.link.theirs().fill(place, some, |byte| pattern(open.tag, open.at + at + byte));
+            at += some;
             if index == 0 {
                 let tag = if bits & RTS != 0 { open.tag } else { 0 };
                 let line = wire::chunk(bits | LEFT, tag, length, bytes as u64, self.transfers, sequence);
-                self.theirs.write_line(self.slot(block), &line);
+                self.link.theirs().write_line(self.slot(block), &line);
             } else {
-                self.theirs.word(self.slot(block) + FLAG).store(sequence, Ordering::Release);
+                self.link.theirs().word(self.slot(block) + FLAG).store(sequence, Ordering::Release);
             }
         }
-        self.rouse();
+        let from = if bytes > 0 { first } else { self.slot(self.blocks) };
+        let to = self.slot(self.blocks + many as u64 - 1) + LINE;
+        self.publish(from, to.saturating_sub(from), Told::Chunk(sequence));
         self.chunks += 1;
-        self.blocks += many;
+        self.blocks += many as u64;
         self.open = Some(Open { at: open.at + bytes, ..open });
         if bits & FIN != 0 {
             self.open = None;
@@ -217,10 +210,8 @@ impl Wire {
     pub(super) fn go_on(&mut self, mut bits: u64, mut length: u64, mut bytes: usize, is_last: bool) {
         loop {
             let (blocks, at) = (self.layout.blocks as u64, self.blocks);
-            let many = (bytes.div_ceil(self.layout.block_bytes).max(1) as u64)
-                .min(blocks - at % blocks)
-                .min(blocks / FOLDS);
-            let some = bytes.min(size(many) * self.layout.block_bytes);
+            let many = (self.layout.blocks_for(bytes) as u64).min(blocks - at % blocks).min(blocks / FOLDS);
+            let some = bytes.min(self.layout.room(size(many)));
             let ends = is_last && some == bytes;
             // One block is kept for a CANCEL (wire.md 4.4).
             wait("room", || (self.keep_house() >= many + u64::from(!ends)).then_some(()));
@@ -263,16 +254,17 @@ impl Wire {
                 continue;
             }
             self.chunks += 1;
-            self.theirs.word(self.slot(self.blocks) + FLAG).store(self.chunks, Ordering::Release);
+            let flag = self.slot(self.blocks) + FLAG;
+            self.link.theirs().word(flag).store(self.chunks, Ordering::Release);
+            self.publish(flag, 8, Told::Chunk(self.chunks));
             self.blocks += 1;
         }
-        self.rouse();
         room > 0
     }
 
     /// Takes the next chunk, if its flag is there: nothing else of it is looked at but its size.
     pub(super) fn take_blindly(&mut self) -> bool {
-        let is_there = self.flag(self.taken_blocks).load(Ordering::Acquire) == self.taken_chunks + 1;
+        let is_there = self.is_there();
         if is_there {
             self.take_chunk();
         }
@@ -287,8 +279,9 @@ impl Wire {
         let mut line = Line([0; 8]);
         line.0[..7].copy_from_slice(&words);
         line.0[7] = self.controls + 1;
-        self.theirs.write_line(MAILBOX + LINE * size(self.controls % CONTROLS), &line);
-        self.rouse();
+        let at = MAILBOX + LINE * size(self.controls % CONTROLS);
+        self.link.theirs().write_line(at, &line);
+        self.publish(at, LINE, Told::Control(self.controls + 1));
         self.controls += 1;
     }
 
@@ -303,21 +296,23 @@ impl Wire {
     }
 
     /// Writes the acknowledgement of what was taken, and so many more.
-    pub(super) fn acknowledge(&self, blocks: u64, controls: u64) {
+    pub(super) fn acknowledge(&mut self, blocks: u64, controls: u64) {
         let controls = match self.taken_controls + controls {
             0 => u64::MAX,
             taken => taken,
         };
-        self.theirs
-            .write_counts(ACK, &wire::ack(self.taken_blocks.wrapping_add(blocks), controls, self.life));
-        self.rouse();
+        let line = wire::ack(self.taken_blocks.wrapping_add(blocks), controls, self.life);
+        self.link.theirs().write_counts(ACK, &line);
+        self.publish(ACK, LINE, Told::Ack);
     }
 
     /// Writes an acknowledgement of everything that could be, torn.
-    pub(super) fn tear(&self) {
+    pub(super) fn tear(&mut self) {
         let mut line = wire::ack(u64::MAX / 2, u64::MAX / 2, self.life + 1);
         (line.0[1], line.0[3], line.0[5]) = (0, 0, 0);
-        self.theirs.write_counts(ACK, &line);
+        self.link.theirs().write_counts(ACK, &line);
+        // Stores that go direct wake nobody here.
+        self.mute(|wire| wire.publish(ACK, LINE, Told::Ack));
     }
 
     pub(super) fn show_life(&mut self) {
@@ -332,26 +327,38 @@ impl Wire {
 
     /// Takes control messages, which are acknowledged whatever else goes on. How many blocks are free.
     pub(super) fn keep_house(&mut self) -> u64 {
+        self.link.pump();
+        if self.owes_ack || self.link.owes_credits() {
+            self.owes_ack = false;
+            self.acknowledge(0, 0);
+        }
         let at = MAILBOX + LINE * size(self.taken_controls % CONTROLS);
-        if self.mine.word(at + FLAG).load(Ordering::Acquire) == self.taken_controls + 1 {
+        if self.link.is_told(Told::Control(self.taken_controls + 1))
+            && self.link.mine().word(at + FLAG).load(Ordering::Acquire) == self.taken_controls + 1
+        {
             self.taken_controls += 1;
             self.acknowledge(0, 0);
         }
         self.free()
     }
 
-    fn flag(&self, block: u64) -> &AtomicU64 {
-        self.mine.word(self.slot(block) + FLAG)
+    fn flag(&self, block: u64) -> u64 {
+        self.link.mine().word(self.slot(block) + FLAG).load(Ordering::Acquire)
+    }
+
+    /// Whether the next chunk's first block is there.
+    fn is_there(&self) -> bool {
+        let sequence = self.taken_chunks + 1;
+        self.link.is_told(Told::Chunk(sequence)) && self.flag(self.taken_blocks) == sequence
     }
 
     /// Waits for the next chunk. Its words 0 to 6.
     fn await_chunk(&mut self) -> [u64; 7] {
-        let sequence = self.taken_chunks + 1;
         wait("a chunk", || {
             self.keep_house();
-            (self.flag(self.taken_blocks).load(Ordering::Acquire) == sequence).then_some(())
+            self.is_there().then_some(())
         });
-        self.mine.line(self.slot(self.taken_blocks))
+        self.link.mine().line(self.slot(self.taken_blocks))
     }
 
     /// Waits for the first chunk of a transfer, and leaves it there.
@@ -367,7 +374,7 @@ impl Wire {
         let (bits, sequence) = (words[0], self.taken_chunks + 1);
         let is_line = bits & (INLINE | CANCEL) != 0;
         let bytes = if is_line { 0 } else { size(words[3]) };
-        let many = bytes.div_ceil(self.layout.block_bytes).max(1) as u64;
+        let many = self.layout.blocks_for(bytes) as u64;
         if bits & RTS != 0 {
             self.taken_transfers += 1;
         }
@@ -379,7 +386,7 @@ impl Wire {
             self.control([CTS, 0, 0, 0, 0, 0, 0], Some(Of::Newest(0)));
         }
         for block in self.taken_blocks + 1..self.taken_blocks + many {
-            wait("a block", || (self.flag(block).load(Ordering::Acquire) == sequence).then_some(()));
+            wait("a block", || (self.flag(block) == sequence).then_some(()));
         }
         self.taken_chunks += 1;
         self.taken_blocks += many;
