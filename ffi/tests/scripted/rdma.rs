@@ -17,6 +17,7 @@ use crate::peer::script::Step::{
     TakeChunks, Warm, WarmUp,
 };
 use crate::peer::script::{Carry, Kind, Role, Script};
+use crate::setup::{FAT, narrow};
 use crate::stream::write;
 use crate::us::{Us, close, flush, leave, recv, send_long};
 
@@ -108,6 +109,8 @@ own_cases! {
     accept_crumbs: accept(&[Connect, Send(Hello, &[], Nothing), Expect(Welcome), Raw(CRUMBS, Nothing)], PROTOCOL);
     accept_half_a_message: accept_late(&[Meet, Warm(1), Part(0, 64 << 10, 40_000)]);
     connect_a_queue_pair_that_fails: connect_again(&[Accept, Expect(Hello), FailQp, AcceptAndClose], GONE);
+    connect_a_ring_that_is_not_allowed:
+        Case { options: narrow, ..connect(&[Accept, Expect(Hello), Send(Welcome, FAT, Nothing)], USAGE) };
     connect_long_mail: connect(&[Accept, Expect(Hello), Huge(LONG)], PROTOCOL);
     connect_crumbs: connect(&[Accept, Expect(Hello), Raw(CRUMBS, Nothing)], PROTOCOL);
     connect_a_laxer_mode: connect(&[Accept, Expect(Hello), Send(Welcome, &[(14, &[1]), (30, &[1])], Segment)], USAGE);
@@ -181,7 +184,7 @@ over_rdma! {
         accept_an_honest_client_behind_sixteen_silent,
         connect_to_nobody_who_accepts => soon, connect_silence, connect_silence_after_welcome, connect_death_after_hello,
         connect_death_after_welcome, connect_hello_back, connect_a_refusal_of_wishes,
-        connect_a_ring_that_is_not_allowed, connect_interrupted_before_ready, connect_welcome_twice, connect_a_refusal_late,
+ connect_interrupted_before_ready, connect_welcome_twice, connect_a_refusal_late,
     }
     warming {
         accept_silence, accept_silence_in_the_middle, accept_death, accept_death_in_the_middle, accept_end_of_the_socket,

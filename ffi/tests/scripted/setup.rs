@@ -99,10 +99,10 @@ const BY_LIMIT: &[Patch] = &[(11, &[3])];
 /// `B` of 128 bytes, `B`·`N` of 512 MiB.
 const ABSURD: &[Patch] = &[(16, &[128, 0, 0, 0]), (20, &[0, 0, 0, 32])];
 /// `B`·`N` of 400 MiB, with `B` of 1 MiB.
-const FAT: &[Patch] = &[(16, &[0, 0, 16, 0]), (20, &[0, 0, 0, 25])];
+pub(crate) const FAT: &[Patch] = &[(16, &[0, 0, 16, 0]), (20, &[0, 0, 0, 25])];
 
 /// Allows a landing buffer of 1 MiB.
-fn narrow() -> Options {
+pub(crate) fn narrow() -> Options {
     Options { landing_bytes_max: 1 << 20, ..Options::default() }
 }
 

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use superpipe::os::Mapping;
 use superpipe::verbs::{
-    Access, CmEventKind, CmId, Cq, EventChannel, Mr, Pd, Qp, QpConfig, QpState, RemoteAddr, Rkey, SendBatch,
-    SendFlags, Transport, Wc, WcOpcode,
+    Access, CmEventKind, CmId, Cq, Error, EventChannel, Mr, Pd, Qp, QpConfig, QpState, RemoteAddr, Rkey,
+    SendBatch, SendFlags, Transport, Wc, WcOpcode,
 };
 
 use super::link::{Link, Told};
@@ -131,22 +131,23 @@ impl Post {
         self.is_over
     }
 
-    /// Takes who asked for one.
-    pub(super) fn admit(&mut self) {
-        self.make_ready(&[QpState::ReadyToReceive, QpState::ReadyToSend]);
-        self.id.accept(params(&self.qp)).unwrap();
+    /// Takes who asked for one, and may have gone since.
+    pub(super) fn admit(&mut self) -> Result<(), Error> {
+        self.make_ready(&[QpState::ReadyToReceive, QpState::ReadyToSend])?;
+        self.id.accept(params(&self.qp))
     }
 
-    fn make_ready(&mut self, states: &[QpState]) {
+    fn make_ready(&mut self, states: &[QpState]) -> Result<(), Error> {
         for state in states {
-            let attr = self.id.qp_attr(*state).unwrap();
+            let attr = self.id.qp_attr(*state)?;
             let attr = match state {
                 QpState::ReadyToReceive => attr.with_rnr_timer(12),
                 QpState::ReadyToSend => attr.with_ack_timeout(14).with_retries(7).with_rnr_retries(6),
                 _ => attr,
             };
-            self.qp.modify(&attr).unwrap();
+            self.qp.modify(&attr)?;
         }
+        Ok(())
     }
 
     /// Waits for the answer where one is due.
@@ -159,8 +160,9 @@ impl Post {
             CmEventKind::ESTABLISHED => {}
             CmEventKind::CONNECT_RESPONSE => {
                 // rxe wants INIT twice.
-                self.make_ready(&[QpState::Init, QpState::ReadyToReceive, QpState::ReadyToSend]);
-                self.id.establish().unwrap_or_else(|_| give_up());
+                let states = [QpState::Init, QpState::ReadyToReceive, QpState::ReadyToSend];
+                let ready = self.make_ready(&states).and_then(|()| self.id.establish());
+                ready.unwrap_or_else(|_| give_up());
             }
             _ => give_up(),
         }

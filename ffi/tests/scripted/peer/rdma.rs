@@ -75,12 +75,15 @@ impl Entry for Verbs {
 
     fn accept(&mut self) {
         let (_, events) = self.listener.as_ref().unwrap();
-        let channel = EventChannel::create().unwrap();
-        let mut id = expect(events, CmEventKind::CONNECT_REQUEST).request.unwrap();
-        id.migrate(&channel).unwrap();
-        let mut post = Post::new(id, channel);
-        post.admit();
-        self.posts.push(Rc::new(RefCell::new(post)));
+        loop {
+            let channel = EventChannel::create().unwrap();
+            let mut id = expect(events, CmEventKind::CONNECT_REQUEST).request.unwrap();
+            id.migrate(&channel).unwrap();
+            let mut post = Post::new(id, channel);
+            if post.admit().is_ok() {
+                return self.posts.push(Rc::new(RefCell::new(post)));
+            }
+        }
     }
 
     fn accept_and_close(&mut self) {
