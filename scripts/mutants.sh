@@ -27,8 +27,9 @@ describe() {
     core)
         files=(-f 'core/src/**' -e 'core/src/driver/**')
         package=superpipe-core floor=97
-        quick=(--lib --test table --test model --test doorbells --test noticing --test hostile --test emptiness)
-        filters=()
+        quick=(--lib --test driver --test table --test model --test doorbells --test noticing --test hostile --test emptiness
+            --test recording --test counting --test checking)
+        filters=(--skip model:: --skip vast::)
         ;;
     over) files=(-f 'ffi/api/over/**') ;;&
     shm) files=(-f 'ffi/shm/**') ;;&
