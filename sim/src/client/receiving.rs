@@ -235,7 +235,7 @@ impl<F: Stage> Talk<F> {
                 }
             }
             let mut slices = scatter(&mut it.buffer[..room], &it.cuts);
-            if is_fresh && client.rng.one_in(2) {
+            if is_fresh && client.rng.below(4) > 0 {
                 call = Call::BeginReceive;
                 driven = client.driver.begin_receive(fabric, &mut it.op, &mut slices);
             } else {

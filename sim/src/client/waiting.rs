@@ -11,6 +11,9 @@ use crate::calls::Call;
 /// How long another thread has the CPU at most that an end gives away.
 const YIELD_NS: u64 = 2_000_000;
 
+/// How long an end gives its CPU away at least.
+const GIVEN_NS: u64 = 500;
+
 /// By how much a blocking call may overshoot its deadline, on a CPU of its own: a bounded number of turns, each of which copies
 /// a landing buffer or is stalled.
 const OVERSHOOT_NS: u64 = 3_000_000;
@@ -90,6 +93,8 @@ impl<F: Stage> Talk<F> {
                 if looks {
                     return self.look(side, waiting, now, false);
                 }
+                self.clients[side].waiting = Some(waiting);
+                return GIVEN_NS;
             }
             Next::Look | Next::Rest(Rest::Look) => return self.look(side, waiting, now, false),
             Next::Rest(Rest::Sleep) => return self.look(side, waiting, now, true),
@@ -147,6 +152,8 @@ impl<F: Stage> Talk<F> {
             Wanted::WarmUp => {
                 let is_left = self.clients[1 - side].closed_with.is_some();
                 assert!(self.may_fail || is_left, "not warm");
+                // Once more: it says so itself, or waits.
+                let _ = self.warm_up(side);
                 self.end_cold(side);
             }
             Wanted::Close => self.clients[side].course = Course::Over,
