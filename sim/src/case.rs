@@ -145,21 +145,22 @@ impl Case {
 /// Both warm the connection up, or neither does.
 fn programs(rng: &mut Rng) -> [Program; 2] {
     let warms_up = rng.one_in(5);
-    [0; 2].map(|_| Program {
-        seed: rng.next(),
-        calls: up_to(rng, 300),
-        bytes_max: [48, 600, 3000, 9000][rng.below(4)],
-        ending: ENDINGS[rng.below(ENDINGS.len())],
-        wait: WaitStrategy::ALL[rng.below(3)],
-        warms_up,
-        quits_after: rng.one_in(3).then(|| up_to(rng, 600)),
-        manner: MANNERS[rng.below(MANNERS.len())],
-    })
-    .map(|program| match program.manner {
-        // To spin for so long shows nothing.
-        Manner::Patient => Program { wait: WaitStrategy::Sleep, ..program },
-        Manner::Plain | Manner::Floods => program,
-    })
+    [0; 2]
+        .map(|_| Program {
+            seed: rng.next(),
+            calls: up_to(rng, 300),
+            bytes_max: [48, 600, 3000, 9000][rng.below(4)],
+            ending: ENDINGS[rng.below(ENDINGS.len())],
+            wait: WaitStrategy::ALL[rng.below(3)],
+            warms_up,
+            quits_after: rng.one_in(3).then(|| up_to(rng, 600)),
+            manner: MANNERS[rng.below(MANNERS.len())],
+        })
+        .map(|program| match program.manner {
+            // To spin for so long shows nothing.
+            Manner::Patient => Program { wait: WaitStrategy::Sleep, ..program },
+            Manner::Plain | Manner::Floods => program,
+        })
 }
 
 /// Without order inside a write as often notify as checked flags, and with it both now and then.

@@ -50,7 +50,9 @@ impl<F: Stage> Talk<F> {
         let moved = self.moved(0) + self.moved(1);
         let other_calls = matches!(self.clients[1 - side].course, Course::Warming(..) | Course::Calling);
         // One that has vanished calls nothing more.
-        if other_calls && !self.may_fail || self.clients[side].ends_since.is_none_or(|(_, before)| before != moved) {
+        if other_calls && !self.may_fail
+            || self.clients[side].ends_since.is_none_or(|(_, before)| before != moved)
+        {
             self.clients[side].ends_since = Some((now, moved));
         }
         let since = self.clients[side].ends_since.map_or(now, |(since, _)| since);

@@ -123,7 +123,9 @@ impl Flow {
         let may_be = |it: &Message| it.number.is_none() && it.rejected == Some(reason) && !it.told;
         let place = self.messages.iter().rposition(is_it);
         let place = place.or_else(|| self.messages.iter().rposition(may_be));
-        let Some(message) = place.and_then(|place| self.messages.get_mut(place)) else { panic!("{transfer} was rejected, and never sent") };
+        let Some(message) = place.and_then(|place| self.messages.get_mut(place)) else {
+            panic!("{transfer} was rejected, and never sent")
+        };
         assert_eq!(message.rejected, Some(reason), "the reason of a rejection");
         assert!(!core::mem::replace(&mut message.told, true), "told twice");
     }

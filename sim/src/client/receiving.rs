@@ -290,7 +290,11 @@ impl<F: Stage> Talk<F> {
         let new = taken - before;
         assert!(new == 0 || !is_shut, "closed, and received");
         assert!(new == 0 || it.index == flow.head, "bytes of another message");
-        assert!(new == 0 || before == flow.at, "{before} bytes were taken, and {} of them elsewhere", flow.at);
+        assert!(
+            new == 0 || before == flow.at,
+            "{before} bytes were taken, and {} of them elsewhere",
+            flow.at
+        );
         let was_next = before == flow.at;
         if it.is_odd {
             flow.skipped(new);
@@ -320,10 +324,7 @@ impl<F: Stage> Talk<F> {
                         let client = &self.clients[side];
                         let mut others = client.receives.iter().flatten();
                         let is_read = client.reads.is_some() && client.reads == self.flows[1 - side].head;
-                        assert!(
-                            is_read || others.any(|other| other.index.is_some()),
-                            "busy: nobody else is"
-                        );
+                        assert!(is_read || others.any(|other| other.index.is_some()), "busy: nobody else is");
                     }
                     ReceiveFailed::NotOpen => {
                         let is_open = had_begun && was_next && it.index.is_some() && it.index == flow.head;
@@ -410,8 +411,10 @@ impl<F: Stage> Talk<F> {
             .driver
             .endpoint_mut()
             .consume(&mut self.fabric, u32::try_from(bytes).unwrap_or(u32::MAX));
-        self.count(Call::Consume, state, !is_shut && bytes > 0);
-        if is_shut {
+        // What the peer's CLOSE has shut is at the head no more, though the connection does not say so yet.
+        let is_gone = is_shut || state.receiving != Receiving::Underway;
+        self.count(Call::Consume, state, !is_gone && bytes > 0);
+        if is_gone {
             return Drive::Idle;
         }
         let flow = &mut self.flows[1 - side];

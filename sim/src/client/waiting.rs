@@ -1,6 +1,8 @@
 //! Blocking calls: attempts, a round, and what the driver says comes next, until a deadline in virtual time.
 
-use superpipe_core::driver::{BUSY_LOOK_ROUNDS, Drive, Ended, LookFailed, NAP_NS, Next, Outside, OutsideNext, Rest};
+use superpipe_core::driver::{
+    BUSY_LOOK_ROUNDS, Drive, Ended, LookFailed, NAP_NS, Next, Outside, OutsideNext, Rest,
+};
 use superpipe_core::{Closed, Nanos, Reason};
 use superpipe_testkit::Stage;
 
@@ -190,7 +192,13 @@ impl<F: Stage> Talk<F> {
         let _ = self.drive_close(side);
     }
 
-    pub(super) fn outside(&mut self, side: usize, outside: &mut Outside, ready: Nanos, now: Nanos) -> Drive<()> {
+    pub(super) fn outside(
+        &mut self,
+        side: usize,
+        outside: &mut Outside,
+        ready: Nanos,
+        now: Nanos,
+    ) -> Drive<()> {
         let state = self.state_of(side);
         let is_ready = now >= ready;
         let client = &mut self.clients[side];

@@ -146,7 +146,8 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     fn pull(&mut self, side: usize, bytes: usize) -> bool {
         let mut place = [0; ROOM_BYTES];
-        let pulled = self.ends[side].change().0.endpoint_mut().pull(&mut self.net, &mut [&mut place[..bytes]]);
+        let pulled =
+            self.ends[side].change().0.endpoint_mut().pull(&mut self.net, &mut [&mut place[..bytes]]);
         self.took(side, &place[..pulled.bytes], pulled.end)
     }
 

@@ -209,9 +209,8 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
             return;
         }
-        let is_told = |driver: &Driver<Net<DIRECT>>| {
-            driver.endpoint().is_told() && driver.endpoint().is_quiescent()
-        };
+        let is_told =
+            |driver: &Driver<Net<DIRECT>>| driver.endpoint().is_told() && driver.endpoint().is_quiescent();
         let was_told = is_told(driver);
         match driver.drive_close(&mut self.net) {
             Drive::Done(result) => {
