@@ -245,11 +245,48 @@ pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) 
 /// How often each call must have been accepted, and refused, in each state in which it can be.
 pub(crate) const ENOUGH: u64 = 100;
 
+/// The same, of what takes several things at once in a state that is over in a moment.
+const SELDOM: u64 = 10;
+
+/// How often a cell that can be must have been.
+const fn least(call: Call, column: Column, is_accepted: bool) -> u64 {
+    let is_short = matches!(
+        column,
+        Column::Sending(Sending::Cancelling)
+            | Column::Receiving(Receiving::Discarding)
+            | Column::Phase(Phase::PeerCloses | Phase::ClosedHere | Phase::Failed)
+    );
+    match (call, column, is_accepted) {
+        // A transfer that the peer refused, whose sender was not told, while its CANCEL waits for room.
+        (Call::CancelSend | Call::CancelStream, Column::Sending(Sending::Cancelling), true) => 0,
+        // A message that has come whole by the plain way, behind a close; and one that was begun cold when all failed.
+        (Call::BeginReceive, Column::Phase(Phase::ClosedHere), true)
+        | (Call::ReceivePart, Column::Phase(Phase::Failed), false) => 0,
+        // One that was begun, or is stale, in such a state.
+        (
+            Call::CancelSend
+            | Call::CancelStream
+            | Call::CancelReceive
+            | Call::BeginReceive
+            | Call::DriveReceive
+            | Call::ReceivePart
+            | Call::Finish
+            | Call::Close
+            | Call::Reject
+            | Call::Consume
+            | Call::Progress
+            | Call::WarmUp,
+            ..,
+        ) if is_short => SELDOM,
+        _ => ENOUGH,
+    }
+}
+
 /// What is wrong with a cell of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is rarer than [`ENOUGH`].
-    Rare(u64),
+    /// It is rarer than it must be: so often, and how often it must be.
+    Rare(u64, u64),
     /// It cannot be, for this reason, and was.
     Impossible(&'static str, u64),
 }
@@ -266,8 +303,8 @@ impl Calls {
             let wrong = match unreachable_because(call, column, is_accepted) {
                 Some(_) if count == 0 => return None,
                 Some(reason) => Wrong::Impossible(reason, count),
-                None if count >= ENOUGH => return None,
-                None => Wrong::Rare(count),
+                None if count >= least(call, column, is_accepted) => return None,
+                None => Wrong::Rare(count, least(call, column, is_accepted)),
             };
             Some((call, column, is_accepted, wrong))
         };
@@ -278,7 +315,7 @@ impl Calls {
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rare(count) => write!(f, "{count} times, and must be {ENOUGH} times"),
+            Self::Rare(count, least) => write!(f, "{count} times, and must be {least} times"),
             Self::Impossible(reason, count) => write!(f, "{count} times, and cannot be: {reason}"),
         }
     }

@@ -144,7 +144,7 @@ impl Case {
 
 /// Both warm the connection up, or neither does.
 fn programs(rng: &mut Rng) -> [Program; 2] {
-    let warms_up = rng.one_in(6);
+    let warms_up = rng.one_in(5);
     [0; 2]
         .map(|_| Program {
             seed: rng.next(),
@@ -153,7 +153,7 @@ fn programs(rng: &mut Rng) -> [Program; 2] {
             ending: ENDINGS[rng.below(ENDINGS.len())],
             wait: WaitStrategy::ALL[rng.below(3)],
             warms_up,
-            quits_after: rng.one_in(6).then(|| up_to(rng, 3000)),
+            quits_after: rng.one_in(3).then(|| up_to(rng, 600)),
             manner: MANNERS[rng.below(MANNERS.len())],
         })
         .map(|program| match program.manner {

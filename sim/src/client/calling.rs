@@ -1,7 +1,7 @@
 //! Which call comes next: any, in any state.
 
 use superpipe_core::driver::{Drive, Outside};
-use superpipe_core::{Nanos, Reason};
+use superpipe_core::{Nanos, Reason, Sending};
 use superpipe_testkit::Stage;
 
 use super::ops::{Wanted, up_to};
@@ -66,7 +66,10 @@ impl<F: Stage> Talk<F> {
         client.warm_turns += 1;
         if client.program.quits_after == Some(client.warm_turns) {
             self.close(side, ABORTED);
-            let _ = self.warm_up(side);
+            // A program that has given up a message of it does not ask again.
+            if self.state_of(side).sending != Sending::Cancelling {
+                let _ = self.warm_up(side);
+            }
             self.clients[side].waiting = None;
             self.end_cold(side);
         }

@@ -12,7 +12,7 @@ use crate::calls::Call;
 pub(super) const STATES: usize = 10;
 
 /// Calls of one end in one kind of state.
-pub(super) const POKES: u32 = 60;
+pub(super) const POKES: u32 = 160;
 
 /// What an end says that gives something up in such a state.
 const POKED: u32 = 5 << 16;
@@ -45,10 +45,33 @@ impl<F: Stage> Talk<F> {
         let is_gone = client.driver.is_peer_gone();
         let Some(kind) = rare(self.state_of(side), is_gone, is_begun) else { return };
         let client = &mut self.clients[side];
-        let calls = client.pokes_left[kind].min(up_to(&mut client.rng, 4));
+        let is_first = client.pokes_left[kind] == POKES;
+        // Those before a close are over soonest.
+        let most = if matches!(kind, 3..=5) { 16 } else { 4 };
+        let calls = client.pokes_left[kind].min(up_to(&mut client.rng, most));
         client.pokes_left[kind] -= calls;
+        if is_first || kind == 7 {
+            self.end_begun(side);
+        }
         for _ in 0..calls {
             self.poke_once(side, now);
+        }
+    }
+
+    /// Goes on with what has begun, or gives it up: what comes of that is rarely there to be seen.
+    fn end_begun(&mut self, side: usize) {
+        let client = &mut self.clients[side];
+        let reason = Reason(POKED | up_to(&mut client.rng, 2000));
+        let choice = client.rng.below(4);
+        let send = client.sends.iter().position(|it| it.as_ref().is_some_and(|it| it.op.has_begun()));
+        let receive = client.receives.iter().position(|it| it.as_ref().is_some_and(|it| it.op.has_begun()));
+        match (choice, send, receive) {
+            (0 | 1, Some(slot), _) => self.cancel_send(side, slot, reason),
+            (0 | 2, _, Some(slot)) => self.cancel_receive(side, slot, reason),
+            (1 | 3, _, Some(slot)) => {
+                let _ = self.drive_receive(side, slot, false);
+            }
+            _ => self.take_events(side),
         }
     }
 
@@ -59,6 +82,7 @@ impl<F: Stage> Talk<F> {
         let reason = Reason(POKED | up_to(&mut client.rng, 2000));
         // What is sent by an end that comes to its end might be for nobody.
         let sends = matches!(client.course, Course::Calling) || self.closed(side).is_some();
+        let closes = self.state_of(side).phase == Phase::PeerCloses;
         let client = &mut self.clients[side];
         match client.rng.below(if sends { 40 } else { 26 }) {
             0 => {
@@ -68,7 +92,7 @@ impl<F: Stage> Talk<F> {
             2 => {
                 self.try_peek(side);
             }
-            3 if is_odd => self.reject(side),
+            3 if is_odd || closes => self.reject(side),
             4 => {
                 let _ = self.drive_receive(side, slot, false);
             }
@@ -78,7 +102,7 @@ impl<F: Stage> Talk<F> {
                 }
                 let _ = self.drive_receive(side, slot, false);
             }
-            7 if is_odd => self.cancel_receive(side, slot, reason),
+            7 => self.cancel_receive(side, slot, reason),
             8 | 9 => {
                 let _ = self.readable(side);
             }

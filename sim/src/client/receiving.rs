@@ -236,7 +236,7 @@ impl<F: Stage> Talk<F> {
                 }
             }
             let mut slices = scatter(&mut it.buffer[..room], &it.cuts);
-            if is_fresh && client.rng.one_in(2) {
+            if is_fresh && client.rng.below(4) > 0 {
                 call = Call::BeginReceive;
                 driven = client.driver.begin_receive(fabric, &mut it.op, &mut slices);
             } else {
@@ -413,8 +413,10 @@ impl<F: Stage> Talk<F> {
             .driver
             .endpoint_mut()
             .consume(&mut self.fabric, u32::try_from(bytes).unwrap_or(u32::MAX));
-        self.count(Call::Consume, state, !is_shut && bytes > 0);
-        if is_shut {
+        // What the peer's CLOSE has shut is at the head no more, though the connection does not say so yet.
+        let is_gone = is_shut || state.receiving != Receiving::Underway;
+        self.count(Call::Consume, state, !is_gone && bytes > 0);
+        if is_gone {
             return Drive::Idle;
         }
         let flow = &mut self.flows[1 - side];

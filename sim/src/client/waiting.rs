@@ -147,6 +147,8 @@ impl<F: Stage> Talk<F> {
             Wanted::WarmUp => {
                 let is_left = self.clients[1 - side].closed_with.is_some();
                 assert!(self.may_fail || is_left, "not warm");
+                // Once more: it says so itself, or waits.
+                let _ = self.warm_up(side);
                 self.end_cold(side);
             }
             Wanted::Close => self.clients[side].course = Course::Over,

@@ -72,7 +72,7 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.what.lines().next().unwrap_or_default();
-        let short: String = first.chars().take(3000).collect();
+        let short: String = first.chars().take(300).collect();
         write!(f, "superpipe-sim replay {}: {short}", self.seed)
     }
 }
