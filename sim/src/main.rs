@@ -165,22 +165,20 @@ fn swarm(options: &SwarmOptions) -> ExitCode {
         return ExitCode::from(EXIT_INTEGRITY);
     }
     print!("{swarm}");
-    let missing = swarm.tally.missing();
-    if every_state && !missing.is_empty() {
+    if !every_state {
+        return ExitCode::SUCCESS;
+    }
+    let (missing, wrong) = (swarm.tally.missing(), swarm.calls.wrong());
+    if !missing.is_empty() {
         let missing: Vec<_> = missing
             .iter()
             .map(|(fault, column)| format!("{} at an end that {column}", fault.name()))
             .collect();
         eprintln!("never struck, and could have: {}", missing.join("; "));
-        return ExitCode::from(EXIT_INTEGRITY);
     }
-    let wrong = swarm.calls.wrong();
-    if every_state && !wrong.is_empty() {
-        for (call, column, is_accepted, wrong) in wrong {
-            let how = if is_accepted { "accepted" } else { "refused" };
-            eprintln!("{} was {how}, where the end's state is '{column}', {wrong}", call.name());
-        }
-        return ExitCode::from(EXIT_INTEGRITY);
+    for (call, column, is_accepted, wrong) in &wrong {
+        let how = if *is_accepted { "accepted" } else { "refused" };
+        eprintln!("{} was {how}, where the end's state is '{column}', {wrong}", call.name());
     }
-    ExitCode::SUCCESS
+    if missing.is_empty() && wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_INTEGRITY) }
 }
