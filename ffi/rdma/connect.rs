@@ -297,6 +297,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_transient_and_what_took_too_long_may_pass() {
+        for error in [ConnectError::Nobody, ConnectError::Lost("before"), ConnectError::TimedOut] {
+            assert!(may_pass(&error), "{error}");
+        }
+        for error in [ConnectError::Interrupted, ConnectError::NotFound(String::new())] {
+            assert!(!may_pass(&error), "{error}");
+        }
+    }
+
+    #[test]
     fn silence_is_transient_at_every_step() {
         let steps = [CmKind::RDMA_CM_EVENT_ADDR_RESOLVED, CmKind::RDMA_CM_EVENT_ROUTE_RESOLVED];
         let failures = [

@@ -68,6 +68,7 @@ impl Pair {
             let (mut wire, image, mine) = wire();
             // Notices go by SENDs, whose bytes the device has.
             wire.is_iwarp = arrival == Arrival::Notify;
+            assert_eq!(wire.is_iwarp(), arrival == Arrival::Notify);
             (wire, image, mine, script(take))
         });
         let config = Config { arrival, c0_bytes: 600, order_asserted: true, ..Config::default() };
@@ -185,6 +186,7 @@ fn messages_of_every_kind_cross_both_ways() {
 fn what_core_names_is_what_is_written_and_read() {
     let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
     let (wire, image, mine) = wire();
+    assert!(!wire.is_iwarp());
     let (ours, theirs) = (mine.all(), image.all());
     let there = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
     let keeps_order = wire.keeps_order();
