@@ -42,11 +42,6 @@ const fn on(script: Script, call: fn(&mut Us) -> Answer, want: &'static [Seen]) 
     Case { script, call: Call::With(call), want, ..CASE }
 }
 
-/// Only the deadline ends it, and the wait must sleep.
-const fn late(script: Script, call: fn(&mut Us) -> Answer) -> Case {
-    Case { limit: SOON, is_idle: true, ..on(script, call, TIMEOUT) }
-}
-
 /// This end accepts.
 const fn accept(script: Script, want: &'static [Seen]) -> Case {
     Case { script, want, ..CASE }
@@ -119,7 +114,7 @@ own_cases! {
     recv_long_mail: breach!("mail that its receive cannot take", Huge(LONG));
     recv_crumbs: breach!("mail that means nothing", Raw(CRUMBS, Nothing));
     recv_a_word_without_meaning: breach!("mail that means nothing", Raw(NONSENSE, Nothing));
-    recv_a_packet_out_of_turn: late(warm![Send(Hello, &[], Nothing), Cue], recv);
+    recv_a_packet_out_of_turn: breach!("mail that means nothing", Send(Hello, &[], Nothing));
     recv_a_write_to_outside: breach!("where no write may go", Raw(OUTSIDE, Nothing));
     recv_a_write_beyond_the_region: gone(warm![Stray], recv);
     recv_a_notice_of_nothing: breach!("what does not come next", Lie(0, 0));
@@ -180,11 +175,12 @@ over_rdma! {
     setup {
         accept_silence, accept_silence_after_hello, accept_death_before_hello, accept_death_after_hello => goes_on,
         accept_death_after_welcome => goes_on, accept_end_of_the_socket_after_hello => goes_on, accept_another_version,
-        accept_grant_out_of_turn, accept_reserved_bytes, accept_an_absurd_ring, accept_interrupted_before_hello, accept_interrupted_before_grant, accept_meets_its_own_deadline,
+        accept_grant_out_of_turn, accept_reserved_bytes, accept_an_absurd_ring,
+        accept_interrupted_before_hello, accept_interrupted_before_grant, accept_meets_its_own_deadline,
         accept_an_honest_client_behind_sixteen_silent,
         connect_to_nobody_who_accepts => soon, connect_silence, connect_silence_after_welcome, connect_death_after_hello,
         connect_death_after_welcome, connect_hello_back, connect_a_refusal_of_wishes,
- connect_interrupted_before_ready, connect_welcome_twice, connect_a_refusal_late,
+        connect_interrupted_before_ready, connect_welcome_twice, connect_a_refusal_late,
     }
     warming {
         accept_silence, accept_silence_in_the_middle, accept_death, accept_death_in_the_middle, accept_end_of_the_socket,
@@ -207,7 +203,8 @@ over_rdma! {
     }
     closing {
         close_of_a_peer_that_stalls => soon, close_of_the_dead => soon, close_in_the_middle_of_what_comes => soon,
-        close_under_rejects => soon, drop_of_a_peer_that_stalls, drop_of_the_dead, closed_by_the_peer => soon, closed_by_the_peer_who_dies => closed_or_lost,
+        close_under_rejects => soon, drop_of_a_peer_that_stalls, drop_of_the_dead, closed_by_the_peer => soon,
+        closed_by_the_peer_who_dies => closed_or_lost,
         closed_by_the_peer_while_this_end_sends, closed_after_what_never_comes,
         closed_after_what_never_comes_by_one_who_dies, closed_under_rejects, closed_twice, closed_in_a_transfer,
     }
