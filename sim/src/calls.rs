@@ -259,9 +259,16 @@ const fn least(call: Call, column: Column, is_accepted: bool) -> u64 {
     match (call, column, is_accepted) {
         // A transfer that the peer refused, whose sender was not told, while its CANCEL waits for room.
         (Call::CancelSend | Call::CancelStream, Column::Sending(Sending::Cancelling), true) => 0,
-        // A message that has come whole by the plain way, behind a close; and one that was begun cold when all failed.
-        (Call::BeginReceive, Column::Phase(Phase::ClosedHere), true)
+        // A message that has come whole by the plain way, behind a close or while a CANCEL waits; and one that was begun cold when all failed.
+        (
+            Call::BeginReceive,
+            Column::Phase(Phase::ClosedHere) | Column::Sending(Sending::Cancelling),
+            true,
+        )
         | (Call::ReceivePart, Column::Phase(Phase::Failed), false) => 0,
+        // An operation that has begun, and is given up before it is told what its end knows.
+        (Call::CancelSend | Call::CancelReceive, Column::Phase(Phase::ClosedByPeer), true)
+        | (Call::CancelSend, Column::Sending(Sending::Nothing), true) => SELDOM,
         // One that was begun, or is stale, in such a state.
         (
             Call::CancelSend
