@@ -140,7 +140,7 @@ fn device_text(error: WcError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 #[cfg(not(feature = "verbs"))]
 fn device_text(error: WcError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    error.fmt(f)
+    fmt::Display::fmt(&error, f)
 }
 
 impl fmt::Display for Error {

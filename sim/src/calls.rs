@@ -230,12 +230,11 @@ pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) 
         (Call::Close, false) if matches!(column, Column::Phase(Phase::Open | Phase::PeerCloses)) => {
             Some("what is open can be closed")
         }
-        (Call::Close | Call::Outside, true) if is_over => Some("it is closed already"),
-        (Call::WarmUp, _)
-            if cancels
-                || discards
-                || matches!(column, Column::Phase(Phase::PeerCloses | Phase::ClosedHere)) =>
-        {
+        (Call::Close | Call::WarmUp, true) if is_over => Some("it is closed already"),
+        (Call::Outside, true) if is_over && !matches!(column, Column::Phase(Phase::ClosedByPeer)) => {
+            Some("it is closed already")
+        }
+        (Call::WarmUp, _) if cancels || discards || matches!(column, Column::Phase(Phase::PeerCloses)) => {
             Some("nobody cancels, rejects or closes while both warm the connection up")
         }
         _ => None,
@@ -265,7 +264,9 @@ const fn least(call: Call, column: Column, is_accepted: bool) -> u64 {
             Column::Phase(Phase::ClosedHere) | Column::Sending(Sending::Cancelling),
             true,
         )
-        | (Call::ReceivePart, Column::Phase(Phase::Failed), false) => 0,
+        | (Call::ReceivePart, Column::Phase(Phase::Failed), false)
+        // A descriptor that was ready when the peer's CLOSE was found.
+        | (Call::Outside, Column::Phase(Phase::ClosedByPeer), true) => 0,
         // An operation that has begun, and is given up before it is told what its end knows.
         (Call::CancelSend | Call::CancelReceive, Column::Phase(Phase::ClosedByPeer), true)
         | (Call::CancelSend, Column::Sending(Sending::Nothing), true) => SELDOM,
@@ -275,14 +276,10 @@ const fn least(call: Call, column: Column, is_accepted: bool) -> u64 {
             | Call::CancelStream
             | Call::CancelReceive
             | Call::BeginReceive
-            | Call::DriveReceive
             | Call::ReceivePart
             | Call::Finish
             | Call::Close
-            | Call::Reject
-            | Call::Consume
-            | Call::Progress
-            | Call::WarmUp,
+            | Call::Progress,
             ..,
         ) if is_short => SELDOM,
         _ => ENOUGH,

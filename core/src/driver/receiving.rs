@@ -281,12 +281,12 @@ impl<F: Fabric> Driver<F> {
         receive: &mut Receive,
         pull: impl FnOnce(&mut crate::endpoint::Endpoint<F>) -> Pulled,
     ) -> Drive<Result<Received, ReceiveFailed>> {
-        let Some(Begun { number, tag, .. }) = receive.begun.filter(|_| !receive.has_ended) else {
+        let Some(Begun { owner, number, tag, .. }) = receive.begun.filter(|_| !receive.has_ended) else {
             return Drive::Done(Err(ReceiveFailed::NotOpen));
         };
         if !self.is_taken_by(receive) || self.endpoint.head().is_none_or(|(head, _)| head != number) {
             // A connection that is closed tells so itself, at the next round if not at once.
-            return if self.endpoint.is_ending() {
+            return if owner == self.id && self.endpoint.is_ending() {
                 Drive::Idle
             } else {
                 receive.fail(ReceiveFailed::NotOpen)

@@ -185,11 +185,7 @@ impl<F: Stage> Talk<F> {
         } else {
             driver.drive_receive(&mut self.fabric, &mut theirs.op, &mut slices)
         };
-        let is_right = match driven {
-            Drive::Done(Err(ReceiveFailed::NotOpen)) => true,
-            Drive::Idle => self.closed(side).is_some(),
-            _ => false,
-        };
+        let is_right = driven == Drive::Done(Err(ReceiveFailed::NotOpen));
         assert!(is_right && theirs.op.taken() == before, "another's operation: {driven:?}");
         self.clients[side].driver.cancel_receive(&mut self.fabric, &mut theirs.op, Reason::GIVEN_UP);
     }
