@@ -3,14 +3,22 @@
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
+use std::thread;
 
 use superpipe_core::Reason;
+use superpipe_core::driver::{Drive, Driver};
 
 use super::transport::Transport;
 use super::waiting::Waiting;
 use crate::budget::Budget;
 use crate::os::owner::Owner;
 use crate::port::Port;
+
+/// What a half waits for, and the other can go on with.
+pub(in crate::api) trait Attempt<P: Port> {
+    /// Makes one attempt. What comes of it stays here.
+    fn step(&mut self, driver: &mut Driver<P>, port: &mut P) -> Drive<()>;
+}
 
 /// A way to a transport, which stays there as long as this does.
 pub(in crate::api) trait Access: fmt::Debug + Send + 'static {
@@ -31,8 +39,12 @@ pub(in crate::api) trait Access: fmt::Debug + Send + 'static {
     fn give_way(&self);
     /// Returns true if the other half runs on the core where this one does: spinning would only keep it from its work.
     fn shares_core(&self) -> bool;
-    /// So many bytes were moved: lets the other half have its turn after many, where it runs on the same core.
-    fn count_moved(&mut self, bytes: usize);
+    /// So many bytes were moved. Returns true after many, where the other half runs on the same core: it is to have its turn.
+    fn count_moved(&mut self, bytes: usize) -> bool;
+    /// Makes an attempt that the other half lent, if it did: it yields meanwhile, on the same core. `None` if it did not.
+    fn step_other(held: &mut Self::Held<'_>) -> Option<Drive<()>>;
+    /// Yields the core, and lends the other half the attempt meanwhile.
+    fn yield_lending(&mut self, attempt: &mut (dyn Attempt<Self::Port> + Send));
     /// Returns true if the user has set the interrupt flag.
     fn is_interrupted(&self) -> bool;
     /// Returns true in the process that made the connection. The memory is not there in a child of fork.
@@ -97,7 +109,18 @@ impl<P: Port> Access for Whole<P> {
     }
 
     #[inline]
-    fn count_moved(&mut self, _: usize) {}
+    fn count_moved(&mut self, _: usize) -> bool {
+        false
+    }
+
+    #[inline]
+    fn step_other(_: &mut Self::Held<'_>) -> Option<Drive<()>> {
+        None
+    }
+
+    fn yield_lending(&mut self, _: &mut (dyn Attempt<P> + Send)) {
+        thread::yield_now();
+    }
 
     fn is_interrupted(&self) -> bool {
         self.options.is_interrupted()

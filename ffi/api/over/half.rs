@@ -8,21 +8,25 @@
 //! ```
 //!
 //! **Where both halves run on one core**, spinning only keeps the other from its work: a half that has nothing to do soon
-//! yields, and one that has goes on for a few hundred KiB, so that neither direction stands while the other flows.
+//! yields. While it yields it lends what it waits for: the other half, which has the core, makes its attempts, too, under the lock, and
+//! yields once one of them is done. So both directions flow, whichever thread runs, and blocks are copied out while they are in
+//! the caches. One whose other half waits for nothing goes on for a few hundred KiB before it yields.
 //!
 //! A half that moves data takes the lock again within nanoseconds, and one on another core would hardly ever find it free: so a half that was refused says so,
 //! and the other gives way once.
 
 use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use core::time::Duration;
-use core::{fmt, hint};
+use core::{fmt, hint, mem};
 use std::sync::Arc;
 use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
+use superpipe_core::driver::Drive;
 
-use super::access::{Access, Whole};
+use super::access::{Access, Attempt, Whole};
 use super::transport::Transport;
 use crate::api::options::Options;
 use crate::os::owner::Owner;
@@ -44,7 +48,7 @@ pub(super) const NOWHERE: i32 = -1;
 
 /// What the two halves have in common.
 struct Shared<P: Port> {
-    whole: SpinMutex<Whole<P>>,
+    joint: SpinMutex<Joint<P>>,
     /// Of each half: it was refused the lock, and wants a turn.
     wants: [AtomicBool; 2],
     /// Of each half: the core where it waited last.
@@ -52,6 +56,19 @@ struct Shared<P: Port> {
     options: Options,
     owner: Owner,
 }
+
+/// What is behind the lock.
+struct Joint<P: Port> {
+    whole: Whole<P>,
+    /// Of each half, while it yields: what it waits for.
+    lent: [Option<Lent<P>>; 2],
+}
+
+/// An attempt of a half that yields.
+struct Lent<P>(NonNull<dyn Attempt<P> + Send>);
+
+// SAFETY: the attempt itself may go to another thread, and whoever has the lock has it alone.
+unsafe impl<P> Send for Lent<P> {}
 
 /// One half. The last one that is dropped closes the connection.
 pub(in crate::api) struct Half<P: Port> {
@@ -67,7 +84,13 @@ impl<P: Port> Half<P> {
         let (options, owner) = (whole.options, whole.owner());
         let wants = [const { AtomicBool::new(false) }; 2];
         let cores = [const { AtomicI32::new(NOWHERE) }; 2];
-        let shared = Arc::new(Shared { whole: SpinMutex::new(whole), wants, cores, options, owner });
+        let shared = Arc::new(Shared {
+            joint: SpinMutex::new(Joint { whole, lent: [const { None }; 2] }),
+            wants,
+            cores,
+            options,
+            owner,
+        });
         [Self { shared: Arc::clone(&shared), side: 0, moved: 0 }, Self { shared, side: 1, moved: 0 }]
     }
 
@@ -81,7 +104,7 @@ impl<P: Port> Half<P> {
         }
         drop(other);
         match Arc::try_unwrap(self.shared) {
-            Ok(shared) => Ok(shared.whole.into_inner()),
+            Ok(shared) => Ok(shared.joint.into_inner().whole),
             Err(_) => unreachable!("there are two halves, and a helper has one only while it is lent"),
         }
     }
@@ -121,21 +144,24 @@ impl<P: Port> Half<P> {
 }
 
 /// A transport while it is locked.
-pub(in crate::api) struct Locked<'a, P: Port>(SpinMutexGuard<'a, Whole<P>>);
+pub(in crate::api) struct Locked<'a, P: Port> {
+    joint: SpinMutexGuard<'a, Joint<P>>,
+    side: usize,
+}
 
 impl<P: Port> Deref for Locked<'_, P> {
     type Target = Transport<P>;
 
     #[inline]
     fn deref(&self) -> &Transport<P> {
-        &self.0
+        &self.joint.whole
     }
 }
 
 impl<P: Port> DerefMut for Locked<'_, P> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Transport<P> {
-        &mut self.0
+        &mut self.joint.whole
     }
 }
 
@@ -148,7 +174,7 @@ impl<P: Port> Access for Half<P> {
         let mut refused = 0;
         loop {
             if let Some(guard) = self.try_lock_a_moment() {
-                return Locked(guard);
+                return guard;
             }
             refused += 1;
             pause(refused);
@@ -157,7 +183,7 @@ impl<P: Port> Access for Half<P> {
 
     #[inline]
     fn try_hold(&mut self) -> Option<Locked<'_, P>> {
-        self.try_lock_a_moment().map(Locked)
+        self.try_lock_a_moment()
     }
 
     #[inline]
@@ -168,14 +194,42 @@ impl<P: Port> Access for Half<P> {
     }
 
     #[inline]
-    fn count_moved(&mut self, bytes: usize) {
+    fn count_moved(&mut self, bytes: usize) -> bool {
         self.moved += bytes;
-        if self.moved >= TURN_BYTES {
-            self.moved = 0;
-            if self.shares_core() {
-                thread::yield_now();
-            }
+        if self.moved < TURN_BYTES {
+            return false;
         }
+        self.moved = 0;
+        self.shares_core()
+    }
+
+    #[inline]
+    fn step_other(held: &mut Locked<'_, P>) -> Option<Drive<()>> {
+        let other = 1 - held.side;
+        let Joint { whole, lent } = &mut *held.joint;
+        let attempt = lent[other].as_mut()?;
+        let transport = &mut **whole;
+        // SAFETY: the other half is in `yield_lending`, which does not return before it has taken this back behind the lock,
+        // and uses it no more than this half does without the lock.
+        let driven = unsafe { attempt.0.as_mut() }.step(&mut transport.driver, &mut transport.port);
+        if driven == Drive::Done(()) {
+            lent[other] = None;
+        }
+        Some(driven)
+    }
+
+    fn yield_lending(&mut self, attempt: &mut (dyn Attempt<P> + Send)) {
+        // SAFETY: only the lifetime is another one. It is taken back below, behind the lock, before the borrow ends; nothing in
+        // between can panic.
+        let lent = unsafe {
+            mem::transmute::<NonNull<dyn Attempt<P> + Send + '_>, NonNull<dyn Attempt<P> + Send>>(
+                NonNull::from(attempt),
+            )
+        };
+        let side = self.side;
+        self.hold().joint.lent[side] = Some(Lent(lent));
+        thread::yield_now();
+        self.hold().joint.lent[side] = None;
     }
 
     #[inline]
@@ -200,13 +254,13 @@ impl<P: Port> Access for Half<P> {
 
 impl<P: Port> Half<P> {
     #[inline]
-    fn try_lock_a_moment(&self) -> Option<SpinMutexGuard<'_, Whole<P>>> {
+    fn try_lock_a_moment(&self) -> Option<Locked<'_, P>> {
         for _ in 0..MOMENT {
-            if let Some(guard) = self.shared.whole.try_lock() {
+            if let Some(joint) = self.shared.joint.try_lock() {
                 if self.wants().load(Ordering::Relaxed) {
                     self.wants().store(false, Ordering::Relaxed);
                 }
-                return Some(guard);
+                return Some(Locked { joint, side: self.side });
             }
             hint::spin_loop();
         }

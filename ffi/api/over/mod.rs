@@ -3,6 +3,7 @@
 //! [`Connection`](crate::Connection) is one of these, whichever the peer was met by, and hands every call on.
 
 use core::fmt;
+use std::thread;
 
 #[cfg(feature = "recorder")]
 use superpipe_core::Fabric;
@@ -89,6 +90,14 @@ impl<A: Access> From<A> for Over<A> {
 }
 
 impl<A: Access> Over<A> {
+    /// So many bytes were moved without a wait: the other half has its turn after many, where it runs on the same core.
+    #[inline]
+    fn after_moving(&mut self, bytes: usize) {
+        if self.transport().count_moved(bytes) {
+            thread::yield_now();
+        }
+    }
+
     /// The way to the transport.
     #[inline]
     fn transport(&mut self) -> &mut A {

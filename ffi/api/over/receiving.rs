@@ -43,7 +43,7 @@ impl<A: Access> Over<A> {
         if A::IS_SHARED
             && let Ok(Received { bytes, .. }) = received
         {
-            self.transport().count_moved(bytes.min(SHORT_BYTES));
+            self.after_moving(bytes.min(SHORT_BYTES));
         }
         received
     }

@@ -32,7 +32,7 @@ impl<A: Access> Over<A> {
             return self.send_slowly(tag, slices, refused, deadline.into());
         }
         if A::IS_SHARED {
-            self.transport().count_moved(slices.iter().map(|slice| slice.len()).sum());
+            self.after_moving(slices.iter().map(|slice| slice.len()).sum());
         }
         Ok(())
     }

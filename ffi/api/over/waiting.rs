@@ -3,13 +3,13 @@
 //! The transport is held for a few attempts and a round, and let go before anything that takes time: a rest, a sleep, a look at
 //! a descriptor.
 
-use core::hint;
+use core::{hint, mem};
 use std::thread;
 
 use superpipe_core::driver::{ATTEMPTS, Drive, Driver, NAP_NS, Next, Outside, OutsideNext, Rest, Wait};
 use superpipe_core::{Nanos, Reason};
 
-use super::access::Access;
+use super::access::{Access, Attempt};
 use super::half;
 use super::transport::{Transport, now};
 use crate::api::deadline::{Armed, Deadline};
@@ -24,8 +24,28 @@ const REFUSED_LOOK: u32 = 16;
 
 /// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block.
 const SHARED_SPIN_ROUNDS: u32 = 8;
+/// The same while the other has lent what it waits for: nothing but the peer can bring work.
+const JOINT_SPIN_ROUNDS: u32 = 64;
 /// Bytes that a round with work counts as: a block of the default size.
 const PART_BYTES: usize = 16 << 10;
+
+/// What a call waits for.
+struct Task<F, T> {
+    attempt: F,
+    /// What came of it.
+    value: Option<T>,
+    /// Something was moved, by this half or by the other.
+    has_moved: bool,
+}
+
+impl<P: Port, T, F: FnMut(&mut Driver<P>, &mut P) -> Drive<T>> Attempt<P> for Task<F, T> {
+    #[inline]
+    fn step(&mut self, driver: &mut Driver<P>, port: &mut P) -> Drive<()> {
+        let driven = (self.attempt)(driver, port);
+        self.has_moved |= !matches!(driven, Drive::Idle);
+        driven.map(|value| self.value = Some(value))
+    }
+}
 
 /// What waits over any way to a transport.
 pub(super) trait Waiting: Access {
@@ -33,11 +53,15 @@ pub(super) trait Waiting: Access {
     fn wait<T>(
         &mut self,
         deadline: Deadline,
-        mut attempt: impl FnMut(&mut Driver<Self::Port>, &mut Self::Port) -> Drive<T>,
-    ) -> Result<T, Error> {
+        attempt: impl FnMut(&mut Driver<Self::Port>, &mut Self::Port) -> Drive<T> + Send,
+    ) -> Result<T, Error>
+    where
+        T: Send,
+    {
         let mut armed = Armed::Not(deadline);
         let mut wait = self.hold().driver.begin_wait();
         let (mut refused, mut idle, mut shares_core) = (0, 0, self.shares_core());
+        let mut task = Task { attempt, value: None, has_moved: false };
         loop {
             self.give_way();
             let Some(mut held) = self.try_hold() else {
@@ -46,50 +70,55 @@ pub(super) trait Waiting: Access {
                 continue;
             };
             refused = 0;
-            let Transport { driver, port, .. } = &mut *held;
-            let yields = shares_core && driver.wait_strategy() != WaitStrategy::Spin;
-            let mut has_moved = false;
+            let yields = shares_core && held.driver.wait_strategy() != WaitStrategy::Spin;
+            let mut has_moved = mem::take(&mut task.has_moved);
+            let mut other = None;
             for _ in 0..ATTEMPTS {
-                match attempt(driver, port) {
-                    Drive::Done(value) => return Ok(value),
-                    Drive::Moved => {
-                        has_moved = true;
-                        break;
-                    }
-                    Drive::Idle => hint::spin_loop(),
+                let Transport { driver, port, .. } = &mut *held;
+                let driven = task.step(driver, port);
+                if let Some(value) = task.value.take() {
+                    return Ok(value);
                 }
+                other = if yields { Self::step_other(&mut held) } else { None };
+                has_moved |= driven == Drive::Moved || other.is_some_and(|other| other != Drive::Idle);
+                if has_moved {
+                    break;
+                }
+                hint::spin_loop();
             }
+            let Transport { driver, port, .. } = &mut *held;
             let next = driver.round(port, &mut wait, has_moved);
             drop(held);
+            task.has_moved = false;
+            let lends = matches!(other, Some(Drive::Idle | Drive::Moved));
             match next {
                 Next::Again => {
                     idle = 0;
-                    self.count_moved(PART_BYTES);
+                    let other_is_done = other == Some(Drive::Done(()));
+                    if other_is_done || self.count_moved(PART_BYTES) && !lends {
+                        self.yield_lending(&mut task);
+                    }
                 }
                 Next::Rest(Rest::Spin) if yields => {
                     idle += 1;
-                    if idle == SHARED_SPIN_ROUNDS {
+                    if idle >= if lends { JOINT_SPIN_ROUNDS } else { SHARED_SPIN_ROUNDS } {
                         idle = 0;
-                        thread::yield_now();
+                        self.yield_lending(&mut task);
                         shares_core = self.shares_core();
                     }
                 }
                 Next::Rest(Rest::Sleep) => {
                     let nap_ns = self.look(&mut wait, &mut armed)?;
-                    let mut value = None;
-                    self.sleep(nap_ns, |driver, port| match attempt(driver, port) {
-                        Drive::Done(done) => {
-                            value = Some(done);
-                            true
-                        }
-                        Drive::Moved => true,
+                    self.sleep(nap_ns, |driver, port| match task.step(driver, port) {
+                        Drive::Done(()) | Drive::Moved => true,
                         Drive::Idle => driver.endpoint().closed().is_some(),
                     });
-                    if let Some(value) = value {
-                        return Ok(value);
-                    }
                 }
                 next => self.follow(next, &mut wait, &mut armed)?,
+            }
+            // While this half yielded.
+            if let Some(value) = task.value.take() {
+                return Ok(value);
             }
         }
     }

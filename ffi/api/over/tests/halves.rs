@@ -1,19 +1,20 @@
 //! Two halves that wait, a thread each: what both learn of a peer that dies, and what their sleep costs.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::rc::Rc;
-use std::thread;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
-use superpipe_core::driver::Drive;
+use superpipe_core::driver::{Drive, Driver};
 
 use super::doomed::{DEADLINE, cpu_time, pair};
 use super::played::{ends_of_sleeps, over, when_a_sleep_begins};
 use crate::api::deadline::Armed;
-use crate::api::over::access::Access;
+use crate::api::over::access::{Access, Attempt};
+use crate::api::over::half::{Half, Locked};
 use crate::api::over::waiting::Waiting;
 use crate::os::poll::Polled;
+use crate::port::Port;
 use crate::{ErrorKind, Options, RecvHalf, SendHalf};
 
 const WAIT: Duration = Duration::from_secs(1);
@@ -90,12 +91,12 @@ fn both_halves_learn_that_the_peer_is_dead() {
 fn an_attempt_is_made_once_the_sleep_has_begun() {
     for has_moved in [false, true] {
         let [mut half, _other] = over(Options::default(), |_, _| {}).split();
-        let is_there = Rc::new(Cell::new(false));
-        let comes = Rc::clone(&is_there);
-        when_a_sleep_begins(move || comes.set(true));
+        let is_there = Arc::new(AtomicBool::new(false));
+        let comes = Arc::clone(&is_there);
+        when_a_sleep_begins(move || comes.store(true, Ordering::Relaxed));
         let mut moves = has_moved;
         half.transport()
-            .wait(DEADLINE.into(), |_, _| match is_there.get() {
+            .wait(DEADLINE.into(), |_, _| match is_there.load(Ordering::Relaxed) {
                 true if core::mem::take(&mut moves) => Drive::Moved,
                 true => Drive::Done(()),
                 false => Drive::Idle,
@@ -139,4 +140,63 @@ fn a_wait_without_the_lock_meets_its_deadline_and_the_interrupt_flag() {
     let refusals = (1..).find_map(|refused| other.transport().follow_refusal(refused, &mut armed).err());
     assert_eq!(refusals.unwrap().kind(), ErrorKind::Interrupted);
     drop(held);
+}
+
+/// What a half waits for while it yields, and who made the attempts.
+struct Asked {
+    attempts: u32,
+    by: Option<ThreadId>,
+    /// Of so many attempts, the last finds it.
+    wanted: u32,
+}
+
+impl<P: Port> Attempt<P> for Asked {
+    fn step(&mut self, _: &mut Driver<P>, _: &mut P) -> Drive<()> {
+        self.attempts += 1;
+        self.by = Some(thread::current().id());
+        if self.attempts == self.wanted { Drive::Done(()) } else { Drive::Idle }
+    }
+}
+
+/// The other half goes on with what one waits for that has yielded the core, until it is done, and no longer.
+#[test]
+fn a_half_that_yields_lends_what_it_waits_for() {
+    const WANTED: u32 = 1000;
+    let [mut half, mut other] = over(Options::default(), |_, _| {}).split();
+    let (is_over, here) = (AtomicBool::new(false), thread::current().id());
+    thread::scope(|scope| {
+        let lending = scope.spawn(|| {
+            let mut asked = Asked { attempts: 0, by: None, wanted: WANTED };
+            while asked.attempts < WANTED {
+                half.transport().yield_lending(&mut asked);
+            }
+            // It is taken back: nobody makes an attempt any more.
+            is_over.store(true, Ordering::Release);
+            thread::sleep(A_WHILE / 10);
+            (asked.attempts, asked.by)
+        });
+        let (mut steps, mut dones) = (0, 0);
+        while !is_over.load(Ordering::Acquire) {
+            let mut held = other.transport().hold();
+            match step_other(&mut held) {
+                Some(driven) => {
+                    steps += 1;
+                    dones += u32::from(driven == Drive::Done(()));
+                }
+                None => {
+                    drop(held);
+                    thread::yield_now();
+                }
+            }
+        }
+        assert_eq!((steps, dones), (WANTED, 1));
+        let mut held = other.transport().hold();
+        assert_eq!(step_other(&mut held), None, "it was taken back");
+        drop(held);
+        assert_eq!(lending.join().unwrap(), (WANTED, Some(here)));
+    });
+}
+
+fn step_other<P: Port>(held: &mut Locked<'_, P>) -> Option<Drive<()>> {
+    <Half<P> as Access>::step_other(held)
 }
