@@ -137,7 +137,7 @@ impl<F: Stage> Talk<F> {
             18 | 19 => {
                 self.try_peek(side);
             }
-            20 => self.reject(side),
+            20 => self.reject_in_turn(side, slot, reason),
             21..=28 => {
                 self.begin_receive(side, slot, is_odd);
                 let deadline = self.deadline(side, now);

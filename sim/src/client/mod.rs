@@ -271,8 +271,13 @@ impl<F: Stage> Talk<F> {
         let state = self.state_of(side);
         let event = self.clients[side].driver.poll_event();
         self.count(Call::PollEvent, state, event.is_some());
-        if let Some(Event::Rejected { transfer, reason }) = event {
-            self.flows[side].told_event(transfer, reason);
+        let has_closed = self.clients[side].closed_with.is_some();
+        match event {
+            Some(Event::Rejected { transfer, reason }) => {
+                self.flows[side].told_event(transfer, reason, has_closed);
+            }
+            Some(Event::Missed { count }) => self.flows[side].missed_events(count, has_closed),
+            None => {}
         }
     }
 }

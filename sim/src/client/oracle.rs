@@ -113,21 +113,51 @@ impl Flow {
         );
     }
 
-    /// The sender was told by an event.
-    pub(super) fn told_event(&mut self, transfer: u64, reason: Reason) {
+    /// The sender was told by an event: of each rejection once, and in order, unless it has closed: then none need be told.
+    pub(super) fn told_event(&mut self, transfer: u64, reason: Reason, has_closed: bool) {
         if self.is_off {
             return;
         }
-        let is_it = |it: &Message| it.number == Some(transfer) && it.rejected.is_some();
+        let is_it = |index: &&usize| self.messages[**index].number == Some(transfer);
         // One that was refused before anybody looked at it has no number here.
-        let may_be = |it: &Message| it.number.is_none() && it.rejected == Some(reason) && !it.told;
-        let place = self.messages.iter().rposition(is_it);
-        let place = place.or_else(|| self.messages.iter().rposition(may_be));
-        let Some(message) = place.and_then(|place| self.messages.get_mut(place)) else {
-            panic!("{transfer} was rejected, and never sent")
+        let may_be = |index: &&usize| {
+            let message = &self.messages[**index];
+            message.number.is_none()
+                && self.is_untold(**index)
+                && (!has_closed || message.rejected == Some(reason))
         };
-        assert_eq!(message.rejected, Some(reason), "the reason of a rejection");
-        assert!(!core::mem::replace(&mut message.told, true), "told twice");
+        let found = self.order.iter().rfind(is_it).or_else(|| self.order.iter().find(may_be)).copied();
+        let Some(index) = found.filter(|index| self.is_untold(*index)) else {
+            panic!("{transfer} is said to be rejected: it was not, or was told before")
+        };
+        assert_eq!(self.messages[index].rejected, Some(reason), "the reason of a rejection");
+        let first = self.first_untold();
+        assert!(has_closed || first == Some(index), "{transfer} is told, and {first:?} before it was not");
+        self.messages[index].told = true;
+    }
+
+    /// So many events were not kept: those of the oldest rejections.
+    pub(super) fn missed_events(&mut self, count: u64, has_closed: bool) {
+        if self.is_off || has_closed {
+            return;
+        }
+        for _ in 0..count {
+            let Some(index) = self.first_untold() else {
+                panic!("{count} events were missed, of fewer rejections")
+            };
+            self.messages[index].told = true;
+        }
+    }
+
+    /// The oldest message whose rejection was not told.
+    fn first_untold(&self) -> Option<usize> {
+        self.order.iter().copied().find(|index| self.is_untold(*index))
+    }
+
+    /// Returns true if this message was rejected, and no event has said so.
+    fn is_untold(&self, index: usize) -> bool {
+        let message = &self.messages[index];
+        message.rejected.is_some() && !message.told
     }
 
     /// The receiver was shown the transfer at the head.

@@ -114,6 +114,18 @@ impl<F: Stage> Talk<F> {
         }
     }
 
+    /// Rejects one message after the other, each as soon as it begins: REJECTs that are due forbid the next to begin.
+    pub(super) fn reject_in_turn(&mut self, side: usize, slot: usize, reason: Reason) {
+        self.reject(side);
+        self.progress(side);
+        for _ in 0..up_to(&mut self.clients[side].rng, 6) {
+            self.begin_receive(side, slot, false);
+            let _ = self.drive_receive(side, slot, false);
+            self.cancel_receive(side, slot, reason);
+            self.progress(side);
+        }
+    }
+
     /// Returns true if what is at the head is known, or it is now and then what must come next: nobody looked at it.
     fn knows_next(&mut self, side: usize) -> bool {
         let flow = &self.flows[1 - side];
