@@ -2,12 +2,9 @@
 //! threads of an end share a core, as far as there are two, and yield.
 
 use core::time::Duration;
-use std::sync::Barrier;
 use std::thread;
-use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use superpipe::os::{allowed_cores, pin_current_thread};
 use superpipe::{
     Connection, Drive, Error, Options, ReceiveOperation, RecvHalf, SendHalf, SendOperation, WaitStrategy,
 };
@@ -15,6 +12,7 @@ use superpipe_bench::map::Buffer;
 use superpipe_bench::meeting::DEADLINE;
 use superpipe_bench::pair;
 use superpipe_bench::pattern;
+use superpipe_bench::side_by_side::{Work, cores, side_by_side};
 use superpipe_bench::size::format_bytes;
 
 mod common;
@@ -50,12 +48,6 @@ impl Buffers {
 fn connected() -> [Connection; 2] {
     let options = Options { wait: WaitStrategy::Yield, ..Options::default() };
     pair::connect(options).unwrap_or_else(|failure| panic!("{failure}"))
-}
-
-/// The core of each end.
-fn cores() -> [usize; 2] {
-    let cores: Vec<usize> = allowed_cores().iter().collect();
-    [cores[0], cores[1 % cores.len()]]
 }
 
 /// One thread sends and receives so many messages.
@@ -98,40 +90,11 @@ fn receive(half: &mut RecvHalf, to: &mut [u8], count: u64) -> Result<(), Error> 
     (0..count).try_for_each(|_| half.recv_into(&mut [&mut *to], DEADLINE).map(|_| ()))
 }
 
-/// Work of one thread.
-type Work<'a> = Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>;
-
-/// Runs all of this side by side, each on its core, and returns how long it took from the first that began to the last that
-/// ended.
-fn side_by_side<'a>(works: Vec<(usize, Work<'a>)>) -> Duration {
-    let barrier = Barrier::new(works.len());
-    let times: Vec<(Instant, Instant)> = thread::scope(|scope| {
-        let run = |(core, work): (usize, Box<dyn FnOnce() -> Result<(), Error> + Send + 'a>)| {
-            let barrier = &barrier;
-            scope.spawn(move || {
-                pin_current_thread(core).unwrap_or_else(|error| panic!("{error}"));
-                barrier.wait();
-                let begin = Instant::now();
-                work().unwrap_or_else(|error| panic!("{error}"));
-                (begin, Instant::now())
-            })
-        };
-        let threads: Vec<_> = works.into_iter().map(run).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| panic!("a thread failed")))
-            .collect()
-    });
-    let begin = times.iter().map(|time| time.0).min();
-    let end = times.iter().map(|time| time.1).max();
-    end.zip(begin).map_or(Duration::ZERO, |(end, begin)| end - begin)
-}
-
 fn exchange(ends: &mut [Connection; 2], buffers: &mut [Buffers; 2], count: u64) -> Duration {
     let works = cores().into_iter().zip(ends).zip(buffers).map(|((core, end), buffers)| {
         let (from, to) = buffers.split();
         let work = move || both(end, from, to, count);
-        (core, Box::new(work) as Box<dyn FnOnce() -> Result<(), Error> + Send>)
+        (core, Box::new(work) as Work<'_>)
     });
     side_by_side(works.collect())
 }
@@ -141,10 +104,7 @@ fn exchange_split(ends: &mut [(SendHalf, RecvHalf); 2], buffers: &mut [Buffers; 
         let ((sends, receives), (from, to)) = (end, buffers.split());
         let sending = move || send(sends, from, count);
         let receiving = move || receive(receives, to, count);
-        [
-            (core, Box::new(sending) as Box<dyn FnOnce() -> Result<(), Error> + Send>),
-            (core, Box::new(receiving)),
-        ]
+        [(core, Box::new(sending) as Work<'_>), (core, Box::new(receiving))]
     });
     side_by_side(works.collect())
 }

@@ -1,6 +1,6 @@
 //! What the raw limits and the benchmarks share: two processes, each pinned to its core, around one mapping.
 //!
-//! Nothing here but [`pair`] and [`meeting`] uses superpipe: the limits are what the machine gives to a program without any
+//! Nothing here but [`pair`], [`meeting`] and [`side_by_side`] uses superpipe: the limits are what the machine gives to a program without any
 //! protocol, and superpipe is measured against them by `rperf`, a tool like any other. Lengths are bytes, times are
 //! nanoseconds unless a name says otherwise.
 //!
@@ -21,6 +21,7 @@ pub mod pattern;
 pub mod pin;
 pub mod process;
 pub mod report;
+pub mod side_by_side;
 pub mod size;
 pub mod slices;
 pub mod spin;
