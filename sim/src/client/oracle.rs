@@ -1,5 +1,7 @@
 //! What is known of one direction: what was sent, in which order, and what came out.
 
+use std::collections::VecDeque;
+
 use superpipe_core::{End, Incoming, Length, Reason};
 use superpipe_testkit::Rng;
 
@@ -17,7 +19,6 @@ pub(super) struct Message {
     pub(super) ended: bool,
     pub(super) cancelled: Option<Reason>,
     pub(super) rejected: Option<Reason>,
-    told: bool,
     number: Option<u64>,
     received: Option<usize>,
     /// Its receiver has seen its end, or refused it.
@@ -32,6 +33,8 @@ pub(super) struct Flow {
     order: Vec<usize>,
     /// So many of the order were seen, or passed over.
     seen: usize,
+    /// Those that were rejected, in order, and no event has said so.
+    untold: VecDeque<usize>,
     /// The sender's open transfer.
     pub(super) open: Option<usize>,
     /// The head, as its receiver knows it, and the bytes that were taken of it.
@@ -57,7 +60,6 @@ impl Flow {
             ended: false,
             cancelled: None,
             rejected: None,
-            told: false,
             number: None,
             received: None,
             over: false,
@@ -118,22 +120,21 @@ impl Flow {
         if self.is_off {
             return;
         }
-        let is_it = |index: &&usize| self.messages[**index].number == Some(transfer);
+        let number = |index: usize| self.messages[index].number;
+        let is_it = |index: &usize| number(*index) == Some(transfer);
         // One that was refused before anybody looked at it has no number here.
-        let may_be = |index: &&usize| {
-            let message = &self.messages[**index];
-            message.number.is_none()
-                && self.is_untold(**index)
-                && (!has_closed || message.rejected == Some(reason))
+        let may_be = |index: &usize| {
+            number(*index).is_none() && (!has_closed || self.messages[*index].rejected == Some(reason))
         };
-        let found = self.order.iter().rfind(is_it).or_else(|| self.order.iter().find(may_be)).copied();
-        let Some(index) = found.filter(|index| self.is_untold(*index)) else {
+        let place = self.untold.iter().position(is_it).or_else(|| self.untold.iter().position(may_be));
+        let Some(place) = place else {
             panic!("{transfer} is said to be rejected: it was not, or was told before")
         };
+        let first = self.untold[0];
+        assert!(has_closed || place == 0, "{transfer} is told, and {first} before it was not");
+        let index = self.untold[place];
         assert_eq!(self.messages[index].rejected, Some(reason), "the reason of a rejection");
-        let first = self.first_untold();
-        assert!(has_closed || first == Some(index), "{transfer} is told, and {first:?} before it was not");
-        self.messages[index].told = true;
+        self.untold.drain(..=place);
     }
 
     /// So many events were not kept: those of the oldest rejections.
@@ -141,23 +142,13 @@ impl Flow {
         if self.is_off || has_closed {
             return;
         }
-        for _ in 0..count {
-            let Some(index) = self.first_untold() else {
-                panic!("{count} events were missed, of fewer rejections")
-            };
-            self.messages[index].told = true;
-        }
-    }
-
-    /// The oldest message whose rejection was not told.
-    fn first_untold(&self) -> Option<usize> {
-        self.order.iter().copied().find(|index| self.is_untold(*index))
-    }
-
-    /// Returns true if this message was rejected, and no event has said so.
-    fn is_untold(&self, index: usize) -> bool {
-        let message = &self.messages[index];
-        message.rejected.is_some() && !message.told
+        let missed = usize::try_from(count).unwrap_or(usize::MAX);
+        assert!(
+            missed <= self.untold.len(),
+            "{count} events were missed, of {} rejections",
+            self.untold.len()
+        );
+        self.untold.drain(..missed);
     }
 
     /// The receiver was shown the transfer at the head.
@@ -264,6 +255,7 @@ impl Flow {
         let Some(head) = self.head.take() else { panic!("what was never shown was rejected") };
         let message = &mut self.messages[head];
         (message.rejected, message.over) = (Some(reason), true);
+        self.untold.push_back(head);
     }
 
     /// All that was sent has come, or was given up.
