@@ -71,8 +71,8 @@ const ENDINGS: [Ending; 8] = {
 
 /// As often as they are listed.
 const MANNERS: [Manner; 8] = {
-    use Manner::{Floods, Patient, Plain};
-    [Plain, Plain, Plain, Plain, Plain, Plain, Floods, Patient]
+    use Manner::{Floods, Patient, Plain, Refuses};
+    [Plain, Plain, Plain, Plain, Plain, Refuses, Floods, Patient]
 };
 
 impl Case {
@@ -159,7 +159,7 @@ fn programs(rng: &mut Rng) -> [Program; 2] {
         .map(|program| match program.manner {
             // To spin for so long shows nothing.
             Manner::Patient => Program { wait: WaitStrategy::Sleep, ..program },
-            Manner::Plain | Manner::Floods => program,
+            Manner::Plain | Manner::Floods | Manner::Refuses => program,
         })
 }
 

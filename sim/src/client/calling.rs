@@ -25,8 +25,10 @@ impl<F: Stage> Talk<F> {
     /// An end has its turn: it goes on waiting, or makes its next call.
     pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> Turned {
         self.poke(side, now);
-        if self.clients[side].program.manner == Manner::Floods {
-            self.flood(side);
+        match self.clients[side].program.manner {
+            Manner::Floods => self.flood(side),
+            Manner::Refuses => self.refuse(side),
+            Manner::Plain | Manner::Patient => {}
         }
         self.quit_warming(side);
         let nap_ns = if let Some(waiting) = self.clients[side].waiting.take() {
@@ -137,7 +139,7 @@ impl<F: Stage> Talk<F> {
             18 | 19 => {
                 self.try_peek(side);
             }
-            20 => self.reject_in_turn(side, slot, reason),
+            20 => self.reject(side),
             21..=28 => {
                 self.begin_receive(side, slot, is_odd);
                 let deadline = self.deadline(side, now);

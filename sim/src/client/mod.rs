@@ -50,6 +50,8 @@ pub enum Manner {
     Plain,
     /// It floods the other one with legal messages, in each turn.
     Floods,
+    /// It rejects one message after the other, in each turn, so that REJECTs wait for their turn.
+    Refuses,
     /// Its deadlines are long.
     Patient,
 }

@@ -206,7 +206,7 @@ impl<F: Stage> Talk<F> {
         if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
             return;
         }
-        self.reject_in_turn(side, 1, Reason::GIVEN_UP);
+        self.reject(side);
         let end = self.clients[side].driver.endpoint_mut();
         end.acknowledge(&mut self.fabric);
         end.show_life(&mut self.fabric);

@@ -4,8 +4,8 @@ use superpipe_core::driver::{Drive, Receive, ReceiveFailed, Received, RefusedRec
 use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
 use superpipe_testkit::{Memory, Stage};
 
-use super::Talk;
 use super::ops::{ReceiveOp, cuts, scatter, up_to};
+use super::{Course, Talk};
 use crate::calls::Call;
 
 /// What is in a buffer before anything is received into it.
@@ -114,15 +114,20 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Rejects one message after the other, each as soon as it begins: REJECTs that are due forbid the next to begin.
-    pub(super) fn reject_in_turn(&mut self, side: usize, slot: usize, reason: Reason) {
+    /// Rejects one message after the other, each as soon as it begins: while a REJECT is due, none may begin.
+    pub(super) fn refuse(&mut self, side: usize) {
+        if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
+            return;
+        }
         self.reject(side);
-        self.progress(side);
         for _ in 0..up_to(&mut self.clients[side].rng, 6) {
-            self.begin_receive(side, slot, false);
-            let _ = self.drive_receive(side, slot, false);
-            self.cancel_receive(side, slot, reason);
             self.progress(side);
+            self.begin_receive(side, 1, false);
+            let _ = self.drive_receive(side, 1, false);
+            if self.clients[side].rng.one_in(8) {
+                self.reject(side);
+            }
+            self.cancel_receive(side, 1, Reason::GIVEN_UP);
         }
     }
 
