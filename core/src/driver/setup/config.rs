@@ -52,8 +52,8 @@ pub struct HandshakeConfig {
     pub fabric: FabricKind,
     /// What this end's user wishes for.
     pub wishes: Tuning,
-    /// The most that a peer may make the landing buffer, slot lines included, at either end. As much as this end's own wishes
-    /// make it by themselves is allowed as well.
+    /// Most bytes that a peer may make the landing buffer at either end, slot lines included. A landing buffer as large as this
+    /// end's own wishes make it is allowed as well.
     pub landing_bytes_max: u32,
     /// Time between two HELLOs of an active end that hears nothing; none: HELLO is said once.
     pub hello_repeat: Option<Nanos>,

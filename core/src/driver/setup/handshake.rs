@@ -146,7 +146,7 @@ pub struct Handshake<G: Grants> {
     silence_end: Option<Nanos>,
     /// Wake bytes since the packet before.
     wakes: u32,
-    /// Packets that were due.
+    /// Packets that came when they were due.
     steps: u32,
 }
 
@@ -191,7 +191,7 @@ impl<G: Grants> Handshake<G> {
         [self.hello_due(), self.silence_end()].into_iter().flatten().chain([self.config.deadline]).min()
     }
 
-    /// Count of packets that took it a step further: whatever else the peer sends does not.
+    /// Count of packets that took the handshake a step further. Nothing else that the peer sends counts.
     #[must_use]
     pub const fn steps(&self) -> u32 {
         self.steps

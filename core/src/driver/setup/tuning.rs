@@ -192,8 +192,8 @@ impl Settled {
         tuning.settle(&Tuning::default(), terms).map_err(|_| "what it settled cannot be")
     }
 
-    /// Refuses a landing buffer that is larger than the end that is called `by` allows its peer to make it. As much as its
-    /// own `wishes` for one make of it by themselves, slot lines included, is not the peer's doing.
+    /// Refuses a landing buffer of more than `bytes_max`, the bound that the end called `by` sets its peer. A landing buffer as large
+    /// as that end's own `wishes` make it, slot lines included, is not the peer's doing and is allowed.
     pub(super) fn allow_landing(
         &self,
         bytes_max: u32,
