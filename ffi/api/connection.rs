@@ -257,11 +257,10 @@ impl Connection {
     ///
     /// # Errors
     /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: what came of
-    /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. (The
-    /// next call may come with other memory, or with the same that was filled anew: only an operation, which is driven with the same
-    /// slices each time, can go on.) With a deadline
-    /// of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and loses nothing. `Cancelled`, `Closed`,
-    /// `PeerLost`, `Protocol`, `Device`.
+    /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. (Only an
+    /// operation can go on where it stopped, since it is driven with the same slices each time. The next call of this method may come
+    /// with other memory.) With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and
+    /// loses nothing. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`.
     #[inline]
     pub fn recv_into(
         &mut self,
@@ -424,8 +423,8 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.progress())
     }
 
-    /// Takes the oldest event out: a transfer that the peer rejected. Sixteen are kept; how many older ones were not,
-    /// [`Event::Missed`] tells before them.
+    /// Takes the oldest event out: a transfer that the peer rejected. Sixteen are kept. If older ones were dropped, [`Event::Missed`]
+    /// comes first, with their count.
     pub fn poll_event(&mut self) -> Option<Event> {
         hand_on!(Inner, &mut self.inner, over => over.poll_event())
     }

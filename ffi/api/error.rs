@@ -66,8 +66,8 @@ pub struct Error {
     text: Text,
 }
 
-/// What to tell a person. Where an error may come often, as from each try of a connection that is closed, it is made when it is
-/// shown: until then nothing is allocated.
+/// Text of an error. Errors that may come often, such as from each try on a closed connection, keep a value and make their text
+/// only when they are displayed, so that such a try allocates nothing.
 #[derive(Clone, Debug)]
 enum Text {
     Written(Cow<'static, str>),

@@ -3,7 +3,8 @@
 //! A peer that connects and says nothing occupies one place of the table, and only until another peer needs it: in a full table
 //! the handshake that was silent for longest makes room, once it was silent for [`PATIENCE_NS`]. A peer that answers is never
 //! silent for so long, unless its host stalls. A peer is *heard of* when its handshake makes a step, and by nothing else that
-//! it sends. A peer that has work to do before the next step, such as making memory, counts as heard of at the end of the time allowed for it.
+//! it sends. A peer that has work to do before the next step, such as making memory, counts as heard of at the end of the time
+//! allowed for that.
 //!
 //! All times come from the caller's clock of silence. It advances only while the caller listens, so that no peer is taken for
 //! silent because the caller was busy.
