@@ -346,7 +346,7 @@ impl Wire {
         self.link.mine().word(self.slot(block) + FLAG).load(Ordering::Acquire)
     }
 
-    /// Whether the next chunk's first block is there.
+    /// Returns true if the next chunk's first block is here.
     fn is_there(&self) -> bool {
         let sequence = self.taken_chunks + 1;
         self.link.is_told(Told::Chunk(sequence)) && self.flag(self.taken_blocks) == sequence
