@@ -15,6 +15,7 @@ use super::memory::Memory;
 use super::packets::{Layout, PACKET_BYTES};
 use super::process::give_up;
 use super::rdma::{next, params};
+use super::script::Kind;
 use super::{size, wait};
 
 /// Posted receives, how many of them are for notifications, and the bytes of each.
@@ -42,9 +43,6 @@ const CHUNK: u32 = 1;
 const CONTROL: u32 = 2;
 const ACK: u32 = 3;
 const WAKE: u32 = 3 << 30;
-/// Kinds of packets that name a region.
-const WELCOME: u8 = 2;
-const GRANT: u8 = 3;
 
 /// One connection and its memory, which stays for as long as the process lives.
 pub(super) struct Post {
@@ -191,7 +189,8 @@ impl Post {
     pub(super) fn packet(&mut self) -> Option<[u8; PACKET_BYTES]> {
         self.pump();
         let packet = self.packets.pop_front()?;
-        if matches!(packet[10], WELCOME | GRANT) {
+        // These two name a region.
+        if packet[10] == Kind::Welcome as u8 || packet[10] == Kind::Grant as u8 {
             let addr = u64::from_le_bytes(packet[32..40].try_into().unwrap());
             let rkey = Rkey(u32::from_le_bytes(packet[40..44].try_into().unwrap()));
             self.there = Some(RemoteAddr { addr, rkey });

@@ -47,8 +47,8 @@ pub(super) fn packet(fabric: Fabric, kind: Kind, patches: &[Patch]) -> [u8; PACK
 
 /// Bytes of a seat, behind which the landing buffer lies.
 const LANDING: usize = 4096;
-/// Bytes of a slot line, and of its flag.
-const LINE: usize = 64;
+/// Bytes of a line, and of its flag.
+pub(super) const LINE: usize = 64;
 const FLAG_BYTES: usize = 8;
 
 /// The layout that WELCOME names: bytes of a block, and blocks.
