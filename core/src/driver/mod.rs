@@ -52,7 +52,7 @@ pub enum Drive<T> {
     Done(T),
     /// A part of it was done: more may be possible at once.
     Moved,
-    /// Nothing could be done.
+    /// No part of it could be done.
     Idle,
 }
 
@@ -73,7 +73,7 @@ impl<T> From<Option<T>> for Drive<T> {
     }
 }
 
-/// Why a connection moves nothing any more.
+/// Reason why a connection moves nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
     /// It was closed, or has failed.
@@ -266,7 +266,7 @@ impl<F: Fabric> Driver<F> {
     }
 }
 
-/// As of an [`Endpoint`]: for a caller that explores what can come of a state.
+/// For a caller that explores what a state can lead to, as with an [`Endpoint`].
 impl<F: Fabric> Clone for Driver<F>
 where
     Endpoint<F>: Clone,

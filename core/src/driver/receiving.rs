@@ -23,7 +23,7 @@ pub struct Received {
     pub bytes: usize,
 }
 
-/// Why [`Driver::try_recv`] has not taken what is there; it still is.
+/// Reason why [`Driver::try_recv`] has not taken the transfer at the head, which is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedRecv {
     /// The message is longer than the slices together, or a stream.
@@ -57,7 +57,7 @@ struct Begun {
     length: u64,
 }
 
-/// Why a message will not be received.
+/// Reason why a message will not be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveFailed {
     /// The message at the head is longer than the slices together, or a stream; it is still there.

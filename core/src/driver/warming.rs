@@ -85,7 +85,7 @@ enum Stage {
     Done,
 }
 
-/// Why a connection is not warm.
+/// Reason why the warm-up failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUpFailed {
     /// The peer does something else: it does not warm the connection up.

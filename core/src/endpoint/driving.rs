@@ -84,8 +84,8 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Looks at what is not looked at on every round: the peer's acknowledgements and signs of life. Every thousand
-    /// empty rounds or so.
+    /// Looks at the peer's acknowledgements and signs of life, which not every round looks at. A wait does this each time that it
+    /// looks at the clock.
     pub fn look(&mut self, fabric: &mut F) {
         self.refill(fabric);
     }
