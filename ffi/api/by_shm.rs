@@ -104,7 +104,7 @@ impl Agree for Accepting {
     }
 }
 
-/// What an end brings along to a handshake.
+/// Wishes of an end for a handshake.
 pub(super) const fn wishes(options: &Options, deadline_ns: u64) -> Wishes<'_> {
     Wishes { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns }
 }

@@ -1,4 +1,4 @@
-//! What a connection can be told.
+//! Options of connections and listeners.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -93,7 +93,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether RDMA is asked for, in whatever words.
+    /// Returns true if a device or GID is named, which asks for RDMA.
     #[cfg(feature = "verbs")]
     pub(super) fn has_route(&self) -> bool {
         self.route != Route::default()

@@ -1,4 +1,4 @@
-//! Which fabric leads to an address, seen from this host.
+//! Choice of the fabric that leads to an address, seen from this host.
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::options::Options;
 use crate::os::{ResolveError, interface_addresses, resolve};
 use crate::shm::ShmAddress;
 
-/// How a peer is reached, or listened for.
+/// Way to a peer, or to listen for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Shared memory. Where it `is_private`, the peer must be of our own user.
@@ -17,7 +17,7 @@ pub(super) enum Way {
     Verbs { host: String, port: u16 },
 }
 
-/// How far a host's name reaches.
+/// Reach of a host's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// This host, and nobody else can use that name for it.
