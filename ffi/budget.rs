@@ -61,12 +61,12 @@ impl Budget {
 }
 
 impl OverBudget {
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// For the peer, in the few words of a REFUSED.
+    /// Text for the peer, short enough for a REFUSED.
     pub(crate) fn text_for_the_peer(&self) -> String {
         let Self { bytes, used, limit } = *self;
         format!(

@@ -1,4 +1,4 @@
-//! What is read in place is given back: the recorder tells of bytes that were read, since when, and of nothing else.
+//! Records of bytes that were read in place and given back: their count, and since when they were read.
 
 use superpipe_core::recorder::{Recorder, Step};
 use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Origin, Readable};

@@ -1,4 +1,4 @@
-//! What people read: each text to the letter, with its value, its limit and its remedy.
+//! Texts of errors, to the letter: each with its value, its limit and its remedy.
 
 use superpipe_core::driver::setup::{Bytes, Disagreement, PacketError, Why, Wish, arrival_name};
 use superpipe_core::driver::{LookFailed, UnknownStrategy};

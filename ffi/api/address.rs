@@ -1,10 +1,10 @@
-//! Where the other end is.
+//! Addresses of the other end.
 
 use core::fmt;
 use core::str::FromStr;
 use std::path::{Path, PathBuf};
 
-/// What a build without verbs says of RDMA.
+/// Text of a build without verbs about RDMA.
 pub(super) const NO_VERBS: &str =
     "this program was built without RDMA; build superpipe with its feature verbs, which is on by default";
 

@@ -85,7 +85,7 @@ impl Listener {
         Ok(port)
     }
 
-    /// Where it `is_wanted`, a host without a device is an error.
+    /// Listens by RDMA. A host without a device is an error if RDMA `is_wanted`.
     #[cfg(feature = "verbs")]
     fn listen_by_verbs(&mut self, host: &str, port: u16, is_wanted: bool) -> Result<(), Error> {
         match by_verbs::listen(host, port, &self.options)? {

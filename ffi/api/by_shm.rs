@@ -15,7 +15,7 @@ use crate::shm::fabric::Shm;
 use crate::shm::handshake::{self, Agreed, HalfOpen, HandshakeError, Progress, Wishes};
 use crate::shm::{ConnectError, ShmAddress, Socket};
 
-/// The longest that a full backlog is waited for without a look at the interrupt flag.
+/// Longest wait for a place in a full backlog between two looks at the interrupt flag.
 const SLICE_NS: u64 = 100_000_000;
 
 /// One attempt to connect. Where it `is_private`, the peer must be of our own user.
@@ -37,7 +37,7 @@ pub(super) fn connect(
         let (socket, agreed) = handshake::connect(socket, &wishes, &|| options.is_interrupted())?;
         join(socket, agreed, options, true)?.warm_up(deadline_ns)
     };
-    // Whoever listens may have ended between the two.
+    // The listener may have ended after the socket was connected.
     met().map_err(|error: Error| Attempt { is_transient: may_pass(&error), error })
 }
 
@@ -104,7 +104,7 @@ impl Agree for Accepting {
     }
 }
 
-/// What an end brings along to a handshake.
+/// Wishes of an end for a handshake.
 pub(super) const fn wishes(options: &Options, deadline_ns: u64) -> Wishes<'_> {
     Wishes { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns }
 }

@@ -21,13 +21,13 @@ pub(super) fn connect(
     let interrupted = || options.is_interrupted();
     let met = rdma::connect(host, port, &wishes(&options), deadline_ns, &interrupted);
     let met = met.map_err(|error| Attempt { is_transient: error.is_transient(), error: error.into() })?;
-    // Whoever listens may have ended between the two.
+    // The listener may have ended after the handshake.
     join(met, options, true)
         .and_then(|joined| joined.warm_up(deadline_ns))
         .map_err(|error| Attempt { is_transient: may_pass(&error), error })
 }
 
-/// Begins with whoever has asked, at the listener's time `now_ns`. `None`: nobody has, or who did went away.
+/// Begins with the next client that has asked, at the listener's time `now_ns`. `None` if none has, or if it went away.
 pub(super) fn open(
     listener: &mut Listener,
     options: Options,
@@ -98,7 +98,7 @@ pub(super) fn listen(host: &str, port: u16, options: &Options) -> Result<Result<
     }
 }
 
-/// Whether this host has no RDMA, or none for this user.
+/// Returns true if the error means that this host has no RDMA, or none for this user.
 fn is_for_lack_of_a_device(error: &ConnectError) -> bool {
     match error {
         ConnectError::Verbs(verbs::Error::NoDevice | verbs::Error::Library(_)) => true,

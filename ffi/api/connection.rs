@@ -46,7 +46,7 @@ pub enum TrySend {
 /// Result of [`Connection::try_recv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecv {
-    /// Nothing has come.
+    /// No message has come.
     Nothing,
     /// A message; it was taken.
     Received(Received),
@@ -57,7 +57,7 @@ pub enum TryRecv {
     Long(Incoming),
 }
 
-/// What a connection runs on, for reports.
+/// Fabric and settings of a connection, for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
     /// The fabric.
@@ -65,9 +65,9 @@ pub struct Description {
     /// The RDMA device.
     #[cfg(feature = "verbs")]
     pub device: Option<DeviceName>,
-    /// What was settled with the peer.
+    /// Settings that both ends agreed on.
     pub settled: Settled,
-    /// Why arrival is seen as it is.
+    /// Reason for the arrival mode.
     pub arrival_reason: &'static str,
     /// Bytes of the process's [`Budget`](crate::Budget) that the connection takes: over shared memory both segments, over RDMA
     /// what this end registered.
@@ -228,12 +228,12 @@ impl Connection {
         (SendHalf::new(sending, description, peer), RecvHalf::new(receiving, description, peer))
     }
 
-    /// What a fabric's handshake has made, once it is warm.
+    /// A connection over a fabric, from its parts.
     pub(super) const fn new(inner: Inner, description: Description, peer: Peer) -> Self {
         Self { inner, description, peer }
     }
 
-    /// Who is at the other end.
+    /// The peer.
     #[must_use]
     pub const fn peer(&self) -> Peer {
         self.peer
@@ -257,11 +257,10 @@ impl Connection {
     ///
     /// # Errors
     /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: what came of
-    /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. (The
-    /// next call may come with other memory, or with the same that was filled anew: only an operation, which is driven with the same
-    /// slices each time, can go on.) With a deadline
-    /// of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and loses nothing. `Cancelled`, `Closed`,
-    /// `PeerLost`, `Protocol`, `Device`.
+    /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. (Only an
+    /// operation can go on where it stopped, since it is driven with the same slices each time. The next call of this method may come
+    /// with other memory.) With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and
+    /// loses nothing. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`.
     #[inline]
     pub fn recv_into(
         &mut self,
@@ -338,8 +337,8 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.cancel_receive(receive, reason));
     }
 
-    /// As [`recv_into`](Self::recv_into), into memory that was not written yet: while the message arrives, huge pages are
-    /// asked for where they fit, and each 2 MiB is made resident in one call just before it is written. Worth it from
+    /// Receives as [`recv_into`](Self::recv_into) does, into memory that was not written yet: while the message arrives, huge pages
+    /// are asked for where they fit, and each 2 MiB is made resident in one call just before it is written. Worth it from
     /// 64 KiB on, and many times over from 2 MiB on; memory that is resident already loses a little.
     ///
     /// A [`RecvBuf`](crate::RecvBuf) has its huge pages with `recv_into` as well. What is done is advice: a kernel that
@@ -424,8 +423,8 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.progress())
     }
 
-    /// Takes the oldest event out: a transfer that the peer rejected. Sixteen are kept; how many older ones were not,
-    /// [`Event::Missed`] tells before them.
+    /// Takes the oldest event out: a transfer that the peer rejected. Sixteen are kept. If older ones were dropped, [`Event::Missed`]
+    /// comes first, with their count.
     pub fn poll_event(&mut self) -> Option<Event> {
         hand_on!(Inner, &mut self.inner, over => over.poll_event())
     }
@@ -440,13 +439,13 @@ impl Connection {
         hand_on!(Inner, &mut self.inner, over => over.set_wait(wait));
     }
 
-    /// What was done so far.
+    /// Counters of the connection.
     #[must_use]
     pub fn counters(&mut self) -> Counters {
         hand_on!(Inner, &mut self.inner, over => over.counters())
     }
 
-    /// What it runs on.
+    /// Fabric and settings of the connection.
     #[must_use]
     pub const fn describe(&self) -> Description {
         self.description

@@ -1,14 +1,15 @@
-//! Deadlines. The clock is read when a wait has gone on for a thousand rounds, never per message.
+//! Deadlines. A wait looks at the clock after 128 rounds of spinning or after a yield, and every 64 rounds with work. A message that is
+//! there before that costs no look.
 
 use core::time::Duration;
 use std::time::Instant;
 
 use crate::os::clock::{monotonic_ns, until};
 
-/// When to give up: after so long without success, or at a time.
+/// Time to give up: after a duration without success, or at an instant.
 #[derive(Clone, Copy, Debug)]
 pub enum Deadline {
-    /// So long after the first look at the clock.
+    /// This long after the first look at the clock.
     After(Duration),
     /// At this time.
     At(Instant),

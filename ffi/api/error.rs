@@ -1,4 +1,4 @@
-//! What can go wrong, in kinds that a program acts on, with one line that a person acts on.
+//! Errors: a kind that a program acts on, and one line of text that a person acts on.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ pub enum ErrorKind {
     Usage,
     /// The message is longer than the buffer: it is still there. Receive it into a larger one, or reject it.
     TooSmall,
-    /// Nobody answers, or the address cannot be used.
+    /// No listener answers, or the address cannot be used.
     Connect,
     /// The deadline passed, or the peer was silent for the idle timeout.
     Timeout,
@@ -48,7 +48,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// What is wrong with a packet is the same on every fabric.
+    /// Kind of an error in a packet, which is the same on every fabric.
     pub(super) const fn of_packet(error: &PacketError) -> Self {
         match error {
             PacketError::Version { .. } | PacketError::Refused { code: REFUSED_VERSION, .. } => Self::Version,
@@ -66,8 +66,8 @@ pub struct Error {
     text: Text,
 }
 
-/// What to tell a person. Where an error may come often, as from each try of a connection that is closed, it is made when it is
-/// shown: until then nothing is allocated.
+/// Text of an error. Errors that may come often, such as from each try on a closed connection, keep a value and make their text
+/// only when they are displayed, so that such a try allocates nothing.
 #[derive(Clone, Debug)]
 enum Text {
     Written(Cow<'static, str>),
@@ -81,7 +81,7 @@ impl Error {
         Self { kind, text: Text::Written(text.into()) }
     }
 
-    /// What kind it is.
+    /// Kind of the error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
@@ -94,7 +94,7 @@ impl Error {
         )
     }
 
-    /// As [`lost`](Self::lost), by what is known of it.
+    /// Error of a lost peer, with the cause if one is known.
     pub(super) fn gone(why: Option<Gone>) -> Self {
         match why {
             None => Self::lost(),
@@ -111,7 +111,7 @@ impl Error {
         Self::new(ErrorKind::Interrupted, "interrupted")
     }
 
-    /// Why an endpoint is closed.
+    /// Error of a closed endpoint.
     pub(super) const fn closed(closed: Closed) -> Self {
         let kind = match closed {
             Closed::Here(_) => ErrorKind::Usage,

@@ -31,14 +31,14 @@ use crate::shm::SocketError;
 const SLICE_NS: u64 = 100_000_000;
 /// Connections that are made side by side. Each has 1 MiB of the budget by default, and over RDMA a QP.
 const HALF_OPEN_MAX: usize = 16;
-/// How much of a pause between two calls counts: a program that looks now and then meets the timeouts. One that serves a client for
-/// long finds the next where it left it.
+/// Part of a pause between two calls that counts at most. Timeouts so apply to a program that calls now and then, and one that serves a
+/// client for long finds the half-open connections as it left them.
 const PAUSE_NS: u64 = 100_000_000;
-/// How much of the time between two looks counts as silence. Where this end is busy, or does not get a core for long, it hears nobody.
+/// Part of the time between two looks that counts as silence at most: while this end is busy, or has no core, it hears no peer.
 const LISTENED_MAX_NS: u64 = 10_000_000;
-/// A turn that begins at its deadline may take so long.
+/// Time that a turn may take although its deadline has passed when it begins.
 const TURN_NS: u64 = 1_000_000;
-/// Turns of one try: about as many as there are messages to warm up with, and for each a few looks.
+/// Most turns of one `try_accept`: a few looks for each of the messages that warm a connection up.
 const TRY_TURNS_MAX: u32 = 1024;
 
 /// A place where others can connect. Dropped, the place is gone.
@@ -86,14 +86,17 @@ impl Listener {
         }
     }
 
-    /// Waits for the next connection. One that goes wrong is an error, and the next call waits for another. Several are made
-    /// side by side, 16 at most, each bounded by [`Options::handshake_timeout`]; more wait until one of these is through, or was
-    /// silent for longer than the others, for 50 ms at least: that one makes room. So does one that has a share of the budget, for
-    /// one that finds none left. Those that are not through are kept for the next call. Between calls nothing is done for them, and
-    /// their time stands still: a pause counts as 100 ms at most, and as none where a connection was accepted before it, or for a
-    /// peer that has warmed up a message further meanwhile.
+    /// Waits for the next connection. An attempt that fails is returned as an error, and the next call waits for another.
     ///
-    /// Memory is made for one of them at a time, which can make a call as much later than its deadline.
+    /// Up to 16 connections are made side by side, each bounded by [`Options::handshake_timeout`]. Further clients wait until one of
+    /// the 16 is done, or until one makes room: the one whose peer was silent for longest, once that was 50 ms. A half-open
+    /// connection that holds a share of the memory budget also makes room, by the same rule, for one that finds too little left.
+    ///
+    /// Connections that are not done are kept for the next call. Between calls nothing is done for them, and their time stands
+    /// still: a pause counts as 100 ms at most. It does not count at all after a call that accepted a connection, nor for a peer
+    /// that has sent or taken a message of the warm-up meanwhile.
+    ///
+    /// Memory is provisioned for one connection at a time, and a call can end later than its deadline by the time that takes.
     ///
     /// # Errors
     /// `Timeout`, `Interrupted`; of one attempt: `Timeout`, `Auth`, `Version`, `Protocol`, `Usage`, `Limit`, `Device`, `PeerLost`.
@@ -105,8 +108,8 @@ impl Listener {
         accepted
     }
 
-    /// Takes the next connection if one is through, and goes on with those that are not, without waiting. One that has used up its
-    /// [`Options::handshake_timeout`] is let go, and no error.
+    /// Takes the next connection if one is done, and goes on with those that are not, without waiting. An attempt that has used up
+    /// its [`Options::handshake_timeout`] is dropped, without an error.
     ///
     /// # Errors
     /// As [`accept`](Self::accept), but for `Timeout` and `Interrupted`.
@@ -117,7 +120,7 @@ impl Listener {
         accepted
     }
 
-    /// Turns as long as somebody may answer at once, so many at most.
+    /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most.
     fn try_turns(&mut self) -> Result<Option<Connection>, Error> {
         for _ in 0..TRY_TURNS_MAX {
             match self.turn(0, u64::MAX) {
@@ -165,13 +168,14 @@ impl Listener {
         ""
     }
 
-    /// Waits until there is something to do, so long at most, and does it; what is left at the deadline is the next turn's.
+    /// Waits until there is something to do, `wait_ns` at most, and does it. Work that is left at the deadline is done by the next
+    /// turn.
     fn turn(&mut self, wait_ns: u64, deadline_ns: u64) -> Result<Option<Connection>, Error> {
         self.disown();
         let mut ready = self.wait(wait_ns)?;
         self.clock.look(monotonic_ns());
         let end_ns = deadline_ns.max(monotonic_ns().saturating_add(TURN_NS));
-        // Who is there before who comes: whatever comes, nobody waits for ever.
+        // Half-open connections come before new ones, so that a flood of new ones delays none of them for ever.
         for _ in 0..self.half_open.len() {
             if self.next >= self.half_open.len() {
                 self.next = 0;
@@ -204,7 +208,7 @@ impl Listener {
                 break;
             }
             let Some(newcomer) = self.newcomer(self.clock.now_ns())? else { break };
-            // Whoever makes room is silent, and is told nothing.
+            // The handshake that makes room is dropped without a word to its peer.
             if self.half_open.admit(newcomer, self.clock.listened()).is_ok()
                 && let Some(connection) = connection(self.drive(self.half_open.len() - 1, false))?
             {
@@ -214,8 +218,8 @@ impl Listener {
         Ok(None)
     }
 
-    /// For the first that finds no room in the budget: others that are half open give theirs up, the longest silence first. One whom
-    /// that would not help is refused.
+    /// Makes room in the budget for the first handshake that lacks it: drops others that hold a share, the longest silence first.
+    /// Refuses that handshake if all shares together are too few.
     fn make_room(&mut self) -> Result<Option<Connection>, Error> {
         for _ in 0..HALF_OPEN_MAX {
             let lacking = self.half_open.iter().map(|opening| opening.lacks()).enumerate();
@@ -243,7 +247,7 @@ impl Listener {
         Ok(None)
     }
 
-    /// Returns true if there is something to do for one that is half open, whatever its peer does.
+    /// Returns true if the time has come to drive this half-open connection, whatever its peer does.
     fn is_due(&mut self, index: usize) -> bool {
         let now_ns = self.clock.now_ns();
         self.half_open.get_mut(index).is_some_and(|opening| opening.timeout_ns() <= now_ns)
@@ -255,7 +259,7 @@ impl Listener {
         let Some(opening) = self.half_open.get_mut(index) else { return Opened::Nobody };
         let steps = opening.steps();
         let opened = opening.drive(now_ns, is_ready);
-        // Whoever lacks memory waits for this end.
+        // A peer whose handshake lacks memory waits for this end, and is not silent.
         let is_heard = opening.steps() != steps || opening.lacks().is_some();
         let work_ns = opening.work_ns();
         match opened {
@@ -269,8 +273,8 @@ impl Listener {
         opened
     }
 
-    /// The next that has asked, of either fabric: neither keeps the other from being looked at, not even by connections that go
-    /// wrong.
+    /// Takes the next client that has asked, of either fabric. The fabrics take turns, so that failing attempts on one do not keep the
+    /// other from being looked at.
     fn newcomer(&mut self, now_ns: u64) -> Result<Option<Box<dyn Open>>, Error> {
         for _ in 0..2 {
             self.is_verbs_turn = !self.is_verbs_turn;
@@ -301,7 +305,8 @@ impl Listener {
         Ok(None)
     }
 
-    /// Waits until somebody may be there, or a time has come; who of those that are half open has something to say.
+    /// Waits until a client may have asked, a peer may have sent something, or a time has come. Returns, for each half-open
+    /// connection, true if one of its descriptors is ready.
     fn wait(&self, wait_ns: u64) -> Result<heapless::Vec<bool, HALF_OPEN_MAX>, Error> {
         let now_ns = self.clock.now_ns();
         let mut fds = [PollFd::none(); 2 + 2 * HALF_OPEN_MAX];
@@ -328,7 +333,7 @@ impl Listener {
         Ok(fds[2..].chunks_exact(2).take(count).map(|fds| fds.iter().any(PollFd::is_ready)).collect())
     }
 
-    /// In a child of fork: those that are half open are the parent's.
+    /// Drops the half-open connections in a child of fork: they are the parent's.
     fn disown(&mut self) {
         if !self.owner.is_current() {
             while self.half_open.release(0).is_some() {}
@@ -356,22 +361,23 @@ impl Listener {
         self.verbs.as_ref()?.local_addr()
     }
 
-    /// Why it does not listen by RDMA, where it would have, had it been possible.
+    /// Reason why it does not listen by RDMA, though its address asks for that where it is possible.
     #[must_use]
     pub fn why_no_verbs(&self) -> Option<&str> {
         self.why_no_verbs.as_deref()
     }
 }
 
-/// The listener's time, in nanoseconds, which passes while somebody listens.
+/// Clocks of a listener, in nanoseconds: its time, which mostly stands still between calls, and the time for which it has listened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// What did not count so far.
+    /// Time of pauses that did not count, so far.
     paused_ns: u64,
+    /// Begin of the last pause.
     since_ns: u64,
-    /// The most of this pause that counts.
+    /// Most of this pause that counts.
     counts_ns: u64,
-    /// Time of the last look at who has something to say, and what all of them count.
+    /// Time of the last look at the descriptors, and the time that counts as listened so far.
     looked_ns: u64,
     listened_ns: u64,
 }
@@ -387,7 +393,7 @@ impl Clock {
         self.paused_ns += pause_ns.saturating_sub(self.counts_ns);
     }
 
-    /// A pause begins, of which a part `counts`.
+    /// Begins a pause, of which [`PAUSE_NS`] at most count, or none.
     fn pause(&mut self, counts: bool) {
         self.since_ns = monotonic_ns();
         self.counts_ns = if counts { PAUSE_NS } else { 0 };
@@ -397,19 +403,19 @@ impl Clock {
         monotonic_ns() - self.paused_ns
     }
 
-    /// Somebody has looked who has something to say.
+    /// Notes a look at the descriptors.
     fn look(&mut self, now_ns: u64) {
         self.listened_ns += (now_ns - self.looked_ns).min(LISTENED_MAX_NS);
         self.looked_ns = now_ns;
     }
 
-    /// Time by which silence is measured: what passes between two looks counts as little as if this end had looked often.
+    /// Time by which silence is measured. Between two looks it advances by [`LISTENED_MAX_NS`] at most.
     const fn listened(self) -> Nanos {
         Nanos(self.listened_ns)
     }
 }
 
-/// The connection that came of it, if any.
+/// Returns the connection if it is made.
 fn connection(opened: Opened) -> Result<Option<Connection>, Error> {
     match opened {
         Opened::Done(connection) => Ok(Some(connection)),

@@ -11,25 +11,26 @@ use crate::os::owner::Owner;
 use crate::os::poll::PollFd;
 use crate::port::Port;
 
-/// Looks in a row that find nothing, until there is a pause between them: a round trip within a host.
+/// Looks in a row that find nothing before there are pauses between them. They take about a round trip within a host.
 const LOOKS: u32 = 32;
-/// The first pause, and the longest. What a peer writes wakes nobody, since many are waited for here; one that is silent may cost no
-/// more than a hundredth of a core. No yield: where others compute it costs a turn of theirs, and a sleeper is woken at once.
+/// The first pause, and the longest. A peer's writes wake nobody here, since a sleep would need a wake-up for each of many peers; a
+/// silent peer may cost no more than a hundredth of a core. The pauses are sleeps and no yields: a yield can last the time slices of
+/// other threads, while a sleeper gets the core soon after its time.
 const NAP_NS: u64 = 20_000;
 const NAP_MAX_NS: u64 = 1_000_000;
-/// Between two looks at whether the budget has room.
+/// Period of the looks at whether the budget has room.
 const LACK_NS: u64 = 5_000_000;
-/// Time that a peer has to provision and map its share of the memory, beside the patience that all are met with: a core that has
-/// other work as well does a page in 8 us.
+/// Time that a peer has to provision and map its share of the memory, on top of the silence that every peer is allowed. A core that
+/// has other work as well takes 8 µs for a page.
 const WORK_NS_PER_KIB: u64 = 2_000;
 
-/// How far a connection is.
+/// State of a connection that is being made.
 pub(super) enum Opened {
     /// It waits for one of its interests, or for a time.
     Pending,
     /// It is warm.
     Done(Connection),
-    /// Whoever it was went away without a word.
+    /// The peer went away without a word.
     Nobody,
     /// There is none; the peer was told where that made sense.
     Failed(Error),
@@ -43,15 +44,15 @@ pub(super) trait Open: fmt::Debug + Send {
     fn interests(&self) -> [PollFd<'_>; 2];
     /// Time at which to drive it at the latest.
     fn timeout_ns(&self) -> u64;
-    /// Count of the steps that it has made: packets and messages of the handshake, and not signs of life.
+    /// Count of the steps that it has made: packets of the handshake and messages of the warm-up, not signs of life.
     fn steps(&self) -> u64;
-    /// Time that the peer may take for the next step because there is memory to be made.
+    /// Time that the peer may take to provision memory before its next step.
     fn work_ns(&self) -> u64;
-    /// Bytes of the budget that it has.
+    /// Bytes of the budget that it holds.
     fn share_bytes(&self) -> u64;
-    /// Bytes of the budget that it waits for.
+    /// Bytes of the budget that it waits for, if it does.
     fn lacks(&self) -> Option<u64>;
-    /// Has it refused for want of those, once it is driven.
+    /// Has the next `drive` refuse the peer if the budget still lacks those bytes.
     fn refuse(&mut self);
 }
 
@@ -68,15 +69,15 @@ pub(super) trait Agree: Send + Sized + 'static {
     fn timeout_ns(&self) -> u64;
     /// Count of packets that took it a step further.
     fn steps(&self) -> u32;
-    /// Bytes of the budget that it has.
+    /// Bytes of the budget that it holds.
     fn share_bytes(&self) -> u64;
-    /// Bytes of the budget that it waits for. Driven again, it takes them if there is room.
+    /// Bytes of the budget that it waits for, if it does. The next `drive` takes them if there is room.
     fn lacks(&self) -> Option<u64>;
-    /// Has it refused for want of those, once it is driven.
+    /// Has the next `drive` refuse the peer if the budget still lacks those bytes.
     fn refuse(&mut self);
 }
 
-/// How far that is.
+/// State of that part.
 #[expect(clippy::large_enum_variant, reason = "the large one ends it, once")]
 pub(super) enum Agreeing<A: Agree> {
     Pending(A),
@@ -114,7 +115,7 @@ where
 
 /// A connection that is being made over one fabric.
 pub(super) struct Opening<A: Agree> {
-    /// None once it is over.
+    /// Stage of the work; `None` once it is over.
     stage: Option<Stage<A>>,
     deadline_ns: u64,
     driven_at_ns: u64,
@@ -173,7 +174,8 @@ where
         let warm = joined.over.try_warm_up(&mut joined.warming, is_ready);
         let has_moved = joined.warming.steps() != steps;
         if has_moved {
-            // It has answered: how long nobody looked for that is not its time. There are so many messages and no more.
+            // The peer has answered, and the time for which nobody looked is not its own. The messages are limited, and so are these
+            // extensions of the deadline.
             self.deadline_ns = self.deadline_ns.saturating_add(now_ns.saturating_sub(driven_at_ns));
         }
         let quiet = if has_moved { 0 } else { quiet.saturating_add(1) };
@@ -221,7 +223,7 @@ where
 
     fn steps(&self) -> u64 {
         match &self.stage {
-            // More than packets ever are.
+            // The count must grow from stage to stage; a handshake never has 2^32 packets.
             Some(Stage::Warming { joined, .. }) => (1 << 32) + u64::from(joined.warming.steps()),
             Some(Stage::Agreeing(agree)) => u64::from(agree.steps()),
             None => 0,
@@ -259,7 +261,7 @@ where
 }
 
 impl<A: Agree> Drop for Opening<A> {
-    /// Lets go without waiting. In a child of fork it is the parent's.
+    /// Gives the connection up without waiting. In a child of fork it is the parent's, and is left alone.
     fn drop(&mut self) {
         if !self.owner.is_current() {
             if !A::Port::DROPS_IN_CHILD {

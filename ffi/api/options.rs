@@ -1,4 +1,4 @@
-//! What a connection can be told.
+//! Options of connections and listeners.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -13,17 +13,17 @@ use crate::tuning::{Terms, Tuning};
 /// Options of a connection or listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How to wait. Default: spin a little, yield a little, then sleep.
+    /// Wait strategy. Default: spin a little, yield a little, then sleep.
     pub wait: WaitStrategy,
-    /// How long the peer may be silent while it is waited for. A peer whose own source or disk is slow is not silent.
-    /// Default: 30 s. While a connection is made, its deadline holds instead.
+    /// Time for which the peer may be silent while this end waits for it. A peer whose own source or disk is slow is not silent.
+    /// Default: 30 s. While a connection is being made, the deadline of that call holds instead.
     pub idle_timeout: Duration,
-    /// Bounds a handshake that a listener makes, warming up included; of a peer that warms up, its silence. Default: 5 s.
+    /// Bounds a handshake that a listener makes, warm-up included. During the warm-up only the peer's silence counts. Default: 5 s.
     pub handshake_timeout: Duration,
-    /// How long a connection that is dropped may wait until what was sent has left this end. Default: 1 s. Over shared memory
+    /// Time for which a connection that is dropped may wait until its data have left this end. Default: 1 s. Over shared memory
     /// nothing is waited for.
     pub linger: Duration,
-    /// How to leave this host: the RDMA device and its GID. Default: those that have the way to the peer.
+    /// Way out of this host: the RDMA device and its GID. Default: those that have the way to the peer.
     #[cfg(feature = "verbs")]
     pub route: Route,
     /// Wishes, which either end may have.
@@ -93,7 +93,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether RDMA is asked for, in whatever words.
+    /// Returns true if a device or GID is named, which asks for RDMA.
     #[cfg(feature = "verbs")]
     pub(super) fn has_route(&self) -> bool {
         self.route != Route::default()

@@ -1,10 +1,10 @@
-//! Who is at the other end.
+//! The peer of a connection.
 
 use core::net::SocketAddr;
 
 use crate::shm::PeerCred;
 
-/// Who is at the other end of a connection, as this host's kernel or the device tells.
+/// Peer of a connection, as this host's kernel or the device names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Peer {
@@ -12,12 +12,12 @@ pub enum Peer {
     Process(PeerCred),
     /// An address, of this host or another.
     Host(SocketAddr),
-    /// Nobody tells.
+    /// A peer that neither of them names.
     Unknown,
 }
 
 impl Peer {
-    /// Whether another connection may be of the same program: it comes from the same process, or host.
+    /// Returns true if the peer of another connection may be the same program: it is of the same process, or host.
     #[must_use]
     pub fn is_maybe(self, other: Self) -> bool {
         match (self, other) {

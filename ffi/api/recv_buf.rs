@@ -68,7 +68,7 @@ fn bytes_to_map(bytes: usize) -> usize {
     if bytes % HUGE_PAGE_BYTES < HUGE_FROM_BYTES {
         return bytes;
     }
-    // What cannot be rounded up cannot be mapped either, and mapping it says so.
+    // A length that cannot be rounded up cannot be mapped either: the mapping fails.
     bytes.checked_next_multiple_of(HUGE_PAGE_BYTES).unwrap_or(bytes)
 }
 

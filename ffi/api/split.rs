@@ -71,13 +71,13 @@ impl SendHalf {
         })
     }
 
-    /// Who is at the other end.
+    /// The peer.
     #[must_use]
     pub const fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// What the connection runs on.
+    /// Fabric and settings of the connection.
     #[must_use]
     pub const fn describe(&self) -> Description {
         self.description
@@ -143,12 +143,12 @@ impl SendHalf {
         hand_on!(HalfInner, &mut self.inner, over => over.blocking(work))
     }
 
-    /// What happened without being asked for, at either half.
+    /// Takes the oldest event of either half out.
     pub fn poll_event(&mut self) -> Option<Event> {
         hand_on!(HalfInner, &mut self.inner, over => over.poll_event())
     }
 
-    /// What the connection has done so far, in both directions.
+    /// Counters of the connection, of both directions.
     #[must_use]
     pub fn counters(&mut self) -> Counters {
         hand_on!(HalfInner, &mut self.inner, over => over.counters())
@@ -174,13 +174,13 @@ impl RecvHalf {
         Self { inner, description, peer }
     }
 
-    /// Who is at the other end.
+    /// The peer.
     #[must_use]
     pub const fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// What the connection runs on.
+    /// Fabric and settings of the connection.
     #[must_use]
     pub const fn describe(&self) -> Description {
         self.description
@@ -198,7 +198,7 @@ impl RecvHalf {
         hand_on!(HalfInner, &mut self.inner, over => over.recv_into(slices, deadline))
     }
 
-    /// As [`recv_into`](Self::recv_into), into memory that was not written yet: see [`Connection::recv_into_cold`].
+    /// Receives as [`recv_into`](Self::recv_into) does, into memory that was not written yet: see [`Connection::recv_into_cold`].
     ///
     /// # Errors
     /// As there.
@@ -279,7 +279,7 @@ impl RecvHalf {
         hand_on!(HalfInner, &mut self.inner, over => over.blocking(work))
     }
 
-    /// What the connection has done so far, in both directions.
+    /// Counters of the connection, of both directions.
     #[must_use]
     pub fn counters(&mut self) -> Counters {
         hand_on!(HalfInner, &mut self.inner, over => over.counters())

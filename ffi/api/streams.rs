@@ -15,7 +15,7 @@ use crate::io::{Digest, Sink, Source};
 use crate::rdma::Rdma;
 use crate::shm::fabric::Shm;
 
-/// What failed: the connection, or what is read or written here.
+/// Failure of the connection, or of the source or sink at this end.
 #[derive(Debug)]
 pub enum StreamError {
     /// The connection, or the other end.

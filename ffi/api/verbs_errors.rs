@@ -1,4 +1,4 @@
-//! What the failures of RDMA are to a program.
+//! Kinds of the errors of RDMA.
 
 use super::error::{Error, ErrorKind};
 use crate::os::OsError;
@@ -39,7 +39,7 @@ fn kind_of(error: &verbs::Error) -> ErrorKind {
     }
 }
 
-/// What a verb that failed means: an address or a way, a limit, or else the device.
+/// Kind of a verb's error: the address or the way, a limit, or else the device.
 fn kind_of_errno(error: &OsError) -> ErrorKind {
     match error.errno() {
         libc::EADDRINUSE

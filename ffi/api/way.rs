@@ -1,4 +1,4 @@
-//! Which fabric leads to an address, seen from this host.
+//! Choice of the fabric that leads to an address, seen from this host.
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::options::Options;
 use crate::os::{ResolveError, interface_addresses, resolve};
 use crate::shm::ShmAddress;
 
-/// How a peer is reached, or listened for.
+/// Way to a peer, or to listen for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Shared memory. Where it `is_private`, the peer must be of our own user.
@@ -17,7 +17,7 @@ pub(super) enum Way {
     Verbs { host: String, port: u16 },
 }
 
-/// How far a host's name reaches.
+/// Reach of a host's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// This host, and nobody else can use that name for it.
@@ -73,7 +73,7 @@ impl Reach {
         if host.trim_end_matches('.').eq_ignore_ascii_case("localhost") {
             return Ok(Self::Loopback);
         }
-        // Others may know it, whatever it stands for here.
+        // Other hosts may know this name, even if it resolves to a loopback address here: so it is `Here` and not `Loopback`.
         let is_own = || {
             std::fs::read_to_string("/proc/sys/kernel/hostname")
                 .is_ok_and(|name| name.trim().eq_ignore_ascii_case(host))
@@ -85,7 +85,7 @@ impl Reach {
         Ok(Self::of_all(found.iter().map(|address| Self::of_ip(address.ip()))))
     }
 
-    /// Of a name that stands for addresses of these.
+    /// Reach of a name, from the reaches of its addresses.
     fn of_all(mut all: impl Iterator<Item = Self> + Clone) -> Self {
         if all.clone().all(|reach| reach == Self::Loopback) {
             Self::Loopback
@@ -99,7 +99,7 @@ impl Reach {
     /// An IPv4 address that is written as IPv6 is that address.
     fn of_ip(ip: IpAddr) -> Self {
         let ip = ip.to_canonical();
-        // Without an answer of the kernel nothing is ours: whoever meant this host can say localhost.
+        // Without an answer of the kernel no address counts as ours: a user who means this host can write localhost.
         let is_ours = || interface_addresses().is_ok_and(|all| all.iter().any(|address| address.ip() == ip));
         match ip {
             _ if ip.is_loopback() => Self::Loopback,

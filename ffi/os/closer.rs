@@ -19,16 +19,17 @@ use std::thread;
 const CLOSES_MAX: u32 = 64;
 /// Descriptors that can wait for a thread. What is more stays open, and counted.
 const WAITING_MAX: usize = 1024;
-/// Marks a descriptor that waits: the numbers of descriptors end below it.
+/// Bit that marks a waiting descriptor as counted. Descriptors are non-negative 32-bit integers and never have it.
 const IS_COUNTED: u32 = 1 << 31;
 /// For a thread that makes a system call at a time.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Descriptors of peers that are not closed yet. Of this and all words here the high half is the process that it holds for.
+/// Count of peers' descriptors that are not closed yet. The high half of this and of all other words here is the process that the
+/// low half is valid for.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 /// Threads that close.
 static THREADS: AtomicU64 = AtomicU64::new(0);
-/// Each a descriptor and one, with a mark if it is counted, or nothing.
+/// Waiting descriptors. Each word has 0 if its place is free, or the descriptor plus 1, with [`IS_COUNTED`] if it is counted.
 static WAITING: [AtomicU64; WAITING_MAX] = [const { AtomicU64::new(0) }; WAITING_MAX];
 
 /// Closes `fd`, which a peer sent or may have put something into, without waiting for it.
@@ -37,7 +38,7 @@ pub(crate) fn close_elsewhere(fd: OwnedFd) {
     close(fd, IS_COUNTED);
 }
 
-/// The same of one that is no peer's doing: it is not counted.
+/// Closes a descriptor of this end likewise. It is not counted, since no peer can have made its close slow.
 pub(crate) fn close_own_elsewhere(fd: OwnedFd) {
     close(fd, 0);
 }
@@ -48,7 +49,7 @@ fn close(fd: OwnedFd, counts: u32) {
     }
 }
 
-/// One more, where there may be one. Where none can be made, what waits is the next one's.
+/// Starts one more thread if the limit allows. If none can be started, the next thread closes what waits.
 fn begin_thread() {
     if enter()
         && thread::Builder::new().name("superpipe-close".into()).stack_size(STACK_BYTES).spawn(work).is_err()

@@ -212,11 +212,11 @@ fn ask(
     }
 }
 
-/// Drops a wire whose request is not answered. To destroy its id waits for the answer on iWARP, for as long as the driver does, which
-/// for siw is 10 s: so there it is a thread that waits.
+/// Drops a wire whose request is not answered. Over iWARP destroying its id waits for the answer as long as the driver does, 10 s
+/// with siw, so a thread does that.
 fn let_go(wire: Wire) {
     if wire.is_iwarp() {
-        // Where none can be started, this one waits: what was moved is dropped.
+        // A `spawn` that fails drops the closure, and the wire with it: then this thread waits.
         let _ = thread::Builder::new().name("superpipe-connect".into()).spawn(move || drop(wire));
     }
 }

@@ -1,7 +1,7 @@
-//! How two ends agree on a connection once it carries SENDs, before any memory of theirs can be written: the wire of
-//! core's [`Handshake`]. wire.md 10.2.
+//! Handshake over a wire that carries SENDs, before the peer can write any memory: the shell of core's [`Handshake`].
+//! wire.md 10.2.
 //!
-//! Packets go out and come in here, and memory is registered; what comes next is decided in core.
+//! This module sends and receives packets and registers memory. Core decides what comes next.
 
 use super::connect::Wishes;
 use super::error::ConnectError;
@@ -26,8 +26,8 @@ use superpipe_core::{Layout, Nanos};
 
 /// siw can lose the first message of a connection: the active side says it again.
 const AGAIN_NS: u64 = 300_000_000;
-/// Whoever asked for a connection and says nothing for so long has gone away meanwhile, which nobody tells on RoCE: others
-/// may be waiting.
+/// A peer that asked for a connection and says nothing for so long has gone away, which RoCE does not tell. Other clients may be
+/// waiting.
 const FIRST_NS: u64 = 2_000_000_000;
 /// The longest that is waited without a look at the caller's flag, and for a peer to take in that it is refused.
 const SLICE_NS: u64 = 100_000_000;
@@ -73,7 +73,7 @@ pub(super) struct HalfOpen {
     /// More packets may be there than were taken.
     is_behind: bool,
     deadline_ns: u64,
-    /// What the budget has no room for, while that is waited for.
+    /// Memory for which the budget has no room, while the handshake waits for room.
     lacking: Option<(Layout, OverBudget)>,
     waits_for_room: bool,
 }
@@ -113,27 +113,27 @@ impl HalfOpen {
             is_behind: false,
             deadline_ns,
             lacking: None,
-            // Whoever connects waits for nobody else's.
+            // A connecting end has no other handshakes that could make room for it.
             waits_for_room: role == Role::Passive,
         }
     }
 
-    /// Has it refused, where it waits for room in the budget.
+    /// Has the next `drive` refuse the peer if the budget still has no room.
     pub(super) const fn refuse(&mut self) {
         self.waits_for_room = false;
     }
 
-    /// Count of packets that took it a step further.
+    /// Count of packets that took the handshake a step further.
     pub(super) const fn steps(&self) -> u32 {
         self.handshake.steps()
     }
 
-    /// Bytes of its share of the budget.
+    /// Bytes of the budget that it holds.
     pub(super) fn share_bytes(&self) -> u64 {
         self.handshake.own().map_or(0, |own| own.share.bytes())
     }
 
-    /// Bytes that the budget has no room for. Driven again, it takes them if there is.
+    /// Bytes for which the budget has no room, if it waits for room. The next `drive` takes them if there is.
     pub(super) fn lacks(&self) -> Option<u64> {
         self.lacking.as_ref().map(|(_, over)| over.bytes())
     }
@@ -168,7 +168,7 @@ impl HalfOpen {
         Progress::Pending
     }
 
-    /// What to poll for while it is pending.
+    /// Descriptors to poll while it is pending.
     pub(super) fn interests(&self) -> [PollFd<'_>; 2] {
         self.wire.sleep_interests()
     }
@@ -238,7 +238,7 @@ impl HalfOpen {
         }
     }
 
-    /// Takes what came. False: nothing did.
+    /// Takes a packet, or the end of the wire. Returns false if neither came.
     fn look(&mut self, now_ns: u64) -> bool {
         let handshake = &mut self.handshake;
         if let Some(packet) = self.wire.take_packet() {
@@ -253,7 +253,7 @@ impl HalfOpen {
         if self.wire.end == End::Not && self.wire.is_alive() {
             return false;
         }
-        // What it said before it went is still there.
+        // Packets that the peer sent before it went are still there.
         match (self.wire.take_packet(), self.wire.end) {
             (Some(packet), _) => handshake.handle_packet(&packet.0, Beside::Nothing, Nanos(now_ns)),
             (None, End::Wrong(wrong)) => handshake.handle_broken(ConnectError::Wrong(wrong)),

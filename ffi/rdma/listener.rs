@@ -90,7 +90,7 @@ impl Listener {
         deadline_ns: u64,
         now_ns: u64,
     ) -> Result<Option<Accepting>, ConnectError> {
-        // What a child of fork takes out of the channel, which both have, the parent never sees.
+        // Parent and child of a fork share the channel: an event that the child takes out never reaches the parent.
         if !self.owner.is_current() {
             return Ok(None);
         }
@@ -115,7 +115,7 @@ impl Listener {
         }
     }
 
-    /// What to poll for: readable when somebody has asked. Nothing in a child of fork, which accepts nobody.
+    /// Descriptor that is readable when a client has asked. None in a child of fork, which accepts nobody.
     #[must_use]
     pub fn interest(&self) -> PollFd<'_> {
         if self.owner.is_current() { PollFd::new(self.channel.as_fd(), libc::POLLIN) } else { PollFd::none() }

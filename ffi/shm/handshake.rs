@@ -1,7 +1,7 @@
-//! How two processes agree on a connection, before any memory is shared: the socket of core's [`Handshake`]. wire.md 6.
+//! Handshake of two processes over a socket, before any memory is shared: the shell of core's [`Handshake`]. wire.md 6.
 //!
-//! Packets go out and come in here, segments are made and mapped; what comes next is decided in core. Descriptors are
-//! checked by [`Segment::adopt`].
+//! This module sends and receives packets, and makes and maps segments. Core decides what comes next. [`Segment::adopt`] checks
+//! descriptors.
 
 use core::fmt;
 
@@ -34,7 +34,7 @@ const SLICE_NS: u64 = 100_000_000;
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeError {
-    /// Whoever it was connected, and went away without a word.
+    /// The peer connected, and went away without a word.
     Nobody,
     /// What the peer says makes no connection.
     Packet(PacketError),
@@ -133,7 +133,7 @@ pub struct HalfOpen {
     socket: Socket,
     handshake: Handshake<Segments>,
     deadline_ns: u64,
-    /// What the budget has no room for, while that is waited for.
+    /// Memory for which the budget has no room, while the handshake waits for room.
     lacking: Option<(Layout, OverBudget)>,
     waits_for_room: bool,
 }
@@ -165,7 +165,7 @@ impl HalfOpen {
         Self { socket, handshake, deadline_ns: wishes.deadline_ns, lacking: None, waits_for_room: false }
     }
 
-    /// Whether it waits for room in the budget, up to its deadline, instead of being refused: [`lacks`](Self::lacks).
+    /// Sets whether it waits for room in the budget up to its deadline ([`lacks`](Self::lacks)) instead of refusing the peer.
     pub(crate) const fn wait_for_room(&mut self, waits: bool) {
         self.waits_for_room = waits;
     }
@@ -196,7 +196,7 @@ impl HalfOpen {
                 return Progress::Pending;
             }
             if self.lacking.is_some() {
-                // What it sends now is left where it is.
+                // Packets that come now wait in the socket.
                 if !self.socket.has_ended() {
                     return Progress::Pending;
                 }
@@ -213,7 +213,7 @@ impl HalfOpen {
         }
     }
 
-    /// What to poll for while it is pending.
+    /// Descriptor to poll while it is pending.
     #[must_use]
     pub fn interest(&self) -> PollFd<'_> {
         if self.lacking.is_some() { self.socket.interest_in_end() } else { self.socket.interest() }
@@ -225,17 +225,17 @@ impl HalfOpen {
         self.handshake.poll_timeout().map_or(0, |Nanos(time)| time)
     }
 
-    /// Count of packets that took it a step further.
+    /// Count of packets that took the handshake a step further.
     pub(crate) const fn steps(&self) -> u32 {
         self.handshake.steps()
     }
 
-    /// Bytes of its share of the budget.
+    /// Bytes of the budget that it holds.
     pub(crate) fn share_bytes(&self) -> u64 {
         self.handshake.own().map_or(0, |own| own.share.bytes())
     }
 
-    /// Bytes that the budget has no room for. Driven again, it takes them if there is.
+    /// Bytes for which the budget has no room, if it waits for room. The next `drive` takes them if there is.
     pub(crate) fn lacks(&self) -> Option<u64> {
         self.lacking.as_ref().map(|(_, over)| over.bytes())
     }
@@ -264,7 +264,7 @@ impl HalfOpen {
         }
     }
 
-    /// Takes what came. False: nothing did.
+    /// Takes a packet, or the end of the socket. Returns false if neither came.
     fn receive(&mut self, now_ns: u64) -> bool {
         let mut bytes = [0; PACKET_BYTES];
         let now = Nanos(now_ns);

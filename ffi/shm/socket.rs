@@ -68,8 +68,8 @@ impl Socket {
         }
     }
 
-    /// As [`connect`](Self::connect), but where the listener's backlog is full it waits for a place, so long at most, and less than a
-    /// second. The kernel wakes whoever waits when there is one: others that merely try again and again do not keep this one out.
+    /// Connects as [`connect`](Self::connect) does. If the listener's backlog is full, waits for a place in it, `wait_ns` at most and
+    /// less than a second. The kernel wakes such a waiter when there is a place, so clients that only try again cannot keep it out.
     ///
     /// # Errors
     /// As [`connect`](Self::connect); a signal ends the wait as well.
@@ -237,18 +237,18 @@ impl Socket {
         Ok(Some(Received { bytes, fd }))
     }
 
-    /// What to poll for: readable when a packet waits, hung up when the peer is gone.
+    /// Descriptor that is readable when a packet waits, and hung up when the peer is gone.
     #[must_use]
     pub fn interest(&self) -> PollFd<'_> {
         PollFd::new(self.fd.as_fd(), libc::POLLIN | libc::POLLRDHUP)
     }
 
-    /// What to poll for where nothing is to be taken: hung up when the peer is gone.
+    /// Descriptor that is hung up when the peer is gone. Packets that wait do not make it ready.
     pub(super) fn interest_in_end(&self) -> PollFd<'_> {
         PollFd::new(self.fd.as_fd(), libc::POLLRDHUP)
     }
 
-    /// Whether the peer has closed its end. Packets that it sent before may still wait here.
+    /// Returns true if the peer has closed its end. Packets that it sent before may still wait here.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let mut fds = [self.interest()];

@@ -241,13 +241,13 @@ pub const fn unreachable_because(call: Call, column: Column, is_accepted: bool) 
     }
 }
 
-/// How often each call must have been accepted, and refused, in each state in which it can be.
+/// Least count of accepted, and of refused, calls of each kind in each state in which they are possible.
 pub(crate) const ENOUGH: u64 = 100;
 
-/// The same, of what takes several things at once in a state that is over in a moment.
+/// Least count for calls that need several coincidences in a state that is over in a moment.
 const SELDOM: u64 = 10;
 
-/// How often a cell that can be must have been.
+/// Least count of a cell that is possible.
 const fn least(call: Call, column: Column, is_accepted: bool) -> u64 {
     let is_short = matches!(
         column,
@@ -286,12 +286,12 @@ const fn least(call: Call, column: Column, is_accepted: bool) -> u64 {
     }
 }
 
-/// What is wrong with a cell of the table.
+/// Defect of a cell of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is rarer than it must be: so often, and how often it must be.
+    /// It is too rare: its count, and the least count.
     Rare(u64, u64),
-    /// It cannot be, for this reason, and was.
+    /// It is impossible, for this reason, and yet has this count.
     Impossible(&'static str, u64),
 }
 

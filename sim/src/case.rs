@@ -63,13 +63,13 @@ pub struct Case {
 /// Of so many seeds one plays clients, whose runs take nine times as long as those of scripts.
 const CLIENTS_EVERY: u64 = 12;
 
-/// As often as they are listed.
+/// Endings to choose from: one that is listed more often is chosen more often.
 const ENDINGS: [Ending; 8] = {
     use Ending::{Abort, Drop, WhenSent, WhenTaken};
     [WhenTaken, WhenTaken, WhenTaken, WhenTaken, WhenSent, WhenSent, Abort, Drop]
 };
 
-/// As often as they are listed.
+/// Manners to choose from, likewise.
 const MANNERS: [Manner; 8] = {
     use Manner::{Floods, Patient, Plain, Refuses};
     [Plain, Plain, Plain, Plain, Plain, Refuses, Floods, Patient]

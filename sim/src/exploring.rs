@@ -74,7 +74,7 @@ fn print_all(cases: &[Case]) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What no small case can show: it takes more control messages, of which the mailbox has 16 lines, time, or a second connection.
+/// Bugs that no small case can show: they need more than the mailbox's 16 control messages, time, or a second connection.
 #[cfg(superpipe_planted)]
 const BEYOND: [Bug; 3] = [Bug::MailboxOverwritten, Bug::DeadlineWhenIdle, Bug::OperationOfAnother];
 

@@ -1,4 +1,4 @@
-//! What tells two states of one driver apart.
+//! Fingerprint of a driver, which tells two states of one driver apart.
 
 use core::hash::{Hash, Hasher};
 

@@ -1,12 +1,13 @@
-//! Handshakes that are not through, side by side: how many, and who makes room for the next.
+//! Table of the handshakes that a listener makes side by side, and the choice of the one that makes room for the next.
 //!
-//! Whoever connects and says nothing costs the others nothing but a place, and that only until somebody else wants it: in a
-//! full table the one that was silent for longest makes room, once it was silent for [`PATIENCE_NS`]. A peer that answers is
-//! never silent for so long, unless its host is. *Heard of* is a step of the handshake, and nothing else that it sends; one
-//! that has work of its own to do before the next counts as heard of when that is done.
+//! A peer that connects and says nothing occupies one place of the table, and only until another peer needs it: in a full table
+//! the handshake that was silent for longest makes room, once it was silent for [`PATIENCE_NS`]. A peer that answers is never
+//! silent for so long, unless its host stalls. A peer is *heard of* when its handshake makes a step, and by nothing else that
+//! it sends. A peer that has work to do before the next step, such as making memory, counts as heard of at the end of the time
+//! allowed for that.
 //!
-//! Times are the caller's. Where that is busy elsewhere, its clock of silence stands still: nobody was silent whom nobody listened
-//! to.
+//! All times come from the caller's clock of silence. It advances only while the caller listens, so that no peer is taken for
+//! silent because the caller was busy.
 //!
 //! ```text
 //!              room                      admit
@@ -60,7 +61,8 @@ impl<T, const N: usize> HalfOpen<T, N> {
         self.entries.is_empty()
     }
 
-    /// Index of the one that was silent for longest of those that `counts` says, once it was silent for [`PATIENCE_NS`].
+    /// Index of the handshake that was silent for longest, of those for which `counts` returns true. `None` unless it was silent for
+    /// [`PATIENCE_NS`].
     #[must_use]
     pub fn silent(&self, now: Nanos, counts: impl Fn(&T) -> bool) -> Option<usize> {
         let all = self.entries.iter().enumerate().filter(|(_, entry)| counts(&entry.handshake));
@@ -74,7 +76,7 @@ impl<T, const N: usize> HalfOpen<T, N> {
         !self.entries.is_full() || self.poll_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Time from which on a full table has room. None: it has, or never will.
+    /// Time from which on a full table has room. `None` if the table is not full.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let oldest = self.entries.is_full().then(|| self.oldest()).flatten()?;
@@ -108,14 +110,15 @@ impl<T, const N: usize> HalfOpen<T, N> {
         self.entries.iter().map(|entry| &entry.handshake)
     }
 
-    /// Notes that the peer of the handshake at this index was heard of, or will be: until then it has work to do.
+    /// Notes that the peer of the handshake at this index was heard of at `now`. A time in the future gives the peer until then to do
+    /// its work.
     pub fn heard(&mut self, index: usize, now: Nanos) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.heard_at = entry.heard_at.max(now);
         }
     }
 
-    /// Takes a handshake out, which is over, or through. The last one has its index then.
+    /// Takes a handshake out that is done or has failed. The last handshake moves to its index.
     pub fn release(&mut self, index: usize) -> Option<T> {
         (index < self.entries.len()).then(|| self.entries.swap_remove(index).handshake)
     }

@@ -30,9 +30,9 @@ impl Silence {
         Self { looked: None, silent_ns: 0 }
     }
 
-    /// Counts the time since the last look, if nothing was heard of the peer: for how long nothing was. However much passed
-    /// between two looks, it counts as the longest nap at most: an end that was stopped has not listened, and its peer may have
-    /// been stopped with it.
+    /// Adds the time since the last look if nothing was heard of the peer, and returns for how long the peer has been silent. The
+    /// time between two looks counts as [`NAP_NS`] at most: an end that was stopped has not listened, and its peer may have been
+    /// stopped with it.
     pub(super) fn count(&mut self, heard: u64, now: Nanos) -> u64 {
         self.silent_ns = match self.looked {
             Some((at, before)) if before == heard => {
@@ -72,7 +72,7 @@ impl<F: Fabric> Driver<F> {
     /// Shows life if that is due: for a loop of tries, and for a thread beside one that is blocked elsewhere.
     pub fn tick(&mut self, fabric: &mut F, now: Nanos) {
         if self.keepalive.takes_turn(now) {
-            // What is due goes out as something that may wake a peer. A sign of life is not worth that.
+            // A due acknowledgement may wake the peer. A sign of life must not.
             self.endpoint.acknowledge(fabric);
             fabric.set_quiet(self.endpoint.link_mut(), true);
             self.endpoint.show_life(fabric);
@@ -96,7 +96,7 @@ impl<F: Fabric> Driver<F> {
         is_due
     }
 
-    /// The peer's end existed at `now`: a sleep has watched it.
+    /// Notes that the peer's end existed at `now`: a sleep has watched it.
     pub const fn peer_was_alive(&mut self, now: Nanos) {
         self.keepalive.checked = now;
     }

@@ -52,7 +52,7 @@ pub enum Drive<T> {
     Done(T),
     /// A part of it was done: more may be possible at once.
     Moved,
-    /// Nothing could be done.
+    /// No part of it could be done.
     Idle,
 }
 
@@ -73,7 +73,7 @@ impl<T> From<Option<T>> for Drive<T> {
     }
 }
 
-/// Why a connection moves nothing any more.
+/// Reason why a connection moves nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
     /// It was closed, or has failed.
@@ -121,7 +121,7 @@ pub struct Driver<F: Fabric> {
     is_closing: bool,
     /// The newest transfer that an operation or a stream has begun to take.
     claimed: Option<Claimed>,
-    /// What operations know this connection by.
+    /// Number of this connection, which operations are bound to ([`with_id`](Self::with_id)).
     id: u64,
 }
 
@@ -149,7 +149,8 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// Names the connection, so that an operation of another is refused. Connections that have no name are all the same.
+    /// Sets the connection's number, so that an operation of another connection is refused. All connections without one share the
+    /// number 0.
     #[must_use]
     pub const fn with_id(mut self, id: u64) -> Self {
         self.id = id;
@@ -173,8 +174,8 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.progress(fabric) > 0
     }
 
-    /// Why nothing moves any more, if so, after a round in which nothing moved. What was due to a peer that is gone is
-    /// forgotten first, since more may have arrived behind it.
+    /// Returns why the connection has ended, if it has, after a round in which nothing moved. A CTS or REJECT that is due to a peer
+    /// that is gone is dropped first: if a REJECT was, transfers that arrived behind it can be taken, and the result is `None`.
     pub fn ended(&mut self, fabric: &F) -> Option<Ended> {
         if let Some(closed) = self.endpoint.closed() {
             return Some(Ended::Closed(closed));
@@ -182,14 +183,14 @@ impl<F: Fabric> Driver<F> {
         (self.peer_is_gone && !self.endpoint.forget_dues()).then(|| self.why_gone(fabric))
     }
 
-    /// As [`ended`](Self::ended), where a try has left a message that has not come whole: none while an operation would take
-    /// all of it.
+    /// Returns the same as [`ended`](Self::ended), for a try that left an incomplete message at the head. Returns `None` if the last
+    /// chunk or the CANCEL of that message is here, which an operation would still receive.
     pub fn ended_in_message(&mut self, fabric: &F) -> Option<Ended> {
         if self.endpoint.has_end_of_head(fabric) { None } else { self.ended(fabric) }
     }
 
-    /// What has become of a peer that is gone. One that closed in good order is gone because of that, also while what it sent
-    /// waits to be taken; one that has not sent all that its CLOSE named died before.
+    /// Returns how a peer that is gone has ended. It has closed if its CLOSE and all chunks that the CLOSE names are here, or were
+    /// taken out, also while some of them wait to be taken. It is lost if any is missing.
     fn why_gone(&self, fabric: &F) -> Ended {
         if self.endpoint.has_all_before_close(fabric) {
             Ended::Closed(Closed::ByPeer(Reason::DONE))
@@ -204,7 +205,7 @@ impl<F: Fabric> Driver<F> {
         self.peer_is_gone || self.endpoint.closed().is_some()
     }
 
-    /// The peer's end does not exist any more; what it wrote before is still here.
+    /// Notes that the peer's end does not exist any more. What the peer wrote before can still be received.
     pub const fn peer_is_gone(&mut self) {
         self.peer_is_gone = true;
     }
@@ -235,13 +236,13 @@ impl<F: Fabric> Driver<F> {
         self.keepalive.set_idle_timeout(idle_timeout_ns);
     }
 
-    /// How a wait rests.
+    /// Wait strategy in use.
     #[must_use]
     pub const fn wait_strategy(&self) -> WaitStrategy {
         self.pace.strategy()
     }
 
-    /// What was done so far.
+    /// Counters of this end.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.endpoint.counters()
@@ -265,7 +266,7 @@ impl<F: Fabric> Driver<F> {
     }
 }
 
-/// As of an [`Endpoint`]: for a caller that explores what can come of a state.
+/// For a caller that explores what a state can lead to, as with an [`Endpoint`].
 impl<F: Fabric> Clone for Driver<F>
 where
     Endpoint<F>: Clone,

@@ -12,11 +12,11 @@ const LEFT_NS: u64 = 1_000_000_000;
 pub struct Outside {
     /// The stream that the source is for; none for a sink.
     sending: Option<TransferId>,
-    /// When the peer was seen to be gone.
+    /// Time when the peer was seen to be gone.
     gone_since: Option<Nanos>,
 }
 
-/// What comes after a look at the descriptor.
+/// Next step of the wait, after a look at the descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutsideNext {
     /// Look at the descriptor again, after waiting for it or the peer's end.
@@ -25,7 +25,7 @@ pub enum OutsideNext {
     Look,
     /// The descriptor is ready, or the stream was rejected: go on with it.
     Ready,
-    /// Nothing can come of it any more.
+    /// The connection has ended: the wait is pointless.
     Ended(Ended),
 }
 

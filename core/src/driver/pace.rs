@@ -1,11 +1,11 @@
-//! What to do in a round that found no work.
+//! Choice of how to rest after a round that found no work.
 //!
 //! Three strategies, all of which begin by spinning with `pause`: **spin** goes on so for ever; **yield** gives the core
 //! to another thread between rounds; **sleep**, the default, yields for a while and then asks its caller to
 //! sleep, which only the fabric knows how to do. Yield and sleep cannot livelock where both ends share one core.
 //!
-//! Of the rounds that found none, every 128th of spinning asks for a look at the clock, and each of yielding: any yield may last
-//! another thread's time slice, and the clock costs a tenth of the shortest.
+//! Every 128th round of spinning asks for a look at the clock, and so does every round of yielding: any yield may last another
+//! thread's time slice, and reading the clock costs a tenth of the shortest yield.
 //!
 //! ```text
 //!          reset()           128 rounds              64 yields
@@ -18,8 +18,8 @@
 //! as long, down to two rounds. One that took longer (another thread had the core), or several that brought nothing (the
 //! peer runs elsewhere, or is not done), make it spin in full again.
 //!
-//! **Where others have the core**, each yield takes their time slices, and a sleep ends when it should: so after a yield of a
-//! millisecond or more the next rounds sleep instead, if the strategy sleeps at all.
+//! **Where other threads that never rest use the core**, each yield lasts their time slices, while a sleep ends in time. So after a
+//! yield of a millisecond or more the next `CROWDED_SLEEPS` rests are sleeps, if the strategy sleeps at all.
 
 use core::str::FromStr;
 use core::{error, fmt};
@@ -37,12 +37,13 @@ const SPIN_ROUNDS_MIN: u32 = 2;
 const YIELDS_IN_VAIN: u32 = 4;
 /// A first yield that takes longer was another thread's time slice: spinning would have been no slower.
 const YIELD_NS_MAX: u64 = 50_000;
-/// A yield that takes as long was the time slice of a thread that never rests. A peer works as long on 10 MiB.
+/// A yield that takes at least this long was the time slice of a thread that never rests: a peer on the same core needs as long only
+/// to move 10 MiB.
 const CROWDED_NS: u64 = 1_000_000;
-/// Sleeps after one, before a yield is tried again.
+/// Sleeps after such a yield, before a yield is tried again.
 const CROWDED_SLEEPS: u32 = 16;
 
-/// How to wait: what is spent, a core or latency.
+/// Strategy of a wait: it spends a core or latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WaitStrategy {
     /// Spin for ever: the lowest latency, and a core for each end. On one shared core it advances a time slice a message.
@@ -54,14 +55,14 @@ pub enum WaitStrategy {
     Sleep,
 }
 
-/// What a round without work ends with.
+/// Rest after a round without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     /// `pause`, then the next round.
     Spin,
     /// Look at the time, then the next round.
     Look,
-    /// Yield the core, then look at the time. How long it took is told to [`Driver::note_yield`](super::Driver::note_yield).
+    /// Yield the core, then look at the time. The caller tells [`Driver::note_yield`](super::Driver::note_yield) how long that took.
     Yield {
         /// It is the first of this wait.
         is_first: bool,
@@ -70,13 +71,13 @@ pub enum Rest {
     Sleep,
 }
 
-/// How the waits of a connection go, and what the last of them has shown.
+/// Strategy of a connection's waits, and what the last of them have shown of the core.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     strategy: WaitStrategy,
-    /// The first round of the next wait that does not merely spin.
+    /// Number of the round, in the next wait, that is the first to do more than spin.
     next_spins: u32,
-    /// Sleeps to come in place of yields, since others have the core.
+    /// Sleeps left to make in place of yields, because other threads use the core.
     crowded_sleeps: u32,
 }
 
@@ -89,7 +90,8 @@ impl Pace {
         self.strategy
     }
 
-    /// Notes how long a yield took. The first of a wait shows whether both ends may share a core, and each whether others have it.
+    /// Notes how long a yield took. The first yield of a wait tells whether both ends may share a core, and each yield whether other
+    /// threads use it.
     pub(super) const fn note_yield(&mut self, is_first: bool, yielded_ns: u64, rounds: &Rounds) {
         if yielded_ns >= CROWDED_NS {
             self.crowded_sleeps = CROWDED_SLEEPS;
@@ -117,13 +119,13 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// None yet.
+    /// Begins a wait.
     #[inline]
     pub(super) const fn new(pace: &Pace) -> Self {
         Self { count: 0, spins: pace.next_spins }
     }
 
-    /// There was no work.
+    /// Counts a round without work, and returns how to rest.
     #[inline]
     pub(super) fn idle(&mut self, pace: &mut Pace) -> Rest {
         self.count += 1;

@@ -23,7 +23,7 @@ pub struct Received {
     pub bytes: usize,
 }
 
-/// Why [`Driver::try_recv`] has not taken what is there; it still is.
+/// Reason why [`Driver::try_recv`] has not taken the transfer at the head, which is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedRecv {
     /// The message is longer than the slices together, or a stream.
@@ -39,7 +39,7 @@ pub enum RefusedRecv {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Receive {
-    /// Which, once it has begun.
+    /// The message, once it has begun.
     begun: Option<Begun>,
     taken: usize,
     cursor: Cursor,
@@ -57,7 +57,7 @@ struct Begun {
     length: u64,
 }
 
-/// Why a message will not be received.
+/// Reason why a message will not be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveFailed {
     /// The message at the head is longer than the slices together, or a stream; it is still there.
@@ -66,7 +66,7 @@ pub enum ReceiveFailed {
     Cancelled(Reason),
     /// Another operation or stream has begun to take the message at the head: it has to end, be cancelled, or be rejected first.
     Busy,
-    /// The slices have less room than the message that was begun with them; it was given up.
+    /// The slices have less room than those that the message was begun with, too little for its rest; the message was given up.
     WrongLength,
     /// It has ended already: rejected, or closed over.
     NotOpen,
@@ -134,7 +134,7 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// What does not go the short way.
+    /// The general way, for what the short way leaves.
     #[inline(never)]
     fn try_recv_any(
         &mut self,
@@ -158,7 +158,7 @@ impl<F: Fabric> Driver<F> {
             match end {
                 End::Fin => return Ok(Some(Received { tag: incoming.tag, bytes: taken })),
                 End::No if bytes > 0 => {}
-                // All of it was here: a peer that takes it back has spoilt its message.
+                // All of the message was here. A peer that has changed it since has spoilt its own message.
                 End::No | End::Cancelled(_) => {
                     if end == End::No {
                         self.endpoint.reject(fabric, Reason::GIVEN_UP);
@@ -254,7 +254,7 @@ impl<F: Fabric> Driver<F> {
         let mut cursor = receive.cursor;
         let driven = self.take_part(receive, |endpoint| endpoint.pull_at(fabric, slices, &mut cursor));
         receive.cursor = if is_planted(Bug::PlaceLost) { Cursor::START } else { cursor };
-        // There was room for all of it when it was begun.
+        // The slices had room for the whole message when it was begun, so the caller has passed other slices.
         if matches!(driven, Drive::Idle)
             && !cursor.has_room(slices)
             && (receive.taken as u64) < receive.length()
@@ -285,7 +285,7 @@ impl<F: Fabric> Driver<F> {
             return Drive::Done(Err(ReceiveFailed::NotOpen));
         };
         if !self.is_taken_by(receive) || self.endpoint.head().is_none_or(|(head, _)| head != number) {
-            // A connection that is closed tells so itself, at the next round if not at once.
+            // The connection is closed, or will be at the next round, and that error is more precise than `NotOpen`.
             return if owner == self.id && self.endpoint.is_ending() {
                 Drive::Idle
             } else {
@@ -326,7 +326,8 @@ impl<F: Fabric> Driver<F> {
         })
     }
 
-    /// Gives a message back of which nothing was taken; one of which something was is given up ([`cancel_receive`](Self::cancel_receive)).
+    /// Leaves a message at the head if nothing of it was taken; otherwise gives it up, as [`cancel_receive`](Self::cancel_receive)
+    /// does.
     pub fn release_receive(&mut self, fabric: &mut F, receive: &mut Receive, reason: Reason) {
         if receive.taken > 0 {
             return self.cancel_receive(fabric, receive, reason);

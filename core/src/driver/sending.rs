@@ -23,7 +23,7 @@ pub struct Send {
     stage: Stage,
 }
 
-/// How far a message is.
+/// Stage of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     /// It may still go at once.
@@ -36,7 +36,7 @@ enum Stage {
     Ended,
 }
 
-/// Why a message will not be sent.
+/// Reason why a message will not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFailed {
     /// The receiver does not want it.

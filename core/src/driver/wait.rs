@@ -27,20 +27,20 @@ pub struct Wait {
     silence: Silence,
 }
 
-/// What comes after a round.
+/// Next step of a wait, after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Attempts, at once.
     Again,
     /// [`Driver::look`], then attempts.
     Look,
-    /// There was no work.
+    /// A rest, since there was no work.
     Rest(Rest),
-    /// Nothing will come any more.
+    /// The connection has ended.
     Ended(Ended),
 }
 
-/// Why a wait is over that has not got what it waits for.
+/// Reason why a wait is over before its operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookFailed {
     /// The deadline passed.
@@ -112,7 +112,7 @@ impl<F: Fabric> Driver<F> {
         self.pace.note_yield(is_first, yielded_ns, &wait.rounds);
     }
 
-    /// What comes after a round of a wait in which nothing moved, and that nothing but the wait itself ends.
+    /// Returns the rest after a round in which nothing moved, on a connection that has not ended.
     pub(super) fn rest(&mut self, wait: &mut Wait) -> Next {
         Next::Rest(wait.rounds.idle(&mut self.pace))
     }

@@ -70,7 +70,7 @@ pub struct WarmUp {
     /// Kind of message, and how many of it were exchanged.
     kind: usize,
     exchanged: u32,
-    /// Messages of both directions, of all kinds.
+    /// Messages exchanged so far, of both directions and all kinds.
     steps: u32,
     /// This end sends first.
     is_first: bool,
@@ -85,7 +85,7 @@ enum Stage {
     Done,
 }
 
-/// Why a connection is not warm.
+/// Reason why the warm-up failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUpFailed {
     /// The peer does something else: it does not warm the connection up.
@@ -106,7 +106,7 @@ impl WarmUp {
         warm_up
     }
 
-    /// Count of messages that went or came whole: whatever else the peer does takes it no further.
+    /// Count of messages that were sent or received whole. Nothing else that the peer does counts.
     #[must_use]
     pub const fn steps(&self) -> u32 {
         self.steps
@@ -227,7 +227,7 @@ mod tests {
         WarmUpPlan::new(layout, &Config { c0_bytes, ..Config::default() }, is_direct)
     }
 
-    /// What shared memory settles by default.
+    /// Layout that shared memory settles by default: bytes of a block, blocks, `c0_bytes`.
     const DEFAULT: (u32, u32, u32) = (16 << 10, 32, 64 << 10);
 
     #[test]

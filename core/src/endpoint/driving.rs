@@ -76,7 +76,7 @@ impl<F: Fabric> Endpoint<F> {
             .is_some_and(|ack| self.sender.has_news(ack.blocks) || self.outbox.has_news(ack.controls))
     }
 
-    /// Takes the oldest event out. Those that were missed are the oldest.
+    /// Takes the oldest event out. [`Event::Missed`] comes first, since dropped events are older than those that were kept.
     pub fn poll_event(&mut self) -> Option<Event> {
         match mem::take(&mut self.missed) {
             0 => self.events.pop_front(),
@@ -84,8 +84,8 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Looks at what is not looked at on every round: the peer's acknowledgements and signs of life. Every thousand
-    /// empty rounds or so.
+    /// Looks at the peer's acknowledgements and signs of life, which not every round looks at. A wait does this each time that it
+    /// looks at the clock.
     pub fn look(&mut self, fabric: &mut F) {
         self.refill(fabric);
     }

@@ -36,7 +36,7 @@ const CALL_BYTES: u32 = 1 << 20;
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;
 
-/// Events that can wait to be taken: those of one mailbox of rejections. Of more than that the oldest are counted.
+/// Events that can wait to be taken: as many as one mailbox has rejections. Older ones are dropped and counted.
 const EVENTS_MAX: usize = 16;
 
 /// The memory that a connection is made of.
@@ -63,9 +63,9 @@ pub enum Event {
         /// The receiver's reason.
         reason: Reason,
     },
-    /// So many older events were not kept, since nobody took them out.
+    /// Older events were dropped, since nobody took them out in time.
     Missed {
-        /// How many.
+        /// Count of the dropped events.
         count: u64,
     },
 }
@@ -133,7 +133,7 @@ pub struct Endpoint<F: Fabric> {
     pending_close: Option<Reason>,
     said_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
-    /// Events that were older, and are not there any more.
+    /// Events dropped since the last [`Event::Missed`].
     missed: u64,
     closed: Option<Closed>,
     /// What was heard of the peer but for data.

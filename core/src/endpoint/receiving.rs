@@ -242,7 +242,8 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Gives the first `bytes` bytes back of what [`readable`](Self::readable) showed last: their memory is used
-    /// again. More than it showed are ignored, and so are none, and those that were rejected or taken otherwise since.
+    /// again. Ignores a call with 0 bytes, with more bytes than were shown, or for bytes that were rejected or taken by another call
+    /// since.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
         let (sequence, block) = (after(self.receiver.last()), self.receiver.consumed());
         let size = self.open_size();

@@ -189,7 +189,7 @@ impl<F: Fabric> Endpoint<F> {
         let left = self.sender.remaining(id).ok().flatten().unwrap_or(u64::MAX);
         let bytes_max = usize::try_from(left).unwrap_or(usize::MAX).min(CALL_BYTES as usize);
         let mut gather = Gather::window(slices, *cursor, bytes_max);
-        // The last bytes do not go where others follow them: the message would seem whole.
+        // With more bytes in the slices than the message has left, sending its last bytes would make the message seem whole.
         if gather.remaining() as u64 == left && gather.has_more() {
             return Err(RefusedSend::WrongLength);
         }

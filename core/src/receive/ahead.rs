@@ -1,5 +1,5 @@
-//! Looking ahead: what is here behind the head, and stays there. A copy of the receiver goes on where this one is, and is
-//! forgotten: nothing but its own fields changes.
+//! Looking ahead of the head without taking anything: a copy of the receiver goes on from where this one is, and is dropped. Only
+//! the fields of the copy change.
 
 use super::{Chunk, Head, Receiver};
 use crate::arrival::Arrival;
@@ -20,7 +20,7 @@ impl<F: Fabric> Receiver<F> {
             Head::Nothing | Head::Cancel(_) => Ok(false),
             Head::Inline { offset, .. } => Ok(offset == 0),
             Head::Chunk(mut chunk) => {
-                // What waits for CTS has not been sent at once.
+                // A transfer that waits for CTS has not been sent at once.
                 let is_all = self
                     .open
                     .is_some_and(|open| open.seen == u64::from(chunk.bytes) && (chunk.fin || !open.want_cts));
@@ -65,16 +65,16 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Returns true if the end of the transfer at the head is here: an operation would meet it without anything more.
+    /// Returns true if the end of the transfer at the head is here: an operation would reach it without further writes of the peer.
     pub(crate) fn has_end_of_head(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
         let mut ahead = Self { ..*self };
         self.open.is_some() && ahead.drain(fabric, link, arrival).is_ok() && ahead.open.is_none()
     }
 
-    /// Returns true if the peer has closed, and all that its CLOSE named is here, or was.
+    /// Returns true if the peer has closed, and all chunks that its CLOSE names are here or were taken out.
     pub(crate) fn has_all_before_close(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
         let Some((last, _)) = self.close else { return false };
-        // No REJECT is due to a peer that has closed, and closes the gate.
+        // The gate is open: no REJECT is due to a peer that has closed.
         let mut ahead = Self { ..*self };
         let blocks = u64::from(self.landing.layout.block_count);
         while !is_before(last, ahead.sequence) {

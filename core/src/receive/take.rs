@@ -122,7 +122,7 @@ impl<F: Fabric> Receiver<F> {
         Ok(())
     }
 
-    /// What was shown in place was taken out otherwise.
+    /// Notes that the bytes shown in place were taken out by another call.
     #[inline]
     pub(crate) const fn hide(&mut self) {
         self.shown = 0;
@@ -196,8 +196,8 @@ impl<F: Fabric> Receiver<F> {
         Ok(Readable::Nothing)
     }
 
-    /// Gives back `bytes` bytes that [`readable`](Self::readable) showed. `None`, and nothing is given back, if it did not
-    /// show as many, or they are none: what ends without a byte is told by `readable`.
+    /// Gives back `bytes` bytes that [`readable`](Self::readable) showed. Returns `None`, and gives nothing back, for 0 bytes or more
+    /// than were shown. (`readable` itself tells of a transfer that ends without a byte.)
     pub(crate) fn consume(&mut self, mut bytes: u32) -> Option<End> {
         if bytes == 0 || bytes > self.shown {
             return None;

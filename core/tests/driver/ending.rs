@@ -167,7 +167,7 @@ fn a_peer_that_closed_is_closed_while_all_that_it_sent_is_here<F: Rig>() {
     assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
 }
 
-/// What an operation would still take, or be told, is left to it.
+/// A try reports the lost peer only if no operation could still receive the end of the message: its last chunk, or its CANCEL.
 fn a_try_tells_of_a_message_that_never_comes_whole<F: Rig>() {
     let incoming = Incoming { transfer: 1, tag: 7, length: Length::Exact(300) };
     let ends: [(&[(u32, Line)], _); 4] = [

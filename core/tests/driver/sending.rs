@@ -150,7 +150,7 @@ fn other_slices_than_before_are_given_up<F: Rig>() {
     }
 }
 
-/// Nobody receives the first bytes of longer slices as a message.
+/// Gives up a message whose slices are longer than it: their first bytes must not be received as the message.
 fn longer_slices_than_before_are_given_up<F: Rig>() {
     let message = payload(LONG);
     for slices in

@@ -155,7 +155,7 @@ fn nap<F: Rig>(t: &mut One<F>, wait: &mut Wait, begin: u64, ns: u64) {
     }
 }
 
-/// Whoever was stopped has not listened meanwhile, and its peer may have been stopped with it.
+/// An end that was stopped has not listened meanwhile, and its peer may have been stopped with it.
 fn an_end_that_was_stopped_has_napped_once<F: Rig>() {
     let mut t = One::<F>::new();
     let mut wait = t.driver.begin_wait();
@@ -191,7 +191,7 @@ fn silence_counts_from_the_first_look<F: Rig>() {
     let mut wait = t.driver.begin_wait();
     assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 2 * IDLE_NS), NEVER), Ok(NAP_NS));
     assert_eq!(LookFailed::Silent(IDLE_NS).to_string(), "the peer was silent for 2000 ms, the idle timeout");
-    // As long as it is told otherwise.
+    // A new idle timeout applies to the wait that goes on.
     t.driver.set_idle_timeout(u64::MAX);
     nap(&mut t, &mut wait, begin + 2 * IDLE_NS, IDLE_NS + NAP_NS);
     assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 3 * IDLE_NS), NEVER), Ok(NAP_NS));

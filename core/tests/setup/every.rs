@@ -77,7 +77,7 @@ fn a_packet_that_is_due_is_a_step_and_nothing_else_is() {
     each(|role, fabric, step| {
         let mut t = Rig::new(role, fabric).to(step);
         let before = t.handshake.steps();
-        // What is passed over.
+        // Input that the handshake ignores.
         if fabric == DIRECT {
             t.bytes(b"W", Beside::Nothing);
         } else if role == Role::Passive && step > 0 {

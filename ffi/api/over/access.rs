@@ -14,9 +14,9 @@ use crate::budget::Budget;
 use crate::os::owner::Owner;
 use crate::port::Port;
 
-/// What a half waits for, and the other can go on with.
+/// Attempt at what a half waits for, which the other half can make as well.
 pub(in crate::api) trait Attempt<P: Port> {
-    /// Makes one attempt. What comes of it stays here.
+    /// Makes one attempt, and keeps its result.
     fn step(&mut self, driver: &mut Driver<P>, port: &mut P) -> Drive<()>;
 }
 
@@ -28,22 +28,22 @@ pub(in crate::api) trait Access: fmt::Debug + Send + 'static {
     type Held<'a>: DerefMut<Target = Transport<Self::Port>>
     where
         Self: 'a;
-    /// There may be another half.
+    /// True if there may be another half.
     const IS_SHARED: bool;
 
-    /// The transport, once the other half has done what it is at.
+    /// The transport. Waits until the other half lets it go.
     fn hold(&mut self) -> Self::Held<'_>;
-    /// The transport, unless the other half is at work for longer than a moment.
+    /// The transport. `None` if the other half holds it for longer than a moment.
     fn try_hold(&mut self) -> Option<Self::Held<'_>>;
     /// Lets the other half have its turn, if it was refused one.
     fn give_way(&self);
-    /// Returns true if the other half runs on the core where this one does: spinning would only keep it from its work.
+    /// Returns true if the other half runs on the same core as this one: spinning would only keep it from its work.
     fn shares_core(&self) -> bool;
-    /// So many bytes were moved. Returns true after many, where the other half runs on the same core: it is to have its turn.
+    /// Counts bytes that were moved. Returns true if enough were moved that the other half, on the same core, is to have its turn.
     fn count_moved(&mut self, bytes: usize) -> bool;
-    /// Makes an attempt that the other half lent, if it did: it yields meanwhile, on the same core. `None` if it did not.
+    /// Makes the attempt that the other half lent, which yields meanwhile on the same core. `None` if it lent none.
     fn step_other(held: &mut Self::Held<'_>) -> Option<Drive<()>>;
-    /// Yields the core, and lends the other half the attempt meanwhile.
+    /// Yields the core. Meanwhile the other half may make `attempt`.
     fn yield_lending(&mut self, attempt: &mut (dyn Attempt<Self::Port> + Send));
     /// Returns true if the user has set the interrupt flag.
     fn is_interrupted(&self) -> bool;
@@ -143,7 +143,7 @@ impl<P: Port> Drop for Whole<P> {
         // A close that failed has waited already.
         if is_ours && !self.driver.is_closing() {
             let linger = self.options.linger;
-            // Nobody is left to be told that the peer could not be.
+            // A drop has nobody to report to that the peer was not told.
             let _ = self.close(Reason::DONE, linger.into());
         }
         // A child of fork has descriptors of it, and nothing else.

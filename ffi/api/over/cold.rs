@@ -11,7 +11,7 @@ use crate::os::cold::{advise_huge_pages, make_resident, to_huge_page_end};
 use crate::port::Port;
 
 impl<A: Access> Over<A> {
-    /// As [`recv_into`](Self::recv_into), into memory that was not written yet.
+    /// Receives as [`recv_into`](Self::recv_into) does, into memory that was not written yet.
     pub(in crate::api) fn recv_into_cold(
         &mut self,
         slices: &mut [&mut [u8]],
@@ -29,9 +29,9 @@ impl<A: Access> Over<A> {
     }
 }
 
-/// What was done so far for one message's destination.
+/// State of the preparation of one message's destination.
 ///
-/// Nothing is, before the peer was told that it may send (CTS), nor for more bytes than it will send.
+/// Memory is prepared only after the peer was told that it may send (CTS), and only for as many bytes as it will send.
 #[derive(Default)]
 struct Cold {
     is_advised: bool,
@@ -72,7 +72,7 @@ impl Cold {
         driven
     }
 
-    /// Where the next bytes go, up to the end of a huge page; resident, if the kernel will.
+    /// Place of the next bytes, up to the end of a huge page. It is resident, if the kernel grants that.
     fn window<'a>(&mut self, slices: &'a mut [&mut [u8]]) -> &'a mut [u8] {
         while slices.get(self.index).is_some_and(|slice| slice.len() == self.at) {
             (self.index, self.at) = (self.index + 1, 0);

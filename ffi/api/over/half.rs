@@ -7,13 +7,13 @@
 //!   sees that a turn is wanted: gives way     --->   try_lock, attempts and a round, unlock
 //! ```
 //!
-//! **Where both halves run on one core**, spinning only keeps the other from its work: a half that has nothing to do soon
-//! yields. While it yields it lends what it waits for: the other half, which has the core, makes its attempts, too, under the lock, and
-//! yields once one of them is done. So both directions flow, whichever thread runs, and blocks are copied out while they are in
-//! the caches. One whose other half waits for nothing goes on for a few hundred KiB before it yields.
+//! **Where both halves run on one core**, spinning only keeps the other from its work, so a half that has nothing to do yields soon.
+//! While it yields it lends its attempt. The other half, which then has the core, makes that attempt beside its own, under the lock,
+//! and yields once it is done. So both directions flow whichever thread runs, and blocks are copied out while they are in the
+//! caches. A half that was lent no attempt moves a few hundred KiB before it yields.
 //!
-//! A half that moves data takes the lock again within nanoseconds, and one on another core would hardly ever find it free: so a half that was refused says so,
-//! and the other gives way once.
+//! **Where they run on two cores**, a half that moves data takes the lock again within nanoseconds, and the other would hardly ever
+//! find it free. So a half that was refused the lock says so, and the other gives way once.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -32,7 +32,7 @@ use crate::api::options::Options;
 use crate::os::owner::Owner;
 use crate::port::Port;
 
-/// Tries of the lock that make a moment, which an attempt takes.
+/// Tries of the lock that make a moment: about as long as an attempt takes.
 const MOMENT: u32 = 32;
 /// Moments in which the lock was not free, before the core is given to the other half.
 const MOMENTS_SPUN: u32 = 4;
@@ -46,35 +46,35 @@ pub(super) const TURN_BYTES: usize = 256 << 10;
 /// The core of a half that has not waited yet.
 pub(super) const NOWHERE: i32 = -1;
 
-/// What the two halves have in common.
+/// State that the two halves share.
 struct Shared<P: Port> {
     joint: SpinMutex<Joint<P>>,
-    /// Of each half: it was refused the lock, and wants a turn.
+    /// True for a half that was refused the lock and wants a turn.
     wants: [AtomicBool; 2],
-    /// Of each half: the core where it waited last.
+    /// The core where each half waited last.
     cores: [AtomicI32; 2],
     options: Options,
     owner: Owner,
 }
 
-/// What is behind the lock.
+/// State behind the lock.
 struct Joint<P: Port> {
     whole: Whole<P>,
-    /// Of each half, while it yields: what it waits for.
+    /// The attempt of each half, while that half yields.
     lent: [Option<Lent<P>>; 2],
 }
 
 /// An attempt of a half that yields.
 struct Lent<P>(NonNull<dyn Attempt<P> + Send>);
 
-// SAFETY: the attempt itself may go to another thread, and whoever has the lock has it alone.
+// SAFETY: the attempt is `Send` (the type says so), and only the holder of the lock uses the pointer.
 unsafe impl<P> Send for Lent<P> {}
 
 /// One half. The last one that is dropped closes the connection.
 pub(in crate::api) struct Half<P: Port> {
     shared: Arc<Shared<P>>,
     side: usize,
-    /// Bytes in this turn.
+    /// Bytes moved in this turn.
     moved: usize,
 }
 
@@ -115,13 +115,13 @@ impl<P: Port> Half<P> {
         self.wants().load(Ordering::Relaxed)
     }
 
-    /// Bytes in this turn.
+    /// Bytes moved in this turn.
     #[cfg(test)]
     pub(super) const fn moved(&self) -> usize {
         self.moved
     }
 
-    /// Notes the core where it waited last.
+    /// Notes that this half waited last on `core`.
     #[cfg(test)]
     pub(super) fn waited_on(&self, core: i32) {
         self.shared.cores[self.side].store(core, Ordering::Relaxed);
@@ -209,8 +209,8 @@ impl<P: Port> Access for Half<P> {
         let Joint { whole, lent } = &mut *held.joint;
         let attempt = lent[other].as_mut()?;
         let transport = &mut **whole;
-        // SAFETY: the other half is in `yield_lending`, which does not return before it has taken this back behind the lock,
-        // and uses it no more than this half does without the lock.
+        // SAFETY: the other half is in `yield_lending`. That does not return before it has taken the attempt out of `lent` under the
+        // lock, and does not use the attempt meanwhile; this half holds the lock.
         let driven = unsafe { attempt.0.as_mut() }.step(&mut transport.driver, &mut transport.port);
         if driven == Drive::Done(()) {
             lent[other] = None;
@@ -219,8 +219,8 @@ impl<P: Port> Access for Half<P> {
     }
 
     fn yield_lending(&mut self, attempt: &mut (dyn Attempt<P> + Send)) {
-        // SAFETY: only the lifetime is another one. It is taken back below, behind the lock, before the borrow ends; nothing in
-        // between can panic.
+        // SAFETY: only the lifetime changes. The pointer is taken out of `lent` below, under the lock, before the borrow ends; nothing
+        // in between can panic.
         let lent = unsafe {
             mem::transmute::<NonNull<dyn Attempt<P> + Send + '_>, NonNull<dyn Attempt<P> + Send>>(
                 NonNull::from(attempt),
@@ -268,7 +268,7 @@ impl<P: Port> Half<P> {
         None
     }
 
-    /// Once, whether or not it comes: it may have given up meanwhile.
+    /// Gives way once, whether or not the other half takes its turn: it may have given up meanwhile.
     #[cold]
     #[inline(never)]
     fn let_other_go_first(&self) {
@@ -289,7 +289,7 @@ impl<P: Port> fmt::Debug for Half<P> {
     }
 }
 
-/// What is done after so many refused moments.
+/// Pauses after a number of refused moments.
 pub(super) fn pause(refused: u32) {
     match refused {
         0..MOMENTS_SPUN => hint::spin_loop(),

@@ -90,7 +90,7 @@ impl<A: Access> From<A> for Over<A> {
 }
 
 impl<A: Access> Over<A> {
-    /// So many bytes were moved without a wait: the other half has its turn after many, where it runs on the same core.
+    /// Counts bytes that were moved without a wait, and yields once they are many and the other half runs on the same core.
     #[inline]
     fn after_moving(&mut self, bytes: usize) {
         if self.transport().count_moved(bytes) {
@@ -134,7 +134,7 @@ impl<A: Access> Over<A> {
         self.transport().try_hold().is_some_and(|mut transport| transport.progress())
     }
 
-    /// What happened without being asked for.
+    /// Takes the oldest event out.
     pub(super) fn poll_event(&mut self) -> Option<Event> {
         self.transport().hold().driver.poll_event()
     }
@@ -149,7 +149,7 @@ impl<A: Access> Over<A> {
         self.transport().hold().set_wait(wait);
     }
 
-    /// What was done so far.
+    /// Counters of this connection.
     pub(super) fn counters(&mut self) -> Counters {
         self.transport().hold().driver.counters()
     }

@@ -65,14 +65,15 @@ impl<A: Access> Over<A> {
         transport.hold().received(received, receive, slices)
     }
 
-    /// What is there whole, and fits.
+    /// Takes a message that is here whole and fits. Otherwise the error of a call whose deadline is now.
     #[cold]
     #[inline(never)]
     pub(super) fn poll_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<Received, Error> {
         match self.try_recv(slices)? {
             TryRecv::Received(received) => Ok(received),
             TryRecv::Nothing => {
-                // It may be all that its caller ever calls. What this finds, the next call tells: more may have come meanwhile.
+                // A program may call nothing but this. An end of the connection that `progress` finds is the next call's error, since
+                // more may have come meanwhile.
                 self.progress();
                 Err(Error::deadline())
             }

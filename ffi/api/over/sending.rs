@@ -135,7 +135,7 @@ impl<A: Access> Over<A> {
 }
 
 impl<P: Port> Transport<P> {
-    /// Why a sending call was refused for good.
+    /// Error of a sending call that was refused for good.
     pub(super) fn refused(&self, refused: RefusedSend) -> Error {
         match (refused, self.driver.endpoint().closed()) {
             (RefusedSend::Rejected(reason), _) => Error::rejected(reason),

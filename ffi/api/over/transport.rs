@@ -67,7 +67,7 @@ impl<P: Port> Transport<P> {
         }
     }
 
-    /// Why nothing moves any more.
+    /// Returns the error that tells why the connection has ended.
     pub(super) fn ended(&self, ended: Ended) -> Error {
         match ended {
             Ended::Closed(closed) => Error::closed(closed),
@@ -75,10 +75,10 @@ impl<P: Port> Transport<P> {
         }
     }
 
-    /// A try that found nothing: makes a round of progress now and then, and shows life. No system call.
+    /// Follows a try that found nothing: makes a round of progress now and then, and shows life. Makes no system call.
     ///
     /// # Errors
-    /// Nothing moves any more.
+    /// The connection has ended.
     #[inline]
     pub(super) fn after_empty_try(&mut self) -> Result<(), Error> {
         if !self.driver.count_empty() {
@@ -87,13 +87,13 @@ impl<P: Port> Transport<P> {
         self.after_empty_tries()
     }
 
-    /// An operation that could not go on: as after an empty try, and it also looks for a peer that is gone.
+    /// Follows an operation that could not go on. Does the same as after an empty try, and also looks for a peer that is gone.
     pub(super) fn after_idle_drive(&mut self) -> Result<(), Error> {
         let is_due = self.driver.count_empty();
         if !is_due {
             return Ok(());
         }
-        // What is found now, the next call tells: more may have come meanwhile.
+        // A peer that is found to be gone only now is the next call's error: more may have come meanwhile.
         let was_gone = self.driver.is_peer_gone();
         let now = now();
         self.driver.tick(&mut self.port, now);
@@ -104,7 +104,8 @@ impl<P: Port> Transport<P> {
         self.driver.ended(&self.port).map_or(Ok(()), |ended| Err(self.ended(ended)))
     }
 
-    /// A try that left what is there: as after an empty one, but nothing ends before that is taken.
+    /// Follows a try that left a transfer at the head. Does the same as after an empty try, but reports no end of the connection while
+    /// that transfer can be taken.
     pub(super) fn after_untaken(&mut self) {
         if self.driver.count_empty() {
             self.tick_of_tries();
@@ -112,10 +113,10 @@ impl<P: Port> Transport<P> {
         }
     }
 
-    /// A try that left a message which has not come whole.
+    /// Follows a try that left an incomplete message at the head.
     ///
     /// # Errors
-    /// It never will.
+    /// The connection has ended, and the rest of the message will never come.
     pub(super) fn after_long(&mut self) -> Result<(), Error> {
         if !self.driver.count_empty() {
             return Ok(());
@@ -147,7 +148,7 @@ impl<P: Port> Transport<P> {
     /// Returns true if anything was done.
     pub(super) fn progress(&mut self) -> bool {
         let has_moved = self.driver.progress(&mut self.port);
-        // A loop may be slow, and each round of it all that the peer sees of this end.
+        // The program's loop may be slow, and then its calls of `progress` are all that shows this end's life.
         if !has_moved || self.driver.count_empty() {
             let now = now();
             self.driver.tick(&mut self.port, now);

@@ -24,17 +24,17 @@ const REFUSED_LOOK: u32 = 16;
 
 /// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block.
 const SHARED_SPIN_ROUNDS: u32 = 8;
-/// The same while the other has lent what it waits for: nothing but the peer can bring work.
+/// The same while the other half has lent its attempt: then only the peer can bring work.
 const JOINT_SPIN_ROUNDS: u32 = 64;
 /// Bytes that a round with work counts as: a block of the default size.
 const PART_BYTES: usize = 16 << 10;
 
-/// What a call waits for.
+/// Attempt of a waiting call, with its result.
 struct Task<F, T> {
     attempt: F,
-    /// What came of it.
+    /// Result of the attempt, once it is done.
     value: Option<T>,
-    /// Something was moved, by this half or by the other.
+    /// True if the attempt moved a part, made by this half or by the other.
     has_moved: bool,
 }
 
@@ -47,7 +47,7 @@ impl<P: Port, T, F: FnMut(&mut Driver<P>, &mut P) -> Drive<T>> Attempt<P> for Ta
     }
 }
 
-/// What waits over any way to a transport.
+/// Waits, over any way to a transport.
 pub(super) trait Waiting: Access {
     /// Makes attempts and progress until an attempt gives what is waited for, or waiting is over.
     fn wait<T>(
@@ -116,7 +116,7 @@ pub(super) trait Waiting: Access {
                 }
                 next => self.follow(next, &mut wait, &mut armed)?,
             }
-            // While this half yielded.
+            // The other half may have completed the attempt while this one yielded.
             if let Some(value) = task.value.take() {
                 return Ok(value);
             }
@@ -138,7 +138,7 @@ pub(super) trait Waiting: Access {
         Ok(())
     }
 
-    /// The other half is at work, since so many moments.
+    /// Pauses after the lock was refused, and now and then looks at the interrupt flag and the deadline.
     #[cold]
     fn follow_refusal(&mut self, refused: u32, armed: &mut Armed) -> Result<(), Error> {
         half::pause(refused);
@@ -158,8 +158,8 @@ pub(super) trait Waiting: Access {
         self.hold().driver.note_yield(wait, is_first, monotonic_ns() - begin_ns);
     }
 
-    /// Sleeps until the peer writes something, unless there is something: `last_look` is made once the peer knows that it is to
-    /// wake this end, and while the other half can take nothing away.
+    /// Sleeps until the peer writes something. `last_look` returns true if something is here already; it is called after the peer can
+    /// see that this end is to be woken, and under the lock, so that the other half cannot take it away.
     fn sleep(
         &mut self,
         nap_ns: u64,
@@ -178,7 +178,7 @@ pub(super) trait Waiting: Access {
                 Err(woken) => {
                     transport.note_woken(woken);
                     drop(held);
-                    // The other half may be about to wake.
+                    // The other half may be about to end its sleep: it gets the core.
                     if Self::IS_SHARED {
                         thread::yield_now();
                     }

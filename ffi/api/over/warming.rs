@@ -14,12 +14,12 @@ use crate::os::poll::PollFd;
 use crate::port::Port;
 use crate::tuning::Settled;
 
-/// A peer that does nothing, or a wire that loses too much.
+/// Text for a peer that does nothing, or a wire that loses too much.
 const LATE: &str = "the handshake took too long: the connection was made, and its first messages did not come through in time";
 
-/// A peer that ran out of time, had no room, or ended.
+/// Text for a peer that ran out of time, had no room, or ended.
 const GIVEN_UP: &str = "the peer gave the connection up while its first messages were exchanged";
-/// A peer that is none.
+/// Text for a peer that sends something else.
 const NOT_WARM: &str = "the peer does not warm the connection up";
 
 /// Rounds of one try: a peer that is as fast as this end must not keep it from others.
@@ -43,24 +43,26 @@ impl Warming {
         self.warm_up.steps()
     }
 
-    /// What is told where the time for it is over.
+    /// Error of a warm-up that did not end in time.
     pub(in crate::api) fn late() -> Error {
         Error::new(ErrorKind::Timeout, LATE)
     }
 }
 
 impl<P: Port> Over<Whole<P>> {
-    /// Exchanges the messages with the peer, which does the same. A peer that got through, and takes the connection for made, is
-    /// told that it is given up.
+    /// Exchanges the messages with the peer, which does the same. If that fails, the peer is told that the connection is given up, since
+    /// it may be done with its part and take the connection for made.
     ///
-    /// A silent peer meets the deadline, and no idle timeout: its program may do something else, as it may before it accepts.
+    /// The deadline bounds the peer's silence, and the idle timeout does not: as before it accepts, the peer's program may be busy with
+    /// something else.
     ///
     /// # Errors
     /// `Timeout`, `PeerLost`, `Interrupted`; `Protocol` where something else comes; `Device`.
     pub(in crate::api) fn warm_up(&mut self, warming: &mut Warming, deadline: Deadline) -> Result<(), Error> {
         let Warming { warm_up, room } = warming;
         let transport = self.transport();
-        // Whatever the application chose, its peer may have to run on this very core; and one that does nothing costs nothing.
+        // Sleeping, and not the application's choice: the peer may have to run on this very core, and waiting for a silent peer must
+        // not cost one.
         let wait = transport.options.wait;
         transport.set_wait(WaitStrategy::Sleep);
         transport.driver.set_idle_timeout(u64::MAX);
@@ -104,7 +106,8 @@ impl<P: Port> Over<Whole<P>> {
                     match transport.driver.round(&mut transport.port, &mut wait, has_moved) {
                         Next::Ended(ended) => Some(as_of_a_handshake(transport.ended(ended))),
                         Next::Rest(_) => {
-                            // What is not looked at in every round may break a rule: the next call says so.
+                            // The peer's acknowledgements, which `round` may not look at, may break a rule. The next call
+                            // returns that error.
                             transport.driver.endpoint_mut().look(&mut transport.port);
                             return Ok(false);
                         }
@@ -138,10 +141,10 @@ impl<P: Port> Over<Whole<P>> {
         }
     }
 
-    /// The peer may take the connection for made.
+    /// Closes with `GIVEN_UP`: the peer may take the connection for made.
     fn give_up_connection(&mut self) {
         let linger = self.transport().options.linger;
-        // Nobody is left to be told that the peer could not be.
+        // The call already fails, with the error that led here.
         let _ = self.close(Reason::GIVEN_UP, linger.into());
     }
 }
@@ -157,8 +160,8 @@ impl<P: Port> Transport<P> {
     }
 }
 
-/// The error of a connection that nobody has yet. Whatever ended first, its messages or all of it, the peer gave up, as it may
-/// (wire.md 6.7), or did something else.
+/// Turns an error of the warm-up into one of a handshake, since the caller has no connection yet. A close, cancel or reject with
+/// `GIVEN_UP` means that the peer gave the connection up, as it may (wire.md 6.7); with another reason it did something else.
 fn as_of_a_handshake(error: Error) -> Error {
     use ErrorKind::{Cancelled, Closed, Rejected};
     match error.kind() {

@@ -54,7 +54,7 @@ fn there(mine: &Half) -> RemoteAddr {
     RemoteAddr { addr: mine.mr.remote_addr(), rkey: Rkey(9) }
 }
 
-/// What the device of an end carries out.
+/// Carries out a posted write, as the device does.
 fn carry_out(posted: &Posted) {
     let bytes = gathered(posted);
     let to = ptr::with_exposed_provenance_mut(usize::try_from(posted.to).unwrap());
@@ -200,7 +200,7 @@ fn what_core_names_is_what_is_written_and_read() {
     let caps = port.caps(&link);
     assert_eq!((caps.order_inside_write, caps.notices), (keeps_order, 128));
 
-    // What the peer writes.
+    // Memory that the peer writes.
     ours.write_line(128, &line);
     ours.write_line(SEAT_BYTES + 256, &line);
     assert_eq!((port.take_line(&link, seat, 128), port.flag(&link, seat, 128 + 48)), (line, 7));
@@ -214,7 +214,7 @@ fn what_core_names_is_what_is_written_and_read() {
     assert_eq!(port.crc_out(&link, landing, 256, 60, 5), port.crc(&bytes[..60], 5));
     assert_eq!(port.source_of(&link, landing, 256, 64), ours.at(SEAT_BYTES + 256, 64).cast_const());
 
-    // What is written of the peer's.
+    // The image of the peer's memory.
     port.write_line(&mut link, their_seat, 64, &line);
     port.publish(&mut link, their_seat, 128, 77);
     port.copy_in(&mut link, their_landing, 512, &bytes[..60]);
@@ -223,7 +223,7 @@ fn what_core_names_is_what_is_written_and_read() {
     assert_eq!(port.crc_in(&link, their_landing, 512, 60, 5), port.crc(&bytes[..60], 5));
     assert_eq!(port.place_in(&link, their_landing, 512, 64), theirs.at(SEAT_BYTES + 512, 64));
 
-    // Where it goes.
+    // Local and remote addresses of a posted write.
     for (to, at, place) in [(their_seat, 64, 64), (their_landing, 512, SEAT_BYTES + 512)] {
         let wr = WrId(u64::from(at));
         assert_eq!(port.post_write(&mut link, to, at, 60, Some(wr), None), Ok(()));
@@ -343,7 +343,7 @@ fn a_sleep_learns_that_the_peer_is_gone() {
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().wire.finish(End::Gone));
     assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), Woken::PeerGone);
-    // Nothing to say of a wire that has ended, but to look.
+    // A sleep that timed out on a wire that has ended asks for a look.
     let mut pair = Pair::new(Arrival::Flag);
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().wire.finish(End::Gone));

@@ -79,7 +79,7 @@ fn time_of_an_honest_client(
         let took = begin.elapsed();
         is_over.store(true, Ordering::Relaxed);
         if connected.is_err() {
-            // So that the listener's end is over as well.
+            // Another client ends the listener's `accept`.
             let last = honest(&path);
             drop((accepting.join().unwrap(), last));
         } else {
@@ -158,7 +158,7 @@ fn a_large_landing_buffer_is_made_although_strangers_wait() {
         let address = Address::Shm(path.clone());
         let connected = Connection::connect(&address, options, Duration::from_secs(15));
         is_over.store(true, Ordering::Relaxed);
-        // So that the listener's end is over as well.
+        // Another client ends the listener's `accept`.
         let last = connected.is_err().then(|| Connection::connect(&address, options, DEADLINE));
         drop((accepting.join().unwrap(), last));
         assert!(connected.is_ok(), "{}", connected.unwrap_err());
@@ -215,7 +215,7 @@ fn a_deadline_holds_while_many_peers_wish_for_large_landing_buffers() {
     let welcome = |socket: &&Socket| answer(socket, Duration::ZERO).is_ok();
     let welcomes = strangers.iter().filter(welcome).count();
     assert!(welcomes <= 1, "memory was made for {welcomes} after the deadline");
-    // Whoever was not looked at comes first in the next call.
+    // The next call begins with the connections that were not looked at.
     let mut welcomes = vec![welcomes];
     while welcomes.len() <= strangers.len() && welcomes.iter().sum::<usize>() < strangers.len() {
         assert_eq!(listener.accept(Duration::from_millis(1)).unwrap_err().kind(), ErrorKind::Timeout);

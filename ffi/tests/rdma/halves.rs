@@ -50,10 +50,10 @@ fn send_all(mut half: SendHalf, first_tag: u64, sizes: &[usize]) -> SendHalf {
     half
 }
 
-/// What this end has taken is told to the other by whoever calls: so one does, until both ends know that all was taken.
+/// Makes progress until both ends have flushed: an end tells its peer what it has taken only while one of its halves is called.
 fn tell_on(half: &mut RecvHalf, flushed: &AtomicUsize) {
     let until = Instant::now() + DEADLINE;
-    // Pairs with the Release of whoever has flushed.
+    // Pairs with the Release of each end after its flush.
     while flushed.load(Ordering::Acquire) < 2 && Instant::now() < until {
         half.progress();
         thread::yield_now();

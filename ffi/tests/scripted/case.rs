@@ -138,7 +138,7 @@ pub(crate) fn bounded<T>(what: &str, limit: Duration, work: impl FnOnce() -> T) 
     result
 }
 
-/// As [`bounded`]; a wait that is to sleep may spend such a part of its time on a CPU, too.
+/// Does the same as [`bounded`], and checks that a wait which is to sleep spends less than one `idle_share`-th of its time on a CPU.
 pub(crate) fn bounded_idle<T>(limit: Duration, idle_share: Option<u32>, work: impl FnOnce() -> T) -> T {
     let (begun, spent) = (Instant::now(), cpu_time());
     let result = bounded("the call", limit, work);
@@ -159,7 +159,7 @@ pub(crate) fn interrupted<T>(after: Duration, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What a case is played over.
+/// Fabric that a case is played over.
 #[derive(Clone, Copy)]
 pub(crate) enum Ground {
     Shm,
@@ -168,7 +168,7 @@ pub(crate) enum Ground {
 }
 
 impl Ground {
-    /// Every deadline and time-out is so many times what the case says: an emulated CPU takes its time.
+    /// Factor for every deadline and timeout of a case: an emulated CPU takes its time.
     const fn slowness(self) -> u32 {
         match self {
             Self::Shm => 1,
@@ -176,8 +176,8 @@ impl Ground {
         }
     }
 
-    /// A wait may spend a fourth of its time on a CPU; one that sleeps spends a fiftieth. To an emulated CPU the time in which
-    /// others hold it up counts as well.
+    /// Divisor of the time that a wait may spend on a CPU. A wait that sleeps spends a fiftieth. On an emulated CPU the time in which
+    /// other processes hold it up counts as well.
     fn idle_share(self, case: &Case) -> Option<u32> {
         let share = match self {
             Self::Shm => 4,

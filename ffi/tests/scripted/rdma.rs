@@ -27,7 +27,7 @@ use Kind::{Grant, Hello, Welcome};
 type Seen = Result<(), ErrorKind>;
 
 const OK: &[Seen] = &[Ok(())];
-/// The dead cannot be told, and whether they were is not always known.
+/// A peer that is dead cannot be told, and this end does not always know that it is.
 const OK_OR_LOST: &[Seen] = &[Ok(()), Err(ErrorKind::PeerLost)];
 const TIMEOUT: &[Seen] = &[Err(ErrorKind::Timeout)];
 const LOST_OR_LATE: &[Seen] = &[Err(ErrorKind::PeerLost), Err(ErrorKind::Timeout)];
@@ -47,7 +47,7 @@ const fn accept(script: Script, want: &'static [Seen]) -> Case {
     Case { script, want, ..CASE }
 }
 
-/// Only the handshake's time-out of 300 ms ends it, and the wait must sleep.
+/// A handshake that only its timeout of 300 ms ends. The wait must sleep.
 const fn accept_late(script: Script) -> Case {
     Case { is_idle: true, ..goes_on(accept(script, TIMEOUT)) }
 }
@@ -57,7 +57,7 @@ const fn connect(script: Script, want: &'static [Seen]) -> Case {
     Case { role: Role::Listens, ..accept(script, want) }
 }
 
-/// Only the deadline ends it, since this end tries again.
+/// A connect that only the deadline ends, since this end tries again.
 const fn connect_again(script: Script, want: &'static [Seen]) -> Case {
     Case { limit: Duration::from_millis(500), ..connect(script, want) }
 }
@@ -146,7 +146,7 @@ const fn goes_on(case: Case) -> Case {
     Case { options: brief, limit: Duration::from_millis(400), want: TIMEOUT, ..case }
 }
 
-/// How a queue pair that is gone is seen depends on who is first.
+/// A QP that is gone is seen as a lost peer or as silence, whichever comes first.
 const fn lost_or_late(case: Case) -> Case {
     Case { want: LOST_OR_LATE, ..case }
 }
@@ -156,7 +156,7 @@ const fn soon(case: Case) -> Case {
     Case { limit: SOON, ..case }
 }
 
-/// What goes on for ten times its deadline.
+/// A case of which the script goes on for ten times the call's deadline.
 const fn very_soon(case: Case) -> Case {
     Case { limit: Duration::from_millis(30), ..case }
 }
@@ -166,7 +166,7 @@ const fn not_all_there(case: Case) -> Case {
     Case { want: PROTOCOL, is_idle: false, ..case }
 }
 
-/// What was said before may be lost with who said it.
+/// A CLOSE that the peer sent before it went may be lost with it.
 const fn closed_or_lost(case: Case) -> Case {
     Case { want: CLOSED_OR_LOST, ..case }
 }

@@ -94,7 +94,7 @@ impl<F: Stage> Talk<F> {
         })
     }
 
-    /// What is left of warming up is for nobody.
+    /// Closes a connection whose warm-up has failed.
     pub(super) fn end_cold(&mut self, side: usize) {
         self.close(side, Reason::GIVEN_UP);
         self.clients[side].course = Course::Ending;

@@ -78,7 +78,7 @@ impl<F: Stage> Talk<F> {
         let peer_sends = self.flows[1 - side].open.is_some() || other_calls;
         let is_taken = !peer_sends && self.flows[1 - side].is_taken();
         if owes_cancel || ending == Ending::WhenTaken && !is_taken {
-            // Where the other one may be gone, nothing need come.
+            // A peer that may be gone need not send anything.
             let patience_ns = if self.may_fail { PATIENCE_NS / 5 } else { self.crowd * PATIENCE_NS };
             let is_stuck = now.0 > since.0 + patience_ns;
             let is_left = self.clients[1 - side].closed_with.is_some();

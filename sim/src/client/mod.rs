@@ -39,16 +39,16 @@ pub struct Program {
     pub warms_up: bool,
     /// This end closes with a reason in the middle of that, after so many turns.
     pub quits_after: Option<u32>,
-    /// What it does beside its calls.
+    /// Behaviour beside its calls.
     pub manner: Manner,
 }
 
-/// What a program does beside its calls.
+/// Behaviour of a program beside its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Nothing.
+    /// It does nothing else.
     Plain,
-    /// It floods the other one with legal messages, in each turn.
+    /// It floods its peer with legal messages, in each turn.
     Floods,
     /// It rejects one message after the other, in each turn, so that REJECTs wait for their turn.
     Refuses,

@@ -137,7 +137,7 @@ impl Flow {
         self.untold.drain(..=place);
     }
 
-    /// So many events were not kept: those of the oldest rejections.
+    /// Notes that `count` events were dropped: those of the oldest rejections.
     pub(super) fn missed_events(&mut self, count: u64, has_closed: bool) {
         if self.is_off || has_closed {
             return;
@@ -186,14 +186,14 @@ impl Flow {
         (self.head, self.at) = (Some(index), 0);
     }
 
-    /// What comes next, whoever looks for it and how: nothing is at the head, and something of the next was sent.
+    /// The message that any look at the head must find: nothing is at the head, and a part of the next message was sent.
     pub(super) fn certain(&self) -> Option<usize> {
         let next = self.next().filter(|_| self.head.is_none())?;
         let message = &self.messages[next];
         (message.bytes > 0 || message.ended).then_some(next)
     }
 
-    /// What was certain to come next has come.
+    /// Notes that the message that was certain to come next has come.
     pub(super) fn meet_certain(&mut self) {
         if let Some(index) = self.certain() {
             self.meet_tag(self.messages[index].tag);

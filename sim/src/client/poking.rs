@@ -14,7 +14,7 @@ pub(super) const STATES: usize = 10;
 /// Calls of one end in one kind of state.
 pub(super) const POKES: u32 = 160;
 
-/// What an end says that gives something up in such a state.
+/// Base of the reasons with which an end gives transfers up in such a state.
 const POKED: u32 = 5 << 16;
 
 /// The rarest first; none of those in which most calls are made anyhow.
@@ -80,7 +80,7 @@ impl<F: Stage> Talk<F> {
         let client = &mut self.clients[side];
         let (slot, is_odd) = (client.rng.below(2), client.rng.one_in(4));
         let reason = Reason(POKED | up_to(&mut client.rng, 2000));
-        // What is sent by an end that comes to its end might be for nobody.
+        // An end that is about to close sends nothing, since its peer may never receive it.
         let sends = matches!(client.course, Course::Calling) || self.closed(side).is_some();
         let closes = self.state_of(side).phase == Phase::PeerCloses;
         let client = &mut self.clients[side];
@@ -202,7 +202,7 @@ impl<F: Stage> Talk<F> {
 
     /// Legal messages that nobody asked for: REJECTs of all that comes, acknowledgements, signs of life, and short messages.
     pub(super) fn flood(&mut self, side: usize) {
-        // What it owes would wait for ever behind what it floods with.
+        // An end that is about to close does not flood: messages that it owes would wait behind the flood for ever.
         if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
             return;
         }

@@ -408,7 +408,7 @@ impl<F: Stage> Talk<F> {
         let client = &mut self.clients[side];
         let flow = &self.flows[1 - side];
         let shown = client.shown.take().filter(|(head, at, _)| (*head, *at) == (flow.head, flow.at));
-        // Nothing is shown: nothing is given back, and nothing ends. Nor is more than was shown.
+        // Giving back more than was shown, or anything where nothing is shown, has no effect.
         let most = shown.as_ref().map_or(0, |(.., shown)| shown.len());
         if shown.is_none() || client.rng.one_in(8) {
             let more = most + client.rng.below(100) + usize::from(most > 0);
@@ -426,7 +426,7 @@ impl<F: Stage> Talk<F> {
             .driver
             .endpoint_mut()
             .consume(&mut self.fabric, u32::try_from(bytes).unwrap_or(u32::MAX));
-        // What the peer's CLOSE has shut is at the head no more, though the connection does not say so yet.
+        // The peer's CLOSE has emptied the head, although the connection does not report the close yet.
         let is_gone = is_shut || state.receiving != Receiving::Underway;
         self.count(Call::Consume, state, !is_gone && bytes > 0);
         if is_gone {

@@ -77,7 +77,7 @@ impl<F: Stage> Talk<F> {
                 next
             }
         };
-        // What a peer that is gone has left is taken out first, which has an end.
+        // Data of a peer that is gone are taken out first. They are bounded, and need no look.
         if next == Next::Again && !self.clients[side].driver.is_peer_gone() {
             waiting.busy_rounds += 1;
             assert!(waiting.busy_rounds < BUSY_LOOK_ROUNDS || self.is_off(), "no look in a busy wait");
@@ -147,7 +147,7 @@ impl<F: Stage> Talk<F> {
             Wanted::WarmUp => {
                 let is_left = self.clients[1 - side].closed_with.is_some();
                 assert!(self.may_fail || is_left, "not warm");
-                // Once more: it says so itself, or waits.
+                // One more drive: it reports the end of the connection, or waits.
                 let _ = self.warm_up(side);
                 self.end_cold(side);
             }

@@ -1,16 +1,16 @@
-//! What is explored: two ends, a small fabric, and what each end may do.
+//! Cases to explore: two ends, a small fabric, and the calls of each end.
 
 use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
 
 /// Bytes of every block: the fewest that there can be.
 const BLOCK_BYTES: u32 = 128;
 
-/// How a transfer is handed to the driver.
+/// Call that hands a transfer to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// At once.
     TrySend,
-    /// As an operation, out of two slices.
+    /// An operation, from two slices.
     Drive,
     /// In pushes of at most so many bytes.
     Push(usize),
@@ -18,10 +18,10 @@ pub enum How {
     Reserve(u32),
 }
 
-/// How a transfer is taken out.
+/// Call that takes a transfer out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// As an operation, into one slice, or two of which the first has so many bytes; a stream by `pull`.
+    /// An operation, into one slice for 0, otherwise into two, of which the first has this many bytes; a stream by `pull`.
     Drive(usize),
     /// By `pull`, so many bytes at most.
     Pull(usize),

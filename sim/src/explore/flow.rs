@@ -24,7 +24,7 @@ pub(super) struct Sent {
     pub(super) whole: bool,
 }
 
-/// What is open at the sender.
+/// Transfer that is open at the sender.
 #[derive(Clone, Debug, Hash)]
 pub(super) enum Open {
     /// A stream, or a message that is written like one.
@@ -42,7 +42,7 @@ pub(super) struct Flow {
     pub(super) open: Option<(usize, Open)>,
     /// The operation that has begun to receive what is at the head.
     pub(super) receive: Option<Receive>,
-    /// What is at the head, as its receiver knows.
+    /// Transfer at the head, as the receiver knows it.
     pub(super) head: Option<usize>,
     /// Indices below this were seen, or passed over.
     seen: usize,

@@ -11,10 +11,10 @@ use super::state::State;
 /// More than any message of a case has.
 const ROOM_BYTES: usize = 1024;
 
-/// What is in a buffer before anything is received into it.
+/// Content of a buffer before anything is received into it.
 const UNTOUCHED: u8 = 0xa5;
 
-/// Why an operation is given up that has not begun: nobody is told.
+/// Reason with which an operation is given up before it has begun. No peer must ever see it.
 const NOT_BEGUN: Reason = Reason(8);
 
 impl<const DIRECT: bool> State<DIRECT> {
@@ -89,14 +89,14 @@ impl<const DIRECT: bool> State<DIRECT> {
         true
     }
 
-    /// What no message is for: a stream, which is claimed.
+    /// Claims a stream, which operations for messages refuse.
     fn meet_stream(&mut self, side: usize, incoming: Incoming) {
         assert_eq!(incoming.length, Length::Stream, "there is room for it");
         assert!(self.ends[side].change().0.claim(&incoming), "somebody has begun to take it");
         self.flows[1 - side].change().meet(&self.case.transfers[1 - side], incoming);
     }
 
-    /// The next part of a message. An operation that has not begun is given up, which nobody is told.
+    /// Takes the next part of a message. Gives an operation up that has not begun, which the peer must not notice.
     fn drive_receive(&mut self, side: usize, cut: usize) -> bool {
         let Self { case, ends, flows, net, .. } = self;
         let (driver, flow, transfers) =

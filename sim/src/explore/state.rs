@@ -16,7 +16,7 @@ use super::step::Step;
 /// The reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);
 
-/// Nothing here takes time: a silence is never too long.
+/// No idle timeout: no time passes in the explorer.
 const IDLE_TIMEOUT_NS: u64 = u64::MAX;
 
 /// A driver with its endpoint, told apart by its fingerprint.

@@ -124,7 +124,7 @@ struct Qp {
 #[derive(Default)]
 struct Node {
     clock_ns: Cell<u64>,
-    /// While its CPU sleeps: the clock before that.
+    /// Time when its CPU began to sleep, while it does.
     asleep_from_ns: Cell<Option<u64>>,
     /// When the NIC has sent, and received, all that it has begun with.
     nic_free_ns: u64,

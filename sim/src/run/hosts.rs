@@ -30,9 +30,9 @@ struct Cpu {
     ends: Vec<(usize, usize)>,
     next: usize,
     idle_turns: usize,
-    /// How long the ends of this round may sleep at once.
+    /// Time for which all ends of this round may sleep together.
     nap_ns: u64,
-    /// When it is free.
+    /// Time when it is free.
     free_ns: u64,
 }
 

@@ -33,7 +33,7 @@ impl<F: Stage> Pair<F> {
                 let all = self.rng.below(self.buffer.len());
                 let pulled =
                     self.ends[side].endpoint_mut().pull(&mut self.fabric, &mut [&mut self.buffer[..all]]);
-                // Where notices tell what is here, each look takes some of them.
+                // In notify mode each look takes some notices, so the second may find a transfer that the first did not.
                 let sees_more = self.script.configs[side].arrival == Arrival::Notify;
                 let is_right = incoming.is_some() || sees_more || pulled.end == End::No;
                 assert!(is_right, "the end of what was never shown");

@@ -1,4 +1,4 @@
-//! What is the active end's only: HELLO, and what it makes of WELCOME.
+//! Part of the active end: it sends HELLO, and judges WELCOME.
 
 use super::arrival;
 use super::arrival::Means;
@@ -9,7 +9,7 @@ use super::packet::{Kind, Packet};
 use super::tuning::{Settled, Terms, Tuning};
 
 impl<G: Grants> Handshake<G> {
-    /// What the active end says first.
+    /// First packet of the active end.
     pub(super) fn hello(config: &HandshakeConfig) -> Packet {
         let mut hello = Packet::new(Kind::Hello);
         hello.set_tuning(&config.wishes);
@@ -63,7 +63,7 @@ impl<G: Grants> Handshake<G> {
     }
 }
 
-/// What the peer says was settled, if it can be and is what we wish.
+/// Returns the settlement that the peer names, if it is possible and meets our wishes.
 fn keep_to(wishes: &Tuning, said: &Tuning, terms: &Terms) -> Result<Settled, PacketError> {
     let settled = Settled::from_tuning(said, terms).map_err(PacketError::Malformed)?;
     wishes.check(&settled, terms)?;

@@ -1,13 +1,13 @@
-//! How arrival is seen on a connection over RDMA, and why: what a device does not promise is not relied on, unless both
-//! users say so. wire.md 10.2.
+//! Choice of the arrival mode of a connection over RDMA, with its reason. A promise that a device does not make is not relied on,
+//! unless both users say so. wire.md 10.2.
 
 use super::tuning::{BLOCK_BYTES, Disagreement, Terms, Wish};
 use crate::{Arrival, FlagPlace};
 
-/// What can be copied during a round trip of tens of microseconds.
+/// Bytes that can be copied during a round trip of tens of microseconds.
 const C0_BYTES: u32 = 64 << 10;
 
-/// What one end can do, and wishes.
+/// Capabilities of one end, and its wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Means {
     /// The bytes of a write that arrives here become visible in order.
@@ -18,7 +18,7 @@ pub struct Means {
     pub wish: Option<Arrival>,
 }
 
-/// Why a mode was chosen.
+/// Reason why a mode was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Why {
@@ -88,7 +88,7 @@ pub(super) fn settle(ours: Means, theirs: Means) -> Result<(Arrival, Why), Disag
 /// The mode where nothing is promised.
 const UNORDERED: Arrival = Arrival::Notify;
 
-/// What this fabric settles for. `mode` came out of [`settle`], at either end.
+/// Terms of this fabric. `mode` is the result of [`settle`], which is the same at both ends.
 pub(super) const fn terms(mode: Arrival, notices: u16) -> Terms {
     Terms {
         flags: FlagPlace::Inside,

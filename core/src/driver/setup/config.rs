@@ -1,9 +1,9 @@
-//! What a handshake is told before it begins.
+//! Configuration of a handshake.
 
 use super::tuning::Tuning;
 use crate::fabric::Nanos;
 
-/// Which end of the handshake this one is.
+/// Role of this end in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It connected, and speaks first.
@@ -13,7 +13,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// What texts call it.
+    /// Name of the role in texts.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Active => "connecting end",
@@ -43,17 +43,17 @@ pub enum FabricKind {
     },
 }
 
-/// What a handshake is made of.
+/// Configuration of a handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct HandshakeConfig {
-    /// Which end this is.
+    /// Role of this end.
     pub role: Role,
     /// The fabric, and what this end can do on it.
     pub fabric: FabricKind,
-    /// What this end's user wishes for.
+    /// Wishes of this end's user.
     pub wishes: Tuning,
-    /// The most that a peer may make the landing buffer, slot lines included, at either end. As much as this end's own wishes
-    /// make it by themselves is allowed as well.
+    /// Most bytes that a peer may make the landing buffer at either end, slot lines included. A landing buffer as large as this
+    /// end's own wishes make it is allowed as well.
     pub landing_bytes_max: u32,
     /// Time between two HELLOs of an active end that hears nothing; none: HELLO is said once.
     pub hello_repeat: Option<Nanos>,

@@ -1,14 +1,14 @@
-//! Why two ends do not agree, on whichever fabric.
+//! Reasons why two ends do not agree, on any fabric.
 
 use super::packet::{REFUSED_VERSION, REFUSED_WISHES, VERSION};
 use super::text::Text;
 use super::tuning::Disagreement;
 use core::{error, fmt};
 
-/// Why what the other end says makes no connection.
+/// Reason why a packet of the other end makes no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketError {
-    /// What came is not of superpipe.
+    /// The packet is not one of superpipe.
     Garbage,
     /// The peer speaks another version.
     Version {
@@ -65,19 +65,19 @@ impl fmt::Display for PacketError {
 
 impl error::Error for PacketError {}
 
-/// What a REFUSED says.
+/// Contents of a REFUSED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why: [`REFUSED_LIMIT`](super::REFUSED_LIMIT), or 0 for anything else.
+    /// Code of the reason: [`REFUSED_LIMIT`](super::REFUSED_LIMIT), or 0 for anything else.
     pub code: u8,
-    /// Why, for people.
+    /// Reason, for people.
     pub text: Text,
 }
 
-/// Why a handshake failed. `E` is what fails below it.
+/// Reason why a handshake failed. `E` is an error of the layer below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandshakeFailure<E> {
-    /// What the peer says makes no connection.
+    /// A packet of the peer makes no connection.
     Packet(PacketError),
     /// Something of this end's own failed: memory, or what carries packets.
     Local(E),
@@ -87,7 +87,7 @@ pub enum HandshakeFailure<E> {
     Silent,
     /// The peer went away.
     Lost,
-    /// Whoever it was went away from a passive end without a word.
+    /// The peer went away from a passive end without a word.
     Nobody,
 }
 

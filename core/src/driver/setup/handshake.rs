@@ -23,11 +23,11 @@ const STRAY: PacketError = PacketError::Malformed("a descriptor where none belon
 pub trait Grants {
     /// Memory of this end, provisioned for the peer to write.
     type Own;
-    /// What came beside a packet, and is a claim until it was adopted.
+    /// Memory that came beside a packet. It is a claim until it was adopted.
     type Received;
     /// Memory of the peer, ready to be written.
     type Peer;
-    /// Why memory was not to be had, or what carries packets failed.
+    /// Error of provisioning memory, or of the carrier of packets.
     type Error;
 
     /// Returns the region that a packet names; none where memory travels beside the packet.
@@ -37,7 +37,7 @@ pub trait Grants {
     fn refusal(error: &Self::Error) -> Option<Refusal>;
 }
 
-/// What came beside a packet.
+/// Things that came beside a packet.
 #[derive(Debug)]
 pub enum Beside<R> {
     /// Nothing.
@@ -57,7 +57,7 @@ pub enum Claim<R> {
     Region(RemoteRegion),
 }
 
-/// What the handshake wants done, in this order.
+/// Action that the handshake asks for. Actions are carried out in their order.
 pub enum Action<G: Grants> {
     /// Send this packet, with [`own`](Handshake::own) beside it where `with_own`. What cannot be sent is told by
     /// [`handle_broken`](Handshake::handle_broken).
@@ -80,15 +80,15 @@ pub enum Action<G: Grants> {
     Failed(HandshakeFailure<G::Error>),
 }
 
-/// What both ends agreed on.
+/// Connection that both ends agreed on.
 pub struct Agreed<G: Grants> {
     /// This end's memory.
     pub own: G::Own,
     /// The peer's.
     pub peer: G::Peer,
-    /// What was settled.
+    /// Settled configuration and layout.
     pub settled: Settled,
-    /// Why this arrival mode; none on shared memory, where there is no choice.
+    /// Reason for the arrival mode. `None` on shared memory, where there is no choice.
     pub why: Option<Why>,
     /// Both processes have registered with membarrier.
     pub is_fenced: bool,
@@ -96,7 +96,7 @@ pub struct Agreed<G: Grants> {
     pub pid: Option<u32>,
 }
 
-/// What was settled, and what else the peer has said of it.
+/// Settled configuration, and what else WELCOME says of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settlement {
     pub(super) settled: Settled,
@@ -105,7 +105,7 @@ pub(super) struct Settlement {
     pub(super) pid: Option<u32>,
 }
 
-/// How far it is.
+/// Step of a handshake.
 pub(super) enum Step<G: Grants> {
     AwaitHello,
     AwaitWelcome,
@@ -146,7 +146,7 @@ pub struct Handshake<G: Grants> {
     silence_end: Option<Nanos>,
     /// Wake bytes since the packet before.
     wakes: u32,
-    /// Packets that were due.
+    /// Packets that came when they were due.
     steps: u32,
 }
 
@@ -191,7 +191,7 @@ impl<G: Grants> Handshake<G> {
         [self.hello_due(), self.silence_end()].into_iter().flatten().chain([self.config.deadline]).min()
     }
 
-    /// Count of packets that took it a step further: whatever else the peer sends does not.
+    /// Count of packets that took the handshake a step further. Nothing else that the peer sends counts.
     #[must_use]
     pub const fn steps(&self) -> u32 {
         self.steps
@@ -301,7 +301,7 @@ impl<G: Grants> Handshake<G> {
         self.end(failure);
     }
 
-    /// What carries packets failed: nothing can be said any more. A failure that was found before stays.
+    /// Notes that the carrier of packets failed: nothing can be sent any more. A failure that was found before stays.
     pub fn handle_broken(&mut self, error: G::Error) {
         self.end(HandshakeFailure::Local(error));
     }

@@ -22,7 +22,7 @@ pub const REFUSED_WISHES: u8 = 2;
 /// REFUSED because a limit of the process or of its machine is reached.
 pub const REFUSED_LIMIT: u8 = 3;
 
-/// What everything of superpipe's begins with.
+/// First bytes of every packet and greeting of superpipe.
 const MAGIC: [u8; 8] = *b"SUPRPIPE";
 const HEAD_BYTES: usize = 10;
 
@@ -30,7 +30,7 @@ const KIND_AT: usize = 10;
 const CODE_AT: usize = 11;
 const FENCED_AT: usize = 12;
 const TUNING_AT: usize = 13;
-/// Where a fabric's own part begins, up to the text.
+/// Offset of a fabric's own part, which ends where the text begins.
 const FABRIC_AT: usize = 28;
 /// Place in WELCOME of the process that serves the connection, on shared memory.
 const PID_AT: usize = FABRIC_AT;
@@ -41,13 +41,13 @@ const ADDR_AT: usize = FABRIC_AT + 4;
 const RKEY_AT: usize = FABRIC_AT + 12;
 const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// Wishes, and what the active end can do.
     Hello = 1,
-    /// What was settled, and the memory of the passive end.
+    /// The settlement, and the memory of the passive end.
     Welcome = 2,
     /// The memory of the active end.
     Grant = 3,
@@ -199,7 +199,7 @@ impl Packet {
         self.0[CRC_AT] = u8::from(has_fast_crc);
     }
 
-    /// What the sender can do, with the wish that it has.
+    /// Capabilities of the sender, with its wish.
     pub(super) fn means(&self, wish: Option<Arrival>) -> Result<Means, PacketError> {
         match (self.0[ORDER_AT], self.0[CRC_AT]) {
             (order @ 0..=1, crc @ 0..=1) => {

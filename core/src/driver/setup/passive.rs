@@ -1,4 +1,4 @@
-//! What is the passive end's only: it settles, and says WELCOME.
+//! Part of the passive end: it settles, and sends WELCOME.
 
 use super::arrival::{self, Means};
 use super::config::FabricKind;

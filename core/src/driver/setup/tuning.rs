@@ -1,5 +1,5 @@
-//! What the two ends may wish for, and how it is settled: each wish of either side counts, so that only one side needs
-//! to have any; two different wishes for one thing are refused.
+//! Wishes of the two ends, and how they are settled: each wish of either side counts, so that only one side needs to have any;
+//! two different wishes for one thing are refused.
 
 use super::text::Bytes;
 use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, Layout, NOTICES_MIN, Protocol};
@@ -13,16 +13,16 @@ pub const BLOCK_BYTES: u32 = 16 << 10;
 /// Bytes of a landing buffer's blocks where nobody wishes otherwise.
 pub const LANDING_BYTES: u32 = 512 << 10;
 
-/// What a fabric settles for where nobody wishes, and what it can do.
+/// Settings of a fabric for which neither end has a wish, and its capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Where slot lines lie.
+    /// Place of the slot lines.
     pub flags: FlagPlace,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// C0: bytes that go before a CTS.
     pub c0_bytes: u32,
-    /// How arrival is seen.
+    /// Arrival mode.
     pub arrival: Arrival,
     /// The bytes of a write become visible in order, at both ends, or their users say so.
     pub ordered: bool,
@@ -45,9 +45,9 @@ impl Terms {
 /// Wishes; `None` leaves it to the other side, or to the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// How transfers cross. Default: superpipeline.
+    /// Protocol of transfers. Default: superpipeline.
     pub protocol: Option<Protocol>,
-    /// How arrival is seen. Default: what the fabric can do at least cost.
+    /// Arrival mode. Default: the cheapest that the fabric supports.
     pub arrival: Option<Arrival>,
     /// Chunks in a landing buffer. Default 3.
     pub folds: Option<u8>,
@@ -59,7 +59,7 @@ pub struct Tuning {
     pub chunk_bytes: Option<u32>,
 }
 
-/// What both ends keep to.
+/// Configuration and layout that both ends keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// The policy.
@@ -68,7 +68,7 @@ pub struct Settled {
     pub layout: Layout,
 }
 
-/// Why wishes cannot be settled.
+/// Reason why wishes cannot be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disagreement {
     /// The two ends wish for different things.
@@ -80,7 +80,7 @@ pub enum Disagreement {
         /// the peer's
         theirs: Wish,
     },
-    /// What is wished for cannot be.
+    /// The wishes make an invalid configuration.
     Config(ConfigError),
     /// The peer makes the landing buffer larger than this end allows.
     Landing {
@@ -162,7 +162,7 @@ impl Tuning {
     /// # Errors
     /// The field, the value and the range.
     pub fn validate(&self) -> Result<(), Disagreement> {
-        // Which fabric it will be is not known yet: one that can what is wished for.
+        // The fabric is not known yet: these are the terms of one that supports the wished arrival mode.
         let posted = Terms { flags: FlagPlace::Inside, notices: NOTICES_MIN, ..Terms::SHM };
         let terms = if self.arrival == Some(Arrival::Notify) { posted } else { Terms::SHM };
         self.settle(&Self::default(), &terms).map(|_| ())
@@ -170,7 +170,7 @@ impl Tuning {
 }
 
 impl Settled {
-    /// As wishes that leave nothing open.
+    /// Returns wishes that settle to exactly this.
     #[must_use]
     pub const fn to_tuning(&self) -> Tuning {
         let Self { config, layout } = self;
@@ -184,16 +184,16 @@ impl Settled {
         }
     }
 
-    /// What a peer says was settled.
+    /// Returns the settlement that a peer names.
     ///
     /// # Errors
-    /// A phrase, where that cannot be.
+    /// A phrase, if that is impossible.
     pub fn from_tuning(tuning: &Tuning, terms: &Terms) -> Result<Self, &'static str> {
         tuning.settle(&Tuning::default(), terms).map_err(|_| "what it settled cannot be")
     }
 
-    /// Refuses a landing buffer that is larger than the end that is called `by` allows its peer to make it. As much as its
-    /// own `wishes` for one make of it by themselves, slot lines included, is not the peer's doing.
+    /// Refuses a landing buffer of more than `bytes_max`, the bound that the end called `by` sets its peer. A landing buffer as large
+    /// as that end's own `wishes` make it, slot lines included, is not the peer's doing and is allowed.
     pub(super) fn allow_landing(
         &self,
         bytes_max: u32,

@@ -20,12 +20,12 @@ use crate::{ErrorKind, Options, RecvHalf, SendHalf};
 const WAIT: Duration = Duration::from_secs(1);
 /// Ten times what a wait of a second costs, and a fourth of what spinning does.
 const CPU_TIME_MAX: Duration = Duration::from_millis(250);
-/// For the other threads to be where they wait.
+/// Time for the other threads to begin their waits.
 const A_WHILE: Duration = Duration::from_millis(200);
 /// More than there is room for, while nobody takes anything.
 const LONG: usize = 9 << 20;
 
-/// How both waits of an end finish, for room and for a message, and what they cost.
+/// Error and CPU time of both waits of an end: one for room, one for a message.
 fn ends_of_both(
     (mut sends, mut receives): (SendHalf, RecvHalf),
     deadline: Duration,
@@ -57,7 +57,7 @@ fn two_halves_that_sleep_cost_next_to_nothing() {
     }
 }
 
-/// A byte that nobody waits for is taken out by the last of both, and not looked at for ever.
+/// The last of the two sleepers takes out a wake-up that nobody waits for. Otherwise both would be woken by it for ever.
 #[test]
 fn nor_where_they_are_woken_for_nothing() {
     let (honest, doomed) = pair();
@@ -86,7 +86,7 @@ fn both_halves_learn_that_the_peer_is_dead() {
     }
 }
 
-/// What the other half took in between the last attempt and the sleep, no wake-up comes for.
+/// No wake-up comes for data that the other half took in between the last attempt and the sleep.
 #[test]
 fn an_attempt_is_made_once_the_sleep_has_begun() {
     for has_moved in [false, true] {
@@ -125,7 +125,7 @@ fn a_half_that_was_refused_has_the_next_turn() {
     assert!(!other.wants_turn(), "it had its turn");
 }
 
-/// As where the other half was preempted while it held the lock.
+/// The same happens if the other half is preempted while it holds the lock.
 #[test]
 fn a_wait_without_the_lock_meets_its_deadline_and_the_interrupt_flag() {
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -142,11 +142,11 @@ fn a_wait_without_the_lock_meets_its_deadline_and_the_interrupt_flag() {
     drop(held);
 }
 
-/// What a half waits for while it yields, and who made the attempts.
+/// Attempt that a half lends while it yields. It counts the attempts, and notes the thread that made the last.
 struct Asked {
     attempts: u32,
     by: Option<ThreadId>,
-    /// Of so many attempts, the last finds it.
+    /// Number of the attempt that succeeds.
     wanted: u32,
 }
 
@@ -158,7 +158,7 @@ impl<P: Port> Attempt<P> for Asked {
     }
 }
 
-/// The other half goes on with what one waits for that has yielded the core, until it is done, and no longer.
+/// The other half makes the attempts of a half that yields, until one is done, and none afterwards.
 #[test]
 fn a_half_that_yields_lends_what_it_waits_for() {
     const WANTED: u32 = 1000;

@@ -33,7 +33,7 @@ pub(super) fn when_a_sleep_begins(begins: impl FnMut() + 'static) {
     BEGINS.set(Some(Box::new(begins)));
 }
 
-/// How the sleeps that lasted have ended.
+/// Results of the sleeps that were not refused.
 pub(super) fn ends_of_sleeps() -> Vec<Result<Polled, OsError>> {
     ENDS.take()
 }

@@ -1,15 +1,15 @@
-//! How a peer meets this end, on either fabric.
+//! Set-up of a connection by the peer, on either fabric.
 
 use super::link::Link;
 use super::packets::{Fabric, Layout, PACKET_BYTES};
 use super::script::{Carry, Step};
 
-/// Connections, until they stand, and what carries packets.
+/// Connections that are being made, and the carrier of their packets.
 pub(super) trait Entry {
-    /// What it is over.
+    /// The fabric.
     fn fabric(&self) -> Fabric;
 
-    /// Connects. What was connected before stays.
+    /// Connects. Earlier connections stay open.
     fn connect(&mut self);
 
     /// Accepts a connection, waiting for one.
@@ -18,13 +18,13 @@ pub(super) trait Entry {
     /// Accepts one, and closes it.
     fn accept_and_close(&mut self);
 
-    /// Sends bytes, and what goes with them. Where the other end has gone, its result tells.
+    /// Sends bytes and what `carry` names. Ignores a failure: if the other end has gone, its own result tells why.
     fn send(&mut self, bytes: &[u8], carry: Carry, layout: Option<Layout>);
 
     /// Receives a packet, waiting for it.
     fn receive(&mut self, layout: Option<Layout>) -> [u8; PACKET_BYTES];
 
-    /// Sends what wakes who sleeps.
+    /// Sends a wake-up.
     fn wake(&mut self);
 
     /// Closes all connections.

@@ -5,13 +5,12 @@ use std::thread;
 
 use super::SPINS;
 use super::script::{CTS, Flood, Of, REJECT};
-use super::wire::Wire;
+use super::wire::{CTS_MAX, Wire};
 
 /// The transfer that every REJECT and CTS names: it is over.
 const OVER: Of = Of::Number(1);
-/// Control messages of a kind that may be on the way (wire.md 5).
+/// REJECTs that may be on the way (wire.md 5).
 const REJECTS_MAX: u64 = 1;
-const CTS_MAX: u64 = 8;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Floods until this process is ended.

@@ -1,4 +1,4 @@
-//! What the two fabrics do differently once a connection stands.
+//! Differences of the two fabrics on an established connection.
 
 use core::sync::atomic::{Ordering, fence};
 use std::os::fd::OwnedFd;
@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use super::memory::Memory;
 use super::socket;
 
-/// What a write is told of as (wire.md 3.4).
+/// Kind of the notification that goes with a write (wire.md 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// A chunk with this sequence, counted without end.
@@ -16,49 +16,49 @@ pub(super) enum Told {
     Ack,
 }
 
-/// The memory of both ends, and how the other is told of what was written.
+/// The memory of both ends, and the notifications of writes.
 pub(super) trait Link {
-    /// What the other end writes.
+    /// Memory that the other end writes.
     fn mine(&self) -> Memory;
 
-    /// Where what the other end shall see is written.
+    /// Memory that this peer writes for the other end: its own memory, or the image of it.
     fn theirs(&self) -> Memory;
 
-    /// Has the other end see these bytes; it is woken unless `is_mute`.
+    /// Makes these bytes visible to the other end, and wakes it unless `is_mute`.
     fn publish(&mut self, at: usize, bytes: usize, told: Told, is_mute: bool);
 
-    /// Whether the other end takes what is told so.
+    /// Returns true if the other end has granted a credit for such a notification.
     fn has_credit(&self, _told: Told) -> bool {
         true
     }
 
-    /// Whether the other end waits for credits.
+    /// Returns true if credits should be returned to the other end.
     fn owes_credits(&self) -> bool {
         false
     }
 
-    /// Whether this may be looked for.
+    /// Returns true if the notification came, or the fabric needs none.
     fn is_told(&self, _told: Told) -> bool {
         true
     }
 
-    /// Takes what has come.
+    /// Takes the notifications that have come.
     fn pump(&mut self) {}
 
-    /// Wakes the other end, for nothing; false where it takes no more.
+    /// Wakes the other end without a reason. Returns false if it takes no more wake-ups.
     fn wake(&mut self) -> bool;
 
-    /// Tells what is not so: a notification of this kind, so many further than the next.
+    /// Sends a false notification of this kind, whose number is `further` beyond the next one.
     fn lie(&mut self, kind: u32, further: i64);
 
-    /// Says that the other end is awake, whatever it does.
+    /// Marks the other end as awake, even if it sleeps.
     fn lull(&mut self);
 
     /// Ends the connection, and nothing else.
     fn close(&mut self);
 }
 
-/// Where the word lies that says whether the owner of a seat sleeps (wire.md 7.1).
+/// Offset of the word of a seat that tells whether its owner sleeps (wire.md 7.1).
 const ASLEEP: usize = 128;
 
 /// Shared memory and a socket.
@@ -96,7 +96,7 @@ impl Link for Shared {
         }
     }
 
-    /// One wake byte; false where the socket is full.
+    /// Sends one wake byte. Returns false if the socket is full.
     fn wake(&mut self) -> bool {
         self.socket.as_ref().is_some_and(|socket| socket::send(socket, b"W", &[], libc::MSG_DONTWAIT).is_ok())
     }

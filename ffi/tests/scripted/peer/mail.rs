@@ -15,18 +15,19 @@ use super::memory::Memory;
 use super::packets::{Layout, PACKET_BYTES};
 use super::process::give_up;
 use super::rdma::{next, params};
+use super::script::Kind;
 use super::{size, wait};
 
-/// Receives, of which so many are for notifications, and their bytes.
+/// Posted receives, how many of them are for notifications, and the bytes of each.
 const RECEIVES: u16 = 144;
 const NOTICES: u64 = 128;
 const RECEIVE_BYTES: u32 = 256;
-/// Marks receives among work requests.
+/// Bit that marks the id of a receive.
 const IS_RECEIVE: u64 = 1 << 63;
 const SENDS: u32 = 256;
-/// WAKEs on the way.
+/// Most WRs outstanding when a WAKE is sent.
 const WAKES_MAX: u64 = 8;
-/// Where things lie in the memory of the mail: words and places, what is sent, receives.
+/// Offsets in the memory of the mail: heads of notifications at 0, then SENDs, one long SEND, and receives.
 const HEAD_BYTES: usize = 8;
 const OUT: usize = 4096;
 const OUTS: usize = 8;
@@ -35,16 +36,13 @@ const IN: usize = LONG + (128 << 10);
 const MAIL_BYTES: usize = IN + RECEIVES as usize * RECEIVE_BYTES as usize;
 /// The longest write that goes with its notification over iWARP.
 const ENCLOSED_MAX: usize = 248;
-/// A notification: its kind, and the low bits of a number.
+/// Layout of a notification: its kind above the low bits of a number.
 const KIND_SHIFT: u32 = 28;
 const NUMBER: u64 = (1 << KIND_SHIFT) - 1;
 const CHUNK: u32 = 1;
 const CONTROL: u32 = 2;
 const ACK: u32 = 3;
 const WAKE: u32 = 3 << 30;
-/// Kinds of packets that name a region.
-const WELCOME: u8 = 2;
-const GRANT: u8 = 3;
 
 /// One connection and its memory, which stays for as long as the process lives.
 pub(super) struct Post {
@@ -55,22 +53,22 @@ pub(super) struct Post {
     pd: Pd,
     mail: &'static Mr,
     is_iwarp: bool,
-    /// Asked for, and not answered yet.
+    /// True if a connection was asked for and not answered yet.
     is_asked: bool,
     is_over: bool,
     packets: VecDeque<[u8; PACKET_BYTES]>,
     mine: Option<&'static Mr>,
     image: Option<&'static Mr>,
     there: Option<RemoteAddr>,
-    /// Work requests: posted, and of these completed.
+    /// Counts of WRs posted, and of those completed.
     posted: u64,
     completed: u64,
-    /// Notifications sent, and of these known as taken by the other end; taken here, and told to the other end.
+    /// Counts of notifications: sent; of those, returned as credits by the other end; taken here; of those, returned as credits.
     sent: u64,
     known: u64,
     taken: u64,
     returned: u64,
-    /// Sequences of chunks and control messages, the newest that was told and that came.
+    /// Newest sequences of chunks and of control messages: those that this peer has told, and those that it was told.
     told: [u64; 2],
     heard: [u64; 2],
 }
@@ -118,20 +116,20 @@ impl Post {
         post
     }
 
-    /// Asks for a connection, and waits for nothing.
+    /// Asks for a connection, without waiting for the answer.
     pub(super) fn ask(&mut self) {
-        // Nobody may listen any more.
+        // The listener may be gone.
         let asked = self.id.connect(params(&self.qp));
         asked.unwrap_or_else(|_| give_up());
         self.is_asked = true;
     }
 
-    /// The other end has gone, or refuses.
+    /// Returns true if the other end has gone or refuses.
     pub(super) const fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Takes who asked for one, and may have gone since.
+    /// Accepts the client that asked. Fails if it has gone since.
     pub(super) fn admit(&mut self) -> Result<(), Error> {
         self.make_ready(&[QpState::ReadyToReceive, QpState::ReadyToSend])?;
         self.id.accept(params(&self.qp))
@@ -150,7 +148,7 @@ impl Post {
         Ok(())
     }
 
-    /// Waits for the answer where one is due.
+    /// Waits for the answer if one is due.
     pub(super) fn settle(&mut self) {
         if !self.is_asked {
             return;
@@ -170,7 +168,7 @@ impl Post {
 
     /// Ends the connection.
     pub(super) fn disconnect(&mut self) {
-        // The other end may have done so.
+        // The other end may have ended it before.
         let _ = self.id.disconnect();
         self.is_over = true;
     }
@@ -191,7 +189,8 @@ impl Post {
     pub(super) fn packet(&mut self) -> Option<[u8; PACKET_BYTES]> {
         self.pump();
         let packet = self.packets.pop_front()?;
-        if matches!(packet[10], WELCOME | GRANT) {
+        // These two name a region.
+        if packet[10] == Kind::Welcome as u8 || packet[10] == Kind::Grant as u8 {
             let addr = u64::from_le_bytes(packet[32..40].try_into().unwrap());
             let rkey = Rkey(u32::from_le_bytes(packet[40..44].try_into().unwrap()));
             self.there = Some(RemoteAddr { addr, rkey });
@@ -224,7 +223,7 @@ impl Post {
         may
     }
 
-    /// Writes where nothing was granted.
+    /// Writes to memory that was not granted.
     pub(super) fn stray(&mut self) {
         let RemoteAddr { addr, rkey } = self.there.unwrap();
         let there = RemoteAddr { addr: addr + (64 << 20), rkey };
@@ -232,7 +231,7 @@ impl Post {
         self.post(1, |batch, id| batch.write(id, part, there, SendFlags::SIGNALED).unwrap());
     }
 
-    /// Posts so many work requests. Nothing is posted once the connection is over.
+    /// Posts `many` WRs. Posts nothing once the connection is over.
     fn post(&mut self, many: u64, add: impl FnOnce(&mut SendBatch<'_, 'static>, u64)) {
         wait("a place in the send queue", || {
             self.pump();
@@ -252,7 +251,7 @@ impl Post {
         self.is_over |= self.qp.post_receive(IS_RECEIVE | u64::from(slot), place).is_err();
     }
 
-    /// Takes what has come.
+    /// Takes all completions.
     fn pump(&mut self) {
         loop {
             let mut wcs = [Wc::default(); 16];
@@ -287,7 +286,7 @@ impl Post {
         self.repost(slot);
     }
 
-    /// Takes a word. Those of sleep are for another mode.
+    /// Takes a notification. Words about sleep have no meaning in notify mode.
     fn hear(&mut self, word: u32) {
         if word >> 30 != 0 {
             return;
@@ -305,7 +304,7 @@ fn place_of(slot: u16) -> usize {
     IN + usize::from(slot) * RECEIVE_BYTES as usize
 }
 
-/// The same, as a connection that stands.
+/// The link of an established connection.
 pub(super) struct Mail(pub(super) Rc<RefCell<Post>>);
 
 impl Link for Mail {
@@ -317,7 +316,7 @@ impl Link for Mail {
         Memory::of(self.0.borrow().image.unwrap())
     }
 
-    /// Nobody can be told of less: a write that is not notified of is never looked at.
+    /// Ignores `is_mute`: without a notification the other end would never look at the write.
     fn publish(&mut self, at: usize, bytes: usize, told: Told, _is_mute: bool) {
         let post = &mut *self.0.borrow_mut();
         let (kind, number) = match told {

@@ -2,7 +2,7 @@
 
 use super::script::{Kind, Patch};
 
-/// What the connection runs on.
+/// Fabric of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fabric {
     Shm,
@@ -15,7 +15,7 @@ pub(super) const PACKET_BYTES: usize = 192;
 const SUPERPIPELINE: u8 = 4;
 const FLAG: u8 = 1;
 const NOTIFY: u8 = 3;
-/// Why it is this mode: no order (wire.md 10.2).
+/// Reason for notify mode: no order (wire.md 10.2).
 const UNORDERED: u8 = 5;
 const FOLDS: u8 = 3;
 const BLOCK_BYTES: u32 = 16 << 10;
@@ -47,8 +47,8 @@ pub(super) fn packet(fabric: Fabric, kind: Kind, patches: &[Patch]) -> [u8; PACK
 
 /// Bytes of a seat, behind which the landing buffer lies.
 const LANDING: usize = 4096;
-/// Bytes of a slot line, and of its flag.
-const LINE: usize = 64;
+/// Bytes of a line, and of its flag.
+pub(super) const LINE: usize = 64;
 const FLAG_BYTES: usize = 8;
 
 /// The layout that WELCOME names: bytes of a block, and blocks.
@@ -65,7 +65,7 @@ impl Layout {
         Self { block_bytes: number(16), blocks: number(20) / number(16).max(1), fabric }
     }
 
-    /// Where a block lies in a segment: slot lines are APART on shared memory, and INSIDE over RDMA (wire.md 2.4).
+    /// Offset of a block in a segment: slot lines are APART on shared memory, and INSIDE over RDMA (wire.md 2.4).
     pub(super) const fn block_at(self, block: usize) -> usize {
         let before = match self.fabric {
             Fabric::Shm => (128 * self.blocks).next_multiple_of(4096),
@@ -74,7 +74,7 @@ impl Layout {
         LANDING + before + block * self.block_bytes
     }
 
-    /// Where its slot line lies.
+    /// Offset of the block's slot line.
     pub(super) const fn slot_at(self, block: usize) -> usize {
         match self.fabric {
             Fabric::Shm => LANDING + 128 * block,
@@ -82,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// Payload that so many blocks of a chunk have room for.
+    /// Payload bytes for which a chunk of `blocks` blocks has room.
     pub(super) const fn room(self, blocks: usize) -> usize {
         match self.fabric {
             Fabric::Shm => blocks * self.block_bytes,
@@ -91,7 +91,7 @@ impl Layout {
         }
     }
 
-    /// Blocks of a chunk with so many bytes.
+    /// Count of the blocks of a chunk with `bytes` bytes.
     pub(super) const fn blocks_for(self, bytes: usize) -> usize {
         let missing = self.room(1);
         1 + bytes.saturating_sub(missing).div_ceil(self.room(2) - missing)

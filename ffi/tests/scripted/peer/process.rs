@@ -13,7 +13,7 @@ use crate::case::{Case, PATIENCE};
 use crate::peer::play::Player;
 use crate::peer::script::{Place, Role, Step};
 
-/// What tells the program that it is the peer: the case, where to meet, and the process that waits for it.
+/// Environment variables that make this program the peer: the case, the place to meet, and the process that waits for it.
 const CASE: &str = "SUPERPIPE_SCRIPTED_CASE";
 const SOCKET: &str = "SUPERPIPE_SCRIPTED_SOCKET";
 const ADDRESS: &str = "SUPERPIPE_SCRIPTED_ADDRESS";

@@ -1,4 +1,4 @@
-//! How a peer meets this end over RDMA (wire.md 10).
+//! Set-up of a connection by the peer over RDMA (wire.md 10).
 
 use core::cell::{RefCell, RefMut};
 use core::net::SocketAddr;

@@ -15,7 +15,7 @@ pub(crate) enum Role {
     Listens,
 }
 
-/// Where the two ends meet.
+/// Place where the two ends meet.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Shm(PathBuf),

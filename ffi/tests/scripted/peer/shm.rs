@@ -1,4 +1,4 @@
-//! How a peer meets this end over shared memory (wire.md 6).
+//! Set-up of a connection by the peer over shared memory (wire.md 6).
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;

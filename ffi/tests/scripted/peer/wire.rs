@@ -6,19 +6,19 @@ use superpipe_core::Line;
 use superpipe_testkit::wire;
 
 use super::link::{Link, Told};
-use super::packets::Layout;
+use super::packets::{LINE, Layout};
 use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, RTS, STREAM, WANT_CTS, pattern};
 use super::{size, wait};
 
 /// Offsets in a seat (wire.md 2.1).
 const ACK: usize = 0;
 const MAILBOX: usize = 256;
-const LINE: usize = 64;
-/// Word 7.
+/// Word 7 of a line.
 const FLAG: usize = 56;
-/// Control lines of a mailbox, and how many CTS may be on the way.
+/// Control lines of a mailbox.
 const CONTROLS: u64 = 16;
-const CTS_MAX: u64 = 8;
+/// CTS that may be on the way (wire.md 5).
+pub(super) const CTS_MAX: u64 = 8;
 /// Bytes that an inline message has at most.
 const INLINE_BYTES: usize = 40;
 /// Folds of a ring.
@@ -346,7 +346,7 @@ impl Wire {
         self.link.mine().word(self.slot(block) + FLAG).load(Ordering::Acquire)
     }
 
-    /// Whether the next chunk's first block is there.
+    /// Returns true if the next chunk's first block is here.
     fn is_there(&self) -> bool {
         let sequence = self.taken_chunks + 1;
         self.link.is_told(Told::Chunk(sequence)) && self.flag(self.taken_blocks) == sequence
