@@ -109,9 +109,7 @@ impl<F: Fabric> Driver<F> {
             }
         }
         let Stage::Open { id, owner } = send.stage else { return Drive::Done(Err(SendFailed::NotOpen)) };
-        // Of another connection, or a clone of one that has gone on.
-        let is_stale = self.endpoint.sent(id).is_some_and(|sent| sent != send.sent as u64);
-        if (owner != self.id || is_stale) && !is_planted(Bug::OperationOfAnother) {
+        if !self.is_current(id, owner, send.sent) {
             send.stage = Stage::Ended;
             return Drive::Done(Err(SendFailed::NotOpen));
         }
@@ -138,14 +136,21 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// Gives a message up; the receiver is told the reason if it has begun. One that has ended stays as it is.
+    /// Gives a message up; the receiver is told the reason if it has begun. One that has ended stays as it is, and so does a message
+    /// whose operation is of another connection, or a clone that was left behind.
     pub fn cancel_send(&mut self, fabric: &mut F, send: &mut Send, reason: Reason) {
         if let Stage::Open { id, owner } = send.stage
-            && owner == self.id
+            && self.is_current(id, owner, send.sent)
         {
             cancel(&mut self.endpoint, fabric, id, reason);
         }
         send.stage = Stage::Ended;
+    }
+
+    /// Returns true unless an operation is of another connection, or a clone of one that has gone on.
+    fn is_current(&self, id: TransferId, owner: u64, sent: usize) -> bool {
+        let is_stale = self.endpoint.sent(id).is_some_and(|all| all != sent as u64);
+        owner == self.id && !is_stale || is_planted(Bug::OperationOfAnother)
     }
 
     /// Gives a stream up, with a reason that the receiver is told. One that has ended meanwhile stays as it is.

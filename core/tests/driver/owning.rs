@@ -46,7 +46,7 @@ fn an_operation_of_another_connection_is_refused<F: Rig>() {
 fn a_clone_that_was_left_behind_is_refused<F: Rig>() {
     let mut t = named::<F>(1);
     let mut send = begun(&mut t);
-    let mut clone = send.clone();
+    let [mut clone, mut cancelled] = [send.clone(), send.clone()];
     let before = send.sent();
     t.control(wire::cts(1, 1));
     for acked in 1..4 {
@@ -60,6 +60,8 @@ fn a_clone_that_was_left_behind_is_refused<F: Rig>() {
     let sent = t.driver.endpoint().counters().bytes_sent;
     assert_eq!(drive(&mut t, &mut clone), NOT_OPEN);
     assert_eq!(t.driver.endpoint().counters().bytes_sent, sent);
+    t.driver.cancel_send(&mut t.fabric, &mut cancelled, GIVEN_UP);
+    assert_ne!(drive(&mut t, &mut send), NOT_OPEN, "the message goes on");
 }
 
 fn one_that_is_refused_cancels_nothing<F: Rig>() {

@@ -98,7 +98,16 @@ impl<F: Stage> Talk<F> {
         }
         let is_other = other.len() != bytes;
         let slices = gather(&other, cuts);
+        let mut left_behind = (had_begun && client.rng.one_in(8)).then(|| op.clone());
         let driven = client.driver.drive_send(fabric, op, &slices);
+        if let (Some(clone), true) = (&mut left_behind, op.sent() > before) {
+            if client.rng.one_in(2) {
+                let refused = client.driver.drive_send(fabric, clone, &slices);
+                assert_eq!(refused, Drive::Done(Err(SendFailed::NotOpen)), "a clone that was left behind");
+            } else {
+                client.driver.cancel_send(fabric, clone, CHANGED_ITS_MIND);
+            }
+        }
         let (now, begun) = (op.sent(), op.has_begun());
         assert!(now >= before, "less was sent than before");
         let is_new = !had_begun && begun;
