@@ -200,3 +200,46 @@ fn a_half_that_yields_lends_what_it_waits_for() {
 fn step_other<P: Port>(held: &mut Locked<'_, P>) -> Option<Drive<()>> {
     <Half<P> as Access>::step_other(held)
 }
+
+/// Documented (architecture.md, "Waiting"): the clock and the interrupt flag are looked at after every yield, which may have lasted
+/// another thread's time slice. Whoever has the core here lets each last that long.
+#[test]
+#[ignore = "shows: a half that yields lending looks at neither the clock nor the interrupt flag for 16 yields"]
+fn a_half_that_yields_looks_at_the_clock_and_the_interrupt_flag() {
+    const SLICE: Duration = Duration::from_millis(4);
+    static STOP: AtomicBool = AtomicBool::new(true);
+    for (interrupt, deadline) in [(None, Duration::from_nanos(1)), (Some(&STOP), DEADLINE)] {
+        let [mut half, mut other] = over(Options { interrupt, ..Options::default() }, |_, _| {}).split();
+        // SAFETY: it takes nothing, and gives a number or -1.
+        let core = unsafe { libc::sched_getcpu() };
+        let is_over = AtomicBool::new(false);
+        let yields = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let other = other.transport();
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut held = other.hold();
+                    if step_other(&mut held).is_some() {
+                        thread::sleep(SLICE);
+                    }
+                    drop(held);
+                    other.waited_on(core);
+                    thread::yield_now();
+                }
+            });
+            thread::sleep(A_WHILE / 10);
+            crate::os::pin_current_thread(usize::try_from(core).unwrap()).unwrap();
+            let (here, mut was_here, mut yields) = (thread::current().id(), true, 0);
+            let idle = |_: &mut _, _: &mut _| {
+                let is_here = thread::current().id() == here;
+                yields += u32::from(is_here && !was_here);
+                was_here = is_here;
+                Drive::<()>::Idle
+            };
+            half.transport().wait(deadline.into(), idle).unwrap_err();
+            is_over.store(true, Ordering::Relaxed);
+            other.join().unwrap();
+            yields
+        });
+        assert!(yields <= 2, "{yields} yields of a time slice each, after {deadline:?} or an interrupt");
+    }
+}

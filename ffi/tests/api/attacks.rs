@@ -1,0 +1,145 @@
+//! Calls that cost more, or take longer, than their documentation says; and operations that are cloned.
+
+use core::time::Duration;
+use std::io::{Read, Write, pipe};
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Instant;
+
+use superpipe::io::{Digest, DigestKind, Sink, Source};
+use superpipe::{Drive, Reason, ReceiveOperation, SendOperation, TryRecv};
+
+use crate::support::{DEADLINE, bytes, pair};
+
+const LONG: usize = 1 << 20;
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Documented: `Deadline::After` bounds each call by itself. One that waits for the peer first has so much less for its sink.
+#[test]
+#[ignore = "shows: write_to waits for its deadline twice, for the peer and then for the sink"]
+fn a_call_that_waits_for_the_peer_and_for_a_sink_has_one_deadline() {
+    let (mut sender, mut receiver) = pair();
+    let (_reader, writer) = pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    let mut sink = Sink::new(writer.into()).unwrap();
+    // SAFETY: the descriptor is open.
+    let room = unsafe { libc::fcntl(filler.as_raw_fd(), libc::F_GETPIPE_SZ) };
+    filler.write_all(&vec![0; usize::try_from(room).unwrap()]).unwrap();
+    let sending = thread::spawn(move || {
+        let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+        stream.write_all(b"first").unwrap();
+        thread::sleep(LIMIT * 4 / 5);
+        stream.write_all(b"late").unwrap();
+        thread::sleep(LIMIT * 2);
+    });
+    let mut stream = receiver.recv_stream(DEADLINE).unwrap();
+    stream.read_exact(&mut [0; 5]).unwrap();
+    stream.set_deadline(LIMIT);
+    let begun = Instant::now();
+    stream.write_to(&mut sink, &mut Digest::new(DigestKind::None)).unwrap_err();
+    let took = begun.elapsed();
+    assert!(took < LIMIT * 14 / 10, "took {took:?} of {LIMIT:?}");
+    drop(stream);
+    sending.join().unwrap();
+}
+
+/// The same of a source.
+#[test]
+#[ignore = "shows: read_from waits for its deadline twice, for room and then for the source"]
+fn a_call_that_waits_for_the_peer_and_for_a_source_has_one_deadline() {
+    let (mut sender, mut receiver) = pair();
+    let (reader, _writer) = pipe().unwrap();
+    let mut source = Source::new(reader.into()).unwrap();
+    let receiving = thread::spawn(move || {
+        let mut stream = receiver.recv_stream(DEADLINE).unwrap();
+        thread::sleep(LIMIT * 4 / 5);
+        assert!(stream.read(&mut vec![0; LONG]).unwrap() > 0);
+        thread::sleep(LIMIT * 2);
+    });
+    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    stream.set_deadline(LIMIT / 20);
+    // There is no room any more.
+    while stream.write(&[0; 4096]).is_ok() {}
+    stream.set_deadline(LIMIT);
+    let begun = Instant::now();
+    stream.read_from(&mut source, 1000, &mut Digest::new(DigestKind::None)).unwrap_err();
+    let took = begun.elapsed();
+    assert!(took < LIMIT * 14 / 10, "took {took:?} of {LIMIT:?}");
+    drop(stream);
+    receiving.join().unwrap();
+}
+
+/// Documented: a clone of an operation is refused once the other has gone on.
+#[test]
+#[ignore = "shows: cancel_send of a clone that is refused gives up the message of the other"]
+fn a_stale_clone_of_an_operation_gives_up_nothing_of_the_others() {
+    let (mut sender, mut receiver) = pair();
+    const BYTES: usize = 8 << 20;
+    let message = bytes(1, BYTES);
+    let (mut send, mut receive) = (SendOperation::new(1, BYTES), ReceiveOperation::new());
+    let mut room = vec![0; BYTES];
+    let mut clone = send.clone();
+    while !clone.has_begun() || clone.sent() == send.sent() {
+        if send.has_begun() && !clone.has_begun() {
+            clone = send.clone();
+        }
+        let _ = sender.drive_send(&mut send, &[&message]).unwrap();
+        let _ = receiver.drive_receive(&mut receive, &mut [&mut room]).unwrap();
+    }
+    assert!(send.sent() < BYTES);
+    sender.cancel_send(&mut clone, Reason(9));
+    loop {
+        let _ = sender.drive_send(&mut send, &[&message]);
+        match receiver.drive_receive(&mut receive, &mut [&mut room]) {
+            Ok(Drive::Done(_)) => break assert!(room == message),
+            Ok(_) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A mapping that can be sent many times in one message.
+fn vast() -> Option<&'static [u8]> {
+    static VAST: OnceLock<Option<&'static [u8]>> = OnceLock::new();
+    *VAST.get_or_init(|| map(1 << 46))
+}
+
+fn map(bytes: usize) -> Option<&'static [u8]> {
+    // SAFETY: a new mapping, at an address that the kernel chooses.
+    let memory = unsafe {
+        libc::mmap(
+            core::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    // SAFETY: it is mapped until the process ends, and nobody writes it.
+    (memory != libc::MAP_FAILED).then(|| unsafe { core::slice::from_raw_parts(memory.cast(), bytes) })
+}
+
+#[test]
+#[ignore = "shows: the sum of the slices' lengths overflows, and huge slices pass for 8 bytes"]
+fn slices_of_more_bytes_than_can_be_counted_are_no_short_message() {
+    let Some(slice) = vast() else { return };
+    let mut slices = vec![slice; 1 << 18];
+    slices.push(&slice[..8]);
+    let (mut sender, mut receiver) = pair();
+    let mut send = SendOperation::new(1, 8);
+    assert!(sender.drive_send(&mut send, &slices).is_err());
+    assert_eq!(receiver.try_recv(&mut [&mut [0; 8]]).unwrap(), TryRecv::Nothing);
+}
+
+#[test]
+#[ignore = "shows: the sum of the slices' lengths overflows: a panic, or a message of a part"]
+fn slices_of_more_bytes_than_can_be_counted_are_refused_by_a_call_that_waits() {
+    let Some(slice) = vast() else { return };
+    let mut slices = vec![slice; 1 << 18];
+    slices.push(&slice[..8]);
+    let (mut sender, _receiver) = pair();
+    sender.send(1, &slices, Duration::from_millis(50)).unwrap_err();
+}
