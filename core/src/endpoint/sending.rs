@@ -407,6 +407,6 @@ impl<F: Fabric> Endpoint<F> {
 fn has_bytes(slices: &[&[u8]], bytes: usize) -> bool {
     match slices {
         [one] => one.len() == bytes,
-        several => several.iter().map(|slice| slice.len()).sum::<usize>() == bytes,
+        several => bytes_of(several) == bytes,
     }
 }

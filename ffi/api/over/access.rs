@@ -35,8 +35,8 @@ pub(in crate::api) trait Access: fmt::Debug + Send + 'static {
     fn hold(&mut self) -> Self::Held<'_>;
     /// The transport. `None` if the other half holds it for longer than a moment.
     fn try_hold(&mut self) -> Option<Self::Held<'_>>;
-    /// Lets the other half have its turn, if it was refused one.
-    fn give_way(&self);
+    /// Lets the other half have its turn, if it was refused one. Returns true if another thread may have had the core meanwhile.
+    fn give_way(&self) -> bool;
     /// Returns true if the other half runs on the same core as this one: spinning would only keep it from its work.
     fn shares_core(&self) -> bool;
     /// Counts bytes that were moved. Returns true if enough were moved that the other half, on the same core, is to have its turn.
@@ -101,7 +101,9 @@ impl<P: Port> Access for Whole<P> {
     }
 
     #[inline]
-    fn give_way(&self) {}
+    fn give_way(&self) -> bool {
+        false
+    }
 
     #[inline]
     fn shares_core(&self) -> bool {

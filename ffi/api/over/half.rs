@@ -187,10 +187,8 @@ impl<P: Port> Access for Half<P> {
     }
 
     #[inline]
-    fn give_way(&self) {
-        if self.other_wants().load(Ordering::Relaxed) {
-            self.let_other_go_first();
-        }
+    fn give_way(&self) -> bool {
+        self.other_wants().load(Ordering::Relaxed) && self.let_other_go_first()
     }
 
     #[inline]
@@ -268,18 +266,19 @@ impl<P: Port> Half<P> {
         None
     }
 
-    /// Gives way once, whether or not the other half takes its turn: it may have given up meanwhile.
+    /// Gives way once, whether or not the other half takes its turn: it may have given up meanwhile. Returns true if it yielded.
     #[cold]
     #[inline(never)]
-    fn let_other_go_first(&self) {
+    fn let_other_go_first(&self) -> bool {
         for _ in 0..MOMENT {
             if !self.other_wants().load(Ordering::Relaxed) {
-                return;
+                return false;
             }
             hint::spin_loop();
         }
         self.other_wants().store(false, Ordering::Relaxed);
         thread::yield_now();
+        true
     }
 }
 
@@ -289,11 +288,12 @@ impl<P: Port> fmt::Debug for Half<P> {
     }
 }
 
-/// Pauses after a number of refused moments.
-pub(super) fn pause(refused: u32) {
+/// Pauses after a number of refused moments. Returns true if another thread may have had the core meanwhile.
+pub(super) fn pause(refused: u32) -> bool {
     match refused {
         0..MOMENTS_SPUN => hint::spin_loop(),
         MOMENTS_SPUN..MOMENTS_YIELDED => thread::yield_now(),
         _ => thread::sleep(PAUSE),
     }
+    refused >= MOMENTS_SPUN
 }

@@ -9,7 +9,7 @@ use super::Over;
 use super::access::Access;
 use super::spans::Spans;
 use super::waiting::Waiting;
-use crate::api::deadline::Deadline;
+use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::Error;
 use crate::api::streams::StreamError;
 use crate::io::{Digest, Sink, WriteOutcome};
@@ -51,11 +51,12 @@ impl<'a, A: Access> RecvOver<'a, A> {
         sink: &mut Sink,
         digest: &mut Digest,
     ) -> Result<usize, StreamError> {
+        let mut armed = Armed::Not(self.deadline);
         loop {
             if let Some(end) = self.end {
                 return end.map(|()| 0).map_err(|reason| Error::cancelled(reason).into());
             }
-            let readable = self.over.transport().wait(self.deadline, |driver, port| {
+            let readable = self.over.transport().wait_armed(&mut armed, |driver, port| {
                 match driver.endpoint_mut().readable(port, u32::MAX) {
                     Readable::Nothing => Drive::Idle,
                     readable => Drive::Done(readable),
@@ -78,7 +79,7 @@ impl<'a, A: Access> RecvOver<'a, A> {
             match outcome.map_err(StreamError::Local)? {
                 WriteOutcome::WouldBlock => {
                     if let Some(fd) = sink.interest() {
-                        self.over.transport().wait_for_fd(fd, Outside::sink(), self.deadline)?;
+                        self.over.transport().wait_for_fd(fd, Outside::sink(), &mut armed)?;
                     }
                 }
                 WriteOutcome::Bytes(0) => {

@@ -9,7 +9,7 @@ use super::Over;
 use super::access::Access;
 use super::spans::Spans;
 use super::waiting::Waiting;
-use crate::api::deadline::Deadline;
+use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::{Error, ErrorKind};
 use crate::api::streams::StreamError;
 use crate::io::{Digest, ReadOutcome, Source};
@@ -50,9 +50,9 @@ impl<'a, A: Access> SendOver<'a, A> {
             return Err(Error::new(ErrorKind::Usage, "a read of at most 0 bytes: ask for 1 at least").into());
         }
         let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
-        let id = self.id;
+        let (id, mut armed) = (self.id, Armed::Not(self.deadline));
         loop {
-            let reserved = self.over.transport().wait(self.deadline, |driver, port| {
+            let reserved = self.over.transport().wait_armed(&mut armed, |driver, port| {
                 let reserved = driver.endpoint_mut().reserve(port, id, max_bytes);
                 (!matches!(reserved, Err(RefusedSend::NoCredit))).then_some(reserved).into()
             })?;
@@ -67,7 +67,7 @@ impl<'a, A: Access> SendOver<'a, A> {
                 ReadOutcome::End => return Ok(0),
                 ReadOutcome::WouldBlock => {
                     if let Some(fd) = source.interest() {
-                        self.over.transport().wait_for_fd(fd, Outside::source(id), self.deadline)?;
+                        self.over.transport().wait_for_fd(fd, Outside::source(id), &mut armed)?;
                     }
                 }
                 ReadOutcome::Bytes(bytes) => {

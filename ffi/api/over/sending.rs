@@ -32,7 +32,7 @@ impl<A: Access> Over<A> {
             return self.send_slowly(tag, slices, refused, deadline.into());
         }
         if A::IS_SHARED {
-            self.after_moving(slices.iter().map(|slice| slice.len()).sum());
+            self.after_moving(bytes_of(slices));
         }
         Ok(())
     }
@@ -62,7 +62,7 @@ impl<A: Access> Over<A> {
                 refused => transport.hold().refused(refused),
             });
         }
-        let mut send = Send::new(tag, slices.iter().map(|slice| slice.len()).sum());
+        let mut send = Send::new(tag, bytes_of(slices));
         let sent = transport.wait(deadline, |driver, port| driver.drive_send(port, &mut send, slices));
         match sent {
             Ok(sent) => sent.map_err(|failed| transport.hold().send_failed(failed)),
@@ -152,4 +152,9 @@ impl<P: Port> Transport<P> {
             SendFailed::NotOpen => RefusedSend::NotOpen,
         })
     }
+}
+
+/// Bytes of all slices together; the most that can be counted where there are more.
+fn bytes_of(slices: &[&[u8]]) -> usize {
+    slices.iter().fold(0, |bytes: usize, slice| bytes.saturating_add(slice.len()))
 }

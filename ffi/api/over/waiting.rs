@@ -19,9 +19,6 @@ use crate::os::poll::{PollFd, Polled, poll};
 use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::Port;
 
-/// Moments without the transport, between two looks at the time and the interrupt flag.
-const REFUSED_LOOK: u32 = 16;
-
 /// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block.
 const SHARED_SPIN_ROUNDS: u32 = 8;
 /// The same while the other half has lent its attempt: then only the peer can bring work.
@@ -50,6 +47,7 @@ impl<P: Port, T, F: FnMut(&mut Driver<P>, &mut P) -> Drive<T>> Attempt<P> for Ta
 /// Waits, over any way to a transport.
 pub(super) trait Waiting: Access {
     /// Makes attempts and progress until an attempt gives what is waited for, or waiting is over.
+    #[inline]
     fn wait<T>(
         &mut self,
         deadline: Deadline,
@@ -58,15 +56,26 @@ pub(super) trait Waiting: Access {
     where
         T: Send,
     {
-        let mut armed = Armed::Not(deadline);
+        self.wait_armed(&mut Armed::Not(deadline), attempt)
+    }
+
+    /// The same, as one of several waits of a call that has one deadline.
+    fn wait_armed<T>(
+        &mut self,
+        armed: &mut Armed,
+        attempt: impl FnMut(&mut Driver<Self::Port>, &mut Self::Port) -> Drive<T> + Send,
+    ) -> Result<T, Error>
+    where
+        T: Send,
+    {
         let mut wait = self.hold().driver.begin_wait();
         let (mut refused, mut idle, mut shares_core) = (0, 0, self.shares_core());
         let mut task = Task { attempt, value: None, has_moved: false };
         loop {
-            self.give_way();
+            let mut has_yielded = self.give_way();
             let Some(mut held) = self.try_hold() else {
                 refused += 1;
-                self.follow_refusal(refused, &mut armed)?;
+                self.follow_refusal(refused, armed)?;
                 continue;
             };
             refused = 0;
@@ -97,6 +106,7 @@ pub(super) trait Waiting: Access {
                     let other_is_done = other == Some(Drive::Done(()));
                     if other_is_done || self.count_moved(PART_BYTES) && !lends {
                         self.yield_lending(&mut task);
+                        has_yielded = true;
                     }
                 }
                 Next::Rest(Rest::Spin) if yields => {
@@ -104,21 +114,25 @@ pub(super) trait Waiting: Access {
                     if idle >= if lends { JOINT_SPIN_ROUNDS } else { SHARED_SPIN_ROUNDS } {
                         idle = 0;
                         self.yield_lending(&mut task);
-                        shares_core = self.shares_core();
+                        (has_yielded, shares_core) = (true, self.shares_core());
                     }
                 }
                 Next::Rest(Rest::Sleep) => {
-                    let nap_ns = self.look(&mut wait, &mut armed)?;
+                    let nap_ns = self.look(&mut wait, armed)?;
                     self.sleep(nap_ns, |driver, port| match task.step(driver, port) {
                         Drive::Done(()) | Drive::Moved => true,
                         Drive::Idle => driver.endpoint().closed().is_some(),
                     });
                 }
-                next => self.follow(next, &mut wait, &mut armed)?,
+                next => self.follow(next, &mut wait, armed)?,
             }
             // The other half may have completed the attempt while this one yielded.
             if let Some(value) = task.value.take() {
                 return Ok(value);
+            }
+            // A yield may have lasted another thread's time slice.
+            if has_yielded {
+                self.look(&mut wait, armed)?;
             }
         }
     }
@@ -141,8 +155,7 @@ pub(super) trait Waiting: Access {
     /// Pauses after the lock was refused, and now and then looks at the interrupt flag and the deadline.
     #[cold]
     fn follow_refusal(&mut self, refused: u32, armed: &mut Armed) -> Result<(), Error> {
-        half::pause(refused);
-        if !refused.is_multiple_of(REFUSED_LOOK) {
+        if !half::pause(refused) {
             return Ok(());
         }
         if self.is_interrupted() {
@@ -217,8 +230,7 @@ pub(super) trait Waiting: Access {
     }
 
     /// Waits until a descriptor is ready, or the stream that it is for was rejected, making progress meanwhile.
-    fn wait_for_fd(&mut self, fd: PollFd<'_>, mut outside: Outside, deadline: Deadline) -> Result<(), Error> {
-        let mut armed = Armed::Not(deadline);
+    fn wait_for_fd(&mut self, fd: PollFd<'_>, mut outside: Outside, armed: &mut Armed) -> Result<(), Error> {
         let mut nap_ns = until(armed.at_ns(monotonic_ns())).min(NAP_NS);
         loop {
             if self.is_interrupted() {

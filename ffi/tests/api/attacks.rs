@@ -18,7 +18,6 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 /// Documented: `Deadline::After` bounds each call by itself. One that waits for the peer first has so much less for its sink.
 #[test]
-#[ignore = "shows: write_to waits for its deadline twice, for the peer and then for the sink"]
 fn a_call_that_waits_for_the_peer_and_for_a_sink_has_one_deadline() {
     let (mut sender, mut receiver) = pair();
     let (_reader, writer) = pipe().unwrap();
@@ -47,7 +46,6 @@ fn a_call_that_waits_for_the_peer_and_for_a_sink_has_one_deadline() {
 
 /// The same of a source.
 #[test]
-#[ignore = "shows: read_from waits for its deadline twice, for room and then for the source"]
 fn a_call_that_waits_for_the_peer_and_for_a_source_has_one_deadline() {
     let (mut sender, mut receiver) = pair();
     let (reader, _writer) = pipe().unwrap();
@@ -73,7 +71,6 @@ fn a_call_that_waits_for_the_peer_and_for_a_source_has_one_deadline() {
 
 /// Documented: a clone of an operation is refused once the other has gone on.
 #[test]
-#[ignore = "shows: cancel_send of a clone that is refused gives up the message of the other"]
 fn a_stale_clone_of_an_operation_gives_up_nothing_of_the_others() {
     let (mut sender, mut receiver) = pair();
     const BYTES: usize = 8 << 20;
@@ -123,7 +120,6 @@ fn map(bytes: usize) -> Option<&'static [u8]> {
 }
 
 #[test]
-#[ignore = "shows: the sum of the slices' lengths overflows, and huge slices pass for 8 bytes"]
 fn slices_of_more_bytes_than_can_be_counted_are_no_short_message() {
     let Some(slice) = vast() else { return };
     let mut slices = vec![slice; 1 << 18];
@@ -135,7 +131,6 @@ fn slices_of_more_bytes_than_can_be_counted_are_no_short_message() {
 }
 
 #[test]
-#[ignore = "shows: the sum of the slices' lengths overflows: a panic, or a message of a part"]
 fn slices_of_more_bytes_than_can_be_counted_are_refused_by_a_call_that_waits() {
     let Some(slice) = vast() else { return };
     let mut slices = vec![slice; 1 << 18];

@@ -204,7 +204,6 @@ fn step_other<P: Port>(held: &mut Locked<'_, P>) -> Option<Drive<()>> {
 /// Documented (architecture.md, "Waiting"): the clock and the interrupt flag are looked at after every yield, which may have lasted
 /// another thread's time slice. Whoever has the core here lets each last that long.
 #[test]
-#[ignore = "shows: a half that yields lending looks at neither the clock nor the interrupt flag for 16 yields"]
 fn a_half_that_yields_looks_at_the_clock_and_the_interrupt_flag() {
     const SLICE: Duration = Duration::from_millis(4);
     static STOP: AtomicBool = AtomicBool::new(true);
