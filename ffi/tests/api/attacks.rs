@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use superpipe::io::{Digest, DigestKind, Sink, Source};
+use superpipe::os::pin_current_thread;
 use superpipe::{Drive, Reason, ReceiveOperation, SendOperation, TryRecv};
 
 use crate::support::{DEADLINE, bytes, pair};
@@ -137,4 +138,39 @@ fn slices_of_more_bytes_than_can_be_counted_are_refused_by_a_call_that_waits() {
     slices.push(&slice[..8]);
     let (mut sender, _receiver) = pair();
     sender.send(1, &slices, Duration::from_millis(50)).unwrap_err();
+}
+
+/// A half that waits sleeps, so that the other has their core, whatever its priority is (`half.rs`: "the other half may have a lower
+/// priority, and needs this one to sleep").
+#[test]
+#[ignore = "shows: a half of a higher priority does not sleep until the other, on its core, has ended its sleep"]
+fn a_half_of_a_higher_priority_lets_the_other_have_their_core() {
+    const BYTES: usize = 9 << 20;
+    let (one, mut peer) = pair();
+    let (mut sends, mut receives) = one.split();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(move || {
+            pin_current_thread(0).unwrap();
+            let priority = libc::sched_param { sched_priority: 1 };
+            // SAFETY: the pointer is to a local.
+            let is_real_time =
+                unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) } == 0;
+            let got = receives.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap();
+            (is_real_time, got.tag)
+        });
+        let sending = scope.spawn(move || {
+            pin_current_thread(0).unwrap();
+            sends.send(1, &[&bytes(1, BYTES)], DEADLINE).unwrap();
+        });
+        thread::sleep(LIMIT / 5);
+        let begun = Instant::now();
+        pin_current_thread(1).unwrap();
+        peer.recv_into(&mut [&mut vec![0; BYTES]], DEADLINE).unwrap();
+        let took = begun.elapsed();
+        peer.send(2, &[b"over"], DEADLINE).unwrap();
+        sending.join().unwrap();
+        let (is_real_time, tag) = waiting.join().unwrap();
+        assert_eq!(tag, 2);
+        assert!(!is_real_time || took < LIMIT / 2, "took {took:?}");
+    });
 }

@@ -9,12 +9,15 @@ use superpipe_core::driver::{Drive, Driver};
 
 use super::doomed::{DEADLINE, cpu_time, pair};
 use super::played::{ends_of_sleeps, over, when_a_sleep_begins};
+use crate::api::by_shm;
 use crate::api::deadline::Armed;
 use crate::api::over::access::{Access, Attempt};
 use crate::api::over::half::{Half, Locked};
 use crate::api::over::waiting::Waiting;
+use crate::os::monotonic_ns;
 use crate::os::poll::Polled;
 use crate::port::Port;
+use crate::shm::{self, handshake};
 use crate::{ErrorKind, Options, RecvHalf, SendHalf};
 
 const WAIT: Duration = Duration::from_secs(1);
@@ -241,4 +244,34 @@ fn a_half_that_yields_looks_at_the_clock_and_the_interrupt_flag() {
         });
         assert!(yields <= 2, "{yields} yields of a time slice each, after {deadline:?} or an interrupt");
     }
+}
+
+/// Both sleep, and are woken; one of them does not get a core (it has a lower priority than this one, on the same core). This one
+/// waits on, and costs next to nothing: `half.rs` sleeps where yielding has not helped, for that reason.
+#[test]
+#[ignore = "shows: a half does not sleep, and yields for ever, until the other has got a core and ended its sleep"]
+fn a_half_sleeps_although_the_other_does_not_get_a_core_to_wake_up() {
+    let path = std::env::temp_dir().join(format!("superpipe-halves-{}.sock", std::process::id()));
+    let listener = shm::Listener::bind(&path).unwrap();
+    let deadline_ns = monotonic_ns() + 20_000_000_000;
+    let options = Options::default();
+    let wishes = by_shm::wishes(&options, deadline_ns);
+    let (peer, (socket, agreed)) = thread::scope(|scope| {
+        let peer = scope
+            .spawn(|| handshake::accept(listener.accept(deadline_ns).unwrap(), &wishes, &|| false).unwrap());
+        let met = handshake::connect(shm::Socket::connect(&path).unwrap(), &wishes, &|| false).unwrap();
+        (peer.join().unwrap(), met)
+    });
+    let [mut half, mut other] = by_shm::join(socket, agreed, options, true).unwrap().over.split();
+    {
+        // It has begun to sleep, and is in its poll.
+        let held = &mut *other.transport().hold();
+        held.port.begin_sleep(held.driver.endpoint_mut(), 1_000_000_000).unwrap();
+    }
+    peer.0.send(&shm::doze::WAKE, None).unwrap();
+    let before = cpu_time();
+    let error = half.transport().wait(WAIT.into(), |_, _| Drive::<()>::Idle).unwrap_err();
+    let cost = cpu_time() - before;
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(cost < CPU_TIME_MAX / 2, "{cost:?} of {WAIT:?}");
 }
