@@ -1,6 +1,6 @@
 //! Waiting for a source or sink outside of the connection, which lives on meanwhile.
 
-use super::{Driver, Ended};
+use super::{Driver, Ended, NAP_NS};
 use crate::fabric::{Fabric, Nanos};
 use crate::send::TransferId;
 
@@ -12,8 +12,8 @@ const LEFT_NS: u64 = 1_000_000_000;
 pub struct Outside {
     /// The stream that the source is for; none for a sink.
     sending: Option<TransferId>,
-    /// Time when the peer was seen to be gone.
-    gone_since: Option<Nanos>,
+    /// Time of the last look at the sink since the peer is gone, and the time that was waited until then.
+    gone: Option<(Nanos, u64)>,
 }
 
 /// Next step of the wait, after a look at the descriptor.
@@ -33,14 +33,14 @@ impl Outside {
     /// Waits for the source of a stream. The wait is over once that is rejected, and fails when the peer is gone.
     #[must_use]
     pub const fn source(id: TransferId) -> Self {
-        Self { sending: Some(id), gone_since: None }
+        Self { sending: Some(id), gone: None }
     }
 
     /// Waits for a sink. Data that were received are still written when the peer is gone, unless the sink accepts none for a
     /// second.
     #[must_use]
     pub const fn sink() -> Self {
-        Self { sending: None, gone_since: None }
+        Self { sending: None, gone: None }
     }
 }
 
@@ -55,7 +55,7 @@ impl<F: Fabric> Driver<F> {
     ) -> OutsideNext {
         // A peer that closed has sent all that it will, and takes nothing; one that did not is lost, and its transfer with it.
         let is_losing = self.peer_is_gone
-            && outside.has_waited_enough(now)
+            && outside.count_gone(now)
             && (outside.sending.is_some() || self.why_gone(fabric) == Ended::Lost);
         self.tick(fabric, now);
         let has_moved = self.progress(fabric);
@@ -77,9 +77,12 @@ impl<F: Fabric> Driver<F> {
 }
 
 impl Outside {
-    /// Returns true if a peer that is gone has left nothing worth waiting for.
-    fn has_waited_enough(&mut self, now: Nanos) -> bool {
-        let since = *self.gone_since.get_or_insert(now);
-        self.sending.is_some() || now.0.saturating_sub(since.0) >= LEFT_NS
+    /// Counts the time since the last look, and returns true if a peer that is gone has left nothing worth waiting for. The time
+    /// between two looks counts as [`NAP_NS`] at most: an end that was stopped has not waited for its sink.
+    fn count_gone(&mut self, now: Nanos) -> bool {
+        let (at, waited_ns) = self.gone.unwrap_or((now, 0));
+        let waited_ns = waited_ns.saturating_add(now.0.saturating_sub(at.0).min(NAP_NS));
+        self.gone = Some((now, waited_ns));
+        self.sending.is_some() || waited_ns >= LEFT_NS
     }
 }

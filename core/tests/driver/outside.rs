@@ -1,6 +1,6 @@
 //! Waiting for a source or sink outside of the connection.
 
-use superpipe_core::driver::{Ended, KEEPALIVE_NS, Outside, OutsideNext};
+use superpipe_core::driver::{Ended, KEEPALIVE_NS, NAP_NS, Outside, OutsideNext};
 use superpipe_core::{Closed, Length, Reason, TransferId};
 use superpipe_testkit::{Rig, wire};
 
@@ -11,6 +11,7 @@ tables! {
     a_source_of_a_rejected_stream_is_over
     a_source_for_a_peer_that_is_gone_is_lost
     a_sink_has_a_second_for_what_a_dead_peer_left
+    an_end_that_was_stopped_has_not_waited_for_its_sink
     work_that_is_left_is_done_first
     a_closed_connection_ends_both
     a_peer_that_closed_before_it_went
@@ -95,13 +96,23 @@ fn a_sink_has_a_second_for_what_a_dead_peer_left<F: Rig>() {
     t.driver.peer_is_gone();
     // The second begins when that is seen.
     let begin = 5 * SECOND;
-    for at in [begin, begin + 1, begin + SECOND - 1] {
+    for at in (begin..begin + SECOND).step_by(NAP_NS as usize).chain([begin + SECOND - 1]) {
         assert_eq!(round(&mut t, &mut sink, false, at), OutsideNext::Wait);
     }
     assert_eq!(round(&mut t, &mut sink, true, begin + SECOND), OutsideNext::Ready, "it takes what was left");
     assert_eq!(round(&mut t, &mut sink, false, begin + SECOND), LOST);
     // The next wait has its own.
     assert_eq!(round(&mut t, &mut Outside::sink(), false, begin + SECOND), OutsideNext::Wait);
+}
+
+/// The time during which it was stopped is none in which its sink was waited for.
+fn an_end_that_was_stopped_has_not_waited_for_its_sink<F: Rig>() {
+    let mut t = One::<F>::new();
+    let mut sink = Outside::sink();
+    t.driver.peer_is_gone();
+    for at in [0, 10 * SECOND, 20 * SECOND] {
+        assert_eq!(round(&mut t, &mut sink, false, at), OutsideNext::Wait);
+    }
 }
 
 /// What the peer wrote before it went is read before it is lost: it may have closed.

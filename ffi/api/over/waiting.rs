@@ -69,7 +69,7 @@ pub(super) trait Waiting: Access {
         T: Send,
     {
         let mut wait = self.hold().driver.begin_wait();
-        let (mut refused, mut idle, mut shares_core) = (0, 0, self.shares_core());
+        let (mut refused, mut awake, mut idle, mut shares_core) = (0, 0, 0, self.shares_core());
         let mut task = Task { attempt, value: None, has_moved: false };
         loop {
             let mut has_yielded = self.give_way();
@@ -119,7 +119,7 @@ pub(super) trait Waiting: Access {
                 }
                 Next::Rest(Rest::Sleep) => {
                     let nap_ns = self.look(&mut wait, armed)?;
-                    self.sleep(nap_ns, |driver, port| match task.step(driver, port) {
+                    self.sleep(nap_ns, &mut awake, |driver, port| match task.step(driver, port) {
                         Drive::Done(()) | Drive::Moved => true,
                         Drive::Idle => driver.endpoint().closed().is_some(),
                     });
@@ -172,10 +172,12 @@ pub(super) trait Waiting: Access {
     }
 
     /// Sleeps until the peer writes something. `last_look` returns true if something is here already; it is called after the peer can
-    /// see that this end is to be woken, and under the lock, so that the other half cannot take it away.
+    /// see that this end is to be woken, and under the lock, so that the other half cannot take it away. While the other half has not
+    /// ended a sleep from which both were woken, this one cannot sleep: `awake` counts how often it was so.
     fn sleep(
         &mut self,
         nap_ns: u64,
+        awake: &mut u32,
         last_look: impl FnOnce(&mut Driver<Self::Port>, &mut Self::Port) -> bool,
     ) {
         let (mut fds, nap_ns) = {
@@ -191,9 +193,10 @@ pub(super) trait Waiting: Access {
                 Err(woken) => {
                     transport.note_woken(woken);
                     drop(held);
-                    // The other half may be about to end its sleep: it gets the core.
+                    // The other half gets the core, to end its sleep.
+                    *awake += 1;
                     if Self::IS_SHARED {
-                        thread::yield_now();
+                        half::pause(*awake);
                     }
                     return;
                 }
@@ -210,6 +213,7 @@ pub(super) trait Waiting: Access {
             // long as this access to it, which is borrowed until the end of this function.
             (fds.map(|fd| unsafe { fd.without_borrow() }), nap_ns)
         };
+        *awake = 0;
         let polled = poll(&mut fds, nap_ns);
         let transport = &mut *self.hold();
         let woken = transport.port.end_sleep(transport.driver.endpoint_mut(), polled, fds);
@@ -277,6 +281,7 @@ pub(super) trait Waiting: Access {
             transport.port.end_by(transport.driver.endpoint_mut().link_mut(), by_ns);
             transport.driver.begin_wait()
         };
+        let mut awake = 0;
         loop {
             let next = {
                 let transport = &mut *self.hold();
@@ -289,7 +294,7 @@ pub(super) trait Waiting: Access {
             };
             if next == Next::Rest(Rest::Sleep) {
                 let nap_ns = self.look(&mut wait, &mut armed)?;
-                self.sleep(nap_ns, |driver, port| driver.drive_close(port) != Drive::Idle);
+                self.sleep(nap_ns, &mut awake, |driver, port| driver.drive_close(port) != Drive::Idle);
             }
             self.follow(next, &mut wait, &mut armed)?;
         }

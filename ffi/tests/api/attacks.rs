@@ -143,7 +143,6 @@ fn slices_of_more_bytes_than_can_be_counted_are_refused_by_a_call_that_waits() {
 /// A half that waits sleeps, so that the other has their core, whatever its priority is (`half.rs`: "the other half may have a lower
 /// priority, and needs this one to sleep").
 #[test]
-#[ignore = "shows: a half of a higher priority does not sleep until the other, on its core, has ended its sleep"]
 fn a_half_of_a_higher_priority_lets_the_other_have_their_core() {
     const BYTES: usize = 9 << 20;
     let (one, mut peer) = pair();

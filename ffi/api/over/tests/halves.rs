@@ -249,7 +249,6 @@ fn a_half_that_yields_looks_at_the_clock_and_the_interrupt_flag() {
 /// Both sleep, and are woken; one of them does not get a core (it has a lower priority than this one, on the same core). This one
 /// waits on, and costs next to nothing: `half.rs` sleeps where yielding has not helped, for that reason.
 #[test]
-#[ignore = "shows: a half does not sleep, and yields for ever, until the other has got a core and ended its sleep"]
 fn a_half_sleeps_although_the_other_does_not_get_a_core_to_wake_up() {
     let path = std::env::temp_dir().join(format!("superpipe-halves-{}.sock", std::process::id()));
     let listener = shm::Listener::bind(&path).unwrap();
