@@ -260,7 +260,8 @@ impl Connection {
     /// it is lost if a part was taken, and the rest is rejected; a message of which nothing was taken is still there. (Only an
     /// operation can go on where it stopped, since it is driven with the same slices each time. The next call of this method may come
     /// with other memory.) With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_recv`](Self::try_recv), and
-    /// loses nothing. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`.
+    /// loses nothing. `Usage`: an operation or a stream has begun to take the message. `Cancelled`, `Closed`, `PeerLost`, `Protocol`,
+    /// `Device`.
     #[inline]
     pub fn recv_into(
         &mut self,
@@ -384,7 +385,7 @@ impl Connection {
     /// Waits for the next transfer, to be received as a stream whatever its length.
     ///
     /// # Errors
-    /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
+    /// `Usage`: an operation has begun to take the message. `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
     pub fn recv_stream(&mut self, deadline: impl Into<Deadline>) -> Result<RecvStream<'_>, Error> {
         Ok(RecvStream(match &mut self.inner {
             Inner::Shm(over) => RecvInner::Shm(over.recv_stream(deadline.into())?),

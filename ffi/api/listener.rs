@@ -100,12 +100,17 @@ impl Listener {
     /// still: a pause counts as 100 ms at most. It does not count at all after a call that accepted a connection, nor for a peer
     /// that has sent or taken a message of the warm-up meanwhile.
     ///
-    /// Memory is provisioned for one connection at a time, and a call can end later than its deadline by the time that takes.
+    /// Memory is provisioned for one connection at a time, and a call can end later than its deadline by the time that takes. With a
+    /// deadline of [`Duration::ZERO`](core::time::Duration::ZERO) it is [`try_accept`](Self::try_accept).
     ///
     /// # Errors
     /// `Timeout`, `Interrupted`; of one attempt: `Timeout`, `Auth`, `Version`, `Protocol`, `Usage`, `Limit`, `Device`, `PeerLost`.
     pub fn accept(&mut self, deadline: impl Into<Deadline>) -> Result<Connection, Error> {
-        let deadline_ns = deadline.into().at_ns();
+        let deadline = deadline.into();
+        if deadline.is_poll() {
+            return self.try_accept()?.ok_or_else(|| self.nobody_connected());
+        }
+        let deadline_ns = deadline.at_ns();
         self.clock.begin();
         let accepted = self.accept_until(deadline_ns);
         self.clock.pause(accepted.is_err());
@@ -160,11 +165,14 @@ impl Listener {
             }
             let left_ns = until(deadline_ns);
             if left_ns == 0 {
-                let text = format!("nobody connected to {}{}", self.address, self.why_deaf());
-                return Err(Error::new(ErrorKind::Timeout, text));
+                return Err(self.nobody_connected());
             }
             wait_ns = left_ns.min(SLICE_NS);
         }
+    }
+
+    fn nobody_connected(&self) -> Error {
+        Error::new(ErrorKind::Timeout, format!("nobody connected to {}{}", self.address, self.why_deaf()))
     }
 
     /// Text behind an error: RDMA addresses that other hosts cannot reach because their device is gone.

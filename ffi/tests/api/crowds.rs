@@ -212,3 +212,21 @@ fn a_peer_that_is_silent_while_it_warms_up_costs_little() {
     assert!(spent < Duration::from_millis(600), "{spent:?} of 2 s");
     drop(agreeing.join().unwrap());
 }
+
+/// Ten calls a second without waiting, as of a loop that has other things to do: each does all that can be done at once.
+#[test]
+fn a_deadline_of_zero_now_and_then_lets_an_honest_one_in() {
+    let (mut listener, path) = listen(Options::default());
+    let client = thread::spawn(move || honest(&path));
+    let mut refused = 0;
+    let server = loop {
+        match listener.accept(Duration::ZERO) {
+            Ok(server) => break server,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout, "{error}"),
+        }
+        refused += 1;
+        assert!(refused < 40, "each call makes one step");
+        thread::sleep(Duration::from_millis(100));
+    };
+    drop((server, client.join().unwrap()));
+}
