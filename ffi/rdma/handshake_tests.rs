@@ -1,6 +1,7 @@
 //! Half-open connections on a device that does what the test says.
 
 use super::*;
+use crate::os::map::round_to_pages;
 use crate::packet::{Kind, PACKET_BYTES, PacketError};
 use crate::rdma::Route;
 use crate::rdma::cm::Cm;
@@ -102,6 +103,37 @@ fn an_active_end_goes_on_with_each_packet_that_comes() {
     let Progress::Done(agreed) = end.drive(AGAIN_NS) else { panic!("all is agreed") };
     assert_eq!((agreed.there.addr, agreed.there.rkey, agreed.why), (0x1000, Rkey(9), Why::Wished));
     assert_eq!(agreed.settled.layout.block_count, 64);
+}
+
+#[test]
+fn the_share_of_the_budget_is_all_that_is_registered() {
+    let mut end = half_open(Role::Active);
+    assert_eq!(end.share_bytes(), 0, "nothing is agreed on");
+    end.drive(0);
+    receive(&welcome(1 << 20).0);
+    assert!(is_pending(&end.drive(0)));
+    let share_bytes = end.share_bytes();
+    receive(&Packet::new(Kind::Ready).0);
+    let Progress::Done(agreed) = end.drive(0) else { panic!("all is agreed") };
+    let halves = Half::bytes_for(agreed.settled.layout) * 2;
+    // 256 heads, a packet, 144 receives.
+    let mail = round_to_pages(256 * 8 + 256 + 144 * 256).unwrap();
+    assert_eq!(share_bytes, (halves + mail) as u64);
+    assert_eq!(agreed.share.bytes(), share_bytes);
+}
+
+#[test]
+fn a_handshake_is_waited_for_until_its_deadline_or_the_callers_flag() {
+    for (wait_ns, is_set, expected) in
+        [(300_000_000, false, ConnectError::TimedOut), (10_000_000_000, true, ConnectError::Interrupted)]
+    {
+        let tuning = Tuning::default();
+        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+        let deadline_ns = monotonic_ns() + wait_ns;
+        let patience = Patience { deadline_ns, interrupted: &|| is_set };
+        assert_eq!(connect(wire(), &wishes, &patience).err(), Some(expected));
+        assert!(calls().contains(&"post_send"), "HELLO");
+    }
 }
 
 #[test]

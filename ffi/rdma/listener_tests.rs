@@ -247,6 +247,40 @@ fn a_stranger_is_an_error_and_the_next_is_accepted() {
 }
 
 #[test]
+fn a_listener_that_is_dropped_lets_go_of_its_addresses_and_a_childs_of_nothing() {
+    let listener = listener(&[HERE]);
+    calls();
+    // SAFETY: the child has only this thread, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(listener);
+        let destroys = calls().contains(&"rdma_destroy_id");
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(destroys)) };
+    }
+    let mut status = -1;
+    // SAFETY: the pointer is to a local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the parent listens there");
+    drop(listener);
+    assert!(calls().contains(&"rdma_destroy_id"));
+}
+
+#[test]
+fn an_address_that_cannot_be_listened_at_is_left_out_and_the_first_error_told_where_all_are() {
+    // A host without IPv6.
+    let any = ["0.0.0.0:7", "[::]:7"].map(|it| it.parse().unwrap());
+    begin();
+    answer("rdma_set_option", libc::EAFNOSUPPORT);
+    let listener = Listener::of(channel(), &any, Route::default()).unwrap();
+    assert_eq!((listener.places.len(), listener.local_addr()), (1, Some(any[0])));
+    answer("rdma_bind_addr", libc::EACCES);
+    let error = Listener::of(channel(), &any, Route::default()).unwrap_err();
+    let told = error.to_string();
+    assert!(!is_taken(&error) && !is_absent(&error) && told.contains("ermission denied"), "{told}");
+}
+
+#[test]
 fn a_child_of_fork_leaves_the_requests_to_the_process_that_listens() {
     let mut listener = listener(&[HERE]);
     answer("ibv_get_cq_event", libc::EAGAIN);
