@@ -97,6 +97,16 @@ fn an_answer_that_found_no_place_goes_out_with_the_completion_that_makes_one() {
 }
 
 #[test]
+fn what_came_while_the_channel_was_armed_is_told_and_it_is_armed_once() {
+    let mut ends = Ends::new();
+    calls();
+    assert_eq!(ends.wire.arm(), Ok(false));
+    receive_immediate(IS_RECEIVE, Word::Sleep.encode());
+    assert_eq!((ends.wire.arm(), ends.wire.arm()), (Ok(true), Ok(false)));
+    assert_eq!(calls().into_iter().filter(|call| *call == "ibv_req_notify_cq").count(), 1);
+}
+
+#[test]
 fn a_write_that_finds_the_link_broken_while_it_flushes_is_done_with_the_others() {
     let mut ends = Ends::new();
     answer("post_send", libc::EIO);
