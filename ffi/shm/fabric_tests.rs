@@ -79,10 +79,7 @@ fn an_end_and_a_message_out_of_turn_end_a_sleep() {
     let port = &mut Shm::new();
     let [mut a, b] = drivers();
     assert!(port.is_alive(a.endpoint().link()));
-    let is_told = |a: &Driver<Shm>| {
-        let mut fds = port.interests(a.endpoint().link());
-        poll_now(&mut fds) && fds[0].is_hung_up()
-    };
+    let is_told = |a: &Driver<Shm>| poll_now(&mut port.interests(a.endpoint().link()));
     assert!(!is_told(&a));
     port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     b.endpoint().link().socket.send(b"message", None).unwrap();
@@ -92,6 +89,20 @@ fn an_end_and_a_message_out_of_turn_end_a_sleep() {
     drop(b);
     assert!(is_told(&a) && !port.is_alive(a.endpoint().link()));
     assert_eq!(end(port, &mut a), Woken::PeerGone);
+}
+
+#[cfg(feature = "recorder")]
+#[test]
+fn what_is_recorded_begins_anew_each_time() {
+    let port = &mut Shm::new();
+    let [Attachment { link, .. }, _] = attachments();
+    assert!(port.recorder(&link).is_none());
+    for _ in 0..2 {
+        port.record(true);
+        assert!(port.recorder(&link).is_some());
+        port.record(false);
+        assert!(port.recorder(&link).is_none());
+    }
 }
 
 #[test]

@@ -26,16 +26,10 @@ fn made<T: 'static>(name: &'static str) -> *mut T {
     }
 }
 
-/// A descriptor that is open and never readable.
-fn descriptor() -> c_int {
-    let ends: &'static (PipeReader, PipeWriter) = Box::leak(Box::new(pipe().unwrap()));
-    ends.0.as_raw_fd()
-}
-
-/// A descriptor that is open and readable.
-fn readable() -> c_int {
+/// A descriptor that is open and has these bytes: readable, or never.
+fn descriptor(bytes: &[u8]) -> c_int {
     let ends: &'static mut (PipeReader, PipeWriter) = Box::leak(Box::new(pipe().unwrap()));
-    ends.1.write_all(b"x").unwrap();
+    ends.1.write_all(bytes).unwrap();
     ends.0.as_raw_fd()
 }
 
@@ -135,7 +129,7 @@ unsafe extern "C" fn ibv_create_comp_channel(_: *mut ibv_context) -> *mut ibv_co
     let channel: *mut ibv_comp_channel = made("ibv_create_comp_channel");
     // SAFETY: null, or just made.
     if let Some(channel) = unsafe { channel.as_mut() } {
-        channel.fd = descriptor();
+        channel.fd = descriptor(b"");
     }
     channel
 }
@@ -243,7 +237,7 @@ unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
     let channel: *mut rdma_event_channel = made("rdma_create_event_channel");
     // SAFETY: null, or just made.
     if let Some(channel) = unsafe { channel.as_mut() } {
-        channel.fd = if script(|script| script.are_channels_readable) { readable() } else { descriptor() };
+        channel.fd = descriptor(if script(|script| script.are_channels_readable) { b"x" } else { b"" });
     }
     channel
 }
