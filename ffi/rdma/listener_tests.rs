@@ -1,6 +1,7 @@
 //! Listening on a device that does what the test says.
 
 use super::*;
+use crate::os::poll::poll_now;
 use crate::packet::{Kind, Packet};
 use crate::tuning::Tuning;
 use crate::verbs::fake::{CmKind, answer, begin, calls, channel, receive, script};
@@ -200,6 +201,54 @@ fn mute_clients_are_accepted_side_by_side_and_let_go_without_a_wait() {
         assert!(!calls.contains(&"post_send"), "nobody would take it in: {calls:?}");
         assert!(!calls[end..].iter().any(|call| WAITS.contains(call)), "{calls:?}");
     }
+}
+
+#[test]
+fn what_is_known_of_a_connection_that_is_accepted_is_what_its_handshake_knows() {
+    let mut listener = listener(&[HERE]);
+    script(|script| script.are_channels_readable = true);
+    let [end] = accepted(&mut listener, 1).try_into().ok().unwrap();
+    let mut fds = end.interests();
+    assert!(poll_now(&mut fds) && fds[1].is_readable() && !fds[0].is_readable(), "rdma_cm has told");
+    assert_eq!((end.steps(), end.share_bytes(), end.lacks()), (0, 0, None));
+    receive(&Packet::new(Kind::Hello).0);
+    let Accepted::Pending(end) = end.drive(0) else { panic!("GRANT is due") };
+    assert!(end.share_bytes() > 1 << 16, "{}", end.share_bytes());
+    assert_eq!((end.steps(), end.lacks(), end.timeout_ns()), (1, None, DEADLINE_NS));
+}
+
+#[test]
+fn a_connection_that_finds_no_room_waits_for_it_until_it_is_told_to_refuse() {
+    let mut listener = listener(&[HERE]);
+    answer("ibv_get_cq_event", libc::EAGAIN);
+    script(|script| {
+        script.private_data = Greeting { mtu: None }.encode().to_vec();
+        script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
+    });
+    let tuning = Tuning { landing_bytes: Some(600 << 20), ..Tuning::default() };
+    let wishes = Wishes { tuning: &tuning, landing_bytes_max: 600 << 20, route: Route::default() };
+    let end = listener.try_accept(&wishes, DEADLINE_NS, 0).unwrap().unwrap();
+    receive(&Packet::new(Kind::Hello).0);
+    let Accepted::Pending(mut end) = end.drive(0) else { panic!("it waits") };
+    assert!(end.lacks().is_some_and(|bytes| bytes > 2 * 600 << 20));
+    end.refuse();
+    let Accepted::Pending(end) = end.drive(1) else { panic!("the peer is told") };
+    assert_eq!(end.lacks(), None);
+    assert!(matches!(end.drive(DEADLINE_NS), Accepted::Failed(ConnectError::Budget(_))));
+}
+
+#[test]
+fn a_request_that_came_over_another_device_is_refused() {
+    begin();
+    let route = Route { device: Some("rxe9".parse().unwrap()), gid_index: None };
+    let mut listener = Listener::of(channel(), &[HERE.parse().unwrap()], route).unwrap();
+    script(|script| {
+        script.private_data = Greeting { mtu: None }.encode().to_vec();
+        script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
+    });
+    let told = look(&mut listener).unwrap_err().to_string();
+    assert!(told.contains("not over rxe9"), "{told}");
+    assert!(calls().contains(&"rdma_reject"));
 }
 
 #[test]

@@ -97,6 +97,28 @@ fn an_answer_that_found_no_place_goes_out_with_the_completion_that_makes_one() {
 }
 
 #[test]
+fn a_queue_pair_has_as_much_inline_as_the_device_gives_and_why_there_is_none_is_told() {
+    let of = |errno| {
+        begin();
+        let channel = channel();
+        let id = CmId::create(&channel).unwrap();
+        answer("ibv_create_qp", errno);
+        let wire = Wire::new(Cm::new(channel, id)).map(|wire| wire.inline_bytes);
+        (wire, calls().into_iter().filter(|call| *call == "ibv_create_qp").count())
+    };
+    let (granted, calls) = of(0);
+    assert!(granted.is_ok_and(|bytes| bytes >= 256) && calls == 1);
+    let (refused, calls) = of(libc::ENOMEM);
+    assert!(matches!(refused, Err(ConnectError::Verbs(_))) && calls == 3, "{refused:?}");
+}
+
+#[test]
+fn only_iwarp_says_nothing_of_its_packets_lengths() {
+    assert!(Ends::new().wire.mtu().is_ok_and(|mtu| mtu.is_some()));
+    assert_eq!(Ends::iwarp().wire.mtu(), Ok(None));
+}
+
+#[test]
 fn what_came_while_the_channel_was_armed_is_told_and_it_is_armed_once() {
     let mut ends = Ends::new();
     calls();
