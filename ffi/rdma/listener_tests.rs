@@ -215,6 +215,8 @@ fn what_is_known_of_a_connection_that_is_accepted_is_what_its_handshake_knows() 
     let Accepted::Pending(end) = end.drive(0) else { panic!("GRANT is due") };
     assert!(end.share_bytes() > 1 << 16, "{}", end.share_bytes());
     assert_eq!((end.steps(), end.lacks(), end.timeout_ns()), (1, None, DEADLINE_NS));
+    script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DISCONNECTED, 0)]);
+    assert!(matches!(end.drive(1), Accepted::Nobody), "it went away");
 }
 
 #[test]
