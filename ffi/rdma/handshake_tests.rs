@@ -156,7 +156,7 @@ fn a_passive_end_waits_for_room_in_the_budget_until_its_deadline() {
     let mut end = without_room();
     for now_ns in [1, DEADLINE_NS - 1] {
         assert!(is_pending(&end.drive(now_ns)));
-        assert!(end.lacks().is_some_and(|bytes| bytes > 2 * 600 << 20), "{:?}", end.lacks());
+        assert!(end.lacks().is_some_and(|bytes| bytes > 1200 << 20), "{:?}", end.lacks());
         assert_eq!((said(), end.steps(), end.share_bytes()), (vec![], 1, 0));
     }
     assert!(is_pending(&end.drive(DEADLINE_NS)));

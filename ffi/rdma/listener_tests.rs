@@ -232,7 +232,7 @@ fn a_connection_that_finds_no_room_waits_for_it_until_it_is_told_to_refuse() {
     let end = listener.try_accept(&wishes, DEADLINE_NS, 0).unwrap().unwrap();
     receive(&Packet::new(Kind::Hello).0);
     let Accepted::Pending(mut end) = end.drive(0) else { panic!("it waits") };
-    assert!(end.lacks().is_some_and(|bytes| bytes > 2 * 600 << 20));
+    assert!(end.lacks().is_some_and(|bytes| bytes > 1200 << 20));
     end.refuse();
     let Accepted::Pending(end) = end.drive(1) else { panic!("the peer is told") };
     assert_eq!(end.lacks(), None);
