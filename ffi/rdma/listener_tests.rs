@@ -98,6 +98,18 @@ fn beside_ipv4_every_ipv6_address_is_only_that() {
     }
 }
 
+#[test]
+fn an_ipv6_address_that_is_listened_at_again_is_as_it_was_before() {
+    for (addresses, lost, is_only) in [(&["[::]:7"][..], 0, false), (&["0.0.0.0:7", "[::]:7"], 1, true)] {
+        let mut listener = listener(addresses);
+        listener.places[lost].id = None;
+        script(|script| script.options.clear());
+        look(&mut listener).unwrap();
+        assert_eq!(listener.why_deaf(), None);
+        assert_eq!(script(|script| !script.options.is_empty()), is_only, "{addresses:?}");
+    }
+}
+
 fn bind_beside(taken: &str, addresses: &[&str]) -> Result<Listener, ConnectError> {
     begin();
     script(|script| script.bound = vec![taken.parse().unwrap()]);

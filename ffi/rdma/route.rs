@@ -186,6 +186,8 @@ mod tests {
     fn names_are_checked_and_kept() {
         let name: DeviceName = "mlx5_0".parse().unwrap();
         assert_eq!(name.to_string(), "mlx5_0");
+        let longest = "x".repeat(64);
+        assert_eq!(longest.parse::<DeviceName>().map(|name| name.to_string()), Ok(longest));
         for text in ["", "a/b", "rxe 0", &"x".repeat(65)] {
             let error = text.parse::<DeviceName>().unwrap_err().to_string();
             assert!(error.ends_with("is no RDMA device's name; rdma link lists them"), "{error}");
