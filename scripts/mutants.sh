@@ -15,8 +15,10 @@ parts=${PART:-driver core over shm rdma}
 # Built quickly: a mutant is built once and run for a second.
 export CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0
 
-# describe PART: files, package, floor in percent, arguments and filters of the quick tests
+# describe PART: files, package, floor in percent, features without which some of it is not built, arguments and filters of
+# the quick tests
 describe() {
+    features=()
     case $1 in
     driver)
         files=(-f 'core/src/driver/**')
@@ -35,7 +37,7 @@ describe() {
     shm) files=(-f 'ffi/shm/**') ;;&
     rdma) files=(-f 'ffi/rdma/**') ;;&
     over | shm | rdma)
-        package=superpipe floor=92
+        package=superpipe floor=92 features=(--features recorder)
         quick=(--lib)
         # Seconds each, and of other parts; they judge what survives.
         filters=(--skip copy:: --skip os:: --skip lets_nobody_sleep --skip let_nobody_sleep --skip no_wake_up_is_lost)
@@ -52,10 +54,12 @@ mutate() {
         arguments+=("--cargo-arg=$1")
         shift
     done
+    # The first -- is ours: a second one before the filters would make names of them, which choose tests instead of skipping them.
+    [[ $# -eq 0 ]] || shift
     rm -rf "$out"
     mkdir -p "$out"
     # Survivors (2) and timeouts (3) are results.
-    cargo mutants -p "$package" "${selected[@]}" -j1 --output "$out" --timeout "$timeout" --caught --unviable \
+    cargo mutants -p "$package" "${features[@]}" "${selected[@]}" -j1 --output "$out" --timeout "$timeout" --caught --unviable \
         "${arguments[@]}" -- "$@" || status=$?
     [[ $status -eq 0 || $status -eq 2 || $status -eq 3 ]] || die "cargo mutants failed"
 }

@@ -181,3 +181,7 @@ impl Drop for Cm {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "cm_tests.rs"]
+mod tests;

@@ -86,24 +86,25 @@ pub fn connect(
     deadline_ns: u64,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Met, ConnectError> {
-    connect_any(host, port, wishes, deadline_ns, interrupted).map_err(ConnectError::or_limit)
+    let attempt = |address, end_ns| {
+        connect_to(address, wishes, &Patience { deadline_ns: deadline_ns.min(end_ns), interrupted })
+    };
+    let addresses = resolve(host, port, deadline_ns, interrupted).map_err(ConnectError::from);
+    addresses.and_then(|all| connect_any(&all, deadline_ns, attempt)).map_err(ConnectError::or_limit)
 }
 
-fn connect_any(
-    host: &str,
-    port: u16,
-    wishes: &Wishes<'_>,
+/// Attempts each address in turn, until the time that the attempt is told, and again with more time where that went by.
+fn connect_any<T>(
+    addresses: &[SocketAddr],
     deadline_ns: u64,
-    interrupted: &dyn Fn() -> bool,
-) -> Result<Met, ConnectError> {
-    let addresses = resolve(host, port, deadline_ns, interrupted)?;
+    mut attempt: impl FnMut(SocketAddr, u64) -> Result<T, ConnectError>,
+) -> Result<T, ConnectError> {
     let mut attempt_ns = ATTEMPT_NS;
     loop {
         let mut last: Option<ConnectError> = None;
-        for address in &addresses {
+        for address in addresses {
             let end_ns = monotonic_ns() + attempt_ns + random_below(attempt_ns / 4);
-            let patience = Patience { deadline_ns: deadline_ns.min(end_ns), interrupted };
-            match connect_to(*address, wishes, &patience) {
+            match attempt(*address, end_ns) {
                 Err(
                     error @ (ConnectError::Interrupted | ConnectError::Packet(PacketError::Refused { .. })),
                 ) => return Err(error),
@@ -240,109 +241,5 @@ fn step_ms(patience: &Patience<'_>) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verbs::fake::{CmKind, answer, begin, channel, script};
-
-    /// Result of an attempt that ended with this event of rdma_cm.
-    fn attempt(kind: CmKind, status: i32, says: &[u8]) -> ConnectError {
-        begin();
-        script(|script| {
-            script.events = vec![
-                (CmKind::RDMA_CM_EVENT_ADDR_RESOLVED, 0),
-                (CmKind::RDMA_CM_EVENT_ROUTE_RESOLVED, 0),
-                (kind, status),
-            ];
-            script.private_data = says.to_vec();
-        });
-        alone()
-    }
-
-    fn alone() -> ConnectError {
-        let tuning = Tuning::default();
-        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
-        let patience = Patience { deadline_ns: monotonic_ns() + 20_000_000_000, interrupted: &|| false };
-        connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &wishes, &patience).err().unwrap()
-    }
-
-    #[test]
-    fn each_refusal_is_transient_or_final() {
-        let silent = [0; 56];
-        for (status, is_transient) in [
-            // A full backlog, on iWARP.
-            (-libc::ECONNRESET, true),
-            (-libc::ECONNREFUSED, true),
-            (-libc::EPROTO, false),
-            (1, true),
-            (3, true),
-            (4, true),
-            (5, false),
-            (8, true),
-            (10, true),
-            (12, false),
-            (28, true),
-        ] {
-            let error = attempt(CmKind::RDMA_CM_EVENT_REJECTED, status, &silent);
-            assert_eq!(error.is_transient(), is_transient, "{status}: {error:?}");
-        }
-        for status in [-libc::ECONNRESET, 28] {
-            let greeting = Greeting { mtu: None }.encode();
-            let error = attempt(CmKind::RDMA_CM_EVENT_REJECTED, status, &greeting);
-            assert!(matches!(error, ConnectError::Refused(_)) && !error.is_transient(), "{error:?}");
-            let mut newer = greeting;
-            newer[8] += 1;
-            let error = attempt(CmKind::RDMA_CM_EVENT_REJECTED, status, &newer);
-            assert!(matches!(error, ConnectError::Packet(PacketError::Version { .. })), "{error:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_transient_and_what_took_too_long_may_pass() {
-        for error in [ConnectError::Nobody, ConnectError::Lost("before"), ConnectError::TimedOut] {
-            assert!(may_pass(&error), "{error}");
-        }
-        for error in [ConnectError::Interrupted, ConnectError::NotFound(String::new())] {
-            assert!(!may_pass(&error), "{error}");
-        }
-    }
-
-    #[test]
-    fn silence_is_transient_at_every_step() {
-        let steps = [CmKind::RDMA_CM_EVENT_ADDR_RESOLVED, CmKind::RDMA_CM_EVENT_ROUTE_RESOLVED];
-        let failures = [
-            CmKind::RDMA_CM_EVENT_ADDR_ERROR,
-            CmKind::RDMA_CM_EVENT_ROUTE_ERROR,
-            CmKind::RDMA_CM_EVENT_UNREACHABLE,
-        ];
-        for (done, failure) in failures.into_iter().enumerate() {
-            for (status, is_transient) in [(-libc::ETIMEDOUT, true), (-libc::ENODEV, false)] {
-                begin();
-                let events = steps[..done].iter().map(|step| (*step, 0)).chain([(failure, status)]);
-                script(|script| script.events = events.collect());
-                let error = alone();
-                assert_eq!(error.is_transient(), is_transient, "{error:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_a_driver_of_iwarp_answers_in_the_call_is_the_same() {
-        for (errno, is_transient) in [
-            (libc::ECONNRESET, true),
-            (libc::ETIMEDOUT, true),
-            (libc::EHOSTUNREACH, true),
-            (libc::ECONNREFUSED, true),
-            (libc::ENETUNREACH, false),
-            (libc::ENOMEM, false),
-        ] {
-            begin();
-            script(|script| {
-                script.events =
-                    vec![(CmKind::RDMA_CM_EVENT_ADDR_RESOLVED, 0), (CmKind::RDMA_CM_EVENT_ROUTE_RESOLVED, 0)];
-            });
-            answer("rdma_connect", errno);
-            let error = alone();
-            assert_eq!(error.is_transient(), is_transient, "{error:?}");
-        }
-    }
-}
+#[path = "connect_tests.rs"]
+mod tests;

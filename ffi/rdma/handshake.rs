@@ -314,6 +314,7 @@ impl Grants for Regions {
             ConnectError::Packet(error) => refusal(error.refusal()?, Text::of(error)),
             ConnectError::Budget(error) => refusal(REFUSED_LIMIT, Text::of(error.text_for_the_peer())),
             ConnectError::Lost(_) | ConnectError::Interrupted | ConnectError::Wrong(_) => None,
+            ConnectError::Verbs(Error::Limit(error)) => refusal(REFUSED_LIMIT, Text::of(error)),
             ConnectError::Verbs(Error::Verb(error)) if error.is_limit() => {
                 refusal(REFUSED_LIMIT, Text::of(error))
             }

@@ -1,13 +1,16 @@
 //! Half-open connections on a device that does what the test says.
 
 use super::*;
+use crate::os::map::round_to_pages;
 use crate::packet::{Kind, PACKET_BYTES, PacketError};
 use crate::rdma::Route;
 use crate::rdma::cm::Cm;
+use crate::rdma::wrong::Wrong;
 use crate::tuning::Tuning;
 use crate::verbs::CmId;
 use crate::verbs::fake::{answer, begin, calls, channel, gathered, receive, script};
 use core::ops::{Deref, DerefMut};
+use superpipe_core::WcError;
 
 const DEADLINE_NS: u64 = 5_000_000_000;
 const BLOCK_BYTES: u32 = 16 << 10;
@@ -22,10 +25,23 @@ fn wire() -> Wire {
 
 fn half_open(role: Role) -> Unsent {
     let tuning = Tuning { arrival: Some(superpipe_core::Arrival::CheckedFlag), ..Tuning::default() };
-    let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+    half_open_of(role, tuning, 1 << 20)
+}
+
+fn half_open_of(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent {
+    let wishes = Wishes { tuning: &tuning, landing_bytes_max, route: Route::default() };
     let wire = wire();
     calls();
     Unsent(HalfOpen::new(wire, role, &wishes, DEADLINE_NS, 0))
+}
+
+/// A passive end that was greeted, and would register more than the budget has by default.
+fn without_room() -> Unsent {
+    let tuning = Tuning { landing_bytes: Some(600 << 20), ..Tuning::default() };
+    let mut end = half_open_of(Role::Passive, tuning, 600 << 20);
+    receive(&Packet::new(Kind::Hello).0);
+    assert!(is_pending(&end.drive(0)));
+    end
 }
 
 /// Kinds and codes of the packets that went out since this was asked last.
@@ -102,6 +118,104 @@ fn an_active_end_goes_on_with_each_packet_that_comes() {
     let Progress::Done(agreed) = end.drive(AGAIN_NS) else { panic!("all is agreed") };
     assert_eq!((agreed.there.addr, agreed.there.rkey, agreed.why), (0x1000, Rkey(9), Why::Wished));
     assert_eq!(agreed.settled.layout.block_count, 64);
+}
+
+#[test]
+fn the_share_of_the_budget_is_all_that_is_registered() {
+    let mut end = half_open(Role::Active);
+    assert_eq!(end.share_bytes(), 0, "nothing is agreed on");
+    end.drive(0);
+    receive(&welcome(1 << 20).0);
+    assert!(is_pending(&end.drive(0)));
+    let share_bytes = end.share_bytes();
+    receive(&Packet::new(Kind::Ready).0);
+    let Progress::Done(agreed) = end.drive(0) else { panic!("all is agreed") };
+    let halves = Half::bytes_for(agreed.settled.layout) * 2;
+    // 256 heads, a packet, 144 receives.
+    let mail = round_to_pages(256 * 8 + 256 + 144 * 256).unwrap();
+    assert_eq!(share_bytes, (halves + mail) as u64);
+    assert_eq!(agreed.share.bytes(), share_bytes);
+}
+
+#[test]
+fn a_handshake_is_waited_for_until_its_deadline_or_the_callers_flag() {
+    for (wait_ns, is_set, expected) in
+        [(300_000_000, false, ConnectError::TimedOut), (10_000_000_000, true, ConnectError::Interrupted)]
+    {
+        let tuning = Tuning::default();
+        let wishes = Wishes { tuning: &tuning, landing_bytes_max: 1 << 20, route: Route::default() };
+        let deadline_ns = monotonic_ns() + wait_ns;
+        let patience = Patience { deadline_ns, interrupted: &|| is_set };
+        assert_eq!(connect(wire(), &wishes, &patience).err(), Some(expected));
+        assert!(calls().contains(&"post_send"), "HELLO");
+    }
+}
+
+#[test]
+fn a_passive_end_waits_for_room_in_the_budget_until_its_deadline() {
+    let mut end = without_room();
+    for now_ns in [1, DEADLINE_NS - 1] {
+        assert!(is_pending(&end.drive(now_ns)));
+        assert!(end.lacks().is_some_and(|bytes| bytes > 1200 << 20), "{:?}", end.lacks());
+        assert_eq!((said(), end.steps(), end.share_bytes()), (vec![], 1, 0));
+    }
+    assert!(is_pending(&end.drive(DEADLINE_NS)));
+    assert_eq!((said(), end.lacks()), (vec![(REFUSED, REFUSED_LIMIT)], None));
+    assert!(matches!(failure(end.drive(2 * DEADLINE_NS)), ConnectError::Budget(_)));
+}
+
+#[test]
+fn one_that_is_to_wait_no_longer_refuses_and_an_active_end_never_waits() {
+    let mut end = without_room();
+    assert!(end.lacks().is_some());
+    end.refuse();
+    assert!(is_pending(&end.drive(1)));
+    assert_eq!((said(), end.lacks()), (vec![(REFUSED, REFUSED_LIMIT)], None));
+
+    let tuning = Tuning { arrival: Some(superpipe_core::Arrival::CheckedFlag), ..Tuning::default() };
+    let mut end = half_open_of(Role::Active, tuning, 600 << 20);
+    end.drive(0);
+    said();
+    receive(&welcome(600 << 20).0);
+    assert!(is_pending(&end.drive(1)));
+    assert_eq!((said(), end.lacks()), (vec![(REFUSED, REFUSED_LIMIT)], None));
+}
+
+#[test]
+fn a_peer_is_told_whether_a_limit_of_this_host_was_met() {
+    // A limit of registered memory, of the machine's, and none.
+    for (errno, code) in [(libc::ENOMEM, REFUSED_LIMIT), (libc::ENOSPC, REFUSED_LIMIT), (libc::EIO, 0)] {
+        let mut end = half_open(Role::Active);
+        end.drive(0);
+        said();
+        answer("ibv_reg_mr", errno);
+        receive(&welcome(1 << 20).0);
+        assert!(is_pending(&end.drive(1)));
+        assert_eq!(said(), [(REFUSED, code)]);
+        assert!(matches!(failure(end.drive(DEADLINE_NS)), ConnectError::Verbs(_)));
+    }
+}
+
+#[test]
+fn why_the_wire_ended_is_why_there_is_no_connection() {
+    let ended = |why| {
+        let mut end = half_open(Role::Active);
+        end.drive(0);
+        end.0.wire.finish(why);
+        failure(end.drive(1))
+    };
+    assert_eq!(ended(End::Gone), ConnectError::Lost("in the handshake"));
+    assert_eq!(ended(End::Wrong(Wrong::Nonsense)), ConnectError::Wrong(Wrong::Nonsense));
+    let told = ended(End::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
+    assert!(told.starts_with("handshake: "), "{told}");
+    // What it said before is heard.
+    let mut end = half_open(Role::Active);
+    end.drive(0);
+    receive(&welcome(1 << 20).0);
+    end.0.wire.finish(End::Gone);
+    assert_eq!(end.steps(), 0);
+    end.drive(1);
+    assert_eq!(end.steps(), 1);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Listening on a device that does what the test says.
 
 use super::*;
+use crate::os::poll::poll_now;
 use crate::packet::{Kind, Packet};
 use crate::tuning::Tuning;
 use crate::verbs::fake::{CmKind, answer, begin, calls, channel, receive, script};
@@ -94,6 +95,18 @@ fn beside_ipv4_every_ipv6_address_is_only_that() {
     {
         listener(addresses);
         assert_eq!(script(|script| script.options.clone()), options);
+    }
+}
+
+#[test]
+fn an_ipv6_address_that_is_listened_at_again_is_as_it_was_before() {
+    for (addresses, lost, is_only) in [(&["[::]:7"][..], 0, false), (&["0.0.0.0:7", "[::]:7"], 1, true)] {
+        let mut listener = listener(addresses);
+        listener.places[lost].id = None;
+        script(|script| script.options.clear());
+        look(&mut listener).unwrap();
+        assert_eq!(listener.why_deaf(), None);
+        assert_eq!(script(|script| !script.options.is_empty()), is_only, "{addresses:?}");
     }
 }
 
@@ -203,6 +216,56 @@ fn mute_clients_are_accepted_side_by_side_and_let_go_without_a_wait() {
 }
 
 #[test]
+fn what_is_known_of_a_connection_that_is_accepted_is_what_its_handshake_knows() {
+    let mut listener = listener(&[HERE]);
+    script(|script| script.are_channels_readable = true);
+    let [end] = accepted(&mut listener, 1).try_into().ok().unwrap();
+    let mut fds = end.interests();
+    assert!(poll_now(&mut fds) && fds[1].is_readable() && !fds[0].is_readable(), "rdma_cm has told");
+    assert_eq!((end.steps(), end.share_bytes(), end.lacks()), (0, 0, None));
+    receive(&Packet::new(Kind::Hello).0);
+    let Accepted::Pending(end) = end.drive(0) else { panic!("GRANT is due") };
+    assert!(end.share_bytes() > 1 << 16, "{}", end.share_bytes());
+    assert_eq!((end.steps(), end.lacks(), end.timeout_ns()), (1, None, DEADLINE_NS));
+    script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DISCONNECTED, 0)]);
+    assert!(matches!(end.drive(1), Accepted::Nobody), "it went away");
+}
+
+#[test]
+fn a_connection_that_finds_no_room_waits_for_it_until_it_is_told_to_refuse() {
+    let mut listener = listener(&[HERE]);
+    answer("ibv_get_cq_event", libc::EAGAIN);
+    script(|script| {
+        script.private_data = Greeting { mtu: None }.encode().to_vec();
+        script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
+    });
+    let tuning = Tuning { landing_bytes: Some(600 << 20), ..Tuning::default() };
+    let wishes = Wishes { tuning: &tuning, landing_bytes_max: 600 << 20, route: Route::default() };
+    let end = listener.try_accept(&wishes, DEADLINE_NS, 0).unwrap().unwrap();
+    receive(&Packet::new(Kind::Hello).0);
+    let Accepted::Pending(mut end) = end.drive(0) else { panic!("it waits") };
+    assert!(end.lacks().is_some_and(|bytes| bytes > 1200 << 20));
+    end.refuse();
+    let Accepted::Pending(end) = end.drive(1) else { panic!("the peer is told") };
+    assert_eq!(end.lacks(), None);
+    assert!(matches!(end.drive(DEADLINE_NS), Accepted::Failed(ConnectError::Budget(_))));
+}
+
+#[test]
+fn a_request_that_came_over_another_device_is_refused() {
+    begin();
+    let route = Route { device: Some("rxe9".parse().unwrap()), gid_index: None };
+    let mut listener = Listener::of(channel(), &[HERE.parse().unwrap()], route).unwrap();
+    script(|script| {
+        script.private_data = Greeting { mtu: None }.encode().to_vec();
+        script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
+    });
+    let told = look(&mut listener).unwrap_err().to_string();
+    assert!(told.contains("not over rxe9"), "{told}");
+    assert!(calls().contains(&"rdma_reject"));
+}
+
+#[test]
 fn one_that_says_hello_and_no_more_is_refused_at_its_deadline_and_let_go() {
     let mut listener = listener(&[HERE]);
     let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
@@ -244,6 +307,40 @@ fn a_stranger_is_an_error_and_the_next_is_accepted() {
     look(&mut listener).unwrap_err();
     assert!(calls().contains(&"rdma_reject"));
     accepted(&mut listener, 1);
+}
+
+#[test]
+fn a_listener_that_is_dropped_lets_go_of_its_addresses_and_a_childs_of_nothing() {
+    let listener = listener(&[HERE]);
+    calls();
+    // SAFETY: the child has only this thread, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(listener);
+        let destroys = calls().contains(&"rdma_destroy_id");
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(destroys)) };
+    }
+    let mut status = -1;
+    // SAFETY: the pointer is to a local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the parent listens there");
+    drop(listener);
+    assert!(calls().contains(&"rdma_destroy_id"));
+}
+
+#[test]
+fn an_address_that_cannot_be_listened_at_is_left_out_and_the_first_error_told_where_all_are() {
+    // A host without IPv6.
+    let any = ["0.0.0.0:7", "[::]:7"].map(|it| it.parse().unwrap());
+    begin();
+    answer("rdma_set_option", libc::EAFNOSUPPORT);
+    let listener = Listener::of(channel(), &any, Route::default()).unwrap();
+    assert_eq!((listener.places.len(), listener.local_addr()), (1, Some(any[0])));
+    answer("rdma_bind_addr", libc::EACCES);
+    let error = Listener::of(channel(), &any, Route::default()).unwrap_err();
+    let told = error.to_string();
+    assert!(!is_taken(&error) && !is_absent(&error) && told.contains("ermission denied"), "{told}");
 }
 
 #[test]

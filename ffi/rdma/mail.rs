@@ -208,6 +208,9 @@ const fn receive_at(slot: u16) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::map::round_to_pages;
+    use crate::verbs::CmId;
+    use crate::verbs::fake::{begin, channel};
 
     #[test]
     fn words_survive_the_way_and_others_are_refused() {
@@ -217,5 +220,23 @@ mod tests {
         for wrong in [1 << 30 | 1, 2 << 30 | 1 << 29, u32::MAX] {
             assert_eq!(Word::decode(wrong), None);
         }
+    }
+
+    #[test]
+    fn what_is_sent_and_what_is_received_lie_apart() {
+        let heads = (0..u64::from(SENDS_MAX)).map(|position| (head_at(position), HEAD_BYTES as usize));
+        let receives = (0..RECEIVES).map(|slot| (receive_at(slot), RECEIVE_BYTES as usize));
+        let mut free = 0;
+        for (at, bytes) in heads.chain([(PACKET_AT, PACKET_BYTES)]).chain(receives) {
+            assert!(at >= free, "{at} is not free before {free}");
+            free = at + bytes;
+        }
+        assert_eq!(head_at(u64::from(SENDS_MAX) + 3), head_at(3), "each position has its place again");
+
+        begin();
+        let channel = channel();
+        let context = CmId::create(&channel).unwrap().context().unwrap();
+        let mail = Mailroom::new(&Pd::alloc(&context).unwrap()).unwrap();
+        assert_eq!(Some(mail.bytes()), round_to_pages(free), "what is counted against the budget");
     }
 }

@@ -4,7 +4,7 @@ use super::error::ConnectError;
 use super::route::Route;
 use crate::os::{OsError, monotonic_ns, resolve};
 use crate::verbs::{CmId, Error, EventChannel};
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Requests that the kernel holds for us until they are accepted; its own limit is net.rdma_ucm.max_backlog, 1024. What is more
 /// is reset on iWARP, and dropped elsewhere until the peer's CM asks again after 4.3 s.
@@ -40,14 +40,21 @@ pub(super) fn addresses(host: &str, port: u16, route: &Route) -> Result<Vec<Sock
     if *route == Route::default() {
         return Ok(named);
     }
-    // A device is chosen by one of its addresses.
+    let mut found = of_device(host, &named, |ip| route.source(ip))?;
+    found.set_port(port);
+    Ok(vec![found])
+}
+
+/// The first of the addresses that the device that was asked for has: it is chosen by one of its addresses, which `source` gives.
+fn of_device(
+    host: &str,
+    named: &[SocketAddr],
+    source: impl Fn(IpAddr) -> Result<Option<SocketAddr>, ConnectError>,
+) -> Result<SocketAddr, ConnectError> {
     let mut refused = None;
-    for address in &named {
-        match route.source(address.ip()) {
-            Ok(Some(mut source)) if host.is_empty() || source.ip() == address.ip() => {
-                source.set_port(port);
-                return Ok(vec![source]);
-            }
+    for address in named {
+        match source(address.ip()) {
+            Ok(Some(source)) if host.is_empty() || source.ip() == address.ip() => return Ok(source),
             Ok(_) => {}
             Err(error) => refused = refused.or(Some(error)),
         }
@@ -137,4 +144,51 @@ fn has_device(channel: &EventChannel, address: SocketAddr, is_alone: bool) -> bo
 fn taken(address: SocketAddr) -> ConnectError {
     let error = OsError::new(libc::EADDRINUSE, format!("cannot listen at {address}"));
     Error::Verb(error.with_remedy("another process listens there: take another port")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: &str = "192.0.2.1";
+    const ELSEWHERE: &str = "192.0.2.2";
+
+    fn at(ip: &str) -> SocketAddr {
+        SocketAddr::new(ip.parse().unwrap(), 0)
+    }
+
+    #[test]
+    fn a_name_is_listened_at_at_all_its_addresses_where_no_device_is_asked_for() {
+        let addresses = |host, port| addresses(host, port, &Route::default()).unwrap();
+        let told =
+            |addresses: Vec<SocketAddr>| addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>();
+        assert_eq!(told(addresses("", 7)), ["0.0.0.0:7", "[::]:7"]);
+        assert_eq!(told(addresses(HERE, 8)), ["192.0.2.1:8"]);
+        assert!(addresses("localhost", 9).iter().all(|it| it.ip().is_loopback() && it.port() == 9));
+    }
+
+    #[test]
+    fn a_device_is_listened_at_at_an_address_of_its_own_that_was_named() {
+        let named = [at(ELSEWHERE), at(HERE)];
+        // The device's only address.
+        let device = |_| Ok(Some(at(HERE)));
+        assert_eq!(of_device("both", &named, device), Ok(at(HERE)));
+        assert_eq!(of_device("", &named, device), Ok(at(HERE)));
+        let told = of_device("one", &named[..1], device).unwrap_err().to_string();
+        assert_eq!(told, "one is not an address of the device or GID that was asked for; leave one out");
+        let told = of_device("both", &named, |_| Ok(None)).unwrap_err().to_string();
+        assert!(told.starts_with("both is not an address of the device"), "{told}");
+    }
+
+    #[test]
+    fn why_a_device_has_no_such_address_is_told_where_none_is_its_own() {
+        let named = [at(ELSEWHERE), at(HERE), at("fd00::1")];
+        let source = |ip: IpAddr| match ip {
+            IpAddr::V4(_) => Err(ConnectError::NotFound(format!("no way to {ip}"))),
+            IpAddr::V6(_) => Ok(Some(SocketAddr::new(ip, 0))),
+        };
+        assert_eq!(of_device("", &named, source), Ok(at("fd00::1")));
+        let told = of_device("", &named[..2], source).unwrap_err().to_string();
+        assert_eq!(told, "no way to 192.0.2.2", "the first");
+    }
 }

@@ -112,10 +112,18 @@ fn address_of(name: DeviceName, like: IpAddr) -> Result<SocketAddr, ConnectError
     drop(Context::open(name.as_str())?);
     let channel = EventChannel::create()?;
     let all = interface_addresses().map_err(Error::Verb)?;
-    let found = all
-        .iter()
-        .filter(|address| reaches(address.ip(), like))
-        .find(|address| device_at(&channel, **address).as_ref() == Some(&name));
+    first_of(name, like, &all, |address| device_at(&channel, address))
+}
+
+/// The first address of the device, of the kind of `like`.
+fn first_of(
+    name: DeviceName,
+    like: IpAddr,
+    all: &[SocketAddr],
+    device_at: impl Fn(SocketAddr) -> Option<DeviceName>,
+) -> Result<SocketAddr, ConnectError> {
+    let mut alike = all.iter().filter(|address| reaches(address.ip(), like));
+    let found = alike.find(|address| device_at(**address) == Some(name));
     found.copied().ok_or_else(|| {
         let kind = if like.is_ipv4() { "IPv4" } else { "IPv6" };
         ConnectError::NotFound(format!(
@@ -178,6 +186,8 @@ mod tests {
     fn names_are_checked_and_kept() {
         let name: DeviceName = "mlx5_0".parse().unwrap();
         assert_eq!(name.to_string(), "mlx5_0");
+        let longest = "x".repeat(64);
+        assert_eq!(longest.parse::<DeviceName>().map(|name| name.to_string()), Ok(longest));
         for text in ["", "a/b", "rxe 0", &"x".repeat(65)] {
             let error = text.parse::<DeviceName>().unwrap_err().to_string();
             assert!(error.ends_with("is no RDMA device's name; rdma link lists them"), "{error}");
@@ -191,6 +201,28 @@ mod tests {
         let wish = Route { device: Some("rxe1".parse().unwrap()), gid_index: None };
         let error = wish.check("rxe0").unwrap_err().to_string();
         assert!(error.starts_with("the way to the peer is over rxe0, not over rxe1"), "{error}");
+    }
+
+    #[test]
+    fn a_device_is_reached_by_the_first_of_its_addresses_of_that_kind() {
+        let all = ["10.0.0.1", "fd00::1", "10.0.0.2", "fd00::2", "10.0.0.3"];
+        let all = all.map(|ip| SocketAddr::new(ip.parse().unwrap(), 0));
+        let names = ["rxe0", "rxe1"].map(|name| name.parse::<DeviceName>().unwrap());
+        let device_at = |address: SocketAddr| match all.iter().position(|it| *it == address) {
+            Some(0) => Some(names[0]),
+            Some(1) => None,
+            _ => Some(names[1]),
+        };
+        let found = |name, like: &str| first_of(name, like.parse().unwrap(), &all, device_at);
+        assert_eq!(found(names[0], "10.0.0.9"), Ok(all[0]));
+        assert_eq!(found(names[1], "10.0.0.9"), Ok(all[2]));
+        assert_eq!(found(names[1], "fd00::9"), Ok(all[3]));
+        assert_eq!(
+            found(names[0], "fd00::9").unwrap_err().to_string(),
+            "device rxe0 has no IPv6 address to reach fd00::9 from; give its network interface one"
+        );
+        let told = found("rxe2".parse().unwrap(), "10.0.0.9").unwrap_err().to_string();
+        assert!(told.starts_with("device rxe2 has no IPv4 address"), "{told}");
     }
 
     #[test]

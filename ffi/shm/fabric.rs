@@ -268,3 +268,7 @@ unsafe impl Port for Shm {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "fabric_tests.rs"]
+mod tests;

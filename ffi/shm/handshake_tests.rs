@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::os::poll::poll_now;
+use superpipe_core::FlagPlace;
 
 const DEADLINE_NS: u64 = 5_000_000_000;
 
@@ -39,6 +40,14 @@ fn several_handshakes_go_side_by_side_in_one_thread() {
     }
     assert_eq!(done.len(), 6);
     assert!(done.iter().all(|agreed| agreed.settled == done[0].settled && agreed.serves));
+}
+
+#[test]
+fn the_share_of_the_budget_is_both_segments() {
+    let layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
+    let Own { segment, share } = provision(layout).unwrap();
+    assert_eq!(share.bytes(), u64::from(segment_bytes(layout)) * 2);
+    assert!(segment.len() >= segment_bytes(layout) as usize);
 }
 
 #[test]

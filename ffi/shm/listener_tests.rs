@@ -222,6 +222,17 @@ fn a_lock_that_is_never_given_up_is_an_error() {
 }
 
 #[test]
+fn a_child_that_was_forked_while_a_directory_was_locked_does_not_keep_it_locked() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let locked = lock_directory(&path).unwrap();
+    // What a child has: the same open file.
+    let _childs = locked.0.try_clone().unwrap();
+    drop(locked);
+    assert!(lock_directory(&path).is_ok());
+}
+
+#[test]
 fn a_missing_directory_and_a_long_path_say_so() {
     let missing = Listener::bind(Path::new("/nowhere/s")).unwrap_err();
     assert_eq!(missing.to_string(), "cannot listen at /nowhere/s: no such file or directory");

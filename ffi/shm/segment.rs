@@ -190,17 +190,13 @@ impl From<OsError> for SegmentError {
     }
 }
 
+const FLAGS: c_uint = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+
 fn memfd(name: &CStr) -> Result<OwnedFd, OsError> {
-    const FLAGS: c_uint = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let make = |flags| {
+    let fd = call_memfd(|flags| {
         // SAFETY: the name is a C string that outlives the call.
         unsafe { libc::memfd_create(name.as_ptr(), flags) }
-    };
-    let mut fd = make(FLAGS | libc::MFD_NOEXEC_SEAL);
-    if fd < 0 && last_errno() == libc::EINVAL {
-        // Before Linux 6.3 no memfd could say that it is no program.
-        fd = make(FLAGS);
-    }
+    });
     if fd < 0 {
         return Err(
             OsError::last("cannot make a memfd").with_remedy("raise the limit of open files (ulimit -n)")
@@ -208,6 +204,12 @@ fn memfd(name: &CStr) -> Result<OwnedFd, OsError> {
     }
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Makes a memfd that says that it is no program; before Linux 6.3 none could.
+fn call_memfd(make: impl Fn(c_uint) -> c_int) -> c_int {
+    let fd = make(FLAGS | libc::MFD_NOEXEC_SEAL);
+    if fd < 0 && last_errno() == libc::EINVAL { make(FLAGS) } else { fd }
 }
 
 /// A memfd is a file to the limit of file sizes, beyond which the kernel ends the process by SIGXFSZ.

@@ -277,3 +277,23 @@ fn more_than_the_machine_has_is_an_error_and_not_the_oom_killer() {
     );
     assert_eq!(Segment::create(c"test", usize::MAX).unwrap_err().errno(), libc::ENOMEM);
 }
+
+#[test]
+fn a_kernel_that_knows_no_flag_for_what_is_no_program_is_asked_without_it() {
+    let asked = |answers: [(c_int, c_int); 2]| {
+        let calls = core::cell::RefCell::new(Vec::new());
+        let fd = call_memfd(|flags| {
+            let (fd, errno) = answers[calls.borrow().len()];
+            calls.borrow_mut().push(flags);
+            // SAFETY: errno is the calling thread's own word.
+            unsafe { *libc::__errno_location() = errno };
+            fd
+        });
+        (fd, calls.into_inner())
+    };
+    let (with, without) = (FLAGS | libc::MFD_NOEXEC_SEAL, FLAGS);
+    assert_eq!(asked([(-1, libc::EINVAL), (7, 0)]), (7, vec![with, without]));
+    assert_eq!(asked([(-1, libc::EMFILE), (7, 0)]), (-1, vec![with]));
+    assert_eq!(asked([(5, libc::EINVAL), (7, 0)]), (5, vec![with]));
+    assert_eq!(asked([(0, libc::EINVAL), (7, 0)]), (0, vec![with]));
+}

@@ -5,8 +5,10 @@ use super::*;
 use crate::os::clock::monotonic_ns;
 use std::fs;
 use std::io::{PipeReader, Read, Write, pipe};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::{env, thread};
 
 const NEVER: u64 = u64::MAX;
@@ -354,6 +356,118 @@ fn a_packet_is_taken_once_though_the_peer_ends_between_look_and_taking() {
     unsafe { libc::close(raw) };
     a.skip();
     assert_eq!(a.head().unwrap().first, b't');
+}
+
+#[test]
+fn a_child_of_fork_that_drops_a_socket_leaves_its_queue_and_the_connection_alone() {
+    let (a, b) = Socket::pair().unwrap();
+    a.send(b"kept", None).unwrap();
+    // SAFETY: the child makes system calls only, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(b);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: the pointer is to a local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert!(!b.has_ended() && !a.has_ended(), "it is the parent's");
+    let mut buf = [0; 8];
+    assert_eq!(b.try_receive(&mut buf).unwrap().map(|received| received.bytes), Some(4));
+    assert_eq!(&buf[..4], b"kept");
+    b.send(b"back", None).unwrap();
+    assert_eq!(a.receive(&mut buf, NEVER).unwrap().bytes, 4);
+}
+
+/// A TCP connection with unsent data, whose last close lingers until its other end, which comes with it, is closed.
+fn slow_to_close() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mute, _) = listener.accept().unwrap();
+    sent.set_nonblocking(true).unwrap();
+    while sent.write(&[0; 1 << 16]).is_ok() {}
+    sent.set_nonblocking(false).unwrap();
+    let linger = libc::linger { l_onoff: 1, l_linger: 600 };
+    let linger_bytes = socklen(size_of::<libc::linger>());
+    // SAFETY: the pointer is to a local of the size that the call is told.
+    let answer = unsafe {
+        let value = (&raw const linger).cast();
+        libc::setsockopt(sent.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, linger_bytes)
+    };
+    assert_eq!(answer, 0);
+    (sent, mute)
+}
+
+#[test]
+fn a_socket_with_descriptors_in_its_queue_is_closed_without_a_wait_for_their_ends() {
+    let (a, b) = Socket::pair().unwrap();
+    let (slow, mute) = slow_to_close();
+    a.send(b"x", Some(slow.as_fd())).unwrap();
+    let (closing, slow_is_closed) = channel();
+    let (dropping, is_dropped) = channel();
+    thread::scope(|scope| {
+        // The queue has the last.
+        scope.spawn(|| {
+            drop(slow);
+            closing.send(()).unwrap();
+        });
+        slow_is_closed.recv().unwrap();
+        scope.spawn(|| {
+            drop(b);
+            dropping.send(()).unwrap();
+        });
+        let in_time = is_dropped.recv_timeout(core::time::Duration::from_secs(20));
+        drop(mute);
+        assert_eq!(in_time, Ok(()), "whoever dropped it closed what the peer sent");
+    });
+}
+
+#[test]
+fn a_wait_for_a_place_in_the_backlog_is_bounded_and_the_socket_does_not_block_then() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let wait_ns = 50_000_000;
+    for wait_ns in [0, 999, 1000, wait_ns] {
+        let told = Socket::connect_within(&path, wait_ns).unwrap_err();
+        assert_eq!(told, ConnectError::NotFound(path.clone()), "{wait_ns}");
+    }
+    let listener = bind_only(&path);
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let first = Socket::connect_within(&path, wait_ns).unwrap();
+    assert_eq!(
+        first.try_receive(&mut [0; 8]).unwrap().map(|received| received.bytes),
+        None,
+        "it does not block"
+    );
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fcntl(first.fd.as_raw_fd(), libc::F_GETFD) }, libc::FD_CLOEXEC);
+    // The backlog is full: whoever waits is told so when its time is over, whoever does not at once.
+    for wait_ns in [0, 999, 1000, wait_ns] {
+        let told = Socket::connect_within(&path, wait_ns).unwrap_err();
+        assert_eq!(told, ConnectError::Busy(path.clone()), "{wait_ns}");
+    }
+    // One that waits has the place that is made.
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let deadline_ns = monotonic_ns() + 60_000_000_000;
+            loop {
+                match Socket::connect_within(&path, 900_000_000) {
+                    Err(ConnectError::Busy(_)) if monotonic_ns() < deadline_ns => {}
+                    connected => return connected.is_ok(),
+                }
+            }
+        });
+        // SAFETY: no address is asked for; the descriptor that is made is closed below.
+        let accepted =
+            unsafe { libc::accept(listener.as_raw_fd(), core::ptr::null_mut(), core::ptr::null_mut()) };
+        assert!(accepted >= 0);
+        assert!(waiter.join().unwrap());
+        // SAFETY: it was just made, and nobody else knows its number.
+        drop(unsafe { OwnedFd::from_raw_fd(accepted) });
+    });
 }
 
 #[test]

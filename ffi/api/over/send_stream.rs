@@ -109,15 +109,10 @@ impl<'a, A: Access> SendOver<'a, A> {
 
     fn flip(&self, spans: &Spans, bytes: usize) {
         let Some(offset) = self.flip_at.and_then(|at| at.checked_sub(self.sent)) else { return };
-        let mut before = 0;
-        spans.each(bytes, |place, bytes| {
-            let end = before + bytes as u64;
-            if (before..end).contains(&offset) {
-                // SAFETY: the offset is inside this span, which is reserved for us, and nobody reads it before `commit`.
-                unsafe { *place.add(usize::try_from(offset - before).unwrap_or(0)) ^= 1 };
-            }
-            before = end;
-        });
+        if let Some(place) = spans.place_of(offset, bytes) {
+            // SAFETY: it is inside a span, which is reserved for us, and nobody reads it before `commit`.
+            unsafe { *place ^= 1 };
+        }
     }
 
     /// Ends the stream.

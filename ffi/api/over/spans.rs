@@ -40,4 +40,41 @@ impl Spans {
             bytes -= part;
         }
     }
+    /// The place of the byte at this offset of the first `bytes` bytes.
+    pub(super) fn place_of(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
+        let mut left = usize::try_from(offset).ok()?;
+        let mut found = None;
+        self.each(bytes, |place, bytes| match left.checked_sub(bytes) {
+            Some(beyond) => left = beyond,
+            None => found = found.or(Some(place.wrapping_add(left))),
+        });
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_has_its_place_in_whatever_span_and_none_beyond() {
+        let mut memory = [0_u8; 32];
+        let at = |index: usize| memory.as_mut_ptr().wrapping_add(index);
+        let [first, joined, second, third] = [8, 10, 20, 2].map(at);
+        let mut spans = Spans::new();
+        for (place, bytes) in [(first, 2), (joined, 3), (second, 4), (third, 4)] {
+            spans.push(place, bytes);
+        }
+        assert_eq!(spans.list().len(), 3, "neighbours are joined");
+        let places = [8, 9, 10, 11, 12, 20, 21, 22, 23, 2, 3, 4, 5];
+        for bytes in 0..=places.len() + 1 {
+            for (offset, index) in (0..).zip(places) {
+                let expected = (offset < bytes as u64).then(|| first.wrapping_sub(8).wrapping_add(index));
+                assert_eq!(spans.place_of(offset, bytes), expected, "{offset} of {bytes}");
+            }
+            for beyond in [bytes.max(places.len()) as u64, u64::MAX] {
+                assert_eq!(spans.place_of(beyond, bytes), None);
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::verbs::library::Verbs;
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
 use libloading::os::unix::Library;
-use std::io::{PipeReader, PipeWriter, pipe};
+use std::io::{PipeReader, PipeWriter, Write as _, pipe};
 use std::os::fd::AsRawFd;
 
 /// All of C's structs here are pointers and integers, for which zero is a value.
@@ -26,9 +26,10 @@ fn made<T: 'static>(name: &'static str) -> *mut T {
     }
 }
 
-/// A descriptor that is open and never readable.
-fn descriptor() -> c_int {
-    let ends: &'static (PipeReader, PipeWriter) = Box::leak(Box::new(pipe().unwrap()));
+/// A descriptor that is open and has these bytes: readable, or never.
+fn descriptor(bytes: &[u8]) -> c_int {
+    let ends: &'static mut (PipeReader, PipeWriter) = Box::leak(Box::new(pipe().unwrap()));
+    ends.1.write_all(bytes).unwrap();
     ends.0.as_raw_fd()
 }
 
@@ -128,7 +129,7 @@ unsafe extern "C" fn ibv_create_comp_channel(_: *mut ibv_context) -> *mut ibv_co
     let channel: *mut ibv_comp_channel = made("ibv_create_comp_channel");
     // SAFETY: null, or just made.
     if let Some(channel) = unsafe { channel.as_mut() } {
-        channel.fd = descriptor();
+        channel.fd = descriptor(b"");
     }
     channel
 }
@@ -236,7 +237,7 @@ unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
     let channel: *mut rdma_event_channel = made("rdma_create_event_channel");
     // SAFETY: null, or just made.
     if let Some(channel) = unsafe { channel.as_mut() } {
-        channel.fd = descriptor();
+        channel.fd = descriptor(if script(|script| script.are_channels_readable) { b"x" } else { b"" });
     }
     channel
 }
@@ -264,9 +265,13 @@ unsafe extern "C" fn rdma_create_id(
     let made: *mut rdma_cm_id = made("rdma_create_id");
     // SAFETY: null, or just made.
     let Some(raw) = (unsafe { made.as_mut() }) else { return -1 };
-    raw.context = cookie;
+    (raw.context, raw.port_num) = (cookie, 2);
+    let device: &mut ibv_device = leaked();
+    if script(|script| script.is_iwarp) {
+        device.transport_type = ibv_transport_type::IBV_TRANSPORT_IWARP;
+    }
     // SAFETY: the id is leaked, and has a device of its own from the start.
-    raw.verbs = unsafe { ibv_open_device(leaked()) };
+    raw.verbs = unsafe { ibv_open_device(device) };
     // SAFETY: the caller's pointer.
     unsafe { *id = made };
     0
@@ -369,8 +374,12 @@ unsafe extern "C" fn rdma_get_cm_event(_: *mut rdma_event_channel, into: *mut *m
         unsafe { (&raw mut asking.route.addr.__bindgen_anon_2).cast::<cm_address::RawAddress>().write(raw) };
         (event.listen_id, event.id) = (event.id, asking);
     }
-    let has_data =
-        [rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST, rdma_cm_event_type::RDMA_CM_EVENT_REJECTED];
+    let has_data = [
+        rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST,
+        rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_RESPONSE,
+        rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED,
+        rdma_cm_event_type::RDMA_CM_EVENT_REJECTED,
+    ];
     if has_data.contains(&kind) {
         let said: &'static [u8] = script(|script| script.private_data.clone()).leak();
         event.param.conn = rdma_conn_param {

@@ -45,10 +45,14 @@ pub(crate) struct Script {
     pub(crate) completions: Vec<ibv_wc>,
     /// events of rdma_cm that come: kind, status, and whether an id comes along
     pub(crate) events: Vec<(rdma_cm_event_type, c_int)>,
-    /// the private data of a connect request or a refusal
+    /// the private data of a connect request, of its answer or of a refusal
     pub(crate) private_data: Vec<u8>,
     /// the number of the id that the next events are about; 4711 where it is 0
     pub(crate) about: usize,
+    /// channels of rdma_cm are readable, whether there is an event or not
+    pub(crate) are_channels_readable: bool,
+    /// devices speak iWARP
+    pub(crate) is_iwarp: bool,
     /// what rdma_listen was given
     pub(crate) backlogs: Vec<c_int>,
     /// options and values of set_option
