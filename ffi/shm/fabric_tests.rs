@@ -29,7 +29,7 @@ fn drivers() -> [Driver<Shm>; 2] {
     let config = Config { arrival: Arrival::Flag, c0_bytes: 600, order_asserted: true, ..Config::default() };
     attachments().map(|attachment| {
         let endpoint = Endpoint::new(&Shm::new(), attachment, config, Origin::default()).unwrap();
-        Driver::new(endpoint, WaitStrategy::Sleep, SECOND_NS, 1, Nanos(0))
+        Driver::new(endpoint, 1, WaitStrategy::Sleep, SECOND_NS, Nanos(0))
     })
 }
 
