@@ -36,7 +36,8 @@ const HALF_OPEN_MAX: usize = 16;
 const PAUSE_NS: u64 = 100_000_000;
 /// Part of the time between two looks that counts as silence at most: while this end is busy, or has no core, it hears no peer.
 const LISTENED_MAX_NS: u64 = 10_000_000;
-/// Time that a turn may take although its deadline has passed when it begins.
+/// Time that a turn may take although its deadline has passed when it begins, and that each turn of a `try_accept` may take. What
+/// has begun then, such as memory for one connection, is finished.
 const TURN_NS: u64 = 1_000_000;
 /// Most turns of one `try_accept`: a few looks for each of the messages that warm a connection up.
 const TRY_TURNS_MAX: u32 = 1024;
@@ -64,6 +65,8 @@ pub struct Listener {
     /// Index of the one that is driven next.
     next: usize,
     clock: Clock,
+    /// Bytes of the budget that half-open connections have taken so far.
+    taken_bytes: u64,
     owner: Owner,
 }
 
@@ -82,6 +85,7 @@ impl Listener {
             half_open: HalfOpen::new(),
             next: 0,
             clock: Clock::new(),
+            taken_bytes: 0,
             owner: Owner::current(),
         }
     }
@@ -111,6 +115,9 @@ impl Listener {
     /// Takes the next connection if one is done, and goes on with those that are not, without waiting. An attempt that has used up
     /// its [`Options::handshake_timeout`] is dropped, without an error.
     ///
+    /// A call ends once it has provisioned memory: for as many connections as that takes 1 ms, at least for one. Others that want
+    /// memory are served by the next calls.
+    ///
     /// # Errors
     /// As [`accept`](Self::accept), but for `Timeout` and `Interrupted`.
     pub fn try_accept(&mut self) -> Result<Option<Connection>, Error> {
@@ -120,11 +127,16 @@ impl Listener {
         accepted
     }
 
-    /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most.
+    /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most, and none after one that took memory or all of its
+    /// time.
     fn try_turns(&mut self) -> Result<Option<Connection>, Error> {
         for _ in 0..TRY_TURNS_MAX {
-            match self.turn(0, u64::MAX) {
+            let (taken_bytes, end_ns) = (self.taken_bytes, monotonic_ns().saturating_add(TURN_NS));
+            let turn = self.turn(0, 0);
+            let is_last = self.taken_bytes != taken_bytes || until(end_ns) == 0;
+            match turn {
                 Err(error) if error.kind() == ErrorKind::Timeout => {}
+                Ok(None) if is_last => break,
                 Ok(None) => {
                     let now_ns = self.clock.now_ns();
                     if !self.half_open.iter().any(|opening| opening.timeout_ns() <= now_ns) {
@@ -200,7 +212,7 @@ impl Listener {
                 return Ok(None);
             }
         }
-        if let Some(connection) = self.make_room()? {
+        if let Some(connection) = self.make_room(end_ns)? {
             return Ok(Some(connection));
         }
         for _ in 0..HALF_OPEN_MAX {
@@ -219,8 +231,8 @@ impl Listener {
     }
 
     /// Makes room in the budget for the first handshake that lacks it: drops others that hold a share, the longest silence first.
-    /// Refuses that handshake if all shares together are too few.
-    fn make_room(&mut self) -> Result<Option<Connection>, Error> {
+    /// Refuses that handshake if all shares together are too few. Goes on with the next until `end_ns`.
+    fn make_room(&mut self, end_ns: u64) -> Result<Option<Connection>, Error> {
         for _ in 0..HALF_OPEN_MAX {
             let lacking = self.half_open.iter().map(|opening| opening.lacks()).enumerate();
             let Some((index, bytes)) = lacking.filter_map(|(index, bytes)| Some((index, bytes?))).next()
@@ -243,6 +255,9 @@ impl Listener {
             if let Some(connection) = connection(self.drive(index, false))? {
                 return Ok(Some(connection));
             }
+            if until(end_ns) == 0 {
+                break;
+            }
         }
         Ok(None)
     }
@@ -257,8 +272,9 @@ impl Listener {
     fn drive(&mut self, index: usize, is_ready: bool) -> Opened {
         let now_ns = self.clock.now_ns();
         let Some(opening) = self.half_open.get_mut(index) else { return Opened::Nobody };
-        let steps = opening.steps();
+        let (steps, share_bytes) = (opening.steps(), opening.share_bytes());
         let opened = opening.drive(now_ns, is_ready);
+        self.taken_bytes += opening.share_bytes().saturating_sub(share_bytes);
         // A peer whose handshake lacks memory waits for this end, and is not silent.
         let is_heard = opening.steps() != steps || opening.lacks().is_some();
         let work_ns = opening.work_ns();

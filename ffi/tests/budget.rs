@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Instant;
 
 use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
 use superpipe::shm::{Socket, SocketError};
@@ -190,5 +191,45 @@ fn half_open_connections_leave_room_in_the_budget() {
         is_over.store(true, Ordering::Relaxed);
     });
     drop(listener);
+    assert_eq!(Budget::used_bytes(), 0);
+}
+
+#[test]
+fn a_try_to_accept_makes_memory_for_one_of_those_that_waited_for_it() {
+    const LARGE: u32 = 62 << 20;
+    let _budget = BUDGET.lock().unwrap();
+    Budget::set_limit_bytes(1 << 30);
+    let path = std::env::temp_dir().join(format!("superpipe-budget-try-{}.sock", std::process::id()));
+    let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
+    let mut listener = Listener::bind(&Address::Shm(path.clone()), options).unwrap();
+    let greet = || {
+        let socket = Socket::connect(&path).unwrap();
+        socket.send(&hello_for(LARGE), None).unwrap();
+        socket
+    };
+    let is_welcome = |socket: &&Socket| {
+        let mut packet = [0; PACKET_BYTES];
+        socket.receive(&mut packet, 0).is_ok() && (packet[10], packet[11]) == WELCOME
+    };
+    let until = Instant::now() + DEADLINE;
+    // It holds a share, so that the others are not refused.
+    let holder = greet();
+    while !is_welcome(&&holder) {
+        assert!(Instant::now() < until);
+        assert!(listener.try_accept().unwrap().is_none());
+    }
+    Budget::set_limit_bytes(Budget::used_bytes());
+    let waiting: Vec<_> = (0..7).map(|_| greet()).collect();
+    assert!(listener.try_accept().unwrap().is_none());
+    Budget::set_limit_bytes(4 << 30);
+    let mut welcomes = 0;
+    while welcomes < waiting.len() {
+        assert!(Instant::now() < until, "{welcomes} of {} got memory", waiting.len());
+        assert!(listener.try_accept().unwrap().is_none());
+        let now = waiting.iter().filter(is_welcome).count();
+        assert!(now <= 1, "one try made memory for {now}, after {welcomes} before");
+        welcomes += now;
+    }
+    drop((holder, waiting, listener));
     assert_eq!(Budget::used_bytes(), 0);
 }
