@@ -196,12 +196,18 @@ fn tries_after_a_close_allocate_nothing() {
         assert!(connection.recv_into(&mut [&mut [0; 8]], DEADLINE).is_err());
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         COUNTS.store(true, Ordering::Relaxed);
-        for _ in 0..100 {
-            let _ = connection.try_recv(&mut [&mut [0; 8]]);
-            let _ = connection.try_send(1, &[b"nobody"]);
-            let _ = connection.try_peek();
+        let mut kinds = [[None; 3]; 100];
+        for kinds in &mut kinds {
+            *kinds = [
+                connection.try_recv(&mut [&mut [0; 8]]).err().map(|error| error.kind()),
+                connection.try_send(1, &[b"nobody"]).err().map(|error| error.kind()),
+                connection.try_peek().err().map(|error| error.kind()),
+            ];
         }
         COUNTS.store(false, Ordering::Relaxed);
+        for (tries, kinds) in kinds.iter().enumerate() {
+            assert_eq!(*kinds, [Some(ErrorKind::Closed(reason)); 3], "after {tries} of each");
+        }
         assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{reason:?}");
     }
 }
