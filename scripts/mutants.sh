@@ -109,14 +109,20 @@ judge() {
     local equivalents judged tenths=1000
     equivalents=$(count <<<"$known")
     judged=$((caught + timeouts + survivors - equivalents))
-    [[ $judged -eq 0 ]] || tenths=$(((caught + timeouts) * 1000 / judged))
+    if [[ $judged -gt 0 ]]; then
+        tenths=$(((caught + timeouts) * 1000 / judged))
+    elif [[ -z ${SHARD:-} ]]; then
+        # A sample may have no mutant of a part. A whole part that has none names no file any more, or none of them was built.
+        tenths=0
+    fi
     printf '%-8s %8d %9d %7d %9d %10d %11d %7d.%d %% %5d %%\n' "$part" $((caught + timeouts + survivors)) "$unviable" "$caught" "$timeouts" \
         "$survivors" "$equivalents" $((tenths / 10)) $((tenths % 10)) "$floor" >>"$table"
     if [[ -n $unknown ]]; then
         printf 'survived in %s, and not listed as equivalent:\n%s\n' "$part" "$unknown" >>"$rest"
     fi
     if [[ $tenths -lt $((floor * 10)) ]]; then
-        printf 'too few are caught in %s: %d.%d %% of %d\n' "$part" $((tenths / 10)) $((tenths % 10)) "$floor" >>"$short"
+        printf 'too few are caught in %s: %d.%d %% of %d that were judged, and the floor is %d %%\n' \
+            "$part" $((tenths / 10)) $((tenths % 10)) "$judged" "$floor" >>"$short"
     fi
 }
 
