@@ -2,7 +2,7 @@
 //!
 //! Each is a condition in the place where it could be made, and its variant says what it does. To every compiler but one
 //! that is given `--cfg superpipe_planted` the condition is `false`. No feature sets that, so that no product has it; under it,
-//! [`choose`] says at run time which bug is there.
+//! `choose` says at run time which bug is there.
 #![cfg_attr(
     not(superpipe_planted),
     expect(unreachable_pub, reason = "exported where it can be chosen, and nowhere else")
