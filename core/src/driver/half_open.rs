@@ -65,9 +65,8 @@ impl<T, const N: usize> HalfOpen<T, N> {
     /// [`PATIENCE_NS`].
     #[must_use]
     pub fn silent(&self, now: Nanos, counts: impl Fn(&T) -> bool) -> Option<usize> {
-        let all = self.entries.iter().enumerate().filter(|(_, entry)| counts(&entry.handshake));
-        let (index, oldest) = all.min_by_key(|(_, entry)| entry.heard_at)?;
-        (oldest.heard_at.0.saturating_add(PATIENCE_NS) <= now.0).then_some(index)
+        let (index, heard_at) = self.oldest(counts)?;
+        (patience_ends(heard_at) <= now).then_some(index)
     }
 
     /// Returns true if [`admit`](Self::admit) would.
@@ -79,9 +78,8 @@ impl<T, const N: usize> HalfOpen<T, N> {
     /// Time from which on a full table has room. `None` if the table is not full.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        let oldest = self.entries.is_full().then(|| self.oldest()).flatten()?;
-        let heard_at = self.entries.get(oldest)?.heard_at;
-        Some(Nanos(heard_at.0.saturating_add(PATIENCE_NS)))
+        let (_, heard_at) = self.oldest_if_full()?;
+        Some(patience_ends(heard_at))
     }
 
     /// Takes a handshake in, and returns the one that made room for it.
@@ -92,8 +90,7 @@ impl<T, const N: usize> HalfOpen<T, N> {
         if !self.has_room(now) {
             return Err(handshake);
         }
-        let evicted = self.entries.is_full().then(|| self.oldest()).flatten();
-        let evicted = evicted.and_then(|index| self.release(index));
+        let evicted = self.oldest_if_full().and_then(|(index, _)| self.release(index));
         match self.entries.push(Entry { handshake, heard_at: now }) {
             Ok(()) => Ok(evicted),
             Err(entry) => Err(entry.handshake),
@@ -123,9 +120,19 @@ impl<T, const N: usize> HalfOpen<T, N> {
         (index < self.entries.len()).then(|| self.entries.swap_remove(index).handshake)
     }
 
-    /// Index of the one that was silent for longest; the first of several.
-    fn oldest(&self) -> Option<usize> {
-        let all = self.entries.iter().enumerate();
-        all.min_by_key(|(_, entry)| entry.heard_at).map(|(index, _)| index)
+    fn oldest_if_full(&self) -> Option<(usize, Nanos)> {
+        self.entries.is_full().then(|| self.oldest(|_| true)).flatten()
     }
+
+    /// Index of the one that was silent for longest, of those for which `counts` returns true, and when its peer was heard of. The first
+    /// of several.
+    fn oldest(&self, counts: impl Fn(&T) -> bool) -> Option<(usize, Nanos)> {
+        let all = self.entries.iter().enumerate().filter(|(_, entry)| counts(&entry.handshake));
+        all.map(|(index, entry)| (index, entry.heard_at)).min_by_key(|(_, heard_at)| *heard_at)
+    }
+}
+
+/// Time from which on a peer that was heard of then makes room.
+const fn patience_ends(heard_at: Nanos) -> Nanos {
+    Nanos(heard_at.0.saturating_add(PATIENCE_NS))
 }
