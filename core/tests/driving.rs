@@ -14,7 +14,7 @@ fn ends(c0_bytes: u32) -> (Direct, [Driver<Direct>; 2]) {
     let ends = [0, 1].map(|side| {
         let config = Config { c0_bytes: if side == 0 { c0_bytes } else { 1000 }, ..Config::default() };
         let end = Endpoint::new(&fabric, fabric.attachment(side), config, Origin::default()).unwrap();
-        Driver::new(end, WaitStrategy::Spin, 1_000_000_000, Nanos(0))
+        Driver::new(end, 1 + side as u64, WaitStrategy::Spin, 1_000_000_000, Nanos(0))
     });
     (fabric, ends)
 }

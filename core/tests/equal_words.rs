@@ -41,7 +41,7 @@ fn end<F: Rig>() -> (F, Driver<F>) {
     let fabric = F::new(&Setup::new(LAYOUT, 1));
     let config = Config { arrival: Arrival::Flag, c0_bytes: 600, order_asserted: true, ..Config::default() };
     let endpoint = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
-    (fabric, Driver::new(endpoint, WaitStrategy::Sleep, 1_000_000_000, Nanos(0)))
+    (fabric, Driver::new(endpoint, 1, WaitStrategy::Sleep, 1_000_000_000, Nanos(0)))
 }
 
 fn of_a_message_that_goes_the_short_way<F: Rig>() {

@@ -121,7 +121,7 @@ pub struct Driver<F: Fabric> {
     is_closing: bool,
     /// The newest transfer that an operation or a stream has begun to take.
     claimed: Option<Claimed>,
-    /// Number of this connection, which operations are bound to ([`with_id`](Self::with_id)).
+    /// Number of this connection, which operations are bound to.
     id: u64,
 }
 
@@ -134,9 +134,16 @@ struct Claimed {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Drives an endpoint from `now` on. A peer that is waited for may be silent for `idle_timeout_ns`.
+    /// Drives an endpoint from `now` on. A peer that is waited for may be silent for `idle_timeout_ns`. The connection's number `id` is
+    /// its own among all whose operations could be mixed up: an operation of another connection is refused by it.
     #[must_use]
-    pub const fn new(endpoint: Endpoint<F>, wait: WaitStrategy, idle_timeout_ns: u64, now: Nanos) -> Self {
+    pub const fn new(
+        endpoint: Endpoint<F>,
+        id: u64,
+        wait: WaitStrategy,
+        idle_timeout_ns: u64,
+        now: Nanos,
+    ) -> Self {
         Self {
             endpoint,
             keepalive: Keepalive::new(idle_timeout_ns, now),
@@ -145,16 +152,8 @@ impl<F: Fabric> Driver<F> {
             peer_is_gone: false,
             is_closing: false,
             claimed: None,
-            id: 0,
+            id,
         }
-    }
-
-    /// Sets the connection's number, so that an operation of another connection is refused. All connections without one share the
-    /// number 0.
-    #[must_use]
-    pub const fn with_id(mut self, id: u64) -> Self {
-        self.id = id;
-        self
     }
 
     /// The endpoint: streams, and what is only read.

@@ -53,9 +53,13 @@ const fn config(arrival: Arrival) -> Config {
 }
 
 fn driver<F: Rig>(fabric: &F, side: usize, arrival: Arrival) -> Driver<F> {
+    numbered(fabric, side, arrival, 1 + side as u64)
+}
+
+fn numbered<F: Rig>(fabric: &F, side: usize, arrival: Arrival, id: u64) -> Driver<F> {
     let endpoint =
         Endpoint::new(fabric, fabric.attachment(side), config(arrival), Origin::default()).unwrap();
-    Driver::new(endpoint, WaitStrategy::Sleep, IDLE_NS, BEGIN)
+    Driver::new(endpoint, id, WaitStrategy::Sleep, IDLE_NS, BEGIN)
 }
 
 /// The time so many nanoseconds after the beginning.

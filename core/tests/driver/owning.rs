@@ -18,7 +18,7 @@ const NOT_OPEN: Drive<Result<(), SendFailed>> = Drive::Done(Err(SendFailed::NotO
 
 fn named<F: Rig>(id: u64) -> One<F> {
     let fabric = F::new(&Setup::new(LAYOUT, 1));
-    let driver = crate::driver(&fabric, 0, Arrival::Flag).with_id(id);
+    let driver = crate::numbered(&fabric, 0, Arrival::Flag, id);
     One { fabric, driver, controls_fed: 0 }
 }
 

@@ -28,7 +28,7 @@ fn listen(arrival: Arrival) -> (Listening, Driver<Listening>) {
     let attachment = Attachment { link, seat, peer_seat, landing, peer_landing };
     let fabric = Listening { inner, is_quiet: false, heard: vec![], looks: Cell::new(0) };
     let endpoint = Endpoint::new(&fabric, attachment, config(arrival), Origin::default()).unwrap();
-    let driver = Driver::new(endpoint, WaitStrategy::Sleep, IDLE_NS, BEGIN);
+    let driver = Driver::new(endpoint, 1, WaitStrategy::Sleep, IDLE_NS, BEGIN);
     (fabric, driver)
 }
 

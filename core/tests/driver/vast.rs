@@ -21,7 +21,7 @@ fn ends<F: Rig>(c0_bytes: u32, arrival: Arrival) -> (F, [Driver<F>; 2]) {
     let config = Config { protocol: Protocol::Eager, arrival, c0_bytes, folds: 1, ..Config::default() };
     let ends = [0, 1].map(|side| {
         let endpoint = Endpoint::new(&fabric, fabric.attachment(side), config, Origin::default()).unwrap();
-        Driver::new(endpoint, WaitStrategy::Sleep, IDLE_NS, BEGIN)
+        Driver::new(endpoint, 1 + side as u64, WaitStrategy::Sleep, IDLE_NS, BEGIN)
     });
     (fabric, ends)
 }

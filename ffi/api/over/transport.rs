@@ -31,8 +31,8 @@ fn next_id() -> u64 {
 
 impl<P: Port> Transport<P> {
     pub(super) fn new(endpoint: Endpoint<P>, port: P, options: Options) -> Self {
-        let driver = Driver::new(endpoint, options.wait, options.idle_timeout_ns(), now());
-        Self { driver: driver.with_id(next_id()), port, options }
+        let driver = Driver::new(endpoint, next_id(), options.wait, options.idle_timeout_ns(), now());
+        Self { driver, port, options }
     }
 
     pub(super) fn set_wait(&mut self, wait: WaitStrategy) {

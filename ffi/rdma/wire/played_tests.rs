@@ -79,7 +79,8 @@ impl Pair {
             let there = theres.next().unwrap();
             let attachment = RdmaLink::attach(wire, mine, image, there, arrival);
             let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
-            Side { driver: Driver::new(endpoint, WaitStrategy::Sleep, SECOND_NS, Nanos(0)), device }
+            let id = 1 + theres.len() as u64;
+            Side { driver: Driver::new(endpoint, id, WaitStrategy::Sleep, SECOND_NS, Nanos(0)), device }
         });
         Self { sides, port }
     }

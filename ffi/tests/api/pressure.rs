@@ -422,7 +422,7 @@ fn a_peer_that_answers_before_each_look_meets_no_timeout() {
     let agreeing = thread::spawn(move || {
         let port = Shm::new();
         let end = half_way_end(&path, &port);
-        (Driver::new(end, options.wait, u64::MAX, Nanos(0)), port)
+        (Driver::new(end, 1, options.wait, u64::MAX, Nanos(0)), port)
     });
     while !agreeing.is_finished() {
         assert!(listener.try_accept().unwrap().is_none());

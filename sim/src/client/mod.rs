@@ -146,7 +146,7 @@ impl<F: Stage> Talk<F> {
             let (program, config) = (programs[side], script.configs[side]);
             let end = Endpoint::new(&fabric, fabric.attachment(side), config, script.origin)
                 .unwrap_or_else(|error| panic!("{error}"));
-            let driver = Driver::new(end, program.wait, IDLE_TIMEOUT_NS, Nanos(0)).with_id(1 + side as u64);
+            let driver = Driver::new(end, 1 + side as u64, program.wait, IDLE_TIMEOUT_NS, Nanos(0));
             let course = if program.warms_up {
                 // Both must come to the same plan.
                 let smaller = usize::from(script.configs[0].c0_bytes > script.configs[1].c0_bytes);

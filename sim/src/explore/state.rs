@@ -56,8 +56,8 @@ impl<const DIRECT: bool> State<DIRECT> {
             };
             let made = Endpoint::new(&net, attachment, case.config(), case.origin);
             let end = made.unwrap_or_else(|error| panic!("{}: {error}", case.name));
-            let driver = Driver::new(end, WaitStrategy::Sleep, IDLE_TIMEOUT_NS, Nanos(0));
-            Part::new(End(driver.with_id(1 + side as u64)))
+            let id = 1 + side as u64;
+            Part::new(End(Driver::new(end, id, WaitStrategy::Sleep, IDLE_TIMEOUT_NS, Nanos(0))))
         };
         let ends = core::array::from_fn(end);
         let flows = core::array::from_fn(|side| Part::new(Flow::new(case, side)));

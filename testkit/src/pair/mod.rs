@@ -63,7 +63,7 @@ impl<F: Stage> Pair<F> {
         let ends: [_; 2] = core::array::from_fn(|side| {
             let end = Endpoint::new(&fabric, fabric.attachment(side), script.configs[side], script.origin)
                 .unwrap_or_else(|error| panic!("{error}"));
-            Driver::new(end, WaitStrategy::Yield, IDLE_TIMEOUT_NS, Nanos(0))
+            Driver::new(end, 1 + side as u64, WaitStrategy::Yield, IDLE_TIMEOUT_NS, Nanos(0))
         });
         let flows = core::array::from_fn(|side| Flow::new(&script.transfers[side], &script.origin, &mut rng));
         let waits = ends.each_ref().map(Driver::begin_wait);

@@ -206,7 +206,7 @@ impl<F: Rig> Model<F> {
             let config = Config { arrival, c0_bytes: world.c0_bytes, folds: 2, ..Config::default() };
             let endpoint =
                 Endpoint::new(&fabric, fabric.attachment(side), config, Origin::default()).unwrap();
-            Driver::new(endpoint, WaitStrategy::ALL[side], u64::MAX, Nanos(0))
+            Driver::new(endpoint, 1 + side as u64, WaitStrategy::ALL[side], u64::MAX, Nanos(0))
         });
         Self { fabric, ends, flows: Default::default(), rng: Rng::new(world.seed), now: 0 }
     }
