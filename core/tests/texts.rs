@@ -105,7 +105,8 @@ fn an_arrival_mode_has_its_reason() {
 fn a_wait_that_is_over_says_why() {
     shows! {
         LookFailed::Deadline => "the deadline passed",
-        LookFailed::Silent(1_500_000_000) => "the peer was silent for 1500 ms, the idle timeout",
+        LookFailed::Silent(1_500_000_000) => "the peer was silent for 1.5s, the idle timeout",
+        LookFailed::Silent(700_000) => "the peer was silent for 700µs, the idle timeout",
         UnknownStrategy => "unknown wait strategy; use spin, yield or sleep",
         Protocol::Superpipeline => "superpipeline",
     }

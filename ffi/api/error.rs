@@ -3,6 +3,7 @@
 use core::fmt;
 use std::borrow::Cow;
 
+use superpipe_core::driver::{Ended, LookFailed};
 use superpipe_core::{Closed, Failure, Reason, WcError};
 
 use crate::os::OsError;
@@ -71,7 +72,8 @@ pub struct Error {
 #[derive(Clone, Debug)]
 enum Text {
     Written(Cow<'static, str>),
-    Closed(Closed),
+    Ended(Ended),
+    Late(LookFailed),
     Cancelled(Reason),
     Rejected(Reason),
 }
@@ -87,11 +89,8 @@ impl Error {
         self.kind
     }
 
-    pub(super) fn lost() -> Self {
-        Self::new(
-            ErrorKind::PeerLost,
-            "the peer is gone: it ended or was killed without closing the connection",
-        )
+    pub(super) const fn lost() -> Self {
+        Self { kind: ErrorKind::PeerLost, text: Text::Ended(Ended::Lost) }
     }
 
     /// Error of a lost peer, with the cause if one is known.
@@ -103,8 +102,13 @@ impl Error {
         }
     }
 
-    pub(super) fn deadline() -> Self {
-        Self::new(ErrorKind::Timeout, "the deadline passed")
+    pub(super) const fn deadline() -> Self {
+        Self::late(LookFailed::Deadline)
+    }
+
+    /// Error of a wait that is over before its operation is.
+    pub(super) const fn late(failed: LookFailed) -> Self {
+        Self { kind: ErrorKind::Timeout, text: Text::Late(failed) }
     }
 
     pub(super) fn interrupted() -> Self {
@@ -119,7 +123,7 @@ impl Error {
             Closed::ByPeer(reason) => ErrorKind::Closed(reason),
             Closed::Failed(Failure::Device(_)) => ErrorKind::Device,
         };
-        Self { kind, text: Text::Closed(closed) }
+        Self { kind, text: Text::Ended(Ended::Closed(closed)) }
     }
 
     pub(super) const fn cancelled(reason: Reason) -> Self {
@@ -147,15 +151,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text {
             Text::Written(ref text) => f.write_str(text),
-            Text::Closed(Closed::Here(_)) => f.write_str("the connection was closed here"),
-            Text::Closed(Closed::ByPeer(Reason::PROTOCOL)) => {
-                f.write_str("the peer says that this end broke the protocol")
-            }
-            Text::Closed(Closed::ByPeer(Reason(reason))) => {
-                write!(f, "the peer closed the connection (reason {reason})")
-            }
-            Text::Closed(Closed::Failed(Failure::Protocol(error))) => error.fmt(f),
-            Text::Closed(Closed::Failed(Failure::Device(error))) => device_text(error, f),
+            Text::Ended(Ended::Closed(Closed::Failed(Failure::Device(error)))) => device_text(error, f),
+            Text::Ended(ended) => ended.fmt(f),
+            Text::Late(failed) => failed.fmt(f),
             Text::Cancelled(Reason(reason)) => {
                 write!(f, "the sender gave the transfer up (reason {reason})")
             }
@@ -249,6 +247,7 @@ impl From<HandshakeError> for Error {
 mod tests {
     use super::*;
     use crate::tuning::Disagreement;
+    use superpipe_core::ProtocolError;
 
     #[test]
     fn packets_have_the_same_kinds_on_every_fabric() {
@@ -266,6 +265,21 @@ mod tests {
             let text = error.to_string();
             let error = Error::from(HandshakeError::from(error));
             assert_eq!((error.kind(), error.to_string()), (kind, text));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_wait_is_told_in_the_words_of_core() {
+        let broken = Closed::Failed(Failure::Protocol(ProtocolError::CloseTwice));
+        let closed =
+            [Closed::Here(Reason(3)), Closed::ByPeer(Reason(4)), Closed::ByPeer(Reason::PROTOCOL), broken];
+        for closed in closed {
+            assert_eq!(Error::closed(closed).to_string(), Ended::Closed(closed).to_string());
+        }
+        assert_eq!(Error::lost().to_string(), Ended::Lost.to_string());
+        for failed in [LookFailed::Deadline, LookFailed::Silent(700_000)] {
+            let error = Error::late(failed);
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Timeout, failed.to_string()));
         }
     }
 

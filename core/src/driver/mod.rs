@@ -88,11 +88,16 @@ impl fmt::Display for Ended {
             Self::Closed(Closed::Here(Reason(reason))) => {
                 write!(f, "the connection was closed here (reason {reason})")
             }
+            Self::Closed(Closed::ByPeer(Reason::PROTOCOL)) => {
+                f.write_str("the peer says that this end broke the protocol")
+            }
             Self::Closed(Closed::ByPeer(Reason(reason))) => {
                 write!(f, "the peer closed the connection (reason {reason})")
             }
             Self::Closed(Closed::Failed(failure)) => failure.fmt(f),
-            Self::Lost => f.write_str("the peer is gone without closing the connection"),
+            Self::Lost => {
+                f.write_str("the peer is gone: it ended or was killed without closing the connection")
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! more: the clock, the caller's interrupt flag, whether the peer lives, and for how long it was silent.
 
 use core::fmt;
+use core::time::Duration;
 
 use super::keepalive::Silence;
 use super::pace::{Pace, Rounds};
@@ -53,7 +54,9 @@ impl fmt::Display for LookFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deadline => f.write_str("the deadline passed"),
-            Self::Silent(ns) => write!(f, "the peer was silent for {} ms, the idle timeout", ns / 1_000_000),
+            Self::Silent(ns) => {
+                write!(f, "the peer was silent for {:?}, the idle timeout", Duration::from_nanos(*ns))
+            }
         }
     }
 }

@@ -195,8 +195,9 @@ fn the_end_is_told_as_it_is<F: Rig>() {
     for (ended, text) in [
         (Ended::Closed(Closed::Here(Reason(3))), "the connection was closed here (reason 3)"),
         (Ended::Closed(Closed::ByPeer(Reason(4))), "the peer closed the connection (reason 4)"),
+        (Ended::Closed(Closed::ByPeer(Reason::PROTOCOL)), "the peer says that this end broke the protocol"),
         (Ended::Closed(failed), "the peer broke the protocol: CLOSE twice (wire.md 5.3)"),
-        (Ended::Lost, "the peer is gone without closing the connection"),
+        (Ended::Lost, "the peer is gone: it ended or was killed without closing the connection"),
     ] {
         assert_eq!(ended.to_string(), text);
     }

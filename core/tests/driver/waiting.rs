@@ -190,7 +190,7 @@ fn silence_counts_from_the_first_look<F: Rig>() {
     // The next wait gives the peer its time again.
     let mut wait = t.driver.begin_wait();
     assert_eq!(t.driver.look(&mut t.fabric, &mut wait, after(begin + 2 * IDLE_NS), NEVER), Ok(NAP_NS));
-    assert_eq!(LookFailed::Silent(IDLE_NS).to_string(), "the peer was silent for 2000 ms, the idle timeout");
+    assert_eq!(LookFailed::Silent(IDLE_NS).to_string(), "the peer was silent for 2s, the idle timeout");
     // A new idle timeout applies to the wait that goes on.
     t.driver.set_idle_timeout(u64::MAX);
     nap(&mut t, &mut wait, begin + 2 * IDLE_NS, IDLE_NS + NAP_NS);

@@ -4,10 +4,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use superpipe_core::driver::{Driver, Ended, LookFailed};
+use superpipe_core::driver::{Driver, Ended};
 use superpipe_core::{Endpoint, Nanos};
 
-use crate::api::error::{Error, ErrorKind};
+use crate::api::error::Error;
 use crate::api::options::Options;
 use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::{Port, Woken};
@@ -53,17 +53,6 @@ impl<P: Port> Transport<P> {
     pub(super) fn look_for_peer(&mut self, now: Nanos) {
         if self.driver.checks_liveness(now) && !self.port.is_alive(self.driver.endpoint().link()) {
             self.driver.peer_is_gone();
-        }
-    }
-
-    pub(super) fn timed_out(&self, failed: LookFailed) -> Error {
-        match failed {
-            LookFailed::Deadline => Error::deadline(),
-            LookFailed::Silent(_) => {
-                let text =
-                    format!("the peer was silent for {:?}, the idle timeout", self.options.idle_timeout);
-                Error::new(ErrorKind::Timeout, text)
-            }
         }
     }
 

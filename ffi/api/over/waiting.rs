@@ -213,7 +213,7 @@ pub(super) trait Waiting: Access {
         let transport = &mut *self.hold();
         transport.look_for_peer(now);
         let Transport { driver, port, .. } = transport;
-        driver.look(port, wait, now, deadline).map_err(|failed| transport.timed_out(failed))
+        driver.look(port, wait, now, deadline).map_err(Error::late)
     }
 
     /// Waits until a descriptor is ready, or the stream that it is for was rejected, making progress meanwhile.
