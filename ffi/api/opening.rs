@@ -18,10 +18,11 @@ const LOOKS: u32 = 32;
 /// other threads, while a sleeper gets the core soon after its time.
 const NAP_NS: u64 = 20_000;
 const NAP_MAX_NS: u64 = 1_000_000;
-/// Period of the looks at whether the budget has room.
+/// Period of the looks at whether the budget has room: no descriptor tells that a connection elsewhere in the process gave its share
+/// back. A tenth of the patience with silent peers, so that a wait for memory is hardly longer than the lack of it, at 200 looks a second.
 const LACK_NS: u64 = 5_000_000;
-/// Time that a peer has to provision and map its share of the memory, on top of the silence that every peer is allowed. A core that
-/// has other work as well takes 8 µs for a page.
+/// Time that a peer has to provision and map its share of the memory, on top of the silence that every peer is allowed. It is 8 µs for
+/// a page of 4 KiB: what a core takes that has other work as well.
 const WORK_NS_PER_KIB: u64 = 2_000;
 
 /// State of a connection that is being made.

@@ -33,7 +33,7 @@ pub struct Options {
     /// as well. Default: 64 MiB.
     pub landing_bytes_max: u32,
     /// Looked at in every wait; once it is true, the wait ends with
-    /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
+    /// [`ErrorKind::Interrupted`].
     pub interrupt: Option<&'static AtomicBool>,
 }
 

@@ -40,8 +40,8 @@ const MOMENTS_SPUN: u32 = 4;
 const MOMENTS_YIELDED: u32 = 256;
 /// A sleep for that.
 const PAUSE: Duration = Duration::from_micros(50);
-/// Bytes that a half moves before the other has its turn, where both run on one core: half of the default ring, so that neither
-/// direction stands while the other flows, and a switch of threads (1 µs) costs a twentieth.
+/// Bytes that a half moves before the other has its turn, where both run on one core: half of the default landing buffer (512 KiB), so
+/// that neither direction stands while the other flows. Not less, since each turn costs a switch of threads.
 pub(super) const TURN_BYTES: usize = 256 << 10;
 /// The core of a half that has not waited yet.
 pub(super) const NOWHERE: i32 = -1;

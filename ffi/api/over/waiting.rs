@@ -19,9 +19,12 @@ use crate::os::poll::{PollFd, Polled, poll};
 use crate::os::{WaitStrategy, monotonic_ns};
 use crate::port::Port;
 
-/// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block.
+/// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block. Few, since the
+/// other half may have work, and does not run meanwhile.
 const SHARED_SPIN_ROUNDS: u32 = 8;
-/// The same while the other half has lent its attempt: then only the peer can bring work.
+/// The same while the other half has lent its attempt: then only the peer can bring work. Many, since a yield costs a switch of threads and
+/// the other half, whose attempt is made here in each round, would find nothing; bounded, since the peer may need this core. What a value is
+/// worth shows `cargo bench -p superpipe-bench --bench duplex`.
 const JOINT_SPIN_ROUNDS: u32 = 64;
 /// Bytes that a round with work counts as: a block of the default size.
 const PART_BYTES: usize = 16 << 10;
