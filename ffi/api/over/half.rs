@@ -38,8 +38,10 @@ const MOMENT: u32 = 32;
 const MOMENTS_SPUN: u32 = 4;
 /// Moments after which yielding has not helped: the other half may have a lower priority, and needs this one to sleep.
 const MOMENTS_YIELDED: u32 = 256;
-/// A sleep for that.
+/// A sleep for that. Each time after as many moments again it is so much longer: a wait costs little, however long the other half gets no core.
 const PAUSE: Duration = Duration::from_micros(50);
+/// The longest sleep is so many pauses: a millisecond.
+const PAUSES_MAX: u32 = 20;
 /// Bytes that a half moves before the other has its turn, where both run on one core: half of the default landing buffer (512 KiB), so
 /// that neither direction stands while the other flows. Not less, since each turn costs a switch of threads.
 pub(super) const TURN_BYTES: usize = 256 << 10;
@@ -293,7 +295,7 @@ pub(super) fn pause(refused: u32) -> bool {
     match refused {
         0..MOMENTS_SPUN => hint::spin_loop(),
         MOMENTS_SPUN..MOMENTS_YIELDED => thread::yield_now(),
-        _ => thread::sleep(PAUSE),
+        _ => thread::sleep(PAUSE * (refused / MOMENTS_YIELDED).min(PAUSES_MAX)),
     }
     refused >= MOMENTS_SPUN
 }

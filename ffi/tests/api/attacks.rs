@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use superpipe::io::{Digest, DigestKind, Sink, Source};
-use superpipe::os::pin_current_thread;
+use superpipe::os::{allowed_cores, pin_current_thread};
 use superpipe::{Drive, Reason, ReceiveOperation, SendOperation, TryRecv};
 
 use crate::support::{DEADLINE, bytes, pair};
@@ -144,12 +144,14 @@ fn slices_of_more_bytes_than_can_be_counted_are_refused_by_a_call_that_waits() {
 /// priority, and needs this one to sleep").
 #[test]
 fn a_half_of_a_higher_priority_lets_the_other_have_their_core() {
-    const BYTES: usize = 9 << 20;
+    const BYTES: usize = 64 << 20;
+    let cores: Vec<usize> = allowed_cores().iter().collect();
+    let (here, there) = (cores[0], cores[cores.len() - 1]);
     let (one, mut peer) = pair();
     let (mut sends, mut receives) = one.split();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || {
-            pin_current_thread(0).unwrap();
+            pin_current_thread(here).unwrap();
             let priority = libc::sched_param { sched_priority: 1 };
             // SAFETY: the pointer is to a local.
             let is_real_time =
@@ -158,18 +160,19 @@ fn a_half_of_a_higher_priority_lets_the_other_have_their_core() {
             (is_real_time, got.tag)
         });
         let sending = scope.spawn(move || {
-            pin_current_thread(0).unwrap();
+            pin_current_thread(here).unwrap();
             sends.send(1, &[&bytes(1, BYTES)], DEADLINE).unwrap();
         });
         thread::sleep(LIMIT / 5);
         let begun = Instant::now();
-        pin_current_thread(1).unwrap();
+        pin_current_thread(there).unwrap();
         peer.recv_into(&mut [&mut vec![0; BYTES]], DEADLINE).unwrap();
         let took = begun.elapsed();
         peer.send(2, &[b"over"], DEADLINE).unwrap();
         sending.join().unwrap();
         let (is_real_time, tag) = waiting.join().unwrap();
         assert_eq!(tag, 2);
-        assert!(!is_real_time || took < LIMIT / 2, "took {took:?}");
+        // Where it never sleeps, the kernel gives the others a twentieth of the time.
+        assert!(!is_real_time || took < LIMIT * 2, "took {took:?}");
     });
 }
