@@ -15,7 +15,7 @@ use crate::support::{DEADLINE, bytes, pair};
 
 const LONG: usize = 1 << 20;
 
-const LIMIT: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// Documented: `Deadline::After` bounds each call by itself. One that waits for the peer first has so much less for its sink.
 #[test]
@@ -40,7 +40,7 @@ fn a_call_that_waits_for_the_peer_and_for_a_sink_has_one_deadline() {
     let begun = Instant::now();
     stream.write_to(&mut sink, &mut Digest::new(DigestKind::None)).unwrap_err();
     let took = begun.elapsed();
-    assert!(took < LIMIT * 14 / 10, "took {took:?} of {LIMIT:?}");
+    assert!(took < LIMIT * 16 / 10, "took {took:?} of {LIMIT:?}");
     drop(stream);
     sending.join().unwrap();
 }
@@ -65,7 +65,7 @@ fn a_call_that_waits_for_the_peer_and_for_a_source_has_one_deadline() {
     let begun = Instant::now();
     stream.read_from(&mut source, 1000, &mut Digest::new(DigestKind::None)).unwrap_err();
     let took = begun.elapsed();
-    assert!(took < LIMIT * 14 / 10, "took {took:?} of {LIMIT:?}");
+    assert!(took < LIMIT * 16 / 10, "took {took:?} of {LIMIT:?}");
     drop(stream);
     receiving.join().unwrap();
 }
@@ -163,7 +163,7 @@ fn a_half_of_a_higher_priority_lets_the_other_have_their_core() {
             pin_current_thread(here).unwrap();
             sends.send(1, &[&bytes(1, BYTES)], DEADLINE).unwrap();
         });
-        thread::sleep(LIMIT / 5);
+        thread::sleep(LIMIT / 10);
         let begun = Instant::now();
         pin_current_thread(there).unwrap();
         peer.recv_into(&mut [&mut vec![0; BYTES]], DEADLINE).unwrap();
@@ -173,6 +173,6 @@ fn a_half_of_a_higher_priority_lets_the_other_have_their_core() {
         let (is_real_time, tag) = waiting.join().unwrap();
         assert_eq!(tag, 2);
         // Where it never sleeps, the kernel gives the others a twentieth of the time.
-        assert!(!is_real_time || took < LIMIT * 2, "took {took:?}");
+        assert!(!is_real_time || took < LIMIT, "took {took:?}");
     });
 }
