@@ -9,7 +9,5 @@ target=$(target_dir)
 stage loom-models env \
     RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" \
     CARGO_TARGET_DIR="$target/loom" \
-    CARGO_PROFILE_RELEASE_LTO=off \
-    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-    cargo test --locked --release -p superpipe-testkit --test loom
+    cargo test --locked --profile checks -p superpipe-testkit --test loom
 end_stages

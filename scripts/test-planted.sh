@@ -9,8 +9,6 @@ target=$(target_dir)/planted
 stage planted-build env \
     RUSTFLAGS="${RUSTFLAGS:-} --cfg superpipe_planted" \
     CARGO_TARGET_DIR="$target" \
-    CARGO_PROFILE_RELEASE_LTO=off \
-    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-    cargo build --locked --release -p superpipe-sim
-stage planted-bugs "$target/release/superpipe-sim" planted
+    cargo build --locked --profile checks -p superpipe-sim
+stage planted-bugs "$target/checks/superpipe-sim" planted
 end_stages

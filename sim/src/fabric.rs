@@ -35,8 +35,8 @@ struct Owned {
 
 /// A connection between two hosts.
 pub struct Sim<const DIRECT: bool> {
-    /// Lent by whoever drives the connection, while it is this one's turn.
-    pub(crate) world: World,
+    /// Lent by whoever drives the connection, while it is this one's turn. In a box, since it changes hands twice a turn.
+    pub(crate) world: Box<World>,
     setup: Setup,
     hosts: [usize; 2],
     qps: [QpName; 2],
@@ -110,7 +110,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         }
         let words = [0, 1].map(|side| keys[side].get(4).copied());
         let sim = Self {
-            world: World::nowhere(),
+            world: Box::new(World::nowhere()),
             setup: *setup,
             hosts,
             qps: world.connect(hosts),

@@ -5,7 +5,9 @@ use crate::end::deadline;
 use crate::{addresses, devices};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::thread;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::{env, thread};
 use superpipe::shm::handshake::VERSION;
 use superpipe::verbs::{
     CmEvent, CmEventKind, CmId, ConnectParams, Cq, Error, EventChannel, Pd, Qp, QpConfig, QpState, Transport,
@@ -168,16 +170,63 @@ fn who_asks_and_goes_away_is_no_error() {
 const BESIDE_MUTES: Duration = Duration::from_secs(20);
 /// As many as are made side by side.
 const MUTES: usize = 16;
+/// The listener that the mute clients ask. Where it is set, this process is theirs.
+const MUTES_ASK: &str = "SUPERPIPE_MUTES_ASK";
+/// What their process says once all have asked.
+const ASKED: &str = "the mute clients have asked";
+
+/// Mute clients in a process of their own: libsiw has room for some 48 small queue pairs in one. Dropped, they are killed.
+struct Mutes(Child);
+
+impl Mutes {
+    /// Returns when all have asked.
+    fn start(test: &str, to: SocketAddr) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture"])
+            .env(MUTES_ASK, to.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut says = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mutes = Self(child);
+        assert!(
+            says.any(|line| line.unwrap().contains(ASKED)),
+            "the mute clients ended before all had asked"
+        );
+        mutes
+    }
+
+    /// The clients, in their process, until the parent is gone.
+    fn ask_for(to: &str) {
+        let to = to.parse().unwrap();
+        let _mutes: Vec<_> = (0..MUTES).map(|_| ask(to)).collect();
+        println!("{ASKED}");
+        // Only its end comes.
+        let _ = io::stdin().read(&mut [0]);
+    }
+}
+
+impl Drop for Mutes {
+    fn drop(&mut self) {
+        // One that ended already is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 #[test]
 fn mute_clients_side_by_side_delay_nobody() {
+    if let Ok(to) = env::var(MUTES_ASK) {
+        return Mutes::ask_for(&to);
+    }
     for ip in devices() {
         let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
         let mut listener = listen(ip, options);
         let (to, address) = (listener.verbs_address().unwrap(), address_of(&listener));
         thread::scope(|scope| {
             let accepting = scope.spawn(move || (listener.accept(DEADLINE).map(drop), listener));
-            let mutes: Vec<_> = (0..MUTES).map(|_| ask(to)).collect();
+            let mutes = Mutes::start("strangers::mute_clients_side_by_side_delay_nobody", to);
             let connected = Connection::connect(&address, Options::default(), BESIDE_MUTES).map(drop);
             assert!(connected.is_ok(), "{ip}: {}", connected.unwrap_err());
             accepting.join().unwrap().0.unwrap();

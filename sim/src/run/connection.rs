@@ -165,15 +165,15 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     }
 
     /// The world, if it is here: a turn did not end.
-    pub(super) fn world_lent(&mut self) -> Option<World> {
+    pub(super) fn world_lent(&mut self) -> Option<Box<World>> {
         let lent = &mut self.fabric().world;
-        (!lent.is_nowhere()).then(|| core::mem::replace(lent, World::nowhere()))
+        (!lent.is_nowhere()).then(|| core::mem::replace(lent, Box::new(World::nowhere())))
     }
 
     /// An end acts. Whether it did anything, and how long it may sleep.
     pub(super) fn turn(
         &mut self,
-        world: &mut World,
+        world: &mut Box<World>,
         side: usize,
         now_ns: u64,
     ) -> Result<(bool, u64), String> {

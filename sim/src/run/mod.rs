@@ -87,7 +87,7 @@ pub fn run(case: &Case, look: Look) -> Result<Outcome, Failure> {
 }
 
 fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure> {
-    let mut world = World::new(case.hosts, case.profile, case.faults, case.seed);
+    let mut world = Box::new(World::new(case.hosts, case.profile, case.faults, case.seed));
     if look.traced {
         world.trace = Some(Trace::default());
     }
@@ -147,7 +147,7 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
 
 /// Turn by turn until all ends are gone; how many turns that took.
 fn drive<const DIRECT: bool>(
-    world: &mut World,
+    world: &mut Box<World>,
     connections: &mut [Connection<DIRECT>],
     count: usize,
     turns_max: Option<u64>,
