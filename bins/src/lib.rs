@@ -5,6 +5,7 @@
 //! options ──▶ send / receive ──▶ protocol, peer      what the two tools say to each other, over one connection
 //!         │        │        │
 //!         │        │        └──▶ session              what every tool does with a connection
+//!         │        ├──▶ files, descriptor             what the command names, each file once
 //!         │        ├──▶ output, input                 where the bytes go and come from
 //!         │        └──▶ meter ──▶ events, bar         what people and programs are told meanwhile
 //!         └──▶ rperf ──▶ session, protocol, peer      a tool of its own: see there
@@ -13,7 +14,9 @@
 //! Everything but data and results goes to standard error. A tool ends in one place, with a [`exit::Code`] and at most one line.
 #![forbid(unsafe_code)]
 
+pub mod descriptor;
 pub mod exit;
+pub mod files;
 pub mod generate;
 pub mod input;
 pub mod listen;

@@ -1,5 +1,6 @@
 //! The command lines. What stands here is `--help`, the man pages and the completions.
 
+use crate::files::Named;
 use crate::generate::Kind;
 use crate::quantity;
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -351,6 +352,14 @@ impl Moving {
         })
     }
 
+    /// Every file that a command names, `data` first.
+    #[must_use]
+    pub fn files<'a>(&'a self, data: Named<'a>) -> Vec<Named<'a>> {
+        let json = self.json.as_deref().map(|path| Named::written("--json", path, 2));
+        let trace = self.common.trace.as_deref().map(|path| Named::written("--trace", path, 2));
+        [Some(data), json, trace].into_iter().flatten().collect()
+    }
+
     /// Whether events go to standard error, and nothing else does.
     #[must_use]
     pub fn json_to_stderr(&self) -> bool {
@@ -369,10 +378,13 @@ impl Crossing {
     }
 }
 
+/// What stands for a standard stream.
+pub const DASH: &str = "-";
+
 /// Whether a path stands for a standard stream.
 #[must_use]
 pub fn is_dash(path: &Path) -> bool {
-    path.as_os_str() == "-"
+    path.as_os_str() == DASH
 }
 
 /// A core's number, or auto.

@@ -1,9 +1,10 @@
 //! rrecv.
 
 use crate::exit::{Code, Failure};
+use crate::files::Named;
 use crate::generate;
 use crate::listen::Place;
-use crate::options::{Listening, Receive, is_dash};
+use crate::options::{DASH, Listening, Receive, is_dash};
 use crate::output::Output;
 use crate::peer;
 use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
@@ -11,6 +12,7 @@ use crate::session::{LAST_WORDS, PATIENCE};
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use superpipe::io::{Digest, Sink};
@@ -20,9 +22,10 @@ use superpipe::{Connection, Length, Reason};
 #[must_use]
 pub fn main() -> ExitCode {
     let options = Receive::parse();
+    let data = Named::written("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)), 1);
     match options.moving.common.generate {
         Some(kind) => generate::print(Role::Receiver, kind, Receive::command()),
-        None => tool::run(Role::Receiver, &options.moving, |run| receive(run, &options)),
+        None => tool::run(Role::Receiver, &options.moving, data, |run| receive(run, &options)),
     }
 }
 

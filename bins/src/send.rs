@@ -1,15 +1,17 @@
 //! rsend.
 
 use crate::exit::{Code, Failure};
+use crate::files::Named;
 use crate::generate;
 use crate::input::Input;
-use crate::options::Send;
+use crate::options::{DASH, Send};
 use crate::peer;
 use crate::protocol::{Role, TAG_DATA};
 use crate::session::PATIENCE;
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
+use std::path::Path;
 use std::process::ExitCode;
 use superpipe::io::Digest;
 use superpipe::{Address, Connection};
@@ -21,9 +23,12 @@ const READ_BYTES: usize = 1 << 20;
 #[must_use]
 pub fn main() -> ExitCode {
     let options = Send::parse();
+    let data = Named::read("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)));
     match (options.moving.common.generate, &options.address) {
         (Some(kind), _) => generate::print(Role::Sender, kind, Send::command()),
-        (None, Some(address)) => tool::run(Role::Sender, &options.moving, |run| send(run, &options, address)),
+        (None, Some(address)) => {
+            tool::run(Role::Sender, &options.moving, data, |run| send(run, &options, address))
+        }
         (None, None) => unreachable!("clap asks for an address where nothing is generated"),
     }
 }

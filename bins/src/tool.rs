@@ -1,6 +1,7 @@
 //! What rsend and rrecv do around a transfer: begin, tell of it, end.
 
 use crate::exit::{Code, Failure};
+use crate::files::{self, Named};
 use crate::meter::Meter;
 use crate::options::Moving;
 use crate::protocol::{Hello, Role, agreed};
@@ -29,9 +30,14 @@ pub struct Run<'a> {
     checksum: Option<(DigestKind, u64)>,
 }
 
-/// Runs a tool from its first event to its last, and says how it ended.
-pub fn run(role: Role, options: &Moving, work: impl FnOnce(&mut Run<'_>) -> Result<(), Failure>) -> ExitCode {
-    let mut run = match Run::new(role, options) {
+/// Runs a tool from its first event to its last, and says how it ended. `data` is what it reads or writes for its peer.
+pub fn run(
+    role: Role,
+    options: &Moving,
+    data: Named<'_>,
+    work: impl FnOnce(&mut Run<'_>) -> Result<(), Failure>,
+) -> ExitCode {
+    let mut run = match Run::new(role, options, data) {
         Ok(run) => run,
         Err(failure) => {
             complain(role, &failure.text);
@@ -43,7 +49,8 @@ pub fn run(role: Role, options: &Moving, work: impl FnOnce(&mut Run<'_>) -> Resu
 }
 
 impl<'a> Run<'a> {
-    fn new(role: Role, options: &'a Moving) -> Result<Self, Failure> {
+    fn new(role: Role, options: &'a Moving, data: Named<'_>) -> Result<Self, Failure> {
+        files::check(&options.files(data))?;
         let session = Session::new(role, &options.common, options.json_to_stderr())?;
         let events = options.json.as_deref().map(Events::open).transpose()?.map(Arc::new);
         let trace = Trace::open(options.common.trace.as_deref(), &session.signals)?;

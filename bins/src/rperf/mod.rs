@@ -33,6 +33,7 @@ pub mod stream;
 pub mod table;
 
 use crate::exit::{Code, Failure};
+use crate::files::{self, Named};
 use crate::generate;
 use crate::options::Common;
 use crate::protocol::Role;
@@ -54,14 +55,16 @@ pub fn main() -> ExitCode {
     if let Some(Part::Serve(serve)) = part {
         return match serve.common.generate {
             Some(kind) => generate::print(Role::Server, kind, Perf::command()),
-            None => run(Role::Server, &serve.common, |session, trace| server::serve(session, &serve, trace)),
+            None => {
+                run(Role::Server, &serve.common, &[], |session, trace| server::serve(session, &serve, trace))
+            }
         };
     }
     match (ask.common.generate, &ask.address) {
         (Some(kind), _) => generate::print(Role::Client, kind, Perf::command()),
-        (None, Some(address)) => {
-            run(Role::Client, &ask.common, |session, trace| client::measure(session, &ask, address, trace))
-        }
+        (None, Some(address)) => run(Role::Client, &ask.common, &ask.files(), |session, trace| {
+            client::measure(session, &ask, address, trace)
+        }),
         (None, None) => unreachable!("clap asks for an address where nothing is served or generated"),
     }
 }
@@ -70,9 +73,11 @@ pub fn main() -> ExitCode {
 fn run(
     role: Role,
     common: &Common,
+    files: &[Named<'_>],
     work: impl FnOnce(&Session<'_>, &mut Trace) -> Result<(), Failure>,
 ) -> ExitCode {
-    let outcome = Session::new(role, common, false).and_then(|session| {
+    let outcome = files::check(files).and_then(|()| {
+        let session = Session::new(role, common, false)?;
         let mut trace = Trace::open(common.trace.as_deref(), &session.signals)?;
         let outcome = work(&session, &mut trace);
         if let Err(lost) = trace.write() {

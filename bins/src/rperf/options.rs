@@ -2,12 +2,13 @@
 
 use super::messages::Memory;
 use super::sizes::Sizes;
-use crate::options::{Common, Listening, Wait, after_help};
+use crate::files::Named;
+use crate::options::{Common, DASH, Listening, Wait, after_help, is_dash};
 use crate::quantity;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use core::time::Duration;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use superpipe::Address;
 
 const EXAMPLES: &str = "\
@@ -212,6 +213,30 @@ pub enum Fresh {
 }
 
 impl Ask {
+    /// Every place that a command names to write to.
+    #[must_use]
+    pub fn files(&self) -> Vec<Named<'_>> {
+        let reports = [
+            ("--json", &self.json),
+            ("--csv", &self.csv),
+            ("--plot", &self.plot),
+            ("--picture", &self.picture),
+            ("--trace", &self.common.trace),
+        ];
+        let reports = reports
+            .into_iter()
+            .filter_map(|(argument, path)| Some(Named::written(argument, path.as_deref()?, 1)));
+        let has_table = !self.common.quiet && !self.takes_stdout();
+        let table = has_table.then(|| Named::written("the table", Path::new(DASH), 1));
+        reports.chain(table).collect()
+    }
+
+    /// Whether a report takes standard output, where the table would be.
+    #[must_use]
+    pub fn takes_stdout(&self) -> bool {
+        self.json.as_deref().is_some_and(is_dash)
+    }
+
     /// Which memory.
     #[must_use]
     pub fn memory(&self) -> Memory {

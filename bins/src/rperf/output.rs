@@ -8,7 +8,6 @@ use super::plot;
 use super::row::Row;
 use super::table::{Header, Line};
 use crate::exit::{Code, Failure};
-use crate::options::is_dash;
 use crate::output::{self, READER_PATIENCE};
 use crate::signals::Signals;
 use crate::trace::picture::Picture;
@@ -48,8 +47,7 @@ impl Output {
         let open = |path: &Path| output::Output::open(Some(path), signals, Instant::now() + READER_PATIENCE);
         let drawing = |path: &Option<PathBuf>| path.as_deref().map(open).transpose();
         let lines = |path| Ok(drawing(path)?.map(|to| Lines { to, is_there: false }));
-        let json_takes_stdout = ask.json.as_deref().is_some_and(is_dash);
-        let table = if json_takes_stdout { Table::stderr() } else { Table::stdout() };
+        let table = if ask.takes_stdout() { Table::stderr() } else { Table::stdout() };
         Ok(Self {
             table: (!ask.common.quiet).then_some(table),
             json: lines(&ask.json)?,

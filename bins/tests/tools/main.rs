@@ -13,6 +13,7 @@ mod kills;
 mod pipes;
 mod refusals;
 mod rperf;
+mod shared;
 mod sizes;
 mod support;
 mod traces;

@@ -1,0 +1,258 @@
+//! The files that one command names. Two of them that are one file are refused before anything is opened: the one that is
+//! written first would be the other's data.
+
+use crate::descriptor::{number, parent, steps};
+use crate::exit::{Code, Failure};
+use crate::options::is_dash;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::{AsFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// A file, by the argument that names it.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// The argument: "FILE", "--json"
+    argument: &'static str,
+    place: Place<'a>,
+    is_written: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place<'a> {
+    Path(&'a Path),
+    /// 0, 1 or 2
+    Standard(RawFd),
+}
+
+/// A file that is there, or the name that one will have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Identity {
+    Node {
+        dev: u64,
+        ino: u64,
+    },
+    /// A block device, which may have several nodes
+    Block {
+        rdev: u64,
+    },
+    Coming {
+        dev: u64,
+        ino: u64,
+        name: OsString,
+    },
+}
+
+/// Facts about a named file.
+#[derive(Debug)]
+struct Found {
+    /// None where it may be shared, or cannot be opened
+    identity: Option<Identity>,
+    /// A socket, whose input is not its output
+    is_socket: bool,
+    /// The descriptor that it is
+    number: Option<RawFd>,
+}
+
+impl<'a> Named<'a> {
+    /// A file that is read; `-` is standard input.
+    #[must_use]
+    pub fn read(argument: &'static str, path: &'a Path) -> Self {
+        Self { argument, place: Place::of(path, 0), is_written: false }
+    }
+
+    /// A file that is written; `-` is the descriptor `standard`.
+    #[must_use]
+    pub fn written(argument: &'static str, path: &'a Path, standard: RawFd) -> Self {
+        Self { argument, place: Place::of(path, standard), is_written: true }
+    }
+
+    fn shown(&self) -> String {
+        let Self { argument, place, .. } = self;
+        match place {
+            Place::Path(path) => format!("{argument} ({})", path.display()),
+            Place::Standard(0) => format!("{argument} (standard input)"),
+            Place::Standard(1) => format!("{argument} (standard output)"),
+            Place::Standard(_) => format!("{argument} (standard error)"),
+        }
+    }
+
+    fn found(&self) -> Found {
+        let (metadata, number) = match self.place {
+            Place::Path(path) => (fs::metadata(path), number(path)),
+            Place::Standard(fd) => (standard(fd), Some(fd)),
+        };
+        let identity = match (&metadata, self.place) {
+            (Ok(metadata), _) => Identity::of(metadata),
+            (Err(error), Place::Path(path)) if error.kind() == io::ErrorKind::NotFound => {
+                Identity::coming(path)
+            }
+            _ => None,
+        };
+        let is_socket = metadata.is_ok_and(|metadata| metadata.file_type().is_socket());
+        Found { identity, is_socket, number }
+    }
+}
+
+impl<'a> Place<'a> {
+    fn of(path: &'a Path, standard: RawFd) -> Self {
+        if is_dash(path) { Self::Standard(standard) } else { Self::Path(path) }
+    }
+}
+
+impl Identity {
+    /// None of what loses nothing when it is shared: /dev/null, a terminal.
+    fn of(metadata: &Metadata) -> Option<Self> {
+        let kind = metadata.file_type();
+        if kind.is_char_device() {
+            None
+        } else if kind.is_block_device() {
+            Some(Self::Block { rdev: metadata.rdev() })
+        } else {
+            Some(Self::Node { dev: metadata.dev(), ino: metadata.ino() })
+        }
+    }
+
+    /// The place where opening this path makes a file, links followed.
+    fn coming(path: &Path) -> Option<Self> {
+        let last = steps(path).last()?;
+        let directory = fs::metadata(parent(&last)).ok()?;
+        Some(Self::Coming { dev: directory.dev(), ino: directory.ino(), name: last.file_name()?.to_owned() })
+    }
+}
+
+/// Refuses two arguments that are one file, where one of them is written.
+///
+/// # Errors
+/// The first two.
+pub fn check(named: &[Named<'_>]) -> Result<(), Failure> {
+    let all: Vec<_> = named.iter().map(|named| (named, named.found())).collect();
+    for (index, (one, found)) in all.iter().enumerate() {
+        for (other, found_other) in &all[..index] {
+            if are_one((one, found), (other, found_other)) {
+                let text = format!(
+                    "{} and {} are the same file; give each one of its own",
+                    other.shown(),
+                    one.shown()
+                );
+                return Err(Failure::new(Code::Usage, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if two arguments cannot both have the file that they name.
+fn are_one((one, found): (&Named<'_>, &Found), (other, found_other): (&Named<'_>, &Found)) -> bool {
+    let are_written = one.is_written && other.is_written;
+    // lines of both would stand between each other's, also on a terminal
+    if are_written && found.number.is_some() && found.number == found_other.number {
+        return true;
+    }
+    let is_harmless = !(one.is_written || other.is_written) || (found.is_socket && !are_written);
+    !is_harmless && found.identity.is_some() && found.identity == found_other.identity
+}
+
+/// The file that a standard stream is.
+fn standard(fd: RawFd) -> io::Result<Metadata> {
+    let owned = match fd {
+        0 => io::stdin().as_fd().try_clone_to_owned(),
+        1 => io::stdout().as_fd().try_clone_to_owned(),
+        _ => io::stderr().as_fd().try_clone_to_owned(),
+    };
+    File::from(owned?).metadata()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("superpipe-files-{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            Self(dir)
+        }
+
+        fn join(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn read_and_written(one: &Path, other: &Path) -> Result<(), Failure> {
+        check(&[Named::read("FILE", one), Named::written("--json", other, 2)])
+    }
+
+    fn both_written(one: &Path, other: &Path) -> Result<(), Failure> {
+        check(&[Named::written("--csv", one, 1), Named::written("--json", other, 1)])
+    }
+
+    #[test]
+    fn one_file_has_many_names() {
+        let dir = Dir::new("names");
+        fs::create_dir(dir.join("sub")).unwrap();
+        fs::write(dir.join("file"), "x").unwrap();
+        fs::hard_link(dir.join("file"), dir.join("hard")).unwrap();
+        symlink("file", dir.join("soft")).unwrap();
+        symlink("new", dir.join("dangling")).unwrap();
+        symlink("sub", dir.join("way")).unwrap();
+        for (one, other) in [
+            ("file", "file"),
+            ("file", "./file"),
+            ("file", "sub/../file"),
+            ("file", "hard"),
+            ("soft", "hard"),
+            ("new", "new"),
+            ("new", "sub/..//new"),
+            ("new", "dangling"),
+            ("sub/new", "way/new"),
+        ] {
+            let failure = both_written(&dir.join(one), &dir.join(other)).unwrap_err();
+            assert_eq!(failure.code, Code::Usage);
+            assert!(failure.text.contains("--csv (") && failure.text.contains("--json ("), "{failure}");
+            assert!(read_and_written(&dir.join(one), &dir.join(other)).is_err(), "{one} {other}");
+            let path = dir.join(one);
+            let read = Named::read("FILE", &path);
+            assert_eq!(check(&[read, read]), Ok(()));
+        }
+        for (one, other) in [("file", "new"), ("new", "sub/new"), ("none/x", "none/x"), ("new", "New")] {
+            assert_eq!(both_written(&dir.join(one), &dir.join(other)), Ok(()), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn what_loses_nothing_is_shared() {
+        let dir = Dir::new("shared");
+        let null = Path::new("/dev/null");
+        assert_eq!(both_written(null, null), Ok(()));
+        assert_eq!(read_and_written(null, null), Ok(()));
+        let socket = dir.join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        assert_eq!(read_and_written(&socket, &socket), Ok(()));
+        assert!(both_written(&socket, &socket).is_err());
+    }
+
+    #[test]
+    fn one_stream_is_not_shared() {
+        let (dash, out) = (Path::new("-"), Path::new("/dev/stdout"));
+        for (one, other) in [(dash, dash), (dash, out), (out, out)] {
+            let failure = both_written(one, other).unwrap_err();
+            assert!(failure.text.contains("the same file"), "{failure}");
+        }
+        let streams = [Named::read("FILE", dash), Named::written("--json", Path::new("/dev/null"), 2)];
+        assert_eq!(check(&streams), Ok(()));
+    }
+}

@@ -1,0 +1,154 @@
+//! One file that two arguments of a command name: refused before anything is opened, or right.
+
+use crate::support::{BOUND, Scratch};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+const CONTENTS: &str = "what is there";
+
+/// The arguments of each tool that name files.
+const TOOLS: [(&str, &[&str]); 3] = [
+    ("rsend", &["FILE", "--json", "--trace"]),
+    ("rrecv", &["FILE", "--json", "--trace"]),
+    ("rperf", &["--json", "--csv", "--plot", "--picture", "--trace"]),
+];
+
+/// Two names of one file each. Standard input and standard output are `file` where they are named.
+const NAMES: [(&str, &str); 10] = [
+    ("file", "file"),
+    ("file", "sub/..//file"),
+    ("file", "hard"),
+    ("soft", "file"),
+    ("new", "new"),
+    ("new", "sub/../new"),
+    ("dangling", "new"),
+    ("/dev/fd/0", "file"),
+    ("/dev/stdout", "hard"),
+    ("/dev/stdout", "/dev/fd/1"),
+];
+
+impl Scratch {
+    /// A file with four names, and one that is not there with two.
+    fn with_names(&self) -> Vec<String> {
+        fs::create_dir(self.data("sub")).unwrap();
+        fs::write(self.data("file"), CONTENTS).unwrap();
+        fs::hard_link(self.data("file"), self.data("hard")).unwrap();
+        symlink("file", self.data("soft")).unwrap();
+        symlink("new", self.data("dangling")).unwrap();
+        self.names()
+    }
+
+    /// A command that would fail with 3 if it were followed.
+    fn naming(&self, tool: &'static str, named: &[(&str, &str)]) -> Command {
+        let mut command = self.command(tool);
+        match tool {
+            "rsend" => command.args(["-q", "--connect-timeout=1ms", &self.address()]),
+            "rrecv" => command.args(["-q", "--accept-timeout=1ms", "--listen", &self.address()]),
+            _ => command.args(["-q", "--connect-timeout=1ms", &self.address()]),
+        };
+        for &(argument, name) in named {
+            let path = if name.starts_with('/') { name.into() } else { self.data(name) };
+            if argument == "FILE" {
+                command.arg(path);
+            } else {
+                command.arg(format!("{argument}={}", path.display()));
+            }
+        }
+        if named.iter().any(|(_, name)| name.starts_with('/')) {
+            command.stdin(self.opened("file")).stdout(self.opened("file"));
+        }
+        command
+    }
+
+    fn opened(&self, name: &str) -> File {
+        OpenOptions::new().read(true).append(true).open(self.data(name)).unwrap()
+    }
+
+    #[track_caller]
+    fn assert_as_it_was(&self, names: &[String]) {
+        assert_eq!(fs::read_to_string(self.data("file")).unwrap(), CONTENTS);
+        assert_eq!(self.names(), names);
+    }
+}
+
+#[test]
+fn any_two_arguments_that_are_one_file_are_refused() {
+    let scratch = Scratch::new("shared");
+    let names = scratch.with_names();
+    for (tool, arguments) in TOOLS {
+        for (index, one) in arguments.iter().enumerate() {
+            for other in &arguments[index + 1..] {
+                for (name, alias) in NAMES.into_iter().flat_map(|(one, other)| [(one, other), (other, one)]) {
+                    let named = [(*one, name), (*other, alias)];
+                    let ended = scratch.run(tool, &mut scratch.naming(tool, &named));
+                    assert_eq!(ended.code, 2, "{tool} {named:?}: {}", ended.said);
+                    ended.assert(2, "are the same file");
+                    scratch.assert_as_it_was(&names);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_standard_stream_that_is_a_named_file_is_refused() {
+    let scratch = Scratch::new("shared-streams");
+    let names = scratch.with_names();
+    for report in ["--json", "--trace"] {
+        let mut rsend = scratch.naming("rsend", &[(report, "file")]);
+        scratch.run("rsend", rsend.stdin(scratch.opened("hard"))).assert(2, "FILE (standard input)");
+        let mut rrecv = scratch.naming("rrecv", &[(report, "file")]);
+        scratch.run("rrecv", rrecv.stdout(scratch.opened("soft"))).assert(2, "FILE (standard output)");
+        scratch.assert_as_it_was(&names);
+    }
+    // data and events, one into the other: by one descriptor, and by two
+    let mut rrecv = scratch.naming("rrecv", &[("--json", "/dev/stdout")]);
+    scratch.run("rrecv", &mut rrecv).assert(2, "are the same file");
+    let mut both = Command::new("sh");
+    both.args(["-c", "exec \"$@\" 2>&1", "sh", env!("CARGO_BIN_EXE_rrecv"), "--json=-"]);
+    both.args(["--accept-timeout=1ms", "--listen", &scratch.address()]).stdout(scratch.opened("file"));
+    assert_eq!(both.status().unwrap().code(), Some(2));
+    let kept = fs::read_to_string(scratch.data("file")).unwrap();
+    assert!(kept.starts_with(CONTENTS), "{kept}");
+    fs::write(scratch.data("file"), CONTENTS).unwrap();
+    // the table and a report, and two reports
+    let mut rperf = scratch.command("rperf");
+    rperf.args(["--connect-timeout=1ms", &scratch.address()]);
+    rperf.arg(format!("--csv={}", scratch.data("hard").display()));
+    scratch.run("rperf", rperf.stdout(scratch.opened("file"))).assert(2, "the table (standard output)");
+    let mut rperf = scratch.client(&["-q", "--csv=-", "--json=-", "--connect-timeout=1ms"]);
+    scratch.run("rperf", rperf.stdout(Stdio::piped())).assert(2, "are the same file");
+    scratch.assert_as_it_was(&names);
+}
+
+#[test]
+fn what_loses_nothing_may_be_shared() {
+    let scratch = Scratch::new("shared-null");
+    let null = ["--json=/dev/null", "--trace=/dev/null", "-q"];
+    fs::write(scratch.data("in"), CONTENTS).unwrap();
+    let (sender, receiver) = scratch.pair(
+        scratch.rsend(&null).arg(scratch.address()).arg(scratch.data("in")),
+        scratch.rrecv(&null).arg("/dev/null"),
+    );
+    sender.assert_done();
+    receiver.assert_done();
+    // and files of their own are kept apart
+    let own =
+        |of: &str, report: &str| format!("--{report}={}", scratch.data(&format!("{of}.{report}")).display());
+    let (sender, receiver) = scratch.pair(
+        scratch
+            .rsend(&["-q", &own("rsend", "json"), &own("rsend", "trace"), &scratch.address()])
+            .arg(scratch.data("in")),
+        scratch.rrecv(&["-q", &own("rrecv", "json"), &own("rrecv", "trace")]).arg(scratch.data("out")),
+    );
+    sender.assert_done();
+    receiver.assert_done();
+    assert_eq!(fs::read_to_string(scratch.data("out")).unwrap(), CONTENTS);
+    scratch.assert_only(&["in", "out", "rrecv.json", "rrecv.trace", "rsend.json", "rsend.trace"]);
+    let server = scratch.start_server(&["-q", "--trace=/dev/null"]);
+    let all = ["json", "csv", "plot", "picture", "trace"].map(|report| format!("--{report}=/dev/null"));
+    let mut client = scratch.client(&["-q", "--sizes=1K", "--iterations=3", "--warmup=1"]);
+    scratch.run("rperf", client.args(all)).assert_done();
+    server.wait(BOUND).assert_done();
+}
