@@ -140,9 +140,9 @@ pub struct Moving {
     #[arg(long, value_enum, value_name = "KIND")]
     pub checksum: Option<Checksum>,
 
-    /// Write start, interval (each second) and end events to a file, one JSON object a line; - is standard error, which
-    /// then carries nothing else
-    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    /// Write start, interval (each second) and end events to a file, one JSON object a line; --json=- is standard error,
+    /// which then carries nothing else
+    #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub json: Option<PathBuf>,
 
     /// What all tools have in common.
@@ -172,8 +172,14 @@ pub struct Common {
     pub tuned: Tuned,
 
     /// Write the newest 4096 events of the connection (copies in and out, writes, waits, acknowledgements) to a file when
-    /// the run ends, however it ends; for Perfetto or chrome://tracing
-    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash), help_heading = "Reports")]
+    /// the run ends, however it ends; for Perfetto or chrome://tracing. It takes a file, and not -
+    #[arg(
+        long,
+        value_name = "FILE",
+        require_equals = true,
+        value_parser = PathBufValueParser::new().try_map(no_dash),
+        help_heading = "Reports"
+    )]
     pub trace: Option<PathBuf>,
 
     /// Nothing but errors: no progress bar, no table, no summary
@@ -456,6 +462,11 @@ mod tests {
         assert!(Send::try_parse_from(["rsend"]).is_err());
         assert!(Send::try_parse_from(["rsend", "--generate", "man"]).is_ok());
         assert!(Send::try_parse_from(["rsend", "-q", "-v", "shm:/x"]).is_err());
+        for wrong in
+            [&["--json", "shm:/x"][..], &["--json=", "shm:/x"], &["--trace", "x", "shm:/x"], &["--trace=-"]]
+        {
+            assert!(Send::try_parse_from([&["rsend"][..], wrong].concat()).is_err(), "{wrong:?}");
+        }
         let json = Send::try_parse_from(["rsend", "--json=-", "shm:/x", "-"]).unwrap();
         assert!(json.moving.json_to_stderr() && is_dash(&json.file.unwrap()));
     }

@@ -98,7 +98,7 @@ rperf_of() {
     esac
     place=verbs:$(peer "$driver"):7471 listen=verbs:$(own "$driver"):7471
     turn "superpipe, $arrival" "$name" "rperf serve -q --core 1 --arrival $arrival --listen $listen $([[ " $* " != *\ --reconnect* ]] || echo --keep)" \
-        "rperf -q --core 0 --wait spin --arrival $arrival --json --test $test --sizes $sizes $* $place" || return 0
+        "rperf -q --core 0 --wait spin --arrival $arrival --json=- --test $test --sizes $sizes $* $place" || return 0
     while read -r line; do
         bytes=$(of "$line" bytes)
         case $name in

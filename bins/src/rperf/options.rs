@@ -19,7 +19,7 @@ Examples:
                                        bytes a second, in steps of 5 %
   rperf localhost --core 0 --sizes 4M,64M --fresh
                                        into memory that was never used
-  rperf localhost --json --csv figures.csv --plot figures.svg
+  rperf localhost --json=- --csv=figures.csv --plot=figures.svg
   rperf node2 --core auto              by RDMA, on a core near the device, to
                                        `rperf serve --listen :7471 --core auto`
 
@@ -164,22 +164,22 @@ pub struct Ask {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub connect_timeout: Duration,
 
-    /// Write results as JSON, an object a size, to standard output, or to FILE. On standard output they take the place of
-    /// the table, which goes to standard error
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Reports")]
+    /// Write results as JSON, an object a size; --json=- is standard output, and so it is for the next three. There a
+    /// report takes the place of the table, which goes to standard error
+    #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub json: Option<PathBuf>,
 
     /// Write results as a table of comma-separated values
-    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub csv: Option<PathBuf>,
 
     /// Draw the results, as SVG
-    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub plot: Option<PathBuf>,
 
     /// Draw the copies of one message of the last size, as SVG: of those that both ends record after the measurement, the one
     /// that takes the median. It needs more than 40 bytes, which travel without blocks
-    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub picture: Option<PathBuf>,
 
     /// Flips one bit of the byte at this offset of all that is compared, to see that both ends notice
@@ -284,8 +284,12 @@ mod tests {
         assert_eq!(ask(&["--fresh"]).unwrap().memory(), Memory::Superpipe);
         assert_eq!(ask(&["--fresh=plain"]).unwrap().memory(), Memory::Plain);
         assert_eq!(ask(&["--fresh=advised"]).unwrap().memory(), Memory::Advised);
-        assert_eq!(ask(&["--json"]).unwrap().json.unwrap().as_os_str(), "-");
         assert_eq!(ask(&["--json=x"]).unwrap().json.unwrap().as_os_str(), "x");
+        for report in ["--json", "--csv", "--plot", "--picture", "--trace"] {
+            for wrong in [&[report][..], &[report, "x"], &[&format!("{report}=")]] {
+                assert!(ask(wrong).is_err(), "{wrong:?}");
+            }
+        }
         for wrong in [&["--fresh=cold"][..], &["--iterations", "0"], &["--sizes", "2G"], &["--test", "both"]]
         {
             assert!(ask(wrong).is_err(), "{wrong:?}");

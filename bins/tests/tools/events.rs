@@ -1,6 +1,6 @@
 //! What programs read: JSON events, man pages, completions; and what people do: help and usage errors.
 
-use crate::support::{BOUND, Scratch, feed, some_core};
+use crate::support::{BOUND, Scratch, feed, option, some_core};
 use core::time::Duration;
 use serde_json::Value;
 use std::fs;
@@ -15,7 +15,8 @@ fn parse(events: &str) -> Vec<Value> {
 fn events_begin_go_on_and_end() {
     let scratch = Scratch::new("events");
     let file = scratch.root().join("events");
-    let receiver = scratch.start_rrecv(scratch.rrecv(&["--json"]).arg(&file).arg(scratch.data("out")));
+    let receiver =
+        scratch.start_rrecv(scratch.rrecv(&[]).arg(option("json", &file)).arg(scratch.data("out")));
     let mut sender = scratch.start(
         "rsend",
         scratch.rsend(&["--json=-", "--core", &some_core(), &scratch.address()]).stdin(Stdio::piped()),

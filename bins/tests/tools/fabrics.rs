@@ -1,6 +1,6 @@
 //! Which fabric, which device, which core: what is refused before anything is sent, on a host without RDMA and on any.
 
-use crate::support::{BOUND, Ended, Scratch};
+use crate::support::{BOUND, Ended, Scratch, option};
 use std::fs;
 
 /// As [`Ended::assert`], of a tool that says more.
@@ -97,7 +97,7 @@ fn arrival_is_settled_and_said_with_its_reason() {
     fs::write(scratch.data("in"), vec![7; 300_000]).unwrap();
     let (sent, received) = scratch.pair(
         scratch.rsend(&["-v", "--arrival", "checked-flag", &scratch.address()]).arg(scratch.data("in")),
-        scratch.rrecv(&["-v", "--json"]).arg(scratch.root().join("events")).arg(scratch.data("out")),
+        scratch.rrecv(&["-v"]).arg(option("json", &scratch.root().join("events"))).arg(scratch.data("out")),
     );
     assert_told(&sent, 0, "arrival by checked-flag (it was asked for)");
     assert_told(&received, 0, "arrival by checked-flag (it was asked for)");

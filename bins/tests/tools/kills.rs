@@ -1,6 +1,6 @@
 //! SIGKILL of either side, when a random share of the bytes has moved: the other notices, and nothing is left.
 
-use crate::support::{BOUND, Noise, Scratch, feed, verify, wait_for};
+use crate::support::{BOUND, Noise, Scratch, feed, option, verify, wait_for};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -81,7 +81,7 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
     let mut rsend = scratch.rsend(&options);
     rsend.args(["--connect-timeout", "2s", &scratch.address()]).stdin(Stdio::piped());
     let survivor = if victim == "rsend" { &mut rrecv } else { &mut rsend };
-    survivor.arg("--json").arg(&events);
+    survivor.arg(option("json", &events));
     let mut receiver = Some(scratch.start_rrecv(rrecv.arg(&out)));
     let mut sender = Some(scratch.start("rsend", &mut rsend));
     let stdin = sender.as_mut().unwrap().stdin();

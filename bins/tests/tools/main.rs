@@ -12,6 +12,7 @@ mod hostile;
 mod kills;
 mod pipes;
 mod refusals;
+mod reports;
 mod rperf;
 mod shared;
 mod sizes;

@@ -1,6 +1,6 @@
 //! Addresses that are taken, left behind or somebody else's.
 
-use crate::support::{BOUND, NOBODY, Scratch, is_root, wait_for};
+use crate::support::{BOUND, NOBODY, Scratch, is_root, option, wait_for};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
@@ -63,7 +63,7 @@ fn port_0_is_a_free_one_that_rrecv_names() {
     fs::write(scratch.data("in"), b"by a free port").unwrap();
     for listen in ["localhost:0", ":0"] {
         let mut rrecv = scratch.command("rrecv");
-        rrecv.args(["--listen", listen, "--json"]).arg(&events).arg(scratch.data("out"));
+        rrecv.args(["--listen", listen]).arg(option("json", &events)).arg(scratch.data("out"));
         let receiver = scratch.start("rrecv", &mut rrecv);
         let told = || fs::read_to_string(&events).unwrap_or_default();
         wait_for("rrecv to name its port", || {

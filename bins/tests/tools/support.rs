@@ -365,6 +365,13 @@ pub(crate) fn verify(mut pipe: impl Read, seed: u64, total: u64) {
     assert_eq!(pipe.read(&mut got).unwrap(), 0, "more than {total} bytes");
 }
 
+/// `--option=PATH`, as options that name files are written.
+pub(crate) fn option(name: &str, path: &Path) -> OsString {
+    let mut option = OsString::from(format!("--{name}="));
+    option.push(path);
+    option
+}
+
 pub(crate) fn mkfifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }

@@ -1,6 +1,6 @@
 //! `--trace`: what the flight recorder held, as programs read it.
 
-use crate::support::{BOUND, Noise, Scratch, wait_for};
+use crate::support::{BOUND, Noise, Scratch, option, wait_for};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -62,8 +62,8 @@ fn both_ends_trace_the_same_chunks() {
     fs::write(scratch.data("in"), Noise::new(1).bytes(1 << 20)).unwrap();
     let [sent, received] = ["sent", "received"].map(|name| scratch.root().join(name));
     let (sender, receiver) = scratch.pair(
-        scratch.rsend(&["-q", "--trace"]).arg(&sent).arg(scratch.address()).arg(scratch.data("in")),
-        scratch.rrecv(&["-q", "--trace"]).arg(&received).arg(scratch.data("out")),
+        scratch.rsend(&["-q"]).arg(option("trace", &sent)).arg(scratch.address()).arg(scratch.data("in")),
+        scratch.rrecv(&["-q"]).arg(option("trace", &received)).arg(scratch.data("out")),
     );
     sender.assert_done();
     receiver.assert_done();
@@ -100,7 +100,7 @@ fn only_the_newest_events_are_kept() {
         scratch
             .rsend(&["-q", "--block-bytes=128", "--chunk-bytes=1K", &scratch.address()])
             .arg(scratch.data("in")),
-        scratch.rrecv(&["-q", "--trace"]).arg(&trace).arg(scratch.data("out")),
+        scratch.rrecv(&["-q"]).arg(option("trace", &trace)).arg(scratch.data("out")),
     );
     sender.assert_done();
     receiver.assert_done();
@@ -115,7 +115,8 @@ fn only_the_newest_events_are_kept() {
 fn a_run_that_fails_leaves_its_last_events() {
     let scratch = Scratch::new("trace-failure");
     let trace = scratch.root().join("trace");
-    let mut receiver = scratch.start_rrecv(scratch.rrecv(&["--trace"]).arg(&trace).stdout(Stdio::piped()));
+    let mut rrecv = scratch.rrecv(&[]);
+    let mut receiver = scratch.start_rrecv(rrecv.arg(option("trace", &trace)).stdout(Stdio::piped()));
     let mut sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).stdin(Stdio::piped()));
     let mut pipe = sender.stdin();
     pipe.write_all(&[7; 100_000]).unwrap();
@@ -137,7 +138,7 @@ fn a_trace_is_there_or_it_is_said_why_not() {
     let trace = scratch.root().join("trace");
     let alone = scratch.run(
         "rsend",
-        scratch.rsend(&["--connect-timeout=1ms", &scratch.address()]).arg("--trace").arg(&trace),
+        scratch.rsend(&["--connect-timeout=1ms", &scratch.address()]).arg(option("trace", &trace)),
     );
     alone.assert(3, "");
     assert!(!trace.exists(), "nobody connected: there is nothing to tell");
@@ -157,7 +158,7 @@ fn measured(scratch: &Scratch, arguments: &[&str]) -> (Vec<Value>, String) {
     wait_for("rperf serve to listen", || scratch.socket().exists());
     let mut client = scratch.command("rperf");
     client.args(["-q", "--iterations=9", "--warmup=2", &scratch.address()]).args(arguments);
-    client.arg("--trace").arg(&trace).arg("--picture").arg(&picture);
+    client.arg(option("trace", &trace)).arg(option("picture", &picture));
     scratch.run("rperf", &mut client).assert_done();
     server.wait(BOUND).assert_done();
     (read(&trace), fs::read_to_string(picture).unwrap())
@@ -216,13 +217,13 @@ fn what_cannot_be_drawn_is_said() {
         client
     };
     scratch.run("rperf", &mut client(&["--picture=/nowhere/x"])).assert(8, "cannot write to /nowhere/x");
-    let short = scratch.run("rperf", client(&["--sizes=1M,40", "--picture"]).arg(scratch.data("x")));
+    let short = scratch.run("rperf", client(&["--sizes=1M,40"]).arg(option("picture", &scratch.data("x"))));
     short.assert(2, "end --sizes with a longer one");
     let mut server = scratch.command("rperf");
     let server = scratch.start("rperf", server.args(["serve", "--listen", &scratch.address()]));
     wait_for("rperf serve to listen", || scratch.socket().exists());
-    let long = scratch
-        .run("rperf", client(&["--sizes=1M", "--block-bytes=128", "--picture"]).arg(scratch.data("x")));
+    let picture = option("picture", &scratch.data("x"));
+    let long = scratch.run("rperf", client(&["--sizes=1M", "--block-bytes=128"]).arg(picture));
     long.assert(9, "cannot draw a message of 1 MiB");
     server.wait(BOUND).assert(9, "cannot draw a message of 1 MiB");
 }

@@ -122,7 +122,7 @@ fn usage() {
         &["localhost", "elsewhere"],
         &["serve", "localhost"],
         &["serve", "--sizes", "8"],
-        &["serve", "--keep", "--trace", "x"],
+        &["serve", "--keep", "--trace=x"],
         &["-q", "-v", "localhost"],
     ] {
         let ended = scratch.run("rperf", scratch.command("rperf").args(wrong));

@@ -1,7 +1,7 @@
 //! What becomes of the files that a client was asked for where its measurement does not end well.
 
 use super::QUICK;
-use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, wait_for};
+use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option, wait_for};
 use core::time::Duration;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -145,7 +145,7 @@ fn results_that_cannot_be_written_end_it() {
     client.assert(8, "cannot write to standard output: no space left on device");
     server.assert(8, "client: cannot write to standard output: no space left on device");
     let mut closed = Command::new("sh");
-    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rperf"), &scratch.address(), "--json"]);
+    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rperf"), &scratch.address(), "--json=-"]);
     scratch.run("rperf", &mut closed).assert(8, "cannot write to standard output: bad file descriptor");
     scratch.assert_only(&[]);
 }
@@ -164,7 +164,7 @@ fn pipes_are_waited_for() {
     // more than a pipe holds, so that it is full until its reader goes on
     let server = scratch.start_server(&["-v"]);
     let mut client = scratch.client(&["-q", "--sizes=8,1M", "--iterations=9", "--warmup=2"]);
-    let client = scratch.start("rperf", client.arg("--trace").arg(&fifo));
+    let client = scratch.start("rperf", client.arg(option("trace", &fifo)));
     thread::sleep(Duration::from_millis(200));
     let cat = reader(&scratch, &fifo);
     wait_for("the connection", || server.said().contains("connected by"));
@@ -181,14 +181,14 @@ fn pipes_are_waited_for() {
     // nobody reads on
     let server = scratch.start_server(&["-v"]);
     let mut client = scratch.client(&["-q", "--sizes=1M", "--iterations=9", "--warmup=2"]);
-    let client = scratch.start("rperf", client.arg("--trace").arg(&fifo));
+    let client = scratch.start("rperf", client.arg(option("trace", &fifo)));
     let cat = reader(&scratch, &fifo);
     wait_for("the connection", || server.said().contains("connected by"));
     cat.signal("STOP");
     client.wait(BOUND).assert(0, "nobody reads the pipe");
     server.wait(BOUND).assert_done();
     // nobody reads at all, and a signal comes
-    let client = scratch.start("rperf", scratch.client(&["-q", "--plot"]).arg(&fifo));
+    let client = scratch.start("rperf", scratch.client(&["-q"]).arg(option("plot", &fifo)));
     thread::sleep(Duration::from_millis(200));
     client.signal("INT");
     client.wait(BOUND).assert(130, "SIGINT");

@@ -1,6 +1,6 @@
 //! Clients and servers that say what neither would, by hand from wire.md 8.2.
 
-use crate::support::{BOUND, Scratch};
+use crate::support::{BOUND, Scratch, option};
 use core::time::Duration;
 use std::fs;
 use superpipe::{Connection, Options, Reason};
@@ -248,7 +248,7 @@ fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
     let mut listener = superpipe::Listener::bind(&address, Options::default()).unwrap();
     let mut client =
         scratch.client(&["-q", "--sizes=0", "--iterations=1", "--warmup=1", "--idle-timeout=5s"]);
-    let client = scratch.start("rperf", client.arg("--trace").arg(scratch.data("trace")));
+    let client = scratch.start("rperf", client.arg(option("trace", &scratch.data("trace"))));
     let mut connection = listener.accept(Duration::from_secs(10)).unwrap();
     let mut place = [0; 64];
     let mut hear = |connection: &mut Connection| {

@@ -38,7 +38,7 @@ impl Scratch {
 
     /// The objects that a client printed, when all was well.
     pub(super) fn objects(&self, arguments: &[&str]) -> Vec<Map<String, Value>> {
-        let arguments = [&["--json", "-q"], arguments].concat();
+        let arguments = [&["--json=-", "-q"], arguments].concat();
         let (out, client, server) = self.measure(&arguments);
         client.assert_done();
         server.assert_done();

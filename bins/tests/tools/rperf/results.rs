@@ -73,7 +73,7 @@ fn json_is_an_object_a_size_with_every_field_in_order() {
 #[test]
 fn fields_have_their_order() {
     let scratch = Scratch::new("perf-order");
-    let (out, client, _) = scratch.measure(&[&["--json", "-q", "--sizes", "8"], &QUICK[..]].concat());
+    let (out, client, _) = scratch.measure(&[&["--json=-", "-q", "--sizes", "8"], &QUICK[..]].concat());
     client.assert_done();
     let fields: Vec<_> = FIELDS.into_iter().chain(MORE_FIELDS).collect();
     let mut rest = out.as_str();
@@ -116,8 +116,9 @@ fn the_table_is_for_people() {
 fn files_hold_what_is_printed() {
     let scratch = Scratch::new("perf-files");
     let [json, csv, plot] = ["json", "csv", "svg"].map(|name| scratch.data(name).display().to_string());
-    let json_to = format!("--json={json}");
-    let arguments = ["--sizes", "0,8,64K", &json_to, "--csv", &csv, "--plot", &plot];
+    let reports = [("json", &json), ("csv", &csv), ("plot", &plot)];
+    let [json_to, csv_to, plot_to] = reports.map(|(report, path)| format!("--{report}={path}"));
+    let arguments = ["--sizes", "0,8,64K", &json_to, &csv_to, &plot_to];
     let (out, client, server) = scratch.measure(&[&arguments, &QUICK[..]].concat());
     client.assert_done();
     server.assert_done();
@@ -149,18 +150,17 @@ fn files_hold_what_is_printed() {
         assert!(plot.contains(word), "the picture lacks {word}");
     }
     // before anybody is asked
-    scratch
-        .run("rperf", &mut scratch.client(&["--csv", "/nowhere/x"]))
-        .assert(8, "cannot write to /nowhere/x");
+    scratch.run("rperf", &mut scratch.client(&["--csv=/nowhere/x"])).assert(8, "cannot write to /nowhere/x");
 }
 
 #[test]
 fn a_trace_of_each_end() {
     let scratch = Scratch::new("perf-trace");
     let [one, other] = ["client", "server"].map(|name| scratch.data(name).display().to_string());
-    let server = scratch.start_server(&["--trace", &other]);
+    let [to_one, to_other] = [&one, &other].map(|path| format!("--trace={path}"));
+    let server = scratch.start_server(&[&to_other]);
     let mut client =
-        scratch.client(&[&["-q", "--sizes", "64K", "--reconnect", "--trace", &one], &QUICK[..]].concat());
+        scratch.client(&[&["-q", "--sizes", "64K", "--reconnect", &to_one], &QUICK[..]].concat());
     scratch.run("rperf", &mut client).assert_done();
     server.wait(BOUND).assert_done();
     for trace in [one, other] {
@@ -227,7 +227,7 @@ fn connections_for_each_size() {
         for test in ["latency", "stream"] {
             let server = scratch.start_server(&["-v"]);
             let out = scratch.root().join("out");
-            let arguments = ["-q", "--json", "--test", test, "--sizes", "8,70000,0"];
+            let arguments = ["-q", "--json=-", "--test", test, "--sizes", "8,70000,0"];
             let mut client = scratch.client(&[&arguments, reconnect, &QUICK[..]].concat());
             scratch.run("rperf", client.stdout(fs::File::create(&out).unwrap())).assert_done();
             let ended = server.wait(BOUND);

@@ -82,7 +82,7 @@ pub(crate) fn client(
         "--quiet",
         "--wait",
         "spin",
-        "--json",
+        "--json=-",
         "--core",
         &world.cores.client.to_string(),
     ]);
