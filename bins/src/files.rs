@@ -1,7 +1,7 @@
 //! The files that one command names. Two of them that are one file are refused before anything is opened: the one that is
 //! written first would be the other's data.
 
-use crate::descriptor::{number, parent, steps};
+use crate::descriptor::own_descriptor;
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
 use std::ffi::OsString;
@@ -9,7 +9,10 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Links that are followed, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
 
 /// A file, by the argument that names it.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +84,7 @@ impl<'a> Named<'a> {
 
     fn found(&self) -> Found {
         let (metadata, number) = match self.place {
-            Place::Path(path) => (fs::metadata(path), number(path)),
+            Place::Path(path) => (fs::metadata(path), own_descriptor(path)),
             Place::Standard(fd) => (standard(fd), Some(fd)),
         };
         let identity = match (&metadata, self.place) {
@@ -155,6 +158,17 @@ fn are_one((one, found): (&Named<'_>, &Found), (other, found_other): (&Named<'_>
     !is_harmless && found.identity.is_some() && found.identity == found_other.identity
 }
 
+/// A path, then what each of its links leads to.
+fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let follow = |step: &PathBuf| fs::read_link(step).ok().map(|to| parent(step).join(to));
+    core::iter::successors(Some(path.to_owned()), follow).take(LINKS_MAX)
+}
+
+/// The directory of a path that is perhaps not there.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The file that a standard stream is.
 fn standard(fd: RawFd) -> io::Result<Metadata> {
     let owned = match fd {
@@ -170,7 +184,6 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
-    use std::path::PathBuf;
 
     struct Dir(PathBuf);
 

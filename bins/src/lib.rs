@@ -7,7 +7,7 @@
 //!         │        │        └──▶ session              what every tool does with a connection
 //!         │        ├──▶ files, descriptor             what the command names, each file once
 //!         │        ├──▶ output, input                 where the bytes go and come from
-//!         │        └──▶ meter ──▶ events, bar         what people and programs are told meanwhile
+//!         │        └──▶ meter ──▶ report, bar         what people and programs are told meanwhile
 //!         └──▶ rperf ──▶ session, protocol, peer      a tool of its own: see there
 //! ```
 //!
@@ -19,6 +19,7 @@ pub mod exit;
 pub mod files;
 pub mod generate;
 pub mod input;
+pub mod lines;
 pub mod listen;
 pub mod meter;
 pub mod options;

@@ -37,11 +37,8 @@ struct Shared {
 
 impl Meter {
     /// Counts from 0, for `events` and for a bar.
-    ///
-    /// # Errors
-    /// When there can be no thread to tell of it.
-    pub fn new(events: Option<Arc<Events>>, with_bar: bool) -> io::Result<Self> {
-        let has_listener = events.is_some() || with_bar;
+    #[must_use]
+    pub fn new(events: Option<Arc<Events>>, with_bar: bool) -> Self {
         let shared = Arc::new(Shared {
             bytes: AtomicU64::new(0),
             started: OnceLock::new(),
@@ -50,10 +47,19 @@ impl Meter {
             events,
             with_bar,
         });
-        let tell =
-            |shared: Arc<Shared>| thread::Builder::new().name("meter".into()).spawn(move || shared.tell());
-        let teller = if has_listener { Some(tell(Arc::clone(&shared))?) } else { None };
-        Ok(Self { shared, teller })
+        Self { shared, teller: None }
+    }
+
+    /// Tells of it from the start on, if there is anyone to be told.
+    ///
+    /// # Errors
+    /// When there can be no thread for that.
+    pub fn listen(&mut self) -> io::Result<()> {
+        if self.shared.events.is_some() || self.shared.with_bar {
+            let shared = Arc::clone(&self.shared);
+            self.teller = Some(thread::Builder::new().name("meter".into()).spawn(move || shared.tell())?);
+        }
+        Ok(())
     }
 
     /// The connection is there: seconds count from now on.
@@ -145,7 +151,8 @@ mod tests {
     #[test]
     fn counts_with_and_without_anyone_who_listens() {
         for with_bar in [false, true] {
-            let mut meter = Meter::new(None, with_bar).unwrap();
+            let mut meter = Meter::new(None, with_bar);
+            meter.listen().unwrap();
             assert_eq!((meter.bytes(), meter.seconds()), (0, 0.0));
             meter.start(Some(12));
             meter.add(5);

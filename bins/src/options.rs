@@ -1,5 +1,6 @@
 //! The command lines. What stands here is `--help`, the man pages and the completions.
 
+use crate::descriptor::own_descriptor;
 use crate::files::Named;
 use crate::generate::Kind;
 use crate::quantity;
@@ -45,8 +46,17 @@ Exit codes:
   130  ended by SIGINT
   143  ended by SIGTERM";
 
+const REPORTS: &str = "\
+Reports:
+  A report that cannot be opened ends the tool with 8 before anything is done.
+  One that cannot be written to its end is told of on standard error (in the
+  end event, where events go there), and the exit code is that of the work:
+  --trace, and --json of rsend and rrecv. What rperf measures is its work:
+  where the table, --json, --csv, --plot or --picture cannot be written it
+  ends with 8. A pipe that nobody reads is given up after 10 s.";
+
 pub(crate) fn after_help(examples: &str) -> String {
-    format!("{examples}\n\n{ADDRESSES}\n\n{EXIT_CODES}")
+    format!("{examples}\n\n{ADDRESSES}\n\n{REPORTS}\n\n{EXIT_CODES}")
 }
 
 /// Sends a file or standard input to an rrecv, and waits for its verdict
@@ -369,7 +379,7 @@ impl Moving {
     /// Whether events go to standard error, and nothing else does.
     #[must_use]
     pub fn json_to_stderr(&self) -> bool {
-        self.json.as_deref().is_some_and(is_dash)
+        self.json.as_deref().is_some_and(|path| is_dash(path) || own_descriptor(path) == Some(2))
     }
 }
 

@@ -33,7 +33,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let file = options.file.as_deref().filter(|path| !is_dash(path));
     let name = file.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
     let Listening { listen, accept_timeout } = &options.listening;
-    run.start(listen, &name, None, *accept_timeout);
+    run.start(listen, &name, None, *accept_timeout)?;
     let deadline = Instant::now() + *accept_timeout;
     let output = Output::open(file, &run.session.signals, deadline)?;
     let mut sink = output.sink()?;

@@ -1,12 +1,12 @@
 //! What `--json` writes: one object a line. `start` comes first and `end` last, whatever happens in between.
 
-use crate::exit::{Failure, explain};
-use crate::options::{Checksum, Common, Core, Crossing, Moving, Seen, Wait, is_dash};
+use crate::exit::Failure;
+use crate::lines::Lines;
+use crate::options::{Checksum, Common, Core, Crossing, Moving, Seen, Wait};
+use crate::signals::Signals;
 use core::time::Duration;
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use superpipe::Description;
@@ -102,6 +102,8 @@ pub enum Event<'a> {
         exit_code: u8,
         /// why, where that is not 0
         error: Option<&'a str>,
+        /// why the trace could not be written, which changes no exit code
+        report_error: Option<&'a str>,
         /// which checksum was compared
         checksum: Option<&'a str>,
         /// its value
@@ -121,10 +123,9 @@ pub struct Events {
 
 #[derive(Debug)]
 struct Out {
-    file: Option<File>,
-    name: String,
+    lines: Lines,
     /// the first write that failed, until it is told
-    failed: Option<io::Error>,
+    failed: Option<Failure>,
     over: bool,
 }
 
@@ -191,31 +192,25 @@ impl fmt::Display for Joined {
 }
 
 impl Events {
-    /// Opens `--json`: a file that is made anew, or standard error.
+    /// Opens `--json`: as [`Lines::open`], and `-` is standard error.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        let name = if is_dash(path) { "standard error".to_owned() } else { path.display().to_string() };
-        let file = if is_dash(path) { None } else { Some(File::create(path)) };
-        let file = file
-            .transpose()
-            .map_err(|error| Failure::local_io(format!("cannot write events to {name}"), &error))?;
-        Ok(Self { out: Mutex::new(Out { file, name, failed: None, over: false }) })
+    /// When it cannot be written, or a signal came.
+    pub fn open(path: &Path, signals: &Signals) -> Result<Self, Failure> {
+        let lines = Lines::open(path, 2, signals)?;
+        Ok(Self { out: Mutex::new(Out { lines, failed: None, over: false }) })
     }
 
-    /// Writes one line, at once. A failure is remembered, and events are written no more.
+    /// Writes one line, at once, or as soon as a pipe has room. A failure is remembered, and events are written no more.
     pub fn put(&self, event: &Event<'_>) {
         let Ok(mut out) = self.out.lock() else { return };
         if out.over {
             return;
         }
-        let written = serde_json::to_vec(event).map_err(io::Error::from).and_then(|mut line| {
+        let line = serde_json::to_vec(event).map_err(|error| out.lines.failure(&error.into()));
+        let written = line.and_then(|mut line| {
             line.push(b'\n');
-            match &mut out.file {
-                Some(file) => file.write_all(&line),
-                None => io::stderr().lock().write_all(&line),
-            }
+            out.lines.write(&line)
         });
         out.over = written.is_err();
         out.failed = written.err();
@@ -223,10 +218,7 @@ impl Events {
 
     /// What went wrong with the events, if anything did: once.
     pub fn take_failure(&self) -> Option<Failure> {
-        let mut out = self.out.lock().ok()?;
-        let doing = format!("cannot write events to {}", out.name);
-        let failed = out.failed.take()?;
-        Some(Failure::new(crate::exit::Code::LocalIo, explain(doing, &failed)))
+        self.out.lock().ok()?.failed.take()
     }
 }
 
@@ -259,13 +251,14 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_once() {
-        let events = Events::open(Path::new("/dev/full")).unwrap();
+        let signals = Signals::install("test").unwrap();
+        let events = Events::open(Path::new("/dev/full"), &signals).unwrap();
         let event = Event::Interval { seconds: 1.0, bytes: 5, gb_per_s: 0.0 };
         events.put(&event);
         assert!(events.take_failure().unwrap().text.ends_with("/dev/full: no space left on device"));
         assert_eq!(events.take_failure(), None);
         events.put(&event);
         assert_eq!(events.take_failure(), None);
-        assert!(Events::open(Path::new("/nowhere/x")).is_err());
+        assert!(Events::open(Path::new("/nowhere/x"), &signals).is_err());
     }
 }

@@ -39,7 +39,7 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
         Ok(input) => (input.name.clone(), input.source.size_hint()),
         Err(_) => (options.file.as_ref().map_or_else(String::new, |path| path.display().to_string()), None),
     };
-    run.start(address, &name, size, options.connect_timeout);
+    run.start(address, &name, size, options.connect_timeout)?;
     let mut input = input?;
     run.session.pin()?;
     let connected = Connection::connect(address, run.options(), options.connect_timeout);

@@ -1,6 +1,6 @@
 //! What rsend and rrecv do around a transfer: begin, tell of it, end.
 
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, explain};
 use crate::files::{self, Named};
 use crate::meter::Meter;
 use crate::options::Moving;
@@ -26,6 +26,8 @@ pub struct Run<'a> {
     options: &'a Moving,
     events: Option<Arc<Events>>,
     trace: Trace,
+    /// why nothing is done, said after the first event
+    refused: Option<Failure>,
     joined: Option<Joined>,
     checksum: Option<(DigestKind, u64)>,
 }
@@ -50,20 +52,30 @@ pub fn run(
 
 impl<'a> Run<'a> {
     fn new(role: Role, options: &'a Moving, data: Named<'_>) -> Result<Self, Failure> {
-        files::check(&options.files(data))?;
-        let session = Session::new(role, &options.common, options.json_to_stderr())?;
-        let events = options.json.as_deref().map(Events::open).transpose()?.map(Arc::new);
-        let trace = Trace::open(options.common.trace.as_deref(), &session.signals)?;
-        let with_bar = !options.common.quiet && !options.json_to_stderr() && io::stderr().is_terminal();
+        let has_stderr = options.json_to_stderr();
+        let session = Session::new(role, &options.common, has_stderr)?;
+        let refused = files::check(&options.files(data)).err();
+        // a file that is perhaps the data's is not opened; standard error is open
+        let json = options.json.as_deref().filter(|_| refused.is_none() || has_stderr);
+        let events = json.map(|path| Events::open(path, &session.signals)).transpose()?.map(Arc::new);
+        let with_bar = !options.common.quiet && !has_stderr && io::stderr().is_terminal();
         let meter = Meter::new(events.clone(), with_bar);
-        let meter = meter.map_err(|error| {
-            Failure::new(Code::Device, crate::exit::explain("cannot start a thread", &error))
-        })?;
-        Ok(Self { session, meter, options, events, trace, joined: None, checksum: None })
+        let trace = Trace::default();
+        Ok(Self { session, meter, options, events, trace, refused, joined: None, checksum: None })
     }
 
-    /// The first event: what is about to be done.
-    pub fn start(&self, address: &Address, file: &str, size: Option<u64>, timeout: Duration) {
+    /// Tells in the first event what is about to be done. What could fail before that is done after it, so that an event
+    /// says how it ended.
+    ///
+    /// # Errors
+    /// When two files are one, the trace cannot be opened, or there is no thread to tell of the transfer.
+    pub fn start(
+        &mut self,
+        address: &Address,
+        file: &str,
+        size: Option<u64>,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
         let settings = Settings::new(self.options, timeout);
         self.put(&Event::Start {
             tool: self.session.role.tool(),
@@ -74,6 +86,12 @@ impl<'a> Run<'a> {
             size,
             settings: &settings,
         });
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
+        self.trace = Trace::open(self.options.common.trace.as_deref(), &self.session.signals)?;
+        let listening = self.meter.listen();
+        listening.map_err(|error| Failure::new(Code::Device, explain("cannot start a thread", &error)))
     }
 
     /// The event of a port that was chosen here, of which nothing else tells.
@@ -136,12 +154,14 @@ impl<'a> Run<'a> {
         let rate = gb_per_s(bytes, seconds);
         let failure = result.err();
         let code = failure.as_ref().map_or(Code::Done, |failure| failure.code);
+        let lost_trace = self.trace.write().err();
         self.put(&Event::End {
             seconds,
             bytes,
             gb_per_s: rate,
             exit_code: code.number(),
             error: failure.as_ref().map(|failure| failure.text.as_str()),
+            report_error: lost_trace.as_ref().map(|lost| lost.text.as_str()),
             checksum: self.checksum.map(|(kind, _)| kind.name()),
             checksum_value: self.checksum.map(|(_, value)| format!("{value:#018x}")),
             core: self.session.core(),
@@ -159,10 +179,10 @@ impl<'a> Run<'a> {
                 self.session.say_if(!self.session.common.quiet, &text);
             }
         }
-        let lost_trace = self.trace.write().err();
+        // a report that is lost changes no exit code: the peer has acted on it
         let lost_events = self.events.as_ref().and_then(|events| events.take_failure());
         for lost in lost_events.into_iter().chain(lost_trace) {
-            complain(self.session.role, &lost.text);
+            self.session.say_if(true, &lost.text);
         }
         code
     }

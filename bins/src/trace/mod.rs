@@ -20,7 +20,7 @@ use superpipe::Connection;
 use track::Track;
 
 /// The trace of a run: nothing, where none is asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Trace {
     out: Option<Output>,
     tracks: Vec<Track>,

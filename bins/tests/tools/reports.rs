@@ -1,7 +1,10 @@
 //! Reports: which file is one, where it goes, and what becomes of a run whose report cannot be written.
 
-use crate::support::Scratch;
-use std::fs;
+use crate::support::{BOUND, Ended, Scratch, mkfifo, option};
+use serde_json::Value;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 
 /// The reports of each tool.
@@ -42,4 +45,104 @@ fn a_report_takes_no_other_argument_for_its_file() {
             }
         }
     }
+}
+
+impl Ended {
+    /// Standard error had events and nothing else, from the first to the last, which says this.
+    #[track_caller]
+    fn assert_pure(&self, code: i32, words: &str) -> Value {
+        assert_eq!(self.code, code, "{}", self.said);
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{}", self.said));
+        let events: Vec<Value> = self.said.lines().map(parse).collect();
+        let end = events.last().unwrap().clone();
+        assert_eq!((&events[0]["event"], &end["event"]), (&"start".into(), &"end".into()), "{}", self.said);
+        assert_eq!(end["exit_code"], code);
+        assert!(end["error"].as_str().unwrap_or_default().contains(words), "{}", self.said);
+        end
+    }
+}
+
+#[test]
+fn events_on_standard_error_are_alone_there_and_end() {
+    let scratch = Scratch::new("reports-pure");
+    fs::write(scratch.data("in"), "x").unwrap();
+    for name in ["-", "/dev/stderr", "/dev/fd/2"] {
+        let json = format!("--json={name}");
+        let with =
+            |tool, arguments: &[&str]| scratch.run(tool, scratch.alone(tool).arg(&json).args(arguments));
+        let address = &scratch.address();
+        with("rsend", &["--trace=/nowhere/x", address, "in"]).assert_pure(8, "cannot write to /nowhere/x");
+        with("rsend", &["--trace=in", address, "in"]).assert_pure(2, "are the same file");
+        with("rsend", &["--core=8000", address, "in"]).assert_pure(2, "core 8000");
+        with("rsend", &[address, "in"]).assert_pure(3, "cannot connect");
+        with("rsend", &[address, "none"]).assert_pure(8, "cannot read none");
+        with("rrecv", &["--trace=/nowhere/x", "out"]).assert_pure(8, "cannot write to /nowhere/x");
+        with("rrecv", &["--trace=./out", "out"]).assert_pure(2, "are the same file");
+        with("rrecv", &["/nowhere/x"]).assert_pure(8, "cannot write to /nowhere/x");
+        with("rrecv", &["out"]).assert_pure(3, "nobody connected");
+        // a transfer is done whatever becomes of its trace
+        let (sender, receiver) = scratch.pair(
+            scratch.rsend(&[&json, "--trace=/dev/full", address]).arg(scratch.data("in")),
+            &mut scratch.rrecv(&[&json, "--trace=/dev/full"]),
+        );
+        for ended in [sender, receiver] {
+            let end = ended.assert_pure(0, "");
+            assert_eq!(end["report_error"], "cannot write to /dev/full: no space left on device");
+        }
+    }
+    scratch.assert_only(&["in"]);
+}
+
+#[test]
+fn events_go_to_a_descriptor_as_it_stands() {
+    let scratch = Scratch::new("reports-descriptor");
+    for (index, path) in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].into_iter().enumerate() {
+        let log = scratch.data(&index.to_string());
+        fs::write(&log, "before\n").unwrap();
+        let mut rsend = scratch.rsend(&["--connect-timeout=1ms", &scratch.address()]);
+        rsend.arg(option("json", path.as_ref())).stdout(OpenOptions::new().append(true).open(&log).unwrap());
+        scratch.run("rsend", &mut rsend).assert(3, "cannot connect");
+        let lines = fs::read_to_string(&log).unwrap();
+        let lines: Vec<_> = lines.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (3, "before"), "{lines:?}");
+        assert!(lines[1].contains("start") && lines[2].contains("end"), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_report_that_nobody_reads_does_not_hold_up_a_signal() {
+    let scratch = Scratch::new("reports-fifo");
+    mkfifo(&scratch.data("fifo"));
+    for tool in ["rsend", "rrecv"] {
+        let mut command = scratch.alone(tool);
+        command.arg("--json=fifo");
+        if tool == "rsend" {
+            command.arg(scratch.address());
+        }
+        for (signal, code) in [("INT", 130), ("TERM", 143)] {
+            let tool = scratch.start(tool, &mut command);
+            tool.signal(signal);
+            tool.wait(BOUND).assert(code, signal);
+        }
+    }
+    scratch.assert_only(&["fifo"]);
+}
+
+#[test]
+fn a_stalled_reader_of_events_costs_no_transfer() {
+    let scratch = Scratch::new("reports-stalled");
+    let fifo = scratch.data("fifo");
+    mkfifo(&fifo);
+    fs::write(scratch.data("in"), "x").unwrap();
+    // open at both ends, and full
+    let mut pipe =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
+    while pipe.write(&[b'\n'; 4096]).is_ok() {}
+    let (sender, receiver) = scratch.pair(
+        scratch.rsend(&["-q", "--connect-timeout=60s", &scratch.address()]).arg(scratch.data("in")),
+        scratch.rrecv(&["-q"]).arg(option("json", &fifo)).arg(scratch.data("out")),
+    );
+    sender.assert_done();
+    receiver.assert(0, "nobody reads it");
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"x");
 }
