@@ -1,5 +1,6 @@
 //! Where messages are sent from and received into: page-aligned memory of this process.
 
+use super::contents::LOOK_BYTES;
 use super::messages::Memory;
 use crate::exit::{Code, Failure, explain};
 use core::ops::{Deref, DerefMut};
@@ -73,31 +74,37 @@ impl Pool {
         Self { memory, bytes: 0, buffers: Vec::new() }
     }
 
-    /// Sees that there are so many buffers of this size. What is reused is resident.
+    /// Sees that there are so many buffers of this size. What is reused is resident; `look` is asked now and then whether to
+    /// stop.
     ///
     /// # Errors
-    /// When there is too little memory.
-    pub fn provide(&mut self, bytes: usize, count: usize) -> Result<(), Failure> {
+    /// When there is too little memory, and those of `look`.
+    pub fn provide(
+        &mut self,
+        bytes: usize,
+        count: usize,
+        look: &impl Fn() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         if self.bytes == bytes && self.buffers.len() == count {
             return Ok(());
         }
         self.buffers.clear();
         self.bytes = bytes;
         self.buffers.reserve(count);
-        self.refill(count)
+        self.refill(count, look)
     }
 
     /// Gives back buffers that are not reused, and gets as many others.
     ///
     /// # Errors
-    /// When there is too little memory.
-    pub fn renew(&mut self) -> Result<(), Failure> {
+    /// As [`provide`](Self::provide).
+    pub fn renew(&mut self, look: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
         if self.memory == Memory::Reused {
             return Ok(());
         }
         let count = self.buffers.len();
         self.buffers.clear();
-        self.refill(count)
+        self.refill(count, look)
     }
 
     /// The buffers.
@@ -105,11 +112,15 @@ impl Pool {
         &mut self.buffers
     }
 
-    fn refill(&mut self, count: usize) -> Result<(), Failure> {
+    fn refill(&mut self, count: usize, look: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
         while self.buffers.len() < count {
+            look()?;
             let mut buffer = Buffer::untouched(self.memory, self.bytes)?;
             if self.memory == Memory::Reused {
-                buffer.fill(1);
+                for piece in buffer.chunks_mut(LOOK_BYTES) {
+                    look()?;
+                    piece.fill(1);
+                }
             }
             self.buffers.push(buffer);
         }
@@ -120,14 +131,33 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::cell::Cell;
+
+    fn go_on() -> Result<(), Failure> {
+        Ok(())
+    }
+
+    #[test]
+    fn resident_memory_is_given_up_on_the_way() {
+        let looks = Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            if looks.get() > 3 { Err(Failure::new(Code::Interrupted, "stop")) } else { Ok(()) }
+        };
+        let failure = Pool::empty(Memory::Reused).provide(8 * LOOK_BYTES, 1, &look).unwrap_err();
+        assert_eq!((failure.code, looks.get()), (Code::Interrupted, 4));
+        looks.set(0);
+        let failure = Pool::empty(Memory::Plain).provide(LOOK_BYTES, 8, &look).unwrap_err();
+        assert_eq!((failure.code, looks.get()), (Code::Interrupted, 4));
+    }
 
     #[test]
     fn buffers_are_as_long_as_asked_and_aligned_to_pages() {
         for memory in [Memory::Reused, Memory::Plain, Memory::Superpipe, Memory::Advised] {
             let mut pool = Pool::empty(memory);
             for bytes in [0, 1, 4096, 4097, 1 << 20] {
-                pool.provide(bytes, 3).unwrap();
-                pool.renew().unwrap();
+                pool.provide(bytes, 3, &go_on).unwrap();
+                pool.renew(&go_on).unwrap();
                 assert_eq!(pool.buffers().len(), 3);
                 for buffer in pool.buffers() {
                     assert_eq!(buffer.len(), bytes);
@@ -141,9 +171,9 @@ mod tests {
     fn what_is_reused_is_the_same_and_what_is_not_is_empty() {
         for (memory, kept) in [(Memory::Reused, 7), (Memory::Plain, 0), (Memory::Superpipe, 0)] {
             let mut pool = Pool::empty(memory);
-            pool.provide(10_000, 1).unwrap();
+            pool.provide(10_000, 1, &go_on).unwrap();
             pool.buffers()[0].fill(7);
-            pool.renew().unwrap();
+            pool.renew(&go_on).unwrap();
             assert!(pool.buffers()[0].iter().all(|&byte| byte == kept), "{memory:?}");
         }
     }
@@ -151,7 +181,7 @@ mod tests {
     #[test]
     fn too_much_is_told() {
         for memory in [Memory::Plain, Memory::Superpipe] {
-            let failure = Pool::empty(memory).provide(1 << 60, 1).unwrap_err();
+            let failure = Pool::empty(memory).provide(1 << 60, 1, &go_on).unwrap_err();
             assert_eq!(failure.code, Code::Device);
             assert!(failure.text.starts_with("cannot map 1048576 TiB: cannot allocate memory"), "{failure}");
         }

@@ -1,6 +1,11 @@
 //! Contents by which a message is recognised: every byte follows from the plan's seed, who sent the message, which it is,
 //! and the byte's place.
 
+/// Bytes between two looks at whether to stop: 1 GiB takes seconds.
+pub const LOOK_BYTES: usize = 1 << 20;
+/// Words of them.
+const LOOK_WORDS: u64 = LOOK_BYTES as u64 / 8;
+
 /// What one end sends while contents are compared, or expects to receive.
 #[derive(Debug, Clone)]
 pub struct Contents {
@@ -36,30 +41,51 @@ impl Contents {
         Self { flip_at, ..self }
     }
 
-    /// Makes the next message.
-    pub fn fill(&mut self, message: &mut [u8]) {
+    /// Makes the next message, and looks now and then whether to stop.
+    ///
+    /// # Errors
+    /// Those of `look`. The message is then not made.
+    pub fn fill<E>(&mut self, message: &mut [u8], mut look: impl FnMut() -> Result<(), E>) -> Result<(), E> {
         let key = self.next_key();
-        for (index, part) in (0..).zip(message.chunks_mut(8)) {
-            part.copy_from_slice(&word(key, index).to_le_bytes()[..part.len()]);
+        for (piece, number) in message.chunks_mut(LOOK_BYTES).zip(0..) {
+            look()?;
+            for (part, index) in piece.chunks_mut(8).zip(number * LOOK_WORDS..) {
+                part.copy_from_slice(&word(key, index).to_le_bytes()[..part.len()]);
+            }
         }
         let flip_at = self.flip_at.and_then(|at| at.checked_sub(self.bytes));
         if let Some(byte) = flip_at.and_then(|at| message.get_mut(usize::try_from(at).ok()?)) {
             *byte ^= 1;
         }
         self.bytes += message.len() as u64;
+        Ok(())
     }
 
-    /// The place of the first byte that is not the next message's.
-    pub fn find_wrong_byte(&mut self, message: &[u8]) -> Option<usize> {
+    /// The place of the first byte that is not the next message's; looks now and then whether to stop.
+    ///
+    /// # Errors
+    /// Those of `look`. The message is then not compared.
+    pub fn find_wrong_byte<E>(
+        &mut self,
+        message: &[u8],
+        mut look: impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<usize>, E> {
         let key = self.next_key();
-        (0_u64..).zip(message.chunks(8)).find_map(|(index, part)| {
-            let wanted = word(key, index).to_le_bytes();
-            if *part == wanted[..part.len()] {
-                return None;
+        for (piece, number) in message.chunks(LOOK_BYTES).zip(0..) {
+            look()?;
+            let wrong = piece.chunks(8).zip(number * LOOK_WORDS..).find_map(|(part, index)| {
+                let wanted = word(key, index).to_le_bytes();
+                if *part == wanted[..part.len()] {
+                    return None;
+                }
+                let wrong = part.iter().zip(wanted).position(|(&got, wanted)| got != wanted)?;
+                Some(usize::try_from(index * 8).unwrap_or(usize::MAX) + wrong)
+            });
+            if wrong.is_some() {
+                return Ok(wrong);
             }
-            let wrong = part.iter().zip(wanted).position(|(&got, wanted)| got != wanted)?;
-            Some(usize::try_from(index * 8).unwrap_or(usize::MAX) + wrong)
-        })
+        }
+        Ok(None)
     }
 
     /// The next message is not looked at.
@@ -94,6 +120,54 @@ const fn mix(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::convert::Infallible;
+
+    fn go_on() -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    impl Contents {
+        fn filled(&mut self, message: &mut [u8]) {
+            self.fill(message, go_on).unwrap();
+        }
+
+        fn wrong_byte(&mut self, message: &[u8]) -> Option<usize> {
+            self.find_wrong_byte(message, go_on).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_given_up_on_the_way() {
+        let mut message = vec![0; 3 * LOOK_BYTES + 5];
+        let mut sender = Contents::of_client(7).with_flip(Some(2 * LOOK_BYTES as u64 + 3));
+        sender.filled(&mut message);
+        let mut receiver = Contents::of_client(7);
+        assert_eq!(receiver.wrong_byte(&message), Some(2 * LOOK_BYTES + 3));
+        Contents::of_client(7).filled(&mut message);
+        assert_eq!(Contents::of_client(7).wrong_byte(&message), None);
+        // in one go it is the same
+        for (part, index) in message.chunks(8).zip(0..) {
+            assert_eq!(*part, word(mix(mix(7)), index).to_le_bytes()[..part.len()]);
+        }
+        for allowed in 0..4 {
+            let mut looks = 0;
+            let look = || {
+                looks += 1;
+                if looks > allowed { Err("stop") } else { Ok(()) }
+            };
+            assert_eq!(Contents::of_client(7).find_wrong_byte(&message, look), Err("stop"));
+            assert_eq!(looks, allowed + 1);
+            let mut part = vec![0; 4 * LOOK_BYTES];
+            looks = 0;
+            let look = || {
+                looks += 1;
+                if looks > allowed { Err("stop") } else { Ok(()) }
+            };
+            assert_eq!(Contents::of_client(7).fill(&mut part, look), Err("stop"));
+            let made = part.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            assert_eq!(made.next_multiple_of(8), allowed * LOOK_BYTES);
+        }
+    }
 
     #[test]
     fn a_wrong_byte_is_found_wherever_it_is() {
@@ -102,8 +176,8 @@ mod tests {
             let mut receiver = Contents::of_client(7);
             let mut message = [0; 1003];
             for number in 0..4 {
-                sender.fill(&mut message);
-                let wrong = receiver.find_wrong_byte(&message).map(|at| at as u64);
+                sender.filled(&mut message);
+                let wrong = receiver.wrong_byte(&message).map(|at| at as u64);
                 assert_eq!(wrong, (number == 2).then_some(at));
                 assert_eq!(receiver.last_number(), number);
             }
@@ -113,13 +187,13 @@ mod tests {
     #[test]
     fn no_message_is_taken_for_another() {
         let mut message = [0; 64];
-        Contents::of_client(1).fill(&mut message);
-        assert_eq!(Contents::of_client(1).find_wrong_byte(&message), None);
-        assert!(Contents::of_client(2).find_wrong_byte(&message).is_some());
-        assert!(Contents::of_server(1).find_wrong_byte(&message).is_some());
+        Contents::of_client(1).filled(&mut message);
+        assert_eq!(Contents::of_client(1).wrong_byte(&message), None);
+        assert!(Contents::of_client(2).wrong_byte(&message).is_some());
+        assert!(Contents::of_server(1).wrong_byte(&message).is_some());
         let mut second = Contents::of_client(1);
-        second.fill(&mut [0; 64]);
-        assert!(second.find_wrong_byte(&message).is_some());
-        assert_eq!(Contents::of_client(3).find_wrong_byte(&[]), None);
+        second.filled(&mut [0; 64]);
+        assert!(second.wrong_byte(&message).is_some());
+        assert_eq!(Contents::of_client(3).wrong_byte(&[]), None);
     }
 }

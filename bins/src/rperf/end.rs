@@ -6,11 +6,12 @@ use super::contents::Contents;
 use super::link::{Link, Mishap};
 use super::messages::{Memory, Plan, TAG_MESSAGE};
 use super::runs::{Pattern, Run};
-use super::samples::Samples;
+use super::samples::{Samples, stop_if_asked};
 use super::{latency, stream};
 use crate::exit::{Code, Failure};
 use crate::protocol::Role;
 use crate::session::PATIENCE;
+use crate::signals::Signals;
 use superpipe::{Connection, Error, Received};
 
 /// What one end has for its messages.
@@ -65,7 +66,9 @@ impl End {
             (Pattern::Stream, true) => (count, 0),
             (Pattern::Stream, false) => (0, count),
         };
-        self.from.provide(bytes, from).and_then(|()| self.to.provide(bytes, to)).map_err(Mishap::Here)?;
+        let look = || link.session.signals.failure().map_or(Ok(()), Err);
+        let provided = self.from.provide(bytes, from, &look).and_then(|()| self.to.provide(bytes, to, &look));
+        provided.map_err(Mishap::Here)?;
         let usage = Usage::begin();
         match (run.pattern, is_client, with_care) {
             (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),
@@ -85,23 +88,30 @@ impl End {
     /// Gets buffers for so many messages, and makes what is in them: outside of what is timed.
     ///
     /// # Errors
-    /// When there is too little memory.
-    pub fn prepare(&mut self, messages: usize) -> Result<(), Mishap> {
-        self.from.renew().and_then(|()| self.to.renew()).map_err(Mishap::Here)?;
+    /// When there is too little memory, or a signal came.
+    pub fn prepare(&mut self, messages: usize, signals: &Signals) -> Result<(), Mishap> {
+        stop_if_asked(signals)?;
+        let look = || signals.failure().map_or(Ok(()), Err);
+        self.from.renew(&look).and_then(|()| self.to.renew(&look)).map_err(Mishap::Here)?;
         for buffer in self.from.buffers().iter_mut().take(messages) {
-            self.ours.fill(buffer);
+            self.ours.fill(buffer, || stop_if_asked(signals))?;
         }
         Ok(())
     }
 
     /// Compares what arrived in a buffer with what should have, if that is asked for; the first difference is kept.
-    pub fn compare(&mut self, index: usize, is_asked_for: bool) {
+    ///
+    /// # Errors
+    /// When a signal came.
+    pub fn compare(&mut self, index: usize, is_asked_for: bool, signals: &Signals) -> Result<(), Mishap> {
         let message = &self.to.buffers()[index];
         if !is_asked_for {
             self.theirs.skip();
-            return;
+            return Ok(());
         }
-        let Some(at) = self.theirs.find_wrong_byte(message) else { return };
+        let Some(at) = self.theirs.find_wrong_byte(message, || stop_if_asked(signals))? else {
+            return Ok(());
+        };
         let number = self.theirs.last_number();
         self.wrong.get_or_insert_with(|| {
             let bytes = message.len();
@@ -110,6 +120,7 @@ impl End {
             );
             Failure::new(Code::Integrity, text)
         });
+        Ok(())
     }
 
     /// Whether all that was compared so far was right.

@@ -3,7 +3,7 @@
 use super::end::{End, receive, receive_into, send};
 use super::link::{Link, Mishap};
 use super::runs::{Pattern, Run};
-use super::samples::{Samples, repeat, stop_if_asked};
+use super::samples::{Samples, repeat};
 use superpipe::os::monotonic_ns;
 
 /// The client's end, of buffers that are used again and again: nothing happens but messages and readings of the clock.
@@ -49,9 +49,9 @@ pub fn ping_with_care(
     run: &Run,
     samples: &mut Samples,
 ) -> Result<(), Mishap> {
+    let signals = link.session.signals;
     for number in 0..run.warmup + run.samples {
-        stop_if_asked(&link.session.signals)?;
-        end.prepare(1)?;
+        end.prepare(1, &signals)?;
         link.await_go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
@@ -62,7 +62,7 @@ pub fn ping_with_care(
         if number >= run.warmup {
             samples.push(ns);
         }
-        end.compare(0, run.pattern == Pattern::Check || end.plan.is_verified);
+        end.compare(0, run.pattern == Pattern::Check || end.plan.is_verified, &signals)?;
     }
     Ok(())
 }
@@ -72,15 +72,15 @@ pub fn ping_with_care(
 /// # Errors
 /// As [`ping`].
 pub fn pong_with_care(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
+    let signals = link.session.signals;
     for _ in 0..run.warmup + run.samples {
-        stop_if_asked(&link.session.signals)?;
-        end.prepare(1)?;
+        end.prepare(1, &signals)?;
         link.go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
         receive_into(end.plan.memory, connection, to)?;
         send(connection, from)?;
-        end.compare(0, run.pattern == Pattern::Check || end.plan.is_verified);
+        end.compare(0, run.pattern == Pattern::Check || end.plan.is_verified, &signals)?;
     }
     Ok(())
 }

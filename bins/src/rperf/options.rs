@@ -2,6 +2,7 @@
 
 use super::messages::Memory;
 use super::sizes::Sizes;
+use crate::descriptor::own_descriptor;
 use crate::files::Named;
 use crate::options::{Common, DASH, Listening, Wait, after_help, is_dash};
 use crate::quantity;
@@ -231,10 +232,12 @@ impl Ask {
         reports.chain(table).collect()
     }
 
-    /// Whether a report takes standard output, where the table would be.
+    /// Returns true if a report takes standard output, where the table would be.
     #[must_use]
     pub fn takes_stdout(&self) -> bool {
-        self.json.as_deref().is_some_and(is_dash)
+        let reports = [&self.json, &self.csv, &self.plot, &self.picture, &self.common.trace];
+        let mut paths = reports.into_iter().flatten();
+        paths.any(|path| is_dash(path) || own_descriptor(path) == Some(1))
     }
 
     /// Which memory.

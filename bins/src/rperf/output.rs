@@ -15,6 +15,7 @@ use core::error::Error;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use superpipe::os::stdio::was_closed_at_start;
 
 /// All of it. Each result is written as soon as it is there.
 pub struct Output {
@@ -47,9 +48,9 @@ impl Output {
         let open = |path: &Path| output::Output::open(Some(path), signals, Instant::now() + READER_PATIENCE);
         let drawing = |path: &Option<PathBuf>| path.as_deref().map(open).transpose();
         let lines = |path| Ok(drawing(path)?.map(|to| Lines { to, is_there: false }));
-        let table = if ask.takes_stdout() { Table::stderr() } else { Table::stdout() };
+        let table = || if ask.takes_stdout() { Ok(Table::stderr()) } else { Table::stdout() };
         Ok(Self {
-            table: (!ask.common.quiet).then_some(table),
+            table: (!ask.common.quiet).then(table).transpose()?,
             json: lines(&ask.json)?,
             csv: lines(&ask.csv)?,
             plot: drawing(&ask.plot)?,
@@ -98,8 +99,13 @@ impl Output {
 }
 
 impl Table {
-    fn stdout() -> Self {
-        Self { to: Box::new(io::stdout()), name: "standard output" }
+    fn stdout() -> Result<Self, Failure> {
+        let name = "standard output";
+        if was_closed_at_start(1) {
+            let error = io::Error::from_raw_os_error(libc::EBADF);
+            return Err(Failure::local_io(format!("cannot write to {name}"), &error));
+        }
+        Ok(Self { to: Box::new(io::stdout()), name })
     }
 
     fn stderr() -> Self {

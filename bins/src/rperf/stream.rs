@@ -4,7 +4,7 @@
 use super::end::{End, receive, receive_into, send};
 use super::link::{Link, Mishap};
 use super::runs::Run;
-use super::samples::{Samples, repeat, stop_if_asked};
+use super::samples::{Samples, repeat};
 use superpipe::os::monotonic_ns;
 
 /// Bytes of the buffers of a window, where two messages are not more.
@@ -42,9 +42,9 @@ pub fn sink(end: &mut End, link: &mut Link<'_>, run: &Run, samples: &mut Samples
 /// # Errors
 /// As [`source`].
 pub fn source_with_care(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
+    let signals = link.session.signals;
     for (messages, _) in windows(run) {
-        stop_if_asked(&link.session.signals)?;
-        end.prepare(messages)?;
+        end.prepare(messages, &signals)?;
         link.await_go()?;
         let connection = link.data();
         for from in &end.from.buffers()[..messages] {
@@ -64,9 +64,9 @@ pub fn sink_with_care(
     run: &Run,
     samples: &mut Samples,
 ) -> Result<(), Mishap> {
+    let signals = link.session.signals;
     for (messages, is_timed) in windows(run) {
-        stop_if_asked(&link.session.signals)?;
-        end.prepare(messages)?;
+        end.prepare(messages, &signals)?;
         link.go()?;
         let connection = link.data();
         let mut last = None;
@@ -78,7 +78,7 @@ pub fn sink_with_care(
             }
         }
         for index in 0..messages {
-            end.compare(index, end.plan.is_verified);
+            end.compare(index, end.plan.is_verified, &signals)?;
         }
     }
     Ok(())

@@ -146,3 +146,35 @@ fn a_stalled_reader_of_events_costs_no_transfer() {
     receiver.assert(0, "nobody reads it");
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"x");
 }
+
+#[test]
+fn a_report_on_standard_output_is_alone_there() {
+    let scratch = Scratch::new("reports-stdout");
+    for (name, reports) in [("-", &["csv", "json", "plot", "picture"][..]), ("/dev/stdout", &["csv", "json"])]
+    {
+        for report in reports {
+            let report_to = format!("--{report}={name}");
+            let arguments = [report_to.as_str(), "--sizes=64,1K", "--iterations=3", "--warmup=1"];
+            let (out, client, server) = scratch.measure(&arguments);
+            client.assert_done();
+            server.assert_done();
+            assert!(client.said.contains("half a round trip"), "the table is there: {}", client.said);
+            let lines: Vec<_> = out.lines().collect();
+            match *report {
+                "csv" => {
+                    let columns = lines[0].split(',').count();
+                    assert!(lines.len() == 3 && lines[0].starts_with("event,test,bytes"), "{out}");
+                    assert!(lines[1..].iter().all(|line| line.split(',').count() == columns), "{out}");
+                }
+                "json" => {
+                    assert_eq!(lines.len(), 2, "{out}");
+                    assert!(lines.iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{out}");
+                }
+                _ => assert!(out.starts_with("<svg") && out.trim_end().ends_with("</svg>"), "{out}"),
+            }
+        }
+    }
+    let mut closed = Command::new("sh");
+    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rperf"), &scratch.address()]);
+    scratch.run("rperf", &mut closed).assert(8, "cannot write to standard output: bad file descriptor");
+}
