@@ -6,7 +6,7 @@ use crate::exit::{Code, Failure};
 use crate::options::is_dash;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -145,6 +145,19 @@ pub fn check(named: &[Named<'_>]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Refuses to send data to a terminal that nobody asked for: `file` is FILE, and `-` asks for it.
+///
+/// # Errors
+/// When standard output is one, and there is no FILE.
+pub fn check_terminal(file: Option<&Path>) -> Result<(), Failure> {
+    if file.is_some() || !io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let text = "standard output is a terminal, which data would garble; write rrecv FILE or rrecv | tar x, or rrecv - \
+                where it is meant";
+    Err(Failure::new(Code::Usage, text))
 }
 
 /// Returns true if two arguments cannot both have the file that they name.

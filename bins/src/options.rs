@@ -112,7 +112,7 @@ Examples:
                                        pinned, for the lowest latency
   rrecv --accept-timeout 1m copy.img   give up if nobody sends"))]
 pub struct Receive {
-    /// Where to receive; - or nothing is standard output
+    /// Where to receive; - or nothing is standard output, and a terminal only with -
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 

@@ -1,7 +1,7 @@
 //! rrecv.
 
 use crate::exit::{Code, Failure};
-use crate::files::Named;
+use crate::files::{self, Named};
 use crate::generate;
 use crate::listen::Place;
 use crate::options::{DASH, Listening, Receive, is_dash};
@@ -34,6 +34,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let name = file.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
     let Listening { listen, accept_timeout } = &options.listening;
     run.start(listen, &name, None, *accept_timeout)?;
+    files::check_terminal(options.file.as_deref())?;
     let deadline = Instant::now() + *accept_timeout;
     let output = Output::open(file, &run.session.signals, deadline)?;
     let mut sink = output.sink()?;

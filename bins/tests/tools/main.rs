@@ -17,4 +17,5 @@ mod rperf;
 mod shared;
 mod sizes;
 mod support;
+mod terminals;
 mod traces;
