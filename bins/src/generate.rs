@@ -1,6 +1,7 @@
 //! Man pages and completions, from the same command line that `--help` prints.
 
-use crate::exit::{Code, Failure};
+use crate::command;
+use crate::exit::{Code, explain};
 use crate::protocol::Role;
 use crate::session::complain;
 use clap::{Command, ValueEnum};
@@ -24,20 +25,13 @@ pub enum Kind {
 /// Prints what `--generate` asks for.
 #[must_use]
 pub fn print(role: Role, kind: Kind, command: Command) -> ExitCode {
-    match generate(kind, command) {
-        Ok(()) => Code::Done.into(),
-        Err(failure) => {
-            complain(role, &failure.text);
-            failure.code.into()
+    match text(kind, command) {
+        Ok(text) => command::print(role, &text),
+        Err(error) => {
+            complain(role, &explain("cannot make it", &error));
+            Code::LocalIo.into()
         }
     }
-}
-
-fn generate(kind: Kind, command: Command) -> Result<(), Failure> {
-    let text = text(kind, command);
-    let mut out = io::stdout().lock();
-    let written = text.and_then(|text| out.write_all(&text)).and_then(|()| out.flush());
-    written.map_err(|error| Failure::local_io("cannot write to standard output", &error))
 }
 
 fn text(kind: Kind, mut command: Command) -> io::Result<Vec<u8>> {

@@ -14,6 +14,8 @@
 //! Everything but data and results goes to standard error. A tool ends in one place, with a [`exit::Code`] and at most one line.
 #![forbid(unsafe_code)]
 
+pub mod bar;
+pub mod command;
 pub mod descriptor;
 pub mod exit;
 pub mod files;

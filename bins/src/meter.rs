@@ -3,16 +3,15 @@
 //! The transfer only adds to a counter. The telling is done by a thread of its own, which is there only when somebody
 //! listens, and is started before the transfer's thread is pinned, so that it runs elsewhere.
 
+use crate::bar::{BAR_INTERVAL, Bar};
 use crate::report::{Event, Events, gb_per_s, round};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-const BAR_INTERVAL: Duration = Duration::from_millis(100);
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 const UNKNOWN: u64 = u64::MAX;
 
@@ -106,7 +105,7 @@ impl Drop for Meter {
 
 impl Shared {
     fn tell(&self) {
-        let mut bar: Option<ProgressBar> = None;
+        let mut bar: Option<Bar> = None;
         let mut seconds_told = 0;
         let mut bytes_told = 0;
         while !self.over.load(Ordering::Relaxed) {
@@ -114,7 +113,9 @@ impl Shared {
             let Some(started) = self.started.get() else { continue };
             let (elapsed, bytes) = (started.elapsed(), self.bytes.load(Ordering::Relaxed));
             if self.with_bar {
-                bar.get_or_insert_with(|| new_bar(self.expected.load(Ordering::Relaxed))).set_position(bytes);
+                let expected = self.expected.load(Ordering::Relaxed);
+                let expected = (expected != UNKNOWN).then_some(expected);
+                bar.get_or_insert_with(|| Bar::new(expected)).draw(elapsed, bytes);
             }
             if let Some(events) = &self.events
                 && elapsed.as_secs() > seconds_told
@@ -128,19 +129,8 @@ impl Shared {
             }
         }
         if let Some(bar) = bar {
-            bar.finish_and_clear();
+            bar.clear();
         }
-    }
-}
-
-fn new_bar(expected: u64) -> ProgressBar {
-    const KNOWN: &str = "{bar:32} {percent:>3}% {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
-    const OPEN: &str = "{spinner} {bytes}, {binary_bytes_per_sec}, {elapsed}";
-    let (len, template) = if expected == UNKNOWN { (None, OPEN) } else { (Some(expected), KNOWN) };
-    let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }
 
@@ -161,11 +151,5 @@ mod tests {
             assert_eq!(meter.bytes(), 12);
             assert!(meter.seconds() >= 0.0);
         }
-    }
-
-    #[test]
-    fn both_templates_are_right() {
-        assert_eq!(new_bar(100).length(), Some(100));
-        assert_eq!(new_bar(UNKNOWN).length(), None);
     }
 }

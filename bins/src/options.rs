@@ -4,14 +4,16 @@ use crate::descriptor::own_descriptor;
 use crate::files::Named;
 use crate::generate::Kind;
 use crate::quantity;
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 use core::time::Duration;
 use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use superpipe::io::DigestKind;
 use superpipe::os::WaitStrategy;
-use superpipe::{Address, Arrival, DeviceName, Protocol, Route, Tuning};
+use superpipe::{Address, Arrival, BadAddress, DeviceName, Protocol, Route, Tuning};
 
 /// Where rrecv listens unless it is told otherwise. The port is superpipe's own.
 pub const DEFAULT_ADDRESS: &str = "localhost:7471";
@@ -77,7 +79,11 @@ Examples:
   rsend --json=log localhost disk.img  with a report for programs"))]
 pub struct Send {
     /// Where the receiver listens: HOST:PORT, verbs:HOST:PORT or shm:PATH
-    #[arg(value_name = "ADDR", required_unless_present = "generate")]
+    #[arg(
+        value_name = "ADDR",
+        required_unless_present = "generate",
+        value_parser = OsStringValueParser::new().try_map(address)
+    )]
     pub address: Option<Address>,
 
     /// What to send; - or nothing is standard input
@@ -129,7 +135,12 @@ pub struct Receive {
 #[derive(Debug, Clone, Args)]
 pub struct Listening {
     /// Where to listen: HOST:PORT, verbs:HOST:PORT or shm:PATH
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = DEFAULT_ADDRESS,
+        value_parser = OsStringValueParser::new().try_map(address)
+    )]
     pub listen: Address,
 
     /// How long to wait for somebody to connect
@@ -401,6 +412,15 @@ pub const DASH: &str = "-";
 #[must_use]
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == DASH
+}
+
+/// An address, whose path need not be UTF-8.
+pub(crate) fn address(text: OsString) -> Result<Address, BadAddress> {
+    match (text.to_str(), text.as_bytes().strip_prefix(b"shm:")) {
+        (None, Some(path)) => Ok(Address::Shm(OsStr::from_bytes(path).into())),
+        // a host that is none is refused by name
+        _ => text.to_string_lossy().parse(),
+    }
 }
 
 /// A core's number, or auto.

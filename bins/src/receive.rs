@@ -1,5 +1,6 @@
 //! rrecv.
 
+use crate::command;
 use crate::exit::{Code, Failure};
 use crate::files::{self, Named};
 use crate::generate;
@@ -11,7 +12,7 @@ use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
 use crate::session::{LAST_WORDS, PATIENCE};
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -21,7 +22,10 @@ use superpipe::{Connection, Length, Reason};
 /// The whole tool.
 #[must_use]
 pub fn main() -> ExitCode {
-    let options = Receive::parse();
+    let options = match command::parse::<Receive>(Role::Receiver) {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
     let data = Named::written("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)), 1);
     match options.moving.common.generate {
         Some(kind) => generate::print(Role::Receiver, kind, Receive::command()),

@@ -1,5 +1,6 @@
 //! rsend.
 
+use crate::command;
 use crate::exit::{Code, Failure};
 use crate::files::Named;
 use crate::generate;
@@ -10,7 +11,7 @@ use crate::protocol::{Role, TAG_DATA};
 use crate::session::PATIENCE;
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use std::path::Path;
 use std::process::ExitCode;
 use superpipe::io::Digest;
@@ -22,7 +23,10 @@ const READ_BYTES: usize = 1 << 20;
 /// The whole tool.
 #[must_use]
 pub fn main() -> ExitCode {
-    let options = Send::parse();
+    let options = match command::parse::<Send>(Role::Sender) {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
     let data = Named::read("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)));
     match (options.moving.common.generate, &options.address) {
         (Some(kind), _) => generate::print(Role::Sender, kind, Send::command()),

@@ -32,6 +32,7 @@ pub mod sizes;
 pub mod stream;
 pub mod table;
 
+use crate::command;
 use crate::exit::{Code, Failure};
 use crate::files::{self, Named};
 use crate::generate;
@@ -39,7 +40,7 @@ use crate::options::Common;
 use crate::protocol::Role;
 use crate::session::{Session, complain};
 use crate::trace::Trace;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use options::{Part, Perf};
 use std::process::ExitCode;
 
@@ -51,7 +52,10 @@ pub const SAMPLES_MAX: u64 = 1 << 24;
 /// The whole tool.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Perf { part, ask } = Perf::parse();
+    let Perf { part, ask } = match command::parse(Role::Client) {
+        Ok(perf) => perf,
+        Err(code) => return code,
+    };
     if let Some(Part::Serve(serve)) = part {
         return match serve.common.generate {
             Some(kind) => generate::print(Role::Server, kind, Perf::command()),

@@ -4,8 +4,9 @@ use super::messages::Memory;
 use super::sizes::Sizes;
 use crate::descriptor::own_descriptor;
 use crate::files::Named;
-use crate::options::{Common, DASH, Listening, Wait, after_help, is_dash};
+use crate::options::{Common, DASH, Listening, Wait, address, after_help, is_dash};
 use crate::quantity;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use core::time::Duration;
 use serde::Serialize;
@@ -116,7 +117,11 @@ pub struct Serve {
 #[derive(Debug, Clone, Args)]
 pub struct Ask {
     /// Where the server listens: HOST:PORT, verbs:HOST:PORT or shm:PATH
-    #[arg(value_name = "ADDR", required_unless_present = "generate")]
+    #[arg(
+        value_name = "ADDR",
+        required_unless_present = "generate",
+        value_parser = OsStringValueParser::new().try_map(address)
+    )]
     pub address: Option<Address>,
 
     /// What to measure

@@ -10,6 +10,8 @@ mod fabrics;
 mod files;
 mod hostile;
 mod kills;
+mod manual;
+mod names;
 mod pipes;
 mod refusals;
 mod reports;

@@ -1,11 +1,17 @@
 //! What the tools do where a terminal is: data that would garble it, and the bar.
 
-use crate::support::{BOUND, Ended, Scratch};
+use crate::support::{BOUND, Ended, Scratch, wait_for};
+use core::time::Duration;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
 
 /// Both ends of a terminal: what a person sees, and what a process has.
 fn terminal() -> (File, File) {
@@ -35,6 +41,59 @@ fn data_go_to_a_terminal_only_where_that_is_asked_for() {
     assert!(events.lines().count() == 2 && events.contains("is a terminal"), "{events}");
     for asked in ["-", "/dev/stdout", "/dev/null"] {
         received(&[asked]).assert(3, "nobody connected");
+    }
+    scratch.assert_only(&[]);
+}
+
+/// Keeps all that is drawn, until nobody has the terminal any more.
+fn keep(mut seen: File, all: &Mutex<Vec<u8>>) {
+    let mut bytes = [0; 4096];
+    // the last process that leaves is an error here
+    while let Ok(count @ 1..) = seen.read(&mut bytes) {
+        all.lock().unwrap().extend_from_slice(&bytes[..count]);
+    }
+}
+
+#[test]
+fn the_bar_says_what_is_true() {
+    const BURST: usize = 20 << 20;
+    let scratch = Scratch::new("terminals-bar");
+    for tool in ["rsend", "rrecv"] {
+        let receiver = scratch.rrecv(&[]);
+        let (seen, terminal) = terminal();
+        let (mut rsend, mut rrecv) = (scratch.rsend(&[&scratch.address()]), receiver);
+        for command in [&mut rsend, &mut rrecv] {
+            command.env("TERM", "xterm").env("LC_ALL", "C").stderr(Stdio::null());
+        }
+        let told = if tool == "rsend" { &mut rsend } else { &mut rrecv };
+        told.stderr(terminal);
+        let mut receiver = rrecv.spawn().unwrap();
+        wait_for("rrecv to listen", || scratch.socket().exists());
+        let mut sender = rsend.stdin(Stdio::piped()).spawn().unwrap();
+        // they hold the terminal as long as they are there
+        drop((rsend, rrecv));
+        let all = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&all);
+        let keeper = thread::spawn(move || keep(seen, &kept));
+        let drawn = || String::from_utf8(all.lock().unwrap().clone()).unwrap();
+        // all at once, then nothing until that is drawn
+        let mut stdin = sender.stdin.take().unwrap();
+        stdin.write_all(&vec![7; BURST]).unwrap();
+        wait_for("the bar", || drawn().contains("20.00 MiB, "));
+        stdin.write_all(&[7; 100]).unwrap();
+        drop(stdin);
+        let deadline = Instant::now() + BOUND;
+        for child in [&mut sender, &mut receiver] {
+            while child.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < deadline, "it does not end");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        keeper.join().unwrap();
+        let seen = drawn();
+        assert!(seen.is_ascii(), "{tool}: {seen:?}");
+        // a frame is drawn no sooner than 0.1 s after the first byte
+        assert!(!seen.contains("TiB/s") && !seen.contains("GiB/s"), "{tool}: {seen:?}");
     }
     scratch.assert_only(&[]);
 }
