@@ -20,6 +20,7 @@ pub mod descriptor;
 pub mod exit;
 pub mod files;
 pub mod generate;
+pub(crate) mod help;
 pub mod input;
 pub mod lines;
 pub mod listen;

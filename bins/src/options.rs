@@ -3,6 +3,7 @@
 use crate::descriptor::own_descriptor;
 use crate::files::Named;
 use crate::generate::Kind;
+use crate::help::after_help;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
@@ -18,7 +19,7 @@ use superpipe::{Address, Arrival, BadAddress, DeviceName, Protocol, Route, Tunin
 /// Where rrecv listens unless it is told otherwise. The port is superpipe's own.
 pub const DEFAULT_ADDRESS: &str = "localhost:7471";
 
-const ADDRESSES: &str = "\
+pub(crate) const ADDRESSES: &str = "\
 Addresses:
   HOST:PORT        this host, by any of its names or addresses: shared memory
                    between processes of one user, who meet at a socket in
@@ -33,7 +34,7 @@ Addresses:
   shm:PATH         shared memory, through a socket at PATH: for containers
                    that share only that, or where $XDG_RUNTIME_DIR differs";
 
-const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done; for rsend: the receiver has all of it
   2    usage
@@ -47,19 +48,6 @@ Exit codes:
   101  a bug in this program
   130  ended by SIGINT
   143  ended by SIGTERM";
-
-const REPORTS: &str = "\
-Reports:
-  A report that cannot be opened ends the tool with 8 before anything is done.
-  One that cannot be written to its end is told of on standard error (in the
-  end event, where events go there), and the exit code is that of the work:
-  --trace, and --json of rsend and rrecv. What rperf measures is its work:
-  where the table, --json, --csv, --plot or --picture cannot be written it
-  ends with 8. A pipe that nobody reads is given up after 10 s.";
-
-pub(crate) fn after_help(examples: &str) -> String {
-    format!("{examples}\n\n{ADDRESSES}\n\n{REPORTS}\n\n{EXIT_CODES}")
-}
 
 /// Sends a file or standard input to an rrecv, and waits for its verdict
 ///

@@ -1,12 +1,24 @@
-//! Sizes and durations as people write them: `64K`, `1MiB`, `500ms`, `2m`.
+//! Sizes, counts and durations as people write them: `64K`, `1.5MiB`, `500ms`, `1m30s`.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
-/// Bytes: a whole number, with K, M, G or T for powers of 1024, and `B` or `iB` after them for whoever likes it.
+/// The digits of 2^64: more are a mistake, and fewer times any unit here fit 128 bits.
+const DIGITS_MAX: usize = 20;
+
+/// A number of digits, `scale` of which stand behind the point.
+struct Decimal {
+    digits: u128,
+    scale: u32,
+}
+
+/// Bytes: a number, with K, M, G or T for powers of 1024, and `B` or `iB` after them for whoever likes it. A fraction needs a
+/// unit, and is rounded to whole bytes.
 ///
 /// # Errors
 /// What is wrong, and an example.
 pub fn bytes(text: &str) -> Result<u64, String> {
+    const EXAMPLES: &str = "write a whole number of bytes, or one with a unit: 4096, 64K, 1.5M or 1G";
     let (number, unit) = split(text);
     let letters = unit.trim_end_matches(['b', 'B']).trim_end_matches('i');
     let shift = match letters.to_ascii_uppercase().as_str() {
@@ -15,10 +27,14 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "M" => 20,
         "G" => 30,
         "T" => 40,
-        _ => return Err(format!("unknown unit '{unit}'; write 4096, 64K, 16M or 1G")),
+        _ => return Err(format!("unknown unit '{unit}'; write 4096, 64K, 1.5M or 1G")),
     };
-    let number: u64 = number.parse().map_err(|_| "write a whole number of bytes: 4096, 64K, 16M or 1G")?;
-    number.checked_mul(1 << shift).ok_or_else(|| "more than 64 bits hold".to_owned())
+    // behind two points, as in a range, a third would be easily missed
+    let number = Decimal::read(number).filter(|_| !number.starts_with('.')).ok_or(EXAMPLES)?;
+    if shift == 0 && number.scale > 0 {
+        return Err(EXAMPLES.to_owned());
+    }
+    number.times(1 << shift)
 }
 
 /// Bytes that fit 32 bits.
@@ -29,24 +45,73 @@ pub fn bytes_32(text: &str) -> Result<u32, String> {
     u32::try_from(bytes(text)?).map_err(|_| "at most 4 GiB, less one byte".to_owned())
 }
 
-/// A duration of at least a millisecond and at most a year: a number with ms, s, m, h or d; seconds without.
+/// A count: a number, with K, M or G for powers of 1000, since it counts no bytes.
+///
+/// # Errors
+/// What is wrong, and an example; or the range that it is not in.
+pub fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    const EXAMPLES: &str = "write a whole number, or one with a unit: 20000, 20K or 1.5M";
+    let (number, unit) = split(text);
+    let factor = match unit {
+        "" => 1,
+        "K" | "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return Err(format!("unknown unit '{unit}'; write 20000, 20K or 1.5M, where K is 1000")),
+    };
+    let number = Decimal::read(number).ok_or(EXAMPLES)?;
+    if factor == 1 && number.scale > 0 {
+        return Err(EXAMPLES.to_owned());
+    }
+    let count = number.times(factor)?;
+    if range.contains(&count) {
+        Ok(count)
+    } else {
+        Err(format!("{count} is not in {} to {}", range.start(), range.end()))
+    }
+}
+
+/// A duration of at least a millisecond and at most a year: a number with ms, s, m, h or d, or several from the largest unit
+/// to the smallest; seconds without. Only the last may have a fraction.
 ///
 /// # Errors
 /// What is wrong, and an example.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    const EXAMPLES: &str = "write 500ms, 10s, 1m30s or 1h";
     const YEAR: Duration = Duration::from_hours(366 * 24);
-    let (number, unit) = split(text);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => return Err(format!("unknown unit '{unit}'; write 500ms, 10s, 2m or 1h")),
-    };
-    let number: f64 = number.parse().map_err(|_| "write 500ms, 10s, 2m or 1h")?;
-    let duration = Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())?;
-    match duration {
+    let mut rest = text.trim();
+    let (mut total, mut last) = (0_u64, u64::MAX);
+    loop {
+        let (number, behind) = split(rest);
+        let end = behind.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(behind.len());
+        let (unit, next) = behind.split_at(end);
+        let is_alone = last == u64::MAX && next.is_empty();
+        let ns = match unit {
+            "ms" => 1_000_000,
+            "" if is_alone => 1_000_000_000,
+            "s" => 1_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            "" => return Err(format!("'{rest}' has no unit; {EXAMPLES}")),
+            _ => return Err(format!("unknown unit '{unit}'; {EXAMPLES}")),
+        };
+        if ns >= last {
+            return Err(format!("the units go from large to small, each once; {EXAMPLES}"));
+        }
+        let number = Decimal::read(number).ok_or(EXAMPLES)?;
+        rest = next.trim_start();
+        if number.scale > 0 && !rest.is_empty() {
+            return Err(format!("only the last number may have a fraction; {EXAMPLES}"));
+        }
+        // saturated, it is more than a year as well
+        total = total.saturating_add(number.times_or_zero(ns).unwrap_or(u64::MAX));
+        last = ns;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    match Duration::from_nanos(total) {
         short if short < Duration::from_millis(1) => Err("at least 1ms".to_owned()),
         long if long > YEAR => Err("at most 366d".to_owned()),
         duration => Ok(duration),
@@ -62,6 +127,34 @@ pub fn shown(duration: Duration) -> String {
     exact.map_or_else(|| format!("{ms}ms"), |(unit, name)| format!("{}{name}", ms / unit))
 }
 
+impl Decimal {
+    /// Digits, and at most one point.
+    fn read(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = format!("{whole}{fraction}");
+        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        if !is_number || digits.len() > DIGITS_MAX {
+            return None;
+        }
+        Some(Self { digits: digits.parse().ok()?, scale: u32::try_from(fraction.len()).ok()? })
+    }
+
+    /// So many units, rounded; more than nothing does not become nothing.
+    fn times(&self, unit: u64) -> Result<u64, String> {
+        match self.times_or_zero(unit) {
+            None => Err("more than 64 bits hold".to_owned()),
+            Some(0) if self.digits > 0 => Err("less than one".to_owned()),
+            Some(product) => Ok(product),
+        }
+    }
+
+    fn times_or_zero(&self, unit: u64) -> Option<u64> {
+        let divisor = 10_u128.pow(self.scale);
+        u64::try_from((self.digits * u128::from(unit) + divisor / 2) / divisor).ok()
+    }
+}
+
+/// A number, and what follows it.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -83,11 +176,45 @@ mod tests {
             ("1MiB", 1 << 20),
             ("2 GB", 2 << 30),
             ("7b", 7),
+            ("1.5K", 1536),
+            ("0.5MiB", 1 << 19),
+            ("1.0K", 1024),
+            // to the nearest byte
+            ("0.1K", 102),
+            ("0.3G", 322_122_547),
+            ("0K", 0),
+            ("0.0K", 0),
+            ("18446744073709551615", u64::MAX),
+            ("16777215.99999999999T", u64::MAX - 10),
         ];
         for (text, bytes) in good {
             assert_eq!(super::bytes(text), Ok(bytes), "{text}");
         }
-        for text in ["", "K", "-1", "1.5K", "1X", "1KK", "1i", "99999999999G", "0x10"] {
+        for text in [
+            "",
+            "K",
+            "-1",
+            "1.5",
+            "1.0",
+            "1.5B",
+            ".5K",
+            "1.5.0K",
+            ".",
+            ".K",
+            "1,5K",
+            "1 500",
+            "1X",
+            "1KK",
+            "1i",
+            "1e3",
+            "99999999999G",
+            "16777216T",
+            "18446744073709551616",
+            "0.0001K",
+            "0x10",
+            "1.000000000000000000000K",
+            "\u{661}K",
+        ] {
             assert!(bytes(text).is_err(), "{text}");
         }
         assert_eq!(bytes_32("4294967295"), Ok(u32::MAX));
@@ -103,13 +230,69 @@ mod tests {
             ("1.5s", 1500),
             ("2m", 120_000),
             ("1h", 3_600_000),
+            ("1m30s", 90_000),
+            ("1h 30m", 5_400_000),
+            ("1d2h3m4s5ms", 93_784_005),
+            ("1m0.5s", 60_500),
+            ("1min", 60_000),
+            (".5s", 500),
+            ("366d", 31_622_400_000),
         ];
         for (text, ms) in good {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for text in ["", "s", "-1s", "0", "0.1ms", "367d", "1y", "1e3", "nan", "inf", "1.2.3s"] {
+        for text in [
+            "",
+            "s",
+            "-1s",
+            "0",
+            "0m0s",
+            "0.1ms",
+            "367d",
+            "366d1ms",
+            "1y",
+            "1e3",
+            "nan",
+            "inf",
+            "1.2.3s",
+            "1m30",
+            "30 1m",
+            "30s1m",
+            "1m1m",
+            "1m1min",
+            "1.5h30m",
+            "1h-30m",
+            "1M",
+            "10S",
+            "1m30s5",
+            "99999999999999999999d",
+            "999999999999999999999s",
+            "1h30m,",
+        ] {
             assert!(duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn counts() {
+        let all = |text: &str| count(text, 0..=u64::MAX);
+        for (text, number) in [
+            ("0", 0),
+            ("20000", 20_000),
+            ("20K", 20_000),
+            ("20k", 20_000),
+            ("1.5M", 1_500_000),
+            ("2G", 2_000_000_000),
+            ("0.001K", 1),
+        ] {
+            assert_eq!(all(text), Ok(number), "{text}");
+        }
+        for text in ["", "1.5", "-1", "1m", "1Ki", "1KB", "1KK", "20 000", "99999999999G", "0.0001K", "1e3"] {
+            assert!(all(text).is_err(), "{text}");
+        }
+        assert_eq!(count("16M", 1..=1 << 24), Ok(16_000_000));
+        assert_eq!(count("17M", 1..=1 << 24).unwrap_err(), "17000000 is not in 1 to 16777216");
+        assert!(count("0", 1..=9).is_err());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use super::messages::Memory;
 use super::sizes::Sizes;
 use crate::descriptor::own_descriptor;
 use crate::files::Named;
-use crate::options::{Common, DASH, Listening, Wait, address, after_help, is_dash};
+use crate::help::after_help;
+use crate::options::{Common, DASH, Listening, Wait, address, is_dash};
 use crate::quantity;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -134,11 +135,11 @@ pub struct Ask {
     pub sizes: Sizes,
 
     /// Messages of each size that are timed [default: as many as fit 0.3 s, from 16 on; fewer where those take seconds]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=super::SAMPLES_MAX))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| quantity::count(text, 1..=super::SAMPLES_MAX))]
     pub iterations: Option<u64>,
 
     /// Messages of each size before those [default: as many as fit 20 ms]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 32))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| quantity::count(text, 0..=1 << 32))]
     pub warmup: Option<u64>,
 
     /// Memory that was never used before, for every message, at both ends: superpipe's own buffers (without a KIND),
@@ -278,6 +279,10 @@ mod tests {
         assert!(perf.part.is_none());
         assert_eq!((perf.ask.test, perf.ask.memory()), (Test::Latency, Memory::Reused));
         assert_eq!((perf.ask.sizes.max(), perf.ask.iterations, perf.ask.wait), (1 << 20, None, None));
+        let perf =
+            Perf::try_parse_from(["rperf", "localhost", "--iterations=1K", "--warmup=1.5K", "--sizes=1.5K"]);
+        let ask = perf.unwrap().ask;
+        assert_eq!((ask.iterations, ask.warmup, ask.sizes.max()), (Some(1000), Some(1500), 1536));
         assert!(Perf::try_parse_from(["rperf"]).is_err());
         assert!(Perf::try_parse_from(["rperf", "--generate", "man"]).is_ok());
         assert!(Perf::try_parse_from(["rperf", "serve", "localhost"]).is_err());

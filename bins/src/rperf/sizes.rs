@@ -140,6 +140,7 @@ mod tests {
         assert_eq!(read("0..10+4"), [0, 4, 8]);
         assert_eq!(read("100..150*1.1"), [100, 110, 121, 133, 146]);
         assert_eq!(read("7..7"), [7]);
+        assert_eq!(read("1.5K..4K+1.5K"), [1536, 3072]);
         // a step that rounds to nothing names a size once
         assert_eq!(read("1..4*1.2"), [1, 2, 3, 4]);
         assert_eq!(read("512M..1G").len(), 2);
@@ -170,6 +171,8 @@ mod tests {
             ("1..8-1", "unit"),
             ("1..1G+1", "more than 10000"),
             ("1..2..3", "whole number"),
+            ("1...5K", "whole number"),
+            ("1.5", "whole number"),
         ] {
             let error = text.parse::<Sizes>().unwrap_err();
             assert!(error.contains(words), "{text:?}: {error}");
