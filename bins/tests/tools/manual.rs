@@ -1,8 +1,15 @@
-//! Help, version and man page: printed, or said why not; and what they say of an argument that is wrong.
+//! Help, version and man page: printed, or said why not; what they say of an argument that is wrong; and the exit codes, which
+//! are those of the program, of its help, of its man page and of the README.
 
-use crate::support::Scratch;
-use std::fs::OpenOptions;
+use crate::support::{BOUND, Ended, Scratch, option};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use superpipe_tools::exit::Code;
+
+/// A bug in a tool, which no test provokes.
+const BUG: u8 = 101;
 
 #[test]
 fn help_that_cannot_be_printed_is_a_failure() {
@@ -40,4 +47,100 @@ fn a_value_without_its_equals_sign_is_named() {
         let ended = scratch.run("rperf", scratch.command("rperf").args(wrong));
         assert!(ended.code == 2 && ended.said.contains(words), "{}", ended.said);
     }
+}
+
+/// Codes and what they mean, of lines that begin with the code.
+fn codes<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<u8, String> {
+    let code = |line: &str| {
+        let (number, meaning) = line.trim().split_once(' ')?;
+        Some((number.parse().ok()?, meaning.trim().to_owned()))
+    };
+    lines.map_while(code).collect()
+}
+
+#[test]
+fn exit_codes_are_the_same_wherever_they_stand() {
+    let scratch = Scratch::new("manual-codes");
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let rows = readme.lines().skip_while(|line| !line.starts_with("| exit code |")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let cells = rows.flat_map(|row| {
+        let cells: Vec<_> = row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        cells.chunks(2).map(|pair| pair.join(" ")).collect::<Vec<_>>()
+    });
+    let cells: Vec<_> = cells.collect();
+    let readme = codes(cells.iter().map(String::as_str));
+    let numbers: Vec<_> = readme.keys().copied().collect();
+    let mut known: Vec<_> = Code::ALL.into_iter().map(Code::number).chain([BUG]).collect();
+    known.sort_unstable();
+    assert_eq!(numbers, known);
+    for tool in ["rsend", "rrecv", "rperf"] {
+        let printed = |arguments: &[&str]| {
+            let out = scratch.command(tool).args(arguments).stdout(Stdio::piped()).output().unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        let help = printed(&["--help"]);
+        let help = codes(help.split_once("Exit codes:\n").unwrap().1.lines());
+        assert_eq!(help, readme, "{tool}");
+        let man = printed(&["--generate", "man"]).replace("\\&", "").replace("\\-", "-");
+        let man = codes(man.split_once(".SH \"EXIT CODES\"\n.nf\n").unwrap().1.lines());
+        assert_eq!(man, readme, "{tool}");
+    }
+}
+
+#[test]
+fn every_exit_code_has_its_cause() {
+    let scratch = Scratch::new("manual-causes");
+    let address = &scratch.address();
+    fs::write(scratch.data("in"), "what is sent").unwrap();
+    let sends = |arguments: &[&str]| {
+        let mut rsend = scratch.rsend(&[&["-q", address], arguments].concat());
+        rsend.arg(scratch.data("in"));
+        rsend
+    };
+    let mut met = BTreeSet::new();
+    let mut met_as = |code: u8, ended: &[Ended]| {
+        for ended in ended {
+            // who is ended by a signal is shown by a shell as 128 and the signal
+            let shown = if ended.code < 0 { 128 - ended.code } else { ended.code };
+            assert_eq!(shown, i32::from(code), "{}", ended.said);
+        }
+        met.insert(code);
+    };
+    let both = |(one, other)| [one, other];
+    met_as(0, &both(scratch.pair(&mut sends(&[]), scratch.rrecv(&["-q"]).arg(scratch.data("out")))));
+    met_as(2, &[scratch.run("rsend", &mut sends(&["--folds=x"]))]);
+    met_as(3, &[scratch.run("rsend", &mut sends(&["--connect-timeout=1ms"]))]);
+    met_as(6, &both(scratch.pair(&mut sends(&["--inject-flip=3"]), &mut scratch.rrecv(&["-q"]))));
+    let server = scratch.start_server(&["-q"]);
+    met_as(7, &[scratch.run("rsend", &mut sends(&[]))]);
+    server.signal("TERM");
+    server.wait(BOUND);
+    met_as(8, &[scratch.run("rsend", scratch.rsend(&["-q", address]).arg(scratch.data("none")))]);
+    // more events than are kept cannot be drawn
+    let server = scratch.start_server(&["-q"]);
+    let mut client =
+        scratch.client(&["-q", "--sizes=1M", "--block-bytes=128", "--iterations=3", "--warmup=1"]);
+    client.arg(option("picture", &scratch.data("picture")));
+    met_as(9, &[scratch.run("rperf", &mut client), server.wait(BOUND)]);
+    let known: Vec<_> = Code::ALL.into_iter().map(Code::number).collect();
+    for &code in known.iter().filter(|&&code| code > 128) {
+        let receiver = scratch.start_rrecv(&mut scratch.rrecv(&["-q"]));
+        receiver.signal(["HUP", "INT", "TERM"][usize::from(code != 129) + usize::from(code == 143)]);
+        met_as(code, &[receiver.wait(BOUND)]);
+    }
+    for (signal, code, timeout) in [("STOP", 4, "1s"), ("KILL", 5, "60s")] {
+        let options = ["-v", "--idle-timeout", timeout];
+        let receiver = scratch.start_rrecv(&mut scratch.rrecv(&options));
+        let mut rsend = scratch.rsend(&options);
+        // data without end, so that it waits for the receiver and not for its source
+        let sender = scratch.start("rsend", rsend.args([address, "/dev/zero"]));
+        sender.until_connected(1);
+        receiver.until_connected(1);
+        receiver.signal(signal);
+        met_as(code, &[sender.wait(BOUND)]);
+        drop(receiver);
+        let _ = fs::remove_file(scratch.socket());
+    }
+    assert_eq!(met, known.into_iter().collect());
 }
