@@ -90,7 +90,8 @@ pub struct Send {
 ///
 /// FILE appears under its name only once it is whole, compared with the sender's checksum, and on disk; an older file of
 /// that name stays until then, and stays for good where anything fails. What goes to standard output is passed on as it
-/// arrives: whether it was whole, the exit code says. A pipe or device named by FILE is opened and written as it is.
+/// arrives: whether it was whole, the exit code says. A pipe or device named by FILE is opened and written as it is, and a
+/// descriptor (/dev/stdout, /dev/fd/N) is written where it stands.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rrecv", version, override_usage = "rrecv [OPTIONS] [FILE]", disable_help_subcommand = true, after_help = after_help("\
 Examples:

@@ -1,9 +1,12 @@
 //! What rrecv writes, and the files that rperf draws and tells its results into.
 //!
-//! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are, and so is
-//! standard output.
+//! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are. Standard output,
+//! and a descriptor that is named by a path, are written where they stand: see `descriptor`.
 
+mod descriptor;
 mod staged;
+
+pub use descriptor::{duplicate, own_descriptor};
 
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
@@ -12,14 +15,15 @@ use core::time::Duration;
 use staged::{Existing, Staged, existing, stage};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::Instant;
 use superpipe::io::Sink;
-use superpipe::os::stdio::was_closed_at_start;
 
+/// Standard output.
+const STDOUT: RawFd = 1;
 /// For a pipe's reader to come, or to go on, where it is not the caller who says how long.
 pub const READER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a FIFO is tried while nobody reads it.
@@ -48,16 +52,12 @@ impl Output {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
         let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
+        let descriptor = |fd| duplicate(fd).map(Kind::AsItIs).map_err(|error| failed(&error));
         let kind = match path {
-            None => Kind::AsItIs(standard().map_err(|error| failed(&error))?),
-            Some(path) => match existing(path).map_err(|error| failed(&error))? {
-                Existing::Odd => Kind::AsItIs(open_as_it_is(path, signals, deadline, &failed)?),
-                Existing::Regular(target, replaced) => {
-                    Kind::Staged(stage(target, Some(replaced)).map_err(|error| failed(&error))?)
-                }
-                Existing::Nothing => {
-                    Kind::Staged(stage(path.to_owned(), None).map_err(|error| failed(&error))?)
-                }
+            None => descriptor(STDOUT)?,
+            Some(path) => match own_descriptor(path) {
+                Some(fd) => descriptor(fd)?,
+                None => open_path(path, signals, deadline, &failed)?,
             },
         };
         Ok(Self { name, kind })
@@ -126,11 +126,19 @@ fn nobody_reads(name: &str) -> Failure {
     Failure::new(Code::LocalIo, format!("nobody reads the pipe {name}"))
 }
 
-fn standard() -> io::Result<File> {
-    if was_closed_at_start(1) {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+/// Opens what is at `path`, or makes a file to be.
+fn open_path(
+    path: &Path,
+    signals: &Signals,
+    deadline: Instant,
+    failed: &dyn Fn(&io::Error) -> Failure,
+) -> Result<Kind, Failure> {
+    let staged = match existing(path).map_err(|error| failed(&error))? {
+        Existing::Odd => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
+        Existing::Regular(target, replaced) => stage(target, Some(replaced)),
+        Existing::Nothing => stage(path.to_owned(), None),
+    };
+    staged.map(Kind::Staged).map_err(|error| failed(&error))
 }
 
 fn open_as_it_is(

@@ -5,6 +5,7 @@
 //! systems without O_TMPFILE get a hidden file from the start, which every failure removes; what a SIGKILL leaves of either
 //! the next output to the same FILE removes, and knows it by its lock, which nobody holds any more.
 
+use super::descriptor::is_foreign;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -110,6 +111,9 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
     }
     if !found.is_file() {
         return Ok(Existing::Odd);
+    }
+    if is_foreign(path) {
+        return Err(io::Error::other("it is a descriptor of another process; name the file itself"));
     }
     // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
     match OpenOptions::new().write(true).open(path) {
