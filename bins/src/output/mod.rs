@@ -4,6 +4,8 @@
 //! and a descriptor that is named by a path, are written where they stand: see `descriptor`.
 
 mod descriptor;
+mod directory;
+mod hidden;
 mod staged;
 
 pub use descriptor::{duplicate, own_descriptor};
@@ -135,8 +137,8 @@ fn open_path(
 ) -> Result<Kind, Failure> {
     let staged = match existing(path).map_err(|error| failed(&error))? {
         Existing::Odd => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
-        Existing::Regular(target, replaced) => stage(target, Some(replaced)),
-        Existing::Nothing => stage(path.to_owned(), None),
+        Existing::Regular(target, replaced) => stage(&target, Some(replaced)),
+        Existing::Nothing => stage(path, None),
     };
     staged.map(Kind::Staged).map_err(|error| failed(&error))
 }

@@ -6,90 +6,71 @@
 //! the next output to the same FILE removes, and knows it by its lock, which nobody holds any more.
 
 use super::descriptor::is_foreign;
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions};
+use super::directory::Directory;
+use super::hidden;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use superpipe::os::link_open_file;
-
-/// Bytes of FILE's name that a hidden name repeats: file names end at 255.
-const HIDDEN_NAME_MAX: usize = 200;
 
 /// A file that does not have its name yet. Dropped before [`Staged::commit`], it leaves nothing.
 #[derive(Debug)]
 pub(super) struct Staged {
     pub(super) file: File,
-    directory: PathBuf,
-    target: PathBuf,
+    directory: Directory,
+    /// in that directory
+    name: OsString,
     /// the hidden name that it has, if any
-    hidden: Option<PathBuf>,
+    hidden: Option<OsString>,
     /// what it will replace
-    replaced: Option<Replaced>,
-}
-
-/// What the new file keeps of the old.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Replaced {
-    mode: u32,
-    uid: u32,
-    gid: u32,
+    replaced: Option<Metadata>,
 }
 
 /// What is at a path, links followed.
 pub(super) enum Existing {
     Nothing,
     /// the file itself, after any links
-    Regular(PathBuf, Replaced),
+    Regular(PathBuf, Metadata),
     /// a pipe, a device or a socket
     Odd,
 }
 
 impl Staged {
     pub(super) fn commit(&mut self) -> io::Result<()> {
-        if let Some(replaced) = self.replaced {
+        if let Some(replaced) = &self.replaced {
             // Only root may give files away; a new owner of a file that is otherwise right is no failure.
-            let _ = fchown(&self.file, Some(replaced.uid), Some(replaced.gid));
-            self.file.set_permissions(Permissions::from_mode(replaced.mode))?;
+            let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
+            self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o777))?;
         }
         self.file.sync_all()?;
         if self.hidden.is_none() && !self.link()? {
-            let hidden = hidden_path(&self.directory, &self.target);
+            let hidden = hidden::hidden_name(&self.name);
             // locked before it has a name: who sweeps finds it in use
-            self.lock();
-            link_open_file(self.file.as_fd(), &hidden)?;
+            hidden::lock(&self.file);
+            self.directory.link(&self.file, &hidden)?;
             self.hidden = Some(hidden);
         }
         if let Some(hidden) = &self.hidden {
-            fs::rename(hidden, &self.target)?;
+            self.directory.rename(hidden, &self.name)?;
             self.hidden = None;
         }
-        match File::open(&self.directory)?.sync_all() {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP)) => Ok(()),
-            synced => synced,
-        }
+        self.directory.sync(&self.file)
     }
 
     /// Whether the name was free, and is ours now.
     fn link(&self) -> io::Result<bool> {
-        match link_open_file(self.file.as_fd(), &self.target) {
-            Ok(()) => Ok(true),
-            Err(error) if error.errno() == libc::EEXIST => Ok(false),
-            Err(error) => Err(io::Error::from_raw_os_error(error.errno())),
+        match self.directory.link(&self.file, &self.name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            linked => linked.map(|()| true),
         }
-    }
-
-    /// A file system without locks only means that nobody sweeps there.
-    fn lock(&self) {
-        let _ = self.file.try_lock();
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
-            let _ = fs::remove_file(hidden);
+            let _ = self.directory.remove(hidden);
         }
     }
 }
@@ -120,69 +101,36 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
         Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => return Err(error),
         _ => {}
     }
-    let replaced = Replaced { mode: found.mode() & 0o777, uid: found.uid(), gid: found.gid() };
-    Ok(Existing::Regular(fs::canonicalize(path)?, replaced))
+    Ok(Existing::Regular(fs::canonicalize(path)?, found))
 }
 
-pub(super) fn stage(target: PathBuf, replaced: Option<Replaced>) -> io::Result<Staged> {
-    if target.file_name().is_none() || target.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+/// Makes a file that will be `target`, whose directory is opened first.
+pub(super) fn stage(target: &Path, replaced: Option<Metadata>) -> io::Result<Staged> {
+    let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
+    let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
+    let directory = Directory::open(target.parent().unwrap_or(Path::new("")))?;
+    let found = directory.look(name)?.map(|found| (found.st_dev, found.st_ino));
+    if found != replaced.as_ref().map(|found| (found.dev(), found.ino())) {
+        return Err(io::Error::other("it became another file at this moment; try again"));
     }
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new(".")).to_owned();
-    sweep(&directory, &target);
+    hidden::sweep(&directory, name);
     // until it is whole nobody else may read what replaces a private file
-    let mode = replaced.map_or(0o666, |replaced| replaced.mode & 0o600);
-    let mut options = OpenOptions::new();
-    options.write(true).mode(mode);
-    let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(&directory);
-    // What has no O_TMPFILE says so in several ways; and without /proc a nameless file can never be named.
-    let unsupported = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
-    let (file, hidden) = match nameless {
+    let mode = if replaced.is_some() { 0o600 } else { 0o666 };
+    let (file, hidden) = match directory.create_nameless(mode) {
         Ok(file) if Path::new("/proc/self/fd").exists() => (file, None),
-        Err(error) if !error.raw_os_error().is_some_and(|errno| unsupported.contains(&errno)) => {
-            return Err(error);
-        }
+        Err(error) if !is_unsupported(&error) => return Err(error),
         _ => {
-            let hidden = hidden_path(&directory, &target);
-            (options.create_new(true).open(&hidden)?, Some(hidden))
+            let (file, hidden) = hidden::create(&directory, name, mode)?;
+            (file, Some(hidden))
         }
     };
-    let staged = Staged { file, directory, target, hidden, replaced };
-    if staged.hidden.is_some() {
-        staged.lock();
-    }
-    Ok(staged)
+    Ok(Staged { file, directory, name: name.to_owned(), hidden, replaced })
 }
 
-/// `.NAME.superpipe-`, which all hidden names for this target begin with.
-fn hidden_prefix(target: &Path) -> OsString {
-    let name = target.file_name().unwrap_or(OsStr::new("file")).to_string_lossy();
-    let mut end = name.len().min(HIDDEN_NAME_MAX);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!(".{}.superpipe-", &name[..end]).into()
-}
-
-fn hidden_path(directory: &Path, target: &Path) -> PathBuf {
-    let mut name = hidden_prefix(target);
-    let nanos = superpipe::os::monotonic_ns();
-    name.push(format!("{}-{nanos:x}", std::process::id()));
-    directory.join(name)
-}
-
-/// Removes what killed processes left behind for the same target: nobody holds its lock. Whatever fails is left alone.
-fn sweep(directory: &Path, target: &Path) {
-    let prefix = hidden_prefix(target);
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let is_ours = entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes())
-            && entry.file_type().is_ok_and(|kind| kind.is_file());
-        if is_ours && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+/// Whether a file system, or a kernel, has no nameless files: each says so in its own way.
+fn is_unsupported(error: &io::Error) -> bool {
+    let errors = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
+    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
 #[cfg(test)]
@@ -221,8 +169,8 @@ mod tests {
 
     fn open(path: &Path) -> Result<Staged, String> {
         match existing(path).and_then(|found| match found {
-            Existing::Nothing => stage(path.to_owned(), None),
-            Existing::Regular(target, replaced) => stage(target, Some(replaced)),
+            Existing::Nothing => stage(path, None),
+            Existing::Regular(target, replaced) => stage(&target, Some(replaced)),
             Existing::Odd => Err(io::Error::other("odd")),
         }) {
             Ok(staged) => Ok(staged),
@@ -264,14 +212,12 @@ mod tests {
     fn a_hidden_file_is_removed_by_whoever_fails_and_swept_after_whoever_was_killed() {
         let dir = Dir::new("hidden");
         let hide = |staged: &mut Staged| {
-            let hidden = hidden_path(&dir.0, &dir.join("out"));
-            staged.file = OpenOptions::new().write(true).create_new(true).open(&hidden).unwrap();
-            staged.lock();
-            staged.hidden = Some(hidden);
+            let (file, hidden) = hidden::create(&staged.directory, &staged.name, 0o600).unwrap();
+            (staged.file, staged.hidden) = (file, Some(hidden));
         };
         let mut living = open(&dir.join("out")).unwrap();
         hide(&mut living);
-        fs::write(hidden_path(&dir.0, &dir.join("out")), b"left").unwrap();
+        fs::write(dir.join(".out.superpipe-1-a"), b"left").unwrap();
         assert_eq!(dir.names().len(), 2);
         let mut next = open(&dir.join("out")).unwrap();
         assert_eq!(dir.names().len(), 1, "the dead one is gone, the living one stays");

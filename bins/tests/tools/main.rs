@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod descriptors;
+mod directories;
 mod endings;
 mod events;
 mod fabrics;
 mod files;
 mod hostile;
 mod kills;
+mod leftovers;
 mod pipes;
 mod refusals;
 mod rperf;
