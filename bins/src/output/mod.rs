@@ -3,9 +3,11 @@
 //! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are. Standard output,
 //! and a descriptor that is named by a path, are written where they stand: see `descriptor`.
 
+mod acl;
 mod descriptor;
 mod directory;
 mod hidden;
+mod kept;
 mod staged;
 
 pub use descriptor::{duplicate, own_descriptor};
@@ -137,7 +139,7 @@ fn open_path(
 ) -> Result<Kind, Failure> {
     let staged = match existing(path).map_err(|error| failed(&error))? {
         Existing::Odd => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
-        Existing::Regular(target, replaced) => stage(&target, Some(replaced)),
+        Existing::Regular(target, found) => stage(&target, Some(&found)),
         Existing::Nothing => stage(path, None),
     };
     staged.map(Kind::Staged).map_err(|error| failed(&error))

@@ -3,15 +3,21 @@
 //! It is a file without a name in the same directory (O_TMPFILE), which vanishes with the process however that ends; once
 //! it is on disk it is linked to its name, or, where that is taken, to a hidden one that is then renamed over it. File
 //! systems without O_TMPFILE get a hidden file from the start, which every failure removes; what a SIGKILL leaves of either
-//! the next output to the same FILE removes, and knows it by its lock, which nobody holds any more.
+//! the next output to the same FILE removes: see `hidden`.
+//!
+//! A file that it replaces is looked at when all is there: see `kept`. One that appeared or changed meanwhile counts as if it had
+//! been there, and been so, from the start; where it is no regular file, or may not be written to, it stays, and the
+//! output fails.
 
 use super::descriptor::is_foreign;
 use super::directory::Directory;
 use super::hidden;
+use super::kept::Kept;
+use rustix::fs::OFlags;
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file that does not have its name yet. Dropped before [`Staged::commit`], it leaves nothing.
@@ -23,8 +29,10 @@ pub(super) struct Staged {
     name: OsString,
     /// the hidden name that it has, if any
     hidden: Option<OsString>,
-    /// what it will replace
-    replaced: Option<Metadata>,
+    /// what it will replace, as far as is known
+    old: Option<Kept>,
+    /// what it was made like
+    given: Option<Kept>,
 }
 
 /// What is at a path, links followed.
@@ -38,13 +46,12 @@ pub(super) enum Existing {
 
 impl Staged {
     pub(super) fn commit(&mut self) -> io::Result<()> {
-        if let Some(replaced) = &self.replaced {
-            // Only root may give files away; a new owner of a file that is otherwise right is no failure.
-            let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
-            self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o777))?;
-        }
+        self.conform()?;
         self.file.sync_all()?;
+        // Who changed or made something there while the disk was waited for is heard as well.
+        self.conform_again()?;
         if self.hidden.is_none() && !self.link()? {
+            self.conform_again()?;
             let hidden = hidden::hidden_name(&self.name);
             // locked before it has a name: who sweeps finds it in use
             hidden::lock(&self.file);
@@ -56,6 +63,33 @@ impl Staged {
             self.hidden = None;
         }
         self.directory.sync(&self.file)
+    }
+
+    /// Makes the file like the one that has its name now. One that has none any more counts as it was last seen.
+    ///
+    /// # Errors
+    /// What has the name is not to be replaced: it is no regular file, or became one that may not be written to.
+    fn conform(&mut self) -> io::Result<()> {
+        if let Some(found) = Kept::of(&self.directory, &self.name)? {
+            if self.old.as_ref() != Some(&found) {
+                may_write(self.directory.open_file(&self.name, OFlags::WRONLY))?;
+            }
+            self.old = Some(found);
+        }
+        if let Some(old) = &self.old
+            && self.given != self.old
+        {
+            old.give_to(&self.file)?;
+            self.given = self.old.clone();
+        }
+        Ok(())
+    }
+
+    /// Does so once more, and puts on disk what that changed.
+    fn conform_again(&mut self) -> io::Result<()> {
+        let given = self.given.clone();
+        self.conform()?;
+        if given == self.given { Ok(()) } else { self.file.sync_all() }
     }
 
     /// Whether the name was free, and is ours now.
@@ -97,25 +131,31 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
         return Err(io::Error::other("it is a descriptor of another process; name the file itself"));
     }
     // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
-    match OpenOptions::new().write(true).open(path) {
-        Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => return Err(error),
-        _ => {}
+    may_write(OpenOptions::new().write(true).open(path))?;
+    // looked at anew: on an overlay, opening may have made another file of it
+    Ok(Existing::Regular(fs::canonicalize(path)?, fs::metadata(path)?))
+}
+
+/// Whether a file that was opened for writing lets itself be written to. A program that runs is no less for being replaced.
+fn may_write(opened: io::Result<File>) -> io::Result<()> {
+    match opened {
+        Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => Err(error),
+        _ => Ok(()),
     }
-    Ok(Existing::Regular(fs::canonicalize(path)?, found))
 }
 
 /// Makes a file that will be `target`, whose directory is opened first.
-pub(super) fn stage(target: &Path, replaced: Option<Metadata>) -> io::Result<Staged> {
+pub(super) fn stage(target: &Path, replaced: Option<&Metadata>) -> io::Result<Staged> {
     let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
     let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
     let directory = Directory::open(target.parent().unwrap_or(Path::new("")))?;
-    let found = directory.look(name)?.map(|found| (found.st_dev, found.st_ino));
-    if found != replaced.as_ref().map(|found| (found.dev(), found.ino())) {
+    let old = Kept::of(&directory, name)?;
+    if old.as_ref().map(Kept::identity) != replaced.map(|found| (found.dev(), found.ino())) {
         return Err(io::Error::other("it became another file at this moment; try again"));
     }
     hidden::sweep(&directory, name);
     // until it is whole nobody else may read what replaces a private file
-    let mode = if replaced.is_some() { 0o600 } else { 0o666 };
+    let mode = if old.is_some() { 0o600 } else { 0o666 };
     let (file, hidden) = match directory.create_nameless(mode) {
         Ok(file) if Path::new("/proc/self/fd").exists() => (file, None),
         Err(error) if !is_unsupported(&error) => return Err(error),
@@ -124,7 +164,7 @@ pub(super) fn stage(target: &Path, replaced: Option<Metadata>) -> io::Result<Sta
             (file, Some(hidden))
         }
     };
-    Ok(Staged { file, directory, name: name.to_owned(), hidden, replaced })
+    Ok(Staged { file, directory, name: name.to_owned(), hidden, old, given: None })
 }
 
 /// Whether a file system, or a kernel, has no nameless files: each says so in its own way.
@@ -137,7 +177,8 @@ fn is_unsupported(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     struct Dir(PathBuf);
 
@@ -170,7 +211,7 @@ mod tests {
     fn open(path: &Path) -> Result<Staged, String> {
         match existing(path).and_then(|found| match found {
             Existing::Nothing => stage(path, None),
-            Existing::Regular(target, replaced) => stage(&target, Some(replaced)),
+            Existing::Regular(target, replaced) => stage(&target, Some(&replaced)),
             Existing::Odd => Err(io::Error::other("odd")),
         }) {
             Ok(staged) => Ok(staged),
