@@ -107,6 +107,11 @@ pub struct Receive {
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
+    /// Take a length that is announced beyond the room that is free: of data that are mostly zeros, which become holes in
+    /// FILE. Else that ends with 8 before any data flow
+    #[arg(long)]
+    pub sparse: bool,
+
     /// Where the sender finds it.
     #[command(flatten)]
     pub listening: Listening,

@@ -42,7 +42,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
         place.accept(deadline)?
     };
     run.connected(&mut connection)?;
-    let outcome = transfer(run, &mut connection, output, &mut sink);
+    let outcome = transfer(run, &mut connection, output, &mut sink, options.sparse);
     run.close(connection, &outcome);
     outcome
 }
@@ -52,11 +52,13 @@ fn transfer(
     connection: &mut Connection,
     mut output: Output,
     sink: &mut Sink,
+    sparse: bool,
 ) -> Result<(), Failure> {
     let (hello, kind) = run.exchange_hellos(connection, None)?;
     let mut digest = Digest::new(kind);
     run.meter.start(hello.size_hint);
-    let streamed = stream(run, connection, output.name(), sink, &mut digest);
+    let room = hello.size_hint.map_or(Ok(()), |bytes| output.check_room(bytes, sparse));
+    let streamed = stream(run, connection, output.name(), room, sink, &mut digest);
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
     let trailer = run.session.receive_report(connection, PATIENCE)?;
@@ -93,6 +95,7 @@ fn stream(
     run: &Run<'_>,
     connection: &mut Connection,
     name: &str,
+    room: Result<(), Failure>,
     sink: &mut Sink,
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
@@ -106,6 +109,10 @@ fn stream(
         _ => return broken("sent another transfer than its data"),
     }
     let mut stream = connection.recv_stream(PATIENCE).map_err(|error| run.stopped(&error))?;
+    if let Err(failure) = room {
+        stream.reject(failure.code.into());
+        return Err(Stopped::Here(failure));
+    }
     loop {
         match run.step(|| format!("cannot write to {name}"), || stream.write_to(sink, digest)) {
             Ok(0) => return Ok(()),

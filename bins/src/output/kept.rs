@@ -73,6 +73,11 @@ impl Kept {
         (self.device, self.inode)
     }
 
+    /// The owner.
+    pub(super) const fn uid(&self) -> u32 {
+        self.uid
+    }
+
     /// Makes a file of this process's like this one, as far as that is allowed.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! and a descriptor that is named by a path, are written where they stand: see `descriptor`.
 
 mod acl;
+mod ahead;
 mod descriptor;
 mod directory;
 mod hidden;
@@ -75,6 +76,15 @@ impl Output {
         let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
         let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new);
         sink.map_err(|error| self.cannot_write(&error))
+    }
+
+    /// Checks that there is room for what the sender announces. Of `sparse` data it is not known how much they need.
+    ///
+    /// # Errors
+    /// When there is not.
+    pub fn check_room(&self, bytes: u64, sparse: bool) -> Result<(), Failure> {
+        let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
+        ahead::check_room(file, bytes, sparse).map_err(|error| self.cannot_write(&error))
     }
 
     /// Writes all of this. A pipe that is full is waited for, for [`READER_PATIENCE`].

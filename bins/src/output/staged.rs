@@ -9,6 +9,7 @@
 //! been there, and been so, from the start; where it is no regular file, or may not be written to, it stays, and the
 //! output fails.
 
+use super::ahead::check_replaceable;
 use super::descriptor::is_foreign;
 use super::directory::Directory;
 use super::hidden;
@@ -152,6 +153,9 @@ pub(super) fn stage(target: &Path, replaced: Option<&Metadata>) -> io::Result<St
     let old = Kept::of(&directory, name)?;
     if old.as_ref().map(Kept::identity) != replaced.map(|found| (found.dev(), found.ino())) {
         return Err(io::Error::other("it became another file at this moment; try again"));
+    }
+    if let Some(old) = &old {
+        check_replaceable(&directory, name, old.uid())?;
     }
     hidden::sweep(&directory, name);
     // until it is whole nobody else may read what replaces a private file

@@ -4,6 +4,7 @@
 //! a failure; where the manual promises a time (a lost peer is noticed within 5 s), that is the bound.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod attributes;
 mod descriptors;
 mod directories;
