@@ -90,7 +90,7 @@ pub struct Send {
 ///
 /// FILE appears under its name only once it is whole, compared with the sender's checksum, and on disk; an older file of
 /// that name stays until then, and stays for good where anything fails; the new one keeps its owner, group, mode, access list
-/// and user attributes as far as that is allowed, and else is less open, not more. What goes to standard output is passed on as it
+/// and user attributes as far as that is allowed, and else is less open, not more. Long runs of zeros become holes. What goes to standard output is passed on as it
 /// arrives: whether it was whole, the exit code says. A pipe or device named by FILE is opened and written as it is, and a
 /// descriptor (/dev/stdout, /dev/fd/N) is written where it stands.
 #[derive(Debug, Clone, Parser)]

@@ -68,14 +68,18 @@ impl Output {
         Ok(Self { name, kind })
     }
 
-    /// Where a stream writes to.
+    /// Where a stream writes to. Long runs of zeros become holes of a FILE.
     ///
     /// # Errors
     /// When there is no descriptor left for it.
     pub fn sink(&self) -> Result<Sink, Failure> {
         let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
         let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new);
-        sink.map_err(|error| self.cannot_write(&error))
+        let mut sink = sink.map_err(|error| self.cannot_write(&error))?;
+        if matches!(self.kind, Kind::Staged(_)) {
+            sink.leave_holes();
+        }
+        Ok(sink)
     }
 
     /// Checks that there is room for what the sender announces. Of `sparse` data it is not known how much they need.

@@ -17,7 +17,7 @@ use super::kept::Kept;
 use rustix::fs::OFlags;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,9 @@ pub(super) enum Existing {
 
 impl Staged {
     pub(super) fn commit(&mut self) -> io::Result<()> {
+        // a hole at the end gives no length by itself
+        let end = self.file.stream_position()?;
+        self.file.set_len(end)?;
         self.conform()?;
         self.file.sync_all()?;
         // Who changed or made something there while the disk was waited for is heard as well.

@@ -19,5 +19,6 @@ mod pipes;
 mod refusals;
 mod rperf;
 mod sizes;
+mod sparse;
 mod support;
 mod traces;
