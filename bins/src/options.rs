@@ -1,6 +1,7 @@
 //! The command lines. What stands here is `--help`, the man pages and the completions.
 
 use crate::generate::Kind;
+use crate::output::Old;
 use crate::quantity;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
@@ -107,6 +108,14 @@ pub struct Receive {
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
+    /// Fail where FILE is there already, or appears meanwhile, instead of replacing it
+    #[arg(long, conflicts_with = "append")]
+    pub no_clobber: bool,
+
+    /// Add to the end of FILE, as the data arrive; what arrived stays there also where the rest fails, as with >> FILE
+    #[arg(long)]
+    pub append: bool,
+
     /// Take a length that is announced beyond the room that is free: of data that are mostly zeros, which become holes in
     /// FILE. Else that ends with 8 before any data flow
     #[arg(long)]
@@ -119,6 +128,18 @@ pub struct Receive {
     /// What rsend and rrecv have in common.
     #[command(flatten)]
     pub moving: Moving,
+}
+
+impl Receive {
+    /// What becomes of a FILE that is there already.
+    #[must_use]
+    pub const fn old(&self) -> Old {
+        match (self.no_clobber, self.append) {
+            (true, _) => Old::Kept,
+            (_, true) => Old::Extended,
+            _ => Old::Replaced,
+        }
+    }
 }
 
 /// Where a tool waits for another.

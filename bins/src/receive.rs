@@ -32,7 +32,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let Listening { listen, accept_timeout } = &options.listening;
     run.start(listen, &name, None, *accept_timeout);
     let deadline = Instant::now() + *accept_timeout;
-    let output = Output::open(file, &run.session.signals, deadline)?;
+    let output = Output::open_with(file, options.old(), &run.session.signals, deadline)?;
     let mut sink = output.sink()?;
     run.session.pin()?;
     // The address is free again as soon as the first has connected.

@@ -34,6 +34,18 @@ pub const READER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a FIFO is tried while nobody reads it.
 const FIFO_INTERVAL: Duration = Duration::from_millis(20);
 
+/// What becomes of a FILE that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Old {
+    /// It is replaced once the new one is whole.
+    #[default]
+    Replaced,
+    /// It stays, and the output fails.
+    Kept,
+    /// It gets longer, by all that is written and at once.
+    Extended,
+}
+
 /// Where the bytes go. Dropped before [`Output::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct Output {
@@ -49,11 +61,24 @@ enum Kind {
 }
 
 impl Output {
-    /// Opens FILE, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
+    /// Opens FILE, which is to be replaced, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn open(file: Option<&Path>, signals: &Signals, deadline: Instant) -> Result<Self, Failure> {
+        Self::open_with(file, Old::Replaced, signals, deadline)
+    }
+
+    /// Opens FILE likewise, and does with what is there already as it is told.
+    ///
+    /// # Errors
+    /// When it cannot be written, or not so.
+    pub fn open_with(
+        file: Option<&Path>,
+        old: Old,
+        signals: &Signals,
+        deadline: Instant,
+    ) -> Result<Self, Failure> {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
         let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
@@ -62,7 +87,7 @@ impl Output {
             None => descriptor(STDOUT)?,
             Some(path) => match own_descriptor(path) {
                 Some(fd) => descriptor(fd)?,
-                None => open_path(path, signals, deadline, &failed)?,
+                None => open_path(path, old, signals, deadline, &failed)?,
             },
         };
         Ok(Self { name, kind })
@@ -147,16 +172,26 @@ fn nobody_reads(name: &str) -> Failure {
 /// Opens what is at `path`, or makes a file to be.
 fn open_path(
     path: &Path,
+    old: Old,
     signals: &Signals,
     deadline: Instant,
     failed: &dyn Fn(&io::Error) -> Failure,
 ) -> Result<Kind, Failure> {
-    let staged = match existing(path).map_err(|error| failed(&error))? {
-        Existing::Odd => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
-        Existing::Regular(target, found) => stage(&target, Some(&found)),
-        Existing::Nothing => stage(path, None),
+    let opened = match (existing(path).map_err(|error| failed(&error))?, old) {
+        (Existing::Odd, _) => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
+        (_, Old::Extended) => append(path).map(Kind::AsItIs),
+        (Existing::Regular(..), Old::Kept) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        (Existing::Regular(target, found), Old::Replaced) => {
+            stage(&target, Some(&found), old).map(Kind::Staged)
+        }
+        (Existing::Nothing, _) => stage(path, None, old).map(Kind::Staged),
     };
-    staged.map(Kind::Staged).map_err(|error| failed(&error))
+    opened.map_err(|error| failed(&error))
+}
+
+/// Opens a file for writing at its end, wherever that is by then.
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
 fn open_as_it_is(

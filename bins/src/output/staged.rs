@@ -9,6 +9,7 @@
 //! been there, and been so, from the start; where it is no regular file, or may not be written to, it stays, and the
 //! output fails.
 
+use super::Old;
 use super::ahead::check_replaceable;
 use super::descriptor::is_foreign;
 use super::directory::Directory;
@@ -34,6 +35,8 @@ pub(super) struct Staged {
     old: Option<Kept>,
     /// what it was made like
     given: Option<Kept>,
+    /// whether it may replace anything
+    may_replace: bool,
 }
 
 /// What is at a path, links followed.
@@ -54,18 +57,11 @@ impl Staged {
         self.file.sync_all()?;
         // Who changed or made something there while the disk was waited for is heard as well.
         self.conform_again()?;
-        if self.hidden.is_none() && !self.link()? {
+        if !self.take_free_name()? {
             self.conform_again()?;
-            let hidden = hidden::hidden_name(&self.name);
-            // locked before it has a name: who sweeps finds it in use
-            hidden::lock(&self.file);
-            self.directory.link(&self.file, &hidden)?;
-            self.hidden = Some(hidden);
+            self.replace()?;
         }
-        if let Some(hidden) = &self.hidden {
-            self.directory.rename(hidden, &self.name)?;
-            self.hidden = None;
-        }
+        self.hidden = None;
         self.directory.sync(&self.file)
     }
 
@@ -74,6 +70,9 @@ impl Staged {
     /// # Errors
     /// What has the name is not to be replaced: it is no regular file, or became one that may not be written to.
     fn conform(&mut self) -> io::Result<()> {
+        if !self.may_replace {
+            return Ok(());
+        }
         if let Some(found) = Kept::of(&self.directory, &self.name)? {
             if self.old.as_ref() != Some(&found) {
                 may_write(self.directory.open_file(&self.name, OFlags::WRONLY))?;
@@ -97,11 +96,31 @@ impl Staged {
     }
 
     /// Whether the name was free, and is ours now.
-    fn link(&self) -> io::Result<bool> {
-        match self.directory.link(&self.file, &self.name) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            linked => linked.map(|()| true),
+    fn take_free_name(&self) -> io::Result<bool> {
+        let taken = match &self.hidden {
+            None => self.directory.link(&self.file, &self.name),
+            Some(hidden) if !self.may_replace => self.directory.rename_to_free(hidden, &self.name),
+            Some(_) => return Ok(false),
+        };
+        match taken {
+            Err(error) if self.may_replace && error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            taken => taken.map(|()| true),
         }
+    }
+
+    /// Takes the name from what has it, or takes it if nothing has it any more.
+    fn replace(&mut self) -> io::Result<()> {
+        let hidden = match &self.hidden {
+            Some(hidden) => hidden,
+            None => {
+                let hidden = hidden::hidden_name(&self.name);
+                // locked before it has a name: who sweeps finds it in use
+                hidden::lock(&self.file);
+                self.directory.link(&self.file, &hidden)?;
+                self.hidden.insert(hidden)
+            }
+        };
+        self.directory.rename(hidden, &self.name)
     }
 }
 
@@ -149,7 +168,7 @@ fn may_write(opened: io::Result<File>) -> io::Result<()> {
 }
 
 /// Makes a file that will be `target`, whose directory is opened first.
-pub(super) fn stage(target: &Path, replaced: Option<&Metadata>) -> io::Result<Staged> {
+pub(super) fn stage(target: &Path, replaced: Option<&Metadata>, will: Old) -> io::Result<Staged> {
     let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
     let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
     let directory = Directory::open(target.parent().unwrap_or(Path::new("")))?;
@@ -171,7 +190,8 @@ pub(super) fn stage(target: &Path, replaced: Option<&Metadata>) -> io::Result<St
             (file, Some(hidden))
         }
     };
-    Ok(Staged { file, directory, name: name.to_owned(), hidden, old, given: None })
+    let name = name.to_owned();
+    Ok(Staged { file, directory, name, hidden, old, given: None, may_replace: will == Old::Replaced })
 }
 
 /// Whether a file system, or a kernel, has no nameless files: each says so in its own way.
@@ -217,8 +237,8 @@ mod tests {
 
     fn open(path: &Path) -> Result<Staged, String> {
         match existing(path).and_then(|found| match found {
-            Existing::Nothing => stage(path, None),
-            Existing::Regular(target, replaced) => stage(&target, Some(&replaced)),
+            Existing::Nothing => stage(path, None, Old::Replaced),
+            Existing::Regular(target, replaced) => stage(&target, Some(&replaced), Old::Replaced),
             Existing::Odd => Err(io::Error::other("odd")),
         }) {
             Ok(staged) => Ok(staged),

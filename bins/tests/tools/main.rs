@@ -15,6 +15,7 @@ mod files;
 mod hostile;
 mod kills;
 mod leftovers;
+mod old_files;
 mod pipes;
 mod refusals;
 mod rperf;
