@@ -20,11 +20,17 @@ const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
 /// Attributes that users give. Others are the system's, about contents or programs, and are not those of the new file.
 const USERS: &[u8] = b"user.";
 
+/// Which file it is, whatever its names are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
 /// A regular file, as far as another can be like it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
-    device: u64,
-    inode: u64,
+    id: FileId,
     mode: u32,
     uid: u32,
     gid: u32,
@@ -58,8 +64,7 @@ impl Kept {
         // an O_PATH descriptor has attributes under its name only
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         Ok(Some(Self {
-            device: found.st_dev,
-            inode: found.st_ino,
+            id: FileId { device: found.st_dev, inode: found.st_ino },
             mode: found.st_mode & 0o777,
             uid: found.st_uid,
             gid: found.st_gid,
@@ -68,9 +73,8 @@ impl Kept {
         }))
     }
 
-    /// Device and inode.
-    pub(super) const fn identity(&self) -> (u64, u64) {
-        (self.device, self.inode)
+    pub(super) const fn id(&self) -> FileId {
+        self.id
     }
 
     /// The owner.
@@ -163,7 +167,8 @@ mod tests {
     #[test]
     fn nobody_gets_more_than_the_old_file_gave() {
         let mode_with = |mode, owner, group| {
-            let kept = Kept { device: 0, inode: 0, mode, uid: 0, gid: 0, acl: None, attributes: Vec::new() };
+            let id = FileId { device: 0, inode: 0 };
+            let kept = Kept { id, mode, uid: 0, gid: 0, acl: None, attributes: Vec::new() };
             kept.mode_with(Same { owner, group, acl: true })
         };
         for (mode, owner, group, expected) in [

@@ -154,7 +154,7 @@ impl Output {
     /// after that is in the file as soon as it is written.
     ///
     /// # Errors
-    /// When the disk refuses. A FILE is then as it was before.
+    /// When the disk refuses. A FILE is then as it was before, unless it says that the directory alone was refused.
     pub fn commit(&mut self) -> Result<(), Failure> {
         let committed = match &mut self.kind {
             Kind::AsItIs(file) => put_on_disk(file),
@@ -182,7 +182,7 @@ fn open_path(
         (_, Old::Extended) => append(path).map(Kind::AsItIs),
         (Existing::Regular(..), Old::Kept) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
         (Existing::Regular(target, found), Old::Replaced) => {
-            stage(&target, Some(&found), old).map(Kind::Staged)
+            stage(&target, Some(found), old).map(Kind::Staged)
         }
         (Existing::Nothing, _) => stage(path, None, old).map(Kind::Staged),
     };

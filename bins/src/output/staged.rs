@@ -14,10 +14,10 @@ use super::ahead::check_replaceable;
 use super::descriptor::is_foreign;
 use super::directory::Directory;
 use super::hidden;
-use super::kept::Kept;
+use super::kept::{FileId, Kept};
 use rustix::fs::OFlags;
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ pub(super) struct Staged {
     hidden: Option<OsString>,
     /// what it will replace, as far as is known
     old: Option<Kept>,
-    /// what it was made like
-    given: Option<Kept>,
+    /// whether it was made like that
+    conforms: bool,
     /// whether it may replace anything
     may_replace: bool,
 }
@@ -42,8 +42,8 @@ pub(super) struct Staged {
 /// What is at a path, links followed.
 pub(super) enum Existing {
     Nothing,
-    /// the file itself, after any links
-    Regular(PathBuf, Metadata),
+    /// the file itself, after any links, and which it is
+    Regular(PathBuf, FileId),
     /// a pipe, a device or a socket
     Odd,
 }
@@ -62,37 +62,36 @@ impl Staged {
             self.replace()?;
         }
         self.hidden = None;
-        self.directory.sync(&self.file)
+        self.directory.sync(&self.file).map_err(|error| {
+            io::Error::other(format!("it has its name, but its directory cannot be put on disk: {error}"))
+        })
     }
 
-    /// Makes the file like the one that has its name now. One that has none any more counts as it was last seen.
+    /// Makes the file like the one that has its name now. One that has none any more counts as it was last seen. Returns
+    /// whether that changed anything.
     ///
     /// # Errors
     /// What has the name is not to be replaced: it is no regular file, or became one that may not be written to.
-    fn conform(&mut self) -> io::Result<()> {
+    fn conform(&mut self) -> io::Result<bool> {
         if !self.may_replace {
-            return Ok(());
+            return Ok(false);
         }
-        if let Some(found) = Kept::of(&self.directory, &self.name)? {
-            if self.old.as_ref() != Some(&found) {
-                may_write(self.directory.open_file(&self.name, OFlags::WRONLY))?;
-            }
-            self.old = Some(found);
+        let found = Kept::of(&self.directory, &self.name)?;
+        if found.is_some() && found != self.old {
+            may_write(self.directory.open_file(&self.name, OFlags::WRONLY))?;
+            (self.old, self.conforms) = (found, false);
         }
-        if let Some(old) = &self.old
-            && self.given != self.old
-        {
-            old.give_to(&self.file)?;
-            self.given = self.old.clone();
+        match &self.old {
+            Some(old) if !self.conforms => old.give_to(&self.file)?,
+            _ => return Ok(false),
         }
-        Ok(())
+        self.conforms = true;
+        Ok(true)
     }
 
     /// Does so once more, and puts on disk what that changed.
     fn conform_again(&mut self) -> io::Result<()> {
-        let given = self.given.clone();
-        self.conform()?;
-        if given == self.given { Ok(()) } else { self.file.sync_all() }
+        if self.conform()? { self.file.sync_all() } else { Ok(()) }
     }
 
     /// Whether the name was free, and is ours now.
@@ -117,7 +116,7 @@ impl Staged {
                 // locked before it has a name: who sweeps finds it in use
                 hidden::lock(&self.file);
                 self.directory.link(&self.file, &hidden)?;
-                self.hidden.insert(hidden)
+                &*self.hidden.insert(hidden)
             }
         };
         self.directory.rename(hidden, &self.name)
@@ -156,7 +155,8 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
     // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
     may_write(OpenOptions::new().write(true).open(path))?;
     // looked at anew: on an overlay, opening may have made another file of it
-    Ok(Existing::Regular(fs::canonicalize(path)?, fs::metadata(path)?))
+    let found = fs::metadata(path)?;
+    Ok(Existing::Regular(fs::canonicalize(path)?, FileId { device: found.dev(), inode: found.ino() }))
 }
 
 /// Whether a file that was opened for writing lets itself be written to. A program that runs is no less for being replaced.
@@ -168,12 +168,12 @@ fn may_write(opened: io::Result<File>) -> io::Result<()> {
 }
 
 /// Makes a file that will be `target`, whose directory is opened first.
-pub(super) fn stage(target: &Path, replaced: Option<&Metadata>, will: Old) -> io::Result<Staged> {
+pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::Result<Staged> {
     let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
     let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
     let directory = Directory::open(target.parent().unwrap_or(Path::new("")))?;
     let old = Kept::of(&directory, name)?;
-    if old.as_ref().map(Kept::identity) != replaced.map(|found| (found.dev(), found.ino())) {
+    if old.as_ref().map(Kept::id) != replaced {
         return Err(io::Error::other("it became another file at this moment; try again"));
     }
     if let Some(old) = &old {
@@ -191,7 +191,7 @@ pub(super) fn stage(target: &Path, replaced: Option<&Metadata>, will: Old) -> io
         }
     };
     let name = name.to_owned();
-    Ok(Staged { file, directory, name, hidden, old, given: None, may_replace: will == Old::Replaced })
+    Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace: will == Old::Replaced })
 }
 
 /// Whether a file system, or a kernel, has no nameless files: each says so in its own way.
@@ -238,7 +238,7 @@ mod tests {
     fn open(path: &Path) -> Result<Staged, String> {
         match existing(path).and_then(|found| match found {
             Existing::Nothing => stage(path, None, Old::Replaced),
-            Existing::Regular(target, replaced) => stage(&target, Some(&replaced), Old::Replaced),
+            Existing::Regular(target, replaced) => stage(&target, Some(replaced), Old::Replaced),
             Existing::Odd => Err(io::Error::other("odd")),
         }) {
             Ok(staged) => Ok(staged),
