@@ -131,7 +131,7 @@ pub struct Receive {
 }
 
 impl Receive {
-    /// What becomes of a FILE that is there already.
+    /// Returns the policy for a FILE that is there already.
     #[must_use]
     pub const fn old(&self) -> Old {
         match (self.no_clobber, self.append) {

@@ -5,14 +5,14 @@ const PIECE_BYTES: usize = 16 << 10;
 /// The shortest run that becomes a hole: file systems have no shorter ones.
 const HOLE_BYTES: usize = 4 << 10;
 
-/// What some spans begin with.
+/// The beginning of some spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// So many zeros, enough for a hole.
+    /// Zeros, as many bytes, enough for a hole.
     Zeros(usize),
-    /// All bytes of so many spans, to be written.
+    /// The first spans, as many, with data.
     Spans(usize),
-    /// So many bytes of the span of this index, before which there are none.
+    /// The first bytes of the span of this index; the spans before it are empty.
     Part(usize, usize),
 }
 
@@ -42,7 +42,7 @@ pub(super) unsafe fn first_run(spans: &[libc::iovec]) -> Run {
     if in_zeros && zeros >= HOLE_BYTES { Run::Zeros(zeros) } else { Run::Spans(spans.len()) }
 }
 
-/// Whether all of these bytes are zero, of memory that a peer may be writing.
+/// Returns true if all of these bytes are zero, in memory that a peer may be writing.
 ///
 /// # Safety
 /// 1. `first` is valid for reads of `bytes` bytes.

@@ -31,14 +31,14 @@ pub(super) fn check_replaceable(directory: &Directory, name: &OsStr, uid: u32) -
     Ok(())
 }
 
-/// Whether something is mounted on the file itself. A kernel that does not say so refuses the rename.
+/// Returns true if something is mounted on the file itself. A kernel that does not tell this refuses the rename later.
 fn is_mounted(directory: &Directory, name: &OsStr) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     statx(directory, name, flags, StatxFlags::TYPE)
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// Whether this process may do what only a file's owner may.
+/// Returns true if this process may act as the owner of every file.
 fn may_act_for_owners() -> bool {
     capabilities(None).map_or(geteuid().is_root(), |sets| sets.effective.contains(CapabilitySet::FOWNER))
 }
@@ -73,7 +73,7 @@ pub(super) fn check_room(file: &File, bytes: u64, sparse: bool) -> io::Result<()
     Ok(())
 }
 
-/// Whether this is a regular file that grows by all that is written to it.
+/// Returns true for a regular file that grows by every byte that is written to it.
 fn grows(file: &File) -> io::Result<bool> {
     let found = fstat(file)?;
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;

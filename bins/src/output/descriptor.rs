@@ -41,7 +41,7 @@ pub fn duplicate(fd: RawFd) -> io::Result<File> {
     Ok(File::from(copy))
 }
 
-/// Whether `path` names a descriptor of another process, whose offset cannot be shared.
+/// Returns true if `path` names a descriptor of another process, whose offset cannot be shared.
 pub(super) fn is_foreign(path: &Path) -> bool {
     entry(path).is_some_and(|entry| Some(entry.process) != this_process())
 }
@@ -57,8 +57,8 @@ fn entry(path: &Path) -> Option<Entry> {
         let directory = fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()?;
         let place = directory.join(path.file_name()?);
         let target = fs::read_link(&place).ok()?;
-        let fd = place.file_name()?.to_str()?.parse();
-        if let (Some(process), Ok(fd)) = (process_of(&directory), fd) {
+        let fd = place.file_name()?.to_str().and_then(|name| name.parse().ok());
+        if let (Some(process), Some(fd)) = (process_of(&directory), fd) {
             return Some(Entry { fd, process });
         }
         path = directory.join(target);

@@ -1,7 +1,7 @@
 //! Hidden names, `.NAME.superpipe-PID-NANOSECONDS`, of files that are not whole, and the removal of those that a killed process
 //! left behind.
 //!
-//! Whoever makes such a file locks it for as long as it lives. A file is left behind if its name is exactly of this form, it
+//! The process that makes such a file locks it for as long as the file is open. A file is left behind if its name is exactly of this form, it
 //! is a regular file of this user with no other name, and nobody holds its lock.
 
 use super::directory::Directory;
@@ -75,7 +75,7 @@ fn is_left_behind(found: Stat) -> bool {
         && found.st_nlink == 1
 }
 
-/// Whether the name is that of this very file.
+/// Returns true if the name is the name of this open file.
 fn is_named(directory: &Directory, name: &OsStr, file: &File) -> bool {
     let (Ok(Some(named)), Ok(open)) = (directory.look(name), fstat(file)) else { return false };
     (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
@@ -91,7 +91,7 @@ fn prefix(name: &OsStr) -> String {
     format!(".{}.superpipe-", &name[..end])
 }
 
-/// Whether a name is `prefix`, a process, `-` and a time, as `hidden_name` writes them.
+/// Returns true if a name is `prefix`, a process, `-` and a time, as `hidden_name` writes them.
 fn is_hidden_name(name: &[u8], prefix: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(prefix) else { return false };
     let mut parts = rest.splitn(2, |&byte| byte == b'-');

@@ -1,8 +1,8 @@
-//! What a file that replaces another keeps of it: owner, group, mode, access list and the users' attributes.
+//! Properties that a file takes over from the file that it replaces: owner, group, mode, access list and `user.` attributes.
 //!
-//! Who may not give a file to its owner or group keeps what is left, and takes away what it would mean for those who now are
-//! in another class: nobody may do with the new file what the old one denied. setuid and setgid are not kept, as the system
-//! keeps them for no file that is written to.
+//! A process that may not set the owner or the group keeps the rest, and removes rights from the mode, so that nobody may do
+//! with the new file what the old file denied. setuid and setgid are never kept: the kernel clears them in a file that is
+//! written to.
 
 use super::acl::{self, Acl};
 use super::directory::Directory;
@@ -38,7 +38,7 @@ pub(super) struct Kept {
     attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// How much of its owner a new file has.
+/// Properties that the new file shares with the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Same {
     owner: bool,
@@ -50,7 +50,7 @@ impl Kept {
     /// Looks at the file of this name, links not followed. None where there is nothing.
     ///
     /// # Errors
-    /// What is there is no regular file.
+    /// The name belongs to something else than a regular file.
     pub(super) fn of(directory: &Directory, name: &OsStr) -> io::Result<Option<Self>> {
         let file = match directory.open_file(name, OFlags::PATH) {
             Ok(file) => file,
@@ -108,7 +108,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether the file's list is this one's. It has none else, also none that its directory gave it.
+    /// Gives the access list. Where that fails, the file has none, also none from its directory. Returns true if the two lists agree.
     fn give_acl_to(&self, file: &File, same_owner: bool, same_group: bool) -> bool {
         if let Some(acl) = &self.acl
             && same_group

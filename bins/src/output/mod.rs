@@ -34,7 +34,7 @@ pub const READER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a FIFO is tried while nobody reads it.
 const FIFO_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What becomes of a FILE that is there already.
+/// Policy for a FILE that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Old {
     /// It is replaced once the new one is whole.
@@ -93,7 +93,7 @@ impl Output {
         Ok(Self { name, kind })
     }
 
-    /// Where a stream writes to. Long runs of zeros become holes of a FILE.
+    /// Returns a sink for a stream. Long runs of zeros become holes of a FILE.
     ///
     /// # Errors
     /// When there is no descriptor left for it.

@@ -55,7 +55,7 @@ impl Staged {
         self.file.set_len(end)?;
         self.conform()?;
         self.file.sync_all()?;
-        // Who changed or made something there while the disk was waited for is heard as well.
+        // The old file may have changed while the disk was written.
         self.conform_again()?;
         if !self.take_free_name()? {
             self.conform_again()?;
@@ -71,7 +71,7 @@ impl Staged {
     /// whether that changed anything.
     ///
     /// # Errors
-    /// What has the name is not to be replaced: it is no regular file, or became one that may not be written to.
+    /// The name belongs to something else than a regular file, or to a file that became read-only.
     fn conform(&mut self) -> io::Result<bool> {
         if !self.may_replace {
             return Ok(false);
@@ -94,7 +94,7 @@ impl Staged {
         if self.conform()? { self.file.sync_all() } else { Ok(()) }
     }
 
-    /// Whether the name was free, and is ours now.
+    /// Takes the name if it is free. Returns false if another file has it, which may be replaced.
     fn take_free_name(&self) -> io::Result<bool> {
         let taken = match &self.hidden {
             None => self.directory.link(&self.file, &self.name),
@@ -107,7 +107,7 @@ impl Staged {
         }
     }
 
-    /// Takes the name from what has it, or takes it if nothing has it any more.
+    /// Takes the name, whichever file has it.
     fn replace(&mut self) -> io::Result<()> {
         let hidden = match &self.hidden {
             Some(hidden) => hidden,
@@ -159,7 +159,7 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
     Ok(Existing::Regular(fs::canonicalize(path)?, FileId { device: found.dev(), inode: found.ino() }))
 }
 
-/// Whether a file that was opened for writing lets itself be written to. A program that runs is no less for being replaced.
+/// Fails if a file could not be opened for writing. A program that runs may be replaced all the same.
 fn may_write(opened: io::Result<File>) -> io::Result<()> {
     match opened {
         Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => Err(error),
@@ -194,7 +194,7 @@ pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::R
     Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace: will == Old::Replaced })
 }
 
-/// Whether a file system, or a kernel, has no nameless files: each says so in its own way.
+/// Returns true if the error means that the file system or the kernel has no O_TMPFILE.
 fn is_unsupported(error: &io::Error) -> bool {
     let errors = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))

@@ -1,4 +1,4 @@
-//! What can be known before the transfer, and is told then.
+//! Failures that can be known before the transfer, and are told then.
 
 use crate::support::{Scratch, is_root};
 use std::fs::{self, File, Permissions};

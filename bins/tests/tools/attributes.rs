@@ -1,4 +1,4 @@
-//! What a replaced file keeps, and what becomes of one that appears or changes while the transfer goes on.
+//! Properties of a file that is replaced, and files that appear or change during the transfer.
 
 use crate::support::{BOUND, Ended, NOBODY, Scratch, is_root, mkfifo};
 use rustix::fs::{XattrFlags, getxattr, setxattr};

@@ -16,7 +16,7 @@ fn shell(scratch: &Scratch, script: &str, arguments: &[&str]) -> Command {
     shell
 }
 
-/// What `log` holds after one transfer of `data` by this script; it is still the same file.
+/// Returns the contents of `log` after one transfer of `data` by this script; `log` is still the same file.
 #[track_caller]
 fn log_after(script: &str, arguments: &[&str]) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! What is removed beside an output: what a killed rrecv left there, and nothing that is a user's.
+//! Removal of leftovers beside an output: files of a killed rrecv, and no file of a user.
 
 use crate::support::{NOBODY, Scratch, is_root};
 use std::fs;
