@@ -118,7 +118,8 @@ mod tests {
             assert_eq!(named(path.clone()), Some(expected), "{path}");
             assert!(!is_foreign(Path::new(&path)), "{path}");
         }
-        for path in ["/dev/null", "/dev/fd/99999", "/dev/fd/+1", "/dev/fd/", "", "/", "..", "/proc/self/exe"] {
+        for path in ["/dev/null", "/dev/fd/99999", "/dev/fd/+1", "/dev/fd/", "", "/", "..", "/proc/self/exe"]
+        {
             assert_eq!(named(path.to_owned()), None, "{path}");
         }
         for name in ["loop", "7", "none"] {
@@ -131,7 +132,8 @@ mod tests {
     #[test]
     fn a_descriptor_that_was_handed_over_is_written_where_it_stands() {
         let path = std::env::temp_dir().join(format!("superpipe-duplicate-{}", std::process::id()));
-        let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        let mut file =
+            File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         file.write_all(b"0123456789").unwrap();
         file.seek(SeekFrom::Start(4)).unwrap();
         let refused = |file: &File| duplicate(file.as_raw_fd()).unwrap_err().raw_os_error();

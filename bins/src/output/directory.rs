@@ -4,8 +4,8 @@
 //! and one that comes in its place gets nothing.
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, Stat, fsync, linkat, openat, renameat, renameat_with, statat,
-    syncfs, unlinkat,
+    AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, Stat, fsync, linkat, openat, renameat, renameat_with,
+    statat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -130,7 +130,8 @@ mod tests {
         directory.rename(three, two).unwrap();
         directory.sync(&file).unwrap();
         assert!(directory.look(two).unwrap().is_some() && directory.look(one).unwrap().is_none());
-        let names: Vec<_> = directory.entries().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+        let names: Vec<_> =
+            directory.entries().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
         assert!(names.contains(&c"two".to_owned()) && !names.contains(&c"one".to_owned()));
         assert!(root.join("new/two").exists() && !root.join("old/two").exists());
         fs::remove_dir_all(&root).unwrap();

@@ -8,7 +8,8 @@ use super::acl::{self, Acl};
 use super::directory::Directory;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    FileType, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fremovexattr, fsetxattr, fstat, getxattr, listxattr,
+    FileType, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fremovexattr, fsetxattr, fstat, getxattr,
+    listxattr,
 };
 use std::ffi::OsStr;
 use std::fs::File;

@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file that is mounted on another, until it is dropped.
-struct Mounted(PathBuf);
+/// Something that is mounted until this is dropped.
+pub(crate) struct Mounted(PathBuf);
 
 impl Mounted {
-    fn new(from: &Path, to: &Path) -> Option<Self> {
-        let mounted = Command::new("mount").arg("--bind").args([from, to]).status();
+    /// Mounts with these arguments of mount, if that is allowed here.
+    pub(crate) fn new(arguments: &[&str], from: &Path, to: &Path) -> Option<Self> {
+        let mounted = Command::new("mount").args(arguments).args([from, to]).status();
         mounted.is_ok_and(|status| status.success()).then(|| Self(to.to_owned()))
     }
 }
@@ -31,7 +32,7 @@ fn a_file_that_is_a_mount_of_its_own() {
     let (out, under) = (scratch.data("out"), scratch.root().join("under"));
     fs::write(&out, b"hidden by the mount").unwrap();
     fs::write(&under, b"mounted").unwrap();
-    let Some(mounted) = Mounted::new(&under, &out) else {
+    let Some(mounted) = Mounted::new(&["--bind"], &under, &out) else {
         eprintln!("NOT TESTED: a file that is mounted, since mount is not allowed here");
         return;
     };

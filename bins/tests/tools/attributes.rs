@@ -187,24 +187,24 @@ fn what_becomes_no_file_meanwhile_stays() {
     let out = scratch.data("out");
     fs::write(scratch.data("other"), b"other").unwrap();
     for had_file in [false, true] {
-        let made: [(&str, fn(&Path)); 3] = [
-            ("pipe", mkfifo),
-            ("link", |out| symlink("other", out).unwrap()),
-            ("directory", |out| fs::create_dir(out).unwrap()),
-        ];
-        for (what, make) in made {
+        for what in ["pipe", "link", "directory"] {
             if had_file {
                 fs::write(&out, b"old").unwrap();
             }
             let (sent, received) = replace(&scratch, |out| {
                 let _ = fs::remove_file(out);
-                make(out);
+                match what {
+                    "pipe" => mkfifo(out),
+                    "link" => symlink("other", out).unwrap(),
+                    _ => fs::create_dir(out).unwrap(),
+                }
             });
             received.assert(8, "what has its name by now is no regular file");
             sent.assert(8, "receiver: cannot complete");
             scratch.assert_only(&["other", "out"]);
             let kind = fs::symlink_metadata(&out).unwrap().file_type();
-            let expected = [("pipe", kind.is_fifo()), ("link", kind.is_symlink()), ("directory", kind.is_dir())];
+            let expected =
+                [("pipe", kind.is_fifo()), ("link", kind.is_symlink()), ("directory", kind.is_dir())];
             assert!(expected.contains(&(what, true)), "no {what}");
             if kind.is_dir() { fs::remove_dir(&out).unwrap() } else { fs::remove_file(&out).unwrap() }
         }

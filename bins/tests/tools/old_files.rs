@@ -81,8 +81,7 @@ fn append_leaves_what_arrived_before_a_failure() {
     let mut rsend = scratch.rsend(&["--inject-flip", "100", &scratch.address()]);
     let input = scratch.root().join("in");
     fs::write(&input, [1; 1000]).unwrap();
-    let (sent, received) =
-        scratch.pair(rsend.arg(&input), scratch.rrecv(&["--append"]).arg(&out));
+    let (sent, received) = scratch.pair(rsend.arg(&input), scratch.rrecv(&["--append"]).arg(&out));
     sent.assert(6, "receiver: what arrived is not what was sent");
     received.assert(6, "what arrived is not what was sent");
     let found = fs::read(&out).unwrap();

@@ -1,10 +1,10 @@
 //! Runs of zeros, which become holes of a file.
 
+use crate::ahead::Mounted;
 use crate::support::{Noise, Scratch, is_root};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::Command;
 
 /// Makes a sparse file of `size` bytes with noise at these places.
 fn make(path: &Path, size: u64, noise_at: &[u64]) {
@@ -32,10 +32,8 @@ fn holes_stay_holes_and_bytes_stay_bytes() {
             let (input, out) = (scratch.root().join("in"), scratch.data("out"));
             make(&input, size, noise_at);
             fs::write(&out, b"old").unwrap();
-            let (sent, received) = scratch.pair(
-                scratch.rsend(&[&scratch.address()]).arg(&input),
-                scratch.rrecv(options).arg(&out),
-            );
+            let (sent, received) = scratch
+                .pair(scratch.rsend(&[&scratch.address()]).arg(&input), scratch.rrecv(options).arg(&out));
             sent.assert_done();
             received.assert_done();
             assert!(fs::read(&out).unwrap() == fs::read(&input).unwrap(), "{noise_at:?} {options:?}");
@@ -70,14 +68,11 @@ fn a_sparse_file_fits_where_its_length_does_not() {
         return;
     }
     let scratch = Scratch::new("sparse-room");
-    let mount = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "superpipe-test"])
-        .arg(scratch.data(""))
-        .status();
-    if !mount.is_ok_and(|status| status.success()) {
+    let tmpfs = ["-t", "tmpfs", "-o", "size=1m"];
+    let Some(mounted) = Mounted::new(&tmpfs, Path::new("superpipe-test"), &scratch.data("")) else {
         eprintln!("NOT TESTED: a small tmpfs, since mount is not allowed here");
         return;
-    }
+    };
     let input = scratch.root().join("in");
     make(&input, 8 << 20, &[0, 5 << 20]);
     let send = |options: &[&str]| {
@@ -89,7 +84,7 @@ fn a_sparse_file_fits_where_its_length_does_not() {
     let refused = send(&[]);
     let (sent, received) = send(&["--sparse"]);
     let copied = fs::read(scratch.data("out"));
-    assert!(Command::new("umount").arg(scratch.data("")).status().unwrap().success());
+    drop(mounted);
     refused.1.assert(8, "no space left on device: 8 MiB were announced, and ");
     refused.0.assert(8, "receiver: cannot write to");
     sent.assert_done();
