@@ -21,6 +21,7 @@ pub mod meter;
 pub mod options;
 pub mod output;
 pub mod peer;
+pub mod preserve;
 pub mod protocol;
 pub mod quantity;
 pub mod receive;

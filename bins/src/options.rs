@@ -78,6 +78,10 @@ pub struct Send {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub connect_timeout: Duration,
 
+    /// Tell the receiver the name, mode and modification time of FILE, for an rrecv with --preserve
+    #[arg(long)]
+    pub preserve: bool,
+
     /// Flips one bit of the byte at this offset on its way, to see that both ends notice
     #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
     pub inject_flip: Option<u64>,
@@ -115,6 +119,11 @@ pub struct Receive {
     /// Add to the end of FILE, as the data arrive; what arrived stays there also where the rest fails, as with >> FILE
     #[arg(long)]
     pub append: bool,
+
+    /// Give FILE the mode and modification time that an rsend with --preserve tells; where FILE is a directory, the file in it
+    /// that has the name which rsend tells
+    #[arg(long, conflicts_with = "append")]
+    pub preserve: bool,
 
     /// Take a length that is announced beyond the room that is free: of data that are mostly zeros, which become holes in
     /// FILE. Else that ends with 8 before any data flow

@@ -15,9 +15,10 @@ pub use descriptor::{duplicate, own_descriptor};
 
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
+use crate::preserve::Attributes;
 use crate::signals::Signals;
 use core::time::Duration;
-use staged::{Existing, Staged, existing, stage};
+use staged::{Existing, Staged, existing, stage, stage_in};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, RawFd};
@@ -51,6 +52,8 @@ pub enum Old {
 pub struct Output {
     name: String,
     kind: Kind,
+    /// false in a directory, until the sender has told a name
+    is_named: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +93,43 @@ impl Output {
                 None => open_path(path, old, signals, deadline, &failed)?,
             },
         };
-        Ok(Self { name, kind })
+        Ok(Self { name, kind, is_named: true })
+    }
+
+    /// Opens a file in a directory, which [`Output::preserve`] gives its name.
+    ///
+    /// # Errors
+    /// When none can be made there.
+    pub fn open_in(directory: &Path, old: Old) -> Result<Self, Failure> {
+        let name = directory.display().to_string();
+        let staged = stage_in(directory, old)
+            .map_err(|error| Failure::local_io(format!("cannot write to {name}"), &error))?;
+        Ok(Self { name, kind: Kind::Staged(staged), is_named: false })
+    }
+
+    /// Returns true if this is a file that has its name in the end only.
+    #[must_use]
+    pub const fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::Staged(_))
+    }
+
+    /// Gives a file the mode and time of the sender's file once it is whole, and in a directory its name.
+    ///
+    /// # Errors
+    /// When the sender told no name, or it cannot be had.
+    pub fn preserve(&mut self, attributes: &Attributes) -> Result<(), Failure> {
+        let Kind::Staged(staged) = &mut self.kind else { return Ok(()) };
+        staged.preserve(attributes);
+        if self.is_named {
+            return Ok(());
+        }
+        let Some(name) = attributes.name() else {
+            let text = format!("cannot write to {}: is a directory, and the sender tells no name", self.name);
+            return Err(Failure::new(Code::LocalIo, text));
+        };
+        let named = staged.set_name(name);
+        self.name = Path::new(&self.name).join(name).display().to_string();
+        named.map_err(|error| self.cannot_write(&error))
     }
 
     /// Returns a sink for a stream. Long runs of zeros become holes of a FILE.

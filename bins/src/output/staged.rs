@@ -15,12 +15,16 @@ use super::descriptor::is_foreign;
 use super::directory::Directory;
 use super::hidden;
 use super::kept::{FileId, Kept};
-use rustix::fs::OFlags;
-use std::ffi::OsString;
+use crate::preserve::Attributes;
+use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, futimens};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Mode of a file that will replace another, until it is whole: nobody else may read what replaces a private file.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// A file that does not have its name yet. Dropped before [`Staged::commit`], it leaves nothing.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub(super) struct Staged {
     conforms: bool,
     /// whether it may replace anything
     may_replace: bool,
+    /// what it has from the sender, with --preserve
+    preserved: Option<(Mode, Timestamps)>,
 }
 
 /// What is at a path, links followed.
@@ -54,6 +60,7 @@ impl Staged {
         let end = self.file.stream_position()?;
         self.file.set_len(end)?;
         self.conform()?;
+        self.keep_attributes()?;
         self.file.sync_all()?;
         // The old file may have changed while the disk was written.
         self.conform_again()?;
@@ -91,7 +98,47 @@ impl Staged {
 
     /// Does so once more, and puts on disk what that changed.
     fn conform_again(&mut self) -> io::Result<()> {
-        if self.conform()? { self.file.sync_all() } else { Ok(()) }
+        if self.conform()? {
+            self.keep_attributes()?;
+            self.file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Names a file that [`stage_in`] made.
+    ///
+    /// # Errors
+    /// The name belongs to what cannot be replaced, or is not to be.
+    pub(super) fn set_name(&mut self, name: &OsStr) -> io::Result<()> {
+        let old = Kept::of(&self.directory, name)?;
+        if let Some(old) = &old {
+            if !self.may_replace {
+                return Err(io::Error::from_raw_os_error(libc::EEXIST));
+            }
+            may_write(self.directory.open_file(name, OFlags::WRONLY))?;
+            check_replaceable(&self.directory, name, old.uid())?;
+            fchmod(&self.file, Mode::from_raw_mode(PRIVATE_MODE))?;
+        }
+        hidden::sweep(&self.directory, name);
+        (self.name, self.old) = (name.to_owned(), old);
+        Ok(())
+    }
+
+    /// Gives the file this mode and modification time in the end.
+    pub(super) fn preserve(&mut self, attributes: &Attributes) {
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification =
+            Timespec { tv_sec: attributes.seconds, tv_nsec: attributes.nanoseconds.into() };
+        let mode = Mode::from_raw_mode(attributes.mode);
+        self.preserved = Some((mode, Timestamps { last_access, last_modification }));
+    }
+
+    fn keep_attributes(&self) -> io::Result<()> {
+        if let Some((mode, times)) = &self.preserved {
+            fchmod(&self.file, *mode)?;
+            futimens(&self.file, times)?;
+        }
+        Ok(())
     }
 
     /// Takes the name if it is free. Returns false if another file has it, which may be replaced.
@@ -180,8 +227,16 @@ pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::R
         check_replaceable(&directory, name, old.uid())?;
     }
     hidden::sweep(&directory, name);
-    // until it is whole nobody else may read what replaces a private file
-    let mode = if old.is_some() { 0o600 } else { 0o666 };
+    make(directory, name, old, will)
+}
+
+/// Makes a file in a directory, under a name that [`Staged::set_name`] gives.
+pub(super) fn stage_in(directory: &Path, will: Old) -> io::Result<Staged> {
+    make(Directory::open(directory)?, OsStr::new("file"), None, will)
+}
+
+fn make(directory: Directory, name: &OsStr, old: Option<Kept>, will: Old) -> io::Result<Staged> {
+    let mode = if old.is_some() { PRIVATE_MODE } else { 0o666 };
     let (file, hidden) = match directory.create_nameless(mode) {
         Ok(file) if Path::new("/proc/self/fd").exists() => (file, None),
         Err(error) if !is_unsupported(&error) => return Err(error),
@@ -191,7 +246,8 @@ pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::R
         }
     };
     let name = name.to_owned();
-    Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace: will == Old::Replaced })
+    let may_replace = will == Old::Replaced;
+    Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace, preserved: None })
 }
 
 /// Returns true if the error means that the file system or the kernel has no O_TMPFILE.
@@ -203,8 +259,8 @@ fn is_unsupported(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::fs::Permissions;
+    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     struct Dir(PathBuf);

@@ -17,6 +17,7 @@ mod kills;
 mod leftovers;
 mod old_files;
 mod pipes;
+mod preserve;
 mod refusals;
 mod rperf;
 mod sizes;
