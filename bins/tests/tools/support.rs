@@ -118,7 +118,10 @@ impl Scratch {
         let name = command.get_program().to_str().unwrap().rsplit('/').next().unwrap().to_owned();
         let copy = self.root.join(name);
         if !copy.exists() {
-            fs::copy(command.get_program(), &copy).unwrap();
+            // By another process: what this one has open for writing, a child of another test's could have as well, and a program
+            // that is open for writing cannot be started.
+            let copied = Command::new("cp").arg(command.get_program()).arg(&copy).status();
+            assert!(copied.unwrap().success());
             fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
         }
         let mut other = Command::new(copy);
