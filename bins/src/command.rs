@@ -1,6 +1,6 @@
 //! Reading the command line: help that cannot be printed is a failure, and a value without its equals sign is named.
 
-use crate::descriptor::duplicate;
+use crate::output::duplicate;
 use crate::exit::{Code, Failure};
 use crate::protocol::Role;
 use crate::rperf::options::Fresh;

@@ -1,7 +1,7 @@
 //! The files that one command names. Two of them that are one file are refused before anything is opened: the one that is
 //! written first would be the other's data.
 
-use crate::descriptor::own_descriptor;
+use crate::output::own_descriptor;
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
 use std::ffi::OsString;

@@ -16,7 +16,6 @@
 
 pub mod bar;
 pub mod command;
-pub mod descriptor;
 pub mod exit;
 pub mod files;
 pub mod generate;
@@ -28,6 +27,7 @@ pub mod meter;
 pub mod options;
 pub mod output;
 pub mod peer;
+pub mod preserve;
 pub mod protocol;
 pub mod quantity;
 pub mod receive;

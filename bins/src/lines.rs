@@ -1,7 +1,7 @@
 //! A report that is written piece by piece while a run goes on: to a file that is made anew, to a pipe, or to a descriptor
 //! as it stands. Who reads a pipe is waited for, but not for ever.
 
-use crate::descriptor::{duplicate, own_descriptor};
+use crate::output::{duplicate, own_descriptor};
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
 use crate::output::READER_PATIENCE;

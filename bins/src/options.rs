@@ -1,9 +1,10 @@
 //! The command lines. What stands here is `--help`, the man pages and the completions.
 
-use crate::descriptor::own_descriptor;
+use crate::output::own_descriptor;
 use crate::files::Named;
 use crate::generate::Kind;
 use crate::help::after_help;
+use crate::output::Old;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
@@ -82,6 +83,10 @@ pub struct Send {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub connect_timeout: Duration,
 
+    /// Tell the receiver the name, mode and modification time of FILE, for an rrecv with --preserve
+    #[arg(long)]
+    pub preserve: bool,
+
     /// Flips one bit of the byte at this offset on its way, to see that both ends notice
     #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
     pub inject_flip: Option<u64>,
@@ -94,8 +99,10 @@ pub struct Send {
 /// Receives from one rsend, into a file or to standard output
 ///
 /// FILE appears under its name only once it is whole, compared with the sender's checksum, and on disk; an older file of
-/// that name stays until then, and stays for good where anything fails. What goes to standard output is passed on as it
-/// arrives: whether it was whole, the exit code says. A pipe or device named by FILE is opened and written as it is.
+/// that name stays until then, and stays for good where anything fails; the new one keeps its owner, group, mode, access list
+/// and user attributes as far as that is allowed, and else is less open, not more. Long runs of zeros become holes. What goes to standard output is passed on as it
+/// arrives: whether it was whole, the exit code says. A pipe or device named by FILE is opened and written as it is, and a
+/// descriptor (/dev/stdout, /dev/fd/N) is written where it stands.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rrecv", version, override_usage = "rrecv [OPTIONS] [FILE]", disable_help_subcommand = true, after_help = after_help("\
 Examples:
@@ -110,6 +117,24 @@ pub struct Receive {
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
+    /// Fail where FILE is there already, or appears meanwhile, instead of replacing it
+    #[arg(long, conflicts_with = "append")]
+    pub no_clobber: bool,
+
+    /// Add to the end of FILE, as the data arrive; what arrived stays there also where the rest fails, as with >> FILE
+    #[arg(long)]
+    pub append: bool,
+
+    /// Give FILE the mode and modification time that an rsend with --preserve tells; where FILE is a directory, the file in it
+    /// that has the name which rsend tells
+    #[arg(long, conflicts_with = "append")]
+    pub preserve: bool,
+
+    /// Take a length that is announced beyond the room that is free: of data that are mostly zeros, which become holes in
+    /// FILE. Else that ends with 8 before any data flow
+    #[arg(long)]
+    pub sparse: bool,
+
     /// Where the sender finds it.
     #[command(flatten)]
     pub listening: Listening,
@@ -117,6 +142,18 @@ pub struct Receive {
     /// What rsend and rrecv have in common.
     #[command(flatten)]
     pub moving: Moving,
+}
+
+impl Receive {
+    /// Returns the policy for a FILE that is there already.
+    #[must_use]
+    pub const fn old(&self) -> Old {
+        match (self.no_clobber, self.append) {
+            (true, _) => Old::Kept,
+            (_, true) => Old::Extended,
+            _ => Old::Replaced,
+        }
+    }
 }
 
 /// Where a tool waits for another.

@@ -20,7 +20,7 @@
 //! | 5 | 1 | role: 1 rsend, 2 rrecv, 3 rperf, 4 rperf serve |
 //! | 6 | 1 | checksum that this end asks for: 0 no wish, 1 none, 2 crc32c, 3 crc64 |
 //! | 7 | 1 | reserved |
-//! | 8 | 8 | bytes that rsend expects to send, all ones where unknown; a hint for a progress bar |
+//! | 8 | 8 | bytes that rsend expects to send, all ones where unknown; rrecv rejects the stream where it has no room for them |
 //! | 16 | 16 | reserved |
 //!
 //! The stronger of the two wishes is the checksum of the stream; crc64 where neither end has one.

@@ -8,6 +8,7 @@ use crate::listen::Place;
 use crate::options::{DASH, Listening, Receive, is_dash};
 use crate::output::Output;
 use crate::peer;
+use crate::preserve::{ATTRIBUTES_BYTES_MAX, Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
 use crate::session::{LAST_WORDS, PATIENCE};
 use crate::stopped::Stopped;
@@ -18,6 +19,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 use superpipe::io::{Digest, Sink};
 use superpipe::{Connection, Length, Reason};
+
+/// Why a sender without --preserve is not enough, in words that follow "the peer ".
+const NO_ATTRIBUTES: &str = "tells no name, mode and time; start rsend with --preserve, too";
 
 /// The whole tool.
 #[must_use]
@@ -40,7 +44,14 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     run.start(listen, &name, None, *accept_timeout)?;
     files::check_terminal(options.file.as_deref())?;
     let deadline = Instant::now() + *accept_timeout;
-    let output = Output::open(file, &run.session.signals, deadline)?;
+    let output = match file.filter(|file| options.preserve && file.is_dir()) {
+        Some(directory) => Output::open_in(directory, options.old())?,
+        None => Output::open_with(file, options.old(), &run.session.signals, deadline)?,
+    };
+    if options.preserve && !output.is_file() {
+        let text = format!("--preserve: {name} has no mode and time to be kept; name a FILE or a directory");
+        return Err(Failure::new(Code::Usage, text));
+    }
     let mut sink = output.sink()?;
     run.session.pin()?;
     // The address is free again as soon as the first has connected.
@@ -50,7 +61,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
         place.accept(deadline)?
     };
     run.connected(&mut connection)?;
-    let outcome = transfer(run, &mut connection, output, &mut sink);
+    let outcome = transfer(run, &mut connection, output, &mut sink, options);
     run.close(connection, &outcome);
     outcome
 }
@@ -60,11 +71,20 @@ fn transfer(
     connection: &mut Connection,
     mut output: Output,
     sink: &mut Sink,
+    options: &Receive,
 ) -> Result<(), Failure> {
     let (hello, kind) = run.exchange_hellos(connection, None)?;
     let mut digest = Digest::new(kind);
     run.meter.start(hello.size_hint);
-    let streamed = stream(run, connection, output.name(), sink, &mut digest);
+    let admit = |output: &mut Output, attributes: Option<&Attributes>| {
+        match attributes {
+            Some(attributes) if options.preserve => output.preserve(attributes)?,
+            None if options.preserve => return Err(peer::broken(Broken(NO_ATTRIBUTES))),
+            _ => {}
+        }
+        hello.size_hint.map_or(Ok(()), |bytes| output.check_room(bytes, options.sparse))
+    };
+    let streamed = stream(run, connection, &mut output, admit, sink, &mut digest);
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
     let trailer = run.session.receive_report(connection, PATIENCE)?;
@@ -100,12 +120,22 @@ fn compare(trailer: &Report, digest: &Digest) -> Result<(), Failure> {
 fn stream(
     run: &Run<'_>,
     connection: &mut Connection,
-    name: &str,
+    output: &mut Output,
+    admit: impl FnOnce(&mut Output, Option<&Attributes>) -> Result<(), Failure>,
     sink: &mut Sink,
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
     let broken = |what| Err(Stopped::Lost(peer::broken(Broken(what))));
-    let incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
+    let mut incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
+    let mut attributes = None;
+    if incoming.tag == TAG_ATTRIBUTES {
+        let mut bytes = [0; ATTRIBUTES_BYTES_MAX];
+        let received =
+            connection.recv_into(&mut [&mut bytes], PATIENCE).map_err(|error| run.stopped(&error))?;
+        let decoded = Attributes::decode(&bytes[..received.bytes]);
+        attributes = Some(decoded.map_err(|broken| Stopped::Lost(peer::broken(broken)))?);
+        incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
+    }
     match (incoming.tag, incoming.length) {
         (TAG_DATA, Length::Stream) => {}
         (TAG_DATA, Length::Exact(_)) => return broken("sent its data as a message, not as a stream"),
@@ -114,8 +144,12 @@ fn stream(
         _ => return broken("sent another transfer than its data"),
     }
     let mut stream = connection.recv_stream(PATIENCE).map_err(|error| run.stopped(&error))?;
+    if let Err(failure) = admit(output, attributes.as_ref()) {
+        stream.reject(failure.code.into());
+        return Err(Stopped::Here(failure));
+    }
     loop {
-        match run.step(|| format!("cannot write to {name}"), || stream.write_to(sink, digest)) {
+        match run.step(|| format!("cannot write to {}", output.name()), || stream.write_to(sink, digest)) {
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(stopped) => {

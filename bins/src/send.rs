@@ -7,6 +7,7 @@ use crate::generate;
 use crate::input::Input;
 use crate::options::{DASH, Send};
 use crate::peer;
+use crate::preserve::{Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Role, TAG_DATA};
 use crate::session::PATIENCE;
 use crate::stopped::Stopped;
@@ -45,11 +46,12 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     };
     run.start(address, &name, size, options.connect_timeout)?;
     let mut input = input?;
+    let attributes = options.preserve.then(|| Attributes::of(&input, options.file.as_deref())).transpose()?;
     run.session.pin()?;
     let connected = Connection::connect(address, run.options(), options.connect_timeout);
     let mut connection = connected.map_err(|error| run.session.failure(&error))?;
     run.connected(&mut connection)?;
-    let outcome = transfer(run, &mut connection, &mut input, options.inject_flip);
+    let outcome = transfer(run, &mut connection, &mut input, attributes.as_ref(), options.inject_flip);
     run.close(connection, &outcome);
     outcome
 }
@@ -58,10 +60,15 @@ fn transfer(
     run: &mut Run<'_>,
     connection: &mut Connection,
     input: &mut Input,
+    attributes: Option<&Attributes>,
     flip: Option<u64>,
 ) -> Result<(), Failure> {
     let size = input.source.size_hint();
     let (_, kind) = run.exchange_hellos(connection, size)?;
+    if let Some(attributes) = attributes {
+        let sent = connection.send(TAG_ATTRIBUTES, &[&attributes.encode()], PATIENCE);
+        sent.map_err(|error| run.session.failure(&error))?;
+    }
     let mut digest = Digest::new(kind);
     run.meter.start(size);
     let streamed = stream(run, connection, input, &mut digest, flip);

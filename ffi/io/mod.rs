@@ -10,6 +10,7 @@
 //! asked with MSG_DONTWAIT. Where that is refused (no /proc, another user's pipe) each call is preceded by a poll.
 
 mod digest;
+mod holes;
 mod sink;
 mod source;
 

@@ -1,5 +1,6 @@
 //! Where a stream's bytes go.
 
+use super::holes::{Run, first_run};
 use super::{Access, bounded, header, refusal, settle, total};
 use crate::os::error::retry;
 use crate::os::poll::{PollFd, poll_now};
@@ -15,6 +16,7 @@ const ATOMIC_BYTES: usize = libc::PIPE_BUF;
 pub struct Sink {
     fd: OwnedFd,
     access: Access,
+    leaves_holes: bool,
 }
 
 /// What became of a write.
@@ -41,7 +43,14 @@ impl Sink {
             }
         }
         let (fd, access, _) = settle(fd, OpenOptions::new().write(true))?;
-        Ok(Self { fd, access })
+        Ok(Self { fd, access, leaves_holes: false })
+    }
+
+    /// Leaves holes in place of long runs of zeros, in a regular file that has nothing from where it stands on, and no
+    /// O_APPEND. A hole at the end gives a file no length: that is for the caller to set, to where the file stands. What is
+    /// no file or block device is written as ever.
+    pub fn leave_holes(&mut self) {
+        self.leaves_holes = self.access == Access::Disk;
     }
 
     /// Writes `spans`, the first first, as far as there is room.
@@ -57,6 +66,16 @@ impl Sink {
             return Ok(WriteOutcome::Bytes(0));
         }
         let fd = self.fd.as_raw_fd();
+        let spans = if self.leaves_holes {
+            // SAFETY: the caller promises the same.
+            match unsafe { first_run(spans) } {
+                Run::Zeros(bytes) => return self.skip(bytes),
+                Run::Spans(count) => &spans[..count],
+                Run::Part(index, bytes) => &[libc::iovec { iov_len: bytes, ..spans[index] }],
+            }
+        } else {
+            spans
+        };
         let (first, count) = bounded(spans);
         let put = match self.access {
             Access::Socket => {
@@ -86,6 +105,16 @@ impl Sink {
             Ok(bytes) => Ok(WriteOutcome::Bytes(bytes)),
             Err(_) => refusal().map_or(Ok(WriteOutcome::WouldBlock), Err),
         }
+    }
+
+    /// Moves on by so many bytes, which read as zeros once something follows them.
+    fn skip(&self, bytes: usize) -> io::Result<WriteOutcome> {
+        let by = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+        // SAFETY: lseek takes integers, and touches no memory of ours.
+        if unsafe { libc::lseek(self.fd.as_raw_fd(), by, libc::SEEK_CUR) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(WriteOutcome::Bytes(bytes))
     }
 
     /// What to poll for after [`WriteOutcome::WouldBlock`]; None for what never says that.

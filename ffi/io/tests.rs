@@ -201,3 +201,29 @@ fn checksums_are_the_standard_ones_and_cut_anywhere() {
     assert!("crc16".parse::<DigestKind>().is_err());
     assert!(DigestKind::None < DigestKind::Crc32c && DigestKind::Crc32c < DigestKind::Crc64);
 }
+
+#[test]
+fn zeros_become_holes_where_that_is_asked_for() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = Dir::new("holes");
+    let mut file = File::create(dir.join("out")).unwrap();
+    let mut data = vec![0; 4 << 20];
+    data[..5].copy_from_slice(b"first");
+    data[2 << 20..][..6].copy_from_slice(b"middle");
+    let mut sink = Sink::new(file.try_clone().unwrap().into()).unwrap();
+    sink.leave_holes();
+    let mut written = 0;
+    while written < data.len() {
+        // of odd lengths, as blocks are
+        let end = data.len().min(written + 3 * 16_376);
+        match write(&mut sink, &data[written..end]).unwrap() {
+            WriteOutcome::Bytes(bytes) => written += bytes,
+            WriteOutcome::WouldBlock => unreachable!("a file never would"),
+        }
+    }
+    let end = file.stream_position().unwrap();
+    file.set_len(end).unwrap();
+    assert_eq!(fs::read(dir.join("out")).unwrap(), data);
+    let on_disk = file.metadata().unwrap().blocks() * 512;
+    assert!(on_disk <= 256 << 10, "{on_disk} bytes of 4 MiB, most of which are zeros");
+}

@@ -1,35 +1,59 @@
 //! What rrecv writes, and the files that rperf draws and tells its results into.
 //!
-//! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are, and so is
-//! standard output.
+//! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are. Standard output,
+//! and a descriptor that is named by a path, are written where they stand: see `descriptor`.
 
+mod acl;
+mod ahead;
+mod descriptor;
+mod directory;
+mod hidden;
+mod kept;
 mod staged;
+
+pub use descriptor::{duplicate, own_descriptor};
 
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
+use crate::preserve::Attributes;
 use crate::signals::Signals;
 use core::time::Duration;
-use staged::{Existing, Staged, existing, stage};
+use staged::{Existing, Staged, existing, stage, stage_in};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::Instant;
 use superpipe::io::Sink;
-use superpipe::os::stdio::was_closed_at_start;
 
+/// Standard output.
+const STDOUT: RawFd = 1;
 /// For a pipe's reader to come, or to go on, where it is not the caller who says how long.
 pub const READER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a FIFO is tried while nobody reads it.
 const FIFO_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Policy for a FILE that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Old {
+    /// It is replaced once the new one is whole.
+    #[default]
+    Replaced,
+    /// It stays, and the output fails.
+    Kept,
+    /// It gets longer, by all that is written and at once.
+    Extended,
+}
 
 /// Where the bytes go. Dropped before [`Output::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct Output {
     name: String,
     kind: Kind,
+    /// false in a directory, until the sender has told a name
+    is_named: bool,
 }
 
 #[derive(Debug)]
@@ -40,37 +64,95 @@ enum Kind {
 }
 
 impl Output {
-    /// Opens FILE, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
+    /// Opens FILE, which is to be replaced, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn open(file: Option<&Path>, signals: &Signals, deadline: Instant) -> Result<Self, Failure> {
+        Self::open_with(file, Old::Replaced, signals, deadline)
+    }
+
+    /// Opens FILE likewise, and does with what is there already as it is told.
+    ///
+    /// # Errors
+    /// When it cannot be written, or not so.
+    pub fn open_with(
+        file: Option<&Path>,
+        old: Old,
+        signals: &Signals,
+        deadline: Instant,
+    ) -> Result<Self, Failure> {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
         let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
+        let descriptor = |fd| duplicate(fd).map(Kind::AsItIs).map_err(|error| failed(&error));
         let kind = match path {
-            None => Kind::AsItIs(standard().map_err(|error| failed(&error))?),
-            Some(path) => match existing(path).map_err(|error| failed(&error))? {
-                Existing::Odd => Kind::AsItIs(open_as_it_is(path, signals, deadline, &failed)?),
-                Existing::Regular(target, replaced) => {
-                    Kind::Staged(stage(target, Some(replaced)).map_err(|error| failed(&error))?)
-                }
-                Existing::Nothing => {
-                    Kind::Staged(stage(path.to_owned(), None).map_err(|error| failed(&error))?)
-                }
+            None => descriptor(STDOUT)?,
+            Some(path) => match own_descriptor(path) {
+                Some(fd) => descriptor(fd)?,
+                None => open_path(path, old, signals, deadline, &failed)?,
             },
         };
-        Ok(Self { name, kind })
+        Ok(Self { name, kind, is_named: true })
     }
 
-    /// Where a stream writes to.
+    /// Opens a file in a directory, which [`Output::preserve`] gives its name.
+    ///
+    /// # Errors
+    /// When none can be made there.
+    pub fn open_in(directory: &Path, old: Old) -> Result<Self, Failure> {
+        let name = directory.display().to_string();
+        let staged = stage_in(directory, old)
+            .map_err(|error| Failure::local_io(format!("cannot write to {name}"), &error))?;
+        Ok(Self { name, kind: Kind::Staged(staged), is_named: false })
+    }
+
+    /// Returns true if this is a file that has its name in the end only.
+    #[must_use]
+    pub const fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::Staged(_))
+    }
+
+    /// Gives a file the mode and time of the sender's file once it is whole, and in a directory its name.
+    ///
+    /// # Errors
+    /// When the sender told no name, or it cannot be had.
+    pub fn preserve(&mut self, attributes: &Attributes) -> Result<(), Failure> {
+        let Kind::Staged(staged) = &mut self.kind else { return Ok(()) };
+        staged.preserve(attributes);
+        if self.is_named {
+            return Ok(());
+        }
+        let Some(name) = attributes.name() else {
+            let text = format!("cannot write to {}: is a directory, and the sender tells no name", self.name);
+            return Err(Failure::new(Code::LocalIo, text));
+        };
+        let named = staged.set_name(name);
+        self.name = Path::new(&self.name).join(name).display().to_string();
+        named.map_err(|error| self.cannot_write(&error))
+    }
+
+    /// Returns a sink for a stream. Long runs of zeros become holes of a FILE.
     ///
     /// # Errors
     /// When there is no descriptor left for it.
     pub fn sink(&self) -> Result<Sink, Failure> {
         let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
         let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new);
-        sink.map_err(|error| self.cannot_write(&error))
+        let mut sink = sink.map_err(|error| self.cannot_write(&error))?;
+        if matches!(self.kind, Kind::Staged(_)) {
+            sink.leave_holes();
+        }
+        Ok(sink)
+    }
+
+    /// Checks that there is room for what the sender announces. Of `sparse` data it is not known how much they need.
+    ///
+    /// # Errors
+    /// When there is not.
+    pub fn check_room(&self, bytes: u64, sparse: bool) -> Result<(), Failure> {
+        let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
+        ahead::check_room(file, bytes, sparse).map_err(|error| self.cannot_write(&error))
     }
 
     /// Writes all of this. A pipe that is full is waited for, for [`READER_PATIENCE`].
@@ -111,7 +193,7 @@ impl Output {
     /// after that is in the file as soon as it is written.
     ///
     /// # Errors
-    /// When the disk refuses. A FILE is then as it was before.
+    /// When the disk refuses. A FILE is then as it was before, unless it says that the directory alone was refused.
     pub fn commit(&mut self) -> Result<(), Failure> {
         let committed = match &mut self.kind {
             Kind::AsItIs(file) => put_on_disk(file),
@@ -126,11 +208,29 @@ fn nobody_reads(name: &str) -> Failure {
     Failure::new(Code::LocalIo, format!("nobody reads the pipe {name}"))
 }
 
-fn standard() -> io::Result<File> {
-    if was_closed_at_start(1) {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+/// Opens what is at `path`, or makes a file to be.
+fn open_path(
+    path: &Path,
+    old: Old,
+    signals: &Signals,
+    deadline: Instant,
+    failed: &dyn Fn(&io::Error) -> Failure,
+) -> Result<Kind, Failure> {
+    let opened = match (existing(path).map_err(|error| failed(&error))?, old) {
+        (Existing::Odd, _) => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
+        (_, Old::Extended) => append(path).map(Kind::AsItIs),
+        (Existing::Regular(..), Old::Kept) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        (Existing::Regular(target, found), Old::Replaced) => {
+            stage(&target, Some(found), old).map(Kind::Staged)
+        }
+        (Existing::Nothing, _) => stage(path, None, old).map(Kind::Staged),
+    };
+    opened.map_err(|error| failed(&error))
+}
+
+/// Opens a file for writing at its end, wherever that is by then.
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
 fn open_as_it_is(

@@ -3,92 +3,177 @@
 //! It is a file without a name in the same directory (O_TMPFILE), which vanishes with the process however that ends; once
 //! it is on disk it is linked to its name, or, where that is taken, to a hidden one that is then renamed over it. File
 //! systems without O_TMPFILE get a hidden file from the start, which every failure removes; what a SIGKILL leaves of either
-//! the next output to the same FILE removes, and knows it by its lock, which nobody holds any more.
+//! the next output to the same FILE removes: see `hidden`.
+//!
+//! A file that it replaces is looked at when all is there: see `kept`. One that appeared or changed meanwhile counts as if it had
+//! been there, and been so, from the start; where it is no regular file, or may not be written to, it stays, and the
+//! output fails.
 
+use super::Old;
+use super::ahead::check_replaceable;
+use super::descriptor::is_foreign;
+use super::directory::Directory;
+use super::hidden;
+use super::kept::{FileId, Kept};
+use crate::preserve::Attributes;
+use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, futimens};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Seek};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use superpipe::os::link_open_file;
 
-/// Bytes of FILE's name that a hidden name repeats: file names end at 255.
-const HIDDEN_NAME_MAX: usize = 200;
+/// Mode of a file that will replace another, until it is whole: nobody else may read what replaces a private file.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// A file that does not have its name yet. Dropped before [`Staged::commit`], it leaves nothing.
 #[derive(Debug)]
 pub(super) struct Staged {
     pub(super) file: File,
-    directory: PathBuf,
-    target: PathBuf,
+    directory: Directory,
+    /// in that directory
+    name: OsString,
     /// the hidden name that it has, if any
-    hidden: Option<PathBuf>,
-    /// what it will replace
-    replaced: Option<Replaced>,
-}
-
-/// What the new file keeps of the old.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Replaced {
-    mode: u32,
-    uid: u32,
-    gid: u32,
+    hidden: Option<OsString>,
+    /// what it will replace, as far as is known
+    old: Option<Kept>,
+    /// whether it was made like that
+    conforms: bool,
+    /// whether it may replace anything
+    may_replace: bool,
+    /// what it has from the sender, with --preserve
+    preserved: Option<(Mode, Timestamps)>,
 }
 
 /// What is at a path, links followed.
 pub(super) enum Existing {
     Nothing,
-    /// the file itself, after any links
-    Regular(PathBuf, Replaced),
+    /// the file itself, after any links, and which it is
+    Regular(PathBuf, FileId),
     /// a pipe, a device or a socket
     Odd,
 }
 
 impl Staged {
     pub(super) fn commit(&mut self) -> io::Result<()> {
-        if let Some(replaced) = self.replaced {
-            // Only root may give files away; a new owner of a file that is otherwise right is no failure.
-            let _ = fchown(&self.file, Some(replaced.uid), Some(replaced.gid));
-            self.file.set_permissions(Permissions::from_mode(replaced.mode))?;
-        }
+        // a hole at the end gives no length by itself
+        let end = self.file.stream_position()?;
+        self.file.set_len(end)?;
+        self.conform()?;
+        self.keep_attributes()?;
         self.file.sync_all()?;
-        if self.hidden.is_none() && !self.link()? {
-            let hidden = hidden_path(&self.directory, &self.target);
-            // locked before it has a name: who sweeps finds it in use
-            self.lock();
-            link_open_file(self.file.as_fd(), &hidden)?;
-            self.hidden = Some(hidden);
+        // The old file may have changed while the disk was written.
+        self.conform_again()?;
+        if !self.take_free_name()? {
+            self.conform_again()?;
+            self.replace()?;
         }
-        if let Some(hidden) = &self.hidden {
-            fs::rename(hidden, &self.target)?;
-            self.hidden = None;
+        self.hidden = None;
+        self.directory.sync(&self.file).map_err(|error| {
+            io::Error::other(format!("it has its name, but its directory cannot be put on disk: {error}"))
+        })
+    }
+
+    /// Makes the file like the one that has its name now. One that has none any more counts as it was last seen. Returns
+    /// whether that changed anything.
+    ///
+    /// # Errors
+    /// The name belongs to something else than a regular file, or to a file that became read-only.
+    fn conform(&mut self) -> io::Result<bool> {
+        if !self.may_replace {
+            return Ok(false);
         }
-        match File::open(&self.directory)?.sync_all() {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP)) => Ok(()),
-            synced => synced,
+        let found = Kept::of(&self.directory, &self.name)?;
+        if found.is_some() && found != self.old {
+            may_write(self.directory.open_file(&self.name, OFlags::WRONLY))?;
+            (self.old, self.conforms) = (found, false);
+        }
+        match &self.old {
+            Some(old) if !self.conforms => old.give_to(&self.file)?,
+            _ => return Ok(false),
+        }
+        self.conforms = true;
+        Ok(true)
+    }
+
+    /// Does so once more, and puts on disk what that changed.
+    fn conform_again(&mut self) -> io::Result<()> {
+        if self.conform()? {
+            self.keep_attributes()?;
+            self.file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Names a file that [`stage_in`] made.
+    ///
+    /// # Errors
+    /// The name belongs to what cannot be replaced, or is not to be.
+    pub(super) fn set_name(&mut self, name: &OsStr) -> io::Result<()> {
+        let old = Kept::of(&self.directory, name)?;
+        if let Some(old) = &old {
+            if !self.may_replace {
+                return Err(io::Error::from_raw_os_error(libc::EEXIST));
+            }
+            may_write(self.directory.open_file(name, OFlags::WRONLY))?;
+            check_replaceable(&self.directory, name, old.uid())?;
+            fchmod(&self.file, Mode::from_raw_mode(PRIVATE_MODE))?;
+        }
+        hidden::sweep(&self.directory, name);
+        (self.name, self.old) = (name.to_owned(), old);
+        Ok(())
+    }
+
+    /// Gives the file this mode and modification time in the end.
+    pub(super) fn preserve(&mut self, attributes: &Attributes) {
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification =
+            Timespec { tv_sec: attributes.seconds, tv_nsec: attributes.nanoseconds.into() };
+        let mode = Mode::from_raw_mode(attributes.mode);
+        self.preserved = Some((mode, Timestamps { last_access, last_modification }));
+    }
+
+    fn keep_attributes(&self) -> io::Result<()> {
+        if let Some((mode, times)) = &self.preserved {
+            fchmod(&self.file, *mode)?;
+            futimens(&self.file, times)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the name if it is free. Returns false if another file has it, which may be replaced.
+    fn take_free_name(&self) -> io::Result<bool> {
+        let taken = match &self.hidden {
+            None => self.directory.link(&self.file, &self.name),
+            Some(hidden) if !self.may_replace => self.directory.rename_to_free(hidden, &self.name),
+            Some(_) => return Ok(false),
+        };
+        match taken {
+            Err(error) if self.may_replace && error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            taken => taken.map(|()| true),
         }
     }
 
-    /// Whether the name was free, and is ours now.
-    fn link(&self) -> io::Result<bool> {
-        match link_open_file(self.file.as_fd(), &self.target) {
-            Ok(()) => Ok(true),
-            Err(error) if error.errno() == libc::EEXIST => Ok(false),
-            Err(error) => Err(io::Error::from_raw_os_error(error.errno())),
-        }
-    }
-
-    /// A file system without locks only means that nobody sweeps there.
-    fn lock(&self) {
-        let _ = self.file.try_lock();
+    /// Takes the name, whichever file has it.
+    fn replace(&mut self) -> io::Result<()> {
+        let hidden = match &self.hidden {
+            Some(hidden) => hidden,
+            None => {
+                let hidden = hidden::hidden_name(&self.name);
+                // locked before it has a name: who sweeps finds it in use
+                hidden::lock(&self.file);
+                self.directory.link(&self.file, &hidden)?;
+                &*self.hidden.insert(hidden)
+            }
+        };
+        self.directory.rename(hidden, &self.name)
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
-            let _ = fs::remove_file(hidden);
+            let _ = self.directory.remove(hidden);
         }
     }
 }
@@ -111,81 +196,72 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
     if !found.is_file() {
         return Ok(Existing::Odd);
     }
-    // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
-    match OpenOptions::new().write(true).open(path) {
-        Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => return Err(error),
-        _ => {}
+    if is_foreign(path) {
+        return Err(io::Error::other("it is a descriptor of another process; name the file itself"));
     }
-    let replaced = Replaced { mode: found.mode() & 0o777, uid: found.uid(), gid: found.gid() };
-    Ok(Existing::Regular(fs::canonicalize(path)?, replaced))
+    // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
+    may_write(OpenOptions::new().write(true).open(path))?;
+    // looked at anew: on an overlay, opening may have made another file of it
+    let found = fs::metadata(path)?;
+    Ok(Existing::Regular(fs::canonicalize(path)?, FileId { device: found.dev(), inode: found.ino() }))
 }
 
-pub(super) fn stage(target: PathBuf, replaced: Option<Replaced>) -> io::Result<Staged> {
-    if target.file_name().is_none() || target.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+/// Fails if a file could not be opened for writing. A program that runs may be replaced all the same.
+fn may_write(opened: io::Result<File>) -> io::Result<()> {
+    match opened {
+        Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => Err(error),
+        _ => Ok(()),
     }
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new(".")).to_owned();
-    sweep(&directory, &target);
-    // until it is whole nobody else may read what replaces a private file
-    let mode = replaced.map_or(0o666, |replaced| replaced.mode & 0o600);
-    let mut options = OpenOptions::new();
-    options.write(true).mode(mode);
-    let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(&directory);
-    // What has no O_TMPFILE says so in several ways; and without /proc a nameless file can never be named.
-    let unsupported = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
-    let (file, hidden) = match nameless {
+}
+
+/// Makes a file that will be `target`, whose directory is opened first.
+pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::Result<Staged> {
+    let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
+    let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
+    let directory = Directory::open(target.parent().unwrap_or(Path::new("")))?;
+    let old = Kept::of(&directory, name)?;
+    if old.as_ref().map(Kept::id) != replaced {
+        return Err(io::Error::other("it became another file at this moment; try again"));
+    }
+    if let Some(old) = &old {
+        check_replaceable(&directory, name, old.uid())?;
+    }
+    hidden::sweep(&directory, name);
+    make(directory, name, old, will)
+}
+
+/// Makes a file in a directory, under a name that [`Staged::set_name`] gives.
+pub(super) fn stage_in(directory: &Path, will: Old) -> io::Result<Staged> {
+    make(Directory::open(directory)?, OsStr::new("file"), None, will)
+}
+
+fn make(directory: Directory, name: &OsStr, old: Option<Kept>, will: Old) -> io::Result<Staged> {
+    let mode = if old.is_some() { PRIVATE_MODE } else { 0o666 };
+    let (file, hidden) = match directory.create_nameless(mode) {
         Ok(file) if Path::new("/proc/self/fd").exists() => (file, None),
-        Err(error) if !error.raw_os_error().is_some_and(|errno| unsupported.contains(&errno)) => {
-            return Err(error);
-        }
+        Err(error) if !is_unsupported(&error) => return Err(error),
         _ => {
-            let hidden = hidden_path(&directory, &target);
-            (options.create_new(true).open(&hidden)?, Some(hidden))
+            let (file, hidden) = hidden::create(&directory, name, mode)?;
+            (file, Some(hidden))
         }
     };
-    let staged = Staged { file, directory, target, hidden, replaced };
-    if staged.hidden.is_some() {
-        staged.lock();
-    }
-    Ok(staged)
+    let name = name.to_owned();
+    let may_replace = will == Old::Replaced;
+    Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace, preserved: None })
 }
 
-/// `.NAME.superpipe-`, which all hidden names for this target begin with.
-fn hidden_prefix(target: &Path) -> OsString {
-    let name = target.file_name().unwrap_or(OsStr::new("file")).to_string_lossy();
-    let mut end = name.len().min(HIDDEN_NAME_MAX);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!(".{}.superpipe-", &name[..end]).into()
-}
-
-fn hidden_path(directory: &Path, target: &Path) -> PathBuf {
-    let mut name = hidden_prefix(target);
-    let nanos = superpipe::os::monotonic_ns();
-    name.push(format!("{}-{nanos:x}", std::process::id()));
-    directory.join(name)
-}
-
-/// Removes what killed processes left behind for the same target: nobody holds its lock. Whatever fails is left alone.
-fn sweep(directory: &Path, target: &Path) {
-    let prefix = hidden_prefix(target);
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let is_ours = entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes())
-            && entry.file_type().is_ok_and(|kind| kind.is_file());
-        if is_ours && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+/// Returns true if the error means that the file system or the kernel has no O_TMPFILE.
+fn is_unsupported(error: &io::Error) -> bool {
+    let errors = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
+    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
     use std::io::Write;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     struct Dir(PathBuf);
 
@@ -217,8 +293,8 @@ mod tests {
 
     fn open(path: &Path) -> Result<Staged, String> {
         match existing(path).and_then(|found| match found {
-            Existing::Nothing => stage(path.to_owned(), None),
-            Existing::Regular(target, replaced) => stage(target, Some(replaced)),
+            Existing::Nothing => stage(path, None, Old::Replaced),
+            Existing::Regular(target, replaced) => stage(&target, Some(replaced), Old::Replaced),
             Existing::Odd => Err(io::Error::other("odd")),
         }) {
             Ok(staged) => Ok(staged),
@@ -260,14 +336,12 @@ mod tests {
     fn a_hidden_file_is_removed_by_whoever_fails_and_swept_after_whoever_was_killed() {
         let dir = Dir::new("hidden");
         let hide = |staged: &mut Staged| {
-            let hidden = hidden_path(&dir.0, &dir.join("out"));
-            staged.file = OpenOptions::new().write(true).create_new(true).open(&hidden).unwrap();
-            staged.lock();
-            staged.hidden = Some(hidden);
+            let (file, hidden) = hidden::create(&staged.directory, &staged.name, 0o600).unwrap();
+            (staged.file, staged.hidden) = (file, Some(hidden));
         };
         let mut living = open(&dir.join("out")).unwrap();
         hide(&mut living);
-        fs::write(hidden_path(&dir.0, &dir.join("out")), b"left").unwrap();
+        fs::write(dir.join(".out.superpipe-1-a"), b"left").unwrap();
         assert_eq!(dir.names().len(), 2);
         let mut next = open(&dir.join("out")).unwrap();
         assert_eq!(dir.names().len(), 1, "the dead one is gone, the living one stays");

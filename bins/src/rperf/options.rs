@@ -2,7 +2,7 @@
 
 use super::messages::Memory;
 use super::sizes::Sizes;
-use crate::descriptor::own_descriptor;
+use crate::output::own_descriptor;
 use crate::files::Named;
 use crate::help::after_help;
 use crate::options::{Common, DASH, Listening, Wait, address, is_dash};

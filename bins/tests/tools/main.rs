@@ -4,6 +4,10 @@
 //! a failure; where the manual promises a time (a lost peer is noticed within 5 s), that is the bound.
 #![forbid(unsafe_code)]
 
+mod ahead;
+mod attributes;
+mod descriptors;
+mod directories;
 mod endings;
 mod events;
 mod fabrics;
@@ -12,12 +16,16 @@ mod hostile;
 mod kills;
 mod manual;
 mod names;
+mod leftovers;
+mod old_files;
 mod pipes;
+mod preserve;
 mod refusals;
 mod reports;
 mod rperf;
 mod shared;
 mod sizes;
+mod sparse;
 mod support;
 mod terminals;
 mod traces;

@@ -133,14 +133,11 @@ fn every_exit_code_has_its_cause() {
         let options = ["-v", "--idle-timeout", timeout];
         let receiver = scratch.start_rrecv(&mut scratch.rrecv(&options));
         let mut rsend = scratch.rsend(&options);
-        // data without end, so that it waits for the receiver and not for its source
-        let sender = scratch.start("rsend", rsend.args([address, "/dev/zero"]));
+        let sender = scratch.start("rsend", rsend.arg(address).stdin(Stdio::piped()));
         sender.until_connected(1);
         receiver.until_connected(1);
-        receiver.signal(signal);
-        met_as(code, &[sender.wait(BOUND)]);
-        drop(receiver);
-        let _ = fs::remove_file(scratch.socket());
+        sender.signal(signal);
+        met_as(code, &[receiver.wait(BOUND)]);
     }
     assert_eq!(met, known.into_iter().collect());
 }

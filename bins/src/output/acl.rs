@@ -1,0 +1,105 @@
+//! POSIX access lists as the kernel writes them into an extended attribute: a version, then entries of 8 bytes, each a tag, what
+//! it permits, and whom.
+
+/// The attribute that holds a file's list.
+pub(super) const ATTRIBUTE: &str = "system.posix_acl_access";
+
+/// The three bits of a mode that are about one class.
+const ALL: u32 = 0o7;
+const VERSION: [u8; 4] = 2_u32.to_le_bytes();
+const ENTRY_BYTES: usize = 8;
+/// the owner
+const USER_OBJ: u16 = 0x01;
+/// a user by number
+const USER: u16 = 0x02;
+/// the file's group
+const GROUP_OBJ: u16 = 0x04;
+/// a group by number
+const GROUP: u16 = 0x08;
+/// what all but the owner and others have at most
+const MASK: u16 = 0x10;
+
+/// An access list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Acl(Vec<u8>);
+
+impl Acl {
+    pub(super) const fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the list with no more than `most` for anybody but the owner.
+    pub(super) fn limited(&self, most: u32) -> Self {
+        let mut bytes = self.0.clone();
+        let (_, entries) = bytes.split_at_mut(VERSION.len().min(self.0.len()));
+        for entry in entries.chunks_exact_mut(ENTRY_BYTES) {
+            if u16::from_le_bytes([entry[0], entry[1]]) != USER_OBJ {
+                entry[2] &= most.to_le_bytes()[0];
+            }
+        }
+        Self(bytes)
+    }
+
+    /// Returns the rights that the group and others of a file without a list may have, so that nobody can do what the list denies:
+    /// neither the group, whose own entry the group's bits of the mode do not show, nor those whom the list names, who are
+    /// in the group or others where there is no list.
+    pub(super) fn without(&self, group: u32, other: u32) -> (u32, u32) {
+        let Some(entries) = self.0.strip_prefix(&VERSION) else { return (0, 0) };
+        let (entries, rest) = entries.as_chunks::<ENTRY_BYTES>();
+        if !rest.is_empty() {
+            return (0, 0);
+        }
+        let (mut of_group, mut mask, mut of_named) = (ALL, ALL, None);
+        for entry in entries {
+            let permits = u32::from(u16::from_le_bytes([entry[2], entry[3]]));
+            match u16::from_le_bytes([entry[0], entry[1]]) {
+                USER | GROUP => of_named = Some(of_named.unwrap_or(ALL) & permits),
+                GROUP_OBJ => of_group = permits,
+                MASK => mask = permits,
+                _ => {}
+            }
+        }
+        let least = of_named.map_or(ALL, |permits| permits & mask);
+        (group & of_group & mask & least, other & least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(entries: &[(u16, u16)]) -> Acl {
+        let mut bytes = VERSION.to_vec();
+        for (tag, permits) in entries {
+            bytes.extend([tag.to_le_bytes(), permits.to_le_bytes(), [0, 0], [0, 0]].concat());
+        }
+        Acl::new(bytes)
+    }
+
+    #[test]
+    fn nobody_may_do_without_a_list_what_it_denied() {
+        let plain = list(&[(USER_OBJ, 6), (GROUP_OBJ, 4), (0x20, 4)]);
+        assert_eq!(plain.without(4, 4), (4, 4));
+        // the mode of such a file says rw for its group, by the mask
+        let named = list(&[(USER_OBJ, 6), (USER, 6), (GROUP_OBJ, 0), (MASK, 6), (0x20, 0)]);
+        assert_eq!(named.without(6, 0), (0, 0));
+        let denied = list(&[(USER_OBJ, 6), (USER, 0), (GROUP_OBJ, 4), (MASK, 4), (0x20, 4)]);
+        assert_eq!(denied.without(4, 4), (0, 0));
+        let masked = list(&[(USER_OBJ, 6), (GROUP, 6), (GROUP_OBJ, 6), (MASK, 4), (0x20, 6)]);
+        assert_eq!(masked.without(6, 6), (4, 4));
+        for odd in [&b""[..], b"\x02\0\0", b"\x03\0\0\0", b"\x02\0\0\0x"] {
+            assert_eq!(Acl::new(odd.to_vec()).without(6, 6), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_limit_is_for_all_but_the_owner() {
+        let limited = list(&[(USER_OBJ, 4), (USER, 6), (GROUP_OBJ, 7)]).limited(4);
+        assert_eq!(limited, list(&[(USER_OBJ, 4), (USER, 4), (GROUP_OBJ, 4)]));
+        assert_eq!(Acl::new(vec![2, 0]).limited(4).bytes(), [2, 0]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Failures that can be known before anything is received: a file that cannot be replaced, and no room for what was announced.
+
+use super::directory::Directory;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, StatxAttributes, StatxFlags, fcntl_getfl, fstat, fstatvfs, statx, tell,
+};
+use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use superpipe::os::Bytes;
+
+/// Checks that a file may be replaced, of which `uid` is the owner.
+///
+/// # Errors
+/// It is a mount of its own, or another user's in a directory that lets only owners remove files.
+pub(super) fn check_replaceable(directory: &Directory, name: &OsStr, uid: u32) -> io::Result<()> {
+    if is_mounted(directory, name) {
+        return Err(io::Error::other("it is a mount of its own, which cannot be replaced; use rrecv > FILE"));
+    }
+    let place = fstat(directory)?;
+    let us = geteuid().as_raw();
+    let is_sticky = Mode::from_raw_mode(place.st_mode).contains(Mode::SVTX);
+    if is_sticky && ![uid, place.st_uid].contains(&us) && !may_act_for_owners() {
+        return Err(io::Error::other(format!(
+            "it belongs to uid {uid}, and its directory (mode {:o}) lets only owners replace files; use rrecv > FILE",
+            place.st_mode & 0o7777
+        )));
+    }
+    Ok(())
+}
+
+/// Returns true if something is mounted on the file itself. A kernel that does not tell this refuses the rename later.
+fn is_mounted(directory: &Directory, name: &OsStr) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    statx(directory, name, flags, StatxFlags::TYPE)
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Returns true if this process may act as the owner of every file.
+fn may_act_for_owners() -> bool {
+    capabilities(None).map_or(geteuid().is_root(), |sets| sets.effective.contains(CapabilitySet::FOWNER))
+}
+
+/// Checks that there is room for `bytes` more at the end of a regular file. Room is not reserved, which would fill the holes of
+/// a sparse file.
+///
+/// # Errors
+/// The process may not write that much, or, unless most of them are `sparse`, the file system has less room.
+pub(super) fn check_room(file: &File, bytes: u64, sparse: bool) -> io::Result<()> {
+    if !grows(file)? {
+        return Ok(());
+    }
+    let announced = Bytes(bytes);
+    if let Some(most) = getrlimit(Resource::Fsize).current.filter(|&most| bytes > most) {
+        return Err(io::Error::other(format!(
+            "file too large: {announced} were announced, and this process may write {}; see ulimit -f",
+            Bytes(most)
+        )));
+    }
+    let system = fstatvfs(file)?;
+    // the superuser may use what is reserved
+    let blocks = if geteuid().is_root() { system.f_bfree } else { system.f_bavail };
+    let free = blocks.saturating_mul(system.f_frsize);
+    // a file system without blocks does not say how much room it has
+    if system.f_blocks > 0 && bytes > free && !sparse {
+        return Err(io::Error::other(format!(
+            "no space left on device: {announced} were announced, and {} are free; make room, or see --sparse",
+            Bytes(free)
+        )));
+    }
+    Ok(())
+}
+
+/// Returns true for a regular file that grows by every byte that is written to it.
+fn grows(file: &File) -> io::Result<bool> {
+    let found = fstat(file)?;
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    let at_end = || -> io::Result<bool> {
+        let appends = fcntl_getfl(file)?.contains(OFlags::APPEND);
+        Ok(appends || tell(file)? >= u64::try_from(found.st_size).unwrap_or(u64::MAX))
+    };
+    Ok(is_file && at_end()?)
+}

@@ -1,0 +1,190 @@
+//! Properties that a file takes over from the file that it replaces: owner, group, mode, access list and `user.` attributes.
+//!
+//! A process that may not set the owner or the group keeps the rest, and removes rights from the mode, so that nobody may do
+//! with the new file what the old file denied. setuid and setgid are never kept: the kernel clears them in a file that is
+//! written to.
+
+use super::acl::{self, Acl};
+use super::directory::Directory;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{
+    FileType, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fremovexattr, fsetxattr, fstat, getxattr,
+    listxattr,
+};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The most bytes of a list of attributes, and of one of them.
+const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
+/// Attributes that users give. Others are the system's, about contents or programs, and are not those of the new file.
+const USERS: &[u8] = b"user.";
+
+/// Which file it is, whatever its names are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// A regular file, as far as another can be like it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Kept {
+    id: FileId,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    acl: Option<Acl>,
+    attributes: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Properties that the new file shares with the old one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Same {
+    owner: bool,
+    group: bool,
+    acl: bool,
+}
+
+impl Kept {
+    /// Looks at the file of this name, links not followed. None where there is nothing.
+    ///
+    /// # Errors
+    /// The name belongs to something else than a regular file.
+    pub(super) fn of(directory: &Directory, name: &OsStr) -> io::Result<Option<Self>> {
+        let file = match directory.open_file(name, OFlags::PATH) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let found = fstat(&file)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("what has its name by now is no regular file"));
+        }
+        // an O_PATH descriptor has attributes under its name only
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok(Some(Self {
+            id: FileId { device: found.st_dev, inode: found.st_ino },
+            mode: found.st_mode & 0o777,
+            uid: found.st_uid,
+            gid: found.st_gid,
+            acl: attribute(&path, acl::ATTRIBUTE.as_bytes()).map(Acl::new),
+            attributes: attributes(&path),
+        }))
+    }
+
+    pub(super) const fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// The owner.
+    pub(super) const fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Makes a file of this process's like this one, as far as that is allowed.
+    ///
+    /// # Errors
+    /// Its mode cannot be set.
+    pub(super) fn give_to(&self, file: &File) -> io::Result<()> {
+        for (name, value) in &self.attributes {
+            let _ = fsetxattr(file, name, value, XattrFlags::empty());
+        }
+        // The group first: once the owner is another, only a privileged process may change it.
+        let found = fstat(file)?;
+        if found.st_gid != self.gid {
+            let _ = fchown(file, None, Some(Gid::from_raw(self.gid)));
+        }
+        if found.st_uid != self.uid {
+            let _ = fchown(file, Some(Uid::from_raw(self.uid)), None);
+        }
+        let found = fstat(file)?;
+        let (owner, group) = (found.st_uid == self.uid, found.st_gid == self.gid);
+        let same = Same { owner, group, acl: self.give_acl_to(file, owner, group) };
+        let mode = self.mode_with(same);
+        if fstat(file)?.st_mode & 0o7777 != mode {
+            fchmod(file, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the access list. Where that fails, the file has none, also none from its directory. Returns true if the two lists agree.
+    fn give_acl_to(&self, file: &File, same_owner: bool, same_group: bool) -> bool {
+        if let Some(acl) = &self.acl
+            && same_group
+        {
+            let most = if same_owner { 0o7 } else { self.mode >> 6 };
+            let given = acl.limited(most);
+            if fsetxattr(file, acl::ATTRIBUTE, given.bytes(), XattrFlags::empty()).is_ok() {
+                return true;
+            }
+        }
+        let _ = fremovexattr(file, acl::ATTRIBUTE);
+        self.acl.is_none()
+    }
+
+    /// The mode of a file that is like this one so far.
+    fn mode_with(&self, same: Same) -> u32 {
+        let [owner, mut group, mut other] = [6, 3, 0].map(|shift| self.mode >> shift & 0o7);
+        if let Some(acl) = self.acl.as_ref().filter(|_| !same.acl) {
+            (group, other) = acl.without(group, other);
+        }
+        if !same.group {
+            // the old group's are others now, and others may be in the new group
+            group &= other;
+            other = group;
+        }
+        if !same.owner {
+            // the old owner is in the group or one of the others
+            group &= owner;
+            other &= owner;
+        }
+        owner << 6 | group << 3 | other
+    }
+}
+
+/// The attributes that users gave the file at `path`, as far as this process may read them.
+fn attributes(path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut names = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
+    if listxattr(path, spare_capacity(&mut names)).is_err() {
+        return Vec::new();
+    }
+    let of_users = names.split(|&byte| byte == 0).filter(|name| name.starts_with(USERS));
+    of_users.filter_map(|name| Some((name.to_owned(), attribute(path, name)?))).collect()
+}
+
+fn attribute(path: &str, name: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
+    getxattr(path, name, spare_capacity(&mut value)).ok()?;
+    value.shrink_to_fit();
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_more_than_the_old_file_gave() {
+        let mode_with = |mode, owner, group| {
+            let id = FileId { device: 0, inode: 0 };
+            let kept = Kept { id, mode, uid: 0, gid: 0, acl: None, attributes: Vec::new() };
+            kept.mode_with(Same { owner, group, acl: true })
+        };
+        for (mode, owner, group, expected) in [
+            (0o664, true, true, 0o664),
+            (0o664, false, true, 0o664),
+            (0o660, false, true, 0o660),
+            (0o660, true, false, 0o600),
+            (0o664, true, false, 0o644),
+            (0o606, true, false, 0o600),
+            (0o666, false, false, 0o666),
+            (0o066, false, true, 0o000),
+            (0o755, false, false, 0o755),
+            (0o570, false, true, 0o550),
+        ] {
+            assert_eq!(mode_with(mode, owner, group), expected, "{mode:o} {owner} {group}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `--preserve`: name, mode and modification time of a file, which rsend tells in a message before its data. wire.md 8.1.
+
+use crate::exit::{Code, Failure};
+use crate::input::Input;
+use crate::protocol::{Broken, word};
+use rustix::fs::{FileType, fstat};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Tag of ATTRIBUTES.
+pub const TAG_ATTRIBUTES: u64 = 12;
+/// The most bytes of an ATTRIBUTES.
+pub const ATTRIBUTES_BYTES_MAX: usize = HEAD_BYTES + NAME_BYTES_MAX;
+
+const HEAD_BYTES: usize = 24;
+/// The longest name of a file.
+const NAME_BYTES_MAX: usize = 255;
+const MODE: u32 = 0o777;
+const NANOSECONDS: u32 = 1_000_000_000;
+
+/// Attributes of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributes {
+    /// permissions, without setuid, setgid and sticky
+    pub mode: u32,
+    /// modification time, since 1970
+    pub seconds: i64,
+    /// and the rest of it
+    pub nanoseconds: u32,
+    /// the file's own name, without its directory; empty where it is not known
+    pub name: OsString,
+}
+
+impl Attributes {
+    /// Reads the attributes of a file that is about to be sent.
+    ///
+    /// # Errors
+    /// It is no regular file, or cannot be asked.
+    pub fn of(input: &Input, file: Option<&Path>) -> Result<Self, Failure> {
+        let found = fstat(&input.source)
+            .map_err(|error| Failure::local_io(format!("cannot look at {}", input.name), &error.into()))?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            let text =
+                format!("--preserve: {} is no regular file, and has no mode and time to keep", input.name);
+            return Err(Failure::new(Code::Usage, text));
+        }
+        Ok(Self {
+            mode: found.st_mode & MODE,
+            seconds: found.st_mtime,
+            nanoseconds: u32::try_from(found.st_mtime_nsec).unwrap_or(0),
+            name: file.and_then(Path::file_name).unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// As it crosses.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let name = self.name.as_bytes();
+        let name = if name.len() > NAME_BYTES_MAX { &[] } else { name };
+        let mut bytes = Vec::with_capacity(ATTRIBUTES_BYTES_MAX);
+        bytes.extend(self.mode.to_le_bytes());
+        bytes.extend(self.nanoseconds.to_le_bytes());
+        bytes.extend(self.seconds.to_le_bytes());
+        bytes.extend([name.len().to_le_bytes()[0], 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(name);
+        bytes
+    }
+
+    /// Decodes the message of a peer.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+        let (Some(head), Some(name)) = (bytes.get(..HEAD_BYTES), bytes.get(HEAD_BYTES..)) else {
+            return Err(Broken("sent attributes that are too short"));
+        };
+        let half = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (mode, nanoseconds) = (half(0), half(4));
+        if usize::from(head[16]) != name.len() || head[17..].iter().any(|&byte| byte != 0) {
+            return Err(Broken("sent attributes of the wrong length"));
+        }
+        if mode & !MODE != 0 || nanoseconds >= NANOSECONDS {
+            return Err(Broken("sent a mode or a time that no file has"));
+        }
+        if !name.is_empty() && !is_plain(name) {
+            return Err(Broken("sent a name that is not that of a file in a directory"));
+        }
+        let name = OsString::from_vec(name.to_vec());
+        Ok(Self { mode, seconds: word(&head[8..16]).cast_signed(), nanoseconds, name })
+    }
+
+    /// Returns the name, if the sender told one.
+    #[must_use]
+    pub fn name(&self) -> Option<&OsStr> {
+        (!self.name.is_empty()).then_some(&self.name)
+    }
+}
+
+/// Returns true for a name that stays in its directory, and cannot steer a terminal that lists it.
+fn is_plain(name: &[u8]) -> bool {
+    ![&b"."[..], b".."].contains(&name) && !name.iter().any(|byte| *byte == b'/' || byte.is_ascii_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_survive_and_wrong_ones_are_refused() {
+        let attributes =
+            Attributes { mode: 0o640, seconds: -5, nanoseconds: 999_999_999, name: "disk.img".into() };
+        let bytes = attributes.encode();
+        assert_eq!(Attributes::decode(&bytes), Ok(attributes.clone()));
+        assert_eq!(attributes.name().unwrap(), "disk.img");
+        for end in 0..bytes.len() {
+            assert!(Attributes::decode(&bytes[..end]).is_err(), "{end}");
+        }
+        let wrong = |at: usize, value: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = value;
+            Attributes::decode(&bytes).is_err()
+        };
+        assert!(wrong(1, 0x0A) && wrong(7, 0xFF) && wrong(16, 7) && wrong(17, 1) && wrong(23, 1));
+        for name in [".", "..", "/", "a/b", "../x", "a\0", "a\x1b[2J", "a\n"] {
+            let attributes = Attributes { name: name.into(), ..attributes.clone() };
+            assert!(Attributes::decode(&attributes.encode()).is_err(), "{name:?}");
+        }
+        let nameless = Attributes { name: OsString::new(), ..attributes };
+        assert_eq!(Attributes::decode(&nameless.encode()).unwrap().name(), None);
+        let long = Attributes { name: "x".repeat(256).into(), ..nameless };
+        assert_eq!(Attributes::decode(&long.encode()).unwrap().name(), None);
+        assert!(is_plain(b"\xff..") && is_plain("ü".as_bytes()));
+    }
+}

@@ -1,0 +1,158 @@
+//! Name, mode and time of a file, on request.
+
+use crate::support::{BOUND, Scratch};
+use core::time::Duration;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
+use superpipe::{Connection, Options, Reason};
+
+/// The time of every file that is sent here: old, and with a fraction.
+fn then() -> SystemTime {
+    UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789)
+}
+
+/// A file to be sent, with this mode.
+fn source(scratch: &Scratch, name: &str, mode: u32) -> PathBuf {
+    let path = scratch.root().join(name);
+    fs::write(&path, b"data").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    File::open(&path).unwrap().set_modified(then()).unwrap();
+    path
+}
+
+#[track_caller]
+fn assert_like_source(path: &Path, mode: u32) {
+    let found = fs::metadata(path).unwrap();
+    assert_eq!(fs::read(path).unwrap(), b"data");
+    assert_eq!((found.mode() & 0o7777, found.modified().unwrap()), (mode, then()));
+}
+
+#[test]
+fn mode_time_and_name_are_kept_on_request() {
+    let scratch = Scratch::new("preserve");
+    for mode in [0o600, 0o751, 0o444] {
+        let input = source(&scratch, "in.img", mode);
+        fs::write(scratch.data("old"), b"old").unwrap();
+        fs::create_dir_all(scratch.data("dir")).unwrap();
+        // a directory, by a link and in a second run with what the first left
+        let _ = fs::remove_file(scratch.data("link"));
+        symlink("dir", scratch.data("link")).unwrap();
+        for (file, made) in [
+            ("new", "new"),
+            ("old", "old"),
+            ("dir", "dir/in.img"),
+            ("dir/", "dir/in.img"),
+            ("link", "dir/in.img"),
+        ] {
+            if mode == 0o444 && scratch.data(made).exists() {
+                fs::set_permissions(scratch.data(made), Permissions::from_mode(0o644)).unwrap();
+            }
+            let (sent, received) = scratch.pair(
+                scratch.rsend(&["--preserve", &scratch.address()]).arg(&input),
+                scratch.rrecv(&["--preserve"]).arg(scratch.data(file)),
+            );
+            sent.assert_done();
+            received.assert_done();
+            assert_like_source(&scratch.data(made), mode);
+        }
+        assert_eq!(fs::read_dir(scratch.data("dir")).unwrap().count(), 1);
+        scratch.assert_only(&["dir", "link", "new", "old"]);
+        fs::remove_file(&input).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_kept_that_was_not_asked_for_at_both_ends() {
+    let scratch = Scratch::new("preserve-one");
+    let input = source(&scratch, "in", 0o751);
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&["--preserve", &scratch.address()]).arg(&input),
+        scratch.rrecv(&[]).arg(scratch.data("out")),
+    );
+    sent.assert_done();
+    received.assert_done();
+    let found = fs::metadata(scratch.data("out")).unwrap();
+    assert!(found.mode() & 0o111 == 0 && found.modified().unwrap() > then());
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&[&scratch.address()]).arg(&input),
+        scratch.rrecv(&["--preserve"]).arg(scratch.data("second")),
+    );
+    received.assert(7, "start rsend with --preserve, too");
+    sent.assert(7, "start rsend with --preserve, too");
+    scratch.assert_only(&["out"]);
+}
+
+#[test]
+fn what_has_no_attributes_is_refused_before_the_transfer() {
+    let scratch = Scratch::new("preserve-none");
+    let rsend = &mut scratch.rsend(&["--preserve", &scratch.address()]);
+    scratch.run("rsend", rsend.stdin(Stdio::piped())).assert(2, "standard input is no regular file");
+    scratch.run("rrecv", &mut scratch.rrecv(&["--preserve"])).assert(2, "standard output has no mode");
+    scratch.run("rrecv", &mut scratch.rrecv(&["--preserve", "/dev/null"])).assert(2, "/dev/null has no mode");
+    // standard input that is a file has no name
+    let input = source(&scratch, "in", 0o640);
+    let stdin = || File::open(&input).unwrap();
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&["--preserve", &scratch.address()]).stdin(stdin()),
+        scratch.rrecv(&["--preserve"]).arg(scratch.data("")),
+    );
+    received.assert(8, "is a directory, and the sender tells no name");
+    sent.assert(8, "is a directory, and the sender tells no name");
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&["--preserve", &scratch.address()]).stdin(stdin()),
+        scratch.rrecv(&["--preserve"]).arg(scratch.data("out")),
+    );
+    sent.assert_done();
+    received.assert_done();
+    assert_like_source(&scratch.data("out"), 0o640);
+}
+
+#[test]
+fn a_name_in_a_directory_replaces_files_only_and_those_only_if_it_may() {
+    let scratch = Scratch::new("preserve-dir");
+    let input = source(&scratch, "in", 0o640);
+    let send = |options: &[&str]| {
+        scratch.pair(
+            scratch.rsend(&["--preserve", &scratch.address()]).arg(&input),
+            scratch.rrecv(options).arg("--preserve").arg(scratch.data("")),
+        )
+    };
+    fs::write(scratch.data("in"), b"old").unwrap();
+    let (sent, received) = send(&["--no-clobber"]);
+    received.assert(8, "/in: file exists");
+    sent.assert(8, "/in: file exists");
+    assert_eq!(fs::read(scratch.data("in")).unwrap(), b"old");
+    fs::remove_file(scratch.data("in")).unwrap();
+    symlink("elsewhere", scratch.data("in")).unwrap();
+    let (sent, received) = send(&[]);
+    received.assert(8, "no regular file");
+    sent.assert(8, "no regular file");
+    scratch.assert_only(&["in"]);
+}
+
+/// A sender that would like its file elsewhere.
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let second = Duration::from_secs(10);
+    for name in ["../in", "/etc/in", ".", "..", "a/b", "a\nb", "a\0"] {
+        let scratch = Scratch::new("preserve-names");
+        let receiver = scratch.start_rrecv(scratch.rrecv(&["--preserve"]).arg(scratch.data("")));
+        let address = scratch.address().parse().unwrap();
+        let mut connection = Connection::connect(&address, Options::default(), second).unwrap();
+        let mut hello = [0; 32];
+        hello[..4].copy_from_slice(b"sptl");
+        (hello[4], hello[5]) = (1, 1);
+        hello[8..16].fill(0xFF);
+        connection.send(1, &[&hello], second).unwrap();
+        let mut attributes = [0; 24];
+        attributes[..2].copy_from_slice(&0o640_u16.to_le_bytes());
+        attributes[16] = u8::try_from(name.len()).unwrap();
+        connection.send(12, &[&attributes, name.as_bytes()], second).unwrap();
+        connection.send_stream(2, second).unwrap().cancel(Reason(8));
+        receiver.wait(BOUND).assert(7, "a name that is not that of a file in a directory");
+        scratch.assert_only(&[]);
+    }
+}
