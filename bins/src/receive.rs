@@ -60,25 +60,38 @@ fn transfer(
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
     let trailer = run.session.receive_report(connection, PATIENCE)?;
-    let kept = compare(&trailer, &digest).and_then(|()| connection.blocking(|| output.commit()));
+    let kept = compare(&trailer, hello.size_hint, &digest);
+    let kept = kept.and_then(|()| connection.blocking(|| output.commit()));
     if let Err(failure) = kept {
         return Err(run.session.give_up(connection, failure, &digest));
     }
     // All is done here, whatever the sender does. It closes as soon as it has heard; to close before could cost it the verdict
     // where that is still on its way.
-    let told = run.session.send_report(connection, Ok(()), &digest, LAST_WORDS);
+    let told = run.session.send_report(connection, Ok(None), &digest, LAST_WORDS);
     let _ = told.and_then(|()| connection.incoming(run.session.common.idle_timeout).map(drop));
+    if !trailer.text.is_empty() {
+        run.session.say_if(true, &format!("{}: {}", Role::Sender.part(), trailer.text));
+    }
     Ok(())
 }
 
-/// Whether what arrived is what was sent.
-fn compare(trailer: &Report, digest: &Digest) -> Result<(), Failure> {
+/// Checks that what arrived is what was sent, and what was announced.
+fn compare(trailer: &Report, announced: Option<u64>, digest: &Digest) -> Result<(), Failure> {
     if trailer.code != 0 {
         return Err(peer::said(trailer, Role::Sender));
     }
     let (here, there) = ((digest.bytes(), digest.value()), (trailer.bytes, trailer.checksum));
     if here == there {
-        return Ok(());
+        return match announced {
+            Some(announced) if announced != here.0 => Err(Failure::new(
+                Code::LocalIo,
+                format!(
+                    "what arrived is not what was announced: {announced} bytes were, and {} were sent; send it again",
+                    here.0
+                ),
+            )),
+            _ => Ok(()),
+        };
     }
     let kind = digest.kind();
     let text = if here.0 == there.0 {

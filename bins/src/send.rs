@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
 fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Failure> {
     let input = Input::open(options.file.as_deref());
     let (name, size) = match &input {
-        Ok(input) => (input.name.clone(), input.source.size_hint()),
+        Ok(input) => (input.name.clone(), input.announced()),
         Err(_) => (options.file.as_ref().map_or_else(String::new, |path| path.display().to_string()), None),
     };
     run.start(address, &name, size, options.connect_timeout);
@@ -51,14 +51,15 @@ fn transfer(
     input: &mut Input,
     flip: Option<u64>,
 ) -> Result<(), Failure> {
-    let size = input.source.size_hint();
+    let size = input.announced();
     let (_, kind) = run.exchange_hellos(connection, size)?;
     let mut digest = Digest::new(kind);
     run.meter.start(size);
     let streamed = stream(run, connection, input, &mut digest, flip);
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
-    let sent = run.session.send_report(connection, Ok(()), &digest, PATIENCE);
+    let remark = input.remark();
+    let sent = run.session.send_report(connection, Ok(remark.as_deref()), &digest, PATIENCE);
     sent.map_err(|error| run.session.failure(&error))?;
     let verdict = run.session.receive_report(connection, PATIENCE)?;
     if verdict.code != 0 {
@@ -66,6 +67,9 @@ fn transfer(
     }
     if (verdict.bytes, verdict.checksum) != (digest.bytes(), digest.value()) {
         return Err(Failure::new(Code::Integrity, "the receiver is content with other data than were sent"));
+    }
+    if let Some(remark) = remark {
+        run.session.say_if(true, &remark);
     }
     Ok(())
 }
@@ -81,17 +85,27 @@ fn stream(
     if let Some(offset) = flip {
         stream.inject_flip(offset);
     }
-    let Input { name, source, .. } = input;
     loop {
-        match run.step(|| format!("cannot read {name}"), || stream.read_from(source, READ_BYTES, digest)) {
-            Ok(0) => return stream.finish(PATIENCE).map_err(|error| run.stopped(&error)),
-            Ok(_) => {}
+        let left = input.announced().map_or(u64::MAX, |announced| announced.saturating_sub(digest.bytes()));
+        let most = usize::try_from(left).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let Input { name, source, .. } = input;
+        let read = match most {
+            0 => Ok(0),
+            _ => run.step(|| format!("cannot read {name}"), || stream.read_from(source, most, digest)),
+        };
+        let ended = match read {
+            Ok(0) => input.check_end(digest.bytes()).map_err(Stopped::Here),
+            Ok(_) => continue,
+            Err(stopped) => Err(stopped),
+        };
+        return match ended {
+            Ok(()) => stream.finish(PATIENCE).map_err(|error| run.stopped(&error)),
             Err(stopped) => {
                 if let Some(code) = stopped.code() {
                     stream.cancel(code.into());
                 }
-                return Err(stopped);
+                Err(stopped)
             }
-        }
+        };
     }
 }

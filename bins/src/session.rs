@@ -144,19 +144,19 @@ impl<'a> Session<'a> {
         theirs.map_err(peer::broken)
     }
 
-    /// Tells the peer how this end ended, as its TRAILER or VERDICT.
+    /// Tells the peer how this end ended, as its TRAILER or VERDICT; where all is well with a remark, if there is one.
     ///
     /// # Errors
     /// When it cannot be told.
     pub fn send_report(
         &self,
         connection: &mut Connection,
-        outcome: Result<(), &Failure>,
+        outcome: Result<Option<&str>, &Failure>,
         digest: &Digest,
         timeout: Duration,
     ) -> Result<(), Error> {
         let (code, text) = match outcome {
-            Ok(()) => (Code::Done, String::new()),
+            Ok(remark) => (Code::Done, remark.unwrap_or_default().to_owned()),
             Err(failure) => (failure.code, failure.text.clone()),
         };
         let report = Report { code: code.number(), bytes: digest.bytes(), checksum: digest.value(), text };

@@ -14,5 +14,6 @@ mod pipes;
 mod refusals;
 mod rperf;
 mod sizes;
+mod sources;
 mod support;
 mod traces;
