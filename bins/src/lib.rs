@@ -13,6 +13,7 @@
 //! Everything but data and results goes to standard error. A tool ends in one place, with a [`exit::Code`] and at most one line.
 #![forbid(unsafe_code)]
 
+pub mod attempts;
 pub mod exit;
 pub mod generate;
 pub mod input;

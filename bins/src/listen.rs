@@ -4,8 +4,17 @@ use crate::exit::{Code, Failure};
 use crate::options::Listening;
 use crate::quantity::shown;
 use crate::session::Session;
+use core::time::Duration;
+use std::fs::File;
+use std::io;
+use std::thread;
 use std::time::Instant;
 use superpipe::{Address, Connection, ErrorKind, Listener, Options};
+
+/// Descriptors of a connection over shared memory: the socket, two segments and the peer's process.
+const DESCRIPTORS: usize = 4;
+/// After a failure of this host, which may not have passed when the next client comes.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A place where others can connect. Dropped, the place is gone.
 #[derive(Debug)]
@@ -44,14 +53,43 @@ impl<'a> Place<'a> {
     /// # Errors
     /// When nobody does until the deadline, a signal comes, or one attempt goes wrong.
     pub fn accept(&mut self, deadline: Instant) -> Result<Connection, Failure> {
-        self.listener.accept(deadline).map_err(|error| match error.kind() {
+        self.meet(deadline)?
+    }
+
+    /// The next that connects, or how one attempt went wrong, which is no reason not to wait for another.
+    ///
+    /// # Errors
+    /// When nobody else can come: the deadline has passed, a signal came, or this process cannot accept anybody.
+    pub fn meet(&mut self, deadline: Instant) -> Result<Result<Connection, Failure>, Failure> {
+        let error = match self.listener.accept(deadline) {
+            Ok(connection) => return Ok(Ok(connection)),
+            Err(error) => error,
+        };
+        let failure = match error.kind() {
             ErrorKind::Timeout if Instant::now() >= deadline => {
                 let waited = shown(self.listening.accept_timeout);
-                Failure::new(Code::Connect, format!("{error} within {waited}; see --accept-timeout"))
+                let text = format!("{error} within {waited}; see --accept-timeout");
+                return Err(Failure::new(Code::Connect, text));
             }
             _ => self.session.failure(&error),
-        })
+        };
+        match error.kind() {
+            ErrorKind::Interrupted => Err(failure),
+            // A client that waits in the backlog would have the same error come again and again.
+            ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device if lacks_descriptors() => Err(failure),
+            ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device => {
+                thread::sleep(PAUSE);
+                Ok(Err(failure))
+            }
+            _ => Ok(Err(failure)),
+        }
     }
+}
+
+/// Returns true if this process cannot open the few descriptors that a connection takes.
+fn lacks_descriptors() -> bool {
+    let opened: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    opened.is_err()
 }
 
 /// Each place where somebody can connect, and why there is no other where there could be.

@@ -1,19 +1,20 @@
 //! rrecv.
 
+use crate::attempts::Attempts;
 use crate::exit::{Code, Failure};
 use crate::generate;
 use crate::listen::Place;
 use crate::options::{Listening, Receive, is_dash};
 use crate::output::Output;
 use crate::peer;
-use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
+use crate::protocol::{Broken, Hello, Report, Role, TAG_DATA, TAG_TRAILER};
 use crate::session::{LAST_WORDS, PATIENCE};
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Instant;
-use superpipe::io::{Digest, Sink};
+use superpipe::io::{Digest, DigestKind, Sink};
 use superpipe::{Connection, Length, Reason};
 
 /// The whole tool.
@@ -35,25 +36,75 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let output = Output::open(file, &run.session.signals, deadline)?;
     let mut sink = output.sink()?;
     run.session.pin()?;
-    // The address is free again as soon as the first has connected.
-    let mut connection = {
-        let mut place = Place::listen(&run.session, &options.listening, run.options())?;
-        run.listening(listen, place.address());
-        place.accept(deadline)?
-    };
-    run.connected(&mut connection)?;
-    let outcome = transfer(run, &mut connection, output, &mut sink);
+    let (mut connection, begun) = begin_with_somebody(run, options, deadline)?;
+    let outcome = transfer(run, &mut connection, begun, output, &mut sink);
     run.close(connection, &outcome);
     outcome
+}
+
+/// What both ends said before the data.
+type Begun = (Hello, DigestKind);
+
+/// The first connection over which a transfer begins. The address is free again then.
+fn begin_with_somebody(
+    run: &mut Run<'_>,
+    options: &Receive,
+    deadline: Instant,
+) -> Result<(Connection, Begun), Failure> {
+    let session = run.session.clone();
+    let mut place = Place::listen(&session, &options.listening, run.options())?;
+    run.listening(&options.listening.listen, place.address());
+    let mut attempts = Attempts::new(place.address().clone());
+    loop {
+        let mut connection = match place.meet(deadline).map_err(|failure| attempts.explain(failure))? {
+            Ok(connection) => connection,
+            Err(failure) => {
+                attempts.add(&session, &failure);
+                continue;
+            }
+        };
+        run.connected(&mut connection)?;
+        match begin(run, &mut connection) {
+            Ok(begun) => return Ok((connection, begun)),
+            Err(failure) if session.signals.failure().is_some() => {
+                run.close(connection, &Err(failure.clone()));
+                return Err(failure);
+            }
+            Err(failure) => {
+                attempts.add(&session, &failure);
+                run.dismiss(connection, failure);
+            }
+        }
+    }
+}
+
+/// Waits until the data begin to come: until then nothing is written, and another sender may take this one's place.
+fn begin(run: &Run<'_>, connection: &mut Connection) -> Result<Begun, Failure> {
+    let (hello, kind) = run.exchange_hellos(connection, None)?;
+    let awaited = await_data(run, connection);
+    run.settle(awaited, connection, &Digest::new(kind))?;
+    Ok((hello, kind))
+}
+
+fn await_data(run: &Run<'_>, connection: &mut Connection) -> Result<(), Stopped> {
+    let broken = |what| Err(Stopped::Lost(peer::broken(Broken(what))));
+    let incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
+    match (incoming.tag, incoming.length) {
+        (TAG_DATA, Length::Stream) => Ok(()),
+        (TAG_DATA, Length::Exact(_)) => broken("sent its data as a message, not as a stream"),
+        // a stream that was cancelled before it had begun
+        (TAG_TRAILER, _) => Err(Stopped::ByPeer(Reason::DONE)),
+        _ => broken("sent another transfer than its data"),
+    }
 }
 
 fn transfer(
     run: &mut Run<'_>,
     connection: &mut Connection,
+    (hello, kind): Begun,
     mut output: Output,
     sink: &mut Sink,
 ) -> Result<(), Failure> {
-    let (hello, kind) = run.exchange_hellos(connection, None)?;
     let mut digest = Digest::new(kind);
     run.meter.start(hello.size_hint);
     let streamed = stream(run, connection, output.name(), sink, &mut digest);
@@ -109,15 +160,6 @@ fn stream(
     sink: &mut Sink,
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
-    let broken = |what| Err(Stopped::Lost(peer::broken(Broken(what))));
-    let incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
-    match (incoming.tag, incoming.length) {
-        (TAG_DATA, Length::Stream) => {}
-        (TAG_DATA, Length::Exact(_)) => return broken("sent its data as a message, not as a stream"),
-        // a stream that was cancelled before it had begun
-        (TAG_TRAILER, _) => return Err(Stopped::ByPeer(Reason::DONE)),
-        _ => return broken("sent another transfer than its data"),
-    }
     let mut stream = connection.recv_stream(PATIENCE).map_err(|error| run.stopped(&error))?;
     loop {
         match run.step(|| format!("cannot write to {name}"), || stream.write_to(sink, digest)) {

@@ -19,11 +19,14 @@ use superpipe::{Connection, DeviceName, Error, ErrorKind, Options, Reason};
 pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
 /// For the peer to take our last words, or for us to hear its own.
 pub const LAST_WORDS: Duration = Duration::from_secs(2);
+/// For the HELLO of a sender, which it sends as soon as it is connected. Others who connect meanwhile look for a receiver for
+/// 10 s by default.
+pub const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 /// For good-byes.
 pub const GOODBYE: Duration = Duration::from_secs(1);
 
 /// One tool's part in what it does with the other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Session<'a> {
     /// which tool
     pub role: Role,
@@ -129,7 +132,11 @@ impl<'a> Session<'a> {
         checksum: Option<DigestKind>,
         size_hint: Option<u64>,
     ) -> Result<Hello, Failure> {
-        let timeout = self.common.idle_timeout;
+        let timeout = match self.role {
+            // Others may wait for their turn behind a client that says nothing.
+            Role::Receiver => self.common.idle_timeout.min(HELLO_PATIENCE),
+            Role::Sender | Role::Client | Role::Server => self.common.idle_timeout,
+        };
         let hello = Hello { role: self.role, checksum, size_hint };
         connection.send(TAG_HELLO, &[&hello.encode()], timeout).map_err(|error| self.failure(&error))?;
         let mut bytes = [0; HELLO_BYTES];

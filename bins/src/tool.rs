@@ -111,6 +111,12 @@ impl<'a> Run<'a> {
         self.checksum = Some((digest.kind(), digest.value()));
     }
 
+    /// Closes a connection over which no transfer began; another is waited for.
+    pub fn dismiss(&mut self, connection: Connection, failure: Failure) {
+        self.joined = None;
+        self.session.close(connection, &Err(failure));
+    }
+
     /// Keeps what was recorded, and closes with the reason that the outcome is.
     pub fn close(&mut self, mut connection: Connection, outcome: &Result<(), Failure>) {
         self.trace.add(Track::take(self.session.role.tool(), &mut connection));

@@ -4,6 +4,7 @@
 //! a failure; where the manual promises a time (a lost peer is noticed within 5 s), that is the bound.
 #![forbid(unsafe_code)]
 
+mod attempts;
 mod endings;
 mod events;
 mod fabrics;

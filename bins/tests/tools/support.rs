@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(1);
 /// What a tool says with `-v`.
 const LISTENING: &str = ": listening at ";
 const CONNECTED: &str = ": connected by ";
+/// What rrecv says after an attempt that came to nothing.
+const GOES_ON: &str = "; still listening at ";
 /// What processes of another user run as.
 pub(crate) const NOBODY: u32 = 65534;
 
@@ -198,6 +200,22 @@ impl Tool {
     #[track_caller]
     pub(crate) fn until_connected(&self, connections: usize) {
         wait_for("the connection", || self.said().matches(CONNECTED).count() >= connections);
+    }
+
+    /// Waits until an rrecv says, with these words, that an attempt came to nothing, and that it listens.
+    #[track_caller]
+    pub(crate) fn until_it_goes_on(&self, words: &str) {
+        wait_for(&format!("rrecv to go on after {words:?}"), || self.goes_on(words));
+    }
+
+    /// Whether it said so.
+    pub(crate) fn goes_on(&self, words: &str) -> bool {
+        self.said().lines().any(|line| line.contains(words) && line.contains(GOES_ON))
+    }
+
+    /// Whether it said, by `-v`, that somebody is connected.
+    pub(crate) fn has_connected(&self) -> bool {
+        self.said().contains(CONNECTED)
     }
 
     /// Sends a signal by the shell's own kill: STOP, CONT, and as soon as the tool handles them INT and TERM.
