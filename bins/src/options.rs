@@ -162,6 +162,11 @@ pub struct Common {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
     pub idle_timeout: Duration,
 
+    /// Take a peer of this user over shared memory, and of no other [default: your own]. Root is no exception. A socket at
+    /// shm:PATH is its listener's alone until that lets the other user in (chmod)
+    #[arg(long, value_name = "UID")]
+    pub peer_uid: Option<u32>,
+
     /// How this host is left.
     #[command(flatten)]
     pub routed: Routed,

@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::io::{self, Write};
 use superpipe::io::{Digest, DigestKind};
 use superpipe::os::{PinError, Side, WaitStrategy, choose_core, pin_current_thread};
-use superpipe::{Connection, DeviceName, Error, ErrorKind, Options, Reason};
+use superpipe::{Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
 
 /// For what the peer's silence bounds, not the time: a stream lasts as long as it lasts, and a disk takes its time.
 pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
@@ -70,7 +70,12 @@ impl<'a> Session<'a> {
     pub fn connected(&self, connection: &Connection) -> Result<Joined, Failure> {
         let description = connection.describe();
         let joined = Joined::new(&description);
-        self.say_if(self.common.verbose, &joined.to_string());
+        let peer = match connection.peer() {
+            Peer::Process(cred) => format!("; the peer is process {} of uid {}", cred.pid, cred.uid),
+            Peer::Host(address) => format!("; the peer is at {address}"),
+            _ => String::new(),
+        };
+        self.say_if(self.common.verbose, &format!("{joined}{peer}"));
         if (self.common.core, self.common.routed.device) == (Some(Core::Auto), None) {
             self.pin_near(description.device)?;
         }
@@ -110,6 +115,7 @@ impl<'a> Session<'a> {
             wait,
             idle_timeout: self.common.idle_timeout,
             route: self.common.routed.route(),
+            peer_uid: self.common.peer_uid,
             tuning: self.common.tuned.wishes(),
             interrupt: Some(self.signals.flag()),
             ..Options::default()

@@ -49,8 +49,9 @@ impl Way {
                 Reach::Loopback | Reach::Here => Self::private(*port),
             },
         };
-        if matches!(way, Self::Shm { .. }) {
-            options.check_shm(address)?;
+        match way {
+            Self::Shm { .. } => options.check_shm(address)?,
+            Self::Verbs { .. } => options.check_verbs(address)?,
         }
         Ok(way)
     }

@@ -16,5 +16,6 @@ mod refusals;
 mod rperf;
 mod sizes;
 mod sources;
+mod strangers;
 mod support;
 mod traces;
