@@ -6,7 +6,7 @@ use crate::quantity::shown;
 use crate::session::Session;
 use core::time::Duration;
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Instant;
 use superpipe::{Address, Connection, ErrorKind, Listener, Options};
@@ -36,10 +36,19 @@ impl<'a> Place<'a> {
     ) -> Result<Self, Failure> {
         let Listening { listen, .. } = listening;
         let listener = Listener::bind(listen, options).map_err(|error| session.failure(&error))?;
-        // A port that was chosen here must be told, or nobody could connect.
         let address = listener.address();
-        let wanted = session.common.verbose || address != listen;
-        session.say_if(wanted, &format!("listening at {address} ({})", places(&listener)));
+        // Who cannot be reached from other hosts would wait for them in vain. People are told how to connect.
+        let is_worth_it = listener.why_no_verbs().is_some() || io::stderr().is_terminal();
+        // A port that was chosen here must be told, or nobody could connect.
+        let wanted = session.common.verbose || address != listen || (is_worth_it && !session.common.quiet);
+        let other = session.role.other();
+        let asked = other_end(address, &listener);
+        let text = format!(
+            "listening at {address} ({}); at the other end: {} {asked}",
+            places(&listener),
+            other.tool()
+        );
+        session.say_if(wanted, &text);
         Ok(Self { session, listening, listener })
     }
 
@@ -90,6 +99,38 @@ impl<'a> Place<'a> {
 fn lacks_descriptors() -> bool {
     let opened: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     opened.is_err()
+}
+
+/// The address by which the other end reaches this one.
+fn other_end(address: &Address, listener: &Listener) -> String {
+    match address {
+        // Where the other end looks for a relative path, it is another one.
+        Address::Shm(path) => quoted(&format!("shm:{}", listener.path().unwrap_or(path).display())),
+        Address::Port { host, port } => match name_of(host, listener) {
+            Some(name) => Address::Port { host: name, port: *port }.to_string(),
+            None => format!("localhost:{port}"),
+        },
+        Address::Verbs { host, port } => {
+            let host = name_of(host, listener).unwrap_or_else(|| host.clone());
+            Address::Verbs { host, port: *port }.to_string()
+        }
+    }
+}
+
+/// The name that other hosts may know this one by; `None` where they cannot reach it.
+fn name_of(host: &str, listener: &Listener) -> Option<String> {
+    let address = listener.verbs_address()?;
+    match host {
+        "" | "0.0.0.0" | "::" => std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| Some(address.ip().to_string()), |name| Some(name.trim().to_owned())),
+        host => Some(host.to_owned()),
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/:._-+@%,=".contains(letter);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Each place where somebody can connect, and why there is no other where there could be.
