@@ -37,8 +37,7 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     run.start(address, &name, size, options.connect_timeout);
     let mut input = input?;
     run.session.pin()?;
-    let connected = Connection::connect(address, run.options(), options.connect_timeout);
-    let mut connection = connected.map_err(|error| run.session.failure(&error))?;
+    let mut connection = run.session.connect(address, run.options(), options.connect_timeout)?;
     run.connected(&mut connection)?;
     let outcome = transfer(run, &mut connection, &mut input, options.inject_flip);
     run.close(connection, &outcome);

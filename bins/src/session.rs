@@ -6,6 +6,7 @@ use crate::peer;
 use crate::protocol::{
     Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
 };
+use crate::quantity::shown;
 use crate::report::Joined;
 use crate::signals::Signals;
 use core::cell::Cell;
@@ -13,7 +14,7 @@ use core::time::Duration;
 use std::io::{self, Write};
 use superpipe::io::{Digest, DigestKind};
 use superpipe::os::{PinError, Side, WaitStrategy, choose_core, pin_current_thread};
-use superpipe::{Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
+use superpipe::{Address, Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
 
 /// For what the peer's silence bounds, not the time: a stream lasts as long as it lasts, and a disk takes its time.
 pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
@@ -120,6 +121,25 @@ impl<'a> Session<'a> {
             interrupt: Some(self.signals.flag()),
             ..Options::default()
         }
+    }
+
+    /// Connects. Whatever takes too long, a name server or a listener: there is no connection.
+    ///
+    /// # Errors
+    /// When there is none within `timeout`, or can be none.
+    pub fn connect(
+        &self,
+        address: &Address,
+        options: Options,
+        timeout: Duration,
+    ) -> Result<Connection, Failure> {
+        Connection::connect(address, options, timeout).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => {
+                let text = format!("{error} within {}; see --connect-timeout", shown(timeout));
+                Failure::new(Code::Connect, text)
+            }
+            _ => self.failure(&error),
+        })
     }
 
     /// What the library's error means.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod attempts;
+mod codes;
 mod endings;
 mod events;
 mod fabrics;

@@ -1,0 +1,79 @@
+//! Exit codes as their table has them, where another would be near.
+
+use crate::support::{BOUND, Ended, Scratch};
+use std::fs;
+use std::process::{Command, Stdio};
+use superpipe::shm::Listener;
+
+/// The same command with this limit of open files.
+fn with_files(limit: u32, command: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(format!(r#"ulimit -n {limit} && exec "$0" "$@""#));
+    limited.arg(command.get_program()).args(command.get_args());
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.stdin(Stdio::null()).stdout(Stdio::null());
+    limited
+}
+
+/// Whether an end that has too few descriptors says so, and by which code.
+fn is_lack(ended: &Ended) -> bool {
+    match ended.code {
+        0 => false,
+        // before the handshake: its own file, or a report
+        8 | 9 => {
+            assert!(ended.said.contains("too many open files"), "{}: {}", ended.code, ended.said);
+            true
+        }
+        code => panic!("{code}: {}", ended.said),
+    }
+}
+
+/// Goes through ever more descriptors until an end does its work: before that it says 9, or 8 of its own files.
+fn until_enough(mut attempt: impl FnMut(u32) -> Ended) {
+    let lacks = (4..64).take_while(|&limit| is_lack(&attempt(limit))).count();
+    assert!((1..60).contains(&lacks), "{lacks} limits were too few");
+}
+
+#[test]
+fn descriptors_that_are_used_up_at_the_sender() {
+    let scratch = Scratch::new("few-here");
+    fs::write(scratch.data("in"), b"x").unwrap();
+    let receiver = scratch.start_rrecv(scratch.rrecv(&["-q"]).arg(scratch.data("out")));
+    until_enough(|files| {
+        let mut rsend = scratch.rsend(&["-q", &scratch.address()]);
+        scratch.run("rsend", &mut with_files(files, rsend.arg(scratch.data("in"))))
+    });
+    receiver.wait(BOUND).assert_done();
+    scratch.assert_only(&["in", "out"]);
+}
+
+#[test]
+fn descriptors_that_are_used_up_at_the_receiver() {
+    let scratch = Scratch::new("few-there");
+    fs::write(scratch.data("in"), b"x").unwrap();
+    until_enough(|files| {
+        let mut rrecv = scratch.rrecv(&["-q", "--accept-timeout", "20s"]);
+        let mut rrecv = with_files(files, rrecv.arg(scratch.data("out")));
+        let receiver = scratch.start("rrecv", &mut rrecv);
+        let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "1s", &scratch.address()]);
+        let sent = scratch.run("rsend", rsend.arg(scratch.data("in")));
+        let received = receiver.wait(BOUND);
+        // where the receiver could not even accept there was nobody to tell
+        assert!([0, 3, 9].contains(&sent.code), "{files}: {}: {}; {}", sent.code, sent.said, received.said);
+        assert_eq!(sent.code == 0, received.code == 0, "{files}: {}; {}", sent.said, received.said);
+        received
+    });
+    scratch.assert_only(&["in", "out"]);
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_is_no_connection() {
+    let scratch = Scratch::new("slow");
+    let listener = Listener::bind(&scratch.socket()).unwrap();
+    for tool in ["rsend", "rperf"] {
+        let mut command = scratch.command(tool);
+        command.args(["--connect-timeout", "500ms", &scratch.address()]);
+        scratch.run(tool, &mut command).assert(3, "within 500ms; see --connect-timeout");
+    }
+    drop(listener);
+}
