@@ -41,8 +41,9 @@ Exit codes:
   8    a local file, pipe or disk failed, here or at the other end
   9    a device failed, or a limit was reached
   101  a bug in this program
-  130  ended by SIGINT
-  143  ended by SIGTERM";
+  129, 130, 143
+       ended by SIGHUP, SIGINT, SIGTERM: it dies by the signal once its peer
+       is told, and a shell shows 128 and the signal's number";
 
 pub(crate) fn after_help(examples: &str) -> String {
     format!("{examples}\n\n{ADDRESSES}\n\n{EXIT_CODES}")

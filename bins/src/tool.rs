@@ -6,6 +6,7 @@ use crate::options::Moving;
 use crate::protocol::{Hello, Role, agreed};
 use crate::report::{Event, Events, Joined, Settings, gb_per_s};
 use crate::session::{Session, complain};
+use crate::signals;
 use crate::trace::Trace;
 use crate::trace::track::Track;
 use core::time::Duration;
@@ -35,11 +36,11 @@ pub fn run(role: Role, options: &Moving, work: impl FnOnce(&mut Run<'_>) -> Resu
         Ok(run) => run,
         Err(failure) => {
             complain(role, &failure.text);
-            return failure.code.into();
+            return signals::end(failure.code);
         }
     };
     let result = work(&mut run);
-    run.end(result).into()
+    signals::end(run.end(result))
 }
 
 impl<'a> Run<'a> {

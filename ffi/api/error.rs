@@ -89,6 +89,14 @@ impl Error {
         self.kind
     }
 
+    /// The same error with something more to tell, if there is something.
+    pub(super) fn and(self, more: Option<String>) -> Self {
+        match more {
+            Some(more) => Self::new(self.kind, format!("{self}; {more}")),
+            None => self,
+        }
+    }
+
     pub(super) const fn lost() -> Self {
         Self { kind: ErrorKind::PeerLost, text: Text::Ended(Ended::Lost) }
     }
