@@ -15,6 +15,7 @@ mod kills;
 mod pipes;
 mod refusals;
 mod rperf;
+mod signals;
 mod sizes;
 mod sources;
 mod strangers;

@@ -214,6 +214,11 @@ impl Tool {
         self.child.id()
     }
 
+    /// Whether it has ended. It is there to be waited for all the same.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
     }
@@ -248,6 +253,11 @@ impl Tool {
         {
             wait_for("signals to be handled", || self.handles(number));
         }
+        self.signal_at_once(name);
+    }
+
+    /// Sends a signal, whether the tool handles it yet or not.
+    pub(crate) fn signal_at_once(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
