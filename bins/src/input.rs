@@ -4,6 +4,7 @@
 //! where it shrinks. A pipe's length is unknown, and nothing is announced.
 
 use crate::exit::{Code, Failure};
+use crate::listen::quoted;
 use crate::options::is_dash;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
@@ -42,6 +43,13 @@ impl Input {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
         let source = match path {
+            Some(path) if path.is_dir() => {
+                let word = quoted(&name);
+                let text = format!(
+                    "{name} is a directory; send what is in it with tar c {word} | rsend ADDR, and unpack it with rrecv | tar x"
+                );
+                return Err(Failure::new(Code::Usage, text));
+            }
             Some(path) => Source::open(path),
             None => standard(),
         };

@@ -21,6 +21,7 @@ pub mod listen;
 pub mod meter;
 pub mod options;
 pub mod output;
+pub mod pace;
 pub mod peer;
 pub mod protocol;
 pub mod quantity;

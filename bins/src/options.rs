@@ -4,6 +4,7 @@ use crate::generate::Kind;
 use crate::quantity;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
+use core::num::NonZeroU64;
 use core::time::Duration;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,10 @@ pub struct Send {
     /// How long to look for a receiver; the last cause is reported
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub connect_timeout: Duration,
+
+    /// Send at most so many bytes a second
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate_limit: Option<NonZeroU64>,
 
     /// Flips one bit of the byte at this offset on its way, to see that both ends notice
     #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
@@ -379,6 +384,12 @@ impl Crossing {
 #[must_use]
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Bytes a second: as a size, and some at least.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    NonZeroU64::new(quantity::bytes(text)?)
+        .ok_or_else(|| "nothing would ever be sent: write 1 or more".to_owned())
 }
 
 /// A core's number, or auto.

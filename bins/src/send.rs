@@ -4,6 +4,7 @@ use crate::exit::{Code, Failure};
 use crate::generate;
 use crate::input::Input;
 use crate::options::Send;
+use crate::pace::Pace;
 use crate::peer;
 use crate::protocol::{Role, TAG_DATA};
 use crate::session::PATIENCE;
@@ -39,7 +40,7 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     run.session.pin()?;
     let mut connection = run.session.connect(address, run.options(), options.connect_timeout)?;
     run.connected(&mut connection)?;
-    let outcome = transfer(run, &mut connection, &mut input, options.inject_flip);
+    let outcome = transfer(run, &mut connection, &mut input, options);
     run.close(connection, &outcome);
     outcome
 }
@@ -48,13 +49,13 @@ fn transfer(
     run: &mut Run<'_>,
     connection: &mut Connection,
     input: &mut Input,
-    flip: Option<u64>,
+    options: &Send,
 ) -> Result<(), Failure> {
     let size = input.announced();
     let (_, kind) = run.exchange_hellos(connection, size)?;
     let mut digest = Digest::new(kind);
     run.meter.start(size);
-    let streamed = stream(run, connection, input, &mut digest, flip);
+    let streamed = stream(run, connection, input, &mut digest, options);
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
     let remark = input.remark();
@@ -78,15 +79,17 @@ fn stream(
     connection: &mut Connection,
     input: &mut Input,
     digest: &mut Digest,
-    flip: Option<u64>,
+    options: &Send,
 ) -> Result<(), Stopped> {
     let mut stream = connection.send_stream(TAG_DATA, PATIENCE).map_err(|error| run.stopped(&error))?;
-    if let Some(offset) = flip {
+    if let Some(offset) = options.inject_flip {
         stream.inject_flip(offset);
     }
+    let mut pace = options.rate_limit.map(Pace::new);
+    let at_once = pace.as_ref().map_or(READ_BYTES, Pace::piece).min(READ_BYTES);
     loop {
         let left = input.announced().map_or(u64::MAX, |announced| announced.saturating_sub(digest.bytes()));
-        let most = usize::try_from(left).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let most = usize::try_from(left).unwrap_or(at_once).min(at_once);
         let Input { name, source, .. } = input;
         let read = match most {
             0 => Ok(0),
@@ -94,7 +97,10 @@ fn stream(
         };
         let ended = match read {
             Ok(0) => input.check_end(digest.bytes()).map_err(Stopped::Here),
-            Ok(_) => continue,
+            Ok(bytes) => {
+                pace.iter_mut().for_each(|pace| pace.wait(bytes));
+                continue;
+            }
             Err(stopped) => Err(stopped),
         };
         return match ended {

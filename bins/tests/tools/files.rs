@@ -162,7 +162,11 @@ fn what_cannot_be_read_is_said_before_connecting() {
     let scratch = Scratch::new("unreadable");
     let fails = |command: &mut Command, words: &str| scratch.run("rsend", command).assert(8, words);
     fails(scratch.rsend(&[&scratch.address()]).arg(scratch.data("none")), "no such file or directory");
-    fails(scratch.rsend(&[&scratch.address()]).arg(scratch.data("")), "is a directory");
+    scratch
+        .run("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("")))
+        .assert(2, "is a directory");
+    let directory = File::open(scratch.data("")).unwrap();
+    fails(scratch.rsend(&[&scratch.address(), "-"]).stdin(directory), "is a directory");
     let mut closed = Command::new("sh");
     closed.args(["-c", "exec \"$@\" <&-", "sh", env!("CARGO_BIN_EXE_rsend"), &scratch.address()]);
     fails(&mut closed, "cannot read standard input: bad file descriptor");

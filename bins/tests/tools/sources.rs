@@ -144,3 +144,38 @@ fn a_file_may_begin_in_its_middle() {
         assert_eq!(copy(&scratch), bytes[at.min(bytes.len())..]);
     }
 }
+
+#[test]
+fn a_directory_is_refused_with_a_way_to_send_it() {
+    let scratch = Scratch::new("directory");
+    let directory = scratch.data("my photos");
+    fs::create_dir(&directory).unwrap();
+    let words = format!("tar c '{}' | rsend ADDR", directory.display());
+    scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(&directory)).assert(2, &words);
+}
+
+/// No faster; how much slower the machine may make it is not asserted.
+#[test]
+fn a_rate_is_not_exceeded() {
+    let scratch = Scratch::new("rate");
+    let bytes = vec![3; 600_000];
+    fs::write(scratch.data("in"), &bytes).unwrap();
+    for by_pipe in [false, true] {
+        let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
+        let began = std::time::Instant::now();
+        let mut rsend = scratch.rsend(&["--rate-limit", "400K", &scratch.address()]);
+        if by_pipe {
+            let mut sender = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+            sender.stdin().write_all(&bytes).unwrap();
+            sender.wait(BOUND).assert_done();
+        } else {
+            scratch.run("rsend", rsend.arg(scratch.data("in"))).assert_done();
+        }
+        assert!(began.elapsed().as_millis() > 1000, "{:?}", began.elapsed());
+        receiver.wait(BOUND).assert_done();
+        assert!(copy(&scratch) == bytes);
+    }
+    for wrong in ["0", "x"] {
+        assert_eq!(scratch.run("rsend", &mut scratch.rsend(&["--rate-limit", wrong, "localhost"])).code, 2);
+    }
+}
