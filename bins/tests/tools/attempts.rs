@@ -123,7 +123,7 @@ fn a_flood_is_told_in_a_few_lines() {
 #[test]
 fn who_waits_in_vain_hears_of_the_last_attempt() {
     let scratch = Scratch::new("in-vain");
-    let receiver = scratch.start_rrecv(&mut scratch.rrecv(&["--accept-timeout", "2s"]));
+    let receiver = scratch.start_rrecv(&mut scratch.rrecv(&["--accept-timeout", "5s"]));
     junk(&scratch);
     let ended = receiver.wait(BOUND);
     assert_eq!(ended.code, 3, "{}", ended.said);
