@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
     ) -> Result<Connection, Failure> {
         Connection::connect(address, options, timeout).map_err(|error| match error.kind() {
             ErrorKind::Timeout => {
-                let text = format!("{error} within {}; see --connect-timeout", shown(timeout));
+                let text = format!("{error}; --connect-timeout is {}", shown(timeout));
                 Failure::new(Code::Connect, text)
             }
             _ => self.failure(&error),

@@ -1,6 +1,6 @@
 //! Exit codes as their table has them, where another would be near.
 
-use crate::support::{BOUND, Ended, Scratch};
+use crate::support::{BOUND, Ended, Scratch, is_root};
 use core::time::Duration;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -80,7 +80,25 @@ fn a_handshake_that_takes_too_long_is_no_connection() {
     for tool in ["rsend", "rperf"] {
         let mut command = scratch.command(tool);
         command.args(["--connect-timeout", "500ms", &scratch.address()]);
-        scratch.run(tool, &mut command).assert(3, "within 500ms; see --connect-timeout");
+        scratch.run(tool, &mut command).assert(3, "; --connect-timeout is 500ms");
     }
     drop(listener);
+}
+
+#[test]
+fn a_name_server_that_takes_too_long_is_no_connection() {
+    let can = || Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    if !is_root("a slow name server") || !can() {
+        eprintln!("NOT TESTED: a slow name server, which takes a mount namespace");
+        return;
+    }
+    let scratch = Scratch::new("slow-name");
+    let configured = scratch.root().join("resolv.conf");
+    // an address for documentation, where nobody answers
+    fs::write(&configured, "nameserver 192.0.2.53\noptions timeout:30\n").unwrap();
+    let mut rsend = Command::new("unshare");
+    let script = r#"mount --bind "$0" /etc/resolv.conf && exec "$@""#;
+    rsend.args(["-m", "sh", "-c", script]).arg(&configured).arg(env!("CARGO_BIN_EXE_rsend"));
+    rsend.args(["--connect-timeout", "500ms", "some-host.example.com:7"]).stdin(Stdio::null());
+    scratch.run("rsend", &mut rsend).assert(3, "some-host.example.com");
 }
