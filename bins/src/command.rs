@@ -1,7 +1,7 @@
 //! Reading the command line: help that cannot be printed is a failure, and a value without its equals sign is named.
 
-use crate::output::duplicate;
 use crate::exit::{Code, Failure};
+use crate::output::duplicate;
 use crate::protocol::Role;
 use crate::rperf::options::Fresh;
 use crate::session::complain;

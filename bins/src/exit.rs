@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use superpipe::Reason;
 use superpipe::os::OsError;
 
-/// The exit codes. 101 is a panic, which is our bug.
+/// The exit codes. 101 is a panic, which is our bug. A tool that a signal ends dies by that signal, which a shell shows as 128 and its
+/// number: see [`crate::signals::end`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
@@ -28,6 +29,8 @@ pub enum Code {
     LocalIo = 8,
     /// A device failed, or a limit was reached.
     Device = 9,
+    /// SIGHUP.
+    HungUp = 129,
     /// SIGINT.
     Interrupted = 130,
     /// SIGTERM.
@@ -45,7 +48,7 @@ pub struct Failure {
 
 impl Code {
     /// Every code, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Done,
         Self::Usage,
         Self::Connect,
@@ -55,6 +58,7 @@ impl Code {
         Self::Protocol,
         Self::LocalIo,
         Self::Device,
+        Self::HungUp,
         Self::Interrupted,
         Self::Terminated,
     ];
@@ -117,7 +121,7 @@ mod tests {
     #[test]
     fn codes_are_those_of_the_manual() {
         let numbers = Code::ALL.map(Code::number);
-        assert_eq!(numbers, [0, 2, 3, 4, 5, 6, 7, 8, 9, 130, 143]);
+        assert_eq!(numbers, [0, 2, 3, 4, 5, 6, 7, 8, 9, 129, 130, 143]);
         for code in Code::ALL {
             assert_eq!(Code::from_number(code.number().into()), Some(code));
         }

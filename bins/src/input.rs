@@ -1,20 +1,37 @@
-//! What rsend reads.
+//! The input of rsend: a file, a pipe or standard input.
+//!
+//! A file's length is announced to the receiver and is what is sent: no more where the file grows meanwhile, and an error
+//! where it shrinks. A pipe's length is unknown, and nothing is announced.
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::listen::quoted;
 use crate::options::is_dash;
-use std::io;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Seek};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use superpipe::io::Source;
 use superpipe::os::stdio::was_closed_at_start;
 
-/// An open source, and what to call it.
+/// An open source and its name.
 #[derive(Debug)]
 pub struct Input {
     /// where the bytes come from
     pub source: Source,
     /// "standard input", or the path
     pub name: String,
+    /// the file, if its length was announced
+    watched: Option<Watched>,
+}
+
+/// A file as it was at the begin.
+#[derive(Debug)]
+struct Watched {
+    file: File,
+    path: Option<PathBuf>,
+    begin: Metadata,
+    announced: u64,
 }
 
 impl Input {
@@ -26,11 +43,89 @@ impl Input {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
         let source = match path {
+            Some(path) if path.is_dir() => {
+                let word = quoted(&name);
+                let text = format!(
+                    "{name} is a directory; send what is in it with tar c {word} | rsend ADDR, and unpack it with rrecv | tar x"
+                );
+                return Err(Failure::new(Code::Usage, text));
+            }
             Some(path) => Source::open(path),
             None => standard(),
         };
-        let source = source.map_err(|error| Failure::local_io(format!("cannot read {name}"), &error))?;
-        Ok(Self { source, name })
+        let watched = source.and_then(|source| Ok((Watched::new(&source, path)?, source)));
+        let (watched, source) =
+            watched.map_err(|error| Failure::local_io(format!("cannot read {name}"), &error))?;
+        Ok(Self { source, name, watched })
+    }
+
+    /// Bytes that are announced to the receiver; `None` where the length is unknown.
+    #[must_use]
+    pub fn announced(&self) -> Option<u64> {
+        self.watched.as_ref().map(|watched| watched.announced)
+    }
+
+    /// Checks, at the end of the source, that the announced bytes were sent.
+    ///
+    /// # Errors
+    /// When the source ended before them.
+    pub fn check_end(&self, sent: u64) -> Result<(), Failure> {
+        match self.announced() {
+            Some(announced) if sent < announced => Err(Failure::new(
+                Code::LocalIo,
+                format!(
+                    "{} shrank while it was sent: {announced} bytes were announced, and it ended after {sent}; \
+                     send it again",
+                    self.name
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A remark for people at both ends where the file is not what it was at the begin.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let what = self.watched.as_ref()?.what_changed()?;
+        Some(format!("{} {what}", self.name))
+    }
+}
+
+impl Watched {
+    /// Watches a source of known length. Some files say a length that they do not have, as those of /sys do, whose last byte
+    /// cannot be read.
+    fn new(source: &Source, path: Option<&Path>) -> io::Result<Option<Self>> {
+        let Some(announced) = source.size_hint() else { return Ok(None) };
+        let mut file = File::from(source.as_fd().try_clone_to_owned()?);
+        let is_there = match announced.checked_sub(1) {
+            Some(last) => {
+                let at = file.stream_position()? + last;
+                matches!(file.read_at(&mut [0], at), Ok(1))
+            }
+            None => true,
+        };
+        let begin = file.metadata()?;
+        Ok(is_there.then(|| Self { file, path: path.map(Path::to_owned), begin, announced }))
+    }
+
+    fn what_changed(&self) -> Option<String> {
+        let now = self.file.metadata().ok().filter(Metadata::is_file)?;
+        let written = |data: &Metadata| (data.mtime(), data.mtime_nsec(), data.len());
+        let identity = |data: &Metadata| (data.dev(), data.ino());
+        if now.len() > self.begin.len() {
+            let (begin, now) = (self.begin.len(), now.len());
+            return Some(format!(
+                "grew from {begin} to {now} bytes while it was sent; only what was announced was sent"
+            ));
+        }
+        if written(&now) != written(&self.begin) {
+            return Some(
+                "was written to while it was sent; the copy may be part old and part new".to_owned(),
+            );
+        }
+        let path = self.path.as_deref()?;
+        let is_there = fs::metadata(path).is_ok_and(|named| identity(&named) == identity(&self.begin));
+        (!is_there).then(|| "was replaced while it was sent; the copy is of the old file".to_owned())
     }
 }
 

@@ -14,6 +14,7 @@
 //! Everything but data and results goes to standard error. A tool ends in one place, with a [`exit::Code`] and at most one line.
 #![forbid(unsafe_code)]
 
+pub mod attempts;
 pub mod bar;
 pub mod command;
 pub mod exit;
@@ -26,6 +27,7 @@ pub mod listen;
 pub mod meter;
 pub mod options;
 pub mod output;
+pub mod pace;
 pub mod peer;
 pub mod preserve;
 pub mod protocol;

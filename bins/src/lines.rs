@@ -1,10 +1,10 @@
 //! A report that is written piece by piece while a run goes on: to a file that is made anew, to a pipe, or to a descriptor
 //! as it stands. Who reads a pipe is waited for, but not for ever.
 
-use crate::output::{duplicate, own_descriptor};
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
 use crate::output::READER_PATIENCE;
+use crate::output::{duplicate, own_descriptor};
 use crate::session::LAST_WORDS;
 use crate::signals::Signals;
 use core::time::Duration;

@@ -4,8 +4,17 @@ use crate::exit::{Code, Failure};
 use crate::options::Listening;
 use crate::quantity::shown;
 use crate::session::Session;
+use core::time::Duration;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::thread;
 use std::time::Instant;
 use superpipe::{Address, Connection, ErrorKind, Listener, Options};
+
+/// Descriptors of a connection over shared memory: the socket, two segments and the peer's process.
+const DESCRIPTORS: usize = 4;
+/// After a failure of this host, which may not have passed when the next client comes.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A place where others can connect. Dropped, the place is gone.
 #[derive(Debug)]
@@ -27,10 +36,19 @@ impl<'a> Place<'a> {
     ) -> Result<Self, Failure> {
         let Listening { listen, .. } = listening;
         let listener = Listener::bind(listen, options).map_err(|error| session.failure(&error))?;
-        // A port that was chosen here must be told, or nobody could connect.
         let address = listener.address();
-        let wanted = session.common.verbose || address != listen;
-        session.say_if(wanted, &format!("listening at {address} ({})", places(&listener)));
+        // Who cannot be reached from other hosts would wait for them in vain. People are told how to connect.
+        let is_worth_it = listener.why_no_verbs().is_some() || io::stderr().is_terminal();
+        // A port that was chosen here must be told, or nobody could connect.
+        let wanted = session.common.verbose || address != listen || (is_worth_it && !session.common.quiet);
+        let other = session.role.other();
+        let asked = other_end(address, &listener);
+        let text = format!(
+            "listening at {address} ({}); at the other end: {} {asked}",
+            places(&listener),
+            other.tool()
+        );
+        session.say_if(wanted, &text);
         Ok(Self { session, listening, listener })
     }
 
@@ -44,14 +62,75 @@ impl<'a> Place<'a> {
     /// # Errors
     /// When nobody does until the deadline, a signal comes, or one attempt goes wrong.
     pub fn accept(&mut self, deadline: Instant) -> Result<Connection, Failure> {
-        self.listener.accept(deadline).map_err(|error| match error.kind() {
+        self.meet(deadline)?
+    }
+
+    /// The next that connects, or how one attempt went wrong, which is no reason not to wait for another.
+    ///
+    /// # Errors
+    /// When nobody else can come: the deadline has passed, a signal came, or this process cannot accept anybody.
+    pub fn meet(&mut self, deadline: Instant) -> Result<Result<Connection, Failure>, Failure> {
+        let error = match self.listener.accept(deadline) {
+            Ok(connection) => return Ok(Ok(connection)),
+            Err(error) => error,
+        };
+        let failure = match error.kind() {
             ErrorKind::Timeout if Instant::now() >= deadline => {
                 let waited = shown(self.listening.accept_timeout);
-                Failure::new(Code::Connect, format!("{error} within {waited}; see --accept-timeout"))
+                let text = format!("{error} within {waited}; see --accept-timeout");
+                return Err(Failure::new(Code::Connect, text));
             }
             _ => self.session.failure(&error),
-        })
+        };
+        match error.kind() {
+            ErrorKind::Interrupted => Err(failure),
+            // A client that waits in the backlog would have the same error come again and again.
+            ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device if lacks_descriptors() => Err(failure),
+            ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device => {
+                thread::sleep(PAUSE);
+                Ok(Err(failure))
+            }
+            _ => Ok(Err(failure)),
+        }
     }
+}
+
+/// Returns true if this process cannot open the few descriptors that a connection takes.
+fn lacks_descriptors() -> bool {
+    let opened: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    opened.is_err()
+}
+
+/// The address by which the other end reaches this one.
+fn other_end(address: &Address, listener: &Listener) -> String {
+    match address {
+        // Where the other end looks for a relative path, it is another one.
+        Address::Shm(path) => quoted(&format!("shm:{}", listener.path().unwrap_or(path).display())),
+        Address::Port { host, port } => match name_of(host, listener) {
+            Some(name) => Address::Port { host: name, port: *port }.to_string(),
+            None => format!("localhost:{port}"),
+        },
+        Address::Verbs { host, port } => {
+            let host = name_of(host, listener).unwrap_or_else(|| host.clone());
+            Address::Verbs { host, port: *port }.to_string()
+        }
+    }
+}
+
+/// The name that other hosts may know this one by; `None` where they cannot reach it.
+fn name_of(host: &str, listener: &Listener) -> Option<String> {
+    let address = listener.verbs_address()?;
+    match host {
+        "" | "0.0.0.0" | "::" => std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| Some(address.ip().to_string()), |name| Some(name.trim().to_owned())),
+        host => Some(host.to_owned()),
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/:._-+@%,=".contains(letter);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Each place where somebody can connect, and why there is no other where there could be.

@@ -1,13 +1,14 @@
 //! The command lines. What stands here is `--help`, the man pages and the completions.
 
-use crate::output::own_descriptor;
 use crate::files::Named;
 use crate::generate::Kind;
 use crate::help::after_help;
 use crate::output::Old;
+use crate::output::own_descriptor;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
+use core::num::NonZeroU64;
 use core::time::Duration;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -47,8 +48,10 @@ Exit codes:
   8    a local file, pipe or disk failed, here or at the other end
   9    a device failed, or a limit was reached
   101  a bug in this program
+  129  ended by SIGHUP
   130  ended by SIGINT
-  143  ended by SIGTERM";
+  143  ended by SIGTERM
+A tool that a signal ends dies by it, once it has told its peer";
 
 /// Sends a file or standard input to an rrecv, and waits for its verdict
 ///
@@ -86,6 +89,9 @@ pub struct Send {
     /// Tell the receiver the name, mode and modification time of FILE, for an rrecv with --preserve
     #[arg(long)]
     pub preserve: bool,
+    /// Send at most so many bytes a second
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate_limit: Option<NonZeroU64>,
 
     /// Flips one bit of the byte at this offset on its way, to see that both ends notice
     #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
@@ -208,6 +214,11 @@ pub struct Common {
     /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it shows life
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
     pub idle_timeout: Duration,
+
+    /// Take a peer of this user over shared memory, and of no other [default: your own]. Root is no exception. A socket at
+    /// shm:PATH is its listener's alone until that lets the other user in (chmod)
+    #[arg(long, value_name = "UID")]
+    pub peer_uid: Option<u32>,
 
     /// How this host is left.
     #[command(flatten)]
@@ -446,6 +457,12 @@ pub(crate) fn address(text: OsString) -> Result<Address, BadAddress> {
         // a host that is none is refused by name
         _ => text.to_string_lossy().parse(),
     }
+}
+
+/// Bytes a second: as a size, and some at least.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    NonZeroU64::new(quantity::bytes(text)?)
+        .ok_or_else(|| "nothing would ever be sent: write 1 or more".to_owned())
 }
 
 /// A core's number, or auto.

@@ -33,6 +33,7 @@ pub fn left(reason: Reason, peer: Role) -> Failure {
             format!("{peer_name} was interrupted (SIGINT) before the {work} was complete")
         }
         Some(Code::Terminated) => format!("{peer_name} was ended (SIGTERM) before the {work} was complete"),
+        Some(Code::HungUp) => format!("{peer_name} was ended (SIGHUP) before the {work} was complete"),
         Some(Code::Done) => format!("{peer_name} closed the connection before the {work} was complete"),
         Some(code) => format!("{peer_name} gave up (exit code {})", code.number()),
         None if reason == Reason::GIVEN_UP => format!("{peer_name} gave the transfer up"),
@@ -76,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_peers_end_has_a_code_here() {
-        let codes = [0, 2, 3, 4, 5, 6, 7, 8, 9, 101, 130, 143, 1 << 20].map(|code| ours(code).number());
-        assert_eq!(codes, [5, 5, 5, 4, 5, 6, 7, 8, 9, 5, 5, 5, 5]);
+        let codes = [0, 2, 3, 4, 5, 6, 7, 8, 9, 101, 129, 130, 143, 1 << 20].map(|code| ours(code).number());
+        assert_eq!(codes, [5, 5, 5, 4, 5, 6, 7, 8, 9, 5, 5, 5, 5, 5]);
         assert_eq!(
             left(Reason(130), Role::Sender).text,
             "rsend was interrupted (SIGINT) before the transfer was complete"

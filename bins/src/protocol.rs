@@ -20,7 +20,7 @@
 //! | 5 | 1 | role: 1 rsend, 2 rrecv, 3 rperf, 4 rperf serve |
 //! | 6 | 1 | checksum that this end asks for: 0 no wish, 1 none, 2 crc32c, 3 crc64 |
 //! | 7 | 1 | reserved |
-//! | 8 | 8 | bytes that rsend expects to send, all ones where unknown; rrecv rejects the stream where it has no room for them |
+//! | 8 | 8 | bytes that rsend announces, all ones where their number is unknown; rrecv takes no other number, and rejects the stream where it has no room for them |
 //! | 16 | 16 | reserved |
 //!
 //! The stronger of the two wishes is the checksum of the stream; crc64 where neither end has one.
@@ -34,7 +34,7 @@
 //! | 2 | 6 | reserved |
 //! | 8 | 8 | bytes that went through this end |
 //! | 16 | 8 | their checksum |
-//! | 24 | | why, in UTF-8: only where the code is not 0 |
+//! | 24 | | why, in UTF-8; in a TRAILER of code 0 a remark for people |
 //!
 //! Where all is well rsend closes once it has the VERDICT, and rrecv once rsend has: before that it could take the VERDICT with it.
 //!
@@ -86,7 +86,7 @@ pub struct Hello {
     pub role: Role,
     /// the checksum that it asks for
     pub checksum: Option<DigestKind>,
-    /// bytes that it expects to send
+    /// bytes that it announces
     pub size_hint: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ pub struct Report {
     pub bytes: u64,
     /// their checksum
     pub checksum: u64,
-    /// why, where the code is not 0
+    /// why; where the code is 0, a remark for people
     pub text: String,
 }
 

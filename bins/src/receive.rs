@@ -1,5 +1,6 @@
 //! rrecv.
 
+use crate::attempts::Attempts;
 use crate::command;
 use crate::exit::{Code, Failure};
 use crate::files::{self, Named};
@@ -9,7 +10,7 @@ use crate::options::{DASH, Listening, Receive, is_dash};
 use crate::output::Output;
 use crate::peer;
 use crate::preserve::{ATTRIBUTES_BYTES_MAX, Attributes, TAG_ATTRIBUTES};
-use crate::protocol::{Broken, Report, Role, TAG_DATA, TAG_TRAILER};
+use crate::protocol::{Broken, Hello, Report, Role, TAG_DATA, TAG_TRAILER};
 use crate::session::{LAST_WORDS, PATIENCE};
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
@@ -17,7 +18,7 @@ use clap::CommandFactory;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-use superpipe::io::{Digest, Sink};
+use superpipe::io::{Digest, DigestKind, Sink};
 use superpipe::{Connection, Length, Reason};
 
 /// Why a sender without --preserve is not enough, in words that follow "the peer ".
@@ -54,33 +55,104 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     }
     let mut sink = output.sink()?;
     run.session.pin()?;
-    // The address is free again as soon as the first has connected.
-    let mut connection = {
-        let mut place = Place::listen(&run.session, &options.listening, run.options())?;
-        run.listening(listen, place.address());
-        place.accept(deadline)?
-    };
-    run.connected(&mut connection)?;
-    let outcome = transfer(run, &mut connection, output, &mut sink, options);
+    let (mut connection, begun) = begin_with_somebody(run, options, deadline)?;
+    let outcome = transfer(run, &mut connection, begun, output, &mut sink, options);
     run.close(connection, &outcome);
     outcome
+}
+
+/// What both ends said before the data.
+struct Begun {
+    hello: Hello,
+    kind: DigestKind,
+    attributes: Option<Attributes>,
+}
+
+/// The first connection over which a transfer begins. The address is free again then.
+fn begin_with_somebody(
+    run: &mut Run<'_>,
+    options: &Receive,
+    deadline: Instant,
+) -> Result<(Connection, Begun), Failure> {
+    let session = run.session.clone();
+    let mut place = Place::listen(&session, &options.listening, run.options())?;
+    run.listening(&options.listening.listen, place.address());
+    let mut attempts = Attempts::new(place.address().clone());
+    loop {
+        let mut connection = match place.meet(deadline).map_err(|failure| attempts.explain(failure))? {
+            Ok(connection) => connection,
+            Err(failure) => {
+                attempts.add(&session, &failure);
+                continue;
+            }
+        };
+        run.connected(&mut connection)?;
+        match begin(run, &mut connection, options.preserve) {
+            Ok(begun) => return Ok((connection, begun)),
+            Err(failure) if session.signals.failure().is_some() => {
+                run.close(connection, &Err(failure.clone()));
+                return Err(failure);
+            }
+            Err(failure) => {
+                attempts.add(&session, &failure);
+                run.dismiss(connection, failure);
+            }
+        }
+    }
+}
+
+/// Waits until the data begin to come: until then nothing is written, and another sender may take this one's place.
+fn begin(run: &Run<'_>, connection: &mut Connection, preserve: bool) -> Result<Begun, Failure> {
+    let (hello, kind) = run.exchange_hellos(connection, None)?;
+    let nothing = Digest::new(kind);
+    let mut attributes = None;
+    let awaited = await_data(run, connection).map(|told| attributes = told);
+    run.settle(awaited, connection, &nothing)?;
+    if preserve && attributes.is_none() {
+        let failure = peer::broken(Broken(NO_ATTRIBUTES));
+        if let Ok(stream) = connection.recv_stream(PATIENCE) {
+            stream.reject(failure.code.into());
+        }
+        return Err(run.session.give_up(connection, failure, &nothing));
+    }
+    Ok(Begun { hello, kind, attributes })
+}
+
+/// What stands before the data, and whether these are a stream.
+fn await_data(run: &Run<'_>, connection: &mut Connection) -> Result<Option<Attributes>, Stopped> {
+    let broken = |what| Stopped::Lost(peer::broken(what));
+    let mut incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
+    let mut attributes = None;
+    if incoming.tag == TAG_ATTRIBUTES {
+        let mut bytes = [0; ATTRIBUTES_BYTES_MAX];
+        let received =
+            connection.recv_into(&mut [&mut bytes], PATIENCE).map_err(|error| run.stopped(&error))?;
+        attributes = Some(Attributes::decode(&bytes[..received.bytes]).map_err(broken)?);
+        incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
+    }
+    match (incoming.tag, incoming.length) {
+        (TAG_DATA, Length::Stream) => Ok(attributes),
+        (TAG_DATA, Length::Exact(_)) => Err(broken(Broken("sent its data as a message, not as a stream"))),
+        // a stream that was cancelled before it had begun
+        (TAG_TRAILER, _) => Err(Stopped::ByPeer(Reason::DONE)),
+        _ => Err(broken(Broken("sent another transfer than its data"))),
+    }
 }
 
 fn transfer(
     run: &mut Run<'_>,
     connection: &mut Connection,
+    begun: Begun,
     mut output: Output,
     sink: &mut Sink,
     options: &Receive,
 ) -> Result<(), Failure> {
-    let (hello, kind) = run.exchange_hellos(connection, None)?;
+    let Begun { hello, kind, attributes } = begun;
     let mut digest = Digest::new(kind);
     run.meter.start(hello.size_hint);
-    let admit = |output: &mut Output, attributes: Option<&Attributes>| {
-        match attributes {
-            Some(attributes) if options.preserve => output.preserve(attributes)?,
-            None if options.preserve => return Err(peer::broken(Broken(NO_ATTRIBUTES))),
-            _ => {}
+    let admit = |output: &mut Output| {
+        if let Some(attributes) = attributes.filter(|_| options.preserve) {
+            output.preserve(&attributes)?;
         }
         hello.size_hint.map_or(Ok(()), |bytes| output.check_room(bytes, options.sparse))
     };
@@ -88,25 +160,38 @@ fn transfer(
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
     let trailer = run.session.receive_report(connection, PATIENCE)?;
-    let kept = compare(&trailer, &digest).and_then(|()| connection.blocking(|| output.commit()));
+    let kept = compare(&trailer, hello.size_hint, &digest);
+    let kept = kept.and_then(|()| connection.blocking(|| output.commit()));
     if let Err(failure) = kept {
         return Err(run.session.give_up(connection, failure, &digest));
     }
     // All is done here, whatever the sender does. It closes as soon as it has heard; to close before could cost it the verdict
     // where that is still on its way.
-    let told = run.session.send_report(connection, Ok(()), &digest, LAST_WORDS);
+    let told = run.session.send_report(connection, Ok(None), &digest, LAST_WORDS);
     let _ = told.and_then(|()| connection.incoming(run.session.common.idle_timeout).map(drop));
+    if !trailer.text.is_empty() {
+        run.session.say_if(true, &format!("{}: {}", Role::Sender.part(), trailer.text));
+    }
     Ok(())
 }
 
-/// Whether what arrived is what was sent.
-fn compare(trailer: &Report, digest: &Digest) -> Result<(), Failure> {
+/// Checks that what arrived is what was sent, and what was announced.
+fn compare(trailer: &Report, announced: Option<u64>, digest: &Digest) -> Result<(), Failure> {
     if trailer.code != 0 {
         return Err(peer::said(trailer, Role::Sender));
     }
     let (here, there) = ((digest.bytes(), digest.value()), (trailer.bytes, trailer.checksum));
     if here == there {
-        return Ok(());
+        return match announced {
+            Some(announced) if announced != here.0 => Err(Failure::new(
+                Code::LocalIo,
+                format!(
+                    "what arrived is not what was announced: {announced} bytes were, and {} were sent; send it again",
+                    here.0
+                ),
+            )),
+            _ => Ok(()),
+        };
     }
     let kind = digest.kind();
     let text = if here.0 == there.0 {
@@ -121,30 +206,12 @@ fn stream(
     run: &Run<'_>,
     connection: &mut Connection,
     output: &mut Output,
-    admit: impl FnOnce(&mut Output, Option<&Attributes>) -> Result<(), Failure>,
+    admit: impl FnOnce(&mut Output) -> Result<(), Failure>,
     sink: &mut Sink,
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
-    let broken = |what| Err(Stopped::Lost(peer::broken(Broken(what))));
-    let mut incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
-    let mut attributes = None;
-    if incoming.tag == TAG_ATTRIBUTES {
-        let mut bytes = [0; ATTRIBUTES_BYTES_MAX];
-        let received =
-            connection.recv_into(&mut [&mut bytes], PATIENCE).map_err(|error| run.stopped(&error))?;
-        let decoded = Attributes::decode(&bytes[..received.bytes]);
-        attributes = Some(decoded.map_err(|broken| Stopped::Lost(peer::broken(broken)))?);
-        incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
-    }
-    match (incoming.tag, incoming.length) {
-        (TAG_DATA, Length::Stream) => {}
-        (TAG_DATA, Length::Exact(_)) => return broken("sent its data as a message, not as a stream"),
-        // a stream that was cancelled before it had begun
-        (TAG_TRAILER, _) => return Err(Stopped::ByPeer(Reason::DONE)),
-        _ => return broken("sent another transfer than its data"),
-    }
     let mut stream = connection.recv_stream(PATIENCE).map_err(|error| run.stopped(&error))?;
-    if let Err(failure) = admit(output, attributes.as_ref()) {
+    if let Err(failure) = admit(output) {
         stream.reject(failure.code.into());
         return Err(Stopped::Here(failure));
     }

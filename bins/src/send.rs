@@ -6,6 +6,7 @@ use crate::files::Named;
 use crate::generate;
 use crate::input::Input;
 use crate::options::{DASH, Send};
+use crate::pace::Pace;
 use crate::peer;
 use crate::preserve::{Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Role, TAG_DATA};
@@ -41,17 +42,16 @@ pub fn main() -> ExitCode {
 fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Failure> {
     let input = Input::open(options.file.as_deref());
     let (name, size) = match &input {
-        Ok(input) => (input.name.clone(), input.source.size_hint()),
+        Ok(input) => (input.name.clone(), input.announced()),
         Err(_) => (options.file.as_ref().map_or_else(String::new, |path| path.display().to_string()), None),
     };
     run.start(address, &name, size, options.connect_timeout)?;
     let mut input = input?;
     let attributes = options.preserve.then(|| Attributes::of(&input, options.file.as_deref())).transpose()?;
     run.session.pin()?;
-    let connected = Connection::connect(address, run.options(), options.connect_timeout);
-    let mut connection = connected.map_err(|error| run.session.failure(&error))?;
+    let mut connection = run.session.connect(address, run.options(), options.connect_timeout)?;
     run.connected(&mut connection)?;
-    let outcome = transfer(run, &mut connection, &mut input, attributes.as_ref(), options.inject_flip);
+    let outcome = transfer(run, &mut connection, &mut input, attributes.as_ref(), options);
     run.close(connection, &outcome);
     outcome
 }
@@ -61,9 +61,9 @@ fn transfer(
     connection: &mut Connection,
     input: &mut Input,
     attributes: Option<&Attributes>,
-    flip: Option<u64>,
+    options: &Send,
 ) -> Result<(), Failure> {
-    let size = input.source.size_hint();
+    let size = input.announced();
     let (_, kind) = run.exchange_hellos(connection, size)?;
     if let Some(attributes) = attributes {
         let sent = connection.send(TAG_ATTRIBUTES, &[&attributes.encode()], PATIENCE);
@@ -71,10 +71,11 @@ fn transfer(
     }
     let mut digest = Digest::new(kind);
     run.meter.start(size);
-    let streamed = stream(run, connection, input, &mut digest, flip);
+    let streamed = stream(run, connection, input, &mut digest, options);
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
-    let sent = run.session.send_report(connection, Ok(()), &digest, PATIENCE);
+    let remark = input.remark();
+    let sent = run.session.send_report(connection, Ok(remark.as_deref()), &digest, PATIENCE);
     sent.map_err(|error| run.session.failure(&error))?;
     let verdict = run.session.receive_report(connection, PATIENCE)?;
     if verdict.code != 0 {
@@ -82,6 +83,9 @@ fn transfer(
     }
     if (verdict.bytes, verdict.checksum) != (digest.bytes(), digest.value()) {
         return Err(Failure::new(Code::Integrity, "the receiver is content with other data than were sent"));
+    }
+    if let Some(remark) = remark {
+        run.session.say_if(true, &remark);
     }
     Ok(())
 }
@@ -91,23 +95,38 @@ fn stream(
     connection: &mut Connection,
     input: &mut Input,
     digest: &mut Digest,
-    flip: Option<u64>,
+    options: &Send,
 ) -> Result<(), Stopped> {
     let mut stream = connection.send_stream(TAG_DATA, PATIENCE).map_err(|error| run.stopped(&error))?;
-    if let Some(offset) = flip {
+    if let Some(offset) = options.inject_flip {
         stream.inject_flip(offset);
     }
-    let Input { name, source, .. } = input;
+    let mut pace = options.rate_limit.map(Pace::new);
+    let at_once = pace.as_ref().map_or(READ_BYTES, Pace::piece).min(READ_BYTES);
     loop {
-        match run.step(|| format!("cannot read {name}"), || stream.read_from(source, READ_BYTES, digest)) {
-            Ok(0) => return stream.finish(PATIENCE).map_err(|error| run.stopped(&error)),
-            Ok(_) => {}
+        let left = input.announced().map_or(u64::MAX, |announced| announced.saturating_sub(digest.bytes()));
+        let most = usize::try_from(left).unwrap_or(at_once).min(at_once);
+        let Input { name, source, .. } = input;
+        let read = match most {
+            0 => Ok(0),
+            _ => run.step(|| format!("cannot read {name}"), || stream.read_from(source, most, digest)),
+        };
+        let ended = match read {
+            Ok(0) => input.check_end(digest.bytes()).map_err(Stopped::Here),
+            Ok(bytes) => {
+                pace.iter_mut().for_each(|pace| pace.wait(bytes));
+                continue;
+            }
+            Err(stopped) => Err(stopped),
+        };
+        return match ended {
+            Ok(()) => stream.finish(PATIENCE).map_err(|error| run.stopped(&error)),
             Err(stopped) => {
                 if let Some(code) = stopped.code() {
                     stream.cancel(code.into());
                 }
-                return Err(stopped);
+                Err(stopped)
             }
-        }
+        };
     }
 }

@@ -6,6 +6,7 @@ use crate::peer;
 use crate::protocol::{
     Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
 };
+use crate::quantity::shown;
 use crate::report::Joined;
 use crate::signals::Signals;
 use core::cell::Cell;
@@ -13,17 +14,20 @@ use core::time::Duration;
 use std::io::{self, Write};
 use superpipe::io::{Digest, DigestKind};
 use superpipe::os::{PinError, Side, WaitStrategy, choose_core, pin_current_thread};
-use superpipe::{Connection, DeviceName, Error, ErrorKind, Options, Reason};
+use superpipe::{Address, Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
 
 /// For what the peer's silence bounds, not the time: a stream lasts as long as it lasts, and a disk takes its time.
 pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
 /// For the peer to take our last words, or for us to hear its own.
 pub const LAST_WORDS: Duration = Duration::from_secs(2);
+/// For the HELLO of a sender, which it sends as soon as it is connected. Others who connect meanwhile look for a receiver for
+/// 10 s by default.
+pub const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 /// For good-byes.
 pub const GOODBYE: Duration = Duration::from_secs(1);
 
 /// One tool's part in what it does with the other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Session<'a> {
     /// which tool
     pub role: Role,
@@ -67,7 +71,12 @@ impl<'a> Session<'a> {
     pub fn connected(&self, connection: &Connection) -> Result<Joined, Failure> {
         let description = connection.describe();
         let joined = Joined::new(&description);
-        self.say_if(self.common.verbose, &joined.to_string());
+        let peer = match connection.peer() {
+            Peer::Process(cred) => format!("; the peer is process {} of uid {}", cred.pid, cred.uid),
+            Peer::Host(address) => format!("; the peer is at {address}"),
+            _ => String::new(),
+        };
+        self.say_if(self.common.verbose, &format!("{joined}{peer}"));
         if (self.common.core, self.common.routed.device) == (Some(Core::Auto), None) {
             self.pin_near(description.device)?;
         }
@@ -107,10 +116,30 @@ impl<'a> Session<'a> {
             wait,
             idle_timeout: self.common.idle_timeout,
             route: self.common.routed.route(),
+            peer_uid: self.common.peer_uid,
             tuning: self.common.tuned.wishes(),
             interrupt: Some(self.signals.flag()),
             ..Options::default()
         }
+    }
+
+    /// Connects. Whatever takes too long, a name server or a listener: there is no connection.
+    ///
+    /// # Errors
+    /// When there is none within `timeout`, or can be none.
+    pub fn connect(
+        &self,
+        address: &Address,
+        options: Options,
+        timeout: Duration,
+    ) -> Result<Connection, Failure> {
+        Connection::connect(address, options, timeout).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => {
+                let text = format!("{error}; --connect-timeout is {}", shown(timeout));
+                Failure::new(Code::Connect, text)
+            }
+            _ => self.failure(&error),
+        })
     }
 
     /// What the library's error means.
@@ -129,7 +158,11 @@ impl<'a> Session<'a> {
         checksum: Option<DigestKind>,
         size_hint: Option<u64>,
     ) -> Result<Hello, Failure> {
-        let timeout = self.common.idle_timeout;
+        let timeout = match self.role {
+            // Others may wait for their turn behind a client that says nothing.
+            Role::Receiver => self.common.idle_timeout.min(HELLO_PATIENCE),
+            Role::Sender | Role::Client | Role::Server => self.common.idle_timeout,
+        };
         let hello = Hello { role: self.role, checksum, size_hint };
         connection.send(TAG_HELLO, &[&hello.encode()], timeout).map_err(|error| self.failure(&error))?;
         let mut bytes = [0; HELLO_BYTES];
@@ -144,19 +177,19 @@ impl<'a> Session<'a> {
         theirs.map_err(peer::broken)
     }
 
-    /// Tells the peer how this end ended, as its TRAILER or VERDICT.
+    /// Tells the peer how this end ended, as its TRAILER or VERDICT; where all is well with a remark, if there is one.
     ///
     /// # Errors
     /// When it cannot be told.
     pub fn send_report(
         &self,
         connection: &mut Connection,
-        outcome: Result<(), &Failure>,
+        outcome: Result<Option<&str>, &Failure>,
         digest: &Digest,
         timeout: Duration,
     ) -> Result<(), Error> {
         let (code, text) = match outcome {
-            Ok(()) => (Code::Done, String::new()),
+            Ok(remark) => (Code::Done, remark.unwrap_or_default().to_owned()),
             Err(failure) => (failure.code, failure.text.clone()),
         };
         let report = Report { code: code.number(), bytes: digest.bytes(), checksum: digest.value(), text };

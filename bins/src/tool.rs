@@ -7,6 +7,7 @@ use crate::options::Moving;
 use crate::protocol::{Hello, Role, agreed};
 use crate::report::{Event, Events, Joined, Settings, gb_per_s};
 use crate::session::{Session, complain};
+use crate::signals;
 use crate::trace::Trace;
 use crate::trace::track::Track;
 use core::time::Duration;
@@ -43,11 +44,11 @@ pub fn run(
         Ok(run) => run,
         Err(failure) => {
             complain(role, &failure.text);
-            return failure.code.into();
+            return signals::end(failure.code);
         }
     };
     let result = work(&mut run);
-    run.end(result).into()
+    signals::end(run.end(result))
 }
 
 impl<'a> Run<'a> {
@@ -134,6 +135,12 @@ impl<'a> Run<'a> {
     /// The checksum of all that went through.
     pub fn computed(&mut self, digest: &Digest) {
         self.checksum = Some((digest.kind(), digest.value()));
+    }
+
+    /// Closes a connection over which no transfer began; another is waited for.
+    pub fn dismiss(&mut self, connection: Connection, failure: Failure) {
+        self.joined = None;
+        self.session.close(connection, &Err(failure));
     }
 
     /// Keeps what was recorded, and closes with the reason that the outcome is.

@@ -38,12 +38,16 @@ impl Listener {
                 listener.shm = Some(shm::Listener::bind(&ShmAddress::Path(path.clone()).socket_path()?)?);
             }
             Address::Verbs { host, port } => {
+                options.check_verbs(address)?;
                 listener.listen_by_verbs(host, *port, true)?;
                 let port = listener.verbs_port().unwrap_or(*port);
                 listener.address = Address::Verbs { host: host.clone(), port };
             }
             Address::Port { host, port } => {
                 let reach = Reach::of(host, &options, monotonic_ns() + LOOKUP_NS)?;
+                if matches!(reach, Reach::Here) {
+                    options.check_verbs(address)?;
+                }
                 let is_number = host.parse::<core::net::IpAddr>().is_ok();
                 let everywhere = match reach {
                     Reach::Far => {

@@ -10,10 +10,11 @@ use super::over::{Over, Warming};
 use super::peer::Peer;
 use crate::os::clock::until;
 use crate::os::poll::PollFd;
+use crate::packet::{Packet, Text};
 use crate::port::Port;
 use crate::shm::fabric::Shm;
 use crate::shm::handshake::{self, Agreed, HalfOpen, HandshakeError, Progress, Wishes};
-use crate::shm::{ConnectError, ShmAddress, Socket};
+use crate::shm::{ConnectError, PeerCred, ShmAddress, Socket};
 
 /// Longest wait for a place in a full backlog between two looks at the interrupt flag.
 const SLICE_NS: u64 = 100_000_000;
@@ -32,7 +33,7 @@ pub(super) fn connect(
         Attempt { error: error.into(), is_transient }
     })?;
     let met = || {
-        check_peer(&socket, is_private)?;
+        check_peer(&socket, is_private, &options)?;
         let wishes = wishes(&options, deadline_ns);
         let (socket, agreed) = handshake::connect(socket, &wishes, &|| options.is_interrupted())?;
         join(socket, agreed, options, true)?.warm_up(deadline_ns)
@@ -44,14 +45,14 @@ pub(super) fn connect(
 /// The listening side's half, on a socket that was accepted, at the listener's time `now_ns`.
 ///
 /// # Errors
-/// `Auth`: the peer is of another user.
+/// `Auth`: the peer is of another user than is asked for; it was told.
 pub(super) fn open(
     socket: Socket,
     is_private: bool,
     options: Options,
     now_ns: u64,
 ) -> Result<Box<dyn Open>, Error> {
-    check_peer(&socket, is_private)?;
+    check_peer(&socket, is_private, &options)?;
     let deadline_ns = options.handshake_deadline_ns(now_ns);
     let mut half_open = HalfOpen::accept(socket, &wishes(&options, deadline_ns), now_ns);
     half_open.wait_for_room(true);
@@ -140,20 +141,27 @@ const fn arrival_reason(arrival: Arrival) -> &'static str {
     }
 }
 
-/// On a port of this host both ends belong to one user.
-fn check_peer(socket: &Socket, is_private: bool) -> Result<(), Error> {
-    let peer = socket.peer_cred()?;
+/// Checks that the peer is of the user who is asked for, before anything is sent. A peer of another is refused by name.
+fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<(), Error> {
+    let PeerCred { pid, uid, .. } = socket.peer_cred()?;
     // SAFETY: takes nothing, gives a number, and cannot fail.
     let own = unsafe { libc::geteuid() };
-    if is_private && peer.uid != own {
-        return Err(Error::new(
-            ErrorKind::Auth,
-            format!(
-                "the peer belongs to user {}, this process to user {own}; between users use shm:PATH, \
-                 and let the other open that socket",
-                peer.uid
-            ),
-        ));
+    let wanted = options.peer_uid.unwrap_or(own);
+    if uid == wanted {
+        return Ok(());
     }
-    Ok(())
+    let text =
+        format!("it takes peers of uid {wanted} only, and this process is of uid {uid}: see --peer-uid");
+    // A peer that is gone needs no answer.
+    let _ = socket.send(&Packet::refused(0, &Text::of(text)).0, None);
+    let remedy = match (options.peer_uid, is_private) {
+        (Some(_), _) => format!("and uid {wanted} is asked for"),
+        (None, true) => {
+            format!("this process to uid {own}; between users use shm:PATH, with --peer-uid at both ends")
+        }
+        (None, false) => {
+            format!("this process to uid {own}; if that user is meant, ask for it with --peer-uid {uid}")
+        }
+    };
+    Err(Error::new(ErrorKind::Auth, format!("the peer, process {pid}, belongs to uid {uid}, {remedy}")))
 }

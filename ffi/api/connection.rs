@@ -152,7 +152,9 @@ impl Connection {
             if !is_transient || monotonic_ns() >= deadline_ns {
                 // An attempt that the deadline cut short says less than the one before it.
                 let is_cut = error.kind() == ErrorKind::Timeout;
-                return Err(cause.filter(|_| is_cut).unwrap_or(error));
+                let error = cause.filter(|_| is_cut).unwrap_or(error);
+                let is_nobody = error.kind() == ErrorKind::Connect;
+                return Err(error.and(way.elsewhere().filter(|_| is_nobody)));
             }
             cause = Some(error);
             thread::sleep(pauses.next(deadline_ns));

@@ -89,6 +89,14 @@ impl Error {
         self.kind
     }
 
+    /// The same error with something more to tell, if there is something.
+    pub(super) fn and(self, more: Option<String>) -> Self {
+        match more {
+            Some(more) => Self::new(self.kind, format!("{self}; {more}")),
+            None => self,
+        }
+    }
+
     pub(super) const fn lost() -> Self {
         Self { kind: ErrorKind::PeerLost, text: Text::Ended(Ended::Lost) }
     }
@@ -190,16 +198,20 @@ impl From<OsError> for Error {
 
 impl From<AddressError> for Error {
     fn from(error: AddressError) -> Self {
-        Self::new(ErrorKind::Connect, error.to_string())
+        let kind = match &error {
+            AddressError::Os(error) if error.is_limit() => ErrorKind::Limit,
+            _ => ErrorKind::Connect,
+        };
+        Self::new(kind, error.to_string())
     }
 }
 
 impl From<BindError> for Error {
     fn from(error: BindError) -> Self {
-        let kind = if matches!(error, BindError::ForeignOwner { .. }) {
-            ErrorKind::Auth
-        } else {
-            ErrorKind::Connect
+        let kind = match &error {
+            BindError::ForeignOwner { .. } => ErrorKind::Auth,
+            BindError::Os(error) if error.is_limit() => ErrorKind::Limit,
+            _ => ErrorKind::Connect,
         };
         Self::new(kind, error.to_string())
     }
@@ -207,8 +219,11 @@ impl From<BindError> for Error {
 
 impl From<ConnectError> for Error {
     fn from(error: ConnectError) -> Self {
-        let kind =
-            if matches!(error, ConnectError::Denied(_)) { ErrorKind::Auth } else { ErrorKind::Connect };
+        let kind = match &error {
+            ConnectError::Denied(_) => ErrorKind::Auth,
+            ConnectError::Os(error) if error.is_limit() => ErrorKind::Limit,
+            _ => ErrorKind::Connect,
+        };
         Self::new(kind, error.to_string())
     }
 }
@@ -232,9 +247,9 @@ impl From<HandshakeError> for Error {
             HandshakeError::Socket(SocketError::Interrupted) => return Self::interrupted(),
             HandshakeError::Socket(SocketError::Closed) | HandshakeError::Nobody => ErrorKind::PeerLost,
             HandshakeError::Socket(SocketError::TimedOut) => ErrorKind::Timeout,
-            HandshakeError::Os(error) | HandshakeError::Memory(SegmentError::Os(error)) => {
-                return error.clone().into();
-            }
+            HandshakeError::Os(error)
+            | HandshakeError::Memory(SegmentError::Os(error))
+            | HandshakeError::Socket(SocketError::Os(error)) => return error.clone().into(),
             HandshakeError::Budget(_) => ErrorKind::Limit,
             HandshakeError::Packet(error) => ErrorKind::of_packet(error),
             HandshakeError::Socket(_) | HandshakeError::Memory(_) => ErrorKind::Protocol,
@@ -265,6 +280,20 @@ mod tests {
             let text = error.to_string();
             let error = Error::from(HandshakeError::from(error));
             assert_eq!((error.kind(), error.to_string()), (kind, text));
+        }
+    }
+
+    #[test]
+    fn a_limit_is_one_wherever_it_is_met() {
+        let os = |errno| OsError::new(errno, "cannot make a socket");
+        for (errno, connecting) in [(libc::EMFILE, ErrorKind::Limit), (libc::EIO, ErrorKind::Connect)] {
+            assert_eq!(Error::from(ConnectError::Os(os(errno))).kind(), connecting);
+            assert_eq!(Error::from(BindError::Os(os(errno))).kind(), connecting);
+            assert_eq!(Error::from(AddressError::Os(os(errno))).kind(), connecting);
+            let accepting = if errno == libc::EMFILE { ErrorKind::Limit } else { ErrorKind::Os };
+            assert_eq!(Error::from(SocketError::Os(os(errno))).kind(), accepting);
+            let handshake = HandshakeError::Socket(SocketError::Os(os(errno)));
+            assert_eq!(Error::from(handshake).kind(), accepting);
         }
     }
 

@@ -352,8 +352,9 @@ impl Listener {
             due_ns = due_ns.min(opening.timeout_ns());
         }
         let wait_ns = wait_ns.min(due_ns.saturating_sub(now_ns));
-        poll(&mut fds, wait_ns)?;
         let count = self.half_open.len();
+        // Not those that are free: the kernel takes no more than the limit of open files is.
+        poll(&mut fds[..2 + 2 * count], wait_ns)?;
         Ok(fds[2..].chunks_exact(2).take(count).map(|fds| fds.iter().any(PollFd::is_ready)).collect())
     }
 

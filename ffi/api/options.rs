@@ -26,6 +26,9 @@ pub struct Options {
     /// Way out of this host: the RDMA device and its GID. Default: those that have the way to the peer.
     #[cfg(feature = "verbs")]
     pub route: Route,
+    /// User whom the peer must belong to, over shared memory; root is no exception. Default: the user of this process. The kernel
+    /// names the peer's user: whoever connected, or began to listen. Over RDMA nobody does, and the option is refused.
+    pub peer_uid: Option<u32>,
     /// Wishes, which either end may have.
     pub tuning: Tuning,
     /// The most that a peer may make the landing buffer, slot lines included, whichever end connects: a larger one is refused
@@ -46,6 +49,7 @@ impl Default for Options {
             linger: Duration::from_secs(1),
             #[cfg(feature = "verbs")]
             route: Route::default(),
+            peer_uid: None,
             tuning: Tuning::default(),
             landing_bytes_max: 64 << 20,
             interrupt: None,
@@ -91,6 +95,20 @@ impl Options {
             )));
         }
         Ok(())
+    }
+
+    /// Checks what concerns RDMA, to reach `address` by.
+    ///
+    /// # Errors
+    /// `Usage`: a user is asked for, whom nobody tells there.
+    pub(super) fn check_verbs(&self, address: &Address) -> Result<(), Error> {
+        usage(match self.peer_uid {
+            None => Ok(()),
+            Some(uid) => Err(format!(
+                "over RDMA nobody tells the peer's user, and uid {uid} is asked for: leave --peer-uid out, or use \
+                 shm:PATH instead of {address}"
+            )),
+        })
     }
 
     /// Returns true if a device or GID is named, which asks for RDMA.

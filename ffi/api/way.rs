@@ -6,7 +6,7 @@ use super::address::Address;
 use super::error::{Error, ErrorKind};
 use super::options::Options;
 use crate::os::{ResolveError, interface_addresses, resolve};
-use crate::shm::ShmAddress;
+use crate::shm::{ShmAddress, elsewhere};
 
 /// Way to a peer, or to listen for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +49,19 @@ impl Way {
                 Reach::Loopback | Reach::Here => Self::private(*port),
             },
         };
-        if matches!(way, Self::Shm { .. }) {
-            options.check_shm(address)?;
+        match way {
+            Self::Shm { .. } => options.check_shm(address)?,
+            Self::Verbs { .. } => options.check_verbs(address)?,
         }
         Ok(way)
+    }
+
+    /// Another place of this host where a listener at this port may be, in words for people.
+    pub(super) fn elsewhere(&self) -> Option<String> {
+        match self {
+            Self::Shm { address: ShmAddress::Port(port), .. } => elsewhere(*port),
+            _ => None,
+        }
     }
 
     /// To a port of this host.

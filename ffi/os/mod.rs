@@ -20,6 +20,7 @@ pub mod pin;
 pub mod poll;
 pub mod random;
 pub mod resolve;
+pub mod signals;
 pub mod stdio;
 
 pub use bytes::Bytes;

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Where a peer is met.
@@ -100,6 +100,53 @@ fn locate(port: u16, runtime_dir: Option<&OsStr>, tmp: &Path, uid: u32) -> Resul
     Ok(path)
 }
 
+/// Where no socket of `port` is in this user's own directory, another place where there is one, or may be one: that of another
+/// `$XDG_RUNTIME_DIR` or of another user. In words for people.
+pub(crate) fn elsewhere(port: u16) -> Option<String> {
+    let own = socket_path_for_port(port).ok()?;
+    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    look_elsewhere(&own, Path::new("/run/user"), Path::new("/tmp"), uid)
+}
+
+fn look_elsewhere(own: &Path, run: &Path, tmp: &Path, uid: u32) -> Option<String> {
+    let name = own.file_name()?;
+    if fs::symlink_metadata(own).is_ok() {
+        return None;
+    }
+    let owner = |name: &OsStr, prefix: &str| name.to_str()?.strip_prefix(prefix)?.parse::<u32>().ok();
+    let names = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let in_tmp = names(tmp).filter_map(|name| Some((owner(&name, "superpipe-")?, tmp.join(&name))));
+    let in_run = names(run).filter_map(|name| Some((owner(&name, "")?, run.join(&name).join("superpipe"))));
+    let mut closed = None;
+    let mut others = None;
+    for (owner, dir) in in_tmp.chain(in_run) {
+        let path = dir.join(name);
+        let shown = path.display();
+        match fs::symlink_metadata(&path) {
+            Ok(found) if !found.file_type().is_socket() => {}
+            Ok(found) if found.uid() == uid => {
+                return Some(format!(
+                    "there is a socket of yours at {shown}: XDG_RUNTIME_DIR must be the same at both ends"
+                ));
+            }
+            Ok(found) => {
+                let owner = found.uid();
+                others = Some(format!("uid {owner} has a socket at {shown}: between users use shm:PATH"));
+            }
+            // Every user who is logged in has a directory below /run/user; one in /tmp is superpipe's own.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && dir.starts_with(tmp) => {
+                let dir = dir.display();
+                closed = Some(format!(
+                    "uid {owner} has sockets of its own in {dir}: if the receiver is that user's use shm:PATH"
+                ));
+            }
+            Err(_) => {}
+        }
+    }
+    others.or(closed)
+}
+
 fn make(dir: &Path) -> Result<(), AddressError> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(os_error("make", dir, &error)),
@@ -153,6 +200,7 @@ mod tests {
     use super::super::scratch::Scratch;
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::net::UnixListener;
 
     fn me() -> u32 {
         // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
@@ -161,6 +209,28 @@ mod tests {
 
     fn chmod(dir: &Path, mode: u32) {
         fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_socket_elsewhere_is_named() {
+        let scratch = Scratch::new();
+        let at = |dir: &str| {
+            let dir = scratch.path().join(dir);
+            fs::create_dir_all(&dir).unwrap();
+            dir
+        };
+        let (run, tmp, own) = (at("run"), at("tmp"), at("own").join("7.sock"));
+        let look = |uid| look_elsewhere(&own, &run, &tmp, uid);
+        let stranger = me() + 1;
+        at("tmp/superpipe-x");
+        fs::write(at("tmp/superpipe-5").join("7.sock"), b"no socket").unwrap();
+        assert_eq!(look(me()), None);
+        let _listener = UnixListener::bind(at("run/6/superpipe").join("7.sock")).unwrap();
+        assert!(look(me()).unwrap().ends_with("XDG_RUNTIME_DIR must be the same at both ends"));
+        let others = look(stranger).unwrap();
+        assert!(others.starts_with(&format!("uid {} has a socket at ", me())), "{others}");
+        let _own = UnixListener::bind(&own).unwrap();
+        assert_eq!(look(me()), None, "there is one where it should be");
     }
 
     #[test]

@@ -284,6 +284,12 @@ impl HalfOpen {
                 self.handshake.handle_packet(&[], Beside::Nothing, now);
             }
             Err(SocketError::Closed) => self.handshake.handle_lost(),
+            Err(SocketError::Os(error)) if error.is_limit() => {
+                // The peer's descriptor has no room here. A peer that is gone needs no answer.
+                let refused = Packet::refused(REFUSED_LIMIT, &Text::of(&error));
+                let _ = self.socket.send(&refused.0, None);
+                self.handshake.handle_broken(SocketError::Os(error).into());
+            }
             Err(error) => self.handshake.handle_broken(error.into()),
         }
         self.expect_grant();

@@ -1,8 +1,10 @@
 //! A path where peers connect.
 //!
-//! At most one process listens at a path: whoever wants it holds the directory's lock while it looks whether the socket
-//! there still answers, and replaces it only when it does not. Nothing but a dead socket of our own user is ever
-//! removed. The socket is open to its user only (0600), whatever the umask.
+//! At most one process listens at a path: whoever wants it holds the path's lock while it looks whether the socket
+//! there still answers, and replaces it only when it does not. The lock is a file of our user's beside the path, which
+//! others cannot open (0600), and which is there for as long as the bind takes. Where somebody else has that name there is
+//! no lock. Nothing but a dead socket of our own user is ever removed. The socket is open to its user only (0600),
+//! whatever the umask.
 
 use super::rights::pass_rights;
 use super::socket::{Socket, connect_raw, new_socket, too_many_files, wait_readable};
@@ -17,6 +19,7 @@ use crate::os::poll::{PollFd, poll_now};
 use core::mem::ManuallyDrop;
 use core::time::Duration;
 use core::{error, fmt, ptr};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -26,7 +29,7 @@ use std::thread;
 
 /// Connections that the kernel holds for us until they are accepted.
 const BACKLOG: i32 = 16;
-/// How long another process may hold the directory's lock, which takes it microseconds.
+/// How long another process of this user may hold the path's lock, which takes it microseconds.
 const LOCK_WAIT_NS: u64 = 2_000_000_000;
 
 /// A bound socket. Dropped, it takes its path away, if that is still its own; in a child of fork only the descriptor is closed.
@@ -55,7 +58,7 @@ pub enum BindError {
         /// its owner
         owner: u32,
     },
-    /// Another process holds the directory's lock for longer than a bind takes.
+    /// Another process of this user holds the path's lock for longer than a bind takes.
     Locked(PathBuf),
     /// No socket can have this path.
     Path(PathError),
@@ -70,7 +73,7 @@ impl Listener {
     /// Why not, in a variant each. Nothing was changed then.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         let address = SunAddress::new(path).map_err(BindError::Path)?;
-        let _lock = lock_directory(path)?;
+        let _lock = lock(path)?;
         make_room(path, &address)?;
         let fd = new_socket().map_err(BindError::Os)?;
         // HELLO, which whoever connects may send at once, has no descriptor.
@@ -182,7 +185,14 @@ impl fmt::Display for BindError {
         let (path, why) = match self {
             Self::InUse(path) => (path, "another process listens there; stop it or choose another address"),
             Self::NotASocket(path) => (path, "there is something that is no socket; choose another path"),
-            Self::Locked(path) => (path, "another process keeps its directory locked; choose another path"),
+            Self::Locked(path) => {
+                let lock = lock_path(path);
+                let (path, lock) = (path.display(), lock.display());
+                return write!(
+                    f,
+                    "cannot listen at {path}: another process of yours keeps {lock} locked; end it, or choose another path"
+                );
+            }
             Self::ForeignOwner { path, owner } => {
                 let path = path.display();
                 return write!(
@@ -199,35 +209,83 @@ impl fmt::Display for BindError {
 
 impl error::Error for BindError {}
 
-/// A directory that is locked. Unlocked when it is dropped, since a child that was forked meanwhile has the open file, too.
-struct Locked(File);
+/// A path that is locked. Dropped, the lock's file is removed, and then unlocked: a child that was forked meanwhile has the open
+/// file, too.
+#[derive(Debug)]
+struct Locked {
+    file: File,
+    path: PathBuf,
+}
 
 impl Drop for Locked {
     fn drop(&mut self) {
+        // While it is locked no other process of ours puts another in its place.
+        if self.has_its_name() {
+            let _ = fs::remove_file(&self.path);
+        }
         // SAFETY: the descriptor is ours; the call takes integers only.
-        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 }
 
-/// The lock that every listener of this directory holds while it binds.
-fn lock_directory(path: &Path) -> Result<Locked, BindError> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let directory = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(parent);
-    let directory = directory.map_err(|error| os(&error, path))?;
+impl Locked {
+    /// False where the process that had the lock before removed the file.
+    fn has_its_name(&self) -> bool {
+        let named = fs::symlink_metadata(&self.path);
+        self.file.metadata().is_ok_and(|ours| named.is_ok_and(|named| identity(&named) == identity(&ours)))
+    }
+}
+
+/// Name of the lock of a path.
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or(OsStr::new("socket")));
+    name.push(".superpipe-lock");
+    path.with_file_name(name)
+}
+
+/// The lock that every listener of this path holds while it binds. `None` where it cannot be had, because somebody else has its
+/// name, or the file system has no locks: then two that start at once are not kept apart.
+fn lock(path: &Path) -> Result<Option<Locked>, BindError> {
+    let lock_path = lock_path(path);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let give_up_ns = monotonic_ns() + LOCK_WAIT_NS;
     loop {
+        let file = match options.open(&lock_path) {
+            Ok(file) => file,
+            Err(error) if is_no_bar(&error) => return Ok(None),
+            Err(error) => return Err(os(&error, path)),
+        };
+        let found = file.metadata().map_err(|error| os(&error, path))?;
+        // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
+        if !found.is_file() || found.uid() != unsafe { libc::geteuid() } {
+            return Ok(None);
+        }
         // SAFETY: the descriptor is ours; the call takes integers only.
-        if retry(|| unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) == 0 {
-            return Ok(Locked(directory));
+        if retry(|| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) == 0 {
+            let locked = Locked { file, path: lock_path.clone() };
+            if locked.has_its_name() {
+                return Ok(Some(locked));
+            }
+            // It was removed meanwhile. In a directory that is not sticky anybody can do that, again and again.
+            if monotonic_ns() < give_up_ns {
+                continue;
+            }
+            return Err(BindError::Locked(path.to_owned()));
         }
         match last_errno() {
             libc::EWOULDBLOCK if monotonic_ns() < give_up_ns => thread::sleep(Duration::from_millis(1)),
             libc::EWOULDBLOCK => return Err(BindError::Locked(path.to_owned())),
-            // Some network file systems have no locks: then two that start at once are not kept apart.
-            libc::ENOLCK | libc::EOPNOTSUPP => return Ok(Locked(directory)),
+            libc::ENOLCK | libc::EOPNOTSUPP => return Ok(None),
             errno => return Err(BindError::Os(OsError::new(errno, doing(path)))),
         }
     }
+}
+
+/// Returns true if a bind may come about all the same, or else says better what is wrong.
+fn is_no_bar(error: &io::Error) -> bool {
+    !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::EMFILE | libc::ENFILE))
 }
 
 /// Removes a socket that nobody answers, and nothing else.

@@ -215,21 +215,62 @@ fn of_many_that_start_at_once_over_a_stale_socket_one_wins() {
 fn a_lock_that_is_never_given_up_is_an_error() {
     let scratch = Scratch::new();
     let path = scratch.path().join("s");
-    let lock = lock_directory(&path).unwrap();
+    let locked = lock(&path).unwrap();
     assert_eq!(Listener::bind(&path).unwrap_err(), BindError::Locked(path.clone()));
-    drop(lock);
+    drop(locked);
     Listener::bind(&path).unwrap();
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left");
 }
 
 #[test]
-fn a_child_that_was_forked_while_a_directory_was_locked_does_not_keep_it_locked() {
+fn a_child_that_was_forked_while_a_path_was_locked_does_not_keep_it_locked() {
     let scratch = Scratch::new();
     let path = scratch.path().join("s");
-    let locked = lock_directory(&path).unwrap();
+    let locked = lock(&path).unwrap().unwrap();
     // What a child has: the same open file.
-    let _childs = locked.0.try_clone().unwrap();
+    let _childs = locked.file.try_clone().unwrap();
     drop(locked);
-    assert!(lock_directory(&path).is_ok());
+    assert!(lock(&path).unwrap().is_some());
+}
+
+#[test]
+fn nobody_else_can_hold_the_lock() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    // Whoever can read the directory can lock it.
+    let directory = File::open(scratch.path()).unwrap();
+    directory.try_lock().unwrap();
+    drop(Listener::bind(&path).unwrap());
+    // What is not ours, or no file, or a link to one, is no lock; and it stays.
+    let squatted = lock_path(&path);
+    fs::create_dir(&squatted).unwrap();
+    drop(Listener::bind(&path).unwrap());
+    fs::remove_dir(&squatted).unwrap();
+    fs::write(scratch.path().join("file"), b"x").unwrap();
+    symlink("file", &squatted).unwrap();
+    drop(Listener::bind(&path).unwrap());
+    assert!(fs::symlink_metadata(&squatted).unwrap().is_symlink());
+    fs::remove_file(&squatted).unwrap();
+    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        let file = File::create(&squatted).unwrap();
+        std::os::unix::fs::fchown(&file, Some(65534), None).unwrap();
+        file.try_lock().unwrap();
+        drop(Listener::bind(&path).unwrap());
+        assert!(squatted.exists());
+    }
+}
+
+#[test]
+fn a_lock_whose_file_was_removed_is_taken_anew() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    let locked = lock(&path).unwrap().unwrap();
+    fs::remove_file(lock_path(&path)).unwrap();
+    let other = lock(&path).unwrap().unwrap();
+    // It does not remove what is the other's.
+    drop(locked);
+    assert!(other.has_its_name());
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub(crate) mod scratch;
 mod socket_error;
 mod sun;
 
+pub(crate) use address::elsewhere;
 pub use address::{AddressError, ShmAddress};
 pub use ancillary::SentFd;
 pub use doze::{Doze, Slept, wake_if_asleep};

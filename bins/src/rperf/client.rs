@@ -83,8 +83,7 @@ pub fn measure(
     }
     let mut output = Output::open(ask, &session.signals)?;
     session.pin()?;
-    let connected = Connection::connect(address, session.options(WaitStrategy::Sleep), ask.connect_timeout);
-    let connection = connected.map_err(|error| session.failure(&error))?;
+    let connection = session.connect(address, session.options(WaitStrategy::Sleep), ask.connect_timeout)?;
     let joined = session.connected(&connection)?;
     let reading_ns = clock::reading_ns();
     let mut link = Link::new(session, connection, trace);
@@ -261,10 +260,9 @@ impl Client<'_> {
     fn reconnect(&mut self) -> Result<Connection, Failure> {
         let session = self.link.session;
         let timeout = self.ask.connect_timeout.min(RECONNECT);
-        let connection = Connection::connect(self.address, session.options(self.ready.wait), timeout);
-        let connection = match connection {
+        let connection = match session.connect(self.address, session.options(self.ready.wait), timeout) {
             Ok(connection) => connection,
-            Err(error) => return Err(self.link.check().err().unwrap_or_else(|| session.failure(&error))),
+            Err(failure) => return Err(self.link.check().err().unwrap_or(failure)),
         };
         session.connected(&connection)?;
         Ok(connection)

@@ -214,7 +214,7 @@ impl<'a> Link<'a> {
         match outcome {
             // whoever asked says when that is all; a server that is gone by now changes nothing
             Ok(()) if self.session.role == Role::Client => {
-                let _ = self.session.send_report(&mut self.control, Ok(()), &nothing, LAST_WORDS);
+                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, LAST_WORDS);
             }
             Ok(()) => {}
             // nobody is left to be told, or the close says it soon enough

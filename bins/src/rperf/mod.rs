@@ -39,6 +39,7 @@ use crate::generate;
 use crate::options::Common;
 use crate::protocol::Role;
 use crate::session::{Session, complain};
+use crate::signals;
 use crate::trace::Trace;
 use clap::CommandFactory;
 use options::{Part, Perf};
@@ -93,7 +94,7 @@ fn run(
         Ok(()) => Code::Done.into(),
         Err(failure) => {
             complain(role, &failure.text);
-            failure.code.into()
+            signals::end(failure.code)
         }
     }
 }

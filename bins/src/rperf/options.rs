@@ -2,10 +2,10 @@
 
 use super::messages::Memory;
 use super::sizes::Sizes;
-use crate::output::own_descriptor;
 use crate::files::Named;
 use crate::help::after_help;
 use crate::options::{Common, DASH, Listening, Wait, address, is_dash};
+use crate::output::own_descriptor;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -35,7 +35,7 @@ fn replace(scratch: &Scratch, meanwhile: impl FnOnce(&Path)) -> (Ended, Ended) {
 /// Owner, group and mode of a file of `root:group` with this mode, in a directory of OTHERS, after nobody with TEAM as its
 /// group replaced it.
 fn replaced_by_nobody(group: u32, mode_before: u32) -> (u32, u32, u32) {
-    let scratch = Scratch::new("by-nobody");
+    let scratch = Scratch::new("replaced-by-nobody");
     scratch.open_to_all();
     chown(scratch.data(""), None, Some(OTHERS)).unwrap();
     set_mode(&scratch.data(""), 0o2777);

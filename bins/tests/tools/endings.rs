@@ -1,6 +1,6 @@
 //! Signals and a peer that stands still.
 
-use crate::support::{BOUND, Scratch, Tool, feed, mkfifo};
+use crate::support::{BOUND, Scratch, Tool, feed, mkfifo, wait_for};
 use core::time::Duration;
 use std::fs;
 use std::process::Stdio;
@@ -25,6 +25,7 @@ fn running(test: &str, options: &[&str], with_data: bool) -> Running {
     let mut stdin = sender.stdin();
     if with_data {
         feed(&mut stdin, 1, 3 << 20, |_| {});
+        wait_for("the transfer to begin", || !scratch.socket().exists());
     }
     thread::sleep(Duration::from_millis(100));
     Running { scratch, sender, receiver, stdin }
@@ -39,18 +40,32 @@ impl Running {
 
 #[test]
 fn a_signal_to_either_is_told_to_the_other() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         for with_data in [false, true] {
             let Running { scratch, sender, receiver, stdin: _open } = running("signal", &[], with_data);
             sender.signal(signal);
-            sender.wait(BOUND).assert(code, &format!("by SIG{signal}"));
-            receiver.wait(BOUND).assert(5, &format!("(SIG{signal})"));
-            assert_eq!(fs::read(scratch.data("out")).unwrap(), b"as it was");
+            let ended = sender.wait(BOUND);
+            ended.assert(code, &format!("by SIG{signal}"));
+            assert_eq!(ended.signal, Some(code - 128), "it dies by the signal");
+            let told = format!("(SIG{signal})");
+            if with_data {
+                receiver.wait(BOUND).assert(5, &told);
+                assert_eq!(fs::read(scratch.data("out")).unwrap(), b"as it was");
+            } else {
+                // no transfer had begun, and another sender may begin one
+                receiver.until_it_goes_on(&told);
+                assert_eq!(fs::read(scratch.data("out")).unwrap(), b"as it was");
+                scratch.run("rsend", &mut scratch.rsend(&[&scratch.address()])).assert_done();
+                assert_eq!(receiver.wait(BOUND).code, 0);
+                assert_eq!(fs::read(scratch.data("out")).unwrap(), b"");
+            }
             scratch.assert_only(&["out"]);
 
             let Running { scratch, sender, receiver, stdin: _open } = running("signal", &[], with_data);
             receiver.signal(signal);
-            receiver.wait(BOUND).assert(code, &format!("by SIG{signal}"));
+            let ended = receiver.wait(BOUND);
+            ended.assert(code, &format!("by SIG{signal}"));
+            assert_eq!(ended.signal, Some(code - 128), "it dies by the signal");
             sender.wait(BOUND).assert(5, &format!("(SIG{signal})"));
             assert_eq!(fs::read(scratch.data("out")).unwrap(), b"as it was");
             scratch.assert_only(&["out"]);
@@ -130,4 +145,43 @@ fn a_sender_that_comes_first_waits() {
     scratch.run("rrecv", scratch.rrecv(&[]).arg(scratch.data("out"))).assert_done();
     sender.wait(BOUND).assert_done();
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"early");
+}
+
+/// As nohup and a script's background jobs have it.
+#[test]
+fn a_signal_that_is_ignored_from_the_start_stays_so() {
+    let scratch = Scratch::new("nohup");
+    fs::write(scratch.data("in"), b"x").unwrap();
+    let mut rrecv = std::process::Command::new("sh");
+    rrecv.arg("-c").arg(r#"trap "" INT HUP; exec "$0" "$@""#).arg(env!("CARGO_BIN_EXE_rrecv"));
+    rrecv.arg("--listen").arg(scratch.address()).arg(scratch.data("out"));
+    let receiver = scratch.start_rrecv(rrecv.stdin(Stdio::null()).stdout(Stdio::null()));
+    // `Tool::signal` would wait for a handler
+    for signal in ["INT", "HUP"] {
+        let kill = format!("kill -{signal} {}", receiver.id());
+        assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+    thread::sleep(Duration::from_millis(300));
+    scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("in"))).assert_done();
+    receiver.wait(BOUND).assert_done();
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"x");
+}
+
+/// A shell goes on after an exit code of 130, and ends its loop where the tool died by SIGINT.
+#[test]
+fn a_shells_loop_ends_with_the_tool() {
+    let scratch = Scratch::new("loop");
+    let script = r#"for i in 1 2 3; do "$0" -q --accept-timeout 60s --listen "$1"; echo "again $?"; done"#;
+    let mut shell = std::process::Command::new("bash");
+    shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_rrecv")).arg(scratch.address());
+    let out = scratch.data("said");
+    shell.stdin(Stdio::null()).stdout(fs::File::create(&out).unwrap());
+    // a group of its own, as a terminal signals one
+    std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+    let shell = scratch.start_rrecv(&mut shell);
+    thread::sleep(Duration::from_millis(200));
+    let kill = format!("kill -INT -{}", shell.id());
+    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    assert_eq!(shell.wait(BOUND).signal, Some(2));
+    assert_eq!(fs::read_to_string(&out).unwrap(), "", "the loop went on");
 }

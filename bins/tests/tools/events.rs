@@ -112,9 +112,12 @@ fn quiet_and_verbose() {
     assert!(received.said.contains("listening at shm:"), "{}", received.said);
     let wishes = ["--folds", "2"];
     let other = ["--folds", "3"];
-    let (sent, received) =
-        scratch.pair(scratch.rsend(&wishes).arg(scratch.address()), &mut scratch.rrecv(&other));
-    received.assert(2, "the two ends disagree");
+    let receiver = scratch.start_rrecv(scratch.rrecv(&other).arg(scratch.data("out")));
+    let sent = scratch.run("rsend", scratch.rsend(&wishes).arg(scratch.address()));
     sent.assert(sent.code, "the two ends disagree");
     assert!([2, 7].contains(&sent.code), "{}", sent.said);
+    receiver.until_it_goes_on("the two ends disagree");
+    scratch.run("rsend", scratch.rsend(&other).arg(scratch.address()).arg(scratch.data("in"))).assert_done();
+    receiver.wait(BOUND).assert_done();
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"x");
 }

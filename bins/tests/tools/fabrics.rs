@@ -51,13 +51,54 @@ fn a_plain_address_does_without_a_device_and_says_so() {
     }
     let scratch = Scratch::new("no-verbs");
     fs::write(scratch.data("in"), b"by shared memory").unwrap();
-    let receiver = scratch
-        .start("rrecv", scratch.command("rrecv").args(["-v", "--listen", ":7"]).arg(scratch.data("out")));
-    let mut sender = scratch.rsend(&["-v", "localhost:7"]);
-    let sent = scratch.run("rsend", sender.arg(scratch.data("in")));
-    assert_told(&sent, 0, "connected by shm: superpipeline, arrival by flag (");
-    assert_told(&receiver.wait(BOUND), 0, "superpipe/7.sock; not for other hosts: ");
-    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"by shared memory");
+    // without being asked to: it would wait for other hosts in vain
+    for options in [&["-v"][..], &[]] {
+        let mut rrecv = scratch.command("rrecv");
+        let receiver =
+            scratch.start("rrecv", rrecv.args(options).args(["--listen", ":7"]).arg(scratch.data("out")));
+        let mut sender = scratch.rsend(&["-v", "localhost:7"]);
+        let sent = scratch.run("rsend", sender.arg(scratch.data("in")));
+        assert_told(&sent, 0, "connected by shm: superpipeline, arrival by flag (");
+        let received = receiver.wait(BOUND);
+        assert_told(&received, 0, "superpipe/7.sock; not for other hosts: ");
+        assert_told(&received, 0, "; at the other end: rsend localhost:7\n");
+        assert_eq!(fs::read(scratch.data("out")).unwrap(), b"by shared memory");
+    }
+    let mut server = scratch.command("rperf");
+    let server = scratch.start("rperf", server.args(["serve", "--listen", ":7"]));
+    let words = "not for other hosts: ";
+    crate::support::wait_for("rperf to say so", || server.said().contains(words));
+    assert!(server.said().contains("; at the other end: rperf localhost:7\n"), "{}", server.said());
+    drop(server);
+    // nothing but errors, and nothing at all beside events
+    for (options, other_words) in
+        [(["-q", "--accept-timeout=100ms"], 1), (["--json=-", "--accept-timeout=100ms"], 2)]
+    {
+        let mut rrecv = scratch.command("rrecv");
+        let ended = scratch.run("rrecv", rrecv.args(options).args(["--listen", ":7"]));
+        assert_eq!((ended.code, ended.said.lines().count()), (3, other_words), "{}", ended.said);
+        assert!(!ended.said.contains(words), "{}", ended.said);
+    }
+}
+
+/// Each address, as the other end writes it. Nothing is said unasked where nobody reads it.
+#[test]
+fn the_other_end_is_told_how_to_connect() {
+    let scratch = Scratch::new("how-to");
+    let odd = scratch.root().join("it's odd");
+    let odd_word = format!("'shm:{}'", odd.display().to_string().replace('\'', r"'\''"));
+    for (listen, word) in [
+        (scratch.address(), scratch.address()),
+        (format!("shm:{}", odd.display()), odd_word),
+        ("localhost:7".to_owned(), "localhost:7".to_owned()),
+        ("127.0.0.1:7".to_owned(), "localhost:7".to_owned()),
+    ] {
+        let mut rrecv = scratch.command("rrecv");
+        let rrecv = rrecv.args(["--accept-timeout", "100ms", "--listen", &listen]);
+        scratch.run("rrecv", rrecv).assert(3, "nobody connected");
+        let ended = scratch.run("rrecv", rrecv.arg("-v"));
+        assert_told(&ended, 3, &format!("; at the other end: rsend {word}\n"));
+    }
 }
 
 #[test]

@@ -54,17 +54,32 @@ fn while_the_other_waits_for_its_own_pipe() {
                 stdin
             });
             thread::sleep(Duration::from_millis(200));
-            let survivor = match victim {
+            if fed > 0 {
+                wait_for("the transfer to begin", || !scratch.socket().exists());
+            }
+            match victim {
+                // nothing has come of it that another sender could not begin anew
+                "rsend" if fed == 0 => {
+                    sender.kill();
+                    let killed = Instant::now();
+                    receiver.until_it_goes_on("");
+                    assert!(killed.elapsed() < NOTICED_WITHIN);
+                    scratch.run("rsend", &mut scratch.rsend(&[&scratch.address()])).assert_done();
+                    assert_eq!(receiver.wait(BOUND).code, 0);
+                }
                 "rsend" => {
                     sender.kill();
-                    receiver
+                    receiver.wait(NOTICED_WITHIN).assert(5, "");
                 }
                 _ => {
                     receiver.kill();
-                    sender
+                    sender.wait(NOTICED_WITHIN).assert(5, "");
+                    if fed == 0 {
+                        // a listener that is killed leaves its socket, for the next to replace
+                        fs::remove_file(scratch.socket()).unwrap();
+                    }
                 }
-            };
-            survivor.wait(NOTICED_WITHIN).assert(5, "");
+            }
             drop(feeder.join().unwrap());
             scratch.assert_only(&[]);
         }
@@ -76,7 +91,7 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
     let scratch = Scratch::new("kills");
     let seed = noise.word();
     let (out, events) = (scratch.data("out"), scratch.root().join("events"));
-    let options = ["--idle-timeout", "60s", "-q"];
+    let options = ["--idle-timeout", "60s", "-v"];
     let mut rrecv = scratch.rrecv(&options);
     let mut rsend = scratch.rsend(&options);
     rsend.args(["--connect-timeout", "2s", &scratch.address()]).stdin(Stdio::piped());
@@ -85,6 +100,10 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
     let mut receiver = Some(scratch.start_rrecv(rrecv.arg(&out)));
     let mut sender = Some(scratch.start("rsend", &mut rsend));
     let stdin = sender.as_mut().unwrap().stdin();
+    if at.is_some_and(|at| at != TOTAL) {
+        sender.as_ref().unwrap().until_connected(1);
+        receiver.as_ref().unwrap().until_connected(1);
+    }
     let mut killed = None;
     let mut kill = || {
         let tool = if victim == "rsend" { sender.take() } else { receiver.take() };
@@ -106,7 +125,6 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
             kill();
         }
         Some(at) => {
-            wait_for("the connection", || !scratch.socket().exists());
             feed(stdin, seed, TOTAL, |fed| {
                 if fed >= at {
                     kill();
@@ -120,9 +138,14 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
     let name = if victim == "rsend" { "rrecv" } else { "rsend" };
     let survivor = sender.or(receiver).unwrap();
     let listens = || name == "rrecv" && scratch.socket().exists();
-    if at.is_none() && listens() {
-        // Nobody ever connected, as far as it can see: it waits for somebody who does. Or it is about to notice.
-        thread::sleep(Duration::from_millis(100));
+    // Nobody ever connected, as far as it can see, or no transfer began: it waits for somebody else. Or it is about to notice.
+    let is_about_to = || match survivor.has_connected() {
+        true => !survivor.goes_on(""),
+        false => when.elapsed() < Duration::from_millis(100),
+    };
+    while listens() && is_about_to() {
+        assert!(when.elapsed() < NOTICED_WITHIN, "{}", survivor.said());
+        thread::sleep(Duration::from_millis(1));
     }
     let waits_on = listens();
     if waits_on {
@@ -153,7 +176,7 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
         verify(File::open(&out).unwrap(), seed, TOTAL);
         fs::remove_file(&out).unwrap();
     }
-    if at.is_none() && victim == "rrecv" {
+    if victim == "rrecv" {
         // Killed while it listened it leaves its socket, for the next to replace.
         let _ = fs::remove_file(scratch.socket());
     }

@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod attempts;
 mod attributes;
+mod codes;
 mod descriptors;
 mod directories;
 mod endings;
@@ -14,9 +16,9 @@ mod fabrics;
 mod files;
 mod hostile;
 mod kills;
+mod leftovers;
 mod manual;
 mod names;
-mod leftovers;
 mod old_files;
 mod pipes;
 mod preserve;
@@ -24,8 +26,11 @@ mod refusals;
 mod reports;
 mod rperf;
 mod shared;
+mod signals;
 mod sizes;
+mod sources;
 mod sparse;
+mod strangers;
 mod support;
 mod terminals;
 mod traces;

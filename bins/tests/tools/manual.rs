@@ -133,11 +133,14 @@ fn every_exit_code_has_its_cause() {
         let options = ["-v", "--idle-timeout", timeout];
         let receiver = scratch.start_rrecv(&mut scratch.rrecv(&options));
         let mut rsend = scratch.rsend(&options);
-        let sender = scratch.start("rsend", rsend.arg(address).stdin(Stdio::piped()));
+        // data without end, so that it waits for the receiver and not for its source
+        let sender = scratch.start("rsend", rsend.args([address, "/dev/zero"]));
         sender.until_connected(1);
         receiver.until_connected(1);
-        sender.signal(signal);
-        met_as(code, &[receiver.wait(BOUND)]);
+        receiver.signal(signal);
+        met_as(code, &[sender.wait(BOUND)]);
+        drop(receiver);
+        let _ = fs::remove_file(scratch.socket());
     }
     assert_eq!(met, known.into_iter().collect());
 }

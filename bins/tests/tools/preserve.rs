@@ -76,13 +76,14 @@ fn nothing_is_kept_that_was_not_asked_for_at_both_ends() {
     received.assert_done();
     let found = fs::metadata(scratch.data("out")).unwrap();
     assert!(found.mode() & 0o111 == 0 && found.modified().unwrap() > then());
-    let (sent, received) = scratch.pair(
-        scratch.rsend(&[&scratch.address()]).arg(&input),
-        scratch.rrecv(&["--preserve"]).arg(scratch.data("second")),
-    );
-    received.assert(7, "start rsend with --preserve, too");
-    sent.assert(7, "start rsend with --preserve, too");
-    scratch.assert_only(&["out"]);
+    let receiver = scratch.start_rrecv(scratch.rrecv(&["--preserve"]).arg(scratch.data("second")));
+    let told = "start rsend with --preserve, too";
+    scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(&input)).assert(7, told);
+    receiver.until_it_goes_on(told);
+    scratch.run("rsend", scratch.rsend(&["--preserve", &scratch.address()]).arg(&input)).assert_done();
+    assert_eq!(receiver.wait(BOUND).code, 0);
+    assert_like_source(&scratch.data("second"), 0o751);
+    scratch.assert_only(&["out", "second"]);
 }
 
 #[test]
@@ -152,7 +153,9 @@ fn names_that_lead_elsewhere_are_refused() {
         attributes[16] = u8::try_from(name.len()).unwrap();
         connection.send(12, &[&attributes, name.as_bytes()], second).unwrap();
         connection.send_stream(2, second).unwrap().cancel(Reason(8));
-        receiver.wait(BOUND).assert(7, "a name that is not that of a file in a directory");
+        receiver.until_it_goes_on("a name that is not that of a file in a directory");
+        receiver.signal("TERM");
+        receiver.wait(BOUND);
         scratch.assert_only(&[]);
     }
 }

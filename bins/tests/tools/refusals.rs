@@ -105,3 +105,19 @@ fn another_users_socket() {
     scratch.run("rsend", &mut scratch.rsend(&["localhost"])).assert(3, &format!("belongs to uid {NOBODY}"));
     scratch.run("rrecv", &mut scratch.command("rrecv")).assert(3, &format!("belongs to uid {NOBODY}"));
 }
+
+#[test]
+fn a_receiver_with_another_runtime_directory_is_named() {
+    let scratch = Scratch::new("runtime-dir");
+    let mut rrecv = scratch.command("rrecv");
+    rrecv.env_remove("XDG_RUNTIME_DIR").args(["--listen", "localhost:0"]).arg(scratch.data("out"));
+    let receiver = scratch.start("rrecv", &mut rrecv);
+    wait_for("rrecv to name its port", || receiver.said().ends_with('\n'));
+    let said = receiver.said();
+    let address = said.strip_prefix("rrecv: listening at ").unwrap().split(' ').next().unwrap();
+    let rsend = scratch.run("rsend", &mut scratch.rsend(&["--connect-timeout", "200ms", address]));
+    rsend.assert(3, "start the receiver first; there is a socket of yours at /tmp/superpipe-");
+    assert!(rsend.said.contains("XDG_RUNTIME_DIR must be the same at both ends"), "{}", rsend.said);
+    receiver.signal("TERM");
+    receiver.wait(BOUND);
+}

@@ -1,7 +1,8 @@
 //! Scratch directories, child processes with bounded waits, and data that can be made again.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
+use signal_hook::flag;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -9,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Instant;
 
@@ -19,6 +21,10 @@ const LOOK: Duration = Duration::from_millis(1);
 /// What a tool says with `-v`.
 const LISTENING: &str = ": listening at ";
 const CONNECTED: &str = ": connected by ";
+/// What rrecv says after an attempt that came to nothing.
+const GOES_ON: &str = "; still listening at ";
+/// HUP, INT and TERM.
+const BY_SIGNAL: [i32; 3] = [1, 2, 15];
 /// What processes of another user run as.
 pub(crate) const NOBODY: u32 = 65534;
 
@@ -39,14 +45,17 @@ pub(crate) struct Tool {
 /// How a tool ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// the exit code, or minus the signal
+    /// the exit code; minus the signal, or as a shell shows it where the tool ends by it in good order: [`BY_SIGNAL`]
     pub(crate) code: i32,
+    /// the signal that ended it
+    pub(crate) signal: Option<i32>,
     /// all that it said on standard error
     pub(crate) said: String,
 }
 
 impl Scratch {
     pub(crate) fn new(test: &str) -> Self {
+        handle_signals();
         let root = std::env::temp_dir().join(format!("superpipe-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("data")).unwrap();
@@ -118,7 +127,10 @@ impl Scratch {
         let name = command.get_program().to_str().unwrap().rsplit('/').next().unwrap().to_owned();
         let copy = self.root.join(name);
         if !copy.exists() {
-            fs::copy(command.get_program(), &copy).unwrap();
+            // By another process: what this one has open for writing, a child of another test's could have as well, and a program
+            // that is open for writing cannot be started.
+            let copied = Command::new("cp").arg(command.get_program()).arg(&copy).status();
+            assert!(copied.unwrap().success());
             fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
         }
         let mut other = Command::new(copy);
@@ -162,6 +174,17 @@ impl Scratch {
     }
 }
 
+/// Has the tools not ignore what these tests may have been started to ignore, as a script's background jobs are: what is handled
+/// here is handled by default in children.
+fn handle_signals() {
+    static HANDLED: Once = Once::new();
+    HANDLED.call_once(|| {
+        for signal in BY_SIGNAL {
+            flag::register_conditional_default(signal, Arc::new(AtomicBool::new(true))).unwrap();
+        }
+    });
+}
+
 /// Named shared memory that could be a tool's.
 fn shared() -> Vec<OsString> {
     let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
@@ -190,6 +213,15 @@ impl Tool {
         self.child.stdout.take().unwrap()
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended. It is there to be waited for all the same.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
     }
@@ -200,13 +232,35 @@ impl Tool {
         wait_for("the connection", || self.said().matches(CONNECTED).count() >= connections);
     }
 
-    /// Sends a signal by the shell's own kill: STOP, CONT, and as soon as the tool handles them INT and TERM.
+    /// Waits until an rrecv says, with these words, that an attempt came to nothing, and that it listens.
+    #[track_caller]
+    pub(crate) fn until_it_goes_on(&self, words: &str) {
+        wait_for(&format!("rrecv to go on after {words:?}"), || self.goes_on(words));
+    }
+
+    /// Whether it said so.
+    pub(crate) fn goes_on(&self, words: &str) -> bool {
+        self.said().lines().any(|line| line.contains(words) && line.contains(GOES_ON))
+    }
+
+    /// Whether it said, by `-v`, that somebody is connected.
+    pub(crate) fn has_connected(&self) -> bool {
+        self.said().contains(CONNECTED)
+    }
+
+    /// Sends a signal by the shell's own kill: STOP, CONT, and as soon as the tool handles them HUP, INT and TERM.
     pub(crate) fn signal(&self, name: &str) {
-        if let Some(number) =
-            [("INT", 2), ("TERM", 15)].iter().find_map(|&(of, number)| (of == name).then_some(number))
+        if let Some(number) = [("HUP", 1), ("INT", 2), ("TERM", 15)]
+            .iter()
+            .find_map(|&(of, number)| (of == name).then_some(number))
         {
             wait_for("signals to be handled", || self.handles(number));
         }
+        self.signal_at_once(name);
+    }
+
+    /// Sends a signal, whether the tool handles it yet or not.
+    pub(crate) fn signal_at_once(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
@@ -229,8 +283,9 @@ impl Tool {
             assert!(Instant::now() < deadline, "{} does not end; it said: {}", self.name, self.said());
             thread::sleep(LOOK);
         };
-        let code = status.code().unwrap_or_else(|| -status.signal().unwrap());
-        Ended { code, said: self.said() }
+        let by_signal = |signal| if BY_SIGNAL.contains(&signal) { 128 + signal } else { -signal };
+        let code = status.code().unwrap_or_else(|| by_signal(status.signal().unwrap()));
+        Ended { code, signal: status.signal(), said: self.said() }
     }
 
     pub(crate) fn said(&self) -> String {

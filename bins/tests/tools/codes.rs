@@ -1,0 +1,104 @@
+//! Exit codes as their table has them, where another would be near.
+
+use crate::support::{BOUND, Ended, Scratch, is_root};
+use core::time::Duration;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use superpipe::shm::Listener;
+
+/// The same command with this limit of open files.
+fn with_files(limit: u32, command: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(format!(r#"ulimit -n {limit} && exec "$0" "$@""#));
+    limited.arg(command.get_program()).args(command.get_args());
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.stdin(Stdio::null()).stdout(Stdio::null());
+    limited
+}
+
+/// Whether an end that has too few descriptors says so, and by which code.
+fn is_lack(ended: &Ended) -> bool {
+    match ended.code {
+        0 => false,
+        // before the handshake: its own file, or a report
+        8 | 9 => {
+            assert!(ended.said.contains("too many open files"), "{}: {}", ended.code, ended.said);
+            true
+        }
+        code => panic!("{code}: {}", ended.said),
+    }
+}
+
+/// Goes through ever more descriptors until an end does its work: before that it says 9, or 8 of its own files.
+fn until_enough(mut attempt: impl FnMut(u32) -> Ended) {
+    let lacks = (4..64).take_while(|&limit| is_lack(&attempt(limit))).count();
+    assert!((1..60).contains(&lacks), "{lacks} limits were too few");
+}
+
+#[test]
+fn descriptors_that_are_used_up_at_the_sender() {
+    let scratch = Scratch::new("few-here");
+    fs::write(scratch.data("in"), b"x").unwrap();
+    let receiver = scratch.start_rrecv(scratch.rrecv(&["-q"]).arg(scratch.data("out")));
+    until_enough(|files| {
+        let mut rsend = scratch.rsend(&["-q", &scratch.address()]);
+        scratch.run("rsend", &mut with_files(files, rsend.arg(scratch.data("in"))))
+    });
+    receiver.wait(BOUND).assert_done();
+    scratch.assert_only(&["in", "out"]);
+}
+
+#[test]
+fn descriptors_that_are_used_up_at_the_receiver() {
+    let scratch = Scratch::new("few-there");
+    fs::write(scratch.data("in"), b"x").unwrap();
+    until_enough(|files| {
+        let mut rrecv = scratch.rrecv(&["-q", "--accept-timeout", "40s"]);
+        let mut rrecv = with_files(files, rrecv.arg(scratch.data("out")));
+        let receiver = scratch.start("rrecv", &mut rrecv);
+        let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "1h", &scratch.address()]);
+        let mut sender = scratch.start("rsend", rsend.arg(scratch.data("in")));
+        let received = receiver.wait(BOUND);
+        if received.code != 0 {
+            // where the receiver could not even accept there was nobody to tell, and it would look for one
+            thread::sleep(Duration::from_millis(200));
+            sender.kill();
+        }
+        let sent = sender.wait(BOUND);
+        assert!([0, 9, -9].contains(&sent.code), "{files}: {}: {}; {}", sent.code, sent.said, received.said);
+        assert_eq!(sent.code == 0, received.code == 0, "{files}: {}; {}", sent.said, received.said);
+        received
+    });
+    scratch.assert_only(&["in", "out"]);
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_is_no_connection() {
+    let scratch = Scratch::new("slow");
+    let listener = Listener::bind(&scratch.socket()).unwrap();
+    for tool in ["rsend", "rperf"] {
+        let mut command = scratch.command(tool);
+        command.args(["--connect-timeout", "500ms", &scratch.address()]);
+        scratch.run(tool, &mut command).assert(3, "; --connect-timeout is 500ms");
+    }
+    drop(listener);
+}
+
+#[test]
+fn a_name_server_that_takes_too_long_is_no_connection() {
+    let can = || Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    if !is_root("a slow name server") || !can() {
+        eprintln!("NOT TESTED: a slow name server, which takes a mount namespace");
+        return;
+    }
+    let scratch = Scratch::new("slow-name");
+    let configured = scratch.root().join("resolv.conf");
+    // an address for documentation, where nobody answers
+    fs::write(&configured, "nameserver 192.0.2.53\noptions timeout:30\n").unwrap();
+    let mut rsend = Command::new("unshare");
+    let script = r#"mount --bind "$0" /etc/resolv.conf && exec "$@""#;
+    rsend.args(["-m", "sh", "-c", script]).arg(&configured).arg(env!("CARGO_BIN_EXE_rsend"));
+    rsend.args(["--connect-timeout", "500ms", "some-host.example.com:7"]).stdin(Stdio::null());
+    scratch.run("rsend", &mut rsend).assert(3, "some-host.example.com");
+}

@@ -1,0 +1,181 @@
+//! Sources that are not at the end what they were at the begin, when their length was announced.
+
+use crate::support::{BOUND, Ended, Scratch, mkfifo, wait_for};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+
+const ANNOUNCED: usize = 3 << 20;
+
+/// Its name, and what it does to the source.
+type Change = (&'static str, fn(&Path));
+
+/// One transfer of `in` to `out`, which `change` meets after rsend has opened it and before anything is sent.
+fn changed(scratch: &Scratch, by_stdin: bool, change: impl FnOnce(&Path)) -> (Ended, Ended) {
+    let source = scratch.data("in");
+    fs::write(&source, vec![7; ANNOUNCED]).unwrap();
+    fs::write(scratch.data("out"), b"as it was").unwrap();
+    let events = scratch.root().join("events");
+    let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "1h"]);
+    rsend.arg(format!("--json={}", events.display())).arg(scratch.address());
+    if by_stdin {
+        rsend.stdin(File::open(&source).unwrap());
+    } else {
+        rsend.arg(&source);
+    }
+    let sender = scratch.start("rsend", &mut rsend);
+    wait_for("rsend to open its source", || {
+        fs::read_to_string(&events).is_ok_and(|events| events.contains(&format!(r#""size":{ANNOUNCED}"#)))
+    });
+    // so that a write has another time than the first
+    thread::sleep(core::time::Duration::from_millis(50));
+    change(&source);
+    let receiver = scratch.start_rrecv(scratch.rrecv(&["-q"]).arg(scratch.data("out")));
+    (sender.wait(BOUND), receiver.wait(BOUND))
+}
+
+fn copy(scratch: &Scratch) -> Vec<u8> {
+    fs::read(scratch.data("out")).unwrap()
+}
+
+#[test]
+fn one_that_shrinks_is_no_transfer() {
+    for by_stdin in [false, true] {
+        let scratch = Scratch::new("shrinks");
+        let (sent, received) = changed(&scratch, by_stdin, |source| {
+            OpenOptions::new().write(true).open(source).unwrap().set_len(1 << 20).unwrap();
+        });
+        sent.assert(8, "shrank while it was sent: 3145728 bytes were announced, and it ended after 1048576");
+        received.assert(8, "shrank while it was sent");
+        assert_eq!(copy(&scratch), b"as it was");
+        scratch.assert_only(&["in", "out"]);
+    }
+}
+
+#[test]
+fn one_that_grows_is_sent_as_it_was_and_said() {
+    for by_stdin in [false, true] {
+        let scratch = Scratch::new("grows");
+        let (sent, received) = changed(&scratch, by_stdin, |source| {
+            OpenOptions::new().append(true).open(source).unwrap().write_all(&[8; 100_000]).unwrap();
+        });
+        sent.assert(0, "grew from 3145728 to 3245728 bytes while it was sent");
+        received.assert(0, "sender: ");
+        assert!(received.said.contains("grew from 3145728 to 3245728 bytes"), "{}", received.said);
+        assert!(copy(&scratch) == vec![7; ANNOUNCED]);
+        scratch.assert_only(&["in", "out"]);
+    }
+}
+
+#[test]
+fn one_that_is_written_to_or_replaced_is_said() {
+    let scratch = Scratch::new("rewritten");
+    let (sent, received) = changed(&scratch, false, |source| {
+        OpenOptions::new().write(true).open(source).unwrap().write_all(b"new").unwrap();
+    });
+    sent.assert(0, "was written to while it was sent");
+    received.assert(0, "was written to while it was sent");
+    let replaced: [Change; 2] = [
+        ("replaced", |source| {
+            fs::write(source.with_extension("new"), b"another").unwrap();
+            fs::rename(source.with_extension("new"), source).unwrap();
+        }),
+        ("removed", |source| fs::remove_file(source).unwrap()),
+    ];
+    for (name, replace) in replaced {
+        let scratch = Scratch::new(name);
+        let (sent, received) = changed(&scratch, false, replace);
+        sent.assert(0, "was replaced while it was sent");
+        received.assert(0, "was replaced while it was sent");
+        assert!(copy(&scratch) == vec![7; ANNOUNCED]);
+    }
+}
+
+/// Nothing is said of what stays as it is, and nothing announced by what has no length.
+#[test]
+fn all_others_are_sent_to_their_end() {
+    let scratch = Scratch::new("steady");
+    fs::write(scratch.data("in"), vec![9; 70_000]).unwrap();
+    fs::write(scratch.data("empty"), b"").unwrap();
+    mkfifo(&scratch.data("fifo"));
+    // a length of 0 that is none, and one of a page that is none
+    let lying = ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"].map(Path::new);
+    let ours = ["in", "empty", "fifo"].map(|name| scratch.data(name));
+    for source in ours.iter().map(|path| &**path).chain(lying.into_iter().filter(|path| path.exists())) {
+        let fed = source.ends_with("fifo").then(|| {
+            let fifo = source.to_owned();
+            thread::spawn(move || OpenOptions::new().write(true).open(fifo).unwrap().write_all(&[5; 1000]))
+        });
+        let (sent, received) = scratch.pair(
+            scratch.rsend(&["-q", &scratch.address()]).arg(source),
+            scratch.rrecv(&["-q"]).arg(scratch.data("out")),
+        );
+        for ended in [&sent, &received] {
+            assert_eq!((ended.code, ended.said.as_str()), (0, ""), "{}", source.display());
+        }
+        match fed {
+            Some(fed) => {
+                fed.join().unwrap().unwrap();
+                assert_eq!(copy(&scratch), [5; 1000]);
+            }
+            None if source.starts_with("/proc") => assert!(!copy(&scratch).is_empty()),
+            None => assert_eq!(copy(&scratch), fs::read(source).unwrap(), "{}", source.display()),
+        }
+    }
+}
+
+/// From the middle of a file on, as a shell's `{ head -c 1000 >/dev/null; rsend ...; } < file` does.
+#[test]
+fn a_file_may_begin_in_its_middle() {
+    use std::io::Seek;
+    let scratch = Scratch::new("middle");
+    let bytes: Vec<u8> = (0..100_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+    fs::write(scratch.data("in"), &bytes).unwrap();
+    for at in [0, 1, 60_000, 99_999, 100_000, 200_000] {
+        let mut file = File::open(scratch.data("in")).unwrap();
+        file.seek(std::io::SeekFrom::Start(at as u64)).unwrap();
+        let (sent, received) = scratch.pair(
+            scratch.rsend(&["-q", &scratch.address()]).stdin(Stdio::from(file)),
+            scratch.rrecv(&["-q"]).arg(scratch.data("out")),
+        );
+        assert_eq!((sent.code, received.code), (0, 0), "{at}: {} {}", sent.said, received.said);
+        assert_eq!(copy(&scratch), bytes[at.min(bytes.len())..]);
+    }
+}
+
+#[test]
+fn a_directory_is_refused_with_a_way_to_send_it() {
+    let scratch = Scratch::new("directory");
+    let directory = scratch.data("my photos");
+    fs::create_dir(&directory).unwrap();
+    let words = format!("tar c '{}' | rsend ADDR", directory.display());
+    scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(&directory)).assert(2, &words);
+}
+
+/// No faster; how much slower the machine may make it is not asserted.
+#[test]
+fn a_rate_is_not_exceeded() {
+    let scratch = Scratch::new("rate");
+    let bytes = vec![3; 600_000];
+    fs::write(scratch.data("in"), &bytes).unwrap();
+    for by_pipe in [false, true] {
+        let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
+        let began = std::time::Instant::now();
+        let mut rsend = scratch.rsend(&["--rate-limit", "400K", &scratch.address()]);
+        if by_pipe {
+            let mut sender = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+            sender.stdin().write_all(&bytes).unwrap();
+            sender.wait(BOUND).assert_done();
+        } else {
+            scratch.run("rsend", rsend.arg(scratch.data("in"))).assert_done();
+        }
+        assert!(began.elapsed().as_millis() > 1000, "{:?}", began.elapsed());
+        receiver.wait(BOUND).assert_done();
+        assert!(copy(&scratch) == bytes);
+    }
+    for wrong in ["0", "x"] {
+        assert_eq!(scratch.run("rsend", &mut scratch.rsend(&["--rate-limit", wrong, "localhost"])).code, 2);
+    }
+}
