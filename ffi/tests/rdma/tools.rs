@@ -85,16 +85,21 @@ fn rsend_names_a_stranger_that_listens() {
 }
 
 #[test]
-fn rrecv_names_a_stranger_that_connects() {
+fn rrecv_names_each_stranger_that_connects_and_listens_on() {
     for ip in devices() {
+        let Some(mut rrecv) = Tool::start("rrecv", &["-v", "--listen", &place(ip, PORT)]) else { return };
+        let mut errors = rrecv.errors();
+        let mut next_line = || {
+            let mut line = String::new();
+            errors.read_line(&mut line).unwrap();
+            line
+        };
+        assert!(next_line().contains("listening at"));
         for (says, _, words) in words() {
-            let Some(mut rrecv) = Tool::start("rrecv", &["-v", "--listen", &place(ip, PORT)]) else { return };
-            let mut errors = rrecv.errors();
-            let mut listening = String::new();
-            errors.read_line(&mut listening).unwrap();
-            assert!(listening.contains("listening"), "{listening}");
             knock(SocketAddr::new(ip, PORT), &says);
-            rrecv.ends(errors, words);
+            let line = next_line();
+            assert!(line.contains(words) && line.contains("still listening"), "{words}: {line}");
         }
+        assert!(rrecv.0.try_wait().unwrap().is_none(), "{ip}");
     }
 }
