@@ -69,9 +69,7 @@ impl Watchdog {
     fn watch(&self, all: Duration) -> ! {
         loop {
             thread::sleep(LOOK);
-            let call = Duration::from_millis(
-                self.now_ms() - self.call_ms.load(Ordering::Relaxed).min(self.now_ms()),
-            );
+            let call = lasted(self.call_ms.load(Ordering::Relaxed), self.now_ms());
             let name = *self.call.lock().unwrap_or_else(PoisonError::into_inner);
             let why = if call > HANG {
                 format!("{name} hangs: it has not returned for {} s", HANG.as_secs())
@@ -89,5 +87,21 @@ impl Watchdog {
             let _ = fs::remove_dir_all(&self.place);
             exit(1);
         }
+    }
+}
+
+/// How long a call that began at `call_ms` has lasted at `now_ms`. The clock may have been read before the call began.
+const fn lasted(call_ms: u64, now_ms: u64) -> Duration {
+    Duration::from_millis(now_ms.saturating_sub(call_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_began_after_the_look_at_the_clock_has_not_lasted() {
+        assert_eq!(lasted(3, 2), Duration::ZERO);
+        assert_eq!(lasted(2, 22), Duration::from_millis(20));
     }
 }
