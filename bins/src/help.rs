@@ -1,6 +1,19 @@
 //! Text that follows the options in `--help`, and has sections of its own in the man pages.
 
-use crate::options::{ADDRESSES, EXIT_CODES};
+const ADDRESSES: &str = "\
+Addresses:
+  HOST:PORT        this host, by any of its names or addresses: shared memory
+                   between processes of one user, who meet at a socket in
+                   $XDG_RUNTIME_DIR/superpipe, else in /tmp/superpipe-UID;
+                   another host: RDMA. Whoever listens at :PORT, or at a name or
+                   address of this host that others can use, does both; at
+                   localhost it is found by this host alone. Port 0, to
+                   listen at, is a free one, which the tool names
+  HOST             port 7471 of HOST
+  verbs:HOST:PORT  RDMA, also within one host; write [HOST]:PORT around the
+                   colons of IPv6. Without HOST: to listen at every address
+  shm:PATH         shared memory, through a socket at PATH: for containers
+                   that share only that, or where $XDG_RUNTIME_DIR differs";
 
 const QUANTITIES: &str = "\
 Quantities:
@@ -17,6 +30,23 @@ Reports:
   --trace, and --json of rsend and rrecv. What rperf measures is its work:
   where the table, --json, --csv, --plot or --picture cannot be written it
   ends with 8. A pipe that nobody reads is given up after 10 s.";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; for rsend: the receiver has all of it
+  2    usage
+  3    no connection
+  4    the peer was silent for longer than the idle timeout
+  5    the peer was lost, or gave up
+  6    what arrived is not what was sent
+  7    protocol, version or authentication
+  8    a local file, pipe or disk failed, here or at the other end
+  9    a device failed, or a limit was reached
+  101  a bug in this program
+  129  ended by SIGHUP
+  130  ended by SIGINT
+  143  ended by SIGTERM
+A tool that a signal ends dies by it, once it has told its peer";
 
 pub(crate) fn after_help(examples: &str) -> String {
     format!("{examples}\n\n{ADDRESSES}\n\n{QUANTITIES}\n\n{REPORTS}\n\n{EXIT_CODES}")

@@ -6,13 +6,17 @@
 use crate::exit::{Code, Failure};
 use crate::listen::quoted;
 use crate::options::is_dash;
+use crate::output::own_descriptor;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use superpipe::io::Source;
-use superpipe::os::stdio::was_closed_at_start;
+use superpipe::os::stdio::duplicate;
+
+/// Standard input.
+const STDIN: RawFd = 0;
 
 /// An open source and its name.
 #[derive(Debug)]
@@ -50,8 +54,12 @@ impl Input {
                 );
                 return Err(Failure::new(Code::Usage, text));
             }
-            Some(path) => Source::open(path),
-            None => standard(),
+            // read from where it stands, which opening the file behind it would not
+            Some(path) => match own_descriptor(path) {
+                Some(fd) => duplicate(fd).and_then(Source::new),
+                None => Source::open(path),
+            },
+            None => duplicate(STDIN).and_then(Source::new),
         };
         let watched = source.and_then(|source| Ok((Watched::new(&source, path)?, source)));
         let (watched, source) =
@@ -127,11 +135,4 @@ impl Watched {
         let is_there = fs::metadata(path).is_ok_and(|named| identity(&named) == identity(&self.begin));
         (!is_there).then(|| "was replaced while it was sent; the copy is of the old file".to_owned())
     }
-}
-
-fn standard() -> io::Result<Source> {
-    if was_closed_at_start(0) {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    Source::new(io::stdin().as_fd().try_clone_to_owned()?)
 }

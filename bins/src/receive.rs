@@ -87,7 +87,7 @@ fn begin_with_somebody(
             }
         };
         run.connected(&mut connection)?;
-        match begin(run, &mut connection, options.preserve) {
+        match begin(run, &mut connection, options) {
             Ok(begun) => return Ok((connection, begun)),
             Err(failure) if session.signals.failure().is_some() => {
                 run.close(connection, &Err(failure.clone()));
@@ -102,20 +102,33 @@ fn begin_with_somebody(
 }
 
 /// Waits until the data begin to come: until then nothing is written, and another sender may take this one's place.
-fn begin(run: &Run<'_>, connection: &mut Connection, preserve: bool) -> Result<Begun, Failure> {
+fn begin(run: &Run<'_>, connection: &mut Connection, options: &Receive) -> Result<Begun, Failure> {
     let (hello, kind) = run.exchange_hellos(connection, None)?;
     let nothing = Digest::new(kind);
     let mut attributes = None;
     let awaited = await_data(run, connection).map(|told| attributes = told);
     run.settle(awaited, connection, &nothing)?;
-    if preserve && attributes.is_none() {
-        let failure = peer::broken(Broken(NO_ATTRIBUTES));
+    if let Err(failure) = check_attributes(options, attributes.as_ref()) {
         if let Ok(stream) = connection.recv_stream(PATIENCE) {
             stream.reject(failure.code.into());
         }
         return Err(run.session.give_up(connection, failure, &nothing));
     }
     Ok(Begun { hello, kind, attributes })
+}
+
+/// Checks that a sender tells what --preserve takes, and, for a directory, no name of a report.
+fn check_attributes(options: &Receive, attributes: Option<&Attributes>) -> Result<(), Failure> {
+    let (true, Some(file)) = (options.preserve, options.file.as_deref()) else { return Ok(()) };
+    let attributes = attributes.ok_or_else(|| peer::broken(Broken(NO_ATTRIBUTES)))?;
+    match attributes.name() {
+        Some(name) if file.is_dir() => {
+            let path = file.join(name);
+            let checked = files::check(&options.moving.files(Named::written("the sender's file", &path, 1)));
+            checked.map_err(|failure| Failure::new(Code::LocalIo, failure.text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What stands before the data, and whether these are a stream.

@@ -92,7 +92,7 @@ pub enum Event<'a> {
     },
     /// The tool ends.
     End {
-        /// from the connection to the verdict
+        /// from where the data begin to the verdict
         seconds: f64,
         /// that went through this end
         bytes: u64,

@@ -2,8 +2,8 @@
 
 use crate::support::{BOUND, Scratch};
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::fs::{self, OpenOptions};
-use std::io::Read;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::{Command, Stdio};
@@ -97,4 +97,22 @@ fn a_pipe_of_another_process_is_opened_as_it_is() {
     let mut read = Vec::new();
     reader.read_to_end(&mut read).unwrap();
     assert_eq!(read, b"data");
+}
+
+#[test]
+fn a_descriptor_in_the_middle_of_a_file_is_read_from_there() {
+    for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"] {
+        let scratch = Scratch::new("descriptor-read");
+        let input = scratch.root().join("in");
+        fs::write(&input, b"head|rest").unwrap();
+        let mut file = File::open(&input).unwrap();
+        file.seek(SeekFrom::Start(5)).unwrap();
+        let (sent, received) = scratch.pair(
+            scratch.rsend(&[&scratch.address(), path]).stdin(file),
+            scratch.rrecv(&[]).arg(scratch.data("out")),
+        );
+        sent.assert_done();
+        received.assert_done();
+        assert_eq!(fs::read(scratch.data("out")).unwrap(), b"rest", "{path}");
+    }
 }

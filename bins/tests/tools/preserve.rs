@@ -1,6 +1,6 @@
 //! Name, mode and time of a file, on request.
 
-use crate::support::{BOUND, Scratch};
+use crate::support::{BOUND, Scratch, option};
 use core::time::Duration;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -132,6 +132,22 @@ fn a_name_in_a_directory_replaces_files_only_and_those_only_if_it_may() {
     received.assert(8, "no regular file");
     sent.assert(8, "no regular file");
     scratch.assert_only(&["in"]);
+}
+
+#[test]
+fn a_name_that_a_report_has_is_refused() {
+    let scratch = Scratch::new("preserve-report");
+    let input = source(&scratch, "in", 0o640);
+    fs::create_dir(scratch.data("dir")).unwrap();
+    let report = scratch.data("dir").join("in");
+    let mut rrecv = scratch.rrecv(&["--preserve"]);
+    let receiver = scratch.start_rrecv(rrecv.arg(option("json", &report)).arg(scratch.data("dir")));
+    let told = "the sender's file (";
+    scratch.run("rsend", scratch.rsend(&["--preserve", &scratch.address()]).arg(&input)).assert(8, told);
+    receiver.until_it_goes_on(told);
+    receiver.signal("TERM");
+    receiver.wait(BOUND);
+    assert!(fs::read_to_string(&report).unwrap().starts_with('{'));
 }
 
 /// A sender that would like its file elsewhere.

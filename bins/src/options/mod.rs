@@ -1,13 +1,16 @@
 //! The command lines. What stands here is `--help`, the man pages and the completions.
 
+mod crossing;
+
+pub use crossing::{Checksum, Crossing, Routed, Seen, Tuned, Wait};
+
 use crate::files::Named;
 use crate::generate::Kind;
 use crate::help::after_help;
-use crate::output::Old;
-use crate::output::own_descriptor;
+use crate::output::{Old, own_descriptor};
 use crate::quantity;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser};
 use core::num::NonZeroU64;
 use core::time::Duration;
 use serde::Serialize;
@@ -15,43 +18,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use superpipe::io::DigestKind;
-use superpipe::os::WaitStrategy;
-use superpipe::{Address, Arrival, BadAddress, DeviceName, Protocol, Route, Tuning};
+use superpipe::{Address, BadAddress};
 
 /// Where rrecv listens unless it is told otherwise. The port is superpipe's own.
 pub const DEFAULT_ADDRESS: &str = "localhost:7471";
-
-pub(crate) const ADDRESSES: &str = "\
-Addresses:
-  HOST:PORT        this host, by any of its names or addresses: shared memory
-                   between processes of one user, who meet at a socket in
-                   $XDG_RUNTIME_DIR/superpipe, else in /tmp/superpipe-UID;
-                   another host: RDMA. Whoever listens at :PORT, or at a name or
-                   address of this host that others can use, does both; at
-                   localhost it is found by this host alone. Port 0, to
-                   listen at, is a free one, which the tool names
-  HOST             port 7471 of HOST
-  verbs:HOST:PORT  RDMA, also within one host; write [HOST]:PORT around the
-                   colons of IPv6. Without HOST: to listen at every address
-  shm:PATH         shared memory, through a socket at PATH: for containers
-                   that share only that, or where $XDG_RUNTIME_DIR differs";
-
-pub(crate) const EXIT_CODES: &str = "\
-Exit codes:
-  0    done; for rsend: the receiver has all of it
-  2    usage
-  3    no connection
-  4    the peer was silent for longer than the idle timeout
-  5    the peer was lost, or gave up
-  6    what arrived is not what was sent
-  7    protocol, version or authentication
-  8    a local file, pipe or disk failed, here or at the other end
-  9    a device failed, or a limit was reached
-  101  a bug in this program
-  129  ended by SIGHUP
-  130  ended by SIGINT
-  143  ended by SIGTERM
-A tool that a signal ends dies by it, once it has told its peer";
 
 /// Sends a file or standard input to an rrecv, and waits for its verdict
 ///
@@ -263,147 +233,6 @@ pub enum Core {
     Number(usize),
 }
 
-/// How this host is left.
-#[derive(Debug, Clone, Args)]
-pub struct Routed {
-    /// Use this RDMA device [default: the one that has the way to the other end]; `rdma link` lists them
-    #[arg(long, value_name = "NAME", help_heading = "RDMA")]
-    pub device: Option<DeviceName>,
-
-    /// Use the GID of this index in the table of the device's port [default: that of the address in use]; `ibv_devinfo -v`
-    /// lists them. iWARP has none
-    #[arg(long, value_name = "N", help_heading = "RDMA")]
-    pub gid_index: Option<u32>,
-}
-
-/// How data cross.
-#[derive(Debug, Clone, Args)]
-pub struct Tuned {
-    /// How data cross [default: superpipeline]. This and the next three need be given at one end only, and change speed
-    /// and nothing else
-    #[arg(long, value_enum, value_name = "NAME", help_heading = "Tuning")]
-    pub protocol: Option<Crossing>,
-
-    /// Bytes of a block, the unit that is flagged: a multiple of 64, 128 to 1M [default: 16K]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
-    pub block_bytes: Option<u32>,
-
-    /// Bytes of a chunk, the unit that is written and acknowledged
-    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
-    pub chunk_bytes: Option<u32>,
-
-    /// Chunks that the landing buffer holds at least [default: 3]
-    #[arg(long, value_name = "N", help_heading = "Tuning")]
-    pub folds: Option<u8>,
-
-    /// How what has arrived is seen: by a flag in each block (flag), by one that holds a checksum of the block
-    /// (checked-flag), or by the device's notification of each write (notify, RDMA only). auto takes flag where both devices
-    /// promise order inside a write, as shared memory does, else checked-flag where both ends compute checksums much faster
-    /// than they copy, else notify; -v says why. Without that promise flag must be asked for at both ends, whose word it is then
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = Seen::Auto, help_heading = "Tuning")]
-    pub arrival: Seen,
-}
-
-/// `--wait`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wait {
-    /// never give the core away
-    Spin,
-    /// spin, then let others have the core between looks
-    Yield,
-    /// spin, then yield, then sleep until woken
-    Sleep,
-}
-
-/// `--checksum`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Checksum {
-    /// CRC-64/NVME
-    Crc64,
-    /// CRC-32C
-    Crc32c,
-    /// count the bytes only
-    None,
-}
-
-/// `--protocol`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Crossing {
-    /// chunks as soon as there is room, without rendezvous
-    Eager,
-    /// rendezvous, then one copy, one write, one copy
-    Copy,
-    /// chunks of one size, each copied out once it is whole
-    Pipeline,
-    /// growing chunks, copied out block by block as they arrive
-    Superpipeline,
-}
-
-/// `--arrival`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Seen {
-    /// what the devices promise, at least cost
-    Auto,
-    /// a flag in each block
-    Flag,
-    /// a flag that holds a checksum of the block
-    CheckedFlag,
-    /// the device's notification of each write
-    Notify,
-}
-
-impl Routed {
-    /// What the library is asked for.
-    #[must_use]
-    pub const fn route(&self) -> Route {
-        Route { device: self.device, gid_index: self.gid_index }
-    }
-}
-
-impl Seen {
-    /// What the library is asked for.
-    #[must_use]
-    pub const fn wish(self) -> Option<Arrival> {
-        match self {
-            Self::Auto => None,
-            Self::Flag => Some(Arrival::Flag),
-            Self::CheckedFlag => Some(Arrival::CheckedFlag),
-            Self::Notify => Some(Arrival::Notify),
-        }
-    }
-}
-
-impl Tuned {
-    /// What the library is asked for.
-    #[must_use]
-    pub fn wishes(&self) -> Tuning {
-        Tuning {
-            protocol: self.protocol.map(Crossing::library),
-            block_bytes: self.block_bytes,
-            chunk_bytes: self.chunk_bytes,
-            folds: self.folds,
-            arrival: self.arrival.wish(),
-            ..Tuning::default()
-        }
-    }
-}
-
-impl Wait {
-    /// In the library's words.
-    #[must_use]
-    pub const fn strategy(self) -> WaitStrategy {
-        match self {
-            Self::Spin => WaitStrategy::Spin,
-            Self::Yield => WaitStrategy::Yield,
-            Self::Sleep => WaitStrategy::Sleep,
-        }
-    }
-}
-
 impl Moving {
     /// The checksum that this end asks for, if it does.
     #[must_use]
@@ -427,17 +256,6 @@ impl Moving {
     #[must_use]
     pub fn json_to_stderr(&self) -> bool {
         self.json.as_deref().is_some_and(|path| is_dash(path) || own_descriptor(path) == Some(2))
-    }
-}
-
-impl Crossing {
-    fn library(self) -> Protocol {
-        match self {
-            Self::Eager => Protocol::Eager,
-            Self::Copy => Protocol::Copy,
-            Self::Pipeline => Protocol::Pipeline,
-            Self::Superpipeline => Protocol::Superpipeline,
-        }
     }
 }
 
@@ -481,7 +299,8 @@ fn no_dash(path: PathBuf) -> Result<PathBuf, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use clap::{CommandFactory, ValueEnum};
+    use superpipe::{Arrival, Route, Tuning};
 
     #[test]
     fn the_command_lines_are_consistent() {
