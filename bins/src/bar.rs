@@ -75,9 +75,19 @@ impl Bar {
         }
         let (time, before) = self.frames.front().copied().unwrap_or_default();
         self.frames.push_back((elapsed, bytes));
-        let ms = elapsed.saturating_sub(time).as_millis().max(1);
-        u64::try_from(u128::from(bytes.saturating_sub(before)) * 1000 / ms).unwrap_or(u64::MAX)
+        per_second(bytes.saturating_sub(before), elapsed.saturating_sub(time))
     }
+}
+
+/// A rate in the unit that fits it, as in "20.00 MiB/s".
+#[must_use]
+pub fn rate_shown(bytes: u64, elapsed: Duration) -> String {
+    format!("{}/s", HumanBytes(per_second(bytes, elapsed)))
+}
+
+/// Bytes a second; those of no time took a microsecond.
+fn per_second(bytes: u64, elapsed: Duration) -> u64 {
+    u64::try_from(u128::from(bytes) * 1_000_000 / elapsed.as_micros().max(1)).unwrap_or(u64::MAX)
 }
 
 fn percent(bytes: u64, expected: u64) -> u64 {
@@ -141,6 +151,18 @@ mod tests {
             assert_eq!(rate, expected, "after {second} s");
         }
         assert!(bar.frames.len() < 6);
+    }
+
+    #[test]
+    fn a_rate_has_the_unit_that_fits_it() {
+        for (bytes, ms, shown) in [
+            (3, 2000, "1 B/s"),
+            (40 * MIB, 2000, "20.00 MiB/s"),
+            (1 << 34, 500, "32.00 GiB/s"),
+            (0, 0, "0 B/s"),
+        ] {
+            assert_eq!(rate_shown(bytes, Duration::from_millis(ms)), shown);
+        }
     }
 
     #[test]

@@ -69,6 +69,25 @@ impl Code {
         self as u8
     }
 
+    /// What it means, as in the manual's table, for an end that says no more.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Usage => "its options do not fit",
+            Self::Connect => "no connection",
+            Self::Timeout => "it waited longer than its idle timeout",
+            Self::PeerLost => "it lost this end",
+            Self::Integrity => "what arrived is not what was sent",
+            Self::Protocol => "protocol, version or authentication",
+            Self::LocalIo => "a local file, pipe or disk failed there",
+            Self::Device => "a device failed there, or a limit was reached",
+            Self::HungUp => "ended by SIGHUP",
+            Self::Interrupted => "ended by SIGINT",
+            Self::Terminated => "ended by SIGTERM",
+        }
+    }
+
     /// The code of a number that a peer sent.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {

@@ -28,7 +28,7 @@ pub fn print(role: Role, kind: Kind, command: Command) -> ExitCode {
     match text(kind, command) {
         Ok(text) => command::print(role, &text),
         Err(error) => {
-            complain(role, &explain("cannot make it", &error));
+            complain(role, &explain("cannot generate the man page or completions", &error));
             Code::LocalIo.into()
         }
     }

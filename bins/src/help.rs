@@ -17,7 +17,8 @@ Addresses:
 
 const QUANTITIES: &str = "\
 Quantities:
-  SIZE, OFFSET     bytes: 4096, 64K, 1.5M; K, M, G and T are powers of 1024
+  SIZE, RATE       bytes, bytes a second: 4096, 64K, 1.5M; K, M, G and T are
+                   powers of 1024
   TIME             500ms, 10s, 1m30s, 2h, 1d; without a unit seconds
   rperf counts     in --iterations and --warmup: 20000, 20K, 1.5M; K, M and G
                    are powers of 1000";
@@ -34,8 +35,8 @@ Reports:
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done; for rsend: the receiver has all of it
-  2    usage
-  3    no connection
+  2    usage, or the options of the two ends disagree
+  3    no connection, or no way to listen
   4    the peer was silent for longer than the idle timeout
   5    the peer was lost, or gave up
   6    what arrived is not what was sent
@@ -46,6 +47,7 @@ Exit codes:
   129  ended by SIGHUP
   130  ended by SIGINT
   143  ended by SIGTERM
+4 and 6 to 9 also where the other end ended so: one line says which end it was.
 A tool that a signal ends dies by it, once it has told its peer";
 
 pub(crate) fn after_help(examples: &str) -> String {

@@ -25,6 +25,8 @@ pub struct Input {
     pub source: Source,
     /// "standard input", or the path
     pub name: String,
+    /// the file that the command names, where that is no descriptor of this process
+    path: Option<PathBuf>,
     /// the file, if its length was announced
     watched: Option<Watched>,
 }
@@ -46,6 +48,7 @@ impl Input {
     pub fn open(file: Option<&Path>) -> Result<Self, Failure> {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
+        let own = path.and_then(own_descriptor);
         let source = match path {
             Some(path) if path.is_dir() => {
                 let word = quoted(&name);
@@ -54,17 +57,21 @@ impl Input {
                 );
                 return Err(Failure::new(Code::Usage, text));
             }
+            Some(path) if own.is_none() => Source::open(path),
             // read from where it stands, which opening the file behind it would not
-            Some(path) => match own_descriptor(path) {
-                Some(fd) => duplicate(fd).and_then(Source::new),
-                None => Source::open(path),
-            },
-            None => duplicate(STDIN).and_then(Source::new),
+            _ => duplicate(own.unwrap_or(STDIN)).and_then(Source::new),
         };
         let watched = source.and_then(|source| Ok((Watched::new(&source, path)?, source)));
         let (watched, source) =
             watched.map_err(|error| Failure::local_io(format!("cannot read {name}"), &error))?;
-        Ok(Self { source, name, watched })
+        let path = path.filter(|_| own.is_none()).map(Path::to_owned);
+        Ok(Self { source, name, path, watched })
+    }
+
+    /// The path of the file, where the command names one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Bytes that are announced to the receiver; `None` where the length is unknown.

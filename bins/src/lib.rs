@@ -5,13 +5,15 @@
 //! options ──▶ send / receive ──▶ protocol, peer      what the two tools say to each other, over one connection
 //!         │        │        │
 //!         │        │        └──▶ session              what every tool does with a connection
-//!         │        ├──▶ files, descriptor             what the command names, each file once
-//!         │        ├──▶ output, input                 where the bytes go and come from
+//!         │        ├──▶ tool, listen, attempts        a run from its first event to its exit code
+//!         │        ├──▶ files                         what the command names, each file once
+//!         │        ├──▶ output, input, preserve       where the bytes go and come from
 //!         │        └──▶ meter ──▶ report, bar         what people and programs are told meanwhile
 //!         └──▶ rperf ──▶ session, protocol, peer      a tool of its own: see there
 //! ```
 //!
-//! Everything but data and results goes to standard error. A tool ends in one place, with a [`exit::Code`] and at most one line.
+//! Everything but data and results goes to standard error. A tool ends in one place, with a [`exit::Code`] and one line for the
+//! outcome; remarks, and reports that were lost, have lines of their own.
 #![forbid(unsafe_code)]
 
 pub mod attempts;

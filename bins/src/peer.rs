@@ -35,7 +35,9 @@ pub fn left(reason: Reason, peer: Role) -> Failure {
         Some(Code::Terminated) => format!("{peer_name} was ended (SIGTERM) before the {work} was complete"),
         Some(Code::HungUp) => format!("{peer_name} was ended (SIGHUP) before the {work} was complete"),
         Some(Code::Done) => format!("{peer_name} closed the connection before the {work} was complete"),
-        Some(code) => format!("{peer_name} gave up (exit code {})", code.number()),
+        Some(code) => {
+            format!("{peer_name} ended the connection: {} (code {})", code.meaning(), code.number())
+        }
         None if reason == Reason::GIVEN_UP => format!("{peer_name} gave the transfer up"),
         None => format!("{peer_name} gave up for an unknown reason ({})", reason.0),
     };

@@ -28,7 +28,7 @@ pub struct Attributes {
     pub seconds: i64,
     /// and the rest of it
     pub nanoseconds: u32,
-    /// the file's own name, without its directory; empty where it is not known
+    /// the file's own name, without its directory; empty where it is not known or cannot be told
     pub name: OsString,
 }
 
@@ -37,7 +37,7 @@ impl Attributes {
     ///
     /// # Errors
     /// It is no regular file, or cannot be asked.
-    pub fn of(input: &Input, file: Option<&Path>) -> Result<Self, Failure> {
+    pub fn of(input: &Input) -> Result<Self, Failure> {
         let found = fstat(&input.source)
             .map_err(|error| Failure::local_io(format!("cannot look at {}", input.name), &error.into()))?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -49,15 +49,15 @@ impl Attributes {
             mode: found.st_mode & MODE,
             seconds: found.st_mtime,
             nanoseconds: u32::try_from(found.st_mtime_nsec).unwrap_or(0),
-            name: file.and_then(Path::file_name).unwrap_or_default().to_owned(),
+            name: input.path().and_then(Path::file_name).unwrap_or_default().to_owned(),
         })
     }
 
-    /// As it crosses.
+    /// Encodes the message. A name that no peer accepts is left out.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let name = self.name.as_bytes();
-        let name = if name.len() > NAME_BYTES_MAX { &[] } else { name };
+        let name = if is_plain(name) { name } else { &[] };
         let mut bytes = Vec::with_capacity(ATTRIBUTES_BYTES_MAX);
         bytes.extend(self.mode.to_le_bytes());
         bytes.extend(self.nanoseconds.to_le_bytes());
@@ -84,7 +84,7 @@ impl Attributes {
             return Err(Broken("sent a mode or a time that no file has"));
         }
         if !name.is_empty() && !is_plain(name) {
-            return Err(Broken("sent a name that is not that of a file in a directory"));
+            return Err(Broken("sent a file name with `/` or a control character, or `.` or `..`"));
         }
         let name = OsString::from_vec(name.to_vec());
         Ok(Self { mode, seconds: word(&head[8..16]).cast_signed(), nanoseconds, name })
@@ -99,7 +99,9 @@ impl Attributes {
 
 /// Returns true for a name that stays in its directory, and cannot steer a terminal that lists it.
 fn is_plain(name: &[u8]) -> bool {
-    ![&b"."[..], b".."].contains(&name) && !name.iter().any(|byte| *byte == b'/' || byte.is_ascii_control())
+    name.len() <= NAME_BYTES_MAX
+        && ![&b"."[..], b".."].contains(&name)
+        && !name.iter().any(|byte| *byte == b'/' || byte.is_ascii_control())
 }
 
 #[cfg(test)]
@@ -124,7 +126,11 @@ mod tests {
         assert!(wrong(1, 0x0A) && wrong(7, 0xFF) && wrong(16, 7) && wrong(17, 1) && wrong(23, 1));
         for name in [".", "..", "/", "a/b", "../x", "a\0", "a\x1b[2J", "a\n"] {
             let attributes = Attributes { name: name.into(), ..attributes.clone() };
-            assert!(Attributes::decode(&attributes.encode()).is_err(), "{name:?}");
+            assert_eq!(Attributes::decode(&attributes.encode()).unwrap().name(), None, "{name:?}");
+            let mut hostile = bytes[..HEAD_BYTES].to_vec();
+            hostile[16] = u8::try_from(name.len()).unwrap();
+            hostile.extend(name.as_bytes());
+            assert!(Attributes::decode(&hostile).is_err(), "{name:?}");
         }
         let nameless = Attributes { name: OsString::new(), ..attributes };
         assert_eq!(Attributes::decode(&nameless.encode()).unwrap().name(), None);

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! rsend                                        rrecv
-//!   HELLO  ──────────────▶        ◀──────────  HELLO      both at once: the choice follows from the two
-//!   DATA   ════════════════ stream ═════════▶
-//!   TRAILER ─────────────▶                                bytes and checksum as sent
-//!                                 ◀──────────  VERDICT    after comparing, and after the file is on disk
+//!   HELLO 1 ─────────────▶        ◀──────────  HELLO 1    both at once: the checksum follows from the two
+//!   ATTRIBUTES 12 ───────▶                                only if rsend is asked to: `preserve`
+//!   DATA 2 ════════════════ stream ═════════▶
+//!   TRAILER 3 ───────────▶                                bytes and checksum as sent
+//!                                 ◀──────────  VERDICT 4  after comparing, and after the file is on disk
 //! ```
 //!
-//! Each is a superpipe message (DATA: a stream) whose tag says what it is, 1 to 4 in this order. Integers are
-//! little-endian; what is reserved is zero, and checked.
+//! Each is a superpipe message (DATA: a stream) with that tag. Integers are little-endian; what is reserved is zero, and
+//! checked.
 //!
 //! HELLO, 32 bytes:
 //!

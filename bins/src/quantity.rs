@@ -20,9 +20,10 @@ struct Decimal {
 pub fn bytes(text: &str) -> Result<u64, String> {
     const EXAMPLES: &str = "write a whole number of bytes, or one with a unit: 4096, 64K, 1.5M or 1G";
     let (number, unit) = split(text);
-    let letters = unit.trim_end_matches(['b', 'B']).trim_end_matches('i');
+    let without_b = unit.strip_suffix(['b', 'B']).unwrap_or(unit);
+    let letters = without_b.strip_suffix('i').filter(|letters| !letters.is_empty()).unwrap_or(without_b);
     let shift = match letters.to_ascii_uppercase().as_str() {
-        "" if !unit.contains('i') => 0,
+        "" => 0,
         "K" => 10,
         "M" => 20,
         "G" => 30,
@@ -206,6 +207,12 @@ mod tests {
             "1X",
             "1KK",
             "1i",
+            "1iB",
+            "8Kii",
+            "8KiiB",
+            "7bB",
+            "7bBb",
+            "8KBi",
             "1e3",
             "99999999999G",
             "16777216T",

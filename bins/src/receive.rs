@@ -133,7 +133,7 @@ fn check_attributes(options: &Receive, attributes: Option<&Attributes>) -> Resul
 
 /// What stands before the data, and whether these are a stream.
 fn await_data(run: &Run<'_>, connection: &mut Connection) -> Result<Option<Attributes>, Stopped> {
-    let broken = |what| Stopped::Lost(peer::broken(what));
+    let broken = |what| Stopped::Here(peer::broken(what));
     let mut incoming = connection.incoming(PATIENCE).map_err(|error| run.stopped(&error))?;
     let mut attributes = None;
     if incoming.tag == TAG_ATTRIBUTES {

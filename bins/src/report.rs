@@ -13,7 +13,7 @@ use superpipe::Description;
 use superpipe::os::Bytes;
 use superpipe::tuning::arrival_name;
 
-/// Everything that was asked for.
+/// Options of the run: those of waiting, timeouts and tuning.
 #[derive(Debug, Clone, Serialize)]
 pub struct Settings {
     core: Option<Core>,
@@ -26,6 +26,7 @@ pub struct Settings {
     arrival: Seen,
     device: Option<String>,
     gid_index: Option<u32>,
+    peer_uid: Option<u32>,
     idle_timeout_s: f64,
     /// of rsend: connect; of rrecv: accept
     connect_timeout_s: f64,
@@ -73,7 +74,7 @@ pub enum Event<'a> {
         file: &'a str,
         /// bytes that FILE has, where that is known
         size: Option<u64>,
-        /// everything that was asked for
+        /// options of waiting, timeouts and tuning
         settings: &'a Settings,
     },
     /// The tool listens at port 0, which is this one.
@@ -83,7 +84,7 @@ pub enum Event<'a> {
     },
     /// A second went by.
     Interval {
-        /// since the connection was made
+        /// since the transfer began: for rsend since the HELLOs, for rrecv since its first byte
         seconds: f64,
         /// since then
         bytes: u64,
@@ -92,7 +93,7 @@ pub enum Event<'a> {
     },
     /// The tool ends.
     End {
-        /// from where the data begin to the verdict
+        /// from where the transfer began, as in an interval, to its end
         seconds: f64,
         /// that went through this end
         bytes: u64,
@@ -133,7 +134,7 @@ impl Settings {
     /// What the options say, and the tool's own timeout.
     #[must_use]
     pub fn new(options: &Moving, connect_timeout: Duration) -> Self {
-        let Common { core, idle_timeout, routed, tuned, .. } = &options.common;
+        let Common { core, idle_timeout, peer_uid, routed, tuned, .. } = &options.common;
         Self {
             core: *core,
             wait: options.wait,
@@ -145,6 +146,7 @@ impl Settings {
             arrival: tuned.arrival,
             device: routed.device.map(|device| device.to_string()),
             gid_index: routed.gid_index,
+            peer_uid: *peer_uid,
             idle_timeout_s: idle_timeout.as_secs_f64(),
             connect_timeout_s: connect_timeout.as_secs_f64(),
         }

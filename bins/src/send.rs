@@ -47,7 +47,7 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     };
     run.start(address, &name, size, options.connect_timeout)?;
     let mut input = input?;
-    let attributes = options.preserve.then(|| Attributes::of(&input, options.file.as_deref())).transpose()?;
+    let attributes = options.preserve.then(|| Attributes::of(&input)).transpose()?;
     run.session.pin()?;
     let mut connection = run.session.connect(address, run.options(), options.connect_timeout)?;
     run.connected(&mut connection)?;

@@ -1,11 +1,12 @@
 //! What rsend and rrecv do around a transfer: begin, tell of it, end.
 
+use crate::bar::rate_shown;
 use crate::exit::{Code, Failure, explain};
 use crate::files::{self, Named};
 use crate::meter::Meter;
 use crate::options::Moving;
 use crate::protocol::{Hello, Role, agreed};
-use crate::report::{Event, Events, Joined, Settings, gb_per_s};
+use crate::report::{Event, Events, Joined, Settings, gb_per_s, round};
 use crate::session::{Session, complain};
 use crate::signals;
 use crate::trace::Trace;
@@ -56,7 +57,7 @@ impl<'a> Run<'a> {
         let has_stderr = options.json_to_stderr();
         let session = Session::new(role, &options.common, has_stderr)?;
         let refused = files::check(&options.files(data)).err();
-        // a file that is perhaps the data's is not opened; standard error is open
+        // --json is not opened where it may be FILE itself; standard error is open already
         let json = options.json.as_deref().filter(|_| refused.is_none() || has_stderr);
         let events = json.map(|path| Events::open(path, &session.signals)).transpose()?.map(Arc::new);
         let with_bar = !options.common.quiet && !has_stderr && io::stderr().is_terminal();
@@ -95,7 +96,7 @@ impl<'a> Run<'a> {
         listening.map_err(|error| Failure::new(Code::Device, explain("cannot start a thread", &error)))
     }
 
-    /// The event of a port that was chosen here, of which nothing else tells.
+    /// Puts the event of a port that was chosen here.
     pub fn listening(&self, asked: &Address, address: &Address) {
         if asked != address {
             self.put(&Event::Listening { address: address.to_string() });
@@ -156,8 +157,9 @@ impl<'a> Run<'a> {
     }
 
     fn end(mut self, result: Result<(), Failure>) -> Code {
-        let (bytes, seconds) = (self.meter.bytes(), self.meter.seconds());
+        let (bytes, elapsed) = (self.meter.bytes(), self.meter.elapsed());
         self.meter.stop();
+        let seconds = round(elapsed.as_secs_f64());
         let rate = gb_per_s(bytes, seconds);
         let failure = result.err();
         let code = failure.as_ref().map_or(Code::Done, |failure| failure.code);
@@ -182,7 +184,8 @@ impl<'a> Run<'a> {
                     kind => format!(", {kind} {value:x}"),
                 });
                 let checksum = checksum.unwrap_or_default();
-                let text = format!("{bytes} bytes in {seconds:.3} s, {rate:.2} GB/s{checksum}");
+                let text =
+                    format!("{bytes} bytes in {seconds:.3} s, {}{checksum}", rate_shown(bytes, elapsed));
                 self.session.say_if(!self.session.common.quiet, &text);
             }
         }

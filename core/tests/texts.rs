@@ -55,13 +55,13 @@ fn a_configuration_that_cannot_be_says_why() {
 fn two_ends_that_disagree_say_over_what() {
     let wishes = |ours, theirs| Disagreement::Wishes { name: "it", ours, theirs };
     shows! {
-        wishes(Wish::Number(2), Wish::Number(3)) => "the two ends disagree: it is 2 here and 3 at the peer; set it on one side only",
+        wishes(Wish::Number(2), Wish::Number(3)) => "the two ends disagree: it is 2 at the listening end and 3 at the connecting end; set it at one end only",
         wishes(Wish::Protocol(Protocol::Copy), Wish::Arrival(Arrival::CheckedFlag)) =>
-            "the two ends disagree: it is copy here and checked-flag at the peer; set it on one side only",
+            "the two ends disagree: it is copy at the listening end and checked-flag at the connecting end; set it at one end only",
         Disagreement::Config(ConfigError::FlagNeedsOrder) => ConfigError::FlagNeedsOrder.to_string(),
         Disagreement::Landing { bytes: 3 << 20, bytes_max: 1025, by: "listener" } =>
             "a landing buffer of 3 MiB is more than the 1025 bytes that the listener allows",
-        Disagreement::FlagAtOneEnd => "plain flags need order inside a write, which a device here does not promise: wish for flag at both ends, or at none",
+        Disagreement::FlagAtOneEnd => "plain flags need order inside a write, which a device of one of the two ends does not promise: wish for flag at both ends, or at none",
         Disagreement::Mode { said: Arrival::Notify, due: Arrival::Flag } => "the peer settled for arrival mode notify, which is not flag",
     }
     assert_eq!(

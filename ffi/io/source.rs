@@ -132,7 +132,7 @@ impl Source {
         self.access.may_block()
     }
 
-    /// The bytes left when it was opened, where that is known; for a progress bar, and for nothing that must be true.
+    /// Bytes left when it was opened, where that is known. A file may grow or shrink afterwards: who relies on it checks.
     #[must_use]
     pub fn size_hint(&self) -> Option<u64> {
         self.size_hint

@@ -6,7 +6,7 @@ use serde::Serialize;
 use superpipe::os::WaitStrategy;
 use superpipe::{Arrival, DeviceName, Protocol, Route, Tuning};
 
-/// How this host is left.
+/// RDMA device and GID.
 #[derive(Debug, Clone, Args)]
 pub struct Routed {
     /// Use this RDMA device [default: the one that has the way to the other end]; `rdma link` lists them
@@ -22,8 +22,8 @@ pub struct Routed {
 /// How data cross.
 #[derive(Debug, Clone, Args)]
 pub struct Tuned {
-    /// How data cross [default: superpipeline]. This and the next three need be given at one end only, and change speed
-    /// and nothing else
+    /// How data cross [default: superpipeline]. This and the next three are given at one end, or equal at both, and change
+    /// speed and nothing else
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Tuning")]
     pub protocol: Option<Crossing>,
 
@@ -31,7 +31,8 @@ pub struct Tuned {
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub block_bytes: Option<u32>,
 
-    /// Bytes of a chunk, the unit that is written and acknowledged
+    /// Bytes of the largest chunk, the unit that is written and acknowledged: at most 1G [default: 64K of a pipeline; a
+    /// superpipeline's grow as far as --folds allows]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub chunk_bytes: Option<u32>,
 

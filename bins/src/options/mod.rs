@@ -26,7 +26,7 @@ pub const DEFAULT_ADDRESS: &str = "localhost:7471";
 /// Sends a file or standard input to an rrecv, and waits for its verdict
 ///
 /// rsend ends with 0 only when the receiver says that every byte arrived, that the checksum of the whole is the same at
-/// both ends, and that a file it was to write is on disk under its name. The data go through memory that both processes
+/// both ends (unless one end has --checksum none), and that a file it was to write is on disk under its name. The data go through memory that both processes
 /// share, or that the NIC writes from, block by block, while they are being read: nothing is staged, and a file is read
 /// straight into that memory.
 #[derive(Debug, Clone, Parser)]
@@ -76,9 +76,10 @@ pub struct Send {
 ///
 /// FILE appears under its name only once it is whole, compared with the sender's checksum, and on disk; an older file of
 /// that name stays until then, and stays for good where anything fails; the new one keeps its owner, group, mode, access list
-/// and user attributes as far as that is allowed, and else is less open, not more. Long runs of zeros become holes. What goes to standard output is passed on as it
-/// arrives: whether it was whole, the exit code says. A pipe or device named by FILE is opened and written as it is, and a
-/// descriptor (/dev/stdout, /dev/fd/N) is written where it stands.
+/// and user attributes as far as that is allowed, and else is less open, not more. Long runs of zeros become holes. What goes
+/// to standard output is passed on as it arrives: whether it was whole, the exit code says. A pipe or device named by FILE is
+/// opened and written as it is (rrecv listens once somebody reads the pipe), and a descriptor (/dev/stdout, /dev/fd/N) is
+/// written where it stands.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rrecv", version, override_usage = "rrecv [OPTIONS] [FILE]", disable_help_subcommand = true, after_help = after_help("\
 Examples:
@@ -106,8 +107,8 @@ pub struct Receive {
     #[arg(long, conflicts_with = "append")]
     pub preserve: bool,
 
-    /// Take a length that is announced beyond the room that is free: of data that are mostly zeros, which become holes in
-    /// FILE. Else that ends with 8 before any data flow
+    /// Accept a file although its announced length exceeds the free space, because most of it is zeros, which are stored as
+    /// holes. Without this option, exit 8 before any data flow
     #[arg(long)]
     pub sparse: bool,
 
@@ -152,18 +153,18 @@ pub struct Listening {
 /// What rsend and rrecv have in common.
 #[derive(Debug, Clone, Args)]
 pub struct Moving {
-    /// What to spend while waiting: spin costs a core and has the lowest latency, yield shares the core, sleep costs
-    /// nothing and up to 0.1 ms
+    /// What to spend while waiting: spin uses a whole core and has the lowest latency, yield shares the core, sleep uses none
+    /// while idle and adds up to 0.1 ms
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Wait::Sleep)]
     pub wait: Wait,
 
-    /// Whole-stream checksum, computed and compared by both ends [default: crc64]. Where the two ends ask for different
-    /// ones the stronger is used
+    /// Checksum of the whole stream, compared by both ends: the strongest that either end names, and crc64 if neither names
+    /// one. none at one end alone therefore disables it; name crc64 at the other end to prevent that
     #[arg(long, value_enum, value_name = "KIND")]
     pub checksum: Option<Checksum>,
 
-    /// Write start, interval (each second) and end events to a file, one JSON object a line; --json=- is standard error,
-    /// which then carries nothing else
+    /// Write start, listening (for port 0), interval (every second) and end events to a file, one JSON object a line;
+    /// --json=- is standard error, which then carries nothing else
     #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub json: Option<PathBuf>,
 
@@ -175,22 +176,22 @@ pub struct Moving {
 /// What all tools have in common.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// Pin to this core, so that its caches stay this process's own. auto takes one near the RDMA device that is used, as far
+    /// Pin to this core: the scheduler then never moves the process. auto takes one near the RDMA device that is used, as far
     /// as the system says which those are, and not core 0 if that can be; without a device any such core. The two ends
     /// take different ones; -v says which
     #[arg(long, value_name = "N|auto", value_parser = core)]
     pub core: Option<Core>,
 
-    /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it shows life
+    /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it sends signs of life
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
     pub idle_timeout: Duration,
 
-    /// Take a peer of this user over shared memory, and of no other [default: your own]. Root is no exception. A socket at
-    /// shm:PATH is its listener's alone until that lets the other user in (chmod)
+    /// Accept only a peer of this user [default: your own; root is no exception]. Needs shm:PATH at both ends: the listener
+    /// makes PATH with mode 0600, and then gives the other user access to it (chmod, setfacl). Not for RDMA
     #[arg(long, value_name = "UID")]
     pub peer_uid: Option<u32>,
 
-    /// How this host is left.
+    /// RDMA device and GID.
     #[command(flatten)]
     pub routed: Routed,
 
@@ -199,7 +200,8 @@ pub struct Common {
     pub tuned: Tuned,
 
     /// Write the newest 4096 events of the connection (copies in and out, writes, waits, acknowledgements) to a file when
-    /// the run ends, however it ends; for Perfetto or chrome://tracing. It takes a file, and not -
+    /// the run ends, also by a failure or a first signal, if there was a connection; for Perfetto or chrome://tracing. It
+    /// takes a file, and not -
     #[arg(
         long,
         value_name = "FILE",
@@ -209,7 +211,7 @@ pub struct Common {
     )]
     pub trace: Option<PathBuf>,
 
-    /// Nothing but errors: no progress bar, no table, no summary
+    /// Print errors, warnings and remarks only, and the port where --listen names port 0
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Reports")]
     pub quiet: bool,
 

@@ -43,21 +43,25 @@ fn may_act_for_owners() -> bool {
     capabilities(None).map_or(geteuid().is_root(), |sets| sets.effective.contains(CapabilitySet::FOWNER))
 }
 
-/// Checks that there is room for `bytes` more at the end of a regular file. Room is not reserved, which would fill the holes of
+/// Checks that there is room for `bytes` more in a regular file, at its end or behind where it is written. Room is not reserved, which would fill the holes of
 /// a sparse file.
 ///
 /// # Errors
 /// The process may not write that much, or, unless most of them are `sparse`, the file system has less room.
 pub(super) fn check_room(file: &File, bytes: u64, sparse: bool) -> io::Result<()> {
-    if !grows(file)? {
-        return Ok(());
-    }
+    let Some((start, is_at_end)) = start(file)? else { return Ok(()) };
     let announced = Bytes(bytes);
-    if let Some(most) = getrlimit(Resource::Fsize).current.filter(|&most| bytes > most) {
+    let length = start.saturating_add(bytes);
+    if let Some(most) = getrlimit(Resource::Fsize).current.filter(|&most| length > most) {
         return Err(io::Error::other(format!(
-            "file too large: {announced} were announced, and this process may write {}; see ulimit -f",
+            "file too large: {announced} were announced, which would make it {}, and this process may write files of {}; \
+             see ulimit -f",
+            Bytes(length),
             Bytes(most)
         )));
+    }
+    if !is_at_end {
+        return Ok(());
     }
     let system = fstatvfs(file)?;
     // the superuser may use what is reserved
@@ -73,13 +77,13 @@ pub(super) fn check_room(file: &File, bytes: u64, sparse: bool) -> io::Result<()
     Ok(())
 }
 
-/// Returns true for a regular file that grows by every byte that is written to it.
-fn grows(file: &File) -> io::Result<bool> {
+/// Returns where a regular file is written next, and whether that is its end, so that it grows by every byte.
+fn start(file: &File) -> io::Result<Option<(u64, bool)>> {
     let found = fstat(file)?;
-    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    let at_end = || -> io::Result<bool> {
-        let appends = fcntl_getfl(file)?.contains(OFlags::APPEND);
-        Ok(appends || tell(file)? >= u64::try_from(found.st_size).unwrap_or(u64::MAX))
-    };
-    Ok(is_file && at_end()?)
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    let end = u64::try_from(found.st_size).unwrap_or(u64::MAX);
+    let start = if fcntl_getfl(file)?.contains(OFlags::APPEND) { end } else { tell(file)? };
+    Ok(Some((start, start >= end)))
 }

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 /// Bytes of a file's name that its hidden name repeats: file names end at 255.
@@ -33,7 +33,7 @@ pub(super) fn create(directory: &Directory, name: &OsStr, mode: u32) -> io::Resu
             return Ok((file, hidden));
         }
     }
-    Err(ErrorKind::WouldBlock.into())
+    Err(io::Error::other(format!("other processes removed its temporary file {ATTEMPTS} times; try again")))
 }
 
 /// Locks a file for as long as it is open. Returns false if another process holds the lock. A file system without locks only
@@ -54,8 +54,8 @@ pub(super) fn sweep(directory: &Directory, name: &OsStr) {
 }
 
 fn sweep_one(directory: &Directory, name: &OsStr) {
-    let is_left_behind = || directory.look(name).is_ok_and(|found| found.is_some_and(is_left_behind));
-    if !is_left_behind() {
+    let is_left = || directory.look(name).is_ok_and(|found| found.is_some_and(is_left_behind));
+    if !is_left() {
         return;
     }
     // a lock needs it open, either way: its mode may let its owner do but one
@@ -63,7 +63,7 @@ fn sweep_one(directory: &Directory, name: &OsStr) {
         directory.open_file(name, OFlags::RDONLY).or_else(|_| directory.open_file(name, OFlags::WRONLY));
     let Ok(file) = opened else { return };
     // the name may be another file's by now
-    if file.try_lock().is_ok() && is_named(directory, name, &file) && is_left_behind() {
+    if file.try_lock().is_ok() && is_named(directory, name, &file) && is_left() {
         let _ = directory.remove(name);
     }
 }

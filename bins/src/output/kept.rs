@@ -60,7 +60,9 @@ impl Kept {
         };
         let found = fstat(&file)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            return Err(io::Error::other("what has its name by now is no regular file"));
+            return Err(io::Error::other(
+                "its name belongs to a pipe, a device, a link or a directory by now, which is left alone",
+            ));
         }
         // an O_PATH descriptor has attributes under its name only
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -20,11 +20,14 @@ use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, futimen
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Mode of a file that will replace another, until it is whole: nobody else may read what replaces a private file.
 const PRIVATE_MODE: u32 = 0o600;
+
+/// Name that a file has, in its hidden name, until the sender has told it.
+const UNNAMED: &str = "file";
 
 /// A file that does not have its name yet. Dropped before [`Staged::commit`], it leaves nothing.
 #[derive(Debug)]
@@ -200,7 +203,8 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
         return Err(io::Error::other("it is a descriptor of another process; name the file itself"));
     }
     // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
-    may_write(OpenOptions::new().write(true).open(path))?;
+    let opened = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    may_write(opened)?;
     // looked at anew: on an overlay, opening may have made another file of it
     let found = fs::metadata(path)?;
     Ok(Existing::Regular(fs::canonicalize(path)?, FileId { device: found.dev(), inode: found.ino() }))
@@ -232,7 +236,9 @@ pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::R
 
 /// Makes a file in a directory, under a name that [`Staged::set_name`] gives.
 pub(super) fn stage_in(directory: &Path, will: Old) -> io::Result<Staged> {
-    make(Directory::open(directory)?, OsStr::new("file"), None, will)
+    let (directory, name) = (Directory::open(directory)?, OsStr::new(UNNAMED));
+    hidden::sweep(&directory, name);
+    make(directory, name, None, will)
 }
 
 fn make(directory: Directory, name: &OsStr, old: Option<Kept>, will: Old) -> io::Result<Staged> {

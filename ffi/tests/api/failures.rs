@@ -165,7 +165,10 @@ fn wishes_that_contradict_each_other_are_refused_on_both_ends() {
     let mut listener = Listener::bind(&address, with(2)).unwrap();
     let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap_err());
     let error = Connection::connect(&address, with(3), DEADLINE).unwrap_err();
-    assert!(error.to_string().contains("folds is 2 here and 3 at the peer"), "{error}");
+    assert!(
+        error.to_string().contains("folds is 2 at the listening end and 3 at the connecting end"),
+        "{error}"
+    );
     assert_eq!(accepting.join().unwrap().kind(), ErrorKind::Usage);
     let absurd =
         Options { tuning: Tuning { block_bytes: Some(100), ..Tuning::default() }, ..Options::default() };

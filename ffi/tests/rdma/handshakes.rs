@@ -24,7 +24,7 @@ fn wishes_that_differ_are_refused_with_a_sentence() {
     for ip in addresses() {
         let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
         let (there, here) = meet(ip, of(2), of(3));
-        let told = "the two ends disagree: folds is 3 here and 2 at the peer; set it on one side only";
+        let told = "the two ends disagree: folds is 3 at the listening end and 2 at the connecting end; set it at one end only";
         let here = here.err().unwrap();
         assert!(matches!(here, ConnectError::Packet(PacketError::Disagreement(_))), "{here:?}");
         assert_eq!(here.to_string(), told);

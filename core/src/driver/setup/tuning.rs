@@ -241,7 +241,8 @@ impl fmt::Display for Disagreement {
         match self {
             Self::Wishes { name, ours, theirs } => write!(
                 f,
-                "the two ends disagree: {name} is {ours} here and {theirs} at the peer; set it on one side only"
+                "the two ends disagree: {name} is {ours} at the listening end and {theirs} at the connecting end; set it at \
+                 one end only"
             ),
             Self::Config(error) => error.fmt(f),
             Self::Landing { bytes, bytes_max, by } => {
@@ -249,8 +250,8 @@ impl fmt::Display for Disagreement {
                 write!(f, "a landing buffer of {bytes} is more than the {bytes_max} that the {by} allows")
             }
             Self::FlagAtOneEnd => f.write_str(
-                "plain flags need order inside a write, which a device here does not promise: wish for flag at both \
-                 ends, or at none",
+                "plain flags need order inside a write, which a device of one of the two ends does not promise: wish for \
+                 flag at both ends, or at none",
             ),
             Self::Mode { said, due } => write!(
                 f,

@@ -30,7 +30,10 @@ fn notify_is_a_wish_that_some_fabrics_can_grant() {
 fn two_different_wishes_are_refused_with_both_values() {
     let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
     let text = of(2).settle(&of(3), &Terms::SHM).unwrap_err().to_string();
-    assert_eq!(text, "the two ends disagree: folds is 2 here and 3 at the peer; set it on one side only");
+    assert_eq!(
+        text,
+        "the two ends disagree: folds is 2 at the listening end and 3 at the connecting end; set it at one end only"
+    );
     assert!(of(2).settle(&of(2), &Terms::SHM).is_ok());
 }
 
