@@ -61,7 +61,7 @@ impl Kept {
         let found = fstat(&file)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(io::Error::other(
-                "its name belongs to a pipe, a device, a link or a directory by now, which is left alone",
+                "its name belongs to a link, pipe, device or directory now, which is left alone",
             ));
         }
         // an O_PATH descriptor has attributes under its name only

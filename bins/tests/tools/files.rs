@@ -92,6 +92,27 @@ fn a_full_disk() {
     scratch.assert_only(&[]);
 }
 
+/// What is there already counts against the limit on a file's length, which shells count in blocks of 512 or 1024 bytes.
+#[test]
+fn a_limit_on_the_length_of_a_file_that_is_added_to() {
+    let scratch = Scratch::new("limit-append");
+    let (old, input) = (vec![7; 1900 << 10], scratch.root().join("in"));
+    fs::write(&input, Noise::new(4).bytes(300 << 10)).unwrap();
+    for (out, said) in [(r#"--append "$0""#, "out"), (r#">> "$0""#, "standard output")] {
+        fs::write(scratch.data("out"), &old).unwrap();
+        let mut limited = Command::new("sh");
+        let script = format!(r#"ulimit -f 2048; exec "$2" --listen "$1" {out}"#);
+        limited.arg("-c").arg(script).arg(scratch.data("out")).arg(scratch.address());
+        limited.arg(env!("CARGO_BIN_EXE_rrecv"));
+        let (sent, received) = scratch.pair(scratch.rsend(&[&scratch.address()]).arg(&input), &mut limited);
+        let words = "300 KiB were announced, which would make it 2200 KiB";
+        received.assert(8, words);
+        received.assert(8, said);
+        sent.assert(8, words);
+        assert_eq!(fs::read(scratch.data("out")).unwrap(), old);
+    }
+}
+
 #[test]
 fn a_full_disk_while_the_sender_waits_for_its_own_pipe() {
     let scratch = Scratch::new("full-idle");
