@@ -47,7 +47,7 @@ Exit codes:
   129  ended by SIGHUP
   130  ended by SIGINT
   143  ended by SIGTERM
-4 and 6 to 9 also where the other end ended so: one line says which end it was.
+Codes 4 and 6 to 9 also tell that the other end failed so, and the text says which.
 A tool that a signal ends dies by it, once it has told its peer";
 
 pub(crate) fn after_help(examples: &str) -> String {

@@ -53,7 +53,7 @@ fn a_configuration_that_cannot_be_says_why() {
 
 #[test]
 fn two_ends_that_disagree_say_over_what() {
-    let wishes = |ours, theirs| Disagreement::Wishes { name: "it", ours, theirs };
+    let wishes = |listening, connecting| Disagreement::Wishes { name: "it", listening, connecting };
     shows! {
         wishes(Wish::Number(2), Wish::Number(3)) => "the two ends disagree: it is 2 at the listening end and 3 at the connecting end; set it at one end only",
         wishes(Wish::Protocol(Protocol::Copy), Wish::Arrival(Arrival::CheckedFlag)) =>

@@ -182,7 +182,8 @@ pub struct Common {
     #[arg(long, value_name = "N|auto", value_parser = core)]
     pub core: Option<Core>,
 
-    /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it sends signs of life
+    /// How long the peer may be silent. A peer that waits for its own pipe or disk is not silent: it sends signs of life. Over
+    /// shared memory a peer whose process ended is noticed within 5 s, whatever this says
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
     pub idle_timeout: Duration,
 

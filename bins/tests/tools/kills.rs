@@ -10,7 +10,7 @@ use std::time::Instant;
 
 const ROUNDS: u64 = 60;
 const TOTAL: u64 = 24 << 20;
-/// What the manual promises.
+/// The time that `--help` promises, under --idle-timeout.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Which round did what, and how often.

@@ -1,7 +1,7 @@
 //! The tools as they ship, two processes each time. What a test starts, it ends; what it makes is in a directory of its own.
 //!
 //! No test asserts how fast anything is. A wait has a bound, ten times and more of what it takes, only so that a hang is
-//! a failure; where the manual promises a time (a lost peer is noticed within 5 s), that is the bound.
+//! a failure; where `--help` promises a time (a lost peer is noticed within 5 s), that is the bound.
 #![forbid(unsafe_code)]
 
 mod ahead;

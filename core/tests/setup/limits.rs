@@ -49,7 +49,14 @@ fn what_an_end_wishes_itself_is_not_its_peers_doing() {
         for fabric in FABRICS {
             assert_eq!(ask(role, fabric, 2 << 20, wishes), ["provision 128 blocks"]);
             let wants = ask(role, fabric, 4 << 20, wishes);
-            assert!(wants[1].contains("landing-bytes is 2097152 here and 4194304 at the peer"), "{wants:?}");
+            let [listening, connecting] = match role {
+                Role::Active => ["4194304", "2097152"],
+                Role::Passive => ["2097152", "4194304"],
+            };
+            let told = format!(
+                "landing-bytes is {listening} at the listening end and {connecting} at the connecting end"
+            );
+            assert!(wants[1].contains(&told), "{wants:?}");
         }
     }
 }

@@ -158,7 +158,7 @@ fn two_ends_that_disagree_both_know_why() {
     for fabric in FABRICS {
         let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
         let [active, passive] = meet(rig(Role::Active, fabric, of(2)), rig(Role::Passive, fabric, of(3)));
-        let told = "the two ends disagree: folds is 3 here and 2 at the peer; set it on one side only";
+        let told = "the two ends disagree: folds is 3 at the listening end and 2 at the connecting end; set it at one end only";
         assert_eq!(why(&passive.failure.unwrap()), told);
         assert_eq!(why(&active.failure.unwrap()), format!("the peer refused: {told}"));
     }
@@ -207,7 +207,7 @@ fn a_peer_settles_no_laxer_mode_and_no_other_wish() {
         let mut t = rig(Role::Active, fabric, Tuning { folds: Some(4), ..Tuning::default() });
         t.wants();
         t.memory(&welcome(fabric));
-        assert!(t.wants()[1].contains("folds is 4 here and 3 at the peer"));
+        assert!(t.wants()[1].contains("folds is 3 at the listening end and 4 at the connecting end"));
     }
 }
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::fs;
 use std::process::Stdio;
 
-/// What the manual promises.
+/// The time that `--help` promises, under --idle-timeout.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]

@@ -64,7 +64,7 @@ pub(super) fn settle(ours: Means, theirs: Means) -> Result<(Arrival, Why), Disag
     let wish = match (ours.wish, theirs.wish) {
         (Some(ours), Some(theirs)) if ours != theirs => {
             let (ours, theirs) = (Wish::Arrival(ours), Wish::Arrival(theirs));
-            return Err(Disagreement::Wishes { name: "arrival", ours, theirs });
+            return Err(Disagreement::Wishes { name: "arrival", listening: ours, connecting: theirs });
         }
         (ours, theirs) => ours.or(theirs),
     };

@@ -75,10 +75,10 @@ pub enum Disagreement {
     Wishes {
         /// what for
         name: &'static str,
-        /// this end's wish
-        ours: Wish,
-        /// the peer's
-        theirs: Wish,
+        /// wish of the listening end
+        listening: Wish,
+        /// wish of the connecting end
+        connecting: Wish,
     },
     /// The wishes make an invalid configuration.
     Config(ConfigError),
@@ -114,7 +114,7 @@ pub enum Wish {
 }
 
 impl Tuning {
-    /// Settles our wishes and the peer's.
+    /// Settles the wishes of the listening end, which these are, and those of the connecting end.
     ///
     /// # Errors
     /// Both wish for the same thing differently, or what is wished for cannot be.
@@ -147,14 +147,14 @@ impl Tuning {
         Ok(Settled { config, layout })
     }
 
-    /// Checks that what was settled respects our wishes.
+    /// Checks that what the listening end settled respects the wishes of the connecting end, which these are.
     ///
     /// # Errors
     /// The wish that it does not.
     pub fn check(&self, settled: &Settled, terms: &Terms) -> Result<(), Disagreement> {
         // A landing buffer holds whole blocks: the wish for one is met by as many as it has room for.
         let landing_bytes = self.landing_bytes.map(|bytes| bytes - bytes % settled.layout.block_bytes);
-        Self { landing_bytes, ..*self }.settle(&settled.to_tuning(), terms).map(|_| ())
+        settled.to_tuning().settle(&Self { landing_bytes, ..*self }, terms).map(|_| ())
     }
 
     /// Checks the wishes by themselves.
@@ -220,7 +220,7 @@ fn one<T: PartialEq + Copy>(
 ) -> Result<Option<T>, Disagreement> {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) if ours != theirs => {
-            Err(Disagreement::Wishes { name, ours: shown(ours), theirs: shown(theirs) })
+            Err(Disagreement::Wishes { name, listening: shown(ours), connecting: shown(theirs) })
         }
         (ours, theirs) => Ok(ours.or(theirs)),
     }
@@ -239,9 +239,9 @@ impl fmt::Display for Wish {
 impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Wishes { name, ours, theirs } => write!(
+            Self::Wishes { name, listening, connecting } => write!(
                 f,
-                "the two ends disagree: {name} is {ours} at the listening end and {theirs} at the connecting end; set it at \
+                "the two ends disagree: {name} is {listening} at the listening end and {connecting} at the connecting end; set it at \
                  one end only"
             ),
             Self::Config(error) => error.fmt(f),
