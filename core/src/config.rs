@@ -6,7 +6,9 @@ use crate::arrival::Arrival;
 use crate::fabric::Caps;
 use crate::layout::{FlagPlace, Layout};
 use crate::notice::NOTICES_MIN;
-use crate::schedule::Q_ONE;
+
+/// The growth factor q is in units of 1/256.
+pub(crate) const Q_ONE: u32 = 256;
 
 /// How a transfer that does not fit a line crosses the wire; each is a variant of the same chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,8 +3,6 @@
 
 use core::fmt;
 
-use crate::fabric::WcError;
-
 /// Why a transfer was cancelled or rejected, or the connection closed: a number that the two applications agree
 /// on. Zero is the orderly end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -113,6 +111,21 @@ impl fmt::Display for ProtocolError {
 }
 
 impl core::error::Error for ProtocolError {}
+
+/// A work completion that is not a success (`ibv_poll_cq(3)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WcError {
+    /// The status by number, since devices report ones that no header names.
+    pub status: u32,
+    /// The device's own number.
+    pub vendor_err: u32,
+}
+
+impl fmt::Display for WcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "work completion status {} (vendor error {:#x})", self.status, self.vendor_err)
+    }
+}
 
 /// What ended a connection out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

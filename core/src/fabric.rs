@@ -8,14 +8,10 @@
 //! memory itself, otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes
 //! from the start of either.
 
-use core::fmt;
-
+use crate::error::WcError;
 use crate::line::{LINE_BYTES, Line};
+use crate::nanos::Nanos;
 use crate::recorder::Recorder;
-
-/// Nanoseconds of the fabric's monotonic clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Nanos(pub u64);
 
 /// What a link can do; asked once, when an endpoint is made on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +38,6 @@ pub struct SqFull;
 /// Names a signaled work request until its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrId(pub u64);
-
-/// A work completion that is not a success (`ibv_poll_cq(3)`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WcError {
-    /// The status by number, since devices report ones that no header names.
-    pub status: u32,
-    /// The device's own number.
-    pub vendor_err: u32,
-}
-
-impl fmt::Display for WcError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "work completion status {} (vendor error {:#x})", self.status, self.vendor_err)
-    }
-}
 
 /// A signaled work request has ended; the device no longer owns the memory that it named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! The flight recorder: the newest events of an endpoint, in a ring of fixed capacity.
 //!
-//! Core owns no ring. The fabric lends one ([`Fabric::recorder`]) while somebody records; a fabric that never does, which
-//! is the default, costs nothing: every call in here is folded away. One that may, but does not now, costs one branch an
-//! event.
+//! Core owns no ring. The fabric lends one ([`Fabric::recorder`](crate::Fabric::recorder)) while somebody records.
 //!
 //! Times are the fabric's clock. A copy is recorded when it is over, a wait again and again as one record that grows, so
 //! that a sender without credit does not push everything else out of the ring.
@@ -11,8 +9,8 @@ use heapless::Deque;
 
 pub use crate::control::Kind as ControlKind;
 use crate::error::Failure;
-use crate::fabric::{Fabric, Nanos};
 use crate::header::Length;
+use crate::nanos::Nanos;
 
 /// Records that are kept: the newest.
 pub const CAPACITY: usize = 4096;
@@ -139,8 +137,8 @@ pub struct Record {
 pub struct Recorder {
     ring: Deque<Record, CAPACITY>,
     /// Since when blocks are being filled, or read, in place by the application.
-    filling: Option<Nanos>,
-    reading: Option<Nanos>,
+    pub(crate) filling: Option<Nanos>,
+    pub(crate) reading: Option<Nanos>,
 }
 
 impl Recorder {
@@ -155,7 +153,7 @@ impl Recorder {
         self.ring.pop_front()
     }
 
-    fn push(&mut self, record: Record) {
+    pub(crate) fn push(&mut self, record: Record) {
         if let Some(last) = self.ring.back_mut()
             && last.step == record.step
             && record.step.is_wait()
@@ -168,72 +166,6 @@ impl Recorder {
         }
         let kept = self.ring.push_back(record);
         debug_assert!(kept.is_ok(), "there is room");
-    }
-}
-
-/// Records what takes no time, or is a wait. What it is, is put together only where somebody records.
-#[inline]
-pub(crate) fn event<F: Fabric>(fabric: &mut F, link: &F::Link, step: impl FnOnce() -> Step) {
-    if fabric.recorder(link).is_some() {
-        keep(fabric, link, None, step());
-    }
-}
-
-/// When something begins that takes time; nothing that can be used where nobody records.
-#[inline]
-pub(crate) fn begin<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
-    if fabric.recorder(link).is_some() { Some(fabric.now()) } else { None }
-}
-
-/// Records what began then, and is over now.
-#[inline]
-pub(crate) fn span<F: Fabric>(
-    fabric: &mut F,
-    link: &F::Link,
-    begin: Option<Nanos>,
-    step: impl FnOnce() -> Step,
-) {
-    if fabric.recorder(link).is_some() {
-        keep(fabric, link, begin, step());
-    }
-}
-
-/// The application begins to fill the blocks that it was given.
-#[inline]
-pub(crate) fn begin_filling<F: Fabric>(fabric: &mut F, link: &F::Link) {
-    let begin = begin(fabric, link);
-    if let Some(recorder) = fabric.recorder(link) {
-        recorder.filling = begin;
-    }
-}
-
-/// Since when the application has filled the blocks that it was given.
-#[inline]
-pub(crate) fn filling<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
-    fabric.recorder(link).and_then(|recorder| recorder.filling.take())
-}
-
-/// The application begins to read the blocks that it was shown.
-#[inline]
-pub(crate) fn begin_reading<F: Fabric>(fabric: &mut F, link: &F::Link) {
-    let begin = begin(fabric, link);
-    if let Some(recorder) = fabric.recorder(link) {
-        recorder.reading = begin;
-    }
-}
-
-/// Since when the application has read the blocks that it was shown.
-#[inline]
-pub(crate) fn reading<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
-    fabric.recorder(link).and_then(|recorder| recorder.reading.take())
-}
-
-#[cold]
-#[inline(never)]
-fn keep<F: Fabric>(fabric: &mut F, link: &F::Link, begin: Option<Nanos>, step: Step) {
-    let end = fabric.now();
-    if let Some(recorder) = fabric.recorder(link) {
-        recorder.push(Record { begin: begin.unwrap_or(end), end, step });
     }
 }
 

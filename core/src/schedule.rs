@@ -4,11 +4,8 @@
 //! integer arithmetic.
 
 use crate::arrival::Arrival;
-use crate::config::{Config, Protocol};
+use crate::config::{Config, Protocol, Q_ONE};
 use crate::layout::Layout;
-
-/// The growth factor q is in units of 1/256.
-pub(crate) const Q_ONE: u32 = 256;
 
 /// The pipeline's chunk where none is configured.
 const PIPELINE_CHUNK_BYTES: u32 = 64 << 10;

@@ -17,7 +17,7 @@
 //!          --> at this time
 //! ```
 
-use crate::fabric::Nanos;
+use crate::nanos::Nanos;
 
 /// Silence after which a handshake makes room: hundreds of round trips of any network that RDMA runs on, and several turns of the
 /// scheduler on a busy host.

@@ -1,12 +1,16 @@
 //! Showing life, and judging the peer's silence.
 
-use super::{Driver, NAP_NS};
-use crate::fabric::{Fabric, Nanos};
+use super::Driver;
+use crate::fabric::Fabric;
+use crate::nanos::Nanos;
 
 /// Period of the signs of life that this end shows while it waits, ticks, or is blocked elsewhere (wire.md 7.3).
 pub const KEEPALIVE_NS: u64 = 200_000_000;
 /// Period of the looks, each a system call, at whether the peer's end still exists.
 pub const ALIVE_NS: u64 = 2_000_000;
+
+/// The longest sleep between two looks at the time.
+pub const NAP_NS: u64 = 50_000_000;
 
 /// The timers of one connection.
 #[derive(Clone, Debug)]

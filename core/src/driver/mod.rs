@@ -28,17 +28,18 @@ use crate::config::Protocol;
 use crate::counters::Counters;
 use crate::endpoint::{Endpoint, Event};
 use crate::error::{Closed, Reason};
-use crate::fabric::{Fabric, Nanos};
+use crate::fabric::Fabric;
+use crate::nanos::Nanos;
 use keepalive::Keepalive;
 use pace::Pace;
 
 pub use half_open::{HalfOpen, PATIENCE_NS};
-pub use keepalive::{ALIVE_NS, KEEPALIVE_NS};
+pub use keepalive::{ALIVE_NS, KEEPALIVE_NS, NAP_NS};
 pub use outside::{Outside, OutsideNext};
 pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_ROUNDS};
 pub use receiving::{Receive, ReceiveFailed, Received, RefusedRecv};
 pub use sending::{Send, SendFailed};
-pub use wait::{ATTEMPTS, BUSY_LOOK_ROUNDS, LookFailed, NAP_NS, Next, Wait};
+pub use wait::{ATTEMPTS, BUSY_LOOK_ROUNDS, LookFailed, Next, Wait};
 pub use warming::{WarmUp, WarmUpFailed, WarmUpPlan};
 
 /// Tries that found nothing, between two [`Driver::tick`]s of a loop of tries.

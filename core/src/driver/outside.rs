@@ -1,7 +1,8 @@
 //! Waiting for a source or sink outside of the connection, which lives on meanwhile.
 
 use super::{Driver, Ended, NAP_NS};
-use crate::fabric::{Fabric, Nanos};
+use crate::fabric::Fabric;
+use crate::nanos::Nanos;
 use crate::send::TransferId;
 
 /// The longest time for which a sink may accept nothing while data of a dead peer are left.

@@ -6,10 +6,11 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::keepalive::Silence;
+use super::keepalive::{NAP_NS, Silence};
 use super::pace::{Pace, Rounds};
 use super::{Driver, Ended, Rest};
-use crate::fabric::{Fabric, Nanos};
+use crate::fabric::Fabric;
+use crate::nanos::Nanos;
 use crate::planted::{Bug, is_planted};
 
 /// Attempts between two rounds of progress: what is awaited is polled alone, so that it is seen at once.
@@ -17,8 +18,6 @@ pub const ATTEMPTS: u32 = 8;
 /// Rounds with work between two looks. A round moves a landing buffer at most (100 µs), or a bounded number of slices; and as
 /// little as one control message, so that the look costs less than a hundredth.
 pub const BUSY_LOOK_ROUNDS: u32 = 64;
-/// The longest sleep between two looks.
-pub const NAP_NS: u64 = 50_000_000;
 
 /// One wait of an operation.
 #[derive(Clone, Debug)]

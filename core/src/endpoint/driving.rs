@@ -9,7 +9,8 @@ use crate::error::{Closed, Failure, ProtocolError, Reason};
 use crate::fabric::Fabric;
 use crate::layout::seat;
 use crate::planted::{Bug, is_planted};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 
 impl<F: Fabric> Endpoint<F> {
     /// One bounded round of everything that needs no asking: completions, control messages, posts and
@@ -153,7 +154,7 @@ impl<F: Fabric> Endpoint<F> {
         while let Some(completion) = fabric.poll_cq(&mut self.link) {
             work += 1;
             self.sender.handle_completion(completion.wr);
-            recorder::event(fabric, &self.link, || Step::Complete { sequence: completion.wr.0 });
+            recording::event(fabric, &self.link, || Step::Complete { sequence: completion.wr.0 });
             if let Err(error) = completion.result {
                 self.fail(fabric, Failure::Device(error));
             }
@@ -181,7 +182,7 @@ impl<F: Fabric> Endpoint<F> {
         self.counters.controls_received += 1;
         self.heard = self.heard.wrapping_add(1);
         let handled = control.and_then(|control| {
-            recorder::event(fabric, &self.link, || Step::ControlIn(control.kind()));
+            recording::event(fabric, &self.link, || Step::ControlIn(control.kind()));
             match control {
                 Control::Cts { transfer } => self.sender.handle_cts(transfer),
                 Control::Reject { transfer, reason } => {
@@ -254,7 +255,7 @@ impl<F: Fabric> Endpoint<F> {
             if !is_planted(Bug::FailedDelivers) {
                 self.receiver.shut();
             }
-            recorder::event(fabric, &self.link, || Step::Failed(failure));
+            recording::event(fabric, &self.link, || Step::Failed(failure));
             self.say_close(Reason::PROTOCOL);
             self.flush_controls(fabric);
         }

@@ -8,7 +8,8 @@ use crate::fabric::Fabric;
 use crate::header::Length;
 use crate::line::Line;
 use crate::receive::{End, Open, Pulled, Readable, TryRecv};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 use crate::sequence::after;
 use crate::slices::{Cursor, Scatter};
 
@@ -32,7 +33,7 @@ impl<F: Fabric> Endpoint<F> {
         let Some(line) = self.receiver.await_line(fabric, &self.link, looks) else { return TryRecv::Nothing };
         match self.receiver.take_inline(&line, slices) {
             Some((tag, bytes)) => {
-                recorder::event(fabric, &self.link, || Step::LineIn {
+                recording::event(fabric, &self.link, || Step::LineIn {
                     sequence: self.receiver.last(),
                     bytes,
                 });
@@ -53,7 +54,7 @@ impl<F: Fabric> Endpoint<F> {
         let Some(line) = self.receiver.await_line(fabric, &self.link, 1) else { return TryRecv::Nothing };
         match self.receiver.take_inline(&line, slices) {
             Some((tag, bytes)) => {
-                recorder::event(fabric, &self.link, || Step::LineIn {
+                recording::event(fabric, &self.link, || Step::LineIn {
                     sequence: self.receiver.last(),
                     bytes,
                 });
@@ -236,7 +237,7 @@ impl<F: Fabric> Endpoint<F> {
             self.took(fabric, 0, size, matches!(readable, Readable::Ended(_)) && !in_line);
         }
         if matches!(readable, Readable::Run(_)) {
-            recorder::begin_reading(fabric, &self.link);
+            recording::begin_reading(fabric, &self.link);
         }
         readable
     }
@@ -249,10 +250,10 @@ impl<F: Fabric> Endpoint<F> {
         let size = self.open_size();
         let in_line = self.receiver.line_bytes();
         let Some(end) = self.receiver.consume(bytes) else { return End::No };
-        let begin = recorder::reading(fabric, &self.link);
+        let begin = recording::reading(fabric, &self.link);
         let Some(line_bytes) = in_line else {
             if bytes > 0 {
-                recorder::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
+                recording::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
             }
             if bytes > 0 || end != End::No {
                 self.took(fabric, bytes as usize, size, end != End::No);
@@ -321,13 +322,13 @@ impl<F: Fabric> Endpoint<F> {
     /// A message in a line was read in place.
     fn record_line(&self, fabric: &mut F, bytes: usize) {
         let sequence = self.receiver.last();
-        recorder::event(fabric, &self.link, || Step::LineIn { sequence, bytes });
+        recording::event(fabric, &self.link, || Step::LineIn { sequence, bytes });
         self.record_end(fabric);
     }
 
     #[inline]
     fn record_end(&self, fabric: &mut F) {
-        recorder::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });
+        recording::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });
     }
 
     /// Throws away what came of a transfer that is not wanted. Whether it is gone.
@@ -348,6 +349,6 @@ impl<F: Fabric> Endpoint<F> {
 fn show<F: Fabric>(fabric: &mut F, link: &F::Link, open: &mut Open) {
     if !mem::replace(&mut open.shown, true) {
         let step = || Step::ReceiveBegin { transfer: open.transfer, length: open.length };
-        recorder::event(fabric, link, step);
+        recording::event(fabric, link, step);
     }
 }

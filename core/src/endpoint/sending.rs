@@ -7,7 +7,8 @@ use crate::error::{Reason, RefusedSend, RefusedStart};
 use crate::fabric::Fabric;
 use crate::header::{INLINE_BYTES_MAX, Length};
 use crate::planted::{Bug, is_planted};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 use crate::send::{Last, Next, Payload, Reservation, TransferId};
 use crate::slices::{Cursor, Gather, bytes_of};
 
@@ -44,7 +45,7 @@ impl<F: Fabric> Endpoint<F> {
             return self.try_send_eager(fabric, tag, slices, bytes);
         }
         if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
-            recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
+            recording::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
             return Err(self.no_credit());
         }
         if !has_bytes(slices, bytes) {
@@ -54,7 +55,10 @@ impl<F: Fabric> Endpoint<F> {
         match sender.emit_inline(fabric, link, notices, tag, slices, bytes) {
             Ok(id) => {
                 self.counters.inline_sent += 1;
-                recorder::event(fabric, &self.link, || Step::LineOut { sequence: self.sender.last(), bytes });
+                recording::event(fabric, &self.link, || Step::LineOut {
+                    sequence: self.sender.last(),
+                    bytes,
+                });
                 fabric.ring_doorbell(&mut self.link);
                 Ok(id)
             }
@@ -112,7 +116,7 @@ impl<F: Fabric> Endpoint<F> {
             split => split,
         };
         if split == Err(RefusedSend::NoCredit) {
-            recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
+            recording::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
             return Err(self.no_credit());
         }
         let (first, rest) = split?;
@@ -260,7 +264,7 @@ impl<F: Fabric> Endpoint<F> {
                     fabric.ring_doorbell(&mut self.link);
                 }
                 Some(bytes) => {
-                    recorder::begin_filling(fabric, &self.link);
+                    recording::begin_filling(fabric, &self.link);
                     return Ok(self.sender.reserve(bytes, max_bytes));
                 }
             }
@@ -376,14 +380,14 @@ impl<F: Fabric> Endpoint<F> {
             Next::NoCredit => {
                 if !self.refill(fabric) {
                     self.counters.credit_waits += 1;
-                    recorder::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
+                    recording::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
                     return None;
                 }
             }
             Next::NoCts => {
                 if self.poll_mailbox(fabric) == 0 {
                     self.counters.cts_waits += 1;
-                    recorder::event(fabric, &self.link, || Step::NoCts { sequence: self.sender.last() });
+                    recording::event(fabric, &self.link, || Step::NoCts { sequence: self.sender.last() });
                     return None;
                 }
             }

@@ -9,7 +9,8 @@ use crate::layout::seat;
 use crate::line::LINE_BYTES;
 use crate::notice::Subject;
 use crate::planted::{Bug, is_planted};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 
 impl<F: Fabric> Endpoint<F> {
     /// Returns true if no CTS, REJECT, CANCEL or CLOSE is due.
@@ -74,7 +75,7 @@ impl<F: Fabric> Endpoint<F> {
         let posted = self.outbox.post(fabric, link, self.peer_seat, notices, control);
         if posted {
             self.counters.controls_sent += 1;
-            recorder::event(fabric, &self.link, || Step::ControlOut(control.kind()));
+            recording::event(fabric, &self.link, || Step::ControlOut(control.kind()));
         } else {
             self.counters.sq_full += 1;
         }
@@ -101,7 +102,7 @@ impl<F: Fabric> Endpoint<F> {
         let blocks = self.sender.handle_ack(ack.blocks);
         let blocks = self.judged(fabric, blocks).unwrap_or(false);
         if blocks {
-            recorder::event(fabric, &self.link, || Step::AckIn { blocks: ack.blocks });
+            recording::event(fabric, &self.link, || Step::AckIn { blocks: ack.blocks });
         }
         let controls = self.outbox.handle_ack(ack.controls);
         let controls = self.judged(fabric, controls).unwrap_or(false);
@@ -166,6 +167,6 @@ impl<F: Fabric> Endpoint<F> {
     fn wrote_ack(&mut self, fabric: &mut F) {
         self.acked = self.newest_ack();
         self.counters.acks_sent += 1;
-        recorder::event(fabric, &self.link, || Step::AckOut { blocks: self.acked.blocks });
+        recording::event(fabric, &self.link, || Step::AckOut { blocks: self.acked.blocks });
     }
 }

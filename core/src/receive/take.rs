@@ -9,7 +9,8 @@ use crate::header::Length;
 use crate::inline::unpack;
 use crate::layout::Landing;
 use crate::planted::{Bug, is_planted};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 use crate::sequence::after;
 use crate::slices::Scatter;
 
@@ -47,7 +48,7 @@ impl<F: Fabric> Receiver<F> {
                         return Ok(Pulled { bytes, end: End::No });
                     }
                     let step = || Step::LineIn { sequence: self.sequence, bytes: all as usize };
-                    recorder::event(fabric, link, step);
+                    recording::event(fabric, link, step);
                     self.finish_inline();
                     return Ok(Pulled { bytes, end: End::Fin });
                 }
@@ -59,7 +60,7 @@ impl<F: Fabric> Receiver<F> {
                     let piece = chunk.piece(self.landing.layout, chunk.j);
                     let j = chunk.j;
                     let here = self.has_arrived(fabric, link, arrival, &mut chunk, j)?;
-                    let (begin, before) = (recorder::begin(fabric, link), chunk.offset);
+                    let (begin, before) = (recording::begin(fabric, link), chunk.offset);
                     while here && chunk.offset < piece.bytes {
                         let place = to.take((piece.bytes - chunk.offset) as usize);
                         if place.is_empty() {
@@ -72,7 +73,7 @@ impl<F: Fabric> Receiver<F> {
                     if chunk.offset > before {
                         let bytes = chunk.offset - before;
                         let step = || Step::CopyOut { sequence: self.sequence, block: self.consumed, bytes };
-                        recorder::span(fabric, link, begin, step);
+                        recording::span(fabric, link, begin, step);
                     }
                     let done = here && chunk.offset == piece.bytes;
                     if !done {

@@ -9,7 +9,8 @@ use crate::inline::unpack_whole;
 use crate::layout::{FlagPlace, Landing};
 use crate::line::Line;
 use crate::planted::{Bug, is_planted};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 use crate::sequence::after;
 use core::hint;
 
@@ -89,9 +90,9 @@ impl<F: Fabric> Receiver<F> {
         let bytes = length_of(to);
         let piece = layout.piece(self.at, 1, bytes, left, 0);
         self.record_begin(fabric, link, bytes);
-        let (begin, block, sequence) = (recorder::begin(fabric, link), self.consumed, self.sequence);
+        let (begin, block, sequence) = (recording::begin(fabric, link), self.consumed, self.sequence);
         fabric.copy_out(link, memory, piece.at, to, CopyHint::Cached);
-        recorder::span(fabric, link, begin, || Step::CopyOut { sequence, block, bytes });
+        recording::span(fabric, link, begin, || Step::CopyOut { sequence, block, bytes });
         self.consume_block();
         self.took_whole();
     }
@@ -128,9 +129,9 @@ impl<F: Fabric> Receiver<F> {
             let Some((run, after)) = rest.split_at_mut_checked(piece.bytes as usize) else {
                 return TryRecv::Other;
             };
-            let (begin, block) = (recorder::begin(fabric, link), self.consumed);
+            let (begin, block) = (recording::begin(fabric, link), self.consumed);
             fabric.copy_out(link, memory, piece.at, run, CopyHint::Cached);
-            recorder::span(fabric, link, begin, || Step::CopyOut { sequence, block, bytes: piece.bytes });
+            recording::span(fabric, link, begin, || Step::CopyOut { sequence, block, bytes: piece.bytes });
             rest = after;
             self.consume_block();
         }
@@ -148,7 +149,7 @@ impl<F: Fabric> Receiver<F> {
     #[inline]
     fn record_begin(&self, fabric: &mut F, link: &F::Link, bytes: u32) {
         let (transfer, length) = (self.transfers.wrapping_add(1), Length::Exact(u64::from(bytes)));
-        recorder::event(fabric, link, || Step::ReceiveBegin { transfer, length });
+        recording::event(fabric, link, || Step::ReceiveBegin { transfer, length });
     }
 
     /// Whether the block at `index` of the chunk at the head comes within so many looks.

@@ -7,7 +7,8 @@ use crate::header::{Header, Length, Rts, RtsFields};
 use crate::layout::Landing;
 use crate::line::LINE_BYTES;
 use crate::notice::{Notices, Subject};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 use crate::sequence::after;
 
 impl<F: Fabric> Sender<F> {
@@ -55,15 +56,15 @@ impl<F: Fabric> Sender<F> {
         };
         if rts.is_some() {
             let step = || Step::SendBegin { transfer: open.id.number, length: open.length };
-            recorder::event(fabric, link, step);
+            recording::event(fabric, link, step);
         }
         if matches!(payload, Payload::InPlace) && bytes > 0 {
-            let begin = recorder::filling(fabric, link);
-            recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block: self.produced, bytes });
+            let begin = recording::filling(fabric, link);
+            recording::span(fabric, link, begin, || Step::CopyIn { sequence, block: self.produced, bytes });
         }
         for j in 0..blocks {
             let piece = layout.piece(first, blocks, bytes, left, j);
-            let begin = recorder::begin(fabric, link);
+            let begin = recording::begin(fabric, link);
             if F::DIRECT {
                 fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
             }
@@ -89,7 +90,7 @@ impl<F: Fabric> Sender<F> {
             }
             if matches!(payload, Payload::Gathered(_)) && piece.bytes > 0 {
                 let block = self.produced.wrapping_add(u64::from(j));
-                recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
+                recording::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
             }
             if j == 0 {
                 let mut line = header.line();
@@ -109,7 +110,7 @@ impl<F: Fabric> Sender<F> {
         open.schedule.advance();
         open.reserved = 0;
         if fin {
-            recorder::event(fabric, link, || Step::SendEnd { transfer: open.id.number });
+            recording::event(fabric, link, || Step::SendEnd { transfer: open.id.number });
             self.open = None;
         }
         let from = self.produced;
@@ -143,7 +144,7 @@ impl<F: Fabric> Sender<F> {
         if !F::DIRECT && notices.post(fabric, link, to, at, LINE_BYTES, None, subject).is_err() {
             return false;
         }
-        recorder::event(fabric, link, || Step::SendEnd { transfer });
+        recording::event(fabric, link, || Step::SendEnd { transfer });
         self.produce(1);
         self.cancelled = None;
         true
@@ -155,7 +156,7 @@ impl<F: Fabric> Sender<F> {
         let (to, wr, subject) = (self.landing.memory, Some(WrId(sequence)), Subject::Chunk(sequence));
         let posted = notices.post(fabric, link, to, at, bytes, wr, subject).is_ok();
         if posted {
-            recorder::event(fabric, link, || Step::Post { sequence, bytes });
+            recording::event(fabric, link, || Step::Post { sequence, bytes });
             self.unposted = None;
         }
         posted

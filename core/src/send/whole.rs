@@ -9,7 +9,8 @@ use crate::inline::pack;
 use crate::layout::{FlagPlace, Landing};
 use crate::line::{LINE_BYTES, Line};
 use crate::notice::{Notices, Subject};
-use crate::recorder::{self, Step};
+use crate::recorder::Step;
+use crate::recording;
 
 impl<F: Fabric> Sender<F> {
     /// Sends a whole message of at most 40 bytes in a slot line.
@@ -75,10 +76,10 @@ impl<F: Fabric> Sender<F> {
         let (at, piece) = (layout.line_at(self.at), layout.piece(self.at, 1, bytes, left, 0));
         self.record_begin(fabric, link, bytes);
         fabric.expect_write(link, memory, at, LINE_BYTES);
-        let begin = recorder::begin(fabric, link);
+        let begin = recording::begin(fabric, link);
         fabric.copy_in(link, memory, piece.at, message);
         let (sequence, block) = (self.sequence, self.produced);
-        recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes });
+        recording::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes });
         fabric.write_line(link, memory, at, &line);
         Some(self.emitted_whole(fabric, link, 1))
     }
@@ -107,10 +108,10 @@ impl<F: Fabric> Sender<F> {
             let piece = layout.piece(first, blocks, bytes, left, j);
             let (run, after) = rest.split_at_checked(piece.bytes as usize)?;
             fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
-            let begin = recorder::begin(fabric, link);
+            let begin = recording::begin(fabric, link);
             fabric.copy_in(link, memory, piece.at, run);
             let block = self.produced.wrapping_add(u64::from(j));
-            recorder::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
+            recording::span(fabric, link, begin, || Step::CopyIn { sequence, block, bytes: piece.bytes });
             if j == 0 {
                 fabric.write_line(link, memory, layout.line_at(first), &line);
             } else {
@@ -140,13 +141,13 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     fn record_begin(&self, fabric: &mut F, link: &F::Link, bytes: u32) {
         let (transfer, length) = (self.transfers.wrapping_add(1), Length::Exact(u64::from(bytes)));
-        recorder::event(fabric, link, || Step::SendBegin { transfer, length });
+        recording::event(fabric, link, || Step::SendBegin { transfer, length });
     }
 
     #[inline]
     fn emitted_whole(&mut self, fabric: &mut F, link: &F::Link, blocks: u32) -> TransferId {
         let id = self.sent_whole(blocks);
-        recorder::event(fabric, link, || Step::SendEnd { transfer: id.number });
+        recording::event(fabric, link, || Step::SendEnd { transfer: id.number });
         id
     }
 

@@ -1,7 +1,7 @@
 //! Configuration of a handshake.
 
 use super::tuning::Tuning;
-use crate::fabric::Nanos;
+use crate::nanos::Nanos;
 
 /// Role of this end in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

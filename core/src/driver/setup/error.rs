@@ -1,9 +1,16 @@
 //! Reasons why two ends do not agree, on any fabric.
 
-use super::packet::{REFUSED_VERSION, REFUSED_WISHES, VERSION};
+use super::VERSION;
 use super::text::Text;
 use super::tuning::Disagreement;
 use core::{error, fmt};
+
+/// REFUSED because of versions.
+pub const REFUSED_VERSION: u8 = 1;
+/// REFUSED because the two ends want different things, or one what the other does not allow.
+pub const REFUSED_WISHES: u8 = 2;
+/// REFUSED because a limit of the process or of its machine is reached.
+pub const REFUSED_LIMIT: u8 = 3;
 
 /// Reason why a packet of the other end makes no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::error::{HandshakeFailure, PacketError, Refusal};
 use super::packet::{Kind, Packet};
 use super::text::Text;
 use super::tuning::Settled;
-use crate::fabric::Nanos;
 use crate::layout::Layout;
+use crate::nanos::Nanos;
 use core::fmt;
 use core::mem;
 

@@ -16,11 +16,11 @@ mod tuning;
 
 pub use arrival::{Means, Why};
 pub use config::{FabricKind, HandshakeConfig, RemoteRegion, Role};
-pub use error::{HandshakeFailure, PacketError, Refusal};
+pub use error::{HandshakeFailure, PacketError, REFUSED_LIMIT, REFUSED_VERSION, REFUSED_WISHES, Refusal};
 pub use handshake::{Action, Agreed, Beside, Claim, Grants, Handshake, WAKE};
-pub use packet::{
-    Kind, PACKET_BYTES, Packet, REFUSED_LIMIT, REFUSED_VERSION, REFUSED_WISHES, TEXT_BYTES, VERSION,
-    check_head, write_head,
-};
-pub use text::{Bytes, Text};
+pub use packet::{Kind, PACKET_BYTES, Packet, check_head, write_head};
+pub use text::{Bytes, TEXT_BYTES, Text};
 pub use tuning::{BLOCK_BYTES, Disagreement, LANDING_BYTES, Settled, Terms, Tuning, Wish, arrival_name};
+
+/// Version of the protocol, all of docs/wire.md.
+pub const VERSION: u16 = 2;

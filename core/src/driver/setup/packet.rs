@@ -1,26 +1,15 @@
 //! The packets of a handshake, the same on every fabric. wire.md 6.1, 10.2.
 
+use super::VERSION;
 use super::arrival::{Means, Why};
 use super::config::{FabricKind, RemoteRegion};
 use super::error::PacketError;
-use super::text::Text;
+use super::text::{TEXT_BYTES, Text};
 use super::tuning::Tuning;
 use crate::{Arrival, Protocol};
 
-/// The version of the protocol, all of docs/wire.md.
-pub const VERSION: u16 = 2;
-
 /// Bytes of a packet.
 pub const PACKET_BYTES: usize = 192;
-/// Bytes of the text of a REFUSED.
-pub const TEXT_BYTES: usize = 128;
-
-/// REFUSED because of versions.
-pub const REFUSED_VERSION: u8 = 1;
-/// REFUSED because the two ends want different things, or one what the other does not allow.
-pub const REFUSED_WISHES: u8 = 2;
-/// REFUSED because a limit of the process or of its machine is reached.
-pub const REFUSED_LIMIT: u8 = 3;
 
 /// First bytes of every packet and greeting of superpipe.
 const MAGIC: [u8; 8] = *b"SUPRPIPE";

@@ -1,6 +1,6 @@
 extern crate std;
 
-use super::super::error::PacketError;
+use super::super::error::{PacketError, REFUSED_VERSION, REFUSED_WISHES};
 use super::super::tuning::Disagreement;
 use super::*;
 use std::string::{String, ToString};

@@ -1,7 +1,9 @@
 //! Text for people, without an allocator.
 
-use super::packet::TEXT_BYTES;
 use core::fmt::{self, Write};
+
+/// Bytes of the text of a REFUSED.
+pub const TEXT_BYTES: usize = 128;
 
 /// Text of a packet: as many bytes as it holds, which may be any. Displayed, it is printable.
 #[derive(Clone, Copy, PartialEq, Eq)]
