@@ -4,7 +4,7 @@ use core::fmt;
 
 use superpipe_core::{Phase, Receiving, Sending, State};
 
-use crate::tally::Column;
+use crate::column::Column;
 
 /// Columns of a state: all but connecting, in which there is nothing to call.
 const STATES: usize = Column::ALL.len() - 1;

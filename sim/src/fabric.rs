@@ -17,11 +17,12 @@ use superpipe_core::{
 use superpipe_testkit::{Memory, Place, Setup, Side, Stage, Watch, crc32c};
 
 use crate::faults::Fault;
+use crate::flags::Flags;
 use crate::liar::Liar;
 use crate::nic::{Key, NotRegistered, Op, QpName, Refused, Rights, Wc, World, Wr, status};
+use crate::nic::{Use, What};
 use crate::profile::time_ns;
 use crate::torn::Looks;
-use crate::trace::{Use, What};
 
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
@@ -59,17 +60,6 @@ pub struct Sim<const DIRECT: bool> {
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
     /// Whose turn it is.
     pub(crate) acting: usize,
-}
-
-/// What flags are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flags {
-    /// They have a CRC.
-    pub(crate) checked: bool,
-    /// They are notified.
-    pub(crate) notify: bool,
-    /// Bits of the CRC: 32, but for who wants to see it miss.
-    pub(crate) crc_bits: u32,
 }
 
 impl<const DIRECT: bool> Sim<DIRECT> {

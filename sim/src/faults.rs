@@ -4,7 +4,7 @@ use core::ops::{Index, IndexMut};
 
 use superpipe_testkit::Rng;
 
-use crate::tally::Column;
+use crate::column::Column;
 
 /// Where a seed aims a fault at a state; a stall holds up each turn in it.
 const AIMED: Chance = Chance::one_in(8);

@@ -1,6 +1,6 @@
 //! What a lying peer writes instead of what its core meant: a line near the truth, so that it is believed for a while.
 
-use crate::fabric::Flags;
+use crate::flags::Flags;
 use superpipe_core::{Line, Notice, seat};
 use superpipe_testkit::{Memory, Place, Rng, crc32c, wire};
 

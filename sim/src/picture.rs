@@ -9,8 +9,8 @@ use superpipe_gantt::{
     Tick, WAIT, WIRE, us,
 };
 
+use crate::nic::{Entry, Trace, Use, What};
 use crate::nic::{Key, Op, status};
-use crate::trace::{Entry, Trace, Use, What};
 
 /// Hosts of a picture, at most: one with more is too high to be looked at.
 const HOSTS_MAX: usize = 8;

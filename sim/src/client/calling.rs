@@ -7,7 +7,7 @@ use superpipe_testkit::Stage;
 use super::ops::{Wanted, up_to};
 use super::{Course, Manner, Talk};
 use crate::calls::Call;
-use crate::run::Turned;
+use crate::turned::Turned;
 
 /// How long a connection may take to be warm: signs of life may have to heal what was overtaken.
 const WARM_UP_NS: u64 = 20_000_000_000;

@@ -5,7 +5,7 @@ use superpipe_testkit::Stage;
 
 use super::ops::{ReceiveOp, Wanted};
 use super::{Course, Ending, Talk};
-use crate::run::Turned;
+use crate::turned::Turned;
 
 /// How long each wait of an end that ends takes at most.
 const STEP_NS: u64 = 5_000_000;

@@ -1,51 +1,8 @@
 //! From the wire to the peer: what happens when its time has come.
 
-use super::{Key, Op, QpName, Wc, World, Wr, status};
-use crate::trace::What;
-
-/// A part of a write, and when it becomes visible.
-pub(super) struct Piece {
-    pub(super) offset: u32,
-    pub(super) bytes: u32,
-    pub(super) at_ns: u64,
-}
-
-/// Bytes that are about to be visible.
-pub(super) struct Place {
-    pub(super) flight: u64,
-    pub(super) to: Key,
-    pub(super) at: u32,
-    pub(super) data: Vec<u8>,
-}
-
-pub(super) enum Event {
-    /// The NIC reads a packet of the sender's memory; when the last of it has left, and is there.
-    Read { flight: u64, pieces: Vec<Piece>, left_ns: u64, there_ns: u64 },
-    /// The first packet is there: the receiver's NIC looks whether it is permitted.
-    Arrive { flight: u64 },
-    /// Bytes become visible.
-    Place(Place),
-    /// All is visible, and a receive completes.
-    Receive { flight: u64 },
-    /// The sender knows.
-    Done { flight: u64 },
-}
-
-/// A WR from its post to its completion.
-pub(super) struct Flight {
-    pub(super) number: u64,
-    pub(super) qp: QpName,
-    pub(super) wr: Wr,
-    /// Inline: all bytes. A send: what was read so far.
-    pub(super) data: Vec<u8>,
-    /// Packets that the NIC has not read.
-    pub(super) unread: u32,
-    pub(super) status: u32,
-    /// It fails with this status after all it does.
-    pub(super) fails: Option<u32>,
-    /// Nobody is told of its completion.
-    pub(super) lost: bool,
-}
+use super::flight::{Event, Flight, Piece, Place};
+use super::trace::What;
+use super::{Op, QpName, Wc, World, status};
 
 impl World {
     /// Everything that is due by then happens, up to what wakes a CPU, which is returned: its clock is then at what woke it.

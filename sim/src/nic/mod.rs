@@ -8,8 +8,10 @@
 //! by then. Nothing that one CPU does is visible to another without an event.
 
 mod deliver;
+mod flight;
 mod memory;
 mod post;
+mod trace;
 
 use core::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,15 +19,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use superpipe_core::State;
 use superpipe_testkit::Rng;
 
+pub use flight::Wr;
 pub use memory::{BadAccess, Key, NotRegistered, Rights};
-pub use post::{Refused, Wr};
+pub use post::Refused;
+pub use trace::{Entry, Trace, Use, What};
 
+use crate::column::Column;
 use crate::faults::{Fault, Faults};
 use crate::profile::Profile;
 use crate::queue::Queue;
-use crate::tally::{Column, Tally};
-use crate::trace::{Entry, Trace, What};
-use deliver::{Event, Flight};
+use crate::tally::Tally;
+use flight::{Event, Flight};
 use memory::Mr;
 
 /// Statuses of work completions, by their numbers in `ibv_poll_cq(3)`.

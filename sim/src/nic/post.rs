@@ -2,35 +2,16 @@
 
 use core::fmt;
 
-use super::deliver::{Event, Flight, Piece, Place};
+use super::flight::{Event, Flight, Piece, Place, Wr};
+use super::trace::What;
 use super::{Key, Op, QpName, Receive, World, status};
 use crate::faults::Fault;
-use crate::trace::What;
 
 /// Pieces that a torn packet becomes visible in, at most.
 const PIECES_MAX: usize = 5;
 
 /// Lateness, in round trips, at most.
 pub(crate) const LATE_ROUND_TRIPS: usize = 20;
-
-/// A work request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wr {
-    /// What its completion says; without one, none is told.
-    pub id: Option<u64>,
-    /// What to do.
-    pub op: Op,
-    /// Our memory.
-    pub from: Key,
-    /// Where in it.
-    pub at: u32,
-    /// So many bytes.
-    pub bytes: u32,
-    /// They are copied now, so that the memory is free at once.
-    pub inline: bool,
-    /// The packets are held up for so long.
-    pub held_ns: u64,
-}
 
 /// Nothing was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

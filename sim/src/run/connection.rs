@@ -8,11 +8,13 @@ use super::scripted::Scripted;
 use crate::calls::Calls;
 use crate::case::{Case, Plan};
 use crate::client::Talk;
-use crate::fabric::{Flags, Sim};
+use crate::fabric::Sim;
 use crate::faults::Fault;
+use crate::flags::Flags;
+use crate::nic::What;
 use crate::nic::{NotRegistered, World};
 use crate::torn::Torn;
-use crate::trace::What;
+use crate::turned::Turned;
 
 /// Faults that can overtake an acknowledgement, which then needs a sign of life (wire.md 7.3): elsewhere none may be needed, and
 /// nobody waits so long.
@@ -24,15 +26,6 @@ enum Play<const DIRECT: bool> {
     Script(Box<Scripted<DIRECT>>),
     /// Any call, at any time.
     Talk(Box<Talk<Sim<DIRECT>>>),
-}
-
-/// What a turn came to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Turned {
-    /// How long the end may sleep.
-    pub(crate) nap_ns: u64,
-    /// Which ends let go of everything.
-    pub(crate) lets_go: [bool; 2],
 }
 
 pub(super) struct Connection<const DIRECT: bool> {

@@ -13,11 +13,10 @@ use std::panic::catch_unwind;
 use crate::calls::Calls;
 use crate::case::Case;
 use crate::nic::World;
+use crate::nic::{Trace, What};
 use crate::tally::Tally;
 use crate::torn::Torn;
-use crate::trace::{Trace, What};
 use connection::Connection;
-pub(crate) use connection::Turned;
 use hosts::Hosts;
 
 /// Virtual time after which a run that is not over never will be: ten times what the longest of 100,000 seeds took.

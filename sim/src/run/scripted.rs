@@ -3,10 +3,10 @@
 use superpipe_core::{Nanos, Reason};
 use superpipe_testkit::Pair;
 
-use super::connection::Turned;
 use super::patience::{Advice, Patience};
 use crate::case::Closing;
 use crate::fabric::Sim;
+use crate::turned::Turned;
 
 pub(super) struct Scripted<const DIRECT: bool> {
     pub(super) pair: Pair<Sim<DIRECT>>,

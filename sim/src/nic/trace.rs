@@ -5,7 +5,7 @@ use core::fmt;
 use superpipe_core::Line;
 use superpipe_core::recorder::Step;
 
-use crate::nic::{Key, NotRegistered, Op};
+use super::{Key, NotRegistered, Op};
 
 /// Events, in the order in which they were noted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
