@@ -116,7 +116,7 @@ impl fmt::Debug for RecvBuf {
 mod tests {
     use super::*;
     use crate::ErrorKind;
-    use crate::os::map::page_bytes;
+    use crate::os::page::page_bytes;
 
     const HUGE: usize = HUGE_PAGE_BYTES;
 

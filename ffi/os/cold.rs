@@ -9,7 +9,8 @@
 use core::ops::Range;
 
 use super::error::retry;
-use super::map::{HUGE_PAGE_BYTES, page_bytes};
+use super::map::HUGE_PAGE_BYTES;
+use super::page::page_bytes;
 
 /// Asks for huge pages where they fit inside `memory`. Nothing is made resident: that is what the first write does.
 /// Whether the kernel agreed; false as well where none fits.

@@ -7,6 +7,7 @@
 use super::bytes::Bytes;
 use super::error::{OsError, last_errno, retry};
 use super::owner::Owner;
+use super::page::{page_bytes, round_up};
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -172,23 +173,6 @@ impl Drop for Mapping {
 }
 
 const PROT_READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
-
-/// Bytes of a page.
-#[must_use]
-pub fn page_bytes() -> usize {
-    // SAFETY: sysconf takes an integer and touches no memory of ours.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-/// `bytes` rounded up to whole pages, at least one. None beyond what an address can say.
-#[must_use]
-pub fn round_to_pages(bytes: usize) -> Option<usize> {
-    round_up(bytes, page_bytes())
-}
-
-fn round_up(bytes: usize, page: usize) -> Option<usize> {
-    bytes.max(1).checked_next_multiple_of(page).filter(|&len| isize::try_from(len).is_ok())
-}
 
 fn too_much(bytes: usize) -> impl Fn() -> OsError {
     move || OsError::new(libc::ENOMEM, format!("cannot map {}", Bytes(bytes as u64)))

@@ -15,6 +15,7 @@ pub mod map;
 pub mod membarrier;
 pub mod near;
 pub(crate) mod owner;
+pub mod page;
 pub mod pidfd;
 pub mod pin;
 pub mod poll;

@@ -60,7 +60,7 @@ fn word() -> *const AtomicU32 {
         Err(quicker) => {
             if !ptr::eq(made, &raw const NO_WORD) {
                 // SAFETY: it was mapped above, and nobody else knows of it.
-                unsafe { libc::munmap(made.cast(), super::map::page_bytes()) };
+                unsafe { libc::munmap(made.cast(), super::page::page_bytes()) };
             }
             quicker
         }
@@ -69,7 +69,7 @@ fn word() -> *const AtomicU32 {
 
 /// A page of zeros, here and in every child.
 fn map_wiped() -> Option<*mut AtomicU32> {
-    let len = super::map::page_bytes();
+    let len = super::page::page_bytes();
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
     let page = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };

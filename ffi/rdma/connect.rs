@@ -4,15 +4,17 @@ use super::cm::Cm;
 use super::error::ConnectError;
 use super::fabric::{Rdma, RdmaLink};
 use super::greeting::{GREETING_BYTES, Greeting};
-use super::handshake::{self, Agreed, Patience};
-use super::route::{DeviceName, Route};
+use super::handshake::{self, Agreed};
+use super::patience::Patience;
+use super::route::DeviceName;
 use super::wire::{ACK_TIMEOUT, Wire};
+use super::wishes::Wishes;
 use crate::budget::Budget;
 use crate::os::clock::until;
 use crate::os::random::random_below;
 use crate::os::{monotonic_ns, resolve};
 use crate::packet::PacketError;
-use crate::tuning::{Settled, Tuning};
+use crate::tuning::Settled;
 use crate::verbs::{CmEventKind, CmId, Error, EventChannel};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -27,17 +29,6 @@ const ATTEMPT_NS: u64 = 6_000_000_000;
 const STEP_MS_MAX: u64 = 2000;
 /// How often the caller's flag is looked at.
 const SLICE: Duration = Duration::from_millis(100);
-
-/// What an end wants of its connections.
-#[derive(Clone, Copy, Debug)]
-pub struct Wishes<'a> {
-    /// What is settled with the peer.
-    pub tuning: &'a Tuning,
-    /// The most that a peer may make the landing buffer.
-    pub landing_bytes_max: u32,
-    /// Which device.
-    pub route: Route,
-}
 
 /// A connection that both ends agreed on.
 pub struct Met {

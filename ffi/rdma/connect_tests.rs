@@ -1,6 +1,8 @@
 //! Connecting on a device that does what the test says: what is attempted, for how long, and what is told of it.
 
 use super::*;
+use crate::rdma::Route;
+use crate::tuning::Tuning;
 use crate::verbs::CmFailure;
 use crate::verbs::fake::{CmKind, answer, begin, calls, channel, script};
 

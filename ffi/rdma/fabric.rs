@@ -1,21 +1,18 @@
-//! The fabric on an RC QP, for core, and the port on top of it, for the API.
+//! The fabric on an RC QP, for core.
 
-use super::doze;
 use super::mail::NOTICES;
 use super::memory::Half;
 use super::wire::Wire;
 use crate::copy::{CopyKernels, crc32c};
-use crate::os::poll::{PollFd, Polled};
-use crate::os::{OsError, monotonic_ns};
-use crate::port::{Gone, Port, Woken};
+use crate::os::monotonic_ns;
 use crate::sleepers::Sleepers;
 use crate::span::Span;
 use crate::verbs::RemoteAddr;
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Arrival, Attachment, Caps, Completion, CopyHint, Endpoint, Fabric, Landing, Line, Nanos, Notice,
-    SEAT_BYTES, SqFull, WrId,
+    Arrival, Attachment, Caps, Completion, CopyHint, Fabric, Landing, Line, Nanos, Notice, SEAT_BYTES,
+    SqFull, WrId,
 };
 
 /// The port: the copy kernels of this CPU, and the flight recorder of its one connection.
@@ -23,7 +20,7 @@ use superpipe_core::{
 pub struct Rdma {
     kernels: &'static CopyKernels,
     #[cfg(feature = "recorder")]
-    recorder: Option<Box<Recorder>>,
+    pub(super) recorder: Option<Box<Recorder>>,
 }
 
 /// One connection: its wire, and the memory that is registered for it.
@@ -43,7 +40,7 @@ pub struct RdmaLink {
 /// A part of the image of the peer's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
-    span: Span,
+    pub(super) span: Span,
     /// Where the part begins in the image, and in the peer's region.
     base: u32,
 }
@@ -207,59 +204,5 @@ impl Fabric for Rdma {
     #[inline]
     fn recorder(&mut self, _: &RdmaLink) -> Option<&mut Recorder> {
         self.recorder.as_deref_mut()
-    }
-}
-
-// SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped; `at`
-// checks that the named bytes are inside them, and no region gives out references.
-unsafe impl Port for Rdma {
-    const NAME: &'static str = "verbs";
-    // Objects that rdma-core destroys in a child, it destroys for the parent.
-    const DROPS_IN_CHILD: bool = false;
-
-    fn source_of(&self, _: &RdmaLink, from: Span, at: u32, bytes: u32) -> *const u8 {
-        from.at(at, bytes as usize)
-    }
-
-    fn place_in(&self, _: &RdmaLink, to: Image, at: u32, bytes: u32) -> *mut u8 {
-        to.span.at(at, bytes as usize)
-    }
-
-    #[cfg(feature = "recorder")]
-    fn record(&mut self, on: bool) {
-        self.recorder = on.then(Box::default);
-    }
-
-    fn is_alive(&self, link: &RdmaLink) -> bool {
-        link.wire.is_alive()
-    }
-
-    fn why_gone(&self, link: &RdmaLink) -> Option<Gone> {
-        link.wire.why_gone()
-    }
-
-    fn interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 1] {
-        [link.wire.interest()]
-    }
-
-    fn end_by(&self, link: &mut RdmaLink, by_ns: u64) {
-        link.wire.end_by(by_ns);
-    }
-
-    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
-        doze::begin(self, endpoint, timeout_ns)
-    }
-
-    fn sleep_interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 2] {
-        link.wire.sleep_interests()
-    }
-
-    fn end_sleep(
-        &self,
-        endpoint: &mut Endpoint<Self>,
-        polled: Result<Polled, OsError>,
-        fds: [PollFd<'_>; 2],
-    ) -> Woken {
-        doze::end(endpoint, polled, fds)
     }
 }

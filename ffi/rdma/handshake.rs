@@ -3,11 +3,12 @@
 //!
 //! This module sends and receives packets and registers memory. Core decides what comes next.
 
-use super::connect::Wishes;
 use super::error::ConnectError;
 use super::mail::NOTICES;
 use super::memory::Half;
+use super::patience::Patience;
 use super::wire::{End, Wire};
+use super::wishes::Wishes;
 use crate::budget::{Budget, OverBudget};
 use crate::copy;
 use crate::os::clock::until;
@@ -43,12 +44,6 @@ pub(super) struct Agreed {
     pub(super) settled: Settled,
     pub(super) why: Why,
     pub(super) share: Budget,
-}
-
-/// Bounds a handshake.
-pub(super) struct Patience<'a> {
-    pub(super) deadline_ns: u64,
-    pub(super) interrupted: &'a dyn Fn() -> bool,
 }
 
 /// How far a [`HalfOpen`] is.

@@ -1,7 +1,7 @@
 //! Half-open connections on a device that does what the test says.
 
 use super::*;
-use crate::os::map::round_to_pages;
+use crate::os::page::round_to_pages;
 use crate::packet::{Kind, PACKET_BYTES, PacketError};
 use crate::rdma::Route;
 use crate::rdma::cm::Cm;

@@ -1,13 +1,14 @@
 //! The passive side: an address where others connect.
 
 use super::cm::Cm;
-use super::connect::{Met, Wishes, unexpected};
+use super::connect::{Met, unexpected};
 use super::error::ConnectError;
 use super::greeting::Greeting;
 use super::handshake::{HalfOpen, Progress};
 use super::place::{PORTS, Place, addresses, is_absent, is_taken, listen, listen_at_all};
 use super::route::Route;
 use super::wire::Wire;
+use super::wishes::Wishes;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;

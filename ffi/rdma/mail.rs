@@ -208,7 +208,7 @@ const fn receive_at(slot: u16) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::map::round_to_pages;
+    use crate::os::page::round_to_pages;
     use crate::verbs::CmId;
     use crate::verbs::fake::{begin, channel};
 

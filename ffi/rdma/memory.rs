@@ -7,7 +7,7 @@
 
 use super::error::ConnectError;
 use crate::os::Mapping;
-use crate::os::map::round_to_pages;
+use crate::os::page::round_to_pages;
 use crate::span::Span;
 use crate::verbs::{Access, Error, Mr, Pd};
 use superpipe_core::{Landing, Layout, SEAT_BYTES};

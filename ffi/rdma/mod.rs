@@ -8,7 +8,7 @@
 //! wire      the QP and its CQ: made ready, posted to, polled, ended; queue, who has a place in it; mail, the receives that
 //!           are posted ahead
 //! memory    what is registered: what the peer writes, the image of what we write
-//! fabric    core's Fabric and the API's Port on all of that; sleep, what is said for it; doze, how one end sleeps
+//! fabric    core's Fabric on all of that; port, the API's Port; sleep, what is said for it; doze, how one end sleeps
 //! ```
 
 mod cm;
@@ -21,17 +21,21 @@ mod handshake;
 mod listener;
 mod mail;
 mod memory;
+mod patience;
 mod place;
+mod port;
 mod queue;
 mod route;
 mod sleep;
 mod wire;
+mod wishes;
 mod wrong;
 
 pub use crate::packet::PacketError;
-pub use connect::{Met, Wishes, connect};
+pub use connect::{Met, connect};
 pub use error::ConnectError;
 pub use fabric::{Image, Rdma, RdmaLink};
 pub use listener::{Accepted, Accepting, Listener};
 pub use route::{BadName, DeviceName, Route};
+pub use wishes::Wishes;
 pub use wrong::Wrong;

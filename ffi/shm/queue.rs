@@ -8,7 +8,7 @@
 //! is expected (SO_PASSRIGHTS).
 
 use super::ancillary::{Control, SentFd, socklen};
-use super::rights::set_option;
+use super::rights::{Rights, set_option};
 use super::socket::{Socket, header};
 use super::socket_error::SocketError;
 use crate::os::OsError;
@@ -29,13 +29,6 @@ pub(super) struct Head {
     pub(super) first: u8,
     /// whether it carries descriptors
     pub(super) has_fds: bool,
-}
-
-/// Descriptors that a look at the head of the queue may duplicate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rights {
-    None,
-    One,
 }
 
 impl Socket {

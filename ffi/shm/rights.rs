@@ -5,6 +5,13 @@ use core::ffi::c_int;
 use core::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// Descriptors that a look at the head of the queue may duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rights {
+    None,
+    One,
+}
+
 /// Sets whether a socket, and those that a listening one accepts, take packets with descriptors in. Before Linux 6.16 all do.
 pub(super) fn pass_rights(fd: BorrowedFd<'_>, is_wanted: bool) {
     // Of asm-generic/socket.h; elsewhere the packets are looked at all the same.

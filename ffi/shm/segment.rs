@@ -12,7 +12,7 @@
 
 use super::ancillary::SentFd;
 use crate::os::error::{last_errno, retry};
-use crate::os::map::{page_bytes, round_to_pages};
+use crate::os::page::{page_bytes, round_to_pages};
 use crate::os::{Bytes, Mapping, OsError};
 use core::ffi::{CStr, c_int, c_uint};
 use core::mem::MaybeUninit;

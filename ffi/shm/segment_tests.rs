@@ -1,7 +1,7 @@
 //! Segments: what is adopted, and each rule that refuses.
 
 use super::*;
-use crate::os::map::page_bytes;
+use crate::os::page::page_bytes;
 use core::ptr;
 use std::fs::{self, File};
 use std::io::pipe;

@@ -8,8 +8,7 @@
 //! packet that a peer sent before it died, then its end. Each is looked at before it is taken: see `queue.rs`.
 
 use super::ancillary::{Control, SentFd, socklen};
-use super::queue::Rights;
-use super::rights::pass_rights;
+use super::rights::{Rights, pass_rights};
 use super::socket_error::{ConnectError, SocketError};
 use super::sun::SunAddress;
 use crate::os::OsError;

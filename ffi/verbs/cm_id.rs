@@ -16,6 +16,7 @@
 
 use super::answer::{done, made};
 use super::cm_address::{self, RawAddress};
+use super::cm_id_inner::IdInner;
 use super::context::Context;
 use super::error::Error;
 use super::event_channel::EventChannel;
@@ -38,13 +39,6 @@ pub const PRIVATE_DATA_MAX: usize = 56;
 #[derive(Debug)]
 pub struct CmId(Arc<IdInner>);
 
-#[derive(Debug)]
-pub(super) struct IdInner {
-    raw: NonNull<rdma_cm_id>,
-    number: usize,
-    channel: Mutex<EventChannel>,
-}
-
 /// What both ends are told while connecting.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectParams<'data> {
@@ -57,11 +51,6 @@ pub struct ConnectParams<'data> {
     /// how often a SEND that met no receive is sent again; 7 is for ever
     pub rnr_retries: u8,
 }
-
-// SAFETY: what reads or writes the id does so while it has the turn.
-unsafe impl Send for IdInner {}
-// SAFETY: as above.
-unsafe impl Sync for IdInner {}
 
 impl CmId {
     /// Makes one whose events come to `channel`.
@@ -380,16 +369,6 @@ impl CmId {
 
     fn channel(&self) -> EventChannel {
         self.0.channel.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Drop for IdInner {
-    fn drop(&mut self) {
-        let channel = self.channel.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _turn = channel.take_turn();
-        // SAFETY: it is ours, and what was made from it held it, and is gone. Every event is acknowledged as it is taken, so
-        // that the call does not wait. A failure leaves it to the process's end.
-        let _ = unsafe { channel.cm().rdma_destroy_id(self.raw.as_ptr()) };
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::answer::{errno_of, failed, made};
 use super::context::Context;
-use super::cq::CompEvent;
 use super::error::Error;
 use super::sys::{ibv_comp_channel, ibv_cq};
 use super::wait::{never_block, wait_readable};
@@ -25,6 +24,21 @@ struct Inner {
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
+
+/// That a CQ has something: which one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompEvent(usize);
+
+impl CompEvent {
+    fn new(cookie: *mut c_void) -> Self {
+        Self(cookie.addr())
+    }
+
+    /// Number of the queue.
+    pub(super) const fn number(self) -> usize {
+        self.0
+    }
+}
 
 impl CompChannel {
     /// Makes one.

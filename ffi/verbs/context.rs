@@ -1,8 +1,8 @@
 //! An open device: its limits, its ports, its GIDs.
 
-use super::answer::done;
-use super::cm_id::IdInner;
-use super::device::{DeviceList, Transport, name_of};
+use super::answer::{done, made};
+use super::cm_id_inner::IdInner;
+use super::device::{Device, DeviceList, Transport, name_of};
 use super::error::Error;
 use super::gid::{Gid, GidEntry, GidKind, not_usable};
 use super::library::Verbs;
@@ -41,6 +41,19 @@ pub struct DeviceLimits {
     pub mr_bytes_max: u64,
     /// ports, numbered from 1
     pub ports: u8,
+}
+
+impl Device<'_> {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Where the user may not, or the device is gone.
+    pub fn open(&self) -> Result<Context, Error> {
+        // SAFETY: the device is in the list, which is borrowed.
+        let raw = unsafe { self.verbs().required.ibv_open_device(self.raw()) };
+        let raw = made(raw, "ibv_open_device", || format!("open {}", self.name()))?;
+        Ok(Context::opened(self.verbs(), raw))
+    }
 }
 
 impl Context {

@@ -1,12 +1,12 @@
 //! A completion queue. Polling it allocates nothing and makes no system call.
 
 use super::answer::{done, failed, made};
-use super::comp_channel::CompChannel;
+use super::comp_channel::{CompChannel, CompEvent};
 use super::context::Context;
 use super::error::Error;
 use super::sys::{ibv_cq, ibv_wc};
 use super::wc::Wc;
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -28,10 +28,6 @@ struct Inner {
     channel: Option<CompChannel>,
     context: Context,
 }
-
-/// That a CQ has something: which one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CompEvent(usize);
 
 // SAFETY: the library's functions on it may be called from any thread at the same time (verbs(7)), and the fields never
 // change.
@@ -96,7 +92,7 @@ impl Cq {
     /// Whether `event` is of this queue.
     #[must_use]
     pub fn is_source_of(&self, event: CompEvent) -> bool {
-        event == CompEvent(self.0.number)
+        event.number() == self.0.number
     }
 
     /// Completions that it has room for.
@@ -117,12 +113,6 @@ impl Cq {
 
     pub(super) fn raw(&self) -> *mut ibv_cq {
         self.0.raw.as_ptr()
-    }
-}
-
-impl CompEvent {
-    pub(super) fn new(cookie: *mut c_void) -> Self {
-        Self(cookie.addr())
     }
 }
 

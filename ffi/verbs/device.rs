@@ -1,7 +1,6 @@
 //! The RDMA devices of this host.
 
 use super::answer::made;
-use super::context::Context;
 use super::error::Error;
 use super::library::{Verbs, verbs};
 use super::sys::{ibv_device, ibv_transport_type};
@@ -85,6 +84,14 @@ impl Drop for DeviceList {
 }
 
 impl Device<'_> {
+    pub(super) fn verbs(&self) -> &'static Verbs {
+        self.list.verbs
+    }
+
+    pub(super) fn raw(&self) -> *mut ibv_device {
+        self.raw.as_ptr()
+    }
+
     /// Its name: `mlx5_0`, `rxe0`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -96,17 +103,6 @@ impl Device<'_> {
     pub fn transport(&self) -> Transport {
         // SAFETY: the device is in the list, which is borrowed; the library does not change this field.
         Transport::of(unsafe { (*self.raw.as_ptr()).transport_type })
-    }
-
-    /// Opens it.
-    ///
-    /// # Errors
-    /// Where the user may not, or the device is gone.
-    pub fn open(&self) -> Result<Context, Error> {
-        // SAFETY: the device is in the list, which is borrowed.
-        let raw = unsafe { self.list.verbs.required.ibv_open_device(self.raw.as_ptr()) };
-        let raw = made(raw, "ibv_open_device", || format!("open {}", self.name()))?;
-        Ok(Context::opened(self.list.verbs, raw))
     }
 }
 

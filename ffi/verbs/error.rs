@@ -1,6 +1,6 @@
 //! What can go wrong with RDMA, each with one line that a person acts on.
 
-use super::cm_event::{CmEventKind, CmFailure};
+use super::cm_event_kind::{CmEventKind, CmFailure};
 use super::library::LoadError;
 use super::remedy::MAKE_A_DEVICE;
 use crate::os::OsError;

@@ -3,14 +3,12 @@
 //! librdmacm writes into an id while it takes an event, so all calls that are about ids of one channel take turns. They
 //! are part of connecting and closing only. A call that waits, as `rdma_connect` may on iWARP, holds up its own channel.
 
-use super::answer::{errno_of, failed, made};
-use super::cm_event::{CmEvent, CmEventKind};
-use super::cm_id::CmId;
+use super::answer::made;
 use super::error::Error;
 use super::library::{Verbs, rdmacm, verbs};
-use super::sys::{Rdmacm, rdma_cm_event, rdma_cm_event_type, rdma_event_channel};
-use super::wait::{never_block, wait_readable};
-use core::ptr::{self, NonNull};
+use super::sys::{Rdmacm, rdma_event_channel};
+use super::wait::never_block;
+use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,29 +46,6 @@ impl EventChannel {
         Ok(channel)
     }
 
-    /// Takes an event if there is one.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn try_event(&self) -> Result<Option<CmEvent>, Error> {
-        let turn = self.take_turn();
-        let mut raw: *mut rdma_cm_event = ptr::null_mut();
-        // SAFETY: the channel lives, and the pointer is to a local.
-        let answer = unsafe { self.cm().rdma_get_cm_event(self.raw(), &raw mut raw) };
-        match errno_of(answer) {
-            Ok(()) => {}
-            Err(libc::EAGAIN | libc::EINTR) => return Ok(None),
-            Err(errno) => return Err(failed(errno, "rdma_get_cm_event", "take an event of rdma_cm")),
-        }
-        // SAFETY: the library has made the event, and frees it when it is acknowledged, below. Until then no id that
-        // it names is destroyed (rdma_get_cm_event(3)).
-        let event = unsafe { self.copied(&*raw) };
-        // SAFETY: it was got above, and is not used again.
-        let _ = unsafe { self.cm().rdma_ack_cm_event(raw) };
-        drop(turn);
-        Ok(Some(event))
-    }
-
     /// Has librdmacm close the devices that are gone. It keeps each that an id was ever bound to open, and the kernel waits for that
     /// with the removal of a device whose driver cannot take it away from a process (rxe, siw). It looks for those that are gone when
     /// it is asked for all, which opens the others; where none is left it does not look.
@@ -91,48 +66,6 @@ impl EventChannel {
     /// As [`create`](Self::create).
     pub fn another(&self) -> Result<Self, Error> {
         Self::of(self.cm(), self.verbs())
-    }
-
-    /// Waits for an event until `deadline_ns`, in monotonic nanoseconds.
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`], [`Error::Interrupted`], or as for [`try_event`](Self::try_event).
-    pub fn next_event(&self, deadline_ns: u64) -> Result<CmEvent, Error> {
-        loop {
-            match self.try_event()? {
-                Some(event) => return Ok(event),
-                None => wait_readable(self.as_fd(), deadline_ns)?,
-            }
-        }
-    }
-
-    /// Waits for the event that is due, of whatever id. An interruption is told, and can be followed by the same call.
-    ///
-    /// # Errors
-    /// As for [`next_event`](Self::next_event); [`Error::Connection`] where a failure came, [`Error::Unexpected`] where
-    /// anything else did.
-    pub fn expect(&self, due: CmEventKind, deadline_ns: u64) -> Result<CmEvent, Error> {
-        let event = self.next_event(deadline_ns)?;
-        match event.failure() {
-            _ if event.kind == due => Ok(event),
-            Some(failure) => Err(Error::Connection(failure)),
-            None => Err(Error::Unexpected { due, came: event.kind }),
-        }
-    }
-
-    /// # Safety
-    /// 1. As for [`CmEvent::copied`]: `raw` was got from this channel, and is not yet acknowledged.
-    unsafe fn copied(&self, raw: &rdma_cm_event) -> CmEvent {
-        let is_request = raw.event == rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
-        let about = if is_request { raw.listen_id } else { raw.id };
-        // SAFETY: an id is not destroyed before its events are acknowledged; its context is the number that we gave it.
-        let number = NonNull::new(about).map_or(0, |id| unsafe { (*id.as_ptr()).context }.addr());
-        let request = NonNull::new(raw.id).filter(|_| is_request).map(|id| {
-            // SAFETY: the library has made it for this request, and gives it to whoever takes the event.
-            unsafe { CmId::adopt(self, id) }
-        });
-        // SAFETY: our caller's promise.
-        unsafe { CmEvent::copied(raw, number, request) }
     }
 
     /// Held during every call into librdmacm that takes an id or an event of this channel.

@@ -38,17 +38,20 @@ mod wc;
 
 mod cm_address;
 mod cm_event;
+mod cm_event_kind;
 mod cm_id;
+mod cm_id_inner;
 mod event_channel;
 
 #[cfg(test)]
 mod tests;
 
-pub use cm_event::{CmEvent, CmEventKind, CmFailure};
+pub use cm_event::CmEvent;
+pub use cm_event_kind::{CmEventKind, CmFailure};
 pub use cm_id::{CmId, ConnectParams, PRIVATE_DATA_MAX};
-pub use comp_channel::CompChannel;
+pub use comp_channel::{CompChannel, CompEvent};
 pub use context::{Context, DeviceLimits};
-pub use cq::{CompEvent, Cq};
+pub use cq::Cq;
 pub use device::{Device, DeviceList, Transport};
 pub use error::Error;
 pub use event_channel::EventChannel;

@@ -4,7 +4,7 @@ use super::Wire;
 use super::posting::Letter;
 use crate::packet::Packet;
 use crate::rdma::error::ConnectError;
-use crate::rdma::handshake::Patience;
+use crate::rdma::patience::Patience;
 use crate::verbs::{CmEvent, ConnectParams, Error, Mtu, QpState};
 
 /// 4.096 µs times two to the power of this is how long an acknowledgement is waited for: 67 ms. rdma_cm's is seconds.

@@ -5,6 +5,7 @@
 //! that both ends agreed on waits for that: whoever spoiled a handshake would hold up others.
 
 use super::Wire;
+use super::end::End;
 use super::posting::Letter;
 use crate::os::clock::until;
 use crate::os::poll::PollFd;
@@ -20,21 +21,6 @@ use superpipe_core::WcError;
 const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
 /// Looks before the core is given to others between them.
 const SPINS: u32 = 1000;
-
-/// What is left of the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::rdma) enum End {
-    /// It is there.
-    Not,
-    /// It disconnected, died or does not answer.
-    Gone,
-    /// It broke a rule.
-    Wrong(Wrong),
-    /// A work request failed for another reason; told once.
-    Failed(WcError),
-    /// Told.
-    Told,
-}
 
 impl Wire {
     /// Something that was posted to be sent failed.

@@ -8,6 +8,7 @@
 //! ```
 
 mod connecting;
+mod end;
 mod ending;
 mod polling;
 mod posting;
@@ -28,7 +29,7 @@ use posting::{BATCH, Work};
 use superpipe_core::{Layout, Notice, WrId};
 
 pub(super) use connecting::ACK_TIMEOUT;
-pub(super) use ending::End;
+pub(super) use end::End;
 
 /// Bytes sent inline, the most that is tried first; siw has none.
 const INLINE_BYTES: [u32; 3] = [256, 64, 0];

@@ -6,7 +6,7 @@ use superpipe_core::Length;
 
 use super::played::{LAYOUT, over};
 use crate::os::cold::{make_resident, to_huge_page_end};
-use crate::os::map::page_bytes;
+use crate::os::page::page_bytes;
 use crate::{ErrorKind, Options, RecvBuf};
 
 /// Twice as many are too few for a huge page, so that residency shows page by page.
