@@ -70,12 +70,12 @@ clock_readers() {
     cat <<'LIST'
 ffi/api/bind.rs           looks a name up until a deadline
 ffi/api/by_shm.rs         connects until a deadline
-ffi/api/connection.rs     connects again until a deadline
+ffi/api/connecting.rs     connects again until a deadline
 ffi/api/deadline.rs       turns what a user says into a time
 ffi/api/listener.rs       accepts until a deadline
-ffi/api/pauses.rs         pauses between two attempts to connect
 ffi/api/over/transport.rs the shell of the driver
 ffi/api/over/waiting.rs   the shell of the driver
+ffi/api/pauses.rs         pauses between two attempts to connect
 ffi/copy/crc_kernels.rs   times kernels, once
 ffi/copy/rates.rs         times kernels, once
 ffi/rdma/cm.rs            waits for the peer's agreement to a disconnect

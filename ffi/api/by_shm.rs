@@ -2,7 +2,8 @@
 
 use superpipe_core::Arrival;
 
-use super::connection::{Attempt, Connection, Description, may_pass};
+use super::attempt::{Attempt, may_pass};
+use super::connection::{Connection, Description};
 use super::error::{Error, ErrorKind};
 use super::opening::{Agree, Agreeing, Joined, Open, Opening};
 use super::options::Options;

@@ -1,6 +1,7 @@
 //! Meeting a peer over RDMA.
 
-use super::connection::{Attempt, Connection, Description, may_pass};
+use super::attempt::{Attempt, may_pass};
+use super::connection::{Connection, Description};
 use super::error::Error;
 use super::opening::{Agree, Agreeing, Joined, Open, Opening};
 use super::options::Options;

@@ -5,57 +5,24 @@
 use core::fmt;
 #[cfg(feature = "recorder")]
 use core::iter;
-use std::thread;
 
 use superpipe_core::driver::{Drive, Receive, Received, Send};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Record;
 use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
 
-use super::address::Address;
-use super::by_shm;
-#[cfg(feature = "verbs")]
-use super::by_verbs;
 use super::deadline::Deadline;
-use super::error::{Error, ErrorKind};
+use super::error::Error;
 use super::hand_on::hand_on;
-use super::options::Options;
+use super::outcome::{TryRecv, TrySend};
 use super::over::{Over, Whole};
-use super::pauses::Pauses;
 use super::peer::Peer;
-use super::split::{HalfInner, RecvHalf, SendHalf};
 use super::streams::{RecvInner, RecvStream, SendInner, SendStream};
-use super::way::Way;
-use crate::os::{WaitStrategy, monotonic_ns};
+use crate::os::WaitStrategy;
 #[cfg(feature = "verbs")]
 use crate::rdma::{DeviceName, Rdma};
 use crate::shm::fabric::Shm;
 use crate::tuning::Settled;
-
-/// Result of [`Connection::try_send`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrySend {
-    /// The message is on its way, and the caller may use the slices again.
-    Sent,
-    /// There is no room now, or another transfer is open: try again.
-    Full,
-    /// It is too long to be sent at once: begin an operation ([`Connection::drive_send`]).
-    Long,
-}
-
-/// Result of [`Connection::try_recv`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryRecv {
-    /// No message has come.
-    Nothing,
-    /// A message; it was taken.
-    Received(Received),
-    /// A message that is longer than the slices together, or a stream; it is still there.
-    TooSmall(Incoming),
-    /// A message that has not come whole: try again, or begin an operation ([`Connection::drive_receive`]). One of more than 64 KiB
-    /// never comes by itself, since its sender waits for an operation to answer.
-    Long(Incoming),
-}
 
 /// Fabric and settings of a connection, for reports.
 #[derive(Clone, Copy, Debug)]
@@ -113,126 +80,16 @@ impl From<Over<Whole<Rdma>>> for Inner {
     }
 }
 
-/// An attempt that failed, and whether a moment later it may not.
-pub(super) struct Attempt {
-    pub(super) error: Error,
-    pub(super) is_transient: bool,
-}
-
-/// Returns true if a listener that ends a connection so, before the application has it, may make the next one: it has ended, or had
-/// no room for a client that was silent for longer than others.
-pub(super) fn may_pass(error: &Error) -> bool {
-    error.kind() == ErrorKind::PeerLost
-}
-
 impl Connection {
-    /// Connects to a listener; where nobody listens yet, again and again until the deadline.
-    ///
-    /// # Errors
-    /// The last cause: `Connect`, `Auth`, `Version`, `Protocol`, `Usage` (wishes that contradict each other or the
-    /// address), `Limit`, `Device`, `PeerLost`, `Timeout`, `Interrupted`.
-    pub fn connect(
-        address: &Address,
-        options: Options,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Self, Error> {
-        let deadline_ns = deadline.into().at_ns();
-        options.check()?;
-        let way = Way::to(address, &options, deadline_ns)?;
-        let mut pauses = Pauses::of(&way);
-        let mut cause = None;
-        loop {
-            let Attempt { error, is_transient } = match Self::connect_once(&way, options, deadline_ns) {
-                Ok(connection) => return Ok(connection),
-                Err(attempt) => attempt,
-            };
-            if options.is_interrupted() {
-                return Err(Error::interrupted());
-            }
-            if !is_transient || monotonic_ns() >= deadline_ns {
-                // An attempt that the deadline cut short says less than the one before it.
-                let is_cut = error.kind() == ErrorKind::Timeout;
-                let error = cause.filter(|_| is_cut).unwrap_or(error);
-                let is_nobody = error.kind() == ErrorKind::Connect;
-                return Err(error.and(way.elsewhere().filter(|_| is_nobody)));
-            }
-            cause = Some(error);
-            thread::sleep(pauses.next(deadline_ns));
-        }
-    }
-
-    fn connect_once(way: &Way, options: Options, deadline_ns: u64) -> Result<Self, Attempt> {
-        match way {
-            Way::Shm { address, is_private } => by_shm::connect(address, *is_private, options, deadline_ns),
-            #[cfg(feature = "verbs")]
-            Way::Verbs { host, port } => by_verbs::connect(host, *port, options, deadline_ns),
-            #[cfg(not(feature = "verbs"))]
-            Way::Verbs { host, .. } => Err(Attempt { error: super::way::far(host), is_transient: false }),
-        }
-    }
-
-    /// Splits the connection into a half that sends and one that receives, for two threads. Each call of a half is as the
-    /// connection's; the two share what they must behind a spin lock, which is held for a few attempts at a time and never
-    /// while one waits: so both can wait, and what comes for one wakes both. A connection that is not split has no lock.
-    ///
-    /// Each half has waits, deadlines and operations of its own. A call that does not wait, as [`SendHalf::try_send`], also finds
-    /// nothing to do while the other half is at work.
-    ///
-    /// Dropping one half leaves the other as it is, and the direction open; dropping the second closes the connection, as dropping a
-    /// [`Connection`] does. [`SendHalf::reunite`] puts the two together again.
-    ///
-    /// ```
-    /// # use core::time::Duration;
-    /// # use superpipe::{Address, Connection, Error, Listener, Options, RecvHalf};
-    /// # const DEADLINE: Duration = Duration::from_secs(30);
-    /// /// Sends back all that comes.
-    /// fn echo(connection: Connection) -> Result<Connection, Error> {
-    ///     let (mut sending, mut receiving) = connection.split();
-    ///     let (queue, messages) = std::sync::mpsc::channel::<Vec<u8>>();
-    ///     let receiver = std::thread::spawn(move || -> Result<RecvHalf, Error> {
-    ///         loop {
-    ///             let mut message = vec![0; 1024];
-    ///             let received = receiving.recv_into(&mut [&mut message], DEADLINE)?;
-    ///             message.truncate(received.bytes);
-    ///             if received.bytes == 0 || queue.send(message).is_err() {
-    ///                 return Ok(receiving);
-    ///             }
-    ///         }
-    ///     });
-    ///     for message in messages {
-    ///         sending.send(0, &[&message], DEADLINE)?;
-    ///     }
-    ///     let receiving = receiver.join().unwrap()?;
-    ///     Ok(sending.reunite(receiving).expect("they are of one connection"))
-    /// }
-    /// # fn main() -> Result<(), Error> {
-    /// # let path = std::env::temp_dir().join(format!("superpipe-split-doc-{}.sock", std::process::id()));
-    /// # let mut listener = Listener::bind(&Address::Shm(path.clone()), Options::default())?;
-    /// # let echoing = std::thread::spawn(move || echo(listener.accept(DEADLINE)?));
-    /// # let mut connection = Connection::connect(&Address::Shm(path), Options::default(), DEADLINE)?;
-    /// # connection.send(0, &[b"hello"], DEADLINE)?;
-    /// # let mut message = [0; 5];
-    /// # connection.recv_into(&mut [&mut message], DEADLINE)?;
-    /// # assert_eq!(&message, b"hello");
-    /// # connection.send(0, &[], DEADLINE)?;
-    /// # echoing.join().unwrap()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn split(self) -> (SendHalf, RecvHalf) {
-        let Self { inner, description, peer } = self;
-        let [sending, receiving] = match inner {
-            Inner::Shm(over) => over.split().map(HalfInner::Shm),
-            #[cfg(feature = "verbs")]
-            Inner::Verbs(over) => over.split().map(HalfInner::Verbs),
-        };
-        (SendHalf::new(sending, description, peer), RecvHalf::new(receiving, description, peer))
-    }
-
     /// A connection over a fabric, from its parts.
     pub(super) const fn new(inner: Inner, description: Description, peer: Peer) -> Self {
         Self { inner, description, peer }
+    }
+
+    /// Parts of it, for its two halves.
+    pub(super) fn into_parts(self) -> (Inner, Description, Peer) {
+        let Self { inner, description, peer } = self;
+        (inner, description, peer)
     }
 
     /// The peer.

@@ -5,10 +5,11 @@ use core::fmt;
 use superpipe_core::driver::{Drive, Receive, Received, Send};
 use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
 
-use super::connection::{Connection, Description, Inner, TryRecv, TrySend};
+use super::connection::{Connection, Description, Inner};
 use super::deadline::Deadline;
 use super::error::Error;
 use super::hand_on::hand_on;
+use super::outcome::{TryRecv, TrySend};
 use super::over::{Half, Over};
 use super::peer::Peer;
 use super::streams::{RecvInner, RecvStream, SendInner, SendStream};
@@ -35,6 +36,67 @@ pub(super) enum HalfInner {
     Shm(Over<Half<Shm>>),
     #[cfg(feature = "verbs")]
     Verbs(Over<Half<Rdma>>),
+}
+
+impl Connection {
+    /// Splits the connection into a half that sends and one that receives, for two threads. Each call of a half is as the
+    /// connection's; the two share what they must behind a spin lock, which is held for a few attempts at a time and never
+    /// while one waits: so both can wait, and what comes for one wakes both. A connection that is not split has no lock.
+    ///
+    /// Each half has waits, deadlines and operations of its own. A call that does not wait, as [`SendHalf::try_send`], also finds
+    /// nothing to do while the other half is at work.
+    ///
+    /// Dropping one half leaves the other as it is, and the direction open; dropping the second closes the connection, as dropping a
+    /// [`Connection`] does. [`SendHalf::reunite`] puts the two together again.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use superpipe::{Address, Connection, Error, Listener, Options, RecvHalf};
+    /// # const DEADLINE: Duration = Duration::from_secs(30);
+    /// /// Sends back all that comes.
+    /// fn echo(connection: Connection) -> Result<Connection, Error> {
+    ///     let (mut sending, mut receiving) = connection.split();
+    ///     let (queue, messages) = std::sync::mpsc::channel::<Vec<u8>>();
+    ///     let receiver = std::thread::spawn(move || -> Result<RecvHalf, Error> {
+    ///         loop {
+    ///             let mut message = vec![0; 1024];
+    ///             let received = receiving.recv_into(&mut [&mut message], DEADLINE)?;
+    ///             message.truncate(received.bytes);
+    ///             if received.bytes == 0 || queue.send(message).is_err() {
+    ///                 return Ok(receiving);
+    ///             }
+    ///         }
+    ///     });
+    ///     for message in messages {
+    ///         sending.send(0, &[&message], DEADLINE)?;
+    ///     }
+    ///     let receiving = receiver.join().unwrap()?;
+    ///     Ok(sending.reunite(receiving).expect("they are of one connection"))
+    /// }
+    /// # fn main() -> Result<(), Error> {
+    /// # let path = std::env::temp_dir().join(format!("superpipe-split-doc-{}.sock", std::process::id()));
+    /// # let mut listener = Listener::bind(&Address::Shm(path.clone()), Options::default())?;
+    /// # let echoing = std::thread::spawn(move || echo(listener.accept(DEADLINE)?));
+    /// # let mut connection = Connection::connect(&Address::Shm(path), Options::default(), DEADLINE)?;
+    /// # connection.send(0, &[b"hello"], DEADLINE)?;
+    /// # let mut message = [0; 5];
+    /// # connection.recv_into(&mut [&mut message], DEADLINE)?;
+    /// # assert_eq!(&message, b"hello");
+    /// # connection.send(0, &[], DEADLINE)?;
+    /// # echoing.join().unwrap()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn split(self) -> (SendHalf, RecvHalf) {
+        let (inner, description, peer) = self.into_parts();
+        let [sending, receiving] = match inner {
+            Inner::Shm(over) => over.split().map(HalfInner::Shm),
+            #[cfg(feature = "verbs")]
+            Inner::Verbs(over) => over.split().map(HalfInner::Verbs),
+        };
+        (SendHalf::new(sending, description, peer), RecvHalf::new(receiving, description, peer))
+    }
 }
 
 impl HalfInner {

@@ -1,7 +1,6 @@
 //! Streams: transfers whose length shows when they end. `Read` and `Write`, and straight from and to files: data is
 //! read into the blocks of the connection and written out of them, with no copy between.
 
-use core::fmt;
 use std::io;
 
 use superpipe_core::{Length, Reason};
@@ -10,36 +9,11 @@ use super::deadline::Deadline;
 use super::error::Error;
 use super::hand_on::hand_on_of_any;
 use super::over::{Half, RecvOver, SendOver, Whole};
+use super::stream_error::StreamError;
 use crate::io::{Digest, Sink, Source};
 #[cfg(feature = "verbs")]
 use crate::rdma::Rdma;
 use crate::shm::fabric::Shm;
-
-/// Failure of the connection, or of the source or sink at this end.
-#[derive(Debug)]
-pub enum StreamError {
-    /// The connection, or the other end.
-    Connection(Error),
-    /// The source or sink on this side.
-    Local(io::Error),
-}
-
-impl fmt::Display for StreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connection(error) => error.fmt(f),
-            Self::Local(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for StreamError {}
-
-impl From<Error> for StreamError {
-    fn from(error: Error) -> Self {
-        Self::Connection(error)
-    }
-}
 
 /// The sending end of a stream. Dropped before [`finish`](Self::finish), the stream is cancelled.
 ///

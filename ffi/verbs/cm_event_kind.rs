@@ -15,7 +15,7 @@ pub struct CmEventKind(pub u32);
 pub struct CmFailure {
     /// the event that told
     pub kind: CmEventKind,
-    /// as in [`CmEvent::status`]
+    /// as in [`CmEvent::status`](super::CmEvent::status)
     pub status: i32,
 }
 

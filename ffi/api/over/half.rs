@@ -18,7 +18,6 @@
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use core::time::Duration;
 use core::{fmt, hint, mem};
 use std::sync::Arc;
 use std::thread;
@@ -26,22 +25,16 @@ use std::thread;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use superpipe_core::driver::Drive;
 
-use super::access::{Access, Attempt, Whole};
+use super::access::{Access, Attempt};
+use super::pause::pause;
 use super::transport::Transport;
+use super::whole::Whole;
 use crate::api::options::Options;
 use crate::os::owner::Owner;
 use crate::port::Port;
 
 /// Tries of the lock that make a moment: about as long as an attempt takes.
 const MOMENT: u32 = 32;
-/// Moments in which the lock was not free, before the core is given to the other half.
-const MOMENTS_SPUN: u32 = 4;
-/// Moments after which yielding has not helped: the other half may have a lower priority, and needs this one to sleep.
-const MOMENTS_YIELDED: u32 = 256;
-/// A sleep for that. Each time after as many moments again it is so much longer: a wait costs little, however long the other half gets no core.
-const PAUSE: Duration = Duration::from_micros(50);
-/// The longest sleep is so many pauses: a millisecond.
-const PAUSES_MAX: u32 = 20;
 /// Bytes that a half moves before the other has its turn, where both run on one core: half of the default landing buffer (512 KiB), so
 /// that neither direction stands while the other flows. Not less, since each turn costs a switch of threads.
 pub(super) const TURN_BYTES: usize = 256 << 10;
@@ -288,14 +281,4 @@ impl<P: Port> fmt::Debug for Half<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(P::NAME).field("side", &self.side).finish_non_exhaustive()
     }
-}
-
-/// Pauses after a number of refused moments. Returns true if another thread may have had the core meanwhile.
-pub(super) fn pause(refused: u32) -> bool {
-    match refused {
-        0..MOMENTS_SPUN => hint::spin_loop(),
-        MOMENTS_SPUN..MOMENTS_YIELDED => thread::yield_now(),
-        _ => thread::sleep(PAUSE * (refused / MOMENTS_YIELDED).min(PAUSES_MAX)),
-    }
-    refused >= MOMENTS_SPUN
 }

@@ -25,6 +25,7 @@ mod access;
 mod blocking;
 mod cold;
 mod half;
+mod pause;
 mod receiving;
 mod recv_stream;
 mod send_stream;
@@ -35,12 +36,13 @@ mod tests;
 mod transport;
 mod waiting;
 mod warming;
+mod whole;
 
-pub(super) use access::Whole;
 pub(super) use half::Half;
 pub(super) use recv_stream::RecvOver;
 pub(super) use send_stream::SendOver;
 pub(super) use warming::Warming;
+pub(super) use whole::Whole;
 
 /// One end of a connection, or a half of it, over a fabric that the compiler knows.
 pub(super) struct Over<A: Access> {

@@ -7,9 +7,9 @@ use super::access::Access;
 use super::transport::Transport;
 use super::waiting::Waiting;
 use super::{Over, RecvOver};
-use crate::api::connection::TryRecv;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
+use crate::api::outcome::TryRecv;
 use crate::port::Port;
 
 /// A message of which no part was counted while it came: C0 by default.

@@ -11,7 +11,7 @@ use super::spans::Spans;
 use super::waiting::Waiting;
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::Error;
-use crate::api::streams::StreamError;
+use crate::api::stream_error::StreamError;
 use crate::io::{Digest, Sink, WriteOutcome};
 use crate::port::Port;
 

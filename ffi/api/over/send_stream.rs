@@ -11,7 +11,7 @@ use super::spans::Spans;
 use super::waiting::Waiting;
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::{Error, ErrorKind};
-use crate::api::streams::StreamError;
+use crate::api::stream_error::StreamError;
 use crate::io::{Digest, ReadOutcome, Source};
 use crate::port::Port;
 

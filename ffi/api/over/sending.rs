@@ -7,9 +7,9 @@ use super::access::Access;
 use super::transport::Transport;
 use super::waiting::Waiting;
 use super::{Over, SendOver};
-use crate::api::connection::TrySend;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
+use crate::api::outcome::TrySend;
 use crate::port::Port;
 
 impl<A: Access> Over<A> {

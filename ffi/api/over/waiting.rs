@@ -10,7 +10,7 @@ use superpipe_core::driver::{ATTEMPTS, Drive, Driver, NAP_NS, Next, Outside, Out
 use superpipe_core::{Nanos, Reason};
 
 use super::access::{Access, Attempt};
-use super::half;
+use super::pause::pause;
 use super::transport::{Transport, now};
 use crate::api::deadline::{Armed, Deadline};
 use crate::api::error::Error;
@@ -158,7 +158,7 @@ pub(super) trait Waiting: Access {
     /// Pauses after the lock was refused, and now and then looks at the interrupt flag and the deadline.
     #[cold]
     fn follow_refusal(&mut self, refused: u32, armed: &mut Armed) -> Result<(), Error> {
-        if !half::pause(refused) {
+        if !pause(refused) {
             return Ok(());
         }
         if self.is_interrupted() {
@@ -199,7 +199,7 @@ pub(super) trait Waiting: Access {
                     // The other half gets the core, to end its sleep.
                     *awake += 1;
                     if Self::IS_SHARED {
-                        half::pause(*awake);
+                        pause(*awake);
                     }
                     return;
                 }

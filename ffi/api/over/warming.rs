@@ -4,9 +4,10 @@ use superpipe_core::Reason;
 use superpipe_core::driver::{Drive, Next, WarmUp, WarmUpFailed, WarmUpPlan};
 
 use super::Over;
-use super::access::{Access, Whole};
+use super::access::Access;
 use super::transport::{Transport, now};
 use super::waiting::Waiting;
+use super::whole::Whole;
 use crate::api::deadline::Deadline;
 use crate::api::error::{Error, ErrorKind};
 use crate::os::WaitStrategy;

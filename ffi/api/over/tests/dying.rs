@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 
 use super::doomed::{DEADLINE, cpu_time, pair, pipe_bytes};
-use crate::api::streams::StreamError;
+use crate::api::stream_error::StreamError;
 use crate::io::{Digest, DigestKind, Sink, Source};
 use crate::{Connection, ErrorKind, Reason};
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::played::{liveness_looks, over, sleeps};
-use crate::api::connection::{TryRecv, TrySend};
+use crate::api::outcome::{TryRecv, TrySend};
 use crate::api::over::{Over, Whole};
 use crate::{ErrorKind, Options};
 
