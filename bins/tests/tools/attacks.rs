@@ -333,3 +333,92 @@ fn a_file_whose_owner_alone_can_be_given_is_replaced() {
     let receiver = scratch.start_rrecv(&mut command);
     assert_eq!((send(&scratch, &input), receiver.wait(BOUND).code), (0, 0));
 }
+
+#[test]
+fn what_rrecv_says_does_not_stand_in_the_data() {
+    // as nohup does it: standard error is standard output
+    for script in [r#"exec "$@" > out 2>&1"#, r#""$@" 2>&1 | cat > out"#] {
+        let scratch = Scratch::new("attack-nohup");
+        let input = source(&scratch, "in", b"data");
+        let mut tool = scratch.start("rrecv", &mut shell(&scratch, script, &[]));
+        wait_for("rrecv", || scratch.socket().exists() || tool.has_ended());
+        if !tool.has_ended() {
+            send(&scratch, &input);
+        }
+        let ended = tool.wait(BOUND);
+        let found = fs::read_to_string(scratch.data("out")).unwrap();
+        assert!(ended.code == 2 || found == "data", "{found:?} with {}", ended.code);
+    }
+}
+
+#[test]
+fn a_mode_that_is_preserved_lets_in_nobody_whom_the_list_kept_out() {
+    const ANY: u32 = u32::MAX;
+    let scratch = Scratch::new("attack-mask");
+    let (out, input) = (scratch.data("out"), source(&scratch, "in", b"data"));
+    fs::set_permissions(&input, fs::Permissions::from_mode(0o660)).unwrap();
+    fs::write(&out, b"old").unwrap();
+    let mut list = vec![2, 0, 0, 0];
+    // user 65534 is named, and the mask leaves it nothing
+    for (tag, rights, of) in
+        [(0x01_u16, 6_u16, ANY), (0x02, 6, 65534), (0x04, 0, ANY), (0x10, 0, ANY), (0x20, 0, ANY)]
+    {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(of.to_le_bytes());
+    }
+    setxattr(&out, "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+    let (sent, received) = scratch.pair(
+        scratch.rsend(&["-q", "--preserve", &scratch.address()]).arg(&input),
+        scratch.rrecv(&["-q", "--preserve"]).arg(&out),
+    );
+    sent.assert_done();
+    received.assert_done();
+    let mut now = [0_u8; 256];
+    let Ok(bytes) = rustix::fs::getxattr(&out, "system.posix_acl_access", &mut now[..]) else { return };
+    let rights = |tag: u8| now[4..bytes].chunks(8).find(|entry| entry[0] == tag).map_or(0, |entry| entry[2]);
+    assert_eq!(rights(0x02) & rights(0x10), 0, "user 65534 may read what neither file let it read");
+}
+
+#[test]
+fn a_limit_that_no_connection_can_be_made_with_ends_rrecv() {
+    let scratch = Scratch::new("attack-hopeless");
+    let input = source(&scratch, "in", b"data");
+    let script = r#"ulimit -f 100; exec "$@""#;
+    let mut tool = scratch.start("rrecv", &mut shell(&scratch, script, &["-q", "out"]));
+    wait_for("rrecv", || scratch.socket().exists() || tool.has_ended());
+    if !tool.has_ended() {
+        assert_eq!(send(&scratch, &input), 9);
+        thread::sleep(Duration::from_secs(1));
+    }
+    assert!(tool.has_ended(), "it listens on: {}", tool.said());
+    assert_eq!(tool.wait(BOUND).code, 9);
+}
+
+#[test]
+fn an_old_file_below_a_private_directory_is_replaced() {
+    if !is_root("another user") {
+        return;
+    }
+    let scratch = Scratch::new("attack-cwd");
+    scratch.open_to_all();
+    let below = scratch.data("private/below");
+    fs::create_dir_all(&below).unwrap();
+    fs::write(below.join("out"), b"old").unwrap();
+    for (path, mode) in [(below.join("out"), 0o666), (below.clone(), 0o777), (scratch.data("private"), 0o700)]
+    {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let input = source(&scratch, "in", b"data");
+    let nobody = scratch.as_nobody(&scratch.rrecv(&["-q", "out"]));
+    // entered before the rights are given up, as sudo and services do
+    let mut rrecv = Command::new("setpriv");
+    rrecv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(nobody.get_program());
+    rrecv.args(nobody.get_args()).current_dir(&below).stdin(Stdio::null());
+    let mut receiver = scratch.start("rrecv", &mut rrecv);
+    wait_for("rrecv", || scratch.socket().exists() || receiver.has_ended());
+    assert!(!receiver.has_ended(), "{}", receiver.said());
+    let mut rsend = scratch.rsend(&["-q", &scratch.address()]);
+    scratch.run("rsend", &mut scratch.as_nobody(rsend.arg(&input))).assert_done();
+    receiver.wait(BOUND).assert_done();
+}
