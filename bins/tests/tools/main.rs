@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod attacks;
 mod attempts;
 mod attributes;
 mod codes;
