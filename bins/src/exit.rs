@@ -115,7 +115,8 @@ impl Failure {
 
     /// What a local file, pipe or disk refused while `doing` ("cannot read x").
     pub fn local_io(doing: impl Into<String>, error: &io::Error) -> Self {
-        Self::new(Code::LocalIo, explain(doing, error))
+        let is_limit = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        Self::new(if is_limit { Code::Device } else { Code::LocalIo }, explain(doing, error))
     }
 }
 

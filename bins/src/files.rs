@@ -3,16 +3,13 @@
 
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
-use crate::output::own_descriptor;
+use crate::output::{links, own_descriptor, parent};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
-
-/// Links that are followed, as many as the kernel follows.
-const LINKS_MAX: usize = 40;
+use std::path::Path;
 
 /// A file, by the argument that names it.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +18,8 @@ pub struct Named<'a> {
     argument: &'static str,
     place: Place<'a>,
     is_written: bool,
+    /// A table or messages: lines for people, which may stand between each other
+    is_for_people: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,13 +62,25 @@ impl<'a> Named<'a> {
     /// A file that is read; `-` is standard input.
     #[must_use]
     pub fn read(argument: &'static str, path: &'a Path) -> Self {
-        Self { argument, place: Place::of(path, 0), is_written: false }
+        Self { argument, place: Place::of(path, 0), is_written: false, is_for_people: false }
     }
 
     /// A file that is written; `-` is the descriptor `standard`.
     #[must_use]
     pub fn written(argument: &'static str, path: &'a Path, standard: RawFd) -> Self {
-        Self { argument, place: Place::of(path, standard), is_written: true }
+        Self { argument, place: Place::of(path, standard), is_written: true, is_for_people: false }
+    }
+
+    /// The table on standard output.
+    #[must_use]
+    pub const fn table() -> Self {
+        Self { argument: "the table", place: Place::Standard(1), is_written: true, is_for_people: true }
+    }
+
+    /// Messages on standard error.
+    #[must_use]
+    pub const fn messages() -> Self {
+        Self { argument: "messages", place: Place::Standard(2), is_written: true, is_for_people: true }
     }
 
     fn shown(&self) -> String {
@@ -120,7 +131,7 @@ impl Identity {
 
     /// The place where opening this path makes a file, links followed.
     fn coming(path: &Path) -> Option<Self> {
-        let last = steps(path).last()?;
+        let last = links(path).last()?;
         let directory = fs::metadata(parent(&last)).ok()?;
         Some(Self::Coming { dev: directory.dev(), ino: directory.ino(), name: last.file_name()?.to_owned() })
     }
@@ -135,11 +146,12 @@ pub fn check(named: &[Named<'_>]) -> Result<(), Failure> {
     for (index, (one, found)) in all.iter().enumerate() {
         for (other, found_other) in &all[..index] {
             if are_one((one, found), (other, found_other)) {
-                let text = format!(
-                    "{} and {} are the same file; give each one of its own",
-                    other.shown(),
-                    one.shown()
-                );
+                let remedy = if one.is_for_people {
+                    "send messages elsewhere: 2> FILE"
+                } else {
+                    "give each one of its own"
+                };
+                let text = format!("{} and {} are the same file; {remedy}", other.shown(), one.shown());
                 return Err(Failure::new(Code::Usage, text));
             }
         }
@@ -163,23 +175,16 @@ pub fn check_terminal(file: Option<&Path>) -> Result<(), Failure> {
 /// Returns true if two arguments cannot both have the file that they name.
 fn are_one((one, found): (&Named<'_>, &Found), (other, found_other): (&Named<'_>, &Found)) -> bool {
     let are_written = one.is_written && other.is_written;
+    if one.is_for_people && other.is_for_people || !are_written && (one.is_for_people || other.is_for_people)
+    {
+        return false;
+    }
     // lines of both would stand between each other's, also on a terminal
     if are_written && found.number.is_some() && found.number == found_other.number {
         return true;
     }
     let is_harmless = !(one.is_written || other.is_written) || (found.is_socket && !are_written);
     !is_harmless && found.identity.is_some() && found.identity == found_other.identity
-}
-
-/// A path, then what each of its links leads to.
-fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
-    let follow = |step: &PathBuf| fs::read_link(step).ok().map(|to| parent(step).join(to));
-    core::iter::successors(Some(path.to_owned()), follow).take(LINKS_MAX)
-}
-
-/// The directory of a path that is perhaps not there.
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The file that a standard stream is.
@@ -197,6 +202,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
 
     struct Dir(PathBuf);
 

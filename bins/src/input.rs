@@ -7,6 +7,7 @@ use crate::exit::{Code, Failure};
 use crate::listen::quoted;
 use crate::options::is_dash;
 use crate::output::own_descriptor;
+use rustix::fs::fstatvfs;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, RawFd};
@@ -49,9 +50,15 @@ impl Input {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
         let own = path.and_then(own_descriptor);
+        let is_directory = match path {
+            Some(path) => path.is_dir(),
+            None => {
+                duplicate(STDIN).is_ok_and(|fd| File::from(fd).metadata().is_ok_and(|found| found.is_dir()))
+            }
+        };
         let source = match path {
-            Some(path) if path.is_dir() => {
-                let word = quoted(&name);
+            _ if is_directory => {
+                let word = path.map_or_else(|| "DIR".to_owned(), |_| quoted(&name));
                 let text = format!(
                     "{name} is a directory; send what is in it with tar c {word} | rsend ADDR, and unpack it with rrecv | tar x"
                 );
@@ -110,8 +117,12 @@ impl Watched {
     /// Watches a source of known length. Some files say a length that they do not have, as those of /sys do, whose last byte
     /// cannot be read.
     fn new(source: &Source, path: Option<&Path>) -> io::Result<Option<Self>> {
-        let Some(announced) = source.size_hint() else { return Ok(None) };
         let mut file = File::from(source.as_fd().try_clone_to_owned()?);
+        let begin = file.metadata()?;
+        // Files of /proc say that they are empty, and are not; of a file system that has blocks the word is taken.
+        let is_empty =
+            || begin.is_file() && begin.len() == 0 && fstatvfs(&file).is_ok_and(|system| system.f_blocks > 0);
+        let Some(announced) = source.size_hint().or_else(|| is_empty().then_some(0)) else { return Ok(None) };
         let is_there = match announced.checked_sub(1) {
             Some(last) => {
                 let at = file.stream_position()? + last;
@@ -119,7 +130,9 @@ impl Watched {
             }
             None => true,
         };
-        let begin = file.metadata()?;
+        if !is_there && file.metadata()?.len() != begin.len() {
+            return Err(io::Error::other("its length changes at this moment; try again"));
+        }
         Ok(is_there.then(|| Self { file, path: path.map(Path::to_owned), begin, announced }))
     }
 
@@ -138,8 +151,10 @@ impl Watched {
                 "was written to while it was sent; the copy may be part old and part new".to_owned(),
             );
         }
-        let path = self.path.as_deref()?;
-        let is_there = fs::metadata(path).is_ok_and(|named| identity(&named) == identity(&self.begin));
-        (!is_there).then(|| "was replaced while it was sent; the copy is of the old file".to_owned())
+        match fs::metadata(self.path.as_deref()?) {
+            Ok(named) if identity(&named) == identity(&self.begin) => None,
+            Ok(_) => Some("was replaced while it was sent; the copy is of the old file".to_owned()),
+            Err(_) => Some("was removed or renamed while it was sent; the copy is of that file".to_owned()),
+        }
     }
 }

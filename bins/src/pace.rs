@@ -2,10 +2,9 @@
 
 use core::num::NonZeroU64;
 use core::time::Duration;
-use std::thread;
 use std::time::Instant;
 
-/// A piece is what may go in this time, so that a sleep is short and the peer sees life.
+/// A piece is what may go in this time, so that most waits are short.
 const PIECES_PER_S: u64 = 20;
 /// A source that was late by more than this does not catch up: that would be a burst.
 const SLACK: Duration = Duration::from_millis(200);
@@ -32,12 +31,9 @@ impl Pace {
         usize::try_from((self.bytes_per_s.get() / PIECES_PER_S).max(1)).unwrap_or(usize::MAX)
     }
 
-    /// Waits until the next piece may go, now that so many bytes more have gone.
-    pub fn wait(&mut self, moved: usize) {
-        let left = self.note(moved, Instant::now());
-        if !left.is_zero() {
-            thread::sleep(left);
-        }
+    /// Returns the time to wait until the next piece may go, now that so many bytes more have gone.
+    pub fn after(&mut self, moved: usize) -> Duration {
+        self.note(moved, Instant::now())
     }
 
     /// The time to wait at `now`.

@@ -2,6 +2,7 @@
 
 use crate::exit::{Code, Failure};
 use crate::input::Input;
+use crate::output::is_hidden_name;
 use crate::protocol::{Broken, word};
 use rustix::fs::{FileType, fstat};
 use std::ffi::{OsStr, OsString};
@@ -97,11 +98,18 @@ impl Attributes {
     }
 }
 
-/// Returns true for a name that stays in its directory, and cannot steer a terminal that lists it.
+/// Returns true for a name that stays in its directory, cannot steer a terminal that lists it, and is not one that the tools give
+/// files which are not whole.
 fn is_plain(name: &[u8]) -> bool {
     name.len() <= NAME_BYTES_MAX
         && ![&b"."[..], b".."].contains(&name)
-        && !name.iter().any(|byte| *byte == b'/' || byte.is_ascii_control())
+        && name.utf8_chunks().all(|chunk| {
+            let is_plain = |letter: char| letter != '/' && !letter.is_control();
+            // alone, these bytes are control characters as well
+            chunk.valid().chars().all(is_plain)
+                && !chunk.invalid().iter().any(|byte| (0x80..0xA0).contains(byte))
+        })
+        && !is_hidden_name(name)
 }
 
 #[cfg(test)]
@@ -136,6 +144,9 @@ mod tests {
         assert_eq!(Attributes::decode(&nameless.encode()).unwrap().name(), None);
         let long = Attributes { name: "x".repeat(256).into(), ..nameless };
         assert_eq!(Attributes::decode(&long.encode()).unwrap().name(), None);
-        assert!(is_plain(b"\xff..") && is_plain("ü".as_bytes()));
+        assert!(is_plain(b"\xff..") && is_plain("ü".as_bytes()) && is_plain("a\u{202E}b".as_bytes()));
+        assert!(
+            !is_plain("a\u{9b}2J".as_bytes()) && !is_plain(b"a\x9b2J") && !is_plain(b".a.superpipe-12-ab")
+        );
     }
 }

@@ -44,6 +44,7 @@
 //! Reason of a cancel, reject or close is the exit code, so that an end which has no time for a message (a signal) is understood.
 //! Text from a peer is shown only after [`sanitize`].
 
+use std::borrow::Cow;
 use superpipe::io::DigestKind;
 
 /// Tag of HELLO.
@@ -230,10 +231,10 @@ pub fn agreed(one: Option<DigestKind>, other: Option<DigestKind>) -> DigestKind 
 }
 
 impl Report {
-    /// As it crosses; a text that is too long is cut.
+    /// Encodes the message. Of a text that is too long the middle is left out: what failed is at the begin, and why at the end.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let text = sanitize(self.text.as_bytes());
+        let text = sanitize(shortened(&self.text).as_bytes());
         let mut bytes = Vec::with_capacity(REPORT_BYTES_MAX);
         bytes.extend([self.code, text.len().to_le_bytes()[0], 0, 0, 0, 0, 0, 0]);
         bytes.extend(self.bytes.to_le_bytes());
@@ -264,6 +265,18 @@ impl Report {
             text: sanitize(text),
         })
     }
+}
+
+/// A text of at most 200 bytes.
+fn shortened(text: &str) -> Cow<'_, str> {
+    const GAP: &str = " ... ";
+    const HEAD_BYTES: usize = 60;
+    if text.len() <= TEXT_BYTES_MAX {
+        return text.into();
+    }
+    let head = &text[..text.floor_char_boundary(HEAD_BYTES)];
+    let tail = &text[text.ceil_char_boundary(text.len() - (TEXT_BYTES_MAX - HEAD_BYTES - GAP.len()))..];
+    format!("{head}{GAP}{tail}").into()
 }
 
 /// At most 200 bytes of one line that can be shown on a terminal: control characters, and those that turn the direction
@@ -340,7 +353,11 @@ mod tests {
             assert!(Report::decode(&bytes).is_err());
         }
         let long = Report { text: "ü".repeat(150), ..report };
-        assert_eq!(Report::decode(&long.encode()).unwrap().text, "ü".repeat(100));
+        let kept = Report::decode(&long.encode()).unwrap().text;
+        assert_eq!(kept, format!("{} ... {}", "ü".repeat(30), "ü".repeat(67)));
+        let named = Report { text: format!("cannot write to {}: no space", "n".repeat(250)), ..long.clone() };
+        let kept = Report::decode(&named.encode()).unwrap().text;
+        assert!(kept.starts_with("cannot write to nnn") && kept.ends_with("nnn: no space"), "{kept}");
         let mut beyond = long.encode();
         beyond.push(b'x');
         beyond[1] += 1;

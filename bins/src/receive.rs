@@ -53,10 +53,10 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
         let text = format!("--preserve: {name} has no mode and time to be kept; name a FILE or a directory");
         return Err(Failure::new(Code::Usage, text));
     }
-    let mut sink = output.sink()?;
+    drop(output.sink()?);
     run.session.pin()?;
     let (mut connection, begun) = begin_with_somebody(run, options, deadline)?;
-    let outcome = transfer(run, &mut connection, begun, output, &mut sink, options);
+    let outcome = transfer(run, &mut connection, begun, output, options);
     run.close(connection, &outcome);
     outcome
 }
@@ -157,19 +157,20 @@ fn transfer(
     connection: &mut Connection,
     begun: Begun,
     mut output: Output,
-    sink: &mut Sink,
     options: &Receive,
 ) -> Result<(), Failure> {
     let Begun { hello, kind, attributes } = begun;
     let mut digest = Digest::new(kind);
     run.meter.start(hello.size_hint);
     let admit = |output: &mut Output| {
+        output.begin()?;
         if let Some(attributes) = attributes.filter(|_| options.preserve) {
             output.preserve(&attributes)?;
         }
-        hello.size_hint.map_or(Ok(()), |bytes| output.check_room(bytes, options.sparse))
+        hello.size_hint.map_or(Ok(()), |bytes| output.check_room(bytes, options.sparse))?;
+        output.sink()
     };
-    let streamed = stream(run, connection, &mut output, admit, sink, &mut digest);
+    let streamed = stream(run, connection, &mut output, admit, hello.size_hint, &mut digest);
     run.computed(&digest);
     run.settle(streamed, connection, &digest)?;
     let trailer = run.session.receive_report(connection, PATIENCE)?;
@@ -196,17 +197,14 @@ fn compare(trailer: &Report, announced: Option<u64>, digest: &Digest) -> Result<
     let (here, there) = ((digest.bytes(), digest.value()), (trailer.bytes, trailer.checksum));
     if here == there {
         return match announced {
-            Some(announced) if announced != here.0 => Err(Failure::new(
-                Code::LocalIo,
-                format!(
-                    "what arrived is not what was announced: {announced} bytes were, and {} were sent; send it again",
-                    here.0
-                ),
-            )),
+            Some(announced) if announced != here.0 => Err(not_as_announced(announced, here.0)),
             _ => Ok(()),
         };
     }
     let kind = digest.kind();
+    if kind == DigestKind::None && here.0 == there.0 {
+        return Err(peer::broken(Broken("names a checksum, and none was agreed on")));
+    }
     let text = if here.0 == there.0 {
         format!("what arrived is not what was sent: {kind} {:x} here and {:x} at the sender", here.1, there.1)
     } else {
@@ -215,22 +213,39 @@ fn compare(trailer: &Report, announced: Option<u64>, digest: &Digest) -> Result<
     Err(Failure::new(Code::Integrity, text + "; send it again"))
 }
 
+fn not_as_announced(announced: u64, came: u64) -> Failure {
+    let text = format!(
+        "what arrived is not what was announced: {announced} bytes were, and {came} came; send it again"
+    );
+    Failure::new(Code::LocalIo, text)
+}
+
 fn stream(
     run: &Run<'_>,
     connection: &mut Connection,
     output: &mut Output,
-    admit: impl FnOnce(&mut Output) -> Result<(), Failure>,
-    sink: &mut Sink,
+    admit: impl FnOnce(&mut Output) -> Result<Sink, Failure>,
+    announced: Option<u64>,
     digest: &mut Digest,
 ) -> Result<(), Stopped> {
     let mut stream = connection.recv_stream(PATIENCE).map_err(|error| run.stopped(&error))?;
-    if let Err(failure) = admit(output) {
-        stream.reject(failure.code.into());
-        return Err(Stopped::Here(failure));
-    }
+    let mut sink = match admit(output) {
+        Ok(sink) => sink,
+        Err(failure) => {
+            stream.reject(failure.code.into());
+            return Err(Stopped::Here(failure));
+        }
+    };
     loop {
-        match run.step(|| format!("cannot write to {}", output.name()), || stream.write_to(sink, digest)) {
+        let written =
+            run.step(|| format!("cannot write to {}", output.name()), || stream.write_to(&mut sink, digest));
+        match written {
             Ok(0) => return Ok(()),
+            Ok(_) if announced.is_some_and(|announced| digest.bytes() > announced) => {
+                let failure = not_as_announced(announced.unwrap_or(0), digest.bytes());
+                stream.reject(failure.code.into());
+                return Err(Stopped::Here(failure));
+            }
             Ok(_) => {}
             Err(stopped) => {
                 if let Some(code) = stopped.code() {

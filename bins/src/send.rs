@@ -11,11 +11,15 @@ use crate::peer;
 use crate::preserve::{Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Role, TAG_DATA};
 use crate::session::PATIENCE;
+use crate::signals::Signals;
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
 use clap::CommandFactory;
+use core::time::Duration;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
 use superpipe::io::Digest;
 use superpipe::{Address, Connection};
 
@@ -90,6 +94,17 @@ fn transfer(
     Ok(())
 }
 
+/// Waits, until a signal comes.
+fn wait(time: Duration, signals: &Signals) {
+    const STEP: Duration = Duration::from_millis(50);
+    let begin = Instant::now();
+    while let Some(left) = time.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
+        && signals.failure().is_none()
+    {
+        thread::sleep(left.min(STEP));
+    }
+}
+
 fn stream(
     run: &Run<'_>,
     connection: &mut Connection,
@@ -114,7 +129,11 @@ fn stream(
         let ended = match read {
             Ok(0) => input.check_end(digest.bytes()).map_err(Stopped::Here),
             Ok(bytes) => {
-                pace.iter_mut().for_each(|pace| pace.wait(bytes));
+                let left = pace.as_mut().map_or(Duration::ZERO, |pace| pace.after(bytes));
+                if !left.is_zero() {
+                    // the peer sees life meanwhile
+                    stream.blocking(|| wait(left, &run.session.signals));
+                }
                 continue;
             }
             Err(stopped) => Err(stopped),

@@ -171,7 +171,15 @@ impl<'a> Session<'a> {
                 Hello::decode(&bytes[..received.bytes], self.role.other())
             }
             Ok(_) => Hello::decode(&[], self.role.other()),
-            Err(error) if error.kind() == ErrorKind::TooSmall => Hello::decode(&[], self.role.other()),
+            Err(error) if is_of_another_kind(&error) => Hello::decode(&[], self.role.other()),
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                let text = format!(
+                    "the peer connected and sent no HELLO within {}, as {} does",
+                    shown(timeout),
+                    self.role.other().tool()
+                );
+                return Err(Failure::new(Code::Timeout, text));
+            }
             Err(error) => return Err(self.failure(&error)),
         };
         theirs.map_err(peer::broken)
@@ -210,8 +218,13 @@ impl<'a> Session<'a> {
     /// When none comes, or none that can be read.
     pub fn receive_report(&self, connection: &mut Connection, timeout: Duration) -> Result<Report, Failure> {
         let mut bytes = [0; REPORT_BYTES_MAX];
-        let received =
-            connection.recv_into(&mut [&mut bytes], timeout).map_err(|error| self.failure(&error))?;
+        let received = connection.recv_into(&mut [&mut bytes], timeout).map_err(|error| {
+            if is_of_another_kind(&error) {
+                peer::broken(Broken("sent a longer message, or a stream, where its report was due"))
+            } else {
+                self.failure(&error)
+            }
+        })?;
         if received.tag != self.role.other().report_tag() {
             return Err(peer::broken(Broken("sent another message than its report")));
         }
@@ -242,6 +255,11 @@ impl<'a> Session<'a> {
             complain(self.role, text);
         }
     }
+}
+
+/// Returns true if a message that came is longer than the one that was due, or a stream.
+fn is_of_another_kind(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TooSmall | ErrorKind::Usage)
 }
 
 impl Role {

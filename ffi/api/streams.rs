@@ -69,6 +69,12 @@ impl SendStream<'_> {
         hand_on_of_any!(SendInner, &mut self.0, stream => stream.read_from(source, max_bytes, digest))
     }
 
+    /// Runs `work`, which may be blocked for long, while a helper thread shows the peer that this end lives: see
+    /// [`Connection::blocking`](crate::Connection::blocking).
+    pub fn blocking<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        hand_on_of_any!(SendInner, &mut self.0, stream => stream.blocking(work))
+    }
+
     /// Flips one bit of the byte at this offset of the stream after it was counted into the digest: a test of whoever
     /// checks it. Works for [`read_from`](Self::read_from).
     #[doc(hidden)]

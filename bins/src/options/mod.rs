@@ -252,7 +252,8 @@ impl Moving {
     pub fn files<'a>(&'a self, data: Named<'a>) -> Vec<Named<'a>> {
         let json = self.json.as_deref().map(|path| Named::written("--json", path, 2));
         let trace = self.common.trace.as_deref().map(|path| Named::written("--trace", path, 2));
-        [Some(data), json, trace].into_iter().flatten().collect()
+        let messages = (!self.json_to_stderr()).then(Named::messages);
+        [Some(data), json, trace, messages].into_iter().flatten().collect()
     }
 
     /// Whether events go to standard error, and nothing else does.

@@ -24,8 +24,15 @@ const MASK: u16 = 0x10;
 pub(super) struct Acl(Vec<u8>);
 
 impl Acl {
+    /// A list that cannot be read, of which the worst is assumed.
+    pub(super) const UNREADABLE: Self = Self(Vec::new());
+
     pub(super) const fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
+    }
+
+    pub(super) const fn is_readable(&self) -> bool {
+        !self.0.is_empty()
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

@@ -3,29 +3,27 @@
 //! Such a path resolves to the file behind the descriptor. A tool that opened or replaced that file would lose the offset
 //! and the flags of the descriptor (`rrecv /dev/stdout >> log` would destroy `log`), so it writes to the descriptor itself.
 
-use rustix::fs::{OFlags, fcntl_getfl};
+use super::links::LINKS_MAX;
+use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fcntl_getfl, statfs};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::RawFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use superpipe::os::stdio;
-
-/// Links that are followed one after another: the kernel's limit.
-const LINKS_MAX: usize = 40;
 
 /// An entry of a process's table of descriptors.
 struct Entry {
     fd: RawFd,
-    /// `/proc/PID` of the process
-    process: PathBuf,
+    /// of this process
+    is_own: bool,
 }
 
 /// Returns the descriptor of this process that `path` names, links followed: through `/dev/stdin`, `/dev/stdout`,
 /// `/dev/stderr`, `/dev/fd`, `/proc/self/fd`, `/proc/PID/fd` or a link to one of them. None for every other path.
 #[must_use]
 pub fn own_descriptor(path: &Path) -> Option<RawFd> {
-    let entry = entry(path)?;
-    (entry.process == this_process()?).then_some(entry.fd)
+    entry(path).filter(|entry| entry.is_own).map(|entry| entry.fd)
 }
 
 /// Duplicates a descriptor that this process was started with, for writing: with its offset, its O_APPEND and the rest of
@@ -43,7 +41,7 @@ pub fn duplicate(fd: RawFd) -> io::Result<File> {
 
 /// Returns true if `path` names a descriptor of another process, whose offset cannot be shared.
 pub(super) fn is_foreign(path: &Path) -> bool {
-    entry(path).is_some_and(|entry| Some(entry.process) != this_process())
+    entry(path).is_some_and(|entry| !entry.is_own)
 }
 
 /// Follows the links of `path` up to an entry of a table of descriptors. The entry is a link as well, which is not followed.
@@ -58,28 +56,44 @@ fn entry(path: &Path) -> Option<Entry> {
         let place = directory.join(path.file_name()?);
         let target = fs::read_link(&place).ok()?;
         let fd = place.file_name()?.to_str().and_then(|name| name.parse().ok());
-        if let (Some(process), Some(fd)) = (process_of(&directory), fd) {
-            return Some(Entry { fd, process });
+        if let Some(fd) = fd.filter(|_| is_proc(&directory)) {
+            let is_own = is_own_table(&directory) || is_same(&place, fd);
+            return Some(Entry { fd, is_own });
         }
         path = directory.join(target);
     }
     None
 }
 
-/// `/proc/PID`, of `/proc/PID/fd` and of `/proc/PID/task/TID/fd`.
-fn process_of(directory: &Path) -> Option<PathBuf> {
-    let proc = this_process()?.parent()?.to_owned();
-    let parts: Vec<_> = directory.strip_prefix(&proc).ok()?.iter().collect();
-    match parts.as_slice() {
-        [pid, end] if *end == "fd" => Some(proc.join(pid)),
-        [pid, task, _, end] if *task == "task" && *end == "fd" => Some(proc.join(pid)),
-        _ => None,
-    }
+/// Returns true for a directory of a procfs, wherever it is mounted.
+fn is_proc(directory: &Path) -> bool {
+    statfs(directory).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
 }
 
-/// `/proc/PID` of this process.
-fn this_process() -> Option<PathBuf> {
-    fs::canonicalize("/proc/self").ok()
+/// Returns true for the table of this process: `PID/fd` or `PID/task/TID/fd` in a procfs whose `self` is `PID`.
+fn is_own_table(directory: &Path) -> bool {
+    let mut up = directory.ancestors().skip(1);
+    let process = match (directory.ends_with("fd"), up.next(), up.next(), up.next()) {
+        (true, Some(thread), Some(task), Some(process)) if task.ends_with("task") => {
+            (process, thread.starts_with(process))
+        }
+        (true, Some(process), ..) => (process, true),
+        _ => return false,
+    };
+    let (process, is_within) = process;
+    let own = process.parent().and_then(|root| fs::canonicalize(root.join("self")).ok());
+    is_within && own.as_deref() == Some(process)
+}
+
+/// Returns true if this process has what the entry is under the same number. For a table whose process is not known, as that of a
+/// bind mount.
+fn is_same(entry: &Path, fd: RawFd) -> bool {
+    let (Ok(named), Ok(own)) =
+        (fs::metadata(entry), stdio::duplicate(fd).and_then(|own| File::from(own).metadata()))
+    else {
+        return false;
+    };
+    (named.dev(), named.ino()) == (own.dev(), own.ino())
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Bytes of a file's name that its hidden name repeats: file names end at 255.
 const REPEATED_MAX: usize = 200;
+/// Ends what a hidden name repeats.
+const MARK: &str = ".superpipe-";
 /// Names that are tried before it is given up: each costs a clash with another process that sweeps at the very moment.
 const ATTEMPTS: usize = 16;
 
@@ -47,7 +49,7 @@ pub(super) fn sweep(directory: &Directory, name: &OsStr) {
     let prefix = prefix(name);
     for entry in directory.entries().into_iter().flatten().flatten() {
         let found = OsStr::from_bytes(entry.file_name().to_bytes());
-        if is_hidden_name(found.as_bytes(), prefix.as_bytes()) {
+        if is_hidden_name_of(found.as_bytes(), prefix.as_bytes()) {
             sweep_one(directory, found);
         }
     }
@@ -76,7 +78,7 @@ fn is_left_behind(found: Stat) -> bool {
 }
 
 /// Returns true if the name is the name of this open file.
-fn is_named(directory: &Directory, name: &OsStr, file: &File) -> bool {
+pub(super) fn is_named(directory: &Directory, name: &OsStr, file: &File) -> bool {
     let (Ok(Some(named)), Ok(open)) = (directory.look(name), fstat(file)) else { return false };
     (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
 }
@@ -88,11 +90,18 @@ fn prefix(name: &OsStr) -> String {
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    format!(".{}.superpipe-", &name[..end])
+    format!(".{}{MARK}", &name[..end])
+}
+
+/// Returns true if a name is one that a file has which is not whole. No file gets it for good: it would be swept.
+#[must_use]
+pub fn is_hidden_name(name: &[u8]) -> bool {
+    let at = name.windows(MARK.len()).rposition(|part| part == MARK.as_bytes());
+    at.is_some_and(|at| name.starts_with(b".") && is_hidden_name_of(name, &name[..at + MARK.len()]))
 }
 
 /// Returns true if a name is `prefix`, a process, `-` and a time, as `hidden_name` writes them.
-fn is_hidden_name(name: &[u8], prefix: &[u8]) -> bool {
+fn is_hidden_name_of(name: &[u8], prefix: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(prefix) else { return false };
     let mut parts = rest.splitn(2, |&byte| byte == b'-');
     let (Some(pid), Some(nanos)) = (parts.next(), parts.next()) else { return false };
@@ -138,7 +147,7 @@ mod tests {
     #[test]
     fn only_names_of_ours_are_ours() {
         let prefix = prefix(OsStr::new("vic"));
-        let ours = |name: &str| is_hidden_name(name.as_bytes(), prefix.as_bytes());
+        let ours = |name: &str| is_hidden_name_of(name.as_bytes(), prefix.as_bytes());
         assert!(ours(".vic.superpipe-123-1f") && ours(hidden_name(OsStr::new("vic")).to_str().unwrap()));
         for users in [
             ".vic.superpipe-notes.txt",
@@ -157,6 +166,8 @@ mod tests {
         ] {
             assert!(!ours(users), "{users}");
         }
+        assert!(is_hidden_name(b".vic.superpipe-123-1f") && is_hidden_name(b"..superpipe-1-1.superpipe-2-2"));
+        assert!(!is_hidden_name(b".vic.superpipe-notes.txt") && !is_hidden_name(b"vic.superpipe-123-1f"));
     }
 
     #[test]

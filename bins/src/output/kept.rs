@@ -8,13 +8,15 @@ use super::acl::{self, Acl};
 use super::directory::Directory;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    FileType, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fremovexattr, fsetxattr, fstat, getxattr,
-    listxattr,
+    FileType, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fremovexattr,
+    fsetxattr, fstat, getxattr, listxattr,
 };
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 /// The most bytes of a list of attributes, and of one of them.
 const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
@@ -35,6 +37,7 @@ pub(super) struct Kept {
     mode: u32,
     uid: u32,
     gid: u32,
+    /// none if it has none; [`Acl::UNREADABLE`] if that is not known
     acl: Option<Acl>,
     attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -64,15 +67,15 @@ impl Kept {
                 "its name belongs to a link, pipe, device or directory now, which is left alone",
             ));
         }
-        // an O_PATH descriptor has attributes under its name only
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let readable = Readable::new(&file, directory, name);
+        let acl = readable.as_ref().map_or(Err(Errno::NOENT), |it| it.attribute(acl::ATTRIBUTE.as_bytes()));
         Ok(Some(Self {
             id: FileId { device: found.st_dev, inode: found.st_ino },
             mode: found.st_mode & 0o777,
             uid: found.st_uid,
             gid: found.st_gid,
-            acl: attribute(&path, acl::ATTRIBUTE.as_bytes()).map(Acl::new),
-            attributes: attributes(&path),
+            acl: acl.map_or(Some(Acl::UNREADABLE), |found| found.map(Acl::new)),
+            attributes: readable.as_ref().map(Readable::of_users).unwrap_or_default(),
         }))
     }
 
@@ -90,6 +93,7 @@ impl Kept {
     /// # Errors
     /// Its mode cannot be set.
     pub(super) fn give_to(&self, file: &File) -> io::Result<()> {
+        remove_of_users(file);
         for (name, value) in &self.attributes {
             let _ = fsetxattr(file, name, value, XattrFlags::empty());
         }
@@ -98,11 +102,18 @@ impl Kept {
         if found.st_gid != self.gid {
             let _ = fchown(file, None, Some(Gid::from_raw(self.gid)));
         }
-        if found.st_uid != self.uid {
-            let _ = fchown(file, Some(Uid::from_raw(self.uid)), None);
-        }
         let found = fstat(file)?;
         let (owner, group) = (found.st_uid == self.uid, found.st_gid == self.gid);
+        self.give_rights_to(file, owner, group)?;
+        if !owner && fchown(file, Some(Uid::from_raw(self.uid)), None).is_ok() {
+            // A process that may give files away need not be allowed to act for their new owner: then a stricter mode stays.
+            let _ = self.give_rights_to(file, true, group);
+        }
+        Ok(())
+    }
+
+    /// Gives the access list and the mode to a file that has the same owner and group, or not.
+    fn give_rights_to(&self, file: &File, owner: bool, group: bool) -> io::Result<()> {
         let same = Same { owner, group, acl: self.give_acl_to(file, owner, group) };
         let mode = self.mode_with(same);
         if fstat(file)?.st_mode & 0o7777 != mode {
@@ -115,6 +126,7 @@ impl Kept {
     fn give_acl_to(&self, file: &File, same_owner: bool, same_group: bool) -> bool {
         if let Some(acl) = &self.acl
             && same_group
+            && acl.is_readable()
         {
             let most = if same_owner { 0o7 } else { self.mode >> 6 };
             let given = acl.limited(most);
@@ -146,21 +158,71 @@ impl Kept {
     }
 }
 
-/// The attributes that users gave the file at `path`, as far as this process may read them.
-fn attributes(path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut names = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
-    if listxattr(path, spare_capacity(&mut names)).is_err() {
-        return Vec::new();
-    }
-    let of_users = names.split(|&byte| byte == 0).filter(|name| name.starts_with(USERS));
-    of_users.filter_map(|name| Some((name.to_owned(), attribute(path, name)?))).collect()
+/// A file whose attributes are read.
+enum Readable {
+    /// By its name in /proc: an O_PATH descriptor has attributes under no other.
+    ByName(String),
+    /// Opened for reading, where there is no /proc.
+    Opened(File),
 }
 
-fn attribute(path: &str, name: &[u8]) -> Option<Vec<u8>> {
-    let mut value = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
-    getxattr(path, name, spare_capacity(&mut value)).ok()?;
-    value.shrink_to_fit();
-    Some(value)
+impl Readable {
+    /// None if there is no /proc, and the file may not be read.
+    fn new(file: &File, directory: &Directory, name: &OsStr) -> Option<Self> {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        if Path::new(&path).exists() {
+            return Some(Self::ByName(path));
+        }
+        let opened = directory.open_file(name, OFlags::RDONLY).ok()?;
+        let id = |file: &File| fstat(file).ok().map(|found| (found.st_dev, found.st_ino));
+        (id(&opened) == id(file)).then_some(Self::Opened(opened))
+    }
+
+    /// Reads an attribute; none if the file has none of this name.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn attribute(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
+        let mut value = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
+        let read = match self {
+            Self::ByName(path) => getxattr(path, name, spare_capacity(&mut value)),
+            Self::Opened(file) => fgetxattr(file, name, spare_capacity(&mut value)),
+        };
+        match read {
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+            Err(error) => Err(error),
+            Ok(_) => {
+                value.shrink_to_fit();
+                Ok(Some(value))
+            }
+        }
+    }
+
+    /// Returns the attributes that users gave the file, as far as this process may read them.
+    fn of_users(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut names = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
+        let listed = match self {
+            Self::ByName(path) => listxattr(path, spare_capacity(&mut names)),
+            Self::Opened(file) => flistxattr(file, spare_capacity(&mut names)),
+        };
+        let names = if listed.is_ok() { names_of_users(&names) } else { Vec::new() };
+        names.into_iter().filter_map(|name| Some((name.to_owned(), self.attribute(name).ok()??))).collect()
+    }
+}
+
+/// Removes what an earlier [`Kept::give_to`] gave.
+fn remove_of_users(file: &File) {
+    let mut names = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
+    if flistxattr(file, spare_capacity(&mut names)).is_ok() {
+        for name in names_of_users(&names) {
+            let _ = fremovexattr(file, name);
+        }
+    }
+}
+
+/// Those names of a list that users give.
+fn names_of_users(list: &[u8]) -> Vec<&[u8]> {
+    list.split(|&byte| byte == 0).filter(|name| name.starts_with(USERS)).collect()
 }
 
 #[cfg(test)]

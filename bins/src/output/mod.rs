@@ -5,24 +5,31 @@
 
 mod acl;
 mod ahead;
+mod appended;
 mod descriptor;
 mod directory;
 mod hidden;
 mod kept;
+mod links;
 mod staged;
 
 pub use descriptor::{duplicate, own_descriptor};
+pub use hidden::is_hidden_name;
+pub use links::{links, parent};
 
 use crate::exit::{Code, Failure};
 use crate::options::is_dash;
 use crate::preserve::Attributes;
 use crate::signals::Signals;
+use appended::Appended;
 use core::time::Duration;
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::process::geteuid;
 use staged::{Existing, Staged, existing, stage, stage_in};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::Instant;
@@ -41,6 +48,8 @@ pub enum Old {
     /// It is replaced once the new one is whole.
     #[default]
     Replaced,
+    /// It is replaced likewise if it is the file that was there at the start. One that appeared meanwhile stays.
+    ReplacedIfSame,
     /// It stays, and the output fails.
     Kept,
     /// It gets longer, by all that is written and at once.
@@ -60,19 +69,20 @@ pub struct Output {
 enum Kind {
     /// Written as it is; a regular file is put on disk at the end.
     AsItIs(File),
+    Appended(Appended),
     Staged(Staged),
 }
 
 impl Output {
-    /// Opens FILE, which is to be replaced, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
+    /// Opens the file of a report, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn open(file: Option<&Path>, signals: &Signals, deadline: Instant) -> Result<Self, Failure> {
-        Self::open_with(file, Old::Replaced, signals, deadline)
+        Self::open_with(file, Old::ReplacedIfSame, signals, deadline)
     }
 
-    /// Opens FILE likewise, and does with what is there already as it is told.
+    /// Opens FILE, or takes standard output, and does with what is there already as it is told. A FIFO is waited for likewise.
     ///
     /// # Errors
     /// When it cannot be written, or not so.
@@ -85,7 +95,11 @@ impl Output {
         let path = file.filter(|path| !is_dash(path));
         let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
         let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
-        let descriptor = |fd| duplicate(fd).map(Kind::AsItIs).map_err(|error| failed(&error));
+        let descriptor = |fd| {
+            let file = duplicate(fd).map_err(|error| failed(&error))?;
+            check_as_it_is(&file, old).map_err(|error| failed(&error))?;
+            Ok(Kind::AsItIs(file))
+        };
         let kind = match path {
             None => descriptor(STDOUT)?,
             Some(path) => match own_descriptor(path) {
@@ -132,13 +146,25 @@ impl Output {
         named.map_err(|error| self.cannot_write(&error))
     }
 
+    /// Begins to write: what had the name until now may be another file by now.
+    ///
+    /// # Errors
+    /// When that cannot be written to.
+    pub fn begin(&mut self) -> Result<(), Failure> {
+        let begun = match &mut self.kind {
+            Kind::Appended(appended) => appended.begin(),
+            Kind::AsItIs(_) | Kind::Staged(_) => Ok(()),
+        };
+        begun.map_err(|error| self.cannot_write(&error))
+    }
+
     /// Returns a sink for a stream. Long runs of zeros become holes of a FILE.
     ///
     /// # Errors
     /// When there is no descriptor left for it.
     pub fn sink(&self) -> Result<Sink, Failure> {
-        let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
-        let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new);
+        let sink_of = self.file();
+        let sink = sink_of.as_fd().try_clone_to_owned().and_then(Sink::new);
         let mut sink = sink.map_err(|error| self.cannot_write(&error))?;
         if matches!(self.kind, Kind::Staged(_)) {
             sink.leave_holes();
@@ -151,8 +177,7 @@ impl Output {
     /// # Errors
     /// When there is not.
     pub fn check_room(&self, bytes: u64, sparse: bool) -> Result<(), Failure> {
-        let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
-        ahead::check_room(file, bytes, sparse).map_err(|error| self.cannot_write(&error))
+        ahead::check_room(self.file(), bytes, sparse).map_err(|error| self.cannot_write(&error))
     }
 
     /// Writes all of this. A pipe that is full is waited for, for [`READER_PATIENCE`].
@@ -162,8 +187,7 @@ impl Output {
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         let deadline = Instant::now() + READER_PATIENCE;
         while !bytes.is_empty() {
-            let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &mut self.kind;
-            match file.write(bytes) {
+            match self.file().write(bytes) {
                 Ok(0) => return Err(self.cannot_write(&ErrorKind::WriteZero.into())),
                 Ok(written) => bytes = &bytes[written..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -177,6 +201,12 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    fn file(&self) -> &File {
+        let (Kind::AsItIs(file) | Kind::Appended(Appended { file, .. }) | Kind::Staged(Staged { file, .. })) =
+            &self.kind;
+        file
     }
 
     fn cannot_write(&self, error: &io::Error) -> Failure {
@@ -197,6 +227,7 @@ impl Output {
     pub fn commit(&mut self) -> Result<(), Failure> {
         let committed = match &mut self.kind {
             Kind::AsItIs(file) => put_on_disk(file),
+            Kind::Appended(appended) => appended.commit(),
             Kind::Staged(staged) => staged.commit(),
         };
         committed.map_err(|error| Failure::local_io(format!("cannot complete {}", self.name), &error))
@@ -216,11 +247,16 @@ fn open_path(
     deadline: Instant,
     failed: &dyn Fn(&io::Error) -> Failure,
 ) -> Result<Kind, Failure> {
-    let opened = match (existing(path).map_err(|error| failed(&error))?, old) {
-        (Existing::Odd, _) => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
-        (_, Old::Extended) => append(path).map(Kind::AsItIs),
+    let opened = match (existing(path, old).map_err(|error| failed(&error))?, old) {
+        (Existing::Odd, _) => {
+            // Looked at before it is opened, which waits for the reader of a pipe.
+            check_odd(&fs::metadata(path).map_err(|error| failed(&error))?, old)
+                .map_err(|error| failed(&error))?;
+            return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?));
+        }
+        (_, Old::Extended) => Appended::open(path).map(Kind::Appended),
         (Existing::Regular(..), Old::Kept) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
-        (Existing::Regular(target, found), Old::Replaced) => {
+        (Existing::Regular(target, found), Old::Replaced | Old::ReplacedIfSame) => {
             stage(&target, Some(found), old).map(Kind::Staged)
         }
         (Existing::Nothing, _) => stage(path, None, old).map(Kind::Staged),
@@ -228,9 +264,35 @@ fn open_path(
     opened.map_err(|error| failed(&error))
 }
 
-/// Opens a file for writing at its end, wherever that is by then.
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+/// Checks that a descriptor of this process may be written as it stands.
+fn check_as_it_is(file: &File, old: Old) -> io::Result<()> {
+    let found = file.metadata()?;
+    match old {
+        Old::Kept if found.is_file() && found.len() > 0 => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        Old::Extended if found.is_file() && !fcntl_getfl(file)?.contains(OFlags::APPEND) => {
+            Err(io::Error::other(
+                "--append: this descriptor was not opened to append, and would be written where it stands; open it with >>",
+            ))
+        }
+        _ => check_odd(&found, old),
+    }
+}
+
+/// Checks that a pipe or a device may be written.
+fn check_odd(found: &Metadata, old: Old) -> io::Result<()> {
+    let kind = found.file_type();
+    let is_foreign = ![0, geteuid().as_raw()].contains(&found.uid());
+    match old {
+        Old::Kept if kind.is_block_device() => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        Old::Kept if kind.is_fifo() && is_foreign => Err(io::Error::other(format!(
+            "file exists: a pipe of uid {}; without --no-clobber it is written to",
+            found.uid()
+        ))),
+        Old::Extended if kind.is_block_device() => {
+            Err(io::Error::other("--append: a block device has no end to add to"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn open_as_it_is(

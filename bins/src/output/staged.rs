@@ -10,16 +10,19 @@
 //! output fails.
 
 use super::Old;
+use super::acl;
 use super::ahead::check_replaceable;
 use super::descriptor::is_foreign;
 use super::directory::Directory;
 use super::hidden;
 use super::kept::{FileId, Kept};
+use super::links::links;
 use crate::preserve::Attributes;
-use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, futimens};
+use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fremovexattr, futimens};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -44,6 +47,8 @@ pub(super) struct Staged {
     conforms: bool,
     /// whether it may replace anything
     may_replace: bool,
+    /// the only file that it may replace, where that is not any
+    only: Option<FileId>,
     /// what it has from the sender, with --preserve
     preserved: Option<(Mode, Timestamps)>,
 }
@@ -87,6 +92,9 @@ impl Staged {
             return Ok(false);
         }
         let found = Kept::of(&self.directory, &self.name)?;
+        if self.only.is_some_and(|only| found.as_ref().is_some_and(|found| found.id() != only)) {
+            return Err(io::Error::other("its name belongs to another file now, which is left alone"));
+        }
         if found.is_some() && found != self.old {
             may_write(self.directory.open_file(&self.name, OFlags::WRONLY))?;
             (self.old, self.conforms) = (found, false);
@@ -138,6 +146,8 @@ impl Staged {
 
     fn keep_attributes(&self) -> io::Result<()> {
         if let Some((mode, times)) = &self.preserved {
+            // The access list of an old file is not that of the sender's.
+            let _ = fremovexattr(&self.file, acl::ATTRIBUTE);
             fchmod(&self.file, *mode)?;
             futimens(&self.file, times)?;
         }
@@ -160,7 +170,11 @@ impl Staged {
     /// Takes the name, whichever file has it.
     fn replace(&mut self) -> io::Result<()> {
         let hidden = match &self.hidden {
-            Some(hidden) => hidden,
+            Some(hidden) if hidden::is_named(&self.directory, hidden, &self.file) => hidden,
+            Some(hidden) => {
+                let text = format!("its temporary file {} was replaced meanwhile", hidden.display());
+                return Err(io::Error::other(text));
+            }
             None => {
                 let hidden = hidden::hidden_name(&self.name);
                 // locked before it has a name: who sweeps finds it in use
@@ -181,7 +195,8 @@ impl Drop for Staged {
     }
 }
 
-pub(super) fn existing(path: &Path) -> io::Result<Existing> {
+/// Looks at what `path` names, and checks that the user means it to be written to.
+pub(super) fn existing(path: &Path, will: Old) -> io::Result<Existing> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         // a link that leads nowhere would be replaced by a file, or a file made wherever it points: neither was asked for
@@ -203,17 +218,25 @@ pub(super) fn existing(path: &Path) -> io::Result<Existing> {
         return Err(io::Error::other("it is a descriptor of another process; name the file itself"));
     }
     // Replacing needs no right to write to the old file, but whoever took that right away meant something by it.
-    let opened = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let opened = OpenOptions::new()
+        .write(true)
+        .append(will == Old::Extended)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path);
     may_write(opened)?;
     // looked at anew: on an overlay, opening may have made another file of it
     let found = fs::metadata(path)?;
-    Ok(Existing::Regular(fs::canonicalize(path)?, FileId { device: found.dev(), inode: found.ino() }))
+    let target = links(path).last().unwrap_or_else(|| path.to_owned());
+    Ok(Existing::Regular(target, FileId { device: found.dev(), inode: found.ino() }))
 }
 
-/// Fails if a file could not be opened for writing. A program that runs may be replaced all the same.
+/// Fails if a file could not be opened for writing. A program that runs may be replaced all the same, and so may a file of which
+/// another process holds a lease.
 fn may_write(opened: io::Result<File>) -> io::Result<()> {
     match opened {
-        Err(error) if error.raw_os_error() != Some(libc::ETXTBSY) => Err(error),
+        Err(error) if ![libc::ETXTBSY, libc::EWOULDBLOCK].map(Some).contains(&error.raw_os_error()) => {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }
@@ -222,6 +245,11 @@ fn may_write(opened: io::Result<File>) -> io::Result<()> {
 pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::Result<Staged> {
     let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
     let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
+    if hidden::is_hidden_name(name.as_bytes()) {
+        return Err(io::Error::other(
+            "such names are for files that are not whole, and are removed; choose another",
+        ));
+    }
     let directory = Directory::open(target.parent().unwrap_or(Path::new("")))?;
     let old = Kept::of(&directory, name)?;
     if old.as_ref().map(Kept::id) != replaced {
@@ -252,8 +280,9 @@ fn make(directory: Directory, name: &OsStr, old: Option<Kept>, will: Old) -> io:
         }
     };
     let name = name.to_owned();
-    let may_replace = will == Old::Replaced;
-    Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace, preserved: None })
+    let only = old.as_ref().map(Kept::id).filter(|_| will == Old::ReplacedIfSame);
+    let may_replace = will == Old::Replaced || only.is_some();
+    Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace, only, preserved: None })
 }
 
 /// Returns true if the error means that the file system or the kernel has no O_TMPFILE.
@@ -298,7 +327,7 @@ mod tests {
     }
 
     fn open(path: &Path) -> Result<Staged, String> {
-        match existing(path).and_then(|found| match found {
+        match existing(path, Old::Replaced).and_then(|found| match found {
             Existing::Nothing => stage(path, None, Old::Replaced),
             Existing::Regular(target, replaced) => stage(&target, Some(replaced), Old::Replaced),
             Existing::Odd => Err(io::Error::other("odd")),

@@ -4,14 +4,14 @@ use super::messages::Memory;
 use super::sizes::Sizes;
 use crate::files::Named;
 use crate::help::after_help;
-use crate::options::{Common, DASH, Listening, Wait, address, is_dash};
+use crate::options::{Common, Listening, Wait, address, is_dash};
 use crate::output::own_descriptor;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use core::time::Duration;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use superpipe::Address;
 
 const EXAMPLES: &str = "\
@@ -234,8 +234,8 @@ impl Ask {
             .into_iter()
             .filter_map(|(argument, path)| Some(Named::written(argument, path.as_deref()?, 1)));
         let has_table = !self.common.quiet && !self.takes_stdout();
-        let table = has_table.then(|| Named::written("the table", Path::new(DASH), 1));
-        reports.chain(table).collect()
+        let table = has_table.then(Named::table);
+        reports.chain(table).chain([Named::messages()]).collect()
     }
 
     /// Returns true if a report takes standard output, where the table would be.

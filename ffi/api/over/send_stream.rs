@@ -115,6 +115,11 @@ impl<'a, A: Access> SendOver<'a, A> {
         }
     }
 
+    /// Runs what may take long, while another thread shows the peer life.
+    pub(in crate::api) fn blocking<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        self.over.blocking(work)
+    }
+
     /// Ends the stream.
     pub(in crate::api) fn finish(mut self, deadline: Deadline) -> Result<(), Error> {
         let id = self.id;
