@@ -359,8 +359,8 @@ mod tests {
         let kept = Report::decode(&named.encode()).unwrap().text;
         assert!(kept.starts_with("cannot write to nnn") && kept.ends_with("nnn: no space"), "{kept}");
         let mut beyond = long.encode();
-        beyond.push(b'x');
-        beyond[1] += 1;
+        beyond.extend(b"xx");
+        beyond[1] += 2;
         assert!(Report::decode(&beyond).is_err());
     }
 

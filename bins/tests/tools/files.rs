@@ -187,7 +187,8 @@ fn what_cannot_be_read_is_said_before_connecting() {
         .run("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("")))
         .assert(2, "is a directory");
     let directory = File::open(scratch.data("")).unwrap();
-    fails(scratch.rsend(&[&scratch.address(), "-"]).stdin(directory), "is a directory");
+    let mut rsend = scratch.rsend(&[&scratch.address(), "-"]);
+    scratch.run("rsend", rsend.stdin(directory)).assert(2, "standard input is a directory");
     let mut closed = Command::new("sh");
     closed.args(["-c", "exec \"$@\" <&-", "sh", env!("CARGO_BIN_EXE_rsend"), &scratch.address()]);
     fails(&mut closed, "cannot read standard input: bad file descriptor");

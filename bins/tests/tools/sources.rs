@@ -77,18 +77,21 @@ fn one_that_is_written_to_or_replaced_is_said() {
     });
     sent.assert(0, "was written to while it was sent");
     received.assert(0, "was written to while it was sent");
-    let replaced: [Change; 2] = [
-        ("replaced", |source| {
-            fs::write(source.with_extension("new"), b"another").unwrap();
-            fs::rename(source.with_extension("new"), source).unwrap();
-        }),
-        ("removed", |source| fs::remove_file(source).unwrap()),
+    let replaced: [(Change, &str); 2] = [
+        (
+            ("replaced", |source| {
+                fs::write(source.with_extension("new"), b"another").unwrap();
+                fs::rename(source.with_extension("new"), source).unwrap();
+            }),
+            "was replaced while it was sent",
+        ),
+        (("removed", |source| fs::remove_file(source).unwrap()), "was removed or renamed while it was sent"),
     ];
-    for (name, replace) in replaced {
+    for ((name, replace), words) in replaced {
         let scratch = Scratch::new(name);
         let (sent, received) = changed(&scratch, false, replace);
-        sent.assert(0, "was replaced while it was sent");
-        received.assert(0, "was replaced while it was sent");
+        sent.assert(0, words);
+        received.assert(0, words);
         assert!(copy(&scratch) == vec![7; ANNOUNCED]);
     }
 }

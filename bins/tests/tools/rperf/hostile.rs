@@ -162,7 +162,7 @@ fn a_stranger_between_two_connections_is_sent_away() {
         assert_eq!(control.recv_into(&mut [&mut place], BOUND).unwrap().tag, tag);
     }
     let mut stranger = scratch.client(&["-q", "--idle-timeout", "10s"]);
-    scratch.run("rperf", &mut stranger).assert(5, "rperf serve gave up (exit code 3)");
+    scratch.run("rperf", &mut stranger).assert(5, "rperf serve ended the connection: no connection (code 3)");
     let data = connect(&scratch);
     let go = control.recv_into(&mut [&mut place], BOUND).unwrap();
     assert_eq!((go.tag, go.bytes), (8, 0));
@@ -185,7 +185,9 @@ fn a_last_word_in_the_place_of_a_message_is_the_last_word() {
             connection.send(tag, &[bytes], BOUND).unwrap();
         }
         connection.close(Reason(8), BOUND).unwrap();
-        server.wait(BOUND).assert(8, "rperf gave up (exit code 8)");
+        server
+            .wait(BOUND)
+            .assert(8, "rperf ended the connection: a local file, pipe or disk failed there (code 8)");
     }
 }
 
