@@ -47,7 +47,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let deadline = Instant::now() + *accept_timeout;
     let output = match file.filter(|file| options.preserve && file.is_dir()) {
         Some(directory) => Output::open_in(directory, options.old())?,
-        None => Output::open_with(file, options.old(), &run.session.signals, deadline)?,
+        None => Output::open_with(file, options.old(), &run.session.signals, *accept_timeout)?,
     };
     if options.preserve && !output.is_file() {
         let text = format!("--preserve: {name} has no mode and time to be kept; name a FILE or a directory");
