@@ -1,6 +1,5 @@
 //! rrecv.
 
-use crate::attempts::Attempts;
 use crate::command;
 use crate::exit::{Code, Failure};
 use crate::files::{self, Named};
@@ -77,15 +76,8 @@ fn begin_with_somebody(
     let session = run.session.clone();
     let mut place = Place::listen(&session, &options.listening, run.options())?;
     run.listening(&options.listening.listen, place.address());
-    let mut attempts = Attempts::new(place.address().clone());
     loop {
-        let mut connection = match place.meet(deadline).map_err(|failure| attempts.explain(failure))? {
-            Ok(connection) => connection,
-            Err(failure) => {
-                attempts.add(&session, &failure);
-                continue;
-            }
-        };
+        let mut connection = place.accept(deadline)?;
         run.connected(&mut connection)?;
         match begin(run, &mut connection, options) {
             Ok(begun) => return Ok((connection, begun)),
@@ -94,7 +86,7 @@ fn begin_with_somebody(
                 return Err(failure);
             }
             Err(failure) => {
-                attempts.add(&session, &failure);
+                place.failed(&failure);
                 run.dismiss(connection, failure);
             }
         }

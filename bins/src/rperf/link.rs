@@ -208,29 +208,42 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Says that all is done, or why it is not, and closes.
+    /// Says that all is done, or why it is not, keeps what was recorded if nothing was before, and closes.
     pub fn end(mut self, outcome: &Result<(), Failure>) {
-        let nothing = Digest::new(DigestKind::None);
-        match outcome {
-            // whoever asked says when that is all; a server that is gone by now changes nothing
-            Ok(()) if self.session.role == Role::Client => {
-                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, LAST_WORDS);
-            }
-            Ok(()) => {}
-            // nobody is left to be told, or the close says it soon enough
-            Err(Failure {
-                code: Code::PeerLost | Code::Timeout | Code::Interrupted | Code::Terminated,
-                ..
-            }) => {}
-            Err(failure) => {
-                self.session.give_up(&mut self.control, failure.clone(), &nothing);
-            }
-        }
+        self.tell_end(outcome);
         if self.trace.is_empty() {
             let name = self.session.role.tool();
             let data = self.data.as_mut().unwrap_or(&mut self.control);
             self.trace.add(Track::take(name, data));
         }
+        self.close(outcome);
+    }
+
+    /// Says why no measurement began, and closes: another client is waited for.
+    pub fn dismiss(mut self, failure: Failure) {
+        let outcome = Err(failure);
+        self.tell_end(&outcome);
+        self.close(&outcome);
+    }
+
+    fn tell_end(&mut self, outcome: &Result<(), Failure>) {
+        let nothing = Digest::new(DigestKind::None);
+        match outcome {
+            // the client says when that is all; a server that is gone by now changes nothing
+            Ok(()) if self.session.role == Role::Client => {
+                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, LAST_WORDS);
+            }
+            Ok(()) => {}
+            // nobody is left to be told, or the close says it soon enough
+            Err(Failure { code, .. })
+                if matches!(code, Code::PeerLost | Code::Timeout) || code.is_signal() => {}
+            Err(failure) => {
+                self.session.give_up(&mut self.control, failure.clone(), &nothing);
+            }
+        }
+    }
+
+    fn close(self, outcome: &Result<(), Failure>) {
         for connection in self.data.into_iter().chain([self.control]) {
             self.session.close(connection, outcome);
         }
