@@ -24,7 +24,7 @@ const ENDING: [(c_int, Code, &str); 3] = [
 pub struct Signals {
     came: &'static AtomicBool,
     which: &'static AtomicUsize,
-    /// what they interrupt
+    /// the work that they interrupt: "transfer"
     work: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What rrecv writes, and the files that rperf draws and tells its results into.
+//! Output of rrecv, and the reports of rperf.
 //!
 //! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are. Standard output,
 //! and a descriptor that is named by a path, are written where they stand: see `descriptor`.

@@ -19,25 +19,25 @@ const SOON: Duration = Duration::from_millis(50);
 /// This end of them.
 #[derive(Debug)]
 pub struct Link<'a> {
-    /// who we are
+    /// this end
     pub session: &'a Session<'a>,
-    /// what becomes of records
+    /// the trace, which keeps records
     pub trace: &'a mut Trace,
     control: Connection,
     data: Option<Connection>,
     wait: WaitStrategy,
 }
 
-/// What was heard of the peer.
+/// A message of the peer's that was waited for, or its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// the message that was waited for
     Message(Vec<u8>),
-    /// that all is done
+    /// the peer's word that all is done
     End,
 }
 
-/// Why messages did not come or go.
+/// A reason for which messages did not come or go.
 #[derive(Debug)]
 pub enum Mishap {
     /// the library says so
@@ -55,13 +55,13 @@ impl<'a> Link<'a> {
         Self { session, control, data: None, wait: WaitStrategy::Sleep, trace }
     }
 
-    /// Where measured messages go.
+    /// The connection of the measured messages.
     #[inline]
     pub fn data(&mut self) -> &mut Connection {
         self.data.as_mut().unwrap_or(&mut self.control)
     }
 
-    /// Where the two ends agree.
+    /// The connection on which the two ends agree.
     pub const fn control(&mut self) -> &mut Connection {
         &mut self.control
     }
@@ -118,10 +118,10 @@ impl<'a> Link<'a> {
         if report.code == 0 { Ok(Heard::End) } else { Err(peer::said(&report, other)) }
     }
 
-    /// The connection that is to be measured is not there, or not yet: whether the peer has ended meanwhile.
+    /// Checks that the peer has not ended, while the connection that is to be measured is not there.
     ///
     /// # Errors
-    /// How it ended, in its words where it has any; or that it speaks out of turn, or a signal came.
+    /// The peer's end, in its words where it has any; or that it speaks out of turn, or a signal came.
     pub fn check(&mut self) -> Result<(), Failure> {
         match self.session.receive_report(&mut self.control, SOON) {
             Ok(report) => Err(peer::said(&report, self.session.role.other())),
@@ -141,7 +141,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// What this end recorded of the measured messages, which nobody records any longer unless all is traced.
+    /// Takes out the records of the measured messages at this end. Recording ends unless all is traced.
     pub fn take_records(&mut self) -> Track {
         let name = self.session.role.tool();
         let track = Track::take(name, self.data());

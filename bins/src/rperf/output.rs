@@ -1,4 +1,4 @@
-//! Where results go: a table, and what was asked for beside it.
+//! Output of results: a table, and the reports that were asked for beside it.
 //!
 //! Files are opened before anything is measured, so that nobody measures for what cannot be written, and appear with what
 //! is in them: a drawing whole, results from the first on. Where a measurement fails before that, what had the name stays.
@@ -15,7 +15,7 @@ use core::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// All of it. Each result is written as soon as it is there.
+/// The places that were asked for. Each result is written as soon as it is there.
 pub struct Output {
     table: Option<output::Output>,
     json: Option<Lines>,
@@ -109,7 +109,7 @@ impl Output {
 }
 
 impl Lines {
-    /// Whole lines, at once.
+    /// Writes whole lines, at once.
     fn put(&mut self, lines: io::Result<Vec<u8>>) -> Result<(), Failure> {
         let lines = lines
             .map_err(|error| Failure::local_io(format!("cannot write to {}", self.to.name()), &error))?;

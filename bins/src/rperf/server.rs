@@ -17,9 +17,9 @@ use std::time::Instant;
 use superpipe::Connection;
 use superpipe::os::WaitStrategy;
 
-/// For a client to make the connection that it asked for.
+/// Time for a client to make the connection that it asked for.
 const RECONNECT: Duration = Duration::from_secs(5);
-/// For nobody to come, until this end looks whether the client is still there.
+/// Time in which nobody connects, after which this end checks that the client is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A measurement that a client has begun.
