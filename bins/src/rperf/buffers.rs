@@ -1,4 +1,4 @@
-//! Where messages are sent from and received into: page-aligned memory of this process.
+//! Buffers that messages are sent from and received into: page-aligned memory of this process.
 
 use super::contents::LOOK_BYTES;
 use super::messages::Memory;

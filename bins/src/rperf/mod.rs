@@ -10,7 +10,7 @@
 //!                    row ──▶ output: table, csv, json, plot
 //! ```
 //!
-//! What is measured is the library as everybody uses it: one connection, one slice a message, and one thread at each end.
+//! The library is measured as everybody uses it: one connection, one slice a message, and one thread at each end.
 //! Within what is timed, nothing is allocated, formatted or looked up, and nothing but messages and the clock costs time.
 
 pub mod buffers;

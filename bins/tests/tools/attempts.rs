@@ -1,6 +1,6 @@
 //! Attempts that come to nothing: the receiver says so and goes on listening, and its output is untouched.
 
-use crate::support::{BOUND, Scratch};
+use crate::support::{BOUND, Scratch, wait_for};
 use core::time::Duration;
 use std::fs;
 use std::io::Read;
@@ -11,7 +11,13 @@ use superpipe::shm::{Socket, SocketError};
 
 /// One packet of a stranger, which the receiver has taken in once its end of the socket goes.
 fn junk(scratch: &Scratch) {
-    let socket = Socket::connect(&scratch.socket()).unwrap();
+    let mut socket = None;
+    // the socket is there a moment before somebody listens
+    wait_for("a connection", || {
+        socket = Socket::connect(&scratch.socket()).ok();
+        socket.is_some()
+    });
+    let socket = socket.unwrap();
     socket.send(b"GET / HTTP/1.1\r\n\r\n", None).unwrap();
     let mut answer = [0; 512];
     let deadline_ns = monotonic_ns() + 60_000_000_000;

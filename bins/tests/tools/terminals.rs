@@ -15,7 +15,8 @@ use std::time::Instant;
 
 /// Both ends of a terminal: what a person sees, and what a process has.
 fn terminal() -> (File, File) {
-    let seen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // the tools of other tests, whose descriptors are counted, must not have it
+    let seen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&seen).unwrap();
     unlockpt(&seen).unwrap();
     let name = ptsname(&seen, Vec::new()).unwrap();
