@@ -5,10 +5,12 @@ use crate::exit::Failure;
 use crate::options::Listening;
 use crate::session::Session;
 use core::time::Duration;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Instant;
+use superpipe::tuning::LANDING_BYTES;
 use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options};
 
 /// Descriptors of a connection over shared memory: the socket, two segments and the peer's process.
@@ -119,7 +121,7 @@ impl<'a> Place<'a> {
                 ErrorKind::Interrupted => return Err(Missed::Ended(self.session.failure(&error))),
                 ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device => {
                     // A client that waits in the backlog would have the same error come again and again.
-                    if lacks_descriptors() {
+                    if lacks_descriptors() || lacks_memory() {
                         return Err(Missed::Ended(self.session.failure(&error)));
                     }
                     thread::sleep(PAUSE);
@@ -139,6 +141,12 @@ impl<'a> Place<'a> {
 fn lacks_descriptors() -> bool {
     let opened: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     opened.is_err()
+}
+
+/// Returns true if this process cannot make the memory of a connection, which no wait changes where a limit is the reason.
+fn lacks_memory() -> bool {
+    let made = memfd_create(c"superpipe-check", MemfdFlags::CLOEXEC);
+    made.and_then(|memory| ftruncate(memory, u64::from(LANDING_BYTES))).is_err()
 }
 
 /// The address by which the other end reaches this one.

@@ -94,11 +94,13 @@ pub struct Receive {
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// Fail where FILE is there already, or appears meanwhile, instead of replacing it
+    /// Fail where FILE is there already, or appears meanwhile, instead of replacing it. A pipe of your own, and a device that
+    /// is no disk, are written to
     #[arg(long, conflicts_with = "append")]
     pub no_clobber: bool,
 
-    /// Add to the end of FILE, as the data arrive; what arrived stays there also where the rest fails, as with >> FILE
+    /// Add to the end of FILE, as the data arrive; what arrived stays there also where the rest fails, as with >> FILE. The
+    /// file that has the name when the transfer begins gets the data, and must have it still at the end
     #[arg(long)]
     pub append: bool,
 

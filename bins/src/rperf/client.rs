@@ -129,12 +129,11 @@ impl Client<'_> {
             return Ok(());
         };
         let [client, server] = self.record(&last)?;
-        if self.ask.picture.is_some() {
-            output.draw(&self.picture(last.bytes, &client, &server)?)?;
-        }
+        let picture = self.ask.picture.is_some().then(|| self.picture(last.bytes, &client, &server));
+        // The trace has them also where no picture can be drawn.
         self.link.trace.add(client);
         self.link.trace.add(server);
-        Ok(())
+        picture.map_or(Ok(()), |picture| output.draw(&picture?))
     }
 
     /// Has both ends record a few more messages, of the kind that was timed last. Returns the client's records and the server's.
