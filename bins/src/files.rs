@@ -1,9 +1,10 @@
 //! The files that one command names. Two of them that are one file are refused before anything is opened: the one that is
 //! written first would be the other's data.
 
+use crate::descriptor::is_dash;
+use crate::descriptor::own_descriptor;
 use crate::exit::{Code, Failure};
-use crate::options::is_dash;
-use crate::output::{links, own_descriptor, parent};
+use crate::links::{links, parent};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal};

@@ -2,29 +2,17 @@
 
 use crate::command;
 use crate::exit::{Code, explain};
+use crate::options::Generated;
 use crate::protocol::Role;
 use crate::session::complain;
-use clap::{Command, ValueEnum};
+use clap::Command;
 use clap_complete::Shell;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// What can be generated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// the man page, section 1
-    Man,
-    /// completions for bash
-    Bash,
-    /// completions for zsh
-    Zsh,
-    /// completions for fish
-    Fish,
-}
-
 /// Prints what `--generate` asks for.
 #[must_use]
-pub fn print(role: Role, kind: Kind, command: Command) -> ExitCode {
+pub fn print(role: Role, kind: Generated, command: Command) -> ExitCode {
     match text(kind, command) {
         Ok(text) => command::print(role, &text),
         Err(error) => {
@@ -34,17 +22,17 @@ pub fn print(role: Role, kind: Kind, command: Command) -> ExitCode {
     }
 }
 
-fn text(kind: Kind, mut command: Command) -> io::Result<Vec<u8>> {
+fn text(kind: Generated, mut command: Command) -> io::Result<Vec<u8>> {
     let name = command.get_name().to_owned();
     let mut text = Vec::new();
     let shell = match kind {
-        Kind::Man => {
+        Generated::Man => {
             man(command, &mut text)?;
             return Ok(text);
         }
-        Kind::Bash => Shell::Bash,
-        Kind::Zsh => Shell::Zsh,
-        Kind::Fish => Shell::Fish,
+        Generated::Bash => Shell::Bash,
+        Generated::Zsh => Shell::Zsh,
+        Generated::Fish => Shell::Fish,
     };
     clap_complete::generate(shell, &mut command, name, &mut text);
     Ok(text)
@@ -87,11 +75,12 @@ mod tests {
     use crate::options::{Receive, Send};
     use crate::rperf::options::Perf;
     use clap::CommandFactory;
+    use clap::ValueEnum;
 
     #[test]
     fn every_kind_names_every_option_that_help_names() {
         for command in [Send::command(), Receive::command(), Perf::command()] {
-            for &kind in Kind::value_variants() {
+            for &kind in Generated::value_variants() {
                 let text = String::from_utf8(text(kind, command.clone()).unwrap()).unwrap();
                 let text = text.replace("\\-", "-");
                 let arguments = command.get_subcommands().chain([&command]).flat_map(Command::get_arguments);
@@ -100,7 +89,7 @@ mod tests {
                         assert!(text.contains(long), "{kind:?} of {} lacks {long}", command.get_name());
                     }
                 }
-                assert!(kind != Kind::Man || text.contains(".SH \"EXIT CODES\""));
+                assert!(kind != Generated::Man || text.contains(".SH \"EXIT CODES\""));
             }
         }
     }

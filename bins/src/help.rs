@@ -30,7 +30,9 @@ Reports:
   end event, where events go there), and the exit code is that of the work:
   --trace, and --json of rsend and rrecv. What rperf measures is its work:
   where the table, --json, --csv, --plot or --picture cannot be written it
-  ends with 8. A pipe that nobody reads is given up after 10 s.";
+  ends with 8. A pipe whose reader does not come, or reads nothing, within
+  10 s is given up, standard output included; rrecv waits --accept-timeout
+  for the reader of a FILE. A terminal that is stopped is waited for.";
 
 const EXIT_CODES: &str = "\
 Exit codes:

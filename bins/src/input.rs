@@ -3,11 +3,12 @@
 //! A file's length is announced to the receiver and is what is sent: no more where the file grows meanwhile, and an error
 //! where it shrinks. A pipe's length is unknown, and nothing is announced.
 
+use crate::descriptor::is_dash;
+use crate::descriptor::own_descriptor;
 use crate::exit::{Code, Failure};
-use crate::listen::quoted;
-use crate::options::is_dash;
-use crate::output::own_descriptor;
-use rustix::fs::fstatvfs;
+use crate::preserve::{Attributes, MODE};
+use crate::shell::quoted;
+use rustix::fs::{FileType, fstat, fstatvfs};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, RawFd};
@@ -79,6 +80,26 @@ impl Input {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// Reads the attributes that --preserve tells.
+    ///
+    /// # Errors
+    /// It is no regular file, or cannot be asked.
+    pub fn attributes(&self) -> Result<Attributes, Failure> {
+        let found = fstat(&self.source)
+            .map_err(|error| Failure::local_io(format!("cannot look at {}", self.name), &error.into()))?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            let text =
+                format!("--preserve: {} is no regular file, and has no mode and time to keep", self.name);
+            return Err(Failure::new(Code::Usage, text));
+        }
+        Ok(Attributes {
+            mode: found.st_mode & MODE,
+            seconds: found.st_mtime,
+            nanoseconds: u32::try_from(found.st_mtime_nsec).unwrap_or(0),
+            name: self.path().and_then(Path::file_name).unwrap_or_default().to_owned(),
+        })
     }
 
     /// Bytes that are announced to the receiver; `None` where the length is unknown.

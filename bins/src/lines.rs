@@ -1,10 +1,10 @@
 //! A report that is written piece by piece while a run goes on: to a file that is made anew, to a pipe, or to a descriptor
 //! as it stands. The reader of a pipe is waited for, but not for ever: see `output::pipe`.
 
+use crate::descriptor::is_dash;
+use crate::descriptor::{duplicate, own_descriptor};
 use crate::exit::Failure;
-use crate::options::is_dash;
 use crate::output::pipe::{self, Patience};
-use crate::output::{duplicate, own_descriptor};
 use crate::signals::Signals;
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -4,6 +4,7 @@ use crate::attempts::Attempts;
 use crate::exit::Failure;
 use crate::options::Listening;
 use crate::session::Session;
+use crate::shell::quoted;
 use core::time::Duration;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
@@ -173,12 +174,6 @@ fn name_of(host: &str, listener: &Listener) -> Option<String> {
             .map_or_else(|_| Some(address.ip().to_string()), |name| Some(name.trim().to_owned())),
         host => Some(host.to_owned()),
     }
-}
-
-/// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/:._-+@%,=".contains(letter);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Each place where somebody can connect, and why there is no other where there could be.

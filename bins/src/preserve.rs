@@ -1,13 +1,9 @@
 //! `--preserve`: name, mode and modification time of a file, which rsend tells in a message before its data. wire.md 8.1.
 
-use crate::exit::{Code, Failure};
-use crate::input::Input;
-use crate::output::is_hidden_name;
+use crate::hidden_name::is_hidden_name;
 use crate::protocol::{Broken, word};
-use rustix::fs::{FileType, fstat};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 
 /// Tag of ATTRIBUTES.
 pub const TAG_ATTRIBUTES: u64 = 12;
@@ -17,7 +13,8 @@ pub const ATTRIBUTES_BYTES_MAX: usize = HEAD_BYTES + NAME_BYTES_MAX;
 const HEAD_BYTES: usize = 24;
 /// The longest name of a file.
 const NAME_BYTES_MAX: usize = 255;
-const MODE: u32 = 0o777;
+/// The bits of a mode that are kept.
+pub const MODE: u32 = 0o777;
 const NANOSECONDS: u32 = 1_000_000_000;
 
 /// Attributes of a file.
@@ -34,26 +31,6 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Reads the attributes of a file that is about to be sent.
-    ///
-    /// # Errors
-    /// It is no regular file, or cannot be asked.
-    pub fn of(input: &Input) -> Result<Self, Failure> {
-        let found = fstat(&input.source)
-            .map_err(|error| Failure::local_io(format!("cannot look at {}", input.name), &error.into()))?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            let text =
-                format!("--preserve: {} is no regular file, and has no mode and time to keep", input.name);
-            return Err(Failure::new(Code::Usage, text));
-        }
-        Ok(Self {
-            mode: found.st_mode & MODE,
-            seconds: found.st_mtime,
-            nanoseconds: u32::try_from(found.st_mtime_nsec).unwrap_or(0),
-            name: input.path().and_then(Path::file_name).unwrap_or_default().to_owned(),
-        })
-    }
-
     /// Encodes the message. A name that no peer accepts is left out.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

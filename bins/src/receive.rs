@@ -1,16 +1,17 @@
 //! rrecv.
 
 use crate::command;
+use crate::descriptor::{DASH, is_dash};
 use crate::exit::{Code, Failure};
 use crate::files::{self, Named};
 use crate::generate;
 use crate::listen::Place;
-use crate::options::{DASH, Listening, Receive, is_dash};
+use crate::options::{Listening, Receive};
 use crate::output::Output;
+use crate::patience::{LAST_WORDS, PATIENCE};
 use crate::peer;
 use crate::preserve::{ATTRIBUTES_BYTES_MAX, Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Broken, Hello, Report, Role, TAG_DATA, TAG_TRAILER};
-use crate::session::{LAST_WORDS, PATIENCE};
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
 use clap::CommandFactory;
@@ -26,7 +27,7 @@ const NO_ATTRIBUTES: &str = "tells no name, mode and time; start rsend with --pr
 /// The whole tool.
 #[must_use]
 pub fn main() -> ExitCode {
-    let options = match command::parse::<Receive>(Role::Receiver) {
+    let options = match command::parse::<Receive>(Role::Receiver, &[]) {
         Ok(options) => options,
         Err(code) => return code,
     };

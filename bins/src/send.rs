@@ -1,16 +1,17 @@
 //! rsend.
 
 use crate::command;
+use crate::descriptor::DASH;
 use crate::exit::{Code, Failure};
 use crate::files::Named;
 use crate::generate;
 use crate::input::Input;
-use crate::options::{DASH, Send};
+use crate::options::Send;
 use crate::pace::Pace;
+use crate::patience::PATIENCE;
 use crate::peer;
 use crate::preserve::{Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Role, TAG_DATA};
-use crate::session::PATIENCE;
 use crate::signals::Signals;
 use crate::stopped::Stopped;
 use crate::tool::{self, Run};
@@ -29,7 +30,7 @@ const READ_BYTES: usize = 1 << 20;
 /// The whole tool.
 #[must_use]
 pub fn main() -> ExitCode {
-    let options = match command::parse::<Send>(Role::Sender) {
+    let options = match command::parse::<Send>(Role::Sender, &[]) {
         Ok(options) => options,
         Err(code) => return code,
     };
@@ -51,7 +52,7 @@ fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Fail
     };
     run.start(address, &name, size, options.connect_timeout)?;
     let mut input = input?;
-    let attributes = options.preserve.then(|| Attributes::of(&input)).transpose()?;
+    let attributes = options.preserve.then(|| input.attributes()).transpose()?;
     run.session.pin()?;
     let mut connection = run.session.connect(address, run.options(), options.connect_timeout)?;
     run.connected(&mut connection)?;

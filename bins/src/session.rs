@@ -2,6 +2,7 @@
 
 use crate::exit::{Code, Failure};
 use crate::options::{Common, Core};
+use crate::patience::{GOODBYE, HELLO_PATIENCE, LAST_WORDS};
 use crate::peer;
 use crate::protocol::{
     Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
@@ -15,16 +16,6 @@ use std::io::{self, Write};
 use superpipe::io::{Digest, DigestKind};
 use superpipe::os::{PinError, Side, WaitStrategy, choose_core, pin_current_thread};
 use superpipe::{Address, Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
-
-/// For what the peer's silence bounds, not the time: a stream lasts as long as it lasts, and a disk takes its time.
-pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
-/// For the peer to take our last words, or for us to hear its own.
-pub const LAST_WORDS: Duration = Duration::from_secs(2);
-/// For the HELLO of a sender or rperf client, which it sends as soon as it is connected. Others who connect meanwhile look for a
-/// receiver or server for 10 s by default.
-pub const HELLO_PATIENCE: Duration = Duration::from_secs(5);
-/// For good-byes.
-pub const GOODBYE: Duration = Duration::from_secs(1);
 
 /// One tool's part in what it does with the other.
 #[derive(Debug, Clone)]

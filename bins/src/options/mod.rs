@@ -4,19 +4,19 @@ mod crossing;
 
 pub use crossing::{Checksum, Crossing, Routed, Seen, Tuned, Wait};
 
+use crate::descriptor::{is_dash, own_descriptor};
 use crate::files::Named;
-use crate::generate::Kind;
 use crate::help::after_help;
-use crate::output::{Old, own_descriptor};
+use crate::output::Old;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
-use clap::{Args, Parser};
+use clap::{Args, Parser, ValueEnum};
 use core::num::NonZeroU64;
 use core::time::Duration;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use superpipe::io::DigestKind;
 use superpipe::{Address, BadAddress};
 
@@ -224,7 +224,7 @@ pub struct Common {
 
     /// Prints the man page or a shell's completions
     #[arg(long, value_enum, value_name = "KIND", hide = true, exclusive = true)]
-    pub generate: Option<Kind>,
+    pub generate: Option<Generated>,
 }
 
 /// `--core`
@@ -236,6 +236,19 @@ pub enum Core {
     /// this one
     #[serde(untagged)]
     Number(usize),
+}
+
+/// `--generate`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Generated {
+    /// the man page, section 1
+    Man,
+    /// completions for bash
+    Bash,
+    /// completions for zsh
+    Zsh,
+    /// completions for fish
+    Fish,
 }
 
 impl Moving {
@@ -263,15 +276,6 @@ impl Moving {
     pub fn json_to_stderr(&self) -> bool {
         self.json.as_deref().is_some_and(|path| is_dash(path) || own_descriptor(path) == Some(2))
     }
-}
-
-/// What stands for a standard stream.
-pub const DASH: &str = "-";
-
-/// Whether a path stands for a standard stream.
-#[must_use]
-pub fn is_dash(path: &Path) -> bool {
-    path.as_os_str() == DASH
 }
 
 /// An address, whose path need not be UTF-8.

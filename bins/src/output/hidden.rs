@@ -5,6 +5,7 @@
 //! is a regular file of this user with no other name, and nobody holds its lock.
 
 use super::directory::Directory;
+use crate::hidden_name::{hidden_name, is_hidden_name_of, prefix};
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
@@ -12,18 +13,8 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-/// Bytes of a file's name that its hidden name repeats: file names end at 255.
-const REPEATED_MAX: usize = 200;
-/// Ends what a hidden name repeats.
-const MARK: &str = ".superpipe-";
 /// Names that are tried before it is given up: each costs a clash with another process that sweeps at the very moment.
 const ATTEMPTS: usize = 16;
-
-/// Returns a new hidden name for the file that will be `name`.
-pub(super) fn hidden_name(name: &OsStr) -> OsString {
-    let nanos = superpipe::os::monotonic_ns();
-    format!("{}{}-{nanos:x}", prefix(name), std::process::id()).into()
-}
 
 /// Makes a hidden file for `name`, and locks it.
 pub(super) fn create(directory: &Directory, name: &OsStr, mode: u32) -> io::Result<(File, OsString)> {
@@ -83,35 +74,6 @@ pub(super) fn is_named(directory: &Directory, name: &OsStr, file: &File) -> bool
     (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
 }
 
-/// `.NAME.superpipe-`
-fn prefix(name: &OsStr) -> String {
-    let name = name.to_string_lossy();
-    let mut end = name.len().min(REPEATED_MAX);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!(".{}{MARK}", &name[..end])
-}
-
-/// Returns true if a name is one that a file has which is not whole. No file gets it for good: it would be swept.
-#[must_use]
-pub fn is_hidden_name(name: &[u8]) -> bool {
-    let at = name.windows(MARK.len()).rposition(|part| part == MARK.as_bytes());
-    at.is_some_and(|at| name.starts_with(b".") && is_hidden_name_of(name, &name[..at + MARK.len()]))
-}
-
-/// Returns true if a name is `prefix`, a process, `-` and a time, as `hidden_name` writes them.
-fn is_hidden_name_of(name: &[u8], prefix: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(prefix) else { return false };
-    let mut parts = rest.splitn(2, |&byte| byte == b'-');
-    let (Some(pid), Some(nanos)) = (parts.next(), parts.next()) else { return false };
-    let is = |part: &[u8], digit: fn(&u8) -> bool, digits_max| {
-        !part.is_empty() && part.len() <= digits_max && part.iter().all(digit)
-    };
-    is(pid, |byte| byte.is_ascii_digit(), 10)
-        && is(nanos, |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'), 16)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,32 +104,6 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
-    }
-
-    #[test]
-    fn only_names_of_ours_are_ours() {
-        let prefix = prefix(OsStr::new("vic"));
-        let ours = |name: &str| is_hidden_name_of(name.as_bytes(), prefix.as_bytes());
-        assert!(ours(".vic.superpipe-123-1f") && ours(hidden_name(OsStr::new("vic")).to_str().unwrap()));
-        for users in [
-            ".vic.superpipe-notes.txt",
-            ".vic.superpipe-",
-            ".vic.superpipe-123",
-            ".vic.superpipe-123-",
-            ".vic.superpipe--1f",
-            ".vic.superpipe-123-1F",
-            ".vic.superpipe-123-1f.txt",
-            ".vic.superpipe-123-1f-2",
-            ".vic.superpipe-12x-1f",
-            ".vic.superpipe-12345678901-1f",
-            ".vic.superpipe-123-00112233445566778",
-            ".vic2.superpipe-123-1f",
-            "vic.superpipe-123-1f",
-        ] {
-            assert!(!ours(users), "{users}");
-        }
-        assert!(is_hidden_name(b".vic.superpipe-123-1f") && is_hidden_name(b"..superpipe-1-1.superpipe-2-2"));
-        assert!(!is_hidden_name(b".vic.superpipe-notes.txt") && !is_hidden_name(b"vic.superpipe-123-1f"));
     }
 
     #[test]

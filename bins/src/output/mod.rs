@@ -6,20 +6,14 @@
 mod acl;
 mod ahead;
 mod appended;
-mod descriptor;
 mod directory;
 mod hidden;
 mod kept;
-mod links;
 pub(crate) mod pipe;
 mod staged;
 
-pub use descriptor::{duplicate, own_descriptor};
-pub use hidden::is_hidden_name;
-pub use links::{links, parent};
-
+use crate::descriptor::{duplicate, is_dash, own_descriptor};
 use crate::exit::{Code, Failure};
-use crate::options::is_dash;
 use crate::preserve::Attributes;
 use crate::signals::Signals;
 use appended::Appended;

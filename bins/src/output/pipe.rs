@@ -5,8 +5,8 @@
 //! pipe is polled before each write, and each write is so short that a pipe with room takes it without waiting.
 
 use crate::exit::{Code, Failure};
+use crate::patience::LAST_WORDS;
 use crate::quantity::shown;
-use crate::session::LAST_WORDS;
 use crate::signals::Signals;
 use core::time::Duration;
 use std::fs::{self, File, OpenOptions};

@@ -12,11 +12,12 @@
 use super::Old;
 use super::acl;
 use super::ahead::check_replaceable;
-use super::descriptor::is_foreign;
 use super::directory::Directory;
 use super::hidden;
 use super::kept::{FileId, Kept};
-use super::links::links;
+use crate::descriptor::is_foreign;
+use crate::hidden_name::{hidden_name, is_hidden_name};
+use crate::links::links;
 use crate::preserve::Attributes;
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fremovexattr, futimens};
 use std::ffi::{OsStr, OsString};
@@ -176,7 +177,7 @@ impl Staged {
                 return Err(io::Error::other(text));
             }
             None => {
-                let hidden = hidden::hidden_name(&self.name);
+                let hidden = hidden_name(&self.name);
                 // locked before it has a name: who sweeps finds it in use
                 hidden::lock(&self.file);
                 self.directory.link(&self.file, &hidden)?;
@@ -245,7 +246,7 @@ fn may_write(opened: io::Result<File>) -> io::Result<()> {
 pub(super) fn stage(target: &Path, replaced: Option<FileId>, will: Old) -> io::Result<Staged> {
     let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
     let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
-    if hidden::is_hidden_name(name.as_bytes()) {
+    if is_hidden_name(name.as_bytes()) {
         return Err(io::Error::other(
             "such names are for files that are not whole, and are removed; choose another",
         ));

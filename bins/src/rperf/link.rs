@@ -3,9 +3,10 @@
 
 use super::messages::{TAG_GO, TAG_RECORDS};
 use crate::exit::{Code, Failure};
+use crate::patience::{LAST_WORDS, PATIENCE};
 use crate::peer;
 use crate::protocol::{Broken, REPORT_BYTES_MAX, Report, Role};
-use crate::session::{LAST_WORDS, PATIENCE, Session};
+use crate::session::Session;
 use crate::trace::Trace;
 use crate::trace::track::{TRACK_BYTES_MAX, Track};
 use core::time::Duration;

@@ -23,6 +23,7 @@ pub mod link;
 pub mod messages;
 pub mod options;
 pub mod output;
+pub mod perform;
 pub mod plot;
 pub mod row;
 pub mod runs;
@@ -53,7 +54,7 @@ pub const SAMPLES_MAX: u64 = 1 << 24;
 /// The whole tool.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Perf { part, ask } = match command::parse(Role::Client) {
+    let Perf { part, ask } = match command::parse(Role::Client, &options::OPTIONAL) {
         Ok(perf) => perf,
         Err(code) => return code,
     };

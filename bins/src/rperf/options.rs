@@ -2,10 +2,12 @@
 
 use super::messages::Memory;
 use super::sizes::Sizes;
+use crate::command::Optional;
+use crate::descriptor::is_dash;
+use crate::descriptor::own_descriptor;
 use crate::files::Named;
 use crate::help::after_help;
-use crate::options::{Common, Listening, Wait, address, is_dash};
-use crate::output::own_descriptor;
+use crate::options::{Common, Listening, Wait, address};
 use crate::quantity;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -212,6 +214,12 @@ pub enum Test {
     /// one way, measured at the receiver
     Stream,
 }
+
+/// Options whose value is optional.
+pub const OPTIONAL: [Optional; 2] = [
+    ("--fresh", |value| Fresh::from_str(value, false).is_ok()),
+    ("--reconnect", |value| value.parse::<u32>().is_ok()),
+];
 
 /// `--fresh`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

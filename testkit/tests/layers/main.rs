@@ -11,9 +11,10 @@ use sources::Crate;
 use std::path::Path;
 
 /// Root files of the crates.
-const ROOTS: [&str; 6] = [
+const ROOTS: [&str; 7] = [
     "bench/src/lib.rs",
     "bench/src/bin/benchmarks/main.rs",
+    "bins/src/lib.rs",
     "core/src/lib.rs",
     "ffi/lib.rs",
     "sim/src/lib.rs",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Links that are followed one after another, as many as the kernel follows.
-pub(super) const LINKS_MAX: usize = 40;
+pub const LINKS_MAX: usize = 40;
 
 /// Returns a path, then what each of its links leads to, the last of which is no link. Nothing above the last name is looked at:
 /// a process may use a relative path below directories that it may not search.

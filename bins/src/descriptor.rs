@@ -3,7 +3,7 @@
 //! Such a path resolves to the file behind the descriptor. A tool that opened or replaced that file would lose the offset
 //! and the flags of the descriptor (`rrecv /dev/stdout >> log` would destroy `log`), so it writes to the descriptor itself.
 
-use super::links::LINKS_MAX;
+use crate::links::LINKS_MAX;
 use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fcntl_getfl, statfs};
 use std::fs::{self, File};
 use std::io;
@@ -11,6 +11,15 @@ use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use superpipe::os::stdio;
+
+/// Path that stands for a standard stream.
+pub const DASH: &str = "-";
+
+/// Returns true if a path stands for a standard stream.
+#[must_use]
+pub fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == DASH
+}
 
 /// An entry of a process's table of descriptors.
 struct Entry {
@@ -40,7 +49,7 @@ pub fn duplicate(fd: RawFd) -> io::Result<File> {
 }
 
 /// Returns true if `path` names a descriptor of another process, whose offset cannot be shared.
-pub(super) fn is_foreign(path: &Path) -> bool {
+pub fn is_foreign(path: &Path) -> bool {
     entry(path).is_some_and(|entry| !entry.is_own)
 }
 
