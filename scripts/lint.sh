@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, clippy, bindings, documentation, licences and dependencies, and core's promise to hold no unsafe code.
+# Format, clippy, layers of modules, bindings, documentation, licences and dependencies, and core's promise to hold no unsafe code.
 . "$(dirname "$0")/lib.sh"
 
 # A warning is an error with the compiler that the project is checked with. A newer one knows new warnings, which
@@ -64,6 +64,9 @@ no_unsafe_in_core() {
         die "core holds the word above outside a comment; what needs it belongs behind Fabric, in ffi"
     fi
 }
+
+# Modules side by side, one of which knows the other: never both, also by way of third ones.
+layers() { cargo test --locked -q -p superpipe-testkit --test layers; }
 
 # Files of ffi that read the clock: all else is told the time, so that tests can choose it. Tests and ffi/os are free.
 clock_readers() {
@@ -147,6 +150,7 @@ if have_component clippy clippy rust-clippy; then
 else
     no_component clippy clippy
 fi
+stage layers layers
 stage bindings scripts/bindings.sh --check
 stage documentation documentation
 if ! have_deny && strict; then

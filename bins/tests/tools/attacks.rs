@@ -1,4 +1,4 @@
-//! Attacks on the side of files that succeeded: each of these fails until what it shows is mended.
+//! Attacks on the side of files that succeeded once, each with what must come of it.
 
 use crate::ahead::Mounted;
 use crate::support::{BOUND, Scratch, Tool, is_root, wait_for};
