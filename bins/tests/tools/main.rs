@@ -15,6 +15,7 @@ mod events;
 mod fabrics;
 mod files;
 mod hostile;
+mod hostile_attacks;
 mod kills;
 mod leftovers;
 mod manual;
