@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use superpipe::Reason;
 use superpipe::os::OsError;
 
+/// Added to a signal's number, it is the code of a tool that the signal ended.
+pub(crate) const BY_SIGNAL: u8 = 128;
+
 /// The exit codes. 101 is a panic, which is our bug. A tool that a signal ends dies by that signal, which a shell shows as 128 and its
 /// number: see [`crate::signals::end`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +91,12 @@ impl Code {
         }
     }
 
+    /// Returns true if a signal ended the tool.
+    #[must_use]
+    pub const fn is_signal(self) -> bool {
+        self.number() > BY_SIGNAL
+    }
+
     /// The code of a number that a peer sent.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
@@ -144,6 +153,8 @@ mod tests {
         for code in Code::ALL {
             assert_eq!(Code::from_number(code.number().into()), Some(code));
         }
+        let by_signal = Code::ALL.into_iter().filter(|code| code.is_signal());
+        assert!(by_signal.eq([Code::HungUp, Code::Interrupted, Code::Terminated]));
         assert_eq!(Code::from_number(1), None);
         assert_eq!(Code::from_number(256 + 8), None);
     }

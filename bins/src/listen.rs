@@ -1,15 +1,15 @@
-//! Where a tool waits for another.
+//! The place where a tool waits for another.
 
-use crate::exit::{Code, Failure};
+use crate::attempts::Attempts;
+use crate::exit::Failure;
 use crate::options::Listening;
-use crate::quantity::shown;
 use crate::session::Session;
 use core::time::Duration;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Instant;
-use superpipe::{Address, Connection, ErrorKind, Listener, Options};
+use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options};
 
 /// Descriptors of a connection over shared memory: the socket, two segments and the peer's process.
 const DESCRIPTORS: usize = 4;
@@ -22,6 +22,15 @@ pub struct Place<'a> {
     session: &'a Session<'a>,
     listening: &'a Listening,
     listener: Listener,
+    attempts: Attempts,
+}
+
+/// The end of a wait without a connection.
+enum Missed {
+    /// The deadline has passed; the library's words, if it had the last.
+    Nobody(Option<Error>),
+    /// A signal came, or this process cannot accept anybody.
+    Ended(Failure),
 }
 
 impl<'a> Place<'a> {
@@ -49,7 +58,8 @@ impl<'a> Place<'a> {
             other.tool()
         );
         session.say_if(wanted, &text);
-        Ok(Self { session, listening, listener })
+        let attempts = Attempts::new(address.clone());
+        Ok(Self { session, listening, listener, attempts })
     }
 
     /// The address that others connect to.
@@ -57,40 +67,70 @@ impl<'a> Place<'a> {
         self.listener.address()
     }
 
-    /// The next that connects.
-    ///
-    /// # Errors
-    /// When nobody does until the deadline, a signal comes, or one attempt goes wrong.
-    pub fn accept(&mut self, deadline: Instant) -> Result<Connection, Failure> {
-        self.meet(deadline)?
-    }
-
-    /// The next that connects, or how one attempt went wrong, which is no reason not to wait for another.
+    /// Waits for the next that connects, as long as `--accept-timeout` says, which ends at `deadline`. An attempt that fails is told,
+    /// and the wait goes on.
     ///
     /// # Errors
     /// When nobody else can come: the deadline has passed, a signal came, or this process cannot accept anybody.
-    pub fn meet(&mut self, deadline: Instant) -> Result<Result<Connection, Failure>, Failure> {
-        let error = match self.listener.accept(deadline) {
-            Ok(connection) => return Ok(Ok(connection)),
-            Err(error) => error,
-        };
-        let failure = match error.kind() {
-            ErrorKind::Timeout if Instant::now() >= deadline => {
-                let waited = shown(self.listening.accept_timeout);
-                let text = format!("{error} within {waited}; see --accept-timeout");
-                return Err(Failure::new(Code::Connect, text));
+    pub fn accept(&mut self, deadline: Instant) -> Result<Connection, Failure> {
+        self.meet(deadline).map_err(|missed| match missed {
+            Missed::Ended(failure) => failure,
+            Missed::Nobody(error) => {
+                let nobody = error.map_or_else(
+                    || format!("nobody connected to {}", self.address()),
+                    |error| error.to_string(),
+                );
+                self.attempts.explain(self.session.role.work(), self.listening.accept_timeout, &nobody)
             }
-            _ => self.session.failure(&error),
-        };
-        match error.kind() {
-            ErrorKind::Interrupted => Err(failure),
-            // A client that waits in the backlog would have the same error come again and again.
-            ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device if lacks_descriptors() => Err(failure),
-            ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device => {
-                thread::sleep(PAUSE);
-                Ok(Err(failure))
+        })
+    }
+
+    /// Waits likewise, and returns `None` at the deadline, which is the caller's own.
+    ///
+    /// # Errors
+    /// When a signal came, or this process cannot accept anybody.
+    pub fn accept_before(&mut self, deadline: Instant) -> Result<Option<Connection>, Failure> {
+        match self.meet(deadline) {
+            Ok(connection) => Ok(Some(connection)),
+            Err(Missed::Nobody(_)) => Ok(None),
+            Err(Missed::Ended(failure)) => Err(failure),
+        }
+    }
+
+    /// Tells that the work with one who had connected failed before it began, and that the wait goes on.
+    pub fn failed(&mut self, failure: &Failure) {
+        self.attempts.add(self.session, failure);
+    }
+
+    /// Begins a wait anew, after work that began.
+    pub fn restart(&mut self) {
+        self.attempts.restart();
+    }
+
+    fn meet(&mut self, deadline: Instant) -> Result<Connection, Missed> {
+        loop {
+            let error = match self.listener.accept(deadline) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            let is_over = Instant::now() >= deadline;
+            match error.kind() {
+                ErrorKind::Timeout if is_over => return Err(Missed::Nobody(Some(error))),
+                ErrorKind::Interrupted => return Err(Missed::Ended(self.session.failure(&error))),
+                ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device => {
+                    // A client that waits in the backlog would have the same error come again and again.
+                    if lacks_descriptors() {
+                        return Err(Missed::Ended(self.session.failure(&error)));
+                    }
+                    thread::sleep(PAUSE);
+                }
+                _ => {}
             }
-            _ => Ok(Err(failure)),
+            self.attempts.add(self.session, &self.session.failure(&error));
+            // attempt after attempt holds up no deadline
+            if is_over {
+                return Err(Missed::Nobody(None));
+            }
         }
     }
 }

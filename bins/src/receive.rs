@@ -1,6 +1,5 @@
 //! rrecv.
 
-use crate::attempts::Attempts;
 use crate::command;
 use crate::exit::{Code, Failure};
 use crate::files::{self, Named};
@@ -47,7 +46,7 @@ fn receive(run: &mut Run<'_>, options: &Receive) -> Result<(), Failure> {
     let deadline = Instant::now() + *accept_timeout;
     let output = match file.filter(|file| options.preserve && file.is_dir()) {
         Some(directory) => Output::open_in(directory, options.old())?,
-        None => Output::open_with(file, options.old(), &run.session.signals, deadline)?,
+        None => Output::open_with(file, options.old(), &run.session.signals, *accept_timeout)?,
     };
     if options.preserve && !output.is_file() {
         let text = format!("--preserve: {name} has no mode and time to be kept; name a FILE or a directory");
@@ -77,15 +76,8 @@ fn begin_with_somebody(
     let session = run.session.clone();
     let mut place = Place::listen(&session, &options.listening, run.options())?;
     run.listening(&options.listening.listen, place.address());
-    let mut attempts = Attempts::new(place.address().clone());
     loop {
-        let mut connection = match place.meet(deadline).map_err(|failure| attempts.explain(failure))? {
-            Ok(connection) => connection,
-            Err(failure) => {
-                attempts.add(&session, &failure);
-                continue;
-            }
-        };
+        let mut connection = place.accept(deadline)?;
         run.connected(&mut connection)?;
         match begin(run, &mut connection, options) {
             Ok(begun) => return Ok((connection, begun)),
@@ -94,7 +86,7 @@ fn begin_with_somebody(
                 return Err(failure);
             }
             Err(failure) => {
-                attempts.add(&session, &failure);
+                place.failed(&failure);
                 run.dismiss(connection, failure);
             }
         }

@@ -20,8 +20,8 @@ use superpipe::{Address, Connection, DeviceName, Error, ErrorKind, Options, Peer
 pub const PATIENCE: Duration = Duration::from_hours(366 * 24);
 /// For the peer to take our last words, or for us to hear its own.
 pub const LAST_WORDS: Duration = Duration::from_secs(2);
-/// For the HELLO of a sender, which it sends as soon as it is connected. Others who connect meanwhile look for a receiver for
-/// 10 s by default.
+/// For the HELLO of a sender or rperf client, which it sends as soon as it is connected. Others who connect meanwhile look for a
+/// receiver or server for 10 s by default.
 pub const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 /// For good-byes.
 pub const GOODBYE: Duration = Duration::from_secs(1);
@@ -160,8 +160,8 @@ impl<'a> Session<'a> {
     ) -> Result<Hello, Failure> {
         let timeout = match self.role {
             // Others may wait for their turn behind a client that says nothing.
-            Role::Receiver => self.common.idle_timeout.min(HELLO_PATIENCE),
-            Role::Sender | Role::Client | Role::Server => self.common.idle_timeout,
+            Role::Receiver | Role::Server => self.common.idle_timeout.min(HELLO_PATIENCE),
+            Role::Sender | Role::Client => self.common.idle_timeout,
         };
         let hello = Hello { role: self.role, checksum, size_hint };
         connection.send(TAG_HELLO, &[&hello.encode()], timeout).map_err(|error| self.failure(&error))?;
@@ -172,6 +172,10 @@ impl<'a> Session<'a> {
             }
             Ok(_) => Hello::decode(&[], self.role.other()),
             Err(error) if error.kind() == ErrorKind::TooSmall => Hello::decode(&[], self.role.other()),
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                let text = format!("the peer sent no HELLO within {}", shown(timeout));
+                return Err(Failure::new(Code::Timeout, text));
+            }
             Err(error) => return Err(self.failure(&error)),
         };
         theirs.map_err(peer::broken)

@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP: the first asks the tool to tell its peer and clean up, the second ends it at once. One that
 //! whoever started the tool had it ignore, as nohup does, stays ignored.
 
-use crate::exit::{Code, Failure, explain};
+use crate::exit::{BY_SIGNAL, Code, Failure, explain};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -24,7 +24,7 @@ const ENDING: [(c_int, Code, &str); 3] = [
 pub struct Signals {
     came: &'static AtomicBool,
     which: &'static AtomicUsize,
-    /// what they interrupt
+    /// the work that they interrupt: "transfer"
     work: &'static str,
 }
 
@@ -71,9 +71,9 @@ impl Signals {
 /// then knows that the loop is to end, too.
 #[must_use]
 pub fn end(code: Code) -> ExitCode {
-    if let Some((signal, ..)) = ENDING.into_iter().find(|&(_, of_signal, _)| of_signal == code) {
+    if code.is_signal() {
         // It returns only where the system refuses, and then the code says as much.
-        let _ = emulate_default_handler(signal);
+        let _ = emulate_default_handler((code.number() - BY_SIGNAL).into());
     }
     code.into()
 }

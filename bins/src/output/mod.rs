@@ -1,4 +1,4 @@
-//! What rrecv writes, and the files that rperf draws and tells its results into.
+//! Output of rrecv, and the reports of rperf.
 //!
 //! A FILE appears whole or not at all: see `staged`. Pipes and devices are opened and written as they are. Standard output,
 //! and a descriptor that is named by a path, are written where they stand: see `descriptor`.
@@ -9,6 +9,7 @@ mod descriptor;
 mod directory;
 mod hidden;
 mod kept;
+pub(crate) mod pipe;
 mod staged;
 
 pub use descriptor::{duplicate, own_descriptor};
@@ -18,22 +19,18 @@ use crate::options::is_dash;
 use crate::preserve::Attributes;
 use crate::signals::Signals;
 use core::time::Duration;
+use pipe::Patience;
 use staged::{Existing, Staged, existing, stage, stage_in};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::thread;
-use std::time::Instant;
 use superpipe::io::Sink;
 
-/// Standard output.
+/// Standard output and standard error.
 const STDOUT: RawFd = 1;
-/// For a pipe's reader to come, or to go on, where it is not the caller who says how long.
-pub const READER_PATIENCE: Duration = Duration::from_secs(10);
-/// How often a FIFO is tried while nobody reads it.
-const FIFO_INTERVAL: Duration = Duration::from_millis(20);
+const STDERR: RawFd = 2;
 
 /// Policy for a FILE that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,7 +44,7 @@ pub enum Old {
     Extended,
 }
 
-/// Where the bytes go. Dropped before [`Output::commit`], it leaves nothing.
+/// Destination of the bytes. Dropped before [`Output::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct Output {
     name: String,
@@ -58,21 +55,23 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Kind {
-    /// Written as it is; a regular file is put on disk at the end.
-    AsItIs(File),
+    /// Written as it is, by [`pipe::write`]; a regular file is put on disk at the end.
+    AsItIs(File, Signals),
     Staged(Staged),
 }
 
 impl Output {
-    /// Opens FILE, which is to be replaced, or takes standard output. A FIFO is waited for, until `deadline` or a signal.
+    /// Opens the file of a report, which is to be replaced, or takes standard output. A FIFO is waited for, for 10 s or until a
+    /// signal comes.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn open(file: Option<&Path>, signals: &Signals, deadline: Instant) -> Result<Self, Failure> {
-        Self::open_with(file, Old::Replaced, signals, deadline)
+    pub fn open(file: Option<&Path>, signals: &Signals) -> Result<Self, Failure> {
+        Self::open_at(file, Old::Replaced, signals, Patience::REPORT)
     }
 
-    /// Opens FILE likewise, and does with what is there already as it is told.
+    /// Opens FILE, or takes standard output, and does with what is there already as it is told. A FIFO is waited for, for
+    /// `accept_timeout` or until a signal comes.
     ///
     /// # Errors
     /// When it cannot be written, or not so.
@@ -80,20 +79,42 @@ impl Output {
         file: Option<&Path>,
         old: Old,
         signals: &Signals,
-        deadline: Instant,
+        accept_timeout: Duration,
     ) -> Result<Self, Failure> {
-        let path = file.filter(|path| !is_dash(path));
-        let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
-        let failed = |error: &io::Error| Failure::local_io(format!("cannot write to {name}"), error);
-        let descriptor = |fd| duplicate(fd).map(Kind::AsItIs).map_err(|error| failed(&error));
-        let kind = match path {
-            None => descriptor(STDOUT)?,
-            Some(path) => match own_descriptor(path) {
-                Some(fd) => descriptor(fd)?,
-                None => open_path(path, old, signals, deadline, &failed)?,
-            },
+        Self::open_at(file, old, signals, Patience::to_accept(accept_timeout))
+    }
+
+    /// Takes standard error.
+    ///
+    /// # Errors
+    /// When it was closed when this process began, or cannot be written.
+    pub fn stderr(signals: &Signals) -> Result<Self, Failure> {
+        Self::standard(STDERR, "standard error".to_owned(), signals)
+    }
+
+    fn open_at(
+        file: Option<&Path>,
+        old: Old,
+        signals: &Signals,
+        patience: Patience,
+    ) -> Result<Self, Failure> {
+        let Some(path) = file.filter(|path| !is_dash(path)) else {
+            return Self::standard(STDOUT, "standard output".to_owned(), signals);
         };
-        Ok(Self { name, kind, is_named: true })
+        let name = path.display().to_string();
+        match own_descriptor(path) {
+            Some(fd) => Self::standard(fd, name, signals),
+            None => {
+                let kind = open_path(path, old, signals, patience, &cannot_write(&name))?;
+                Ok(Self { name, kind, is_named: true })
+            }
+        }
+    }
+
+    /// Takes a descriptor that this process was started with.
+    fn standard(fd: RawFd, name: String, signals: &Signals) -> Result<Self, Failure> {
+        let file = duplicate(fd).map_err(|error| Failure::local_io(cannot_write(&name), &error))?;
+        Ok(Self { name, kind: Kind::AsItIs(file, *signals), is_named: true })
     }
 
     /// Opens a file in a directory, which [`Output::preserve`] gives its name.
@@ -102,8 +123,8 @@ impl Output {
     /// When none can be made there.
     pub fn open_in(directory: &Path, old: Old) -> Result<Self, Failure> {
         let name = directory.display().to_string();
-        let staged = stage_in(directory, old)
-            .map_err(|error| Failure::local_io(format!("cannot write to {name}"), &error))?;
+        let staged =
+            stage_in(directory, old).map_err(|error| Failure::local_io(cannot_write(&name), &error))?;
         Ok(Self { name, kind: Kind::Staged(staged), is_named: false })
     }
 
@@ -137,7 +158,7 @@ impl Output {
     /// # Errors
     /// When there is no descriptor left for it.
     pub fn sink(&self) -> Result<Sink, Failure> {
-        let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
+        let (Kind::AsItIs(file, _) | Kind::Staged(Staged { file, .. })) = &self.kind;
         let sink = file.as_fd().try_clone_to_owned().and_then(Sink::new);
         let mut sink = sink.map_err(|error| self.cannot_write(&error))?;
         if matches!(self.kind, Kind::Staged(_)) {
@@ -151,36 +172,26 @@ impl Output {
     /// # Errors
     /// When there is not.
     pub fn check_room(&self, bytes: u64, sparse: bool) -> Result<(), Failure> {
-        let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &self.kind;
+        let (Kind::AsItIs(file, _) | Kind::Staged(Staged { file, .. })) = &self.kind;
         ahead::check_room(file, bytes, sparse).map_err(|error| self.cannot_write(&error))
     }
 
-    /// Writes all of this. A pipe that is full is waited for, for [`READER_PATIENCE`].
+    /// Writes all of these bytes. A pipe that is full is waited for, for as long as its reader goes on within 10 s.
     ///
     /// # Errors
-    /// When the file does not take it, or nobody the pipe's contents.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
-        let deadline = Instant::now() + READER_PATIENCE;
-        while !bytes.is_empty() {
-            let (Kind::AsItIs(file) | Kind::Staged(Staged { file, .. })) = &mut self.kind;
-            match file.write(bytes) {
-                Ok(0) => return Err(self.cannot_write(&ErrorKind::WriteZero.into())),
-                Ok(written) => bytes = &bytes[written..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if Instant::now() >= deadline {
-                        return Err(nobody_reads(&self.name));
-                    }
-                    thread::sleep(FIFO_INTERVAL);
-                }
-                Err(error) => return Err(self.cannot_write(&error)),
+    /// When the file does not take them, or the reader of a pipe does not.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let doing = cannot_write(&self.name);
+        match &mut self.kind {
+            Kind::AsItIs(file, signals) => pipe::write(file, bytes, &doing, signals),
+            Kind::Staged(staged) => {
+                staged.file.write_all(bytes).map_err(|error| Failure::local_io(doing, &error))
             }
         }
-        Ok(())
     }
 
     fn cannot_write(&self, error: &io::Error) -> Failure {
-        Failure::local_io(format!("cannot write to {}", self.name), error)
+        Failure::local_io(cannot_write(&self.name), error)
     }
 
     /// "standard output", or the path.
@@ -196,16 +207,15 @@ impl Output {
     /// When the disk refuses. A FILE is then as it was before, unless it says that the directory alone was refused.
     pub fn commit(&mut self) -> Result<(), Failure> {
         let committed = match &mut self.kind {
-            Kind::AsItIs(file) => put_on_disk(file),
+            Kind::AsItIs(file, _) => put_on_disk(file),
             Kind::Staged(staged) => staged.commit(),
         };
         committed.map_err(|error| Failure::local_io(format!("cannot complete {}", self.name), &error))
     }
 }
 
-/// Of a pipe: not yet, or no longer, for longer than was waited.
-fn nobody_reads(name: &str) -> Failure {
-    Failure::new(Code::LocalIo, format!("nobody reads the pipe {name}"))
+fn cannot_write(name: &str) -> String {
+    format!("cannot write to {name}")
 }
 
 /// Opens what is at `path`, or makes a file to be.
@@ -213,51 +223,28 @@ fn open_path(
     path: &Path,
     old: Old,
     signals: &Signals,
-    deadline: Instant,
-    failed: &dyn Fn(&io::Error) -> Failure,
+    patience: Patience,
+    doing: &str,
 ) -> Result<Kind, Failure> {
-    let opened = match (existing(path).map_err(|error| failed(&error))?, old) {
-        (Existing::Odd, _) => return Ok(Kind::AsItIs(open_as_it_is(path, signals, deadline, failed)?)),
-        (_, Old::Extended) => append(path).map(Kind::AsItIs),
+    let failed = |error: io::Error| Failure::local_io(doing, &error);
+    let opened = match (existing(path).map_err(failed)?, old) {
+        (Existing::Odd, _) => {
+            let file = pipe::open(path, &mut OpenOptions::new(), doing, patience, signals)?;
+            return Ok(Kind::AsItIs(file, *signals));
+        }
+        (_, Old::Extended) => append(path).map(|file| Kind::AsItIs(file, *signals)),
         (Existing::Regular(..), Old::Kept) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
         (Existing::Regular(target, found), Old::Replaced) => {
             stage(&target, Some(found), old).map(Kind::Staged)
         }
         (Existing::Nothing, _) => stage(path, None, old).map(Kind::Staged),
     };
-    opened.map_err(|error| failed(&error))
+    opened.map_err(failed)
 }
 
 /// Opens a file for writing at its end, wherever that is by then.
 fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
-}
-
-fn open_as_it_is(
-    path: &Path,
-    signals: &Signals,
-    deadline: Instant,
-    failed: &dyn Fn(&io::Error) -> Failure,
-) -> Result<File, Failure> {
-    loop {
-        let opened =
-            OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-        let is_fifo = || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
-        match opened {
-            Ok(file) => return Ok(file),
-            // of a FIFO: nobody reads it yet
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_fifo() => {
-                if let Some(failure) = signals.failure() {
-                    return Err(failure);
-                }
-                if Instant::now() >= deadline {
-                    return Err(nobody_reads(&path.display().to_string()));
-                }
-                thread::sleep(FIFO_INTERVAL);
-            }
-            Err(error) => return Err(failed(&error)),
-        }
-    }
 }
 
 /// A regular file as standard output is put on disk like a FILE; what has no disk is not asked.

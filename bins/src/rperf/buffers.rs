@@ -68,7 +68,7 @@ impl DerefMut for Buffer {
 }
 
 impl Pool {
-    /// Of a kind, without buffers.
+    /// A pool of this kind, without buffers.
     #[must_use]
     pub const fn empty(memory: Memory) -> Self {
         Self { memory, bytes: 0, buffers: Vec::new() }

@@ -26,17 +26,17 @@ use std::time::Instant;
 use superpipe::os::{Bytes, WaitStrategy};
 use superpipe::{Address, Connection};
 
-/// What the timed messages of a size should take together.
+/// Time that the timed messages of a size should take together.
 const TIMED: Duration = Duration::from_millis(300);
-/// What they may take where so many as are needed for a figure take longer.
+/// Time that they may take where the fewest that make a figure take longer.
 const TIMED_MAX: Duration = Duration::from_secs(2);
-/// As many as are needed, and the most.
+/// The fewest messages that make a figure, and the most.
 const ITERATIONS: RangeInclusive<u64> = 16..=1_000_000;
-/// What the warm-up should take.
+/// Time that the warm-up should take.
 const WARM: Duration = Duration::from_millis(20);
-/// For a connection to a server that listens: soon enough to notice that it does not any more.
+/// Time for a connection to a server that listens: short enough to notice soon that it does not any more.
 const RECONNECT: Duration = Duration::from_secs(3);
-/// Where messages follow each other within this time, they are timed in batches.
+/// Messages that follow each other within this time are timed in batches.
 const SHORT: Duration = Duration::from_micros(2);
 
 /// The most bytes of a message that travels in a line.
@@ -57,10 +57,10 @@ struct Client<'a> {
     last: Option<Run>,
 }
 
-/// What came of a run.
+/// Results of a run, of both ends.
 struct Outcome {
     figures: Figures,
-    /// time that this end's thread ran, and that went by
+    /// nanoseconds that this end's thread ran, and that went by
     usage: (u64, u64),
     peer_usage: (u64, u64),
     /// from asking to the answer
@@ -70,7 +70,7 @@ struct Outcome {
 /// Measures all that was asked for.
 ///
 /// # Errors
-/// Whatever ends it early.
+/// The failure that ends it early.
 pub fn measure(
     session: &Session<'_>,
     ask: &Ask,
@@ -119,7 +119,7 @@ fn agree(link: &mut Link<'_>, ask: &Ask) -> Result<(Plan, Ready), Failure> {
 }
 
 impl Client<'_> {
-    /// Everything about every size, and what is recorded after the last.
+    /// Measures every size, and has the messages after the last recorded.
     fn all(&mut self, output: &mut Output) -> Result<(), Failure> {
         for bytes in self.ask.sizes.iter() {
             output.put(self.size(bytes)?)?;
@@ -137,7 +137,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Has both ends record a few more messages, of the kind that was timed last. What the client recorded, and the server.
+    /// Has both ends record a few more messages, of the kind that was timed last. Returns the client's records and the server's.
     fn record(&mut self, last: &Run) -> Result<[Track; 2], Failure> {
         let (warmup, samples) = (last.warmup.clamp(1, RECORDED), last.samples.clamp(1, RECORDED));
         self.link.data().record(true);
@@ -146,7 +146,7 @@ impl Client<'_> {
         Ok([self.link.take_records(), server])
     }
 
-    /// The typical one of the messages that were recorded.
+    /// Returns the picture of the typical one of the messages that were recorded.
     fn picture(&self, bytes: u64, client: &Track, server: &Track) -> Result<Picture, Failure> {
         let is_answered = self.ask.test == Test::Latency;
         let journey = Journey::typical(&client.marks, &server.marks, bytes, is_answered);
@@ -164,7 +164,7 @@ impl Client<'_> {
         }
     }
 
-    /// Everything about one size.
+    /// Measures one size.
     fn size(&mut self, bytes: u64) -> Result<Row, Failure> {
         let pattern = match self.ask.test {
             Test::Latency => Pattern::Pingpong,
@@ -188,7 +188,7 @@ impl Client<'_> {
         Ok(self.row(&run, &first, &outcome))
     }
 
-    /// The first message; of several connections' the median.
+    /// Measures the first message; of several connections' the median.
     fn first(&mut self, check: &Run) -> Result<Outcome, Failure> {
         let mut firsts = Vec::new();
         for _ in 0..self.ask.reconnect.unwrap_or(1) {
@@ -198,7 +198,7 @@ impl Client<'_> {
         Ok(firsts.swap_remove(firsts.len() / 2))
     }
 
-    /// Messages that are not timed. How long one takes.
+    /// Warms up by messages that are not timed. Returns the time that one takes.
     fn warm_up(&mut self, idle: &Run, first: Duration) -> Result<Duration, Failure> {
         let mut warmup = self.ask.warmup.unwrap_or(1);
         let mut each = first;
@@ -217,7 +217,7 @@ impl Client<'_> {
         }
     }
 
-    /// As many messages as were asked for or make sense, and how they are timed.
+    /// Returns the run of the messages that are timed: as many as were asked for or make sense.
     fn timed(&self, idle: &Run, each: Duration) -> Run {
         let fit =
             |time: Duration| u64::try_from(time.as_nanos() / each.as_nanos().max(1)).unwrap_or(u64::MAX);
@@ -256,7 +256,7 @@ impl Client<'_> {
         Ok(Outcome { figures, usage, peer_usage: (done.cpu_ns, done.wall_ns), took: begin.elapsed() })
     }
 
-    /// One more connection to the server, which listens.
+    /// Connects to the server, which listens, once more.
     fn reconnect(&mut self) -> Result<Connection, Failure> {
         let session = self.link.session;
         let timeout = self.ask.connect_timeout.min(RECONNECT);

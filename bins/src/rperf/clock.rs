@@ -1,9 +1,9 @@
-//! What time costs: the price of reading the clock, and what this thread ran of the time that went by.
+//! The cost of a reading of the clock, and the time that this thread ran.
 
 use rustix::time::{ClockId, clock_gettime};
 use superpipe::os::monotonic_ns;
 
-/// What one reading of the clock costs, in nanoseconds: the median of a few tries.
+/// Returns the cost of one reading of the clock, in nanoseconds: the median of a few tries.
 #[must_use]
 pub fn reading_ns() -> u64 {
     const READINGS: u64 = 4096;

@@ -6,7 +6,7 @@ pub const LOOK_BYTES: usize = 1 << 20;
 /// Words of them.
 const LOOK_WORDS: u64 = LOOK_BYTES as u64 / 8;
 
-/// What one end sends while contents are compared, or expects to receive.
+/// The contents of the messages that one end sends, message by message. The other end compares with the same.
 #[derive(Debug, Clone)]
 pub struct Contents {
     key: u64,
@@ -19,13 +19,13 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// What the client sends.
+    /// Contents that the client sends.
     #[must_use]
     pub const fn of_client(seed: u64) -> Self {
         Self::new(mix(seed))
     }
 
-    /// What the server sends.
+    /// Contents that the server sends.
     #[must_use]
     pub const fn of_server(seed: u64) -> Self {
         Self::new(mix(!seed))

@@ -1,4 +1,4 @@
-//! One end of the messages that are measured: its buffers, what is in them, and whether that was right.
+//! One end of the messages that are measured: its buffers, their contents, and the comparing of these.
 
 use super::buffers::Pool;
 use super::clock::Usage;
@@ -14,24 +14,24 @@ use crate::session::PATIENCE;
 use crate::signals::Signals;
 use superpipe::{Connection, Error, Received};
 
-/// What one end has for its messages.
+/// Plan, contents and buffers of one end.
 #[derive(Debug)]
 pub struct End {
-    /// what holds for all sizes
+    /// settings of all sizes
     pub plan: Plan,
-    /// what this end sends
+    /// contents that this end sends
     pub ours: Contents,
-    /// what it receives
+    /// contents that it receives
     pub theirs: Contents,
-    /// where it sends from
+    /// buffers that it sends from
     pub from: Pool,
-    /// where it receives into
+    /// buffers that it receives into
     pub to: Pool,
     wrong: Option<Failure>,
 }
 
 impl End {
-    /// For a plan, with a byte that is to be wrong.
+    /// An end for this plan, with a byte that is to be wrong.
     #[must_use]
     pub fn new(role: Role, plan: Plan, flip_at: Option<u64>) -> Self {
         let (client, server) = (Contents::of_client(plan.seed), Contents::of_server(plan.seed));
@@ -47,7 +47,8 @@ impl End {
         Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, wrong: None }
     }
 
-    /// Does this end's part of a run. What its thread ran, and what time went by.
+    /// Does this end's part of a run. Returns the nanoseconds that its thread ran, and that went by, from when its buffers are there
+    /// to its last message.
     ///
     /// # Errors
     /// When the messages do not come or go, there is no memory for them, or a signal came.
@@ -123,7 +124,7 @@ impl End {
         Ok(())
     }
 
-    /// Whether all that was compared so far was right.
+    /// Checks that all that was compared so far was right.
     ///
     /// # Errors
     /// The first difference.

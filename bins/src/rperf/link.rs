@@ -19,25 +19,25 @@ const SOON: Duration = Duration::from_millis(50);
 /// This end of them.
 #[derive(Debug)]
 pub struct Link<'a> {
-    /// who we are
+    /// this end
     pub session: &'a Session<'a>,
-    /// what becomes of records
+    /// the trace, which keeps records
     pub trace: &'a mut Trace,
     control: Connection,
     data: Option<Connection>,
     wait: WaitStrategy,
 }
 
-/// What was heard of the peer.
+/// A message of the peer's that was waited for, or its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// the message that was waited for
     Message(Vec<u8>),
-    /// that all is done
+    /// the peer's word that all is done
     End,
 }
 
-/// Why messages did not come or go.
+/// A reason for which messages did not come or go.
 #[derive(Debug)]
 pub enum Mishap {
     /// the library says so
@@ -55,13 +55,13 @@ impl<'a> Link<'a> {
         Self { session, control, data: None, wait: WaitStrategy::Sleep, trace }
     }
 
-    /// Where measured messages go.
+    /// The connection of the measured messages.
     #[inline]
     pub fn data(&mut self) -> &mut Connection {
         self.data.as_mut().unwrap_or(&mut self.control)
     }
 
-    /// Where the two ends agree.
+    /// The connection on which the two ends agree.
     pub const fn control(&mut self) -> &mut Connection {
         &mut self.control
     }
@@ -118,10 +118,10 @@ impl<'a> Link<'a> {
         if report.code == 0 { Ok(Heard::End) } else { Err(peer::said(&report, other)) }
     }
 
-    /// The connection that is to be measured is not there, or not yet: whether the peer has ended meanwhile.
+    /// Checks that the peer has not ended, while the connection that is to be measured is not there.
     ///
     /// # Errors
-    /// How it ended, in its words where it has any; or that it speaks out of turn, or a signal came.
+    /// The peer's end, in its words where it has any; or that it speaks out of turn, or a signal came.
     pub fn check(&mut self) -> Result<(), Failure> {
         match self.session.receive_report(&mut self.control, SOON) {
             Ok(report) => Err(peer::said(&report, self.session.role.other())),
@@ -141,7 +141,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// What this end recorded of the measured messages, which nobody records any longer unless all is traced.
+    /// Takes out the records of the measured messages at this end. Recording ends unless all is traced.
     pub fn take_records(&mut self) -> Track {
         let name = self.session.role.tool();
         let track = Track::take(name, self.data());
@@ -208,29 +208,42 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Says that all is done, or why it is not, and closes.
+    /// Says that all is done, or why it is not, keeps what was recorded if nothing was before, and closes.
     pub fn end(mut self, outcome: &Result<(), Failure>) {
-        let nothing = Digest::new(DigestKind::None);
-        match outcome {
-            // whoever asked says when that is all; a server that is gone by now changes nothing
-            Ok(()) if self.session.role == Role::Client => {
-                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, LAST_WORDS);
-            }
-            Ok(()) => {}
-            // nobody is left to be told, or the close says it soon enough
-            Err(Failure {
-                code: Code::PeerLost | Code::Timeout | Code::Interrupted | Code::Terminated,
-                ..
-            }) => {}
-            Err(failure) => {
-                self.session.give_up(&mut self.control, failure.clone(), &nothing);
-            }
-        }
+        self.tell_end(outcome);
         if self.trace.is_empty() {
             let name = self.session.role.tool();
             let data = self.data.as_mut().unwrap_or(&mut self.control);
             self.trace.add(Track::take(name, data));
         }
+        self.close(outcome);
+    }
+
+    /// Says why no measurement began, and closes: another client is waited for.
+    pub fn dismiss(mut self, failure: Failure) {
+        let outcome = Err(failure);
+        self.tell_end(&outcome);
+        self.close(&outcome);
+    }
+
+    fn tell_end(&mut self, outcome: &Result<(), Failure>) {
+        let nothing = Digest::new(DigestKind::None);
+        match outcome {
+            // the client says when that is all; a server that is gone by now changes nothing
+            Ok(()) if self.session.role == Role::Client => {
+                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, LAST_WORDS);
+            }
+            Ok(()) => {}
+            // nobody is left to be told, or the close says it soon enough
+            Err(Failure { code, .. })
+                if matches!(code, Code::PeerLost | Code::Timeout) || code.is_signal() => {}
+            Err(failure) => {
+                self.session.give_up(&mut self.control, failure.clone(), &nothing);
+            }
+        }
+    }
+
+    fn close(self, outcome: &Result<(), Failure>) {
         for connection in self.data.into_iter().chain([self.control]) {
             self.session.close(connection, outcome);
         }

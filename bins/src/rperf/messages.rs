@@ -1,21 +1,22 @@
-//! What rperf and rperf serve say to each other beside HELLO and the reports. wire.md 8.2.
+//! Messages between rperf and rperf serve, beside HELLO and the reports. wire.md 8.2.
 //!
 //! ```text
 //! rperf                                        rperf serve
 //!   HELLO   ─────────────▶        ◀──────────  HELLO
-//!   PLAN    ─────────────▶                                what holds for all sizes
-//!                                 ◀──────────  READY      what the server makes of it
+//!   PLAN    ─────────────▶                                settings of all sizes
+//!                                 ◀──────────  READY      the server's answer
 //!   RUN     ─────────────▶                                one sequence of messages, and how it is timed
 //!                                 ◀──────────  GO         buffers are there: begin
 //!   MESSAGE ═════════════▶  ..... ◀══════════  MESSAGE
 //!                                 ◀──────────  DONE       the server's own figures
-//!                                 ◀──────────  RECORDS    what it recorded, if it was asked to
+//!                                 ◀──────────  RECORDS    its events, if it was asked for them
 //!   RUN ...
-//!   TRAILER ─────────────▶        ◀──────────  VERDICT    the end, or why there is one
+//!   TRAILER ─────────────▶                                code 0: the end
 //! ```
 //!
-//! Each has a fixed size, integers are little-endian, and what is reserved is zero, and checked. Whatever does not fit is
-//! refused by name before anything is done about it.
+//! An end that fails says so in a report, and closes: the client in a TRAILER, the server in a VERDICT. Of the messages of the
+//! agreement only RECORDS has no fixed size. Integers are little-endian, and reserved bytes are zero, and checked. A message that
+//! breaks a rule is refused by name before anything is done about it.
 
 use super::BYTES_MAX;
 use crate::protocol::{Broken, word};
@@ -58,40 +59,40 @@ pub enum Memory {
     Advised = 3,
 }
 
-/// What holds for all sizes.
+/// Settings of all sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// how both ends wait, where the client has a wish
+    /// the way in which both ends wait, where the client has a wish
     pub wait: Option<WaitStrategy>,
     /// which memory
     pub memory: Memory,
-    /// whether contents are compared while they are timed, too
+    /// true: contents are compared also while messages are timed
     pub is_verified: bool,
     /// the core that the client is pinned to
     pub core: Option<u32>,
-    /// what contents are made from
+    /// seed of all contents
     pub seed: u64,
     /// bytes of the largest message to come
     pub bytes_max: u64,
 }
 
-/// What the server makes of a plan.
+/// The server's answer to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// how both ends wait
+    /// the way in which both ends wait
     pub wait: WaitStrategy,
     /// the core that the server is pinned to
     pub core: Option<u32>,
 }
 
 impl Plan {
-    /// Whether every message takes preparing.
+    /// Returns true if every message takes preparing.
     #[must_use]
     pub fn is_with_care(&self) -> bool {
         self.is_verified || self.memory != Memory::Reused
     }
 
-    /// As it crosses.
+    /// Returns the bytes that cross.
     #[must_use]
     pub fn encode(&self) -> [u8; PLAN_BYTES] {
         let mut bytes = [0; PLAN_BYTES];
@@ -105,7 +106,7 @@ impl Plan {
         bytes
     }
 
-    /// What a client sent.
+    /// Reads the bytes that a client sent.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -140,7 +141,7 @@ impl Plan {
 }
 
 impl Ready {
-    /// As it crosses.
+    /// Returns the bytes that cross.
     #[must_use]
     pub fn encode(&self) -> [u8; READY_BYTES] {
         let mut bytes = [0; READY_BYTES];
@@ -150,7 +151,7 @@ impl Ready {
         bytes
     }
 
-    /// What a server sent in answer to `plan`.
+    /// Reads the bytes that a server sent in answer to `plan`.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -213,7 +214,7 @@ pub(super) mod tests {
         seed: 0x0102_0304_0506_0708,
         bytes_max: 4096,
     };
-    /// What is said of a message with one byte changed.
+    /// The words about a message with one byte changed.
     pub(in crate::rperf) fn changed<const N: usize, T: core::fmt::Debug>(
         mut bytes: [u8; N],
         at: usize,

@@ -1,4 +1,4 @@
-//! rperf: how long messages take, and how many bytes a second cross, between two processes.
+//! rperf: the time that messages take, and the bytes per second that cross, between two processes.
 //!
 //! ```text
 //! options ──▶ client ──▶ messages ──▶ server        what is to be done, told by the client alone
@@ -47,7 +47,7 @@ use std::process::ExitCode;
 
 /// The most bytes of a message.
 pub const BYTES_MAX: u64 = 1 << 30;
-/// The most samples of a run: 128 MiB of memory.
+/// The most single samples of a run. They take 128 MiB of memory, and 192 MiB with those of batches of two.
 pub const SAMPLES_MAX: u64 = 1 << 24;
 
 /// The whole tool.

@@ -48,7 +48,10 @@ What is measured:
   which give the percentiles and the maximum. In a stream of such messages
   the percentiles hold one reading each, and GB/s is that of the batches.
 
-  cpu is what each end's thread ran of the time that the measurement took.
+  cpu is the time that each end's thread ran, in percent of the time from when
+  its buffers were there to its last message: the waiting, the 1 to 64 messages
+  right before the timed ones, and the preparing and comparing of --fresh and
+  --verify are in both.
 
   Without --fresh each end has one buffer to send from and one to receive
   into, page-aligned and resident. With --fresh and with --verify each
@@ -82,7 +85,7 @@ What is recorded:
     after_help = after_help(EXAMPLES)
 )]
 pub struct Perf {
-    /// The other end, where this is it.
+    /// `rperf serve`.
     #[command(subcommand)]
     pub part: Option<Part>,
 
@@ -91,7 +94,7 @@ pub struct Perf {
     pub ask: Ask,
 }
 
-/// The part that has a name of its own.
+/// Subcommands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Part {
     /// Answers a client, which tells it all else
@@ -101,15 +104,15 @@ pub enum Part {
 /// The end that answers.
 #[derive(Debug, Clone, Args)]
 pub struct Serve {
-    /// Go on with another client after one has ended, whatever its end
+    /// Go on with another client after one has ended, whatever its end. Not with --trace, which is of one client
     #[arg(long, conflicts_with = "trace")]
     pub keep: bool,
 
-    /// Where the client finds it.
+    /// The address and the time to wait.
     #[command(flatten)]
     pub listening: Listening,
 
-    /// What all tools have in common.
+    /// Options of all tools.
     #[command(flatten)]
     pub common: Common,
 }
@@ -117,7 +120,7 @@ pub struct Serve {
 /// The end that asks.
 #[derive(Debug, Clone, Args)]
 pub struct Ask {
-    /// Where the server listens: HOST:PORT, verbs:HOST:PORT or shm:PATH
+    /// Address of the server: HOST:PORT, verbs:HOST:PORT or shm:PATH
     #[arg(
         value_name = "ADDR",
         required_unless_present = "generate",
@@ -125,7 +128,7 @@ pub struct Ask {
     )]
     pub address: Option<Address>,
 
-    /// What to measure
+    /// Test to run
     #[arg(long, value_enum, value_name = "TEST", default_value_t = Test::Latency)]
     pub test: Test,
 
@@ -134,11 +137,13 @@ pub struct Ask {
     #[arg(long, value_name = "LIST", default_value = "8..1M")]
     pub sizes: Sizes,
 
-    /// Messages of each size that are timed [default: as many as fit 0.3 s, from 16 on; fewer where those take seconds]
+    /// Messages of each size that are timed [default: as many as fit 0.3 s, 16 to 1000000; fewer, from 3 on, where 16 take more than
+    /// 2 s]. Short messages are timed in batches: N is then rounded down, from 160 on to a multiple of 16, and from 1280 on of 128
     #[arg(long, value_name = "N", value_parser = |text: &str| quantity::count(text, 1..=super::SAMPLES_MAX))]
     pub iterations: Option<u64>,
 
-    /// Messages of each size before those [default: as many as fit 20 ms]
+    /// Messages of each size before those, to warm up [default: as many as take 20 ms]. Right before the timed ones come another 1
+    /// to 64 in any case, as many as fit 1 ms
     #[arg(long, value_name = "N", value_parser = |text: &str| quantity::count(text, 0..=1 << 32))]
     pub warmup: Option<u64>,
 
@@ -163,11 +168,11 @@ pub struct Ask {
     #[arg(long)]
     pub verify: bool,
 
-    /// What both ends spend while waiting [default: spin where both are pinned, and not to one core; else yield]
+    /// Way in which both ends wait [default: spin where both are pinned, and not to one core; else yield]
     #[arg(long, value_enum, value_name = "HOW")]
     pub wait: Option<Wait>,
 
-    /// How long to look for a server; the last cause is reported
+    /// Time to look for a server; the last cause is reported
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub connect_timeout: Duration,
 
@@ -193,7 +198,7 @@ pub struct Ask {
     #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
     pub inject_flip: Option<u64>,
 
-    /// What all tools have in common.
+    /// Options of all tools.
     #[command(flatten)]
     pub common: Common,
 }

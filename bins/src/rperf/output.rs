@@ -1,4 +1,4 @@
-//! Where results go: a table, and what was asked for beside it.
+//! Output of results: a table, and the reports that were asked for beside it.
 //!
 //! Files are opened before anything is measured, so that nobody measures for what cannot be written, and appear with what
 //! is in them: a drawing whole, results from the first on. Where a measurement fails before that, what had the name stays.
@@ -8,29 +8,22 @@ use super::plot;
 use super::row::Row;
 use super::table::{Header, Line};
 use crate::exit::{Code, Failure};
-use crate::output::{self, READER_PATIENCE};
+use crate::output;
 use crate::signals::Signals;
 use crate::trace::picture::Picture;
 use core::error::Error;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
-use superpipe::os::stdio::was_closed_at_start;
 
-/// All of it. Each result is written as soon as it is there.
+/// The places that were asked for. Each result is written as soon as it is there.
 pub struct Output {
-    table: Option<Table>,
+    table: Option<output::Output>,
     json: Option<Lines>,
     csv: Option<Lines>,
     plot: Option<output::Output>,
     picture: Option<output::Output>,
     rows: Vec<Row>,
-}
-
-/// What people read.
-struct Table {
-    to: Box<dyn Write>,
-    name: &'static str,
+    signals: Signals,
 }
 
 /// A file that is there from its first line on, or standard output.
@@ -45,82 +38,78 @@ impl Output {
     /// # Errors
     /// When a file cannot be written.
     pub fn open(ask: &Ask, signals: &Signals) -> Result<Self, Failure> {
-        let open = |path: &Path| output::Output::open(Some(path), signals, Instant::now() + READER_PATIENCE);
+        let open = |path: &Path| output::Output::open(Some(path), signals);
         let drawing = |path: &Option<PathBuf>| path.as_deref().map(open).transpose();
         let lines = |path| Ok(drawing(path)?.map(|to| Lines { to, is_there: false }));
-        let table = || if ask.takes_stdout() { Ok(Table::stderr()) } else { Table::stdout() };
+        let table = match (ask.common.quiet, ask.takes_stdout()) {
+            (true, _) => None,
+            (false, false) => Some(output::Output::open(None, signals)?),
+            // nobody can be told that standard error is gone
+            (false, true) => output::Output::stderr(signals).ok(),
+        };
         Ok(Self {
-            table: (!ask.common.quiet).then(table).transpose()?,
+            table,
             json: lines(&ask.json)?,
             csv: lines(&ask.csv)?,
             plot: drawing(&ask.plot)?,
             picture: drawing(&ask.picture)?,
             rows: Vec::new(),
+            signals: *signals,
         })
     }
 
-    /// One more result.
+    /// Tells one more result.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or a signal came meanwhile.
     pub fn put(&mut self, row: Row) -> Result<(), Failure> {
         let is_first = self.rows.is_empty();
+        self.rows.push(row);
+        let told = self.tell_last(is_first);
+        self.explain(told)
+    }
+
+    /// Draws all results, if that was asked for.
+    ///
+    /// # Errors
+    /// When they cannot be drawn or written, or a signal came meanwhile.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        let drawn = self.plot.as_mut().map_or(Ok(()), |to| write(to, plot::draw(&self.rows)));
+        self.explain(drawn)
+    }
+
+    /// Draws the copies of one message, if that was asked for.
+    ///
+    /// # Errors
+    /// When they cannot be drawn or written, or a signal came meanwhile.
+    pub fn draw(&mut self, picture: &Picture) -> Result<(), Failure> {
+        let drawn = self.picture.as_mut().map_or(Ok(()), |to| write(to, picture.draw()));
+        self.explain(drawn)
+    }
+
+    fn tell_last(&mut self, is_first: bool) -> Result<(), Failure> {
+        let Some(row) = self.rows.last() else { return Ok(()) };
         if let Some(table) = &mut self.table {
-            if is_first {
-                table.line(&Header(&row).to_string())?;
-            }
-            table.line(&Line(&row).to_string())?;
+            let header = if is_first { format!("{}\n", Header(row)) } else { String::new() };
+            table.write(format!("{header}{}\n", Line(row)).as_bytes())?;
         }
         if let Some(json) = &mut self.json {
-            json.put(as_json(&row))?;
+            json.put(as_json(row))?;
         }
         if let Some(csv) = &mut self.csv {
-            csv.put(as_csv(&row, is_first))?;
+            csv.put(as_csv(row, is_first))?;
         }
-        self.rows.push(row);
         Ok(())
     }
 
-    /// All results are there: draws them, if that was asked for.
-    ///
-    /// # Errors
-    /// When they cannot be drawn or written.
-    pub fn finish(&mut self) -> Result<(), Failure> {
-        self.plot.as_mut().map_or(Ok(()), |to| write(to, plot::draw(&self.rows)))
-    }
-
-    /// Draws one message's way, if that was asked for.
-    ///
-    /// # Errors
-    /// When it cannot be drawn or written.
-    pub fn draw(&mut self, picture: &Picture) -> Result<(), Failure> {
-        self.picture.as_mut().map_or(Ok(()), |to| write(to, picture.draw()))
-    }
-}
-
-impl Table {
-    fn stdout() -> Result<Self, Failure> {
-        let name = "standard output";
-        if was_closed_at_start(1) {
-            let error = io::Error::from_raw_os_error(libc::EBADF);
-            return Err(Failure::local_io(format!("cannot write to {name}"), &error));
-        }
-        Ok(Self { to: Box::new(io::stdout()), name })
-    }
-
-    fn stderr() -> Self {
-        Self { to: Box::new(io::stderr()), name: "standard error" }
-    }
-
-    /// One line, at once.
-    fn line(&mut self, text: &str) -> Result<(), Failure> {
-        let written = writeln!(self.to, "{text}").and_then(|()| self.to.flush());
-        written.map_err(|error| Failure::local_io(format!("cannot write to {}", self.name), &error))
+    /// Names the signal where one came while something could not be written: it may have ended the reader of a pipe as well.
+    fn explain(&self, written: Result<(), Failure>) -> Result<(), Failure> {
+        written.map_err(|failure| self.signals.failure().unwrap_or(failure))
     }
 }
 
 impl Lines {
-    /// Whole lines, at once.
+    /// Writes whole lines, at once.
     fn put(&mut self, lines: io::Result<Vec<u8>>) -> Result<(), Failure> {
         let lines = lines
             .map_err(|error| Failure::local_io(format!("cannot write to {}", self.to.name()), &error))?;
@@ -146,7 +135,7 @@ fn as_csv(row: &Row, is_first: bool) -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// What was drawn.
+/// Writes a drawing.
 fn write(to: &mut output::Output, drawn: Result<String, Box<dyn Error>>) -> Result<(), Failure> {
     let text =
         drawn.map_err(|error| Failure::new(Code::Device, format!("cannot draw {}: {error}", to.name())))?;

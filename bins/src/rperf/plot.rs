@@ -87,7 +87,7 @@ pub fn draw(rows: &[Row]) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// What a logarithmic axis can show of a curve.
+/// The points of a curve that a logarithmic axis can show.
 fn points(rows: &[Row], curve: &Curve) -> Vec<(f64, f64)> {
     let points = rows.iter().map(|row| (shown(row.bytes), (curve.value)(row)));
     let mut points: Vec<_> = points.filter(|(_, value)| *value > 0.0).collect();

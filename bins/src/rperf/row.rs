@@ -1,4 +1,4 @@
-//! What is told of one size.
+//! The result of one size.
 
 use super::messages::Memory;
 use super::options::Test;
@@ -32,15 +32,15 @@ pub struct Row {
     pub gb_per_s: f64,
     /// messages that were timed
     pub iterations: u64,
-    /// of which so many share a reading of the clock, where some do
+    /// messages of a batch, which share a reading of the clock; 1: each has its own
     pub batch: u32,
     /// which memory: none (reused), superpipe, plain or advised
     pub fresh: &'static str,
     /// new connections that this size had; 0: the one of all sizes
     pub reconnect: u32,
-    /// how data crossed
+    /// the protocol by which data crossed
     pub protocol: &'static str,
-    /// how both ends waited
+    /// the way in which both ends waited
     pub wait: &'static str,
     /// of a core, by the client's thread
     pub cpu_percent: f64,
@@ -48,25 +48,25 @@ pub struct Row {
     pub peer_cpu_percent: f64,
     /// which contents were compared: "before" what is timed, or "always"
     pub verified: &'static str,
-    /// what went through memory of the fabric
+    /// the fabric: shm or verbs
     pub fabric: &'static str,
     /// the RDMA device, where it is one
     pub device: Option<String>,
-    /// how what has arrived is seen
+    /// the arrival mode
     pub arrival: &'static str,
-    /// why so
+    /// reason for that mode
     pub arrival_reason: &'static str,
     /// of a block
     pub block_bytes: u32,
-    /// of them in a landing buffer
+    /// blocks of a landing buffer
     pub block_count: u32,
     /// of the largest chunk; 0: as the protocol sees fit
     pub chunk_bytes: u32,
     /// chunks in a landing buffer, at least
     pub folds: u8,
-    /// that the client is pinned to
+    /// core that the client is pinned to
     pub core: Option<u32>,
-    /// that the server is pinned to
+    /// core that the server is pinned to
     pub peer_core: Option<u32>,
     /// one reading of the clock
     pub clock_ns: u64,
@@ -105,7 +105,7 @@ impl Memory {
     }
 }
 
-/// Of the time that went by, in percent, to a tenth.
+/// Returns the share of the time that went by, in percent, to a tenth.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
 pub fn percent((cpu_ns, wall_ns): (u64, u64)) -> f64 {

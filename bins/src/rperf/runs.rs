@@ -1,4 +1,4 @@
-//! RUN and DONE: one sequence of messages, and what the server measured of it. wire.md 8.2.
+//! RUN and DONE: one sequence of messages, and the server's figures of it. wire.md 8.2.
 
 use super::SAMPLES_MAX;
 use super::messages::{Plan, check_zero};
@@ -13,7 +13,7 @@ pub const DONE_BYTES: usize = 80;
 const BATCH_MAX: u32 = 1 << 10;
 const WARMUP_MAX: u64 = 1 << 32;
 
-/// What a sequence of messages is.
+/// The kind of a sequence of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Pattern {
@@ -28,11 +28,11 @@ pub enum Pattern {
 /// One sequence of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// what it is
+    /// its kind
     pub pattern: Pattern,
-    /// whether it begins a connection of its own
+    /// true: it begins a connection of its own
     pub is_reconnected: bool,
-    /// whether the server records it, and sends what it recorded
+    /// true: the server records it, and sends RECORDS
     pub is_recorded: bool,
     /// messages to a reading of the clock, where not every one has its own
     pub batch: u32,
@@ -44,7 +44,7 @@ pub struct Run {
     pub samples: u64,
 }
 
-/// What one end measured, in picoseconds a message.
+/// Figures of one end, in picoseconds per message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
     /// the least
@@ -66,9 +66,9 @@ pub struct Figures {
 pub struct Done {
     /// of a stream, whose receiver times it; else zero
     pub figures: Figures,
-    /// that the server's thread ran, of `wall_ns`
+    /// nanoseconds that the server's thread ran, of `wall_ns`
     pub cpu_ns: u64,
-    /// from GO to the end
+    /// nanoseconds from when the server's buffers were there, before its first GO, to its last message
     pub wall_ns: u64,
 }
 
@@ -85,7 +85,7 @@ impl Run {
         if self.batch > 1 { 2 * self.singles() } else { self.samples }
     }
 
-    /// As it crosses.
+    /// Returns the bytes that cross.
     #[must_use]
     pub fn encode(&self) -> [u8; RUN_BYTES] {
         let mut bytes = [0; RUN_BYTES];
@@ -99,7 +99,7 @@ impl Run {
         bytes
     }
 
-    /// What a client of this plan sent.
+    /// Reads the bytes that a client of this plan sent.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -165,7 +165,7 @@ impl Figures {
 }
 
 impl Done {
-    /// As it crosses.
+    /// Returns the bytes that cross.
     #[must_use]
     pub fn encode(&self) -> [u8; DONE_BYTES] {
         let mut bytes = [0; DONE_BYTES];
@@ -176,7 +176,7 @@ impl Done {
         bytes
     }
 
-    /// What a server sent.
+    /// Reads the bytes that a server sent.
     ///
     /// # Errors
     /// The first rule that it breaks.

@@ -11,7 +11,7 @@ use crate::protocol::Role;
 use crate::signals::Signals;
 use superpipe::os::monotonic_ns;
 
-/// What was measured in one run, in nanoseconds.
+/// Readings of one run, in nanoseconds.
 #[derive(Debug)]
 pub struct Samples {
     batch: u32,
@@ -19,7 +19,7 @@ pub struct Samples {
     single: Vec<u64>,
 }
 
-/// How samples become figures.
+/// The scale by which samples become figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
     /// 2 where a sample is a message there and back, and half of that is told
@@ -53,7 +53,7 @@ impl Samples {
     /// Times what `one` does, as the run says, after its warm-up.
     ///
     /// # Errors
-    /// What `one` met, or a signal.
+    /// The mishap of `one`, or a signal.
     #[inline]
     pub fn take(
         &mut self,
@@ -91,7 +91,7 @@ impl Samples {
         Ok(())
     }
 
-    /// What they come to; nothing where there are none.
+    /// Returns the figures; zeros where there are no samples.
     #[must_use]
     pub fn figures(mut self, scale: Scale) -> Figures {
         if self.single.is_empty() {
@@ -125,7 +125,7 @@ impl Scale {
 /// Does it so many times, and looks now and then whether to stop.
 ///
 /// # Errors
-/// What `one` met, or a signal.
+/// The mishap of `one`, or a signal.
 #[inline]
 pub fn repeat(
     count: u64,

@@ -9,6 +9,7 @@ use super::samples::{Samples, Scale};
 use crate::exit::{Code, Failure};
 use crate::listen::Place;
 use crate::peer;
+use crate::quantity::shown;
 use crate::session::{GOODBYE, Session};
 use crate::trace::Trace;
 use core::time::Duration;
@@ -16,28 +17,41 @@ use std::time::Instant;
 use superpipe::Connection;
 use superpipe::os::WaitStrategy;
 
-/// For a client to make the connection that it asked for.
+/// Time for a client to make the connection that it asked for.
 const RECONNECT: Duration = Duration::from_secs(5);
-/// For nobody to come, until this end looks whether the client is still there.
+/// Time in which nobody connects, after which this end checks that the client is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Answers one client, or one after the other.
+/// A measurement that a client has begun.
+struct Measurement {
+    plan: Plan,
+    first: Run,
+}
+
+/// Answers one client, or one after the other. Where no measurement begins, that is told, and another client waited for.
 ///
 /// # Errors
-/// When nobody comes, a signal does, or the one client's measurement fails.
+/// When no measurement begins in time, a signal comes, or the one client's measurement fails.
 pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<(), Failure> {
     session.pin()?;
-    // until a client says how: whoever waits for one need not spend anything
+    // Until a client asks for another way: a wait for one need not spend anything.
     let options = session.options(WaitStrategy::Sleep);
     let mut place = Place::listen(session, &serve.listening, options)?;
+    let mut deadline = Instant::now() + serve.listening.accept_timeout;
     loop {
-        let deadline = Instant::now() + serve.listening.accept_timeout;
-        let outcome = match place.accept(deadline) {
-            Ok(connection) => serve_one(session, &mut place, connection, trace),
-            // nobody came, and nobody will
-            Err(failure) if failure.code == Code::Connect => return Err(failure),
+        let connection = place.accept(deadline)?;
+        session.connected(&connection)?;
+        let mut link = Link::new(session, connection, trace);
+        let outcome = match begin(&mut link) {
+            Ok(measurement) => answer(&mut link, &mut place, measurement),
+            Err(failure) if session.signals.failure().is_none() => {
+                place.failed(&failure);
+                link.dismiss(failure);
+                continue;
+            }
             Err(failure) => Err(failure),
         };
+        link.end(&outcome);
         if let Some(failure) = session.signals.failure() {
             return Err(failure);
         }
@@ -47,58 +61,62 @@ pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<
         if let Err(failure) = outcome {
             session.say_if(true, &failure.text);
         }
+        place.restart();
+        deadline = Instant::now() + serve.listening.accept_timeout;
     }
 }
 
-fn serve_one(
-    session: &Session<'_>,
-    place: &mut Place<'_>,
-    connection: Connection,
-    trace: &mut Trace,
-) -> Result<(), Failure> {
-    session.connected(&connection)?;
-    let mut link = Link::new(session, connection, trace);
-    let outcome = answer(&mut link, place);
-    link.end(&outcome);
-    outcome
-}
-
-fn answer(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<(), Failure> {
+/// Hears what is to be measured, up to the first run: until then another client may take this one's place.
+fn begin(link: &mut Link<'_>) -> Result<Measurement, Failure> {
     link.exchange_hellos()?;
     let plan = Plan::decode(&link.hear_more(TAG_PLAN)?).map_err(peer::broken)?;
     let core = link.session.core();
     let ready = Ready { wait: plan.wait.unwrap_or_else(|| wait(plan.core, core)), core };
     link.tell(TAG_READY, &ready.encode())?;
     link.set_wait(ready.wait);
+    let first = Run::decode(&link.hear_more(TAG_RUN)?, &plan).map_err(peer::broken)?;
+    Ok(Measurement { plan, first })
+}
+
+/// Does all runs of a measurement.
+fn answer(link: &mut Link<'_>, place: &mut Place<'_>, measurement: Measurement) -> Result<(), Failure> {
+    let Measurement { plan, first } = measurement;
     let mut end = End::new(link.session.role, plan, None);
+    perform(link, place, &mut end, &first)?;
     while let Heard::Message(bytes) = link.hear(TAG_RUN)? {
         let run = Run::decode(&bytes, &plan).map_err(peer::broken)?;
-        if run.is_reconnected {
-            let connection = reconnect(link, place)?;
-            link.replace_data(connection);
-        }
-        if run.is_recorded {
-            link.data().record(true);
-        }
-        let mut samples = Samples::new(&run, link.session.role);
-        let performed = end.perform(link, &run, &mut samples);
-        let (cpu_ns, wall_ns) = performed.map_err(|mishap| link.explain(mishap))?;
-        end.verdict()?;
-        let figures = match run.pattern {
-            Pattern::Stream => samples.figures(Scale { legs: 1, reading_ns: 0 }),
-            _ => Default::default(),
-        };
-        let records = run.is_recorded.then(|| link.take_records());
-        link.tell(TAG_DONE, &Done { figures, cpu_ns, wall_ns }.encode())?;
-        if let Some(track) = records {
-            link.tell(TAG_RECORDS, &track.encode())?;
-            link.trace.add(track);
-        }
+        perform(link, place, &mut end, &run)?;
     }
     Ok(())
 }
 
-/// How both ends wait where the client leaves it open: two ends that spin on one core hinder each other.
+/// Does this end's part of one run, and tells what was measured of it.
+fn perform(link: &mut Link<'_>, place: &mut Place<'_>, end: &mut End, run: &Run) -> Result<(), Failure> {
+    if run.is_reconnected {
+        let connection = reconnect(link, place)?;
+        link.replace_data(connection);
+    }
+    if run.is_recorded {
+        link.data().record(true);
+    }
+    let mut samples = Samples::new(run, link.session.role);
+    let performed = end.perform(link, run, &mut samples);
+    let (cpu_ns, wall_ns) = performed.map_err(|mishap| link.explain(mishap))?;
+    end.verdict()?;
+    let figures = match run.pattern {
+        Pattern::Stream => samples.figures(Scale { legs: 1, reading_ns: 0 }),
+        _ => Default::default(),
+    };
+    let records = run.is_recorded.then(|| link.take_records());
+    link.tell(TAG_DONE, &Done { figures, cpu_ns, wall_ns }.encode())?;
+    if let Some(track) = records {
+        link.tell(TAG_RECORDS, &track.encode())?;
+        link.trace.add(track);
+    }
+    Ok(())
+}
+
+/// Chooses a way to wait for both ends, where the client leaves it open: two ends that spin on one core hinder each other.
 fn wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
     match (theirs, ours) {
         (Some(theirs), Some(ours)) if theirs != ours => WaitStrategy::Spin,
@@ -106,16 +124,17 @@ fn wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
     }
 }
 
-/// The same client's next connection; whoever else comes meanwhile is sent away.
+/// Accepts the same client's next connection; strangers who connect meanwhile are sent away.
 fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, Failure> {
     let deadline = Instant::now() + RECONNECT;
     loop {
-        let connection = match place.accept(deadline.min(Instant::now() + LOOK)) {
-            Err(failure) if failure.code == Code::Connect && Instant::now() < deadline => {
-                link.check()?;
-                continue;
+        let Some(connection) = place.accept_before(deadline.min(Instant::now() + LOOK))? else {
+            link.check()?;
+            if Instant::now() >= deadline {
+                let text = format!("the client made no new connection within {}", shown(RECONNECT));
+                return Err(Failure::new(Code::Connect, text));
             }
-            accepted => accepted?,
+            continue;
         };
         if connection.peer().is_maybe(link.control().peer()) {
             link.session.connected(&connection)?;

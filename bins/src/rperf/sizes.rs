@@ -13,14 +13,14 @@ const FACTOR_MIN: f64 = 1.001;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes(Vec<u64>);
 
-/// How a range goes on.
+/// The step of a range.
 enum Step {
     Times(f64),
     Plus(u64),
 }
 
 impl Sizes {
-    /// In order.
+    /// Returns the sizes in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> {
         self.0.iter().copied()
     }

@@ -12,10 +12,9 @@ pub mod picture;
 pub mod track;
 
 use crate::exit::Failure;
-use crate::output::{Output, READER_PATIENCE};
+use crate::output::Output;
 use crate::signals::Signals;
 use std::path::Path;
-use std::time::Instant;
 use superpipe::Connection;
 use track::Track;
 
@@ -32,7 +31,7 @@ impl Trace {
     /// # Errors
     /// When it cannot be written.
     pub fn open(path: Option<&Path>, signals: &Signals) -> Result<Self, Failure> {
-        let open = |path| Output::open(Some(path), signals, Instant::now() + READER_PATIENCE);
+        let open = |path| Output::open(Some(path), signals);
         Ok(Self { out: path.map(open).transpose()?, tracks: Vec::new() })
     }
 

@@ -8,18 +8,18 @@ use superpipe_gantt::{
     self as gantt, ACK, COPY_IN, COPY_OUT, Chart, Color, Lane, Meaning, Shade, WAIT, WIRE, us,
 };
 
-/// What is drawn.
+/// A picture of one message.
 #[derive(Debug, Clone)]
 pub struct Picture {
-    /// the message's way
+    /// the message's copies, and its chunks on the wire
     pub journey: Journey,
     /// its bytes
     pub bytes: u64,
-    /// of a block
+    /// bytes of a block
     pub block_bytes: u32,
-    /// how it crossed
+    /// the protocol by which it crossed
     pub protocol: &'static str,
-    /// and what
+    /// the fabric that it crossed
     pub fabric: &'static str,
 }
 

@@ -121,13 +121,65 @@ fn a_flood_is_told_in_a_few_lines() {
 }
 
 #[test]
-fn who_waits_in_vain_hears_of_the_last_attempt() {
-    let scratch = Scratch::new("in-vain");
-    let receiver = scratch.start_rrecv(&mut scratch.rrecv(&["--accept-timeout", "5s"]));
-    junk(&scratch);
-    let ended = receiver.wait(BOUND);
-    assert_eq!(ended.code, 3, "{}", ended.said);
-    let last = ended.said.lines().last().unwrap();
-    assert!(last.contains("nobody connected") && last.contains("the last attempt: "), "{}", ended.said);
-    scratch.assert_only(&[]);
+fn who_waits_in_vain_hears_of_the_attempts() {
+    let waits = [("rrecv", "transfer", 1), ("rrecv", "transfer", 4), ("rperf", "measurement", 4)];
+    // all at once: each takes as long as it waits
+    let waits = waits.map(|(tool, work, count)| {
+        let scratch = Scratch::new(&format!("in-vain-{tool}-{count}"));
+        let timeout = ["--accept-timeout", "10s"];
+        let waiting = match tool {
+            "rrecv" => scratch.start_rrecv(&mut scratch.rrecv(&timeout)),
+            _ => scratch.start_server(&timeout),
+        };
+        for _ in 0..count {
+            junk(&scratch);
+        }
+        (scratch, waiting, work, count)
+    });
+    for (scratch, waiting, work, count) in waits {
+        let ended = waiting.wait(BOUND);
+        assert_eq!(ended.code, 3, "{}", ended.said);
+        let last = ended.said.lines().last().unwrap();
+        let failed = if count == 1 { "1 attempt failed: " } else { "4 attempts failed, the last: " };
+        let at = scratch.address();
+        let words = format!("no {work} began at {at} within 10s (--accept-timeout); {failed}");
+        assert!(last.contains(&words) && last.contains("does not speak superpipe"), "{}", ended.said);
+        assert!(!last.contains("nobody"), "{}", ended.said);
+        scratch.assert_only(&[]);
+    }
+}
+
+/// rperf serve, kept or not, meets all that rrecv meets.
+#[test]
+fn the_real_client_comes_after_all_of_them() {
+    for keep in [&[][..], &["--keep"]] {
+        let scratch = Scratch::new("attempts-rperf");
+        let server = scratch.start_server(&[&["--folds", "3"], keep].concat());
+        let client = |options: &[&str]| {
+            let mut client = scratch.client(&["-q", "--sizes=8", "--iterations=20", "--warmup=3"]);
+            client.args(options);
+            client
+        };
+        let disagreeing = scratch.run("rperf", &mut client(&["--folds", "2"]));
+        assert!([2, 7].contains(&disagreeing.code), "{}", disagreeing.said);
+        server.until_it_goes_on("the two ends disagree");
+        let rsend = scratch.run("rsend", &mut scratch.rsend(&[&scratch.address()]));
+        assert_eq!(rsend.code, 7, "{}", rsend.said);
+        server.until_it_goes_on("the peer is no rperf");
+        junk(&scratch);
+        server.until_it_goes_on("does not speak superpipe");
+        let address = scratch.address().parse().unwrap();
+        let options = superpipe::Options::default();
+        drop(superpipe::Connection::connect(&address, options, Duration::from_secs(20)).unwrap());
+        server.until_it_goes_on("rperf closed the connection before the measurement was complete");
+        scratch.run("rperf", &mut client(&[])).assert_done();
+        if keep.is_empty() {
+            server.wait(BOUND).assert_done();
+        } else {
+            scratch.run("rperf", &mut client(&[])).assert_done();
+            server.signal("TERM");
+            assert_eq!(server.wait(BOUND).code, 143);
+        }
+        scratch.assert_only(&[]);
+    }
 }

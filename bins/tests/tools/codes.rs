@@ -1,6 +1,6 @@
 //! Exit codes as their table has them, where another would be near.
 
-use crate::support::{BOUND, Ended, Scratch, is_root};
+use crate::support::{BOUND, Ended, Scratch, is_root, wait_for};
 use core::time::Duration;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -71,6 +71,36 @@ fn descriptors_that_are_used_up_at_the_receiver() {
         received
     });
     scratch.assert_only(&["in", "out"]);
+}
+
+/// A kept server that cannot accept anybody ends, and does not say so for ever.
+#[test]
+fn descriptors_that_are_used_up_at_a_kept_server() {
+    let scratch = Scratch::new("few-kept");
+    let listen = ["serve", "-q", "--keep", "--listen", &scratch.address()];
+    until_enough(|files| {
+        let mut serve = with_files(files, scratch.command("rperf").args(listen));
+        let mut server = scratch.start("rperf", &mut serve);
+        wait_for("the server to listen or end", || scratch.socket().exists() || server.has_ended());
+        let quick = ["-q", "--sizes=8", "--iterations=20", "--warmup=3", "--connect-timeout=1h"];
+        let mut client = scratch.start("rperf", &mut scratch.client(&quick));
+        wait_for("either end", || server.has_ended() || client.has_ended());
+        let ended = if client.has_ended() {
+            // served, or refused by a server that goes on
+            let ended = client.wait(BOUND);
+            if !server.has_ended() {
+                server.signal("TERM");
+            }
+            assert!([9, 143].contains(&server.wait(BOUND).code), "{files}: {}", ended.said);
+            ended
+        } else {
+            client.kill();
+            server.wait(BOUND)
+        };
+        assert!(ended.said.lines().count() < 20, "{files}: {}", ended.said);
+        ended
+    });
+    scratch.assert_only(&[]);
 }
 
 #[test]

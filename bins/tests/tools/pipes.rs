@@ -105,3 +105,23 @@ fn pipes_with_names() {
     scratch.assert_only(&["in", "out"]);
     assert!(!fs::metadata(scratch.data("out")).unwrap().is_file(), "a pipe is written to, not replaced");
 }
+
+#[test]
+fn a_pipe_that_no_process_reads_is_named_with_the_time_and_the_remedy() {
+    let scratch = Scratch::new("fifo-unread");
+    mkfifo(&scratch.data("out"));
+    let words = |path: &str, within: &str| {
+        format!("cannot write {path}: no process opened the pipe for reading within {within}")
+    };
+    let path = scratch.data("out").display().to_string();
+    let mut rrecv = scratch.rrecv(&["--accept-timeout", "1s"]);
+    scratch
+        .run("rrecv", rrecv.arg(&path))
+        .assert(8, &words(&format!("to {path}"), "1s; see --accept-timeout"));
+    let events = scratch.start("rrecv", &mut scratch.rrecv(&[&format!("--json={path}")]));
+    let mut client = scratch.client(&[&format!("--csv={path}")]);
+    let within = "10s; start its reader first";
+    scratch.run("rperf", &mut client).assert(8, &words(&format!("to {path}"), within));
+    events.wait(BOUND).assert(8, &words(&format!("events to {path}"), within));
+    scratch.assert_only(&["out"]);
+}

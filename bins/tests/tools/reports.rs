@@ -1,11 +1,14 @@
 //! Reports: which file is one, where it goes, and what becomes of a run whose report cannot be written.
 
-use crate::support::{BOUND, Ended, Scratch, mkfifo, option};
+use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option};
+use core::time::Duration;
 use serde_json::Value;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 /// The reports of each tool.
 const REPORTS: [(&str, &[&str]); 3] = [
@@ -128,23 +131,94 @@ fn a_report_that_nobody_reads_does_not_hold_up_a_signal() {
     scratch.assert_only(&["fifo"]);
 }
 
+/// A FIFO that is open at both ends, and full.
+fn full_pipe(path: &Path) -> File {
+    mkfifo(path);
+    let mut pipe =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
+    while pipe.write(&[b'\n'; 4096]).is_ok() {}
+    pipe
+}
+
 #[test]
 fn a_stalled_reader_of_events_costs_no_transfer() {
     let scratch = Scratch::new("reports-stalled");
     let fifo = scratch.data("fifo");
-    mkfifo(&fifo);
+    let _full = full_pipe(&fifo);
     fs::write(scratch.data("in"), "x").unwrap();
-    // open at both ends, and full
-    let mut pipe =
-        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
-    while pipe.write(&[b'\n'; 4096]).is_ok() {}
     let (sender, receiver) = scratch.pair(
         scratch.rsend(&["-q", "--connect-timeout=60s", &scratch.address()]).arg(scratch.data("in")),
         scratch.rrecv(&["-q"]).arg(option("json", &fifo)).arg(scratch.data("out")),
     );
     sender.assert_done();
-    receiver.assert(0, "nobody reads it");
+    let fifo = fifo.display();
+    receiver.assert(0, &format!("cannot write events to {fifo}: its reader read nothing within 10s"));
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"x");
+}
+
+/// A client whose standard output is a pipe that is full and blocks, and its server.
+struct Stalled {
+    scratch: Scratch,
+    full: File,
+    client: Tool,
+    server: Tool,
+}
+
+fn stalled(test: &str, reports: &[&str]) -> Stalled {
+    let scratch = Scratch::new(test);
+    let fifo = scratch.data("fifo");
+    let full = full_pipe(&fifo);
+    let server = scratch.start_server(&["-v"]);
+    let mut client = scratch.client(&[reports, &["--sizes=8", "--iterations=3", "--warmup=1"]].concat());
+    let stdout = OpenOptions::new().write(true).open(&fifo).unwrap();
+    let client = scratch.start("rperf", client.stdout(stdout));
+    Stalled { scratch, full, client, server }
+}
+
+/// What rperf is started with, to write a table or a report to standard output.
+const TO_STDOUT: [(&str, &[&str]); 3] =
+    [("table", &[]), ("json", &["-q", "--json=-"]), ("plot", &["-q", "--plot=/dev/stdout"])];
+
+#[test]
+fn a_stalled_reader_of_results_ends_the_measurement() {
+    let all = TO_STDOUT.map(|(name, reports)| (name, stalled(&format!("reports-stalled-{name}"), reports)));
+    for (name, Stalled { scratch, full, client, server }) in all {
+        let to = if name == "plot" { "/dev/stdout" } else { "standard output" };
+        let words = format!("cannot write to {to}: its reader read nothing within 10s");
+        client.wait(BOUND).assert(8, &words);
+        let served = server.wait(BOUND);
+        // a plot is drawn when the server has gone
+        if name == "plot" {
+            served.assert_done();
+        } else {
+            served.assert(8, &format!("client: {words}"));
+        }
+        drop(full);
+        scratch.assert_only(&["fifo"]);
+    }
+}
+
+#[test]
+fn a_signal_is_heard_while_nobody_reads_results() {
+    for has_reader in [true, false] {
+        let all = TO_STDOUT.map(|(name, reports)| stalled(&format!("reports-signal-{name}"), reports));
+        for Stalled { server, .. } in &all {
+            server.until_connected(1);
+        }
+        // the results are there soon; a signal that comes before them has the same end
+        thread::sleep(Duration::from_millis(500));
+        for Stalled { scratch, full, client, server } in all {
+            client.signal("INT");
+            // in a shell's pipeline the signal ends the reader, too
+            let full = has_reader.then_some(full);
+            let ended = client.wait(BOUND);
+            ended.assert(130, "SIGINT");
+            assert_eq!(ended.signal, Some(2), "it dies by the signal");
+            server.wait(BOUND);
+            drop(full);
+            scratch.assert_only(&["fifo"]);
+        }
+    }
 }
 
 #[test]

@@ -97,3 +97,28 @@ fn the_bar_says_what_is_true() {
     }
     scratch.assert_only(&[]);
 }
+
+/// Ctrl-S is no reader that is lost.
+#[test]
+fn a_terminal_that_is_stopped_is_waited_for() {
+    let scratch = Scratch::new("terminals-stopped");
+    let (mut seen, terminal) = terminal();
+    seen.write_all(&[0x13]).unwrap();
+    let server = scratch.start_server(&["-v"]);
+    let mut client = {
+        // the command has the terminal open as well
+        let mut command = scratch.client(&["--sizes=8", "--iterations=3", "--warmup=1"]);
+        scratch.start("rperf", command.stdout(terminal))
+    };
+    server.until_connected(1);
+    // longer than the reader of a pipe is waited for
+    thread::sleep(Duration::from_secs(12));
+    assert!(!client.has_ended(), "{}", client.said());
+    seen.write_all(&[0x11]).unwrap();
+    let all = Mutex::new(Vec::new());
+    keep(seen, &all);
+    client.wait(BOUND).assert_done();
+    server.wait(BOUND).assert_done();
+    assert!(String::from_utf8_lossy(&all.into_inner().unwrap()).contains("t_typical"));
+    scratch.assert_only(&[]);
+}

@@ -185,7 +185,7 @@ fn pipes_are_waited_for() {
     let cat = reader(&scratch, &fifo);
     wait_for("the connection", || server.said().contains("connected by"));
     cat.signal("STOP");
-    client.wait(BOUND).assert(0, "nobody reads the pipe");
+    client.wait(BOUND).assert(0, "its reader read nothing within 10s");
     server.wait(BOUND).assert_done();
     // nobody reads at all, and a signal comes
     let client = scratch.start("rperf", scratch.client(&["-q"]).arg(option("plot", &fifo)));

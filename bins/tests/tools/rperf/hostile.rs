@@ -1,13 +1,38 @@
 //! Clients and servers that say what neither would, by hand from wire.md 8.2.
 
+use super::QUICK;
 use crate::support::{BOUND, Scratch, option};
 use core::time::Duration;
 use std::fs;
 use superpipe::{Connection, Options, Reason};
 
-/// A client that says what no rperf would.
-fn server_meets(said: &[(u64, &[u8])], code: i32, words: &str) {
-    let scratch = Scratch::new("perf-hostile-client");
+/// A client that says what no rperf would before a measurement begins: the server, kept or not, says so once, goes on and serves
+/// the next.
+fn server_goes_on(said: &[(u64, &[u8])], words: &str) {
+    for options in [&[][..], &["--keep"]] {
+        let scratch = Scratch::new("perf-hostile-client");
+        let server = scratch.start_server(&[&["--idle-timeout", "2s"], options].concat());
+        let mut connection = connect(&scratch);
+        for (tag, bytes) in said {
+            connection.send(*tag, &[bytes], BOUND).unwrap();
+        }
+        server.until_it_goes_on(words);
+        assert_eq!(server.said().lines().count(), 1, "{}", server.said());
+        drop(connection);
+        scratch.run("rperf", &mut scratch.client(&[&["-q", "--sizes=8"], &QUICK[..]].concat())).assert_done();
+        if options.is_empty() {
+            server.wait(BOUND).assert(0, words);
+        } else {
+            server.signal("TERM");
+            assert_eq!(server.wait(BOUND).code, 143);
+        }
+        scratch.assert_only(&[]);
+    }
+}
+
+/// A client that says it in the midst of a measurement, which ends the server.
+fn server_ends(said: &[(u64, &[u8])], code: i32, words: &str) {
+    let scratch = Scratch::new("perf-hostile-measurement");
     let server = scratch.start_server(&["--idle-timeout", "2s"]);
     let mut connection = connect(&scratch);
     for (tag, bytes) in said {
@@ -66,10 +91,15 @@ fn with<const N: usize>(mut bytes: [u8; N], at: usize, value: u8) -> [u8; N] {
 
 #[test]
 fn a_hostile_client_is_refused_by_name() {
-    server_meets(&[(1, &hello(1))], 7, "the peer is no rperf");
-    server_meets(&[(1, &hello(4))], 7, "has the same part as we");
-    server_meets(&[(1, b"hello")], 7, "the peer is no rperf");
-    server_meets(&[(1, &hello(3)), (9, &plan())], 7, "out of turn");
+    server_goes_on(&[(1, &hello(1))], "the peer is no rperf");
+    server_goes_on(&[(1, &hello(4))], "has the same part as we");
+    server_goes_on(&[(1, b"hello")], "the peer is no rperf");
+    server_goes_on(&[(1, &hello(3)), (9, &plan())], "out of turn");
+    // a TRAILER: it ends before it has begun
+    server_goes_on(&[(1, &hello(3)), (3, &[0; 24])], "ended the measurement before its end");
+    // one that says nothing more, or nothing at all
+    server_goes_on(&[(1, &hello(3)), (5, &plan())], "silent");
+    server_goes_on(&[], "the peer sent no HELLO within 2s");
     for (plan, words) in [
         (with(plan(), 0, 2), "another version"),
         (with(plan(), 1, 9), "waits in a way"),
@@ -78,9 +108,9 @@ fn a_hostile_client_is_refused_by_name() {
         (with(plan(), 20, 1), "more than 1 GiB"),
         (with(plan(), 31, 1), "reserved bytes"),
     ] {
-        server_meets(&[(1, &hello(3)), (5, &plan)], 7, words);
+        server_goes_on(&[(1, &hello(3)), (5, &plan)], words);
     }
-    server_meets(&[(1, &hello(3)), (5, &plan()[..31])], 7, "PLAN of the wrong length");
+    server_goes_on(&[(1, &hello(3)), (5, &plan()[..31])], "PLAN of the wrong length");
     for (run, words) in [
         (with(run(), 0, 0), "pattern"),
         (with(run(), 4, 0), "batches"),
@@ -90,16 +120,24 @@ fn a_hostile_client_is_refused_by_name() {
         (with(run(), 39, 1), "reserved bytes"),
         (with(run(), 0, 3), "starts the clock"),
     ] {
-        server_meets(&[(1, &hello(3)), (5, &plan()), (7, &run)], 7, words);
+        server_goes_on(&[(1, &hello(3)), (5, &plan()), (7, &run)], words);
     }
     // a message of another size or kind than its turn
-    server_meets(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 9])], 7, "its turn");
-    server_meets(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 7])], 7, "its turn");
-    server_meets(&[(1, &hello(3)), (5, &plan()), (7, &run()), (11, &[0; 8])], 7, "its turn");
-    // nobody comes to the new connection, and nothing at all is said
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 9])], 7, "its turn");
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 7])], 7, "its turn");
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (11, &[0; 8])], 7, "its turn");
+    // nobody comes to the new connection, and nothing more is said
     let again = with(with(run(), 0, 1), 24, 1);
-    server_meets(&[(1, &hello(3)), (5, &plan()), (7, &with(again, 1, 1))], 3, "nobody connected");
-    server_meets(&[(1, &hello(3)), (5, &plan()), (7, &run())], 4, "silent");
+    server_ends(
+        &[(1, &hello(3)), (5, &plan()), (7, &with(again, 1, 1))],
+        3,
+        "the client made no new connection within 5s",
+    );
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run())], 4, "silent");
+    // a second RUN is judged in the midst of it
+    let idle = with(run(), 24, 0);
+    let second = with(run(), 39, 1);
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &idle), (7, &second)], 7, "reserved bytes");
 }
 
 /// A server that says what no rperf serve would, up to the given message, in answer to one run.
