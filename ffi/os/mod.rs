@@ -23,6 +23,7 @@ pub mod random;
 pub mod resolve;
 pub mod signals;
 pub mod stdio;
+pub(crate) mod user;
 
 pub use bytes::Bytes;
 pub use clock::monotonic_ns;

@@ -1,4 +1,4 @@
-//! Attacks that came through, each as a test of what is promised. See the report of the session that made them.
+//! Attacks on the tools, each as a test of what they promise.
 
 use crate::support::{BOUND, NOBODY, Scratch, Tool, is_root, option, wait_for};
 use core::time::Duration;
@@ -143,7 +143,11 @@ fn a_reader_of_stderr_that_stalls_does_not_keep_a_tool_from_ending() {
     let receiver = scratch.rrecv(&[]).arg(scratch.data("out")).stderr(writer).spawn().unwrap();
     wait_for("rrecv to listen", || scratch.socket().exists());
     scratch.run("rsend", &mut scratch.rsend(&[&scratch.address()])).assert_done();
-    assert_eq!(ends(receiver, Duration::from_secs(25)), Some(0), "rrecv waits for ever to tell that it is done");
+    assert_eq!(
+        ends(receiver, Duration::from_secs(25)),
+        Some(0),
+        "rrecv waits for ever to tell that it is done"
+    );
 }
 
 /// The kernel polls no more descriptors than the limit of open files is, counted in places of the array.
