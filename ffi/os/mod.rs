@@ -7,7 +7,6 @@ pub mod bytes;
 pub mod clock;
 pub(crate) mod closer;
 pub mod cold;
-#[cfg(feature = "verbs")]
 pub(crate) mod descriptors;
 pub mod error;
 pub mod interfaces;
