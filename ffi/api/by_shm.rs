@@ -11,6 +11,7 @@ use super::over::{Over, Warming};
 use super::peer::Peer;
 use crate::os::clock::until;
 use crate::os::poll::PollFd;
+use crate::os::user::{effective_uid, is_ambiguous};
 use crate::packet::{Packet, Text};
 use crate::port::Port;
 use crate::shm::fabric::Shm;
@@ -145,16 +146,20 @@ const fn arrival_reason(arrival: Arrival) -> &'static str {
 /// Checks that the peer is of the user who is asked for, before anything is sent. A peer of another is refused by name.
 fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<(), Error> {
     let PeerCred { pid, uid, .. } = socket.peer_cred()?;
-    // SAFETY: takes nothing, gives a number, and cannot fail.
-    let own = unsafe { libc::geteuid() };
+    let own = effective_uid();
     let wanted = options.peer_uid.unwrap_or(own);
-    if uid == wanted {
-        return Ok(());
-    }
-    let text =
-        format!("it takes peers of uid {wanted} only, and this process is of uid {uid}: see --peer-uid");
     // A peer that is gone needs no answer.
-    let _ = socket.send(&Packet::refused(0, &Text::of(text)).0, None);
+    let refuse = |text: String| drop(socket.send(&Packet::refused(0, &Text::of(text)).0, None));
+    if uid == wanted {
+        if !is_ambiguous(uid) {
+            return Ok(());
+        }
+        refuse(format!(
+            "in its user namespace uid {uid} stands for many users, and it cannot tell who this is"
+        ));
+        return Err(ambiguous(pid, uid, options.peer_uid.is_some()));
+    }
+    refuse(format!("it takes peers of uid {wanted} only, and this process is of uid {uid}: see --peer-uid"));
     let remedy = match (options.peer_uid, is_private) {
         (Some(_), _) => format!("and uid {wanted} is asked for"),
         (None, true) => {
@@ -165,4 +170,15 @@ fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<()
         }
     };
     Err(Error::new(ErrorKind::Auth, format!("the peer, process {pid}, belongs to uid {uid}, {remedy}")))
+}
+
+/// Error of a peer whose uid stands for several users; `is_asked`: this uid was asked for.
+fn ambiguous(pid: i32, uid: u32, is_asked: bool) -> Error {
+    let whom = if is_asked { "that user" } else { "your user (unshare --map-root-user)" };
+    let text = format!(
+        "the peer, process {pid}, belongs to uid {uid}, which stands for every user who is not mapped into this user \
+         namespace (see /proc/self/uid_map); map {whom} into it, \
+         to another number, or name another user with --peer-uid"
+    );
+    Error::new(ErrorKind::Auth, text)
 }

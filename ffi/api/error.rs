@@ -199,6 +199,7 @@ impl From<OsError> for Error {
 impl From<AddressError> for Error {
     fn from(error: AddressError) -> Self {
         let kind = match &error {
+            AddressError::UnknownOwner { .. } => ErrorKind::Auth,
             AddressError::Os(error) if error.is_limit() => ErrorKind::Limit,
             _ => ErrorKind::Connect,
         };

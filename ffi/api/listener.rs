@@ -2,6 +2,7 @@
 
 #[cfg(feature = "verbs")]
 use core::net::SocketAddr;
+use core::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -15,27 +16,26 @@ use super::by_verbs;
 use super::connection::Connection;
 use super::deadline::Deadline;
 use super::error::{Error, ErrorKind};
+use super::listener_clock::{Clock, LISTENED_MAX_NS};
 use super::opening::{Open, Opened};
 use super::options::Options;
 use crate::budget::Budget;
 use crate::os::clock::until;
+use crate::os::descriptors::{lack_of_descriptors, limit};
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
-use crate::os::poll::{PollFd, poll};
+use crate::os::poll::{PollFd, poll, poll_now};
 #[cfg(feature = "verbs")]
 use crate::rdma;
 use crate::shm;
 use crate::shm::SocketError;
 
+/// Descriptors that a connection over either fabric opens until it is made, and the libraries beside it for a moment.
+const DESCRIPTORS: usize = 8;
 /// The longest that a wait goes on without a look at the interrupt flag.
 const SLICE_NS: u64 = 100_000_000;
 /// Connections that are made side by side. Each has 1 MiB of the budget by default, and over RDMA a QP.
 const HALF_OPEN_MAX: usize = 16;
-/// Part of a pause between two calls that counts at most. Timeouts so apply to a program that calls now and then, and one that serves a
-/// client for long finds the half-open connections as it left them.
-const PAUSE_NS: u64 = 100_000_000;
-/// Part of the time between two looks that counts as silence at most: while this end is busy, or has no core, it hears no peer.
-const LISTENED_MAX_NS: u64 = 10_000_000;
 /// Time that a turn may take although its deadline has passed when it begins, and that each turn of a `try_accept` may take. What
 /// has begun then, such as memory for one connection, is finished.
 const TURN_NS: u64 = 1_000_000;
@@ -67,6 +67,8 @@ pub struct Listener {
     clock: Clock,
     /// Bytes of the budget that half-open connections have taken so far.
     taken_bytes: u64,
+    /// No client is accepted before half-open connections give descriptors back.
+    lacks_descriptors: bool,
     owner: Owner,
 }
 
@@ -86,6 +88,7 @@ impl Listener {
             next: 0,
             clock: Clock::new(),
             taken_bytes: 0,
+            lacks_descriptors: false,
             owner: Owner::current(),
         }
     }
@@ -94,7 +97,8 @@ impl Listener {
     ///
     /// Up to 16 connections are made side by side, each bounded by [`Options::handshake_timeout`]. Further clients wait until one of
     /// the 16 is done, or until one makes room: the one whose peer was silent for longest, once that was 50 ms. A half-open
-    /// connection that holds a share of the memory budget also makes room, by the same rule, for one that finds too little left.
+    /// connection that holds a share of the memory budget also makes room, by the same rule, for one that finds too little left. So does
+    /// any half-open connection if this process has too few descriptors left for the next client.
     ///
     /// Connections that are not done are kept for the next call. Between calls nothing is done for them, and their time stands
     /// still: a pause counts as 100 ms at most. It does not count at all after a call that accepted a connection, nor for a peer
@@ -223,17 +227,30 @@ impl Listener {
         if let Some(connection) = self.make_room(end_ns)? {
             return Ok(Some(connection));
         }
+        if self.lacks_descriptors {
+            self.lacks_descriptors = !self.has_descriptors();
+        }
         for _ in 0..HALF_OPEN_MAX {
-            if !self.half_open.has_room(self.clock.listened()) || until(end_ns) == 0 {
+            if self.lacks_descriptors || !self.half_open.has_room(self.clock.listened()) || until(end_ns) == 0
+            {
                 break;
             }
-            let Some(newcomer) = self.newcomer(self.clock.now_ns())? else { break };
+            let newcomer = match self.newcomer(self.clock.now_ns()) {
+                Ok(Some(newcomer)) => newcomer,
+                Ok(None) => break,
+                Err(error) if error.kind() == ErrorKind::Limit && !self.has_descriptors() => {
+                    self.lacks_descriptors = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             // The handshake that makes room is dropped without a word to its peer.
             if self.half_open.admit(newcomer, self.clock.listened()).is_ok()
                 && let Some(connection) = connection(self.drive(self.half_open.len() - 1, false))?
             {
                 return Ok(Some(connection));
             }
+            self.lacks_descriptors = !self.has_descriptors();
         }
         Ok(None)
     }
@@ -268,6 +285,26 @@ impl Listener {
             }
         }
         Ok(None)
+    }
+
+    /// Returns true if this process can open the descriptors of another connection, or no half-open connection holds any. Where a
+    /// client waits for them, those that were silent for longest are dropped first, without a word to their peers.
+    fn has_descriptors(&mut self) -> bool {
+        while !self.half_open.is_empty() && lack_of_descriptors(DESCRIPTORS).is_some() {
+            let silent = self.half_open.silent(self.clock.listened(), |_| true);
+            let Some(silent) = silent.filter(|_| poll_now(&mut self.places())) else { return false };
+            drop(self.half_open.release(silent));
+        }
+        true
+    }
+
+    /// Where clients ask, one place a fabric.
+    fn places(&self) -> heapless::Vec<PollFd<'_>, 2> {
+        let mut places = heapless::Vec::new();
+        places.extend(self.shm.as_ref().map(|listener| PollFd::new(listener.as_fd(), libc::POLLIN)));
+        #[cfg(feature = "verbs")]
+        places.extend(self.verbs.as_ref().map(rdma::Listener::interest).filter(|fd| !fd.is_none()));
+        places
     }
 
     /// Returns true if the time has come to drive this half-open connection, whatever its peer does.
@@ -333,29 +370,30 @@ impl Listener {
     /// connection, true if one of its descriptors is ready.
     fn wait(&self, wait_ns: u64) -> Result<heapless::Vec<bool, HALF_OPEN_MAX>, Error> {
         let now_ns = self.clock.now_ns();
-        let mut fds = [PollFd::none(); 2 + 2 * HALF_OPEN_MAX];
-        let (places, openings) = fds.split_at_mut(2);
+        let mut fds = heapless::Vec::<PollFd<'_>, { 2 + 2 * HALF_OPEN_MAX }>::new();
+        // There are as many places as descriptors: the kernel takes no more places than the limit of open files is.
         let mut due_ns = u64::MAX;
-        if self.half_open.has_room(self.clock.listened()) {
-            if let Some(listener) = &self.shm {
-                places[0] = PollFd::new(listener.as_fd(), libc::POLLIN);
-            }
-            #[cfg(feature = "verbs")]
-            if let Some(listener) = &self.verbs {
-                places[1] = listener.interest();
-            }
-        } else if self.half_open.poll_timeout().is_some() {
+        if self.half_open.has_room(self.clock.listened()) && !self.lacks_descriptors {
+            fds.extend(self.places());
+        } else if self.lacks_descriptors || self.half_open.poll_timeout().is_some() {
             due_ns = now_ns.saturating_add(LISTENED_MAX_NS);
         }
-        for (fds, opening) in openings.chunks_exact_mut(2).zip(self.half_open.iter()) {
-            fds.copy_from_slice(&opening.interests());
+        let mut ranges = heapless::Vec::<Range<usize>, HALF_OPEN_MAX>::new();
+        for opening in self.half_open.iter() {
+            let begin = fds.len();
+            fds.extend(opening.interests().into_iter().filter(|fd| !fd.is_none()));
+            let _ = ranges.push(begin..fds.len());
             due_ns = due_ns.min(opening.timeout_ns());
         }
-        let wait_ns = wait_ns.min(due_ns.saturating_sub(now_ns));
-        let count = self.half_open.len();
-        // Not those that are free: the kernel takes no more than the limit of open files is.
-        poll(&mut fds[..2 + 2 * count], wait_ns)?;
-        Ok(fds[2..].chunks_exact(2).take(count).map(|fds| fds.iter().any(PollFd::is_ready)).collect())
+        // A limit that was lowered later may be less. Those beyond it are looked at now and then.
+        let count =
+            limit().map_or(fds.len(), |limit| fds.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
+        if count < fds.len() {
+            due_ns = due_ns.min(now_ns.saturating_add(LISTENED_MAX_NS));
+        }
+        poll(&mut fds[..count], wait_ns.min(due_ns.saturating_sub(now_ns)))?;
+        let is_ready = |range: Range<usize>| range.end > count || fds[range].iter().any(PollFd::is_ready);
+        Ok(ranges.into_iter().map(is_ready).collect())
     }
 
     /// Drops the half-open connections in a child of fork: they are the parent's.
@@ -393,80 +431,11 @@ impl Listener {
     }
 }
 
-/// Clocks of a listener, in nanoseconds: its time, which mostly stands still between calls, and the time for which it has listened.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    /// Time of pauses that did not count, so far.
-    paused_ns: u64,
-    /// Begin of the last pause.
-    since_ns: u64,
-    /// Most of this pause that counts.
-    counts_ns: u64,
-    /// Time of the last look at the descriptors, and the time that counts as listened so far.
-    looked_ns: u64,
-    listened_ns: u64,
-}
-
-impl Clock {
-    pub(super) const fn new() -> Self {
-        Self { paused_ns: 0, since_ns: 0, counts_ns: PAUSE_NS, looked_ns: 0, listened_ns: 0 }
-    }
-
-    /// Goes on after a pause.
-    fn begin(&mut self) {
-        let pause_ns = monotonic_ns() - self.since_ns;
-        self.paused_ns += pause_ns.saturating_sub(self.counts_ns);
-    }
-
-    /// Begins a pause, of which [`PAUSE_NS`] at most count, or none.
-    fn pause(&mut self, counts: bool) {
-        self.since_ns = monotonic_ns();
-        self.counts_ns = if counts { PAUSE_NS } else { 0 };
-    }
-
-    fn now_ns(self) -> u64 {
-        monotonic_ns() - self.paused_ns
-    }
-
-    /// Notes a look at the descriptors.
-    fn look(&mut self, now_ns: u64) {
-        self.listened_ns += (now_ns - self.looked_ns).min(LISTENED_MAX_NS);
-        self.looked_ns = now_ns;
-    }
-
-    /// Time by which silence is measured. Between two looks it advances by [`LISTENED_MAX_NS`] at most.
-    const fn listened(self) -> Nanos {
-        Nanos(self.listened_ns)
-    }
-}
-
 /// Returns the connection if it is made.
 fn connection(opened: Opened) -> Result<Option<Connection>, Error> {
     match opened {
         Opened::Done(connection) => Ok(Some(connection)),
         Opened::Pending | Opened::Nobody => Ok(None),
         Opened::Failed(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use superpipe_core::driver::PATIENCE_NS;
-
-    #[test]
-    fn nobody_is_silent_for_longer_than_somebody_listens() {
-        let mut clock = Clock::new();
-        let mut listened = |now_ns| {
-            let Nanos(before_ns) = clock.listened();
-            clock.look(now_ns);
-            clock.listened().0 - before_ns
-        };
-        let begin_ns = 1_000_000_000_000;
-        assert_eq!(listened(begin_ns), LISTENED_MAX_NS);
-        assert_eq!(listened(begin_ns + 3), 3);
-        assert_eq!(listened(begin_ns + 3 + LISTENED_MAX_NS), LISTENED_MAX_NS);
-        assert_eq!(listened(2 * begin_ns), LISTENED_MAX_NS, "it was busy elsewhere");
-        const { assert!(PATIENCE_NS > 4 * LISTENED_MAX_NS, "several looks find nothing before one makes room") };
     }
 }

@@ -12,6 +12,7 @@ mod deadline;
 mod error;
 mod hand_on;
 mod listener;
+mod listener_clock;
 mod opening;
 mod options;
 mod outcome;

@@ -1,4 +1,4 @@
-//! A check for descriptors that are left, for libraries that do not report the lack of them.
+//! Descriptors that this process may still open.
 
 use super::error::OsError;
 use core::mem::MaybeUninit;
@@ -27,7 +27,8 @@ pub(crate) fn remedy(errno: i32) -> Option<String> {
     }
 }
 
-fn limit() -> Option<u64> {
+/// Limit of open files of this process, which is also that of the places of a poll.
+pub(crate) fn limit() -> Option<u64> {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: the pointer is to an rlimit of ours.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) } != 0 {

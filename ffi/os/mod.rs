@@ -7,7 +7,6 @@ pub mod bytes;
 pub mod clock;
 pub(crate) mod closer;
 pub mod cold;
-#[cfg(feature = "verbs")]
 pub(crate) mod descriptors;
 pub mod error;
 pub mod interfaces;
@@ -23,6 +22,7 @@ pub mod random;
 pub mod resolve;
 pub mod signals;
 pub mod stdio;
+pub(crate) mod user;
 
 pub use bytes::Bytes;
 pub use clock::monotonic_ns;

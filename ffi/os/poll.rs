@@ -38,6 +38,12 @@ impl<'fd> PollFd<'fd> {
         Self { raw: libc::pollfd { fd: -1, events: 0, revents: 0 }, fd: PhantomData }
     }
 
+    /// Returns true if it waits for nothing.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.raw.fd < 0
+    }
+
     /// The same without the borrow of its descriptor.
     ///
     /// # Safety

@@ -6,6 +6,7 @@
 
 use super::sun::{self, PathError};
 use crate::os::OsError;
+use crate::os::user::{effective_uid, is_ambiguous};
 use core::{error, fmt};
 use std::env;
 use std::ffi::OsStr;
@@ -36,6 +37,13 @@ pub enum AddressError {
         /// its owner
         owner: u32,
         /// us
+        uid: u32,
+    },
+    /// The directory belongs to a uid that stands for every user who is not mapped into this user namespace.
+    UnknownOwner {
+        /// the directory
+        dir: PathBuf,
+        /// its owner, and us
         uid: u32,
     },
     /// The directory lets others in.
@@ -82,9 +90,7 @@ impl fmt::Display for ShmAddress {
 /// When the directory is somebody else's, open to others, no directory, or cannot be made; when the path is too long.
 pub fn socket_path_for_port(port: u16) -> Result<PathBuf, AddressError> {
     let runtime_dir = env::var_os("XDG_RUNTIME_DIR");
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    let uid = unsafe { libc::geteuid() };
-    locate(port, runtime_dir.as_deref(), Path::new("/tmp"), uid)
+    locate(port, runtime_dir.as_deref(), Path::new("/tmp"), effective_uid())
 }
 
 fn locate(port: u16, runtime_dir: Option<&OsStr>, tmp: &Path, uid: u32) -> Result<PathBuf, AddressError> {
@@ -104,9 +110,7 @@ fn locate(port: u16, runtime_dir: Option<&OsStr>, tmp: &Path, uid: u32) -> Resul
 /// `$XDG_RUNTIME_DIR` or of another user. In words for people.
 pub(crate) fn elsewhere(port: u16) -> Option<String> {
     let own = socket_path_for_port(port).ok()?;
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    let uid = unsafe { libc::geteuid() };
-    look_elsewhere(&own, Path::new("/run/user"), Path::new("/tmp"), uid)
+    look_elsewhere(&own, Path::new("/run/user"), Path::new("/tmp"), effective_uid())
 }
 
 fn look_elsewhere(own: &Path, run: &Path, tmp: &Path, uid: u32) -> Option<String> {
@@ -164,6 +168,9 @@ fn check(dir: &Path, uid: u32) -> Result<(), AddressError> {
     if found.uid() != uid {
         return Err(AddressError::ForeignOwner { dir: dir(), owner: found.uid(), uid });
     }
+    if is_ambiguous(uid) {
+        return Err(AddressError::UnknownOwner { dir: dir(), uid });
+    }
     match found.mode() & 0o7777 {
         mode if mode & 0o077 == 0 => Ok(()),
         mode => Err(AddressError::OpenToOthers { dir: dir(), mode }),
@@ -183,6 +190,12 @@ impl fmt::Display for AddressError {
             Self::ForeignOwner { dir, owner, uid } => {
                 write!(f, "{} belongs to uid {owner} and you are uid {uid}; {REMEDY}", dir.display())
             }
+            Self::UnknownOwner { dir, uid } => write!(
+                f,
+                "{} belongs to uid {uid}, which stands for every user who is not mapped into this user namespace; map \
+                 your user into it, to another number (unshare --map-root-user), or use shm:PATH with --peer-uid",
+                dir.display()
+            ),
             Self::OpenToOthers { dir, mode } => {
                 let dir = dir.display();
                 write!(f, "{dir} has mode {mode:04o}, which lets others in; chmod 700 {dir}")
@@ -203,8 +216,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     fn me() -> u32 {
-        // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-        unsafe { libc::geteuid() }
+        effective_uid()
     }
 
     fn chmod(dir: &Path, mode: u32) {

@@ -3,7 +3,8 @@
 //! At most one process listens at a path: whoever wants it holds the path's lock while it looks whether the socket
 //! there still answers, and replaces it only when it does not. The lock is a file of our user's beside the path, which
 //! others cannot open (0600), and which is there for as long as the bind takes. Where somebody else has that name there is
-//! no lock. Nothing but a dead socket of our own user is ever removed. The socket is open to its user only (0600),
+//! no lock, and where our user has a file of that name that is not empty, the path is taken. Nothing is ever removed but a dead
+//! socket and an empty lock, both of our own user. The socket is open to its user only (0600),
 //! whatever the umask.
 
 use super::rights::pass_rights;
@@ -16,6 +17,7 @@ use crate::os::closer::{check_closer, close_elsewhere, close_own_elsewhere};
 use crate::os::error::{last_errno, retry};
 use crate::os::owner::Owner;
 use crate::os::poll::{PollFd, poll_now};
+use crate::os::user::{effective_uid, is_ambiguous};
 use core::mem::ManuallyDrop;
 use core::time::Duration;
 use core::{error, fmt, ptr};
@@ -58,6 +60,8 @@ pub enum BindError {
         /// its owner
         owner: u32,
     },
+    /// This user has a file in place of the path's lock that is no lock, for it is not empty; it is left alone.
+    NotALock(PathBuf),
     /// Another process of this user holds the path's lock for longer than a bind takes.
     Locked(PathBuf),
     /// No socket can have this path.
@@ -176,7 +180,7 @@ impl BindError {
     /// Returns true if something is at the path that stays there, so that another path may do.
     #[must_use]
     pub const fn is_taken(&self) -> bool {
-        matches!(self, Self::InUse(_) | Self::NotASocket(_) | Self::ForeignOwner { .. })
+        matches!(self, Self::InUse(_) | Self::NotASocket(_) | Self::NotALock(_) | Self::ForeignOwner { .. })
     }
 }
 
@@ -191,6 +195,15 @@ impl fmt::Display for BindError {
                 return write!(
                     f,
                     "cannot listen at {path}: another process of yours keeps {lock} locked; end it, or choose another path"
+                );
+            }
+            Self::NotALock(path) => {
+                let lock = lock_path(path);
+                let (path, lock) = (path.display(), lock.display());
+                return write!(
+                    f,
+                    "cannot listen at {path}: {lock}, whose name is that of its lock, is not empty; move that file away, or \
+                     choose another path"
                 );
             }
             Self::ForeignOwner { path, owner } => {
@@ -219,8 +232,8 @@ struct Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // While it is locked no other process of ours puts another in its place.
-        if self.has_its_name() {
+        // While it is locked no other process of ours puts another in its place. What was written to it is not ours to remove.
+        if self.is_empty() && self.has_its_name() {
             let _ = fs::remove_file(&self.path);
         }
         // SAFETY: the descriptor is ours; the call takes integers only.
@@ -229,6 +242,10 @@ impl Drop for Locked {
 }
 
 impl Locked {
+    fn is_empty(&self) -> bool {
+        self.file.metadata().is_ok_and(|ours| ours.len() == 0)
+    }
+
     /// False where the process that had the lock before removed the file.
     fn has_its_name(&self) -> bool {
         let named = fs::symlink_metadata(&self.path);
@@ -245,9 +262,12 @@ fn lock_path(path: &Path) -> PathBuf {
 }
 
 /// The lock that every listener of this path holds while it binds. `None` where it cannot be had, because somebody else has its
-/// name, or the file system has no locks: then two that start at once are not kept apart.
+/// name, this user cannot be told from others, or the file system has no locks: then two that start at once are not kept apart.
 fn lock(path: &Path) -> Result<Option<Locked>, BindError> {
-    let lock_path = lock_path(path);
+    let (own, lock_path) = (effective_uid(), lock_path(path));
+    if is_ambiguous(own) {
+        return Ok(None);
+    }
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let give_up_ns = monotonic_ns() + LOCK_WAIT_NS;
@@ -258,9 +278,11 @@ fn lock(path: &Path) -> Result<Option<Locked>, BindError> {
             Err(error) => return Err(os(&error, path)),
         };
         let found = file.metadata().map_err(|error| os(&error, path))?;
-        // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-        if !found.is_file() || found.uid() != unsafe { libc::geteuid() } {
+        if !found.is_file() || found.uid() != own {
             return Ok(None);
+        }
+        if found.len() > 0 {
+            return Err(BindError::NotALock(path.to_owned()));
         }
         // SAFETY: the descriptor is ours; the call takes integers only.
         if retry(|| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) == 0 {
@@ -294,8 +316,8 @@ fn make_room(path: &Path, address: &SunAddress) -> Result<(), BindError> {
     if !found.file_type().is_socket() {
         return Err(BindError::NotASocket(path.to_owned()));
     }
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    if found.uid() != unsafe { libc::geteuid() } {
+    let own = effective_uid();
+    if found.uid() != own || is_ambiguous(own) {
         return Err(BindError::ForeignOwner { path: path.to_owned(), owner: found.uid() });
     }
     let probe = Socket::from_fd(new_socket().map_err(BindError::Os)?);

@@ -262,6 +262,35 @@ fn nobody_else_can_hold_the_lock() {
 }
 
 #[test]
+fn a_file_of_this_user_that_is_no_lock_is_left_alone() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("s");
+    fs::write(lock_path(&path), b"kept").unwrap();
+    let error = Listener::bind(&path).unwrap_err();
+    assert_eq!(error, BindError::NotALock(path.clone()));
+    assert!(error.is_taken());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot listen at {}: {}, whose name is that of its lock, is not empty; move that file away, or choose another path",
+            path.display(),
+            lock_path(&path).display()
+        )
+    );
+    assert_eq!(fs::read(lock_path(&path)).unwrap(), b"kept");
+    assert!(!path.exists());
+    // An empty one is what a process that was killed leaves.
+    fs::write(lock_path(&path), b"").unwrap();
+    let locked = lock(&path).unwrap();
+    fs::write(lock_path(&path), b"written meanwhile").unwrap();
+    drop(locked);
+    assert_eq!(fs::read(lock_path(&path)).unwrap(), b"written meanwhile");
+    fs::write(lock_path(&path), b"").unwrap();
+    drop(Listener::bind(&path).unwrap());
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
 fn a_lock_whose_file_was_removed_is_taken_anew() {
     let scratch = Scratch::new();
     let path = scratch.path().join("s");

@@ -7,6 +7,7 @@ use std::io::{Read, Write, pipe};
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Instant;
 
 use superpipe::shm::SocketError;
 use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
@@ -225,6 +226,42 @@ fn a_limit_of_file_sizes_is_an_error_and_no_signal() {
     assert_eq!(status, 0, "{status:#x}");
 }
 
+/// Strangers that connect and say nothing. Without many descriptors a listener serves clients beside them, and after them.
+#[test]
+fn a_listener_of_few_descriptors_is_not_deaf() {
+    const STRANGERS: usize = 40;
+    for limit in [10, 16, 24, 32, 33] {
+        let path = path(&format!("few-{limit}"));
+        let child = fork(|| {
+            for fd in 3..1024 {
+                // SAFETY: closes the child's copies of descriptors. It ends without a use of theirs.
+                unsafe { libc::close(fd) };
+            }
+            let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+            // SAFETY: the pointer is to a local.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+            let mut listener = Listener::bind(&Address::Shm(path.clone()), Options::default()).unwrap();
+            for _ in 0..2 {
+                listener.accept(DEADLINE).unwrap();
+            }
+        });
+        let deadline = Instant::now() + DEADLINE;
+        let mut strangers = Vec::new();
+        while strangers.len() < STRANGERS && Instant::now() < deadline {
+            strangers.extend(superpipe::shm::Socket::connect(&path).ok());
+            thread::sleep(Duration::from_millis(2));
+        }
+        let address = Address::Shm(path.clone());
+        let beside = Connection::connect(&address, Options::default(), DEADLINE).map(drop);
+        drop(strangers);
+        let after = Connection::connect(&address, Options::default(), DEADLINE).map(drop);
+        let status = wait(child);
+        let _ = std::fs::remove_file(&path);
+        assert!(beside.is_ok() && after.is_ok(), "with {limit} descriptors: {beside:?}, {after:?}");
+        assert_eq!(status, 0, "with {limit} descriptors: {status:#x}");
+    }
+}
+
 #[test]
 fn a_relative_path_is_taken_away_from_another_directory() {
     let directory = std::env::temp_dir().join(format!("superpipe-forks-{}", std::process::id()));
@@ -298,16 +335,16 @@ fn a_client_that_makes_room_in_the_warm_up_tries_again() {
     send(libc::SIGSTOP);
     let strangers: Vec<_> =
         (0..SIDE_BY_SIDE).map(|_| superpipe::shm::Socket::connect(&path).unwrap()).collect();
-    let until = std::time::Instant::now() + Duration::from_secs(2);
-    while accepted.is_none() && is_warming(&listener) && std::time::Instant::now() < until {
+    let until = Instant::now() + Duration::from_secs(2);
+    while accepted.is_none() && is_warming(&listener) && Instant::now() < until {
         accepted = listener.try_accept().unwrap();
         thread::sleep(Duration::from_millis(5));
     }
     drop(strangers);
     send(libc::SIGCONT);
     if accepted.is_none() {
-        let end = std::time::Instant::now() + Duration::from_secs(5);
-        while accepted.is_none() && std::time::Instant::now() < end {
+        let end = Instant::now() + Duration::from_secs(5);
+        while accepted.is_none() && Instant::now() < end {
             accepted = listener.accept(end).ok();
         }
     }

@@ -16,6 +16,7 @@ mod events;
 mod fabrics;
 mod files;
 mod hostile;
+mod hostile_attacks;
 mod kills;
 mod leftovers;
 mod manual;
