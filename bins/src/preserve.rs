@@ -62,7 +62,9 @@ impl Attributes {
             return Err(Broken("sent a mode or a time that no file has"));
         }
         if !name.is_empty() && !is_plain(name) {
-            return Err(Broken("sent a file name with `/` or a control character, or `.` or `..`"));
+            return Err(Broken(
+                "sent a file name with `/` or a control character, `.` or `..`, or as of a file that is not whole",
+            ));
         }
         let name = OsString::from_vec(name.to_vec());
         Ok(Self { mode, seconds: word(&head[8..16]).cast_signed(), nanoseconds, name })
