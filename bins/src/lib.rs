@@ -40,6 +40,7 @@ pub mod rperf;
 pub mod send;
 pub mod session;
 pub mod signals;
+pub(crate) mod stderr;
 pub mod stopped;
 pub mod tool;
 pub mod trace;
