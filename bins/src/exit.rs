@@ -1,5 +1,6 @@
 //! How a tool ends: the codes that all tools share, and the one line that says why.
 
+use crate::protocol::one_line;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -117,9 +118,9 @@ impl From<Code> for Reason {
 }
 
 impl Failure {
-    /// A failure with its line.
-    pub fn new(code: Code, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+    /// A failure with its line, for people and for `--json`: see [`one_line`].
+    pub fn new(code: Code, text: impl AsRef<str>) -> Self {
+        Self { code, text: one_line(text.as_ref()) }
     }
 
     /// What a local file, pipe or disk refused while `doing` ("cannot read x").
@@ -169,5 +170,7 @@ mod tests {
         );
         let error = io::Error::other("odd");
         assert_eq!(Failure::local_io("cannot write x", &error).text, "cannot write x: odd");
+        let turned = Failure::local_io("cannot write \u{202E}gnp.exe\n\u{9b}2J", &error);
+        assert_eq!(turned.text, "cannot write ?gnp.exe??2J: odd");
     }
 }

@@ -45,6 +45,7 @@ pub mod send;
 pub mod session;
 pub mod shell;
 pub mod signals;
+pub(crate) mod stderr;
 pub mod stopped;
 pub mod tool;
 pub mod trace;

@@ -5,9 +5,11 @@
 
 use crate::bar::{BAR_INTERVAL, Bar};
 use crate::report::{Event, Events, gb_per_s, round};
+use crate::stderr::{self, Waited};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -19,8 +21,11 @@ const UNKNOWN: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Meter {
     shared: Arc<Shared>,
-    teller: Option<JoinHandle<()>>,
+    teller: Option<Teller>,
 }
+
+/// The thread that tells, and what it drops at its end.
+type Teller = (JoinHandle<()>, Receiver<()>);
 
 /// Its own cache lines: the counter is written for every piece that is moved.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ struct Shared {
     started: OnceLock<Instant>,
     expected: AtomicU64,
     over: AtomicBool,
+    /// the teller draws, and a terminal that was stopped may hold it
+    is_drawing: AtomicBool,
     events: Option<Arc<Events>>,
     with_bar: bool,
 }
@@ -43,6 +50,7 @@ impl Meter {
             started: OnceLock::new(),
             expected: AtomicU64::new(UNKNOWN),
             over: AtomicBool::new(false),
+            is_drawing: AtomicBool::new(false),
             events,
             with_bar,
         });
@@ -56,7 +64,12 @@ impl Meter {
     pub fn listen(&mut self) -> io::Result<()> {
         if self.shared.events.is_some() || self.shared.with_bar {
             let shared = Arc::clone(&self.shared);
-            self.teller = Some(thread::Builder::new().name("meter".into()).spawn(move || shared.tell())?);
+            let (end, is_over) = mpsc::channel();
+            let tell = move || {
+                shared.tell();
+                drop(end);
+            };
+            self.teller = Some((thread::Builder::new().name("meter".into()).spawn(tell)?, is_over));
         }
         Ok(())
     }
@@ -87,12 +100,16 @@ impl Meter {
         self.shared.started.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Takes the bar away; no interval comes after this.
+    /// Takes the bar away; no interval comes after this. A terminal that takes nothing keeps its bar, and is told no more.
     pub fn stop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
-        if let Some(teller) = self.teller.take() {
-            teller.thread().unpark();
-            let _ = teller.join();
+        let Some((teller, is_over)) = self.teller.take() else { return };
+        teller.thread().unpark();
+        match stderr::wait(&is_over, || self.shared.is_drawing.load(Ordering::Relaxed)) {
+            Waited::Done => drop(teller.join()),
+            // It is left alone, and ends with the process.
+            Waited::Signaled => {}
+            Waited::TooLong => stderr::fall_silent(),
         }
     }
 }
@@ -115,7 +132,7 @@ impl Shared {
             if self.with_bar {
                 let expected = self.expected.load(Ordering::Relaxed);
                 let expected = (expected != UNKNOWN).then_some(expected);
-                bar.get_or_insert_with(|| Bar::new(expected)).draw(elapsed, bytes);
+                self.drawing(|| bar.get_or_insert_with(|| Bar::new(expected)).draw(elapsed, bytes));
             }
             if let Some(events) = &self.events
                 && elapsed.as_secs() > seconds_told
@@ -129,8 +146,14 @@ impl Shared {
             }
         }
         if let Some(bar) = bar {
-            bar.clear();
+            self.drawing(|| bar.clear());
         }
+    }
+
+    fn drawing(&self, draw: impl FnOnce()) {
+        self.is_drawing.store(true, Ordering::Relaxed);
+        draw();
+        self.is_drawing.store(false, Ordering::Relaxed);
     }
 }
 

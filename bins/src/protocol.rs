@@ -279,20 +279,32 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{head}{GAP}{tail}").into()
 }
 
-/// At most 200 bytes of one line that can be shown on a terminal: control characters, and those that turn the direction
-/// of writing, become `?`.
+/// At most 200 bytes of one line that can be shown on a terminal: see [`one_line`].
 #[must_use]
 pub fn sanitize(text: &[u8]) -> String {
     let mut clean = String::new();
-    for letter in String::from_utf8_lossy(text).chars() {
-        let turns = matches!(letter, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}');
-        let letter = if letter.is_control() || turns { '?' } else { letter };
+    for letter in String::from_utf8_lossy(text).chars().map(harmless) {
         if clean.len() + letter.len_utf8() > TEXT_BYTES_MAX {
             break;
         }
         clean.push(letter);
     }
     clean
+}
+
+/// One line that can be shown on a terminal: control characters, and those that turn the direction of writing, become `?`.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.chars().map(harmless).collect()
+}
+
+/// `?` in place of a character that steers a terminal, ends a line or turns the direction of writing.
+fn harmless(letter: char) -> char {
+    match letter {
+        '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' => '?',
+        letter if letter.is_control() => '?',
+        letter => letter,
+    }
 }
 
 pub(crate) fn word(bytes: &[u8]) -> u64 {
@@ -369,5 +381,7 @@ mod tests {
         assert_eq!(sanitize(b"disk full\n\x1b[2J\x07"), "disk full??[2J?");
         assert_eq!(sanitize("a\u{202E}b\u{9b}c".as_bytes()), "a?b?c");
         assert_eq!(sanitize(b"\xff\xfe ok"), "\u{FFFD}\u{FFFD} ok");
+        let long = "ü\u{202E}\n".repeat(200);
+        assert_eq!(one_line(&long), "ü??".repeat(200));
     }
 }

@@ -5,14 +5,14 @@ use crate::options::{Common, Core};
 use crate::patience::{GOODBYE, HELLO_PATIENCE, LAST_WORDS};
 use crate::peer;
 use crate::protocol::{
-    Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
+    Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT, one_line,
 };
 use crate::quantity::shown;
 use crate::report::Joined;
 use crate::signals::Signals;
+use crate::stderr;
 use core::cell::Cell;
 use core::time::Duration;
-use std::io::{self, Write};
 use superpipe::io::{Digest, DigestKind};
 use superpipe::os::{PinError, Side, WaitStrategy, choose_core, pin_current_thread};
 use superpipe::{Address, Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
@@ -38,6 +38,7 @@ impl<'a> Session<'a> {
     /// When they cannot be handled.
     pub fn new(role: Role, common: &'a Common, is_mute: bool) -> Result<Self, Failure> {
         let signals = Signals::install(role.work())?;
+        stderr::heed(signals.flag());
         Ok(Self { role, common, signals, is_mute, pinned_to: Cell::new(None) })
     }
 
@@ -260,8 +261,7 @@ impl Role {
     }
 }
 
-/// One line, whatever is in it. Nobody can be told that standard error is gone.
+/// Writes one line to standard error, whatever is in it. A reader that takes nothing for 2 s gets no further line.
 pub fn complain(role: Role, text: &str) {
-    let line: String = text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
-    let _ = writeln!(io::stderr().lock(), "{}: {line}", role.tool());
+    stderr::write(&format!("{}: {}\n", role.tool(), one_line(text)));
 }

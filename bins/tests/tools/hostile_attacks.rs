@@ -3,6 +3,7 @@
 use crate::support::{BOUND, NOBODY, Scratch, Tool, is_root, option, wait_for};
 use core::time::Duration;
 use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::unix::fs::PermissionsExt;
@@ -148,6 +149,18 @@ fn a_reader_of_stderr_that_stalls_does_not_keep_a_tool_from_ending() {
         Some(0),
         "rrecv waits for ever to tell that it is done"
     );
+}
+
+/// The first signal ends the wait for such a reader, too.
+#[test]
+fn a_signal_ends_a_tool_whose_reader_of_stderr_stalls() {
+    let scratch = Scratch::new("stalled-signal");
+    let (_reader, writer) = full_pipe();
+    let receiver = scratch.rrecv(&["-v"]).arg(scratch.data("out")).stderr(writer).spawn().unwrap();
+    wait_for("rrecv to listen", || scratch.socket().exists());
+    kill_process(Pid::from_child(&receiver), Signal::TERM).unwrap();
+    assert_eq!(ends(receiver, BOUND), Some(-1), "it ends by the signal");
+    assert!(!scratch.socket().exists());
 }
 
 /// The kernel polls no more descriptors than the limit of open files is, counted in places of the array.

@@ -6,6 +6,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
@@ -44,6 +45,44 @@ fn data_go_to_a_terminal_only_where_that_is_asked_for() {
         received(&[asked]).assert(3, "nobody connected");
     }
     scratch.assert_only(&[]);
+}
+
+/// As ^S stops it, or a person who is not there: a terminal takes nothing any more, from the start or once the bar is drawn.
+#[test]
+fn a_terminal_that_takes_nothing_does_not_keep_a_tool_from_ending() {
+    for from_the_start in [true, false] {
+        let scratch = Scratch::new("terminals-full");
+        let (_seen, terminal) = terminal();
+        let mut filling = OpenOptions::new();
+        filling.write(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
+        let mut filling = filling.open(format!("/proc/self/fd/{}", terminal.as_raw_fd())).unwrap();
+        let mut fill = || while filling.write(&[b'x'; 100]).is_ok() {};
+        if from_the_start {
+            fill();
+        }
+        let mut rrecv = scratch.rrecv(&[]);
+        rrecv.env("TERM", "xterm").stdout(Stdio::null()).stderr(terminal);
+        let mut receiver = rrecv.spawn().unwrap();
+        wait_for("rrecv to listen", || scratch.socket().exists());
+        let mut rsend = scratch.rsend(&["--connect-timeout", "30s", &scratch.address()]);
+        let mut sender = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+        let mut stdin = sender.stdin();
+        for _ in 0..5 {
+            stdin.write_all(b"some").unwrap();
+            thread::sleep(Duration::from_millis(200));
+            fill();
+        }
+        drop(stdin);
+        sender.wait(BOUND).assert_done();
+        let deadline = Instant::now() + BOUND;
+        while receiver.try_wait().unwrap().is_none() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let ended = receiver.try_wait().unwrap();
+        let _ = receiver.kill();
+        let _ = receiver.wait();
+        assert_eq!(ended.and_then(|status| status.code()), Some(0), "from the start: {from_the_start}");
+    }
 }
 
 /// Keeps all that is drawn, until nobody has the terminal any more.
