@@ -20,7 +20,7 @@ impl Connection {
     ///
     /// # Errors
     /// The last cause: `Connect`, `Auth`, `Version`, `Protocol`, `Usage` (wishes that contradict each other or the
-    /// address), `Limit`, `Device`, `PeerLost`, `Timeout`, `Interrupted`.
+    /// address), `Limit`, `Device`, `PeerLost`, `Closed` (the peer closed at once), `Timeout`, `Interrupted`.
     pub fn connect(
         address: &Address,
         options: Options,

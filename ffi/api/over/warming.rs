@@ -162,14 +162,15 @@ impl<P: Port> Transport<P> {
 }
 
 /// Turns an error of the warm-up into one of a handshake, since the caller has no connection yet. A close, cancel or reject with
-/// `GIVEN_UP` means that the peer gave the connection up, as it may (wire.md 6.7); with another reason it did something else.
+/// `GIVEN_UP` means that the peer gave the connection up, as it may (wire.md 6.7). A close with another reason is its application's: the
+/// peer was warm, and closed. To cancel or reject with another is to break the protocol.
 fn as_of_a_handshake(error: Error) -> Error {
     use ErrorKind::{Cancelled, Closed, Rejected};
     match error.kind() {
         Closed(Reason::GIVEN_UP) | Cancelled(Reason::GIVEN_UP) | Rejected(Reason::GIVEN_UP) => {
             Error::new(ErrorKind::PeerLost, GIVEN_UP)
         }
-        Closed(_) | Cancelled(_) | Rejected(_) => {
+        Cancelled(_) | Rejected(_) => {
             Error::new(ErrorKind::Protocol, format!("{error} while its first messages were exchanged"))
         }
         _ => error,
@@ -185,6 +186,7 @@ mod tests {
     use crate::os::monotonic_ns;
     use crate::shm::{self, handshake};
     use crate::{Address, Connection, Options};
+    use superpipe_core::Closed;
 
     /// A listener that agrees, and then does what `instead` says.
     fn meet(instead: impl FnOnce(&mut Connection) + Send) -> Error {
@@ -216,6 +218,18 @@ mod tests {
             std::thread::sleep(Duration::from_millis(100));
         });
         assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    }
+
+    #[test]
+    fn a_peer_that_is_warm_may_close_at_once() {
+        for (reason, kind) in
+            [(Reason(3), ErrorKind::Closed(Reason(3))), (Reason::GIVEN_UP, ErrorKind::PeerLost)]
+        {
+            assert_eq!(as_of_a_handshake(Error::closed(Closed::ByPeer(reason))).kind(), kind);
+        }
+        for error in [Error::cancelled(Reason(3)), Error::rejected(Reason(3))] {
+            assert_eq!(as_of_a_handshake(error).kind(), ErrorKind::Protocol);
+        }
     }
 
     #[test]
