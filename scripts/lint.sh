@@ -76,6 +76,7 @@ ffi/api/by_shm.rs         connects until a deadline
 ffi/api/connecting.rs     connects again until a deadline
 ffi/api/deadline.rs       turns what a user says into a time
 ffi/api/listener.rs       accepts until a deadline
+ffi/api/listener_clock.rs the time of a listener's half-open connections
 ffi/api/over/transport.rs the shell of the driver
 ffi/api/over/waiting.rs   the shell of the driver
 ffi/api/pauses.rs         pauses between two attempts to connect
