@@ -16,6 +16,8 @@ use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options};
 
 /// Descriptors of a connection over shared memory: the socket, two segments and the peer's process.
 const DESCRIPTORS: usize = 4;
+/// A lack of descriptors or of memory that lasts longer does not pass by itself. Strangers may cause a shorter one.
+const LACK_MAX: Duration = Duration::from_secs(1);
 /// After a failure of this host, which may not have passed when the next client comes.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -111,25 +113,38 @@ impl<'a> Place<'a> {
     }
 
     fn meet(&mut self, deadline: Instant) -> Result<Connection, Missed> {
+        // A lack of descriptors or memory: since when, and the failure that told.
+        let mut lack: Option<(Instant, Failure)> = None;
         loop {
-            let error = match self.listener.accept(deadline) {
+            // While something lacks, the wait goes on: it is what frees the descriptors of silent strangers.
+            let until = if lack.is_some() { deadline.min(Instant::now() + PAUSE) } else { deadline };
+            let error = match self.listener.accept(until) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => error,
             };
             let is_over = Instant::now() >= deadline;
+            let is_ours = matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device);
             match error.kind() {
                 ErrorKind::Timeout if is_over => return Err(Missed::Nobody(Some(error))),
                 ErrorKind::Interrupted => return Err(Missed::Ended(self.session.failure(&error))),
-                ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device => {
-                    // A client that waits in the backlog would have the same error come again and again.
-                    if lacks_descriptors() || lacks_memory() {
-                        return Err(Missed::Ended(self.session.failure(&error)));
-                    }
-                    thread::sleep(PAUSE);
-                }
                 _ => {}
             }
-            self.attempts.add(self.session, &self.session.failure(&error));
+            if (is_ours || lack.is_some()) && (lacks_descriptors() || lacks_memory()) {
+                let (since, failure) =
+                    lack.get_or_insert_with(|| (Instant::now(), self.session.failure(&error)));
+                if since.elapsed() >= LACK_MAX {
+                    return Err(Missed::Ended(failure.clone()));
+                }
+            } else {
+                let is_waiting = lack.take().is_some() && error.kind() == ErrorKind::Timeout;
+                if !is_waiting {
+                    self.attempts.add(self.session, &self.session.failure(&error));
+                }
+            }
+            if is_ours {
+                // A client that waits in the backlog would have the same error come again and again.
+                thread::sleep(PAUSE);
+            }
             // attempt after attempt holds up no deadline
             if is_over {
                 return Err(Missed::Nobody(None));

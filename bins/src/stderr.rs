@@ -3,6 +3,7 @@
 //! Others share the descriptor's flags, so it is not made non-blocking. A poll is not enough: it tells that a terminal takes
 //! something, and a line may be more than that. So each line is written by a thread of its own, which the caller waits for.
 
+use crate::patience::LAST_WORDS;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, Write};
@@ -13,8 +14,6 @@ use std::thread;
 use std::time::Instant;
 use superpipe::os::poll::{PollFd, poll_now};
 
-/// Time for a line to be taken. Once it was exceeded, no further line is written.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that a pipe which is ready takes without waiting: PIPE_BUF.
@@ -73,7 +72,7 @@ pub(crate) fn wait(end: &Receiver<()>, counts: impl Fn() -> bool) -> Waited {
     while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         if !counts() {
             begin = Instant::now();
-        } else if begin.elapsed() >= PATIENCE {
+        } else if begin.elapsed() >= LAST_WORDS {
             return Waited::TooLong;
         } else if signaled() && !was_signaled {
             return Waited::Signaled;
@@ -103,14 +102,14 @@ mod tests {
         let (_end, is_over) = mpsc::channel();
         let begin = Instant::now();
         assert_eq!(wait(&is_over, || true), Waited::TooLong);
-        assert!(begin.elapsed() >= PATIENCE);
+        assert!(begin.elapsed() >= LAST_WORDS);
     }
 
     #[test]
     fn only_time_that_counts_ends_a_wait() {
         let (end, is_over) = mpsc::channel();
         let waiting = thread::spawn(move || wait(&is_over, || false));
-        thread::sleep(PATIENCE + LOOK * 5);
+        thread::sleep(LAST_WORDS + LOOK * 5);
         assert!(!waiting.is_finished());
         drop(end);
         assert_eq!(waiting.join().unwrap(), Waited::Done);

@@ -162,15 +162,15 @@ impl<P: Port> Transport<P> {
 }
 
 /// Turns an error of the warm-up into one of a handshake, since the caller has no connection yet. A close, cancel or reject with
-/// `GIVEN_UP` means that the peer gave the connection up, as it may (wire.md 6.7). A close with another reason is its application's: the
-/// peer was warm, and closed. To cancel or reject with another is to break the protocol.
+/// `GIVEN_UP` means that the peer gave the connection up, as it may (wire.md 6.7). A peer that is through may be closed by its application:
+/// with a reason other than DONE that is seen before its last message. All else is something that a peer may not do.
 fn as_of_a_handshake(error: Error) -> Error {
     use ErrorKind::{Cancelled, Closed, Rejected};
     match error.kind() {
         Closed(Reason::GIVEN_UP) | Cancelled(Reason::GIVEN_UP) | Rejected(Reason::GIVEN_UP) => {
             Error::new(ErrorKind::PeerLost, GIVEN_UP)
         }
-        Cancelled(_) | Rejected(_) => {
+        Closed(Reason::DONE) | Cancelled(_) | Rejected(_) => {
             Error::new(ErrorKind::Protocol, format!("{error} while its first messages were exchanged"))
         }
         _ => error,
@@ -221,13 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_warm_may_close_at_once() {
+    fn a_peer_that_is_warm_may_close_at_once_with_a_reason() {
         for (reason, kind) in
             [(Reason(3), ErrorKind::Closed(Reason(3))), (Reason::GIVEN_UP, ErrorKind::PeerLost)]
         {
             assert_eq!(as_of_a_handshake(Error::closed(Closed::ByPeer(reason))).kind(), kind);
         }
-        for error in [Error::cancelled(Reason(3)), Error::rejected(Reason(3))] {
+        let done = Error::closed(Closed::ByPeer(Reason::DONE));
+        for error in [Error::cancelled(Reason(3)), Error::rejected(Reason(3)), done] {
             assert_eq!(as_of_a_handshake(error).kind(), ErrorKind::Protocol);
         }
     }
