@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-features test-examples test-loom test-sim test-planted test-soak test-package test-vm freestanding mutants
+.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-tools test-features test-examples test-loom test-sim test-planted test-soak test-package test-vm freestanding mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -25,7 +25,7 @@ test: ## everything that CI runs: lint, then every test, with seconds per stage
 lint: ## format, clippy, bindings, docs, licences and dependencies, no unsafe in core
 	@scripts/lint.sh
 
-bindings: ## write ffi/verbs/snapshot.rs again, from the headers of Debian 12's rdma-core, with bindgen
+bindings: ## write ffi/verbs/src/snapshot.rs again, from the headers of Debian 12's rdma-core, with bindgen
 	@scripts/bindings.sh
 
 man: ## man pages and shell completions of the tools: target/man, target/completions
@@ -36,8 +36,11 @@ check-fresh: ## make demo and make test, each in a fresh Debian with only Rust, 
 
 # The stages of `make test`, one by one.
 
-test-cargo: ## cargo test: unit, property, doc and two-process tests
+test-cargo: ## cargo test: unit, property and doc tests
 	@scripts/test-cargo.sh
+
+test-tools: ## cargo test of the tools as they ship: pairs of processes
+	@scripts/test-tools.sh
 
 test-features: ## every feature of every package, alone
 	@scripts/test-features.sh

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Says how many instructions a message costs, function by function, and that none of those that every message executes
-# is a system call, a lock, a division, a clock read or a bus-locked instruction, and that none calls the allocator.
+# Prints the instructions of a message, function by function, and checks that none that every message executes is a system
+# call, a lock, a division, a clock read or a bus-locked instruction, or a call of the allocator.
 #
 #   check-hot-path.sh PROGRAM [BYTES]      PROGRAM is hot_path, built with --release
 #
-# callgrind counts each executed instruction of two runs, one with 1000 more round trips; what was executed at least
-# 1000 times more is what every message executes. Only what sending and receiving execute is counted, so that the waits of
-# connecting are not. objdump says what it is. Needs valgrind and binutils.
+# callgrind counts each executed instruction of two runs, one with 1000 more round trips. Every message executes those that
+# were executed at least 1000 times more. Only instructions of sending and receiving count, so that the waits of
+# connecting do not. objdump decodes them. Needs valgrind and binutils.
 set -euo pipefail
 program=${1:?usage: check-hot-path.sh PROGRAM [BYTES]}
 bytes=${2:-8}
@@ -29,12 +29,12 @@ count() { # ROUND_TRIPS NAME: writes NAME.ins, lines of: address count
 count $trips less
 count $((2 * trips)) more
 
-# What each message executes: object, address, and how often a round trip.
+# Instructions that each message executes: object, address, and count per round trip.
 awk -v trips=$trips 'NR == FNR { less[$1 " " $2] = $3; next }
     { extra = $3 - less[$1 " " $2]; if (extra >= trips) print $1, $2, extra / trips }' \
     "$room/less.ins" "$room/more.ins" >"$room/hot"
 awk -v trips=$trips 'NR == FNR { less += $3; next } { more += $3 }
-    END { printf "%.1f instructions a message, sent and received; of every message:\n", (more - less) / trips / 2 }' \
+    END { printf "%.1f instructions per message, sent and received; of every message:\n", (more - less) / trips / 2 }' \
     "$room/less.ins" "$room/more.ins"
 
 status=0
@@ -45,7 +45,7 @@ while read -r object; do
         continue
     fi
     objdump -d -C --no-show-raw-insn "$object" >"$room/code"
-    # A position-independent program runs at other addresses than it has in its file: by how much is found by trying.
+    # A position-independent program runs at other addresses than those in its file; the offset is found by trial.
     awk -v object="$object" '
         function hex(text,   i, value) {
             text = tolower(text); sub(/^0x/, "", text); value = 0
@@ -80,7 +80,7 @@ while read -r object; do
                 forbidden = text ~ /^(lock|syscall|sysenter|int |rdtsc|cpuid|mfence|div|idiv|fdiv)/ ||
                     (text ~ /^xchg/ && text ~ /\(/) ||
                     text ~ /(call|jmp).*<(malloc|calloc|realloc|free|[^>]*__rust_|clock_gettime|pthread_)/
-                if (forbidden) { printf "FORBIDDEN in %s, %.1f times a message: %s\n", where, hot[at] / 2, text; bad = 1 }
+                if (forbidden) { printf "FORBIDDEN in %s, %.1f times per message: %s\n", where, hot[at] / 2, text; bad = 1 }
             }
             for (where in per) printf "%10.1f  %s\n", per[where], where | "sort -rn"
             close("sort -rn")

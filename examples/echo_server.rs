@@ -1,4 +1,4 @@
-//! A server that sends every message back, a thread for each connection.
+//! A server that sends every message back, with one thread per connection.
 //!
 //! ```text
 //! echo_server                 a server and a few clients in one process, for three seconds at most
@@ -14,13 +14,13 @@ use std::thread;
 
 use superpipe::{Address, Connection, ErrorKind, Length, Listener, Options, Reason};
 
-/// Bounds a connect, and one message on its way.
+/// Deadline of a connect and of each message.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How long a client may have nothing to ask.
-const PATIENCE: Duration = Duration::from_secs(3600);
-/// What the server is willing to hold for one client.
+/// Time that the server waits for the next client, and for a client's next message.
+const IDLE_MAX: Duration = Duration::from_secs(3600);
+/// Longest message that the server takes.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;
-/// What a client is told whose message is longer, or has no length: the two ends agree on what the number means.
+/// Reason given to a client whose message is longer, or has no length. Both ends agree on the meaning of the number.
 const TOO_LONG: Reason = Reason(1);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -33,13 +33,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Serves so many connections.
+/// Serves this many connections, and returns.
 fn serve(mut listener: Listener, connections: usize) -> Result<(), Box<dyn Error>> {
     let mut clients = Vec::new();
     for _ in 0..connections {
-        match listener.accept(PATIENCE) {
+        match listener.accept(IDLE_MAX) {
             Ok(connection) => clients.push(thread::spawn(move || echo(connection))),
-            // One client that does not speak the protocol is no reason to leave the others.
+            // A client that breaks the protocol does not end the server.
             Err(error) => eprintln!("a connection failed: {error}"),
         }
         clients.retain(|client| !client.is_finished());
@@ -63,8 +63,8 @@ fn echo(mut connection: Connection) {
 }
 
 fn echo_one(connection: &mut Connection, message: &mut Vec<u8>) -> Result<(), superpipe::Error> {
-    // What comes next is looked at before there is a buffer for it.
-    let incoming = connection.incoming(PATIENCE)?;
+    // The length of the next message decides the size of the buffer.
+    let incoming = connection.peek(IDLE_MAX)?;
     let bytes = match incoming.length {
         Length::Exact(bytes @ ..=MESSAGE_BYTES_MAX) => usize::try_from(bytes).unwrap_or(0),
         Length::Exact(_) | Length::Stream => {
@@ -99,7 +99,7 @@ fn demo() -> Result<(), Box<dyn Error>> {
 
     for client in 0..CLIENTS {
         let mut connection = Connection::connect(&address, Options::default(), DEADLINE)?;
-        // From nothing over a line, a block and the landing buffer to more than it holds at once.
+        // An empty message, one in a line, one in a block, and one that is larger than the landing buffer.
         for bytes in [0, 1, 40, 41, 16 << 10, (64 << 10) + 1, 4 << 20] {
             let question: Vec<u8> = (0..bytes).map(|i| (i * 31 + client).to_le_bytes()[0]).collect();
             let (head, tail) = question.split_at(bytes / 3);

@@ -19,7 +19,7 @@ use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::{Address, Connection, Listener, Options};
 
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The most that is read at once: more than the landing buffer has room for is never read.
+/// Bytes to read per call; a call reads at most what the landing buffer has room for.
 const READ_BYTES: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Copies a file between two threads, each with its end of a connection.
+/// Copies a file between two threads, each of which has one end of a connection.
 fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     let source = Source::open(from)?;
     let file = File::create(to)?;
@@ -47,15 +47,15 @@ fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends a file. What was sent, with its checksum.
+/// Sends a file, and returns its length and checksum.
 fn send(address: &Address, mut source: Source) -> Result<Digest, Box<dyn Error>> {
     let mut digest = Digest::new(DigestKind::Crc64);
     let mut connection = Connection::connect(address, Options::default(), DEADLINE)?;
-    // Dropped before `finish`, as by any `?` here, the stream is cancelled: the receiver never takes a part for the whole.
-    let mut stream = connection.send_stream(0, DEADLINE)?;
+    // A stream that is dropped before `finish`, as by any `?` here, is cancelled: the receiver cannot take a part for the whole.
+    let mut stream = connection.open_stream(0, DEADLINE)?;
     while stream.read_from(&mut source, READ_BYTES, &mut digest)? > 0 {}
     stream.finish(DEADLINE)?;
-    // What was sent is still on its way to the receiver's disk: only the receiver can say that it is there.
+    // Only the receiver can tell that the data are on its disk.
     let mut verdict = [0; 8];
     connection.recv_into(&mut [&mut verdict], DEADLINE)?;
     if u64::from_le_bytes(verdict) != digest.value() {
@@ -64,12 +64,12 @@ fn send(address: &Address, mut source: Source) -> Result<Digest, Box<dyn Error>>
     Ok(digest)
 }
 
-/// Receives a file, and tells the sender the checksum of what it wrote. How many bytes.
+/// Receives a file, reports the checksum of what it wrote to the sender, and returns its length.
 fn receive(mut listener: Listener, file: File) -> Result<u64, Box<dyn Error>> {
     let mut connection = listener.accept(DEADLINE)?;
     let mut sink = Sink::new(file.into())?;
     let mut digest = Digest::new(DigestKind::Crc64);
-    let mut stream = connection.recv_stream(DEADLINE)?;
+    let mut stream = connection.accept_stream(DEADLINE)?;
     while stream.write_to(&mut sink, &mut digest)? > 0 {}
     drop(stream);
     connection.send(0, &[&digest.value().to_le_bytes()], DEADLINE)?;

@@ -1,4 +1,4 @@
-//! Two threads of one process send a message back and forth, and say how long half a round trip takes.
+//! Two threads of one process send a message back and forth, and print the time of half a round trip.
 //!
 //! `cargo run --release --example ping_pong`
 

@@ -1,4 +1,4 @@
-//! The provisioned memory of a process, counted against one bound.
+//! The budget of provisioned memory: one limit per process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{error, fmt};
@@ -11,14 +11,14 @@ const LIMIT_BYTES: u64 = 1 << 30;
 static LIMIT: AtomicU64 = AtomicU64::new(LIMIT_BYTES);
 static USED: AtomicU64 = AtomicU64::new(0);
 
-/// A share of the budget; dropped, it is given back.
+/// A connection's share of the memory that this process may provision. Dropping it returns the bytes to the budget.
 ///
-/// A connection takes its share before any memory is provisioned, and before it agrees with the peer. Over shared memory the
-/// share counts both segments: this process fills the holes of the peer's, too. Over RDMA it counts what is registered.
+/// A connection takes its share before it provisions memory, and before both ends agree. Over shared memory the share counts both
+/// segments, since this process also fills the holes of the peer's. Over RDMA it counts the registered memory.
 #[derive(Debug)]
 pub struct Budget(u64);
 
-/// There is no room for a share.
+/// Refusal of a share that exceeds the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverBudget {
     bytes: u64,
@@ -27,18 +27,18 @@ pub struct OverBudget {
 }
 
 impl Budget {
-    /// Sets the bound for what is provisioned from now on. Default: 1 GiB.
+    /// Sets the limit of this process for memory that is provisioned from now on. Default: 1 GiB.
     pub fn set_limit_bytes(bytes: u64) {
         LIMIT.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that are provisioned.
+    /// Returns the bytes that are provisioned.
     #[must_use]
     pub fn used_bytes() -> u64 {
         USED.load(Ordering::Relaxed)
     }
 
-    /// Bytes that there is room for.
+    /// Returns the bytes that are left.
     pub(crate) fn left_bytes() -> u64 {
         LIMIT.load(Ordering::Relaxed).saturating_sub(USED.load(Ordering::Relaxed))
     }
@@ -53,7 +53,7 @@ impl Budget {
         }
     }
 
-    /// Bytes of this share.
+    /// Returns the bytes of this share.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.0
@@ -62,7 +62,8 @@ impl Budget {
 
 impl OverBudget {
     /// Bytes that were requested.
-    pub(crate) const fn bytes(&self) -> u64 {
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 

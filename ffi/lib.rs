@@ -1,47 +1,78 @@
-//! superpipe moves data between machines over RDMA, and between processes over shared memory, at the speed of the
-//! wire, from the first message on, out of memory that was never registered, inside a fixed amount of pinned memory.
+//! superpipe moves messages and streams between two programs: over shared memory on one host, over RDMA between hosts. It copies data
+//! out of ordinary, unregistered memory through a small fixed buffer, and overlaps the copies of both ends, so that a transfer runs at the
+//! speed of memory from the first message on.
 //!
-//! This crate is the std side: everything that crosses into C, and the API that programs use. The protocol is in
-//! [`superpipe_core`], whose items are re-exported here where programs meet them.
-//!
-//! - [`Listener`] and [`Connection`]: connect, send and receive messages, with deadlines.
+//! - [`Listener`] and [`Connection`]: connect, send and receive messages. [`Options`] sets waiting, timeouts and buffer sizes.
+//! - [`SendOperation`] and [`ReceiveOperation`]: longer messages, driven by a loop of the program's own.
+//! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
+//! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
-//! - [`SendStream`] and [`RecvStream`]: `Write` and `Read`, and straight between files and blocks.
-//! - [`shm`]: the shared-memory fabric. [`os`]: pinning, waiting, memory. [`copy`]: copy kernels. [`io`]: files and pipes.
+//! - [`io`]: files and pipes as the source or sink of a stream.
 //!
-//! The library never prints, and every wait has a deadline.
+//! The protocol is in [`superpipe_core`]; its items are re-exported here where programs meet them. The library never prints, and every
+//! wait has a deadline.
 
-pub mod copy;
 pub mod io;
+
+#[cfg(feature = "internals")]
+pub mod copy;
+#[cfg(feature = "internals")]
+pub mod fabric;
+#[cfg(feature = "internals")]
 pub mod os;
-pub mod port;
-#[cfg(feature = "verbs")]
-pub mod rdma;
-pub mod shm;
-pub mod span;
-pub mod tuning;
-#[cfg(feature = "verbs")]
-pub mod verbs;
 
-mod api;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "some of it is only for `internals`")]
+mod copy;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "some of it is only for `internals`")]
+mod fabric;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "some of it is only for `internals`")]
+mod os;
+
+mod address;
+mod blocking;
 mod budget;
-mod packet;
-mod sleepers;
+mod connection;
+mod deadline;
+mod description;
+mod error;
+mod listener;
+mod options;
+mod outcome;
+mod recv_buf;
+mod split;
+mod stream;
 
-pub use api::{
-    Address, BadAddress, Connection, DEFAULT_PORT, Deadline, Description, Error, ErrorKind, Listener,
-    Options, Peer, RecvBuf, RecvHalf, RecvStream, SendHalf, SendStream, StreamError, TryRecv, TrySend,
-};
-pub use budget::{Budget, OverBudget};
-pub use os::WaitStrategy;
+pub use address::{Address, AddressParseError, DEFAULT_PORT};
+pub use budget::Budget;
+pub use connection::Connection;
+pub use deadline::Deadline;
+pub use description::{Description, Peer};
+pub use error::{Error, ErrorKind, StreamError};
 #[cfg(feature = "verbs")]
-pub use rdma::{DeviceName, Route};
-pub use superpipe_core::driver::{Drive, Receive as ReceiveOperation, Received, Send as SendOperation};
+pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaRoute};
+pub use fabric::shm::PeerCred;
+pub use listener::Listener;
+pub use options::Options;
+pub use os::WaitStrategy;
+pub use outcome::{TryRecv, TrySend};
+pub use recv_buf::RecvBuf;
+pub use split::{RecvHalf, SendHalf};
+pub use stream::{RecvStream, SendStream};
+#[cfg(feature = "internals")]
+pub use superpipe_core::driver::setup;
+pub use superpipe_core::driver::setup::{Negotiated, Tuning};
+pub use superpipe_core::driver::{Drive, ReceiveOperation, Received, SendOperation};
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};
-pub use tuning::Tuning;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide.md")]
+struct Guide;

@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
 # Measures superpipe over Linux's software RDMA drivers beside perftest and UCX, in interleaved rounds in one guest, then with packets
-# lost between two, and writes docs/benchmarks/rdma.jsonl and with it docs/benchmarks.md. Nothing else should run; ten minutes.
+# lost between two guests. Writes docs/benchmarks/rdma.jsonl and docs/benchmarks.md. Takes ten minutes on an idle machine.
 #
-#   scripts/bench-vm.sh [ROUNDS]        5 unless told; --render makes the page anew from the figures
+#   scripts/bench-vm.sh [ROUNDS]        default 5; --render only makes the page again from the figures
 . "$(dirname "$0")/lib.sh"
 
 rounds=${1:-5}
-figures=$root/docs/benchmarks/rdma.jsonl
 target=$(target_dir)
 
 render() {
-    cargo build --locked --release -p superpipe-bench --bin benchmarks
     "$target/release/benchmarks" render --dir docs
     say "the report is docs/benchmarks.md"
 }
 
-# UCX as Debian has it, in the guest's cache and not installed here; printed is where. Nothing where it cannot be fetched.
+# Fetches Debian's UCX into the guests' cache, without installing it, and prints its directory; nothing if it cannot be fetched.
 fetch_ucx() {
     local version directory
     version=$(apt-cache policy ucx-utils | sed -nE 's/^ +Candidate: //p')
@@ -33,10 +31,13 @@ fetch_ucx() {
 }
 
 # fact NAME VALUE
-fact() { printf '{"event":"fact","name":"%s","value":"%s"}\n' "$1" "${2//\"/\'}" >>"$FIGURES"; }
+fact() { printf '{"fact":["%s","%s"]}\n' "$1" "${2//\"/\'}" >>"$FIGURES"; }
+
+# contestant KIND ID
+contestant() { printf '{"contestant":{"id":"%s","title":"%s","kind":"%s"}}\n' "$2" "$2" "$1" >>"$FIGURES"; }
 
 facts() {
-    local versions
+    local versions mode
     fact date "$(date -u '+%Y-%m-%d %H:%M UTC')"
     fact superpipe "$(sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -n 1), commit $(git rev-parse --short=12 HEAD)"
     fact rounds "$rounds"
@@ -46,15 +47,26 @@ facts() {
     done
     [[ -z $UCX ]] || fact UCX "Debian's ucx-utils $(basename "$(dirname "$UCX")" | sed s/^ucx-//), UCX_TLS=rc_verbs,ud_verbs,self UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=2"
     fact processor "$(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), emulated by QEMU; two in the guest"
+    contestant limit ib_write_bw
+    contestant limit ib_write_lat
+    for mode in notify flag checked-flag; do
+        contestant superpipe "superpipe, $mode"
+    done
+    contestant peer UCX
+    contestant aside memcpy
 }
 
-# guest OPTION...: with what the scripts of vm/bench need
+# guest OPTION...: boots with the environment of the scripts in vm/bench
 guest() {
     vm/run --timeout "$((300 + rounds * 300))" --share "$share" --env ROUNDS="$rounds" --env FIGURES --env SUPERPIPE_BIN --env UCX --env RAW_ONLY "$@"
 }
 
 need_rust
-[[ $rounds != --render ]] || { render && exit; }
+if [[ $rounds == --render ]]; then
+    cargo build --locked --release -p superpipe-bench --bin benchmarks
+    render
+    exit
+fi
 vm/prepare >/dev/null
 cargo build --locked --release -p superpipe-tools -p superpipe-bench --bins
 share=$(mktemp -d)
@@ -65,6 +77,6 @@ UCX=$(fetch_ucx)
 facts
 guest -- vm/bench/one
 guest --two -- vm/bench/two vm/bench/two
-# only whole measurements replace older ones
-cp "$share/figures" "$figures"
+# only complete measurements replace older ones
+"$target/release/benchmarks" collect "$share/figures" --dir docs
 render

@@ -3,7 +3,7 @@
 # --check nothing is written: it is an error if they differ.
 . "$(dirname "$0")/lib.sh"
 
-snapshot=ffi/verbs/snapshot.rs
+snapshot=ffi/verbs/src/snapshot.rs
 wanted=44
 
 have_all() {
@@ -21,7 +21,7 @@ if ! have_all; then
     apt_install libibverbs-dev librdmacm-dev libclang-dev
 fi
 version=$(dpkg-query -W -f '${source:Upstream-Version}' libibverbs-dev 2>/dev/null) || version=unknown
-made=$(cargo check --locked -p superpipe --features bindgen --message-format json |
+made=$(cargo check --locked -p superpipe-verbs --features bindgen --message-format json |
     sed -nE 's/.*\["SUPERPIPE_RDMA_BINDINGS","([^"]+)"\].*/\1/p')
 [[ $made == */rdma.rs ]] || die "bindgen made nothing of this host's headers: see the warning above"
 if [[ ${version%%.*} != "$wanted" ]]; then

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures superpipe beside the raw limits and its peers, in interleaved rounds, and writes docs/benchmarks.md, its plots and
-# the raw figures. What follows is handed to the program: --only cold,first measures these parts and keeps the others.
+# its figures. Passes its arguments to the program: --only cold,first measures these parts and keeps the others.
 . "$(dirname "$0")/lib.sh"
 
 need_rust
 scripts/peers.sh
 target=$(target_dir)
 cargo build --locked --release -p superpipe-bench -p superpipe-tools --bins
-# iceoryx2 leaves a file there that is the same in each run
+# iceoryx2 leaves a file with the same name after each run
 trap 'rm -rf /dev/shm/superpipe_bench_*' EXIT
 "$target/release/benchmarks" run --peers --dir docs "$@"
 "$target/release/benchmarks" render --dir docs

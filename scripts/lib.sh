@@ -70,6 +70,9 @@ begin_stages() {
 stage() {
     local name=$1 started=$SECONDS status=0
     shift
+    if lane_has_failed; then
+        join_lane
+    fi
     printf '\n==> %s\n' "$name"
     set +e
     (
@@ -84,6 +87,46 @@ stage() {
     fi
     printf '<== %s: %d s\n' "$name" $((SECONDS - started))
     printf '%-40s %5d s\n' "$name" $((SECONDS - started)) >>"$SUPERPIPE_STAGES"
+}
+
+# lane NAME COMMAND...: a stage in the background, beside those that follow, which ends everything once it has failed. What it prints is
+# printed by join_lane. One at a time.
+lane() {
+    lane_log=$(mktemp)
+    trap 'end_lane; rm -f "$SUPERPIPE_STAGES"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    # a process group of its own, so that all of it can be ended
+    set -m
+    (
+        stages_are_mine=
+        trap - EXIT
+        stage "$@"
+    ) >"$lane_log" 2>&1 &
+    lane_pid=$!
+    set +m
+}
+
+# lane_has_failed: whether it has ended, and not well
+lane_has_failed() { [[ -n ${lane_pid:-} ]] && ! kill -0 "$lane_pid" 2>/dev/null && ! wait "$lane_pid"; }
+
+# join_lane: waits for the lane, prints what it printed, and ends everything where it failed
+join_lane() {
+    local status=0
+    [[ -n ${lane_pid:-} ]] || return 0
+    wait "$lane_pid" || status=$?
+    lane_pid=
+    cat "$lane_log"
+    rm -f "$lane_log"
+    [[ $status -eq 0 ]] || exit "$status"
+}
+
+# end_lane: without waiting for its work
+end_lane() {
+    [[ -n ${lane_pid:-} ]] || return 0
+    kill -TERM -- "-$lane_pid" 2>/dev/null || true
+    wait "$lane_pid" 2>/dev/null || true
+    rm -f "$lane_log"
 }
 
 # left_out NAME WHY: a check that cannot be made here; an error where nothing may be left out

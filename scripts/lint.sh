@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, clippy, layers of modules, bindings, documentation, licences and dependencies, and core's promise to hold no unsafe code.
+# Format, clippy, layers of modules, references of the documentation, bindings, documentation, licences and dependencies, and core's promise to hold no unsafe code.
 . "$(dirname "$0")/lib.sh"
 
 # A warning is an error with the compiler that the project is checked with. A newer one knows new warnings, which
@@ -42,6 +42,8 @@ clippy() {
     local deny features package feature
     read -ra deny <<<"$(warnings)"
     cargo clippy --locked --workspace --all-targets -- "${deny[@]}"
+    # As a user builds it: tests, tools and benchmarks have the feature internals.
+    cargo clippy --locked -p superpipe --lib -- "${deny[@]}"
     features=$(scripts/features.sh)
     while read -r package feature; do
         say "clippy: $package with ${feature:-no feature}"
@@ -68,33 +70,37 @@ no_unsafe_in_core() {
 # Modules side by side, one of which knows the other: never both, also by way of third ones.
 layers() { cargo test --locked -q -p superpipe-testkit --test layers; }
 
+# The libraries' exported API is what docs/api says; UPDATE=1 writes it again.
+api() { cargo test --locked -q -p superpipe-testkit --test api; }
+
 # Files of ffi that read the clock: all else is told the time, so that tests can choose it. Tests and ffi/os are free.
 clock_readers() {
     cat <<'LIST'
-ffi/api/bind.rs           looks a name up until a deadline
-ffi/api/by_shm.rs         connects until a deadline
-ffi/api/connecting.rs     connects again until a deadline
-ffi/api/deadline.rs       turns what a user says into a time
-ffi/api/listener.rs       accepts until a deadline
-ffi/api/listener_clock.rs the time of a listener's half-open connections
-ffi/api/over/transport.rs the shell of the driver
-ffi/api/over/waiting.rs   the shell of the driver
-ffi/api/pauses.rs         pauses between two attempts to connect
-ffi/copy/crc_kernels.rs   times kernels, once
-ffi/copy/rates.rs         times kernels, once
-ffi/rdma/cm.rs            waits for the peer's agreement to a disconnect
-ffi/rdma/connect.rs       connects again until a deadline
-ffi/rdma/fabric.rs        Fabric::now
-ffi/rdma/handshake.rs     the shell of the handshake
-ffi/rdma/listener.rs      listens again where a device went away
-ffi/rdma/place.rs         looks a name up until a deadline
-ffi/rdma/route.rs         resolves an address, once
-ffi/rdma/wire/ending.rs   waits for what was sent
-ffi/shm/fabric.rs         Fabric::now
-ffi/shm/handshake.rs      the shell of the handshake
-ffi/shm/listener.rs       waits for the lock of a directory
-ffi/shm/socket.rs         waits for a packet
-ffi/verbs/wait.rs         waits for an event
+ffi/blocking/accepting.rs            accepts until a deadline
+ffi/blocking/connecting.rs           connects again until a deadline
+ffi/blocking/fabric_listeners.rs     looks a name up until a deadline
+ffi/blocking/host_driver.rs          the shell of the driver
+ffi/blocking/listener_clock.rs       the time of a listener's half-open connections
+ffi/blocking/retry.rs                pauses between two attempts to connect
+ffi/blocking/shm.rs                  connects until a deadline
+ffi/blocking/waiting.rs              the shell of the driver
+ffi/copy/crc_kernels.rs              times kernels, once
+ffi/copy/rates.rs                    times kernels, once
+ffi/deadline.rs                      turns what a user says into a time
+ffi/fabric/rdma/cm.rs                waits for the peer's agreement to a disconnect
+ffi/fabric/rdma/connect.rs           connects again until a deadline
+ffi/fabric/rdma/connection/ending.rs waits for what was sent
+ffi/fabric/rdma/deadline.rs          converts a deadline for superpipe-verbs
+ffi/fabric/rdma/fabric.rs            Fabric::now
+ffi/fabric/rdma/handshake.rs         the shell of the handshake
+ffi/fabric/rdma/listen_address.rs    looks a name up until a deadline
+ffi/fabric/rdma/listener.rs          listens again where a device went away
+ffi/fabric/rdma/route.rs             resolves an address, once
+ffi/fabric/shm/fabric.rs             Fabric::now
+ffi/fabric/shm/handshake.rs          the shell of the handshake
+ffi/fabric/shm/listener.rs           waits for the lock of a directory
+ffi/fabric/shm/socket.rs             waits for a packet
+ffi/verbs/src/wait.rs                waits for an event
 LIST
 }
 
@@ -102,7 +108,7 @@ clocks_are_read_in_known_places() {
     local found known
     # What stands behind cfg(test) is a test.
     found=$(grep -rlE 'monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until\(' --include='*.rs' ffi |
-        grep -vE '^ffi/(os|tests|verbs/fake)/|tests?\.rs$|/tests/|^ffi/api/traps.rs$' |
+        grep -vE '^ffi/(os|tests|verbs/src/fake|verbs/tests|verbs/examples)/|tests?\.rs$|/tests/' |
         while read -r file; do
             # All of it is read: a reader that leaves early fails the pipe.
             if sed '/^#\[cfg(test)\]$/,$d' "$file" | grep -E '(monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until)\(' >/dev/null; then
@@ -141,6 +147,7 @@ stage harness harness_compiles
 stage no-unsafe-in-core no_unsafe_in_core
 stage no-planted-bugs no_planted_bugs
 stage clocks clocks_are_read_in_known_places
+stage references scripts/check-docs.sh
 if have_component rustfmt fmt rustfmt; then
     stage format format
 else
@@ -152,6 +159,7 @@ else
     no_component clippy clippy
 fi
 stage layers layers
+stage api api
 stage bindings scripts/bindings.sh --check
 stage documentation documentation
 if ! have_deny && strict; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Breaks core, the driver and the shells on purpose, one place at a time (cargo-mutants), and counts what the tests catch.
 #
-#   PART=core|driver|over|shm|rdma   only this part; several with spaces between; all by default
+#   PART=core|driver|blocking|shm|rdma   only this part; several with spaces between; all by default
 #   SHARD=k/n                        only every n-th mutant, from the k-th on, k from 0: a sample
 #
 # Each mutant is judged by quick tests first, and what survives those by all tests of its package. Survivors that cannot be
@@ -10,7 +10,7 @@
 
 version=27.1.0
 equivalent=scripts/mutants-equivalent.txt
-parts=${PART:-driver core over shm rdma}
+parts=${PART:-driver core blocking shm rdma}
 
 # Built quickly: a mutant is built once and run for a second.
 export CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0
@@ -23,26 +23,25 @@ describe() {
     driver)
         files=(-f 'core/src/driver/**')
         package=superpipe-core floor=97
-        quick=(--lib --test driver --test setup --test half_open)
-        filters=(--skip model:: --skip vast:: --skip properties)
+        quick=(--lib --test protocol)
+        filters=(driver:: setup:: half_open:: --skip driver::model:: --skip driver::vast:: --skip properties)
         ;;
     core)
         files=(-f 'core/src/**' -e 'core/src/driver/**')
         package=superpipe-core floor=97
-        quick=(--lib --test driver --test table --test model --test doorbells --test noticing --test hostile --test emptiness
-            --test recording --test counting --test checking)
-        filters=(--skip model:: --skip vast::)
+        quick=(--lib --test protocol)
+        filters=(--skip driver::model:: --skip driver::vast:: --skip setup:: --skip properties)
         ;;
-    over) files=(-f 'ffi/api/over/**') ;;&
-    shm) files=(-f 'ffi/shm/**') ;;&
-    rdma) files=(-f 'ffi/rdma/**') ;;&
-    over | shm | rdma)
+    blocking) files=(-f 'ffi/blocking/**') ;;&
+    shm) files=(-f 'ffi/fabric/shm/**') ;;&
+    rdma) files=(-f 'ffi/fabric/rdma/**') ;;&
+    blocking | shm | rdma)
         package=superpipe floor=92 features=(--features recorder)
         quick=(--lib)
         # Seconds each, and of other parts; they judge what survives.
         filters=(--skip copy:: --skip os:: --skip lets_nobody_sleep --skip let_nobody_sleep --skip no_wake_up_is_lost)
         ;;
-    *) die "PART=$1 is none of core, driver, over, shm and rdma" ;;
+    *) die "PART=$1 is none of core, driver, blocking, shm and rdma" ;;
     esac
 }
 

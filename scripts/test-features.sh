@@ -8,7 +8,8 @@ one_feature() {
     local flags=(--locked -p "$package" --no-default-features ${feature:+--features "$feature"})
     # without the dev-dependencies, which can turn on what the feature itself forgot
     cargo check "${flags[@]}"
-    cargo test "${flags[@]}" ${feature:+--lib}
+    # not optimized: to build it takes longer than to run it
+    cargo test --profile dev "${flags[@]}" ${feature:+--lib}
 }
 
 need_rust

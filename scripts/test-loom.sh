@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The loom models: every interleaving of the shipped types over a fabric of loom's atomics, within bounded preemptions.
-# They have a target directory of their own, since --cfg loom would have everything built anew each time.
+# Runs the loom models: every interleaving of the shipped types over a fabric of loom's atomics, within bounded preemptions. They have
+# their own target directory, since --cfg loom would rebuild everything each time.
 . "$(dirname "$0")/lib.sh"
 
 need_rust

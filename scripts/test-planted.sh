@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Bugs planted in core, one after the other: the simulator's swarm must find each of them (docs/testing.md).
-# They are a build of their own, with a target directory of its own, chosen among at run time.
+# Plants each bug in core in turn. The simulator's swarm must find each of them (docs/testing.md). One build has all bugs, and chooses one
+# at run time. It has its own target directory, since --cfg would rebuild everything each time.
 . "$(dirname "$0")/lib.sh"
 
 need_rust

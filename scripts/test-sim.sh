@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The simulator in an optimized build: a hundred thousand runs with faults, no state of the protocol left out, and every
-# interleaving of small cases (docs/testing.md).
+# Runs the simulator in an optimized build: 100,000 runs with faults that cover every state of the protocol, and every interleaving of
+# small cases (docs/testing.md).
 . "$(dirname "$0")/lib.sh"
 
 need_rust

@@ -1,23 +1,29 @@
 #!/usr/bin/env bash
-# What the tests of vm/tests run in a guest: the tools as they ship, and the test programs that want an RDMA device. The test programs
-# are found by name in `vm-tests` of the target directory.
+# Builds what vm/tests runs in a guest: the tools as they ship, and the test programs and examples that need an RDMA device. Test
+# programs are found by name in `vm-tests` of the target directory, examples as `example-NAME`.
 . "$(dirname "$0")/lib.sh"
 
-# Those of ffi/tests that are told of devices by SUPERPIPE_RDMA. Built together, on all cores.
-readonly programs=(verbs rdma scripted)
+# Tests of superpipe-verbs and superpipe that are told of devices by SUPERPIPE_RDMA. Built together, on all cores.
+readonly programs=(verbs rdma scripted) examples=(rdma write)
 
 need_rust
 begin_stages
 directory=$(target_dir)/vm-tests
 mkdir -p "$directory"
-build_programs() {
-    local name file built
-    built=$(cargo test --locked --profile checks -p superpipe "${programs[@]/#/--test=}" --no-run --message-format json)
-    for name in "${programs[@]}"; do
+# link PREFIX NAME...: links what cargo's messages on standard input name
+link() {
+    local prefix=$1 name file built
+    built=$(cat)
+    for name in "${@:2}"; do
         file=$(sed -nE "s/.*\"name\":\"$name\".*\"executable\":\"([^\"]+)\".*/\1/p" <<<"$built")
-        [[ -x $file ]] || die "cargo has not said where it built the test program $name"
-        ln -sfn "$file" "$directory/$name"
+        [[ -x $file ]] || die "cargo has not said where it built $name"
+        ln -sfn "$file" "$directory/$prefix$name"
     done
+}
+build_programs() {
+    local flags=(--locked --profile checks -p superpipe -p superpipe-verbs --message-format json)
+    cargo test "${flags[@]}" "${programs[@]/#/--test=}" --no-run | link '' "${programs[@]}"
+    cargo build "${flags[@]}" "${examples[@]/#/--example=}" | link example- "${examples[@]}"
 }
 stage vm-tools cargo build --locked --release -p superpipe-tools
 stage vm-programs build_programs

@@ -5,26 +5,29 @@ use core::time::Duration;
 use std::thread;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use memmap2::MmapMut;
+use superpipe::os::Bytes;
 use superpipe::{
     Connection, Drive, Error, Options, ReceiveOperation, RecvHalf, SendHalf, SendOperation, WaitStrategy,
 };
-use superpipe_bench::map::Buffer;
-use superpipe_bench::meeting::DEADLINE;
-use superpipe_bench::pair;
+use superpipe_bench::connection::DEADLINE;
+use superpipe_bench::connection::connect_pair;
 use superpipe_bench::pattern;
-use superpipe_bench::side_by_side::{Work, cores, side_by_side};
-use superpipe_bench::size::format_bytes;
 
 mod common;
+#[path = "common/side_by_side.rs"]
+mod side_by_side;
+
+use side_by_side::{Work, cores, side_by_side};
 
 const BYTES: [usize; 2] = [64 << 10, 1 << 20];
-/// Rounds without work before the core is given to others.
+/// Rounds without work before the thread yields its core.
 const IDLE_ROUNDS: u32 = 64;
 
-/// What an end sends, and where it receives.
+/// The buffers that an end sends from and receives into.
 struct Buffers {
-    from: Buffer,
-    to: Buffer,
+    from: MmapMut,
+    to: MmapMut,
     bytes: usize,
 }
 
@@ -35,7 +38,7 @@ impl Buffers {
     }
 
     fn split(&mut self) -> (&[u8], &mut [u8]) {
-        (&self.from.bytes()[..self.bytes], &mut self.to.bytes_mut()[..self.bytes])
+        (&self.from[..self.bytes], &mut self.to[..self.bytes])
     }
 
     fn check(&mut self) {
@@ -47,10 +50,10 @@ impl Buffers {
 
 fn connected() -> [Connection; 2] {
     let options = Options { wait: WaitStrategy::Yield, ..Options::default() };
-    pair::connect(options).unwrap_or_else(|failure| panic!("{failure}"))
+    connect_pair(options).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// One thread sends and receives so many messages.
+/// Sends and receives `count` messages in one thread.
 fn both(connection: &mut Connection, from: &[u8], to: &mut [u8], count: u64) -> Result<(), Error> {
     let (mut to_send, mut to_receive, mut idle) = (count, count, 0);
     let mut send = SendOperation::new(7, from.len());
@@ -117,13 +120,13 @@ fn duplex(criterion: &mut Criterion) {
         let mut ends = connected();
         exchange(&mut ends, &mut buffers, 3);
         buffers.iter_mut().for_each(Buffers::check);
-        group.bench_function(BenchmarkId::new("whole", format_bytes(bytes)), |bencher| {
+        group.bench_function(BenchmarkId::new("unsplit", Bytes(bytes as u64)), |bencher| {
             bencher.iter_custom(|count| exchange(&mut ends, &mut buffers, count));
         });
         let mut ends = ends.map(Connection::split);
         exchange_split(&mut ends, &mut buffers, 3);
         buffers.iter_mut().for_each(Buffers::check);
-        group.bench_function(BenchmarkId::new("split", format_bytes(bytes)), |bencher| {
+        group.bench_function(BenchmarkId::new("split", Bytes(bytes as u64)), |bencher| {
             bencher.iter_custom(|count| exchange_split(&mut ends, &mut buffers, count));
         });
     }

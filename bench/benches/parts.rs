@@ -1,20 +1,20 @@
-//! What crosses, part by part, in one thread: a line with its flag, and a block with its own. No line changes its core, so
-//! this is what the instructions cost.
+//! The parts of a message in one thread: a line with its flag, and a block with its flag. No line changes its core, so this
+//! is the cost of the instructions.
 
 use core::array;
 use core::hint::black_box;
 use core::sync::atomic::AtomicU64;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use superpipe::os::Bytes;
 use superpipe_bench::kernels::Kernel;
 use superpipe_bench::map::SharedMapping;
-use superpipe_bench::size::format_bytes;
 use superpipe_core::{Line, word};
 
 mod common;
 
 const BLOCK_BYTES: [usize; 5] = [1 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
-/// Of blocks: it stays in the cache.
+/// Bytes of all blocks, which stay in the cache.
 const RING_BYTES: usize = 512 << 10;
 const LINE_STRIDE_BYTES: usize = 128;
 
@@ -39,7 +39,7 @@ fn blocks(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("block");
     for bytes in BLOCK_BYTES {
         let [from, mut to] = common::buffers(bytes);
-        let (from, to) = (&from.bytes()[..bytes], &mut to.bytes_mut()[..bytes]);
+        let (from, to) = (&from[..bytes], &mut to[..bytes]);
         let count = RING_BYTES / bytes;
         let flags_bytes = count * LINE_STRIDE_BYTES;
         let map =
@@ -59,7 +59,7 @@ fn blocks(criterion: &mut Criterion) {
         carry(to);
         assert_eq!(from, to, "{bytes}");
         group.throughput(Throughput::Bytes(bytes as u64));
-        group.bench_function(BenchmarkId::new("in-flag-out", format_bytes(bytes)), |bencher| {
+        group.bench_function(BenchmarkId::new("in-flag-out", Bytes(bytes as u64)), |bencher| {
             bencher.iter(|| carry(black_box(&mut *to)));
         });
     }

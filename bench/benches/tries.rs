@@ -4,25 +4,28 @@ use core::hint;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use superpipe::{Connection, Error, Options, TryRecv, TrySend, WaitStrategy};
-use superpipe_bench::meeting::DEADLINE;
-use superpipe_bench::pair;
-use superpipe_bench::side_by_side::{Work, cores, side_by_side};
+use superpipe_bench::connection::DEADLINE;
+use superpipe_bench::connection::connect_pair;
 
 mod common;
+#[path = "common/side_by_side.rs"]
+mod side_by_side;
+
+use side_by_side::{Work, cores, side_by_side};
 
 const BYTES: usize = 8;
-/// Tries without a message before the program's loop makes progress, which shows the peer that it lives.
+/// Tries without a message before the program's loop makes progress, which sends keepalives.
 const PROGRESS_TRIES: u32 = 1024;
 
-/// How an end sends a message, and receives one.
-trait Way: Send + Sync {
+/// The calls that an end sends and receives with.
+trait Calls: Send + Sync {
     fn send(&self, connection: &mut Connection, from: &[u8]) -> Result<(), Error>;
     fn receive(&self, connection: &mut Connection, to: &mut [u8]) -> Result<(), Error>;
 }
 
 struct Blocking;
 
-impl Way for Blocking {
+impl Calls for Blocking {
     fn send(&self, connection: &mut Connection, from: &[u8]) -> Result<(), Error> {
         connection.send(7, &[from], DEADLINE)
     }
@@ -34,7 +37,7 @@ impl Way for Blocking {
 
 struct Tries;
 
-impl Way for Tries {
+impl Calls for Tries {
     fn send(&self, connection: &mut Connection, from: &[u8]) -> Result<(), Error> {
         while connection.try_send(7, &[from])? != TrySend::Sent {
             connection.progress();
@@ -55,40 +58,40 @@ impl Way for Tries {
     }
 }
 
-/// One end of so many round trips: what it sends comes back.
-fn ask(end: &mut Connection, way: &dyn Way, from: &[u8], to: &mut [u8], count: u64) -> Result<(), Error> {
+/// Runs one end of `count` round trips, which compares the answers.
+fn ask(end: &mut Connection, calls: &dyn Calls, from: &[u8], to: &mut [u8], count: u64) -> Result<(), Error> {
     for _ in 0..count {
         to.fill(0);
-        way.send(end, from)?;
-        way.receive(end, to)?;
+        calls.send(end, from)?;
+        calls.receive(end, to)?;
         assert_eq!(from, to, "what comes back");
     }
     Ok(())
 }
 
-/// The other end.
-fn answer(end: &mut Connection, way: &dyn Way, count: u64) -> Result<(), Error> {
+/// Runs the other end.
+fn answer(end: &mut Connection, calls: &dyn Calls, count: u64) -> Result<(), Error> {
     let mut here = [0; BYTES];
     for _ in 0..count {
-        way.receive(end, &mut here)?;
-        way.send(end, &here)?;
+        calls.receive(end, &mut here)?;
+        calls.send(end, &here)?;
     }
     Ok(())
 }
 
 fn tries(criterion: &mut Criterion) {
     let options = Options { wait: WaitStrategy::Spin, ..Options::default() };
-    let [mut a, mut b] = pair::connect(options).unwrap_or_else(|failure| panic!("{failure}"));
+    let [mut a, mut b] = connect_pair(options).unwrap_or_else(|failure| panic!("{failure}"));
     let [from, mut to] = common::buffers(BYTES);
-    let (from, to) = (&from.bytes()[..BYTES], &mut to.bytes_mut()[..BYTES]);
+    let (from, to) = (&from[..BYTES], &mut to[..BYTES]);
     let mut group = criterion.benchmark_group("8 B there and back");
-    let ways: [(&str, &dyn Way); 2] = [("blocking", &Blocking), ("tries", &Tries)];
-    for (name, way) in ways {
+    let all: [(&str, &dyn Calls); 2] = [("blocking", &Blocking), ("tries", &Tries)];
+    for (name, calls) in all {
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|count| {
                 let [first, second] = cores();
-                let asking: Work<'_> = Box::new(|| ask(&mut a, way, from, to, count));
-                let answering: Work<'_> = Box::new(|| answer(&mut b, way, count));
+                let asking: Work<'_> = Box::new(|| ask(&mut a, calls, from, to, count));
+                let answering: Work<'_> = Box::new(|| answer(&mut b, calls, count));
                 side_by_side(vec![(first, asking), (second, answering)])
             });
         });

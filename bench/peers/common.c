@@ -67,7 +67,7 @@ static int ascending(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-// The sample that `permille` of 1000 don't exceed.
+// Returns the sample that `permille` of 1000 don't exceed.
 static double percentile(const double *sorted, size_t count, size_t permille) {
     size_t rank = (count * permille + 999) / 1000;
     return sorted[rank > 0 ? rank - 1 : 0];

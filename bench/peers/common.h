@@ -1,4 +1,4 @@
-// What every test uses: the clock, buffers, contents that can be recognised, and statistics.
+// Shared parts of the tests: the clock, buffers, contents that identify a message, and statistics.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ unsigned char *map_fresh(size_t bytes);
 unsigned char *map_resident(size_t bytes);
 void unmap(void *memory, size_t bytes);
 
-// Contents by which message `number` is recognised, everywhere in it.
+// Contents that identify message `number` at every place.
 void pattern_fill(uint64_t number, unsigned char *bytes, size_t count);
 // Ends the process if a byte is not message `number`'s.
 void pattern_check(uint64_t number, const unsigned char *bytes, size_t count);

@@ -1,10 +1,10 @@
 // Measures a peer as rperf measures superpipe: half round trips, and streams timed at the receiver, with
-// buffers that are used again and again or were never used before. It is linked with one transport.
+// buffers that are reused or were never used before. It is linked with one transport.
 //
 //     harness --cores 0,1 --seconds-max 60 TEST:BYTES:MESSAGES...
 //
-// with TEST one of latency, stream, latency-fresh, stream-fresh. Prints one JSON object a test; whoever
-// measured prints.
+// with TEST one of latency, stream, latency-fresh, stream-fresh. The process that measures prints one JSON
+// object per test.
 #include "common.h"
 #include "tests.h"
 #include "transport.h"
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
         sscanf(argv[2], "%d,%d", &client_core, &server_core) != 2 || strcmp(argv[3], "--seconds-max") != 0 ||
         sscanf(argv[4], "%u", &seconds_max) != 1 || seconds_max == 0)
         fail("usage: --cores A,B --seconds-max N TEST:BYTES:MESSAGES...");
-    // The kernel ends a process whose other half hangs.
+    // The kernel ends a process whose peer hangs.
     alarm(seconds_max);
     pin_to(is_client ? client_core : server_core);
     if (is_client) {

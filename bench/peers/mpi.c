@@ -15,7 +15,7 @@ static int count_of(size_t bytes) {
     return (int)bytes;
 }
 
-// The default error handler ends the job, so no call's result needs a look.
+// The default error handler ends the job, so no result needs a check.
 bool transport_open(int *argc, char ***argv) {
     int rank, ranks;
     MPI_Init(argc, argv);

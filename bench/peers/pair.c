@@ -19,7 +19,7 @@ bool pair_fork(void) {
     if (child < 0) fail("cannot fork");
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        // a parent that died before that would never be noticed
+        // a parent that died before prctl sends no signal
         if (getppid() != parent) fail("the other process ended");
     }
     bool is_client = child != 0;

@@ -4,15 +4,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Forks. Gives whether this is the client. The forked process dies with the client.
+// Forks. Returns whether this is the client. The forked process dies with the client.
 bool pair_fork(void);
 
-// A few bytes that both send, and both receive.
+// Exchanges a few bytes: both send, and both receive.
 void pair_write(const void *from, size_t bytes);
 void pair_read(void *to, size_t bytes);
 
-// Both have come here.
+// Returns when both processes have called it.
 void pair_meet(void);
 
-// Waits for the other process's end, and ends with a failure if it had one. To be called last.
+// Waits for the end of the other process, and fails if that failed. Must be called last.
 void pair_join(void);

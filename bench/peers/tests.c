@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a batch of messages that are timed together should take at least: many times a reading of the clock.
+// The shortest time of a batch of messages that are timed together: many times a reading of the clock.
 static const double BATCH_NS = 20000;
-// What fresh buffers may be mapped at a time, and how many.
+// Bytes of fresh buffers that may be mapped at a time, and their number.
 enum { FRESH_BYTES_MAX = 64 << 20, FRESH_MAX = 64, FRESH_MIN = 2 };
 
 static size_t batch_of(const struct test *test) {
@@ -75,9 +75,9 @@ static void send_stream(size_t messages, const unsigned char *from, size_t strid
         transport_finish(i % WINDOW);
 }
 
-// Receives a stream, and gives its microseconds, from now to the end of its last message: several large
-// messages may end at about the same time, so the first one's end says little. Samples, where there is room
-// for them, are of `batch` messages each.
+// Receives a stream, and returns its microseconds, from now to the end of its last message: several large
+// messages may end at about the same time, so the end of the first one shows little. Samples, where there is
+// room for them, are of `batch` messages each.
 static double receive_stream(size_t messages, unsigned char *to, size_t stride, size_t bytes,
                              struct samples *samples) {
     uint64_t begin = now_ns(), start = begin, end = begin;
@@ -138,8 +138,8 @@ static double time_ping_pongs(bool is_client, size_t count, unsigned char *from,
     return sum_us;
 }
 
-// Buffers that were never used, at both ends, for each message, made ahead of what is timed. What is sent has
-// been written, as data has that is worth sending; of what is received into no page is resident.
+// Measures with buffers that were never used, at both ends, for each message, made before the time is measured.
+// The sender's were written, as real data is; no page of the receiver's is resident.
 static void time_fresh(const struct test *test, bool is_client, struct samples *samples) {
     size_t bytes = test->bytes, count = fresh_count(test), messages = 0;
     double sum_us = 0;

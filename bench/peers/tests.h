@@ -14,7 +14,7 @@ struct test {
 struct samples {
     double *us;
     size_t count;
-    // how many messages one sample is the average of
+    // messages whose average is one sample
     size_t batch;
     // the first message of this size: the first one timed in ping-pong, alone
     double first_us;

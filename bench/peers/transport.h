@@ -1,26 +1,27 @@
-// What the harness asks of a peer: two processes, and messages between them that arrive in order.
+// The interface of a peer: two processes, and messages between them that arrive in order.
 //
-// A transport that fails says why on standard error and ends the process: there is nothing to measure then.
+// A transport that fails prints the cause to standard error and ends the process.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// How many messages may be on their way at once in streaming: what users' programs do, and the usual
-// bandwidth tests.
+// Messages that may be on their way at once in streaming, as in users' programs and in the usual bandwidth
+// tests.
 enum { WINDOW = 64 };
 
-// Connects the two processes. Gives whether this one is the client.
+// Connects the two processes. Returns whether this one is the client.
 bool transport_open(int *argc, char ***argv);
 
-// Messages of up to so many bytes follow, until the next call. Both processes call it at the same time.
+// Prepares for messages of up to `bytes_max` bytes, until the next call. Both processes call it at the same
+// time.
 void transport_prepare(size_t bytes_max);
 
-// Whether a message's bytes move from buffer to buffer; what only hands over a reference has nothing to
-// check.
+// Returns whether a message's bytes move from buffer to buffer. A transport that passes a reference has
+// nothing to check.
 bool transport_copies(void);
 
-// The library and its version, as the library says it, in one line of the caller's.
+// Writes the library and its version, as the library names it, to one line of the caller's.
 void transport_version(char *text, size_t bytes);
 
 // One message at a time.

@@ -1,6 +1,6 @@
 // The harness's transport over UCX: tagged messages (UCP). One process forks the other, and they exchange
-// addresses through a socket pair; the harness sends its first messages long before it times any, so all is
-// wired up by then.
+// addresses through a socket pair. The harness sends its first messages long before it measures, so UCX is
+// connected by then.
 #include "common.h"
 #include "pair.h"
 #include "transport.h"
@@ -64,7 +64,7 @@ void transport_version(char *text, size_t bytes) {
     snprintf(text, bytes, "UCX %s", ucp_get_version_string());
 }
 
-// Progress until the operation is complete; NULL was complete at once.
+// Progresses until the operation is complete. NULL was complete at once.
 static void finish(ucs_status_ptr_t request) {
     if (request == NULL) return;
     if (UCS_PTR_IS_ERR(request)) expect_ok(UCS_PTR_STATUS(request), "cannot send or receive");

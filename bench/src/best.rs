@@ -1,18 +1,18 @@
-//! Finding the best of many configurations in little time.
+//! Selection of the best of many configurations in little time.
 
 use crate::failure::Failure;
 use crate::stats::{Summary, median};
 
-/// How many of the first sweep's fastest run again.
+/// Configurations that are visited again: the fastest of the first sweep.
 const FINALISTS: usize = 8;
-/// How often they do.
+/// Further visits to each of them.
 const FINAL_ROUNDS: usize = 5;
 
-/// The configuration with the lowest median: all are visited once, and the fastest few again, in turn, so that
+/// Returns the configuration with the lowest median. Visits all once, and the fastest few again, in turn, so that
 /// luck in one visit decides nothing.
 ///
 /// # Errors
-/// What `visit` fails with.
+/// Those of `visit`, and [`Failure::Usage`] if there is no configuration.
 pub fn find_best<C: Copy>(
     configs: &[C],
     mut visit: impl FnMut(C) -> Result<Summary, Failure>,
@@ -48,5 +48,6 @@ mod tests {
             Ok(Summary::new(&[ns], 1, 1))
         });
         assert_eq!(best.ok(), Some(1));
+        assert!(find_best(&[0_usize; 0], |_| Ok(Summary::new(&[1], 1, 1))).is_err());
     }
 }

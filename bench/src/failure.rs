@@ -1,10 +1,10 @@
-//! How a limit program fails: one clear line and the exit code that all of superpipe's tools use for its kind.
+//! Failures of a limit program: one line each, and the exit code that all of superpipe's tools use for its kind.
 
 use core::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// Why a measurement ended early.
+/// The cause that ended a measurement early.
 #[derive(Debug)]
 pub enum Failure {
     /// the command line asks for something that cannot be measured
@@ -15,17 +15,11 @@ pub enum Failure {
     PeerLost,
     /// a message arrived with the wrong contents
     Integrity(String),
-    /// the operating system refused: what was tried, and its answer
+    /// the operating system refused: the attempt, and its error
     Os(&'static str, io::Error),
 }
 
 impl Failure {
-    /// The last OS error as the answer to `tried`.
-    #[must_use]
-    pub fn last_os(tried: &'static str) -> Self {
-        Self::Os(tried, io::Error::last_os_error())
-    }
-
     /// The exit code of this kind of failure.
     #[must_use]
     pub const fn code(&self) -> u8 {
@@ -38,7 +32,7 @@ impl Failure {
         }
     }
 
-    /// Prints the failure, if it is one, and gives the exit code: the last thing that a `main` does.
+    /// Prints the failure, if it is one, and returns the exit code of `main`.
     pub fn report(outcome: Result<(), Self>) -> ExitCode {
         match outcome {
             Ok(()) => ExitCode::SUCCESS,

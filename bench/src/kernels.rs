@@ -1,8 +1,9 @@
-//! Copy kernels: what moves a block's payload.
+//! Copy kernels, which move the payload of a block. They stay apart from `superpipe::copy`: the limits measure the machine
+//! without superpipe.
 
 use core::ptr;
 
-/// How bytes are copied into the ring and out of it.
+/// A way to copy bytes into the ring and out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kernel {
     /// the C library's memcpy, which decides by length and by how source and destination lie to each other
@@ -15,7 +16,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The name that the command line and the JSON use.
+    /// The name on the command line and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,7 +26,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel that goes with this one on the way into the ring, where the bytes are to stay in the caches.
+    /// The kernel of copies into the ring that belongs to this one: the bytes are to stay in the caches.
     #[must_use]
     pub const fn inwards(self) -> Self {
         match self {
@@ -50,7 +51,7 @@ impl Kernel {
         }
     }
 
-    /// Makes the stores of earlier copies visible before any later store: needed once a message.
+    /// Makes the stores of earlier copies visible before any later store. Needed once per message.
     pub fn fence(self) {
         #[cfg(target_arch = "x86_64")]
         if self == Self::Nt {

@@ -1,11 +1,14 @@
-//! Memory for measurements: a mapping that a forked process shares, and private buffers; resident unless untouched.
+//! Memory for measurements: a mapping that a forked process shares, and private buffers.
 //!
-//! The shared mapping is handed out as atomic words, which need no further promise, and as raw payload, which
-//! does: whoever copies it holds the block that it lies in, by a flag or a counter.
+//! The shared mapping gives out atomic words, which need no further promise, and copies payloads in and out, which does: the
+//! caller holds the block that the payload lies in, by a flag or a counter.
 
-use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::AtomicU64;
+use std::io;
+
+use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use crate::failure::Failure;
 use crate::kernels::Kernel;
@@ -13,16 +16,30 @@ use crate::kernels::Kernel;
 /// The page size that offsets in this crate are rounded to.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Memory that stays shared with a process forked after it was made.
-pub struct SharedMapping(Mapping);
+/// Resident memory that stays shared with a process forked after it was made. `superpipe::os::Mapping` is not
+/// inherited by a fork.
+pub struct SharedMapping(MmapRaw);
 
 impl SharedMapping {
-    /// Maps `bytes` of zeros, resident; in huge pages, if the kernel has that for shared memory, with `huge`.
+    /// Maps `bytes` of zeros, resident; with `huge` in huge pages, if the kernel has them for shared memory.
     ///
     /// # Errors
     /// [`Failure::Os`] when there is no memory.
     pub fn new(bytes: usize, huge: bool) -> Result<Self, Failure> {
-        Ok(Self(Mapping::new(bytes, libc::MAP_SHARED, huge)?.touched()))
+        let map = || -> io::Result<MmapRaw> {
+            let file = memfd_create("superpipe-bench", MemfdFlags::CLOEXEC)?;
+            ftruncate(&file, whole_pages(bytes) as u64)?;
+            let map = MmapOptions::new().len(whole_pages(bytes)).map_raw(&file)?;
+            if huge {
+                // Advice: without huge pages the measurement is made without, as superpipe's would be.
+                let _ = map.advise(Advice::HugePage);
+            }
+            Ok(map)
+        };
+        let shared = Self(map().map_err(fail)?);
+        // SAFETY: the whole mapping is writable and nobody else has it yet. Writing makes its pages resident.
+        unsafe { shared.0.as_mut_ptr().write_bytes(0, shared.0.len()) };
+        Ok(shared)
     }
 
     /// The 64-bit words from byte `at` on.
@@ -32,9 +49,9 @@ impl SharedMapping {
     #[must_use]
     pub fn words(&self, at: usize, bytes: usize) -> &[AtomicU64] {
         assert!(at.is_multiple_of(8));
-        let start = self.0.at(at, bytes).cast::<AtomicU64>();
-        // SAFETY: `Mapping::at` checked the range, `at` is aligned, and AtomicU64 may be written by anyone at any
-        // time. Payload copies over the same bytes never run at the same time: see `copy_in` and `copy_out`.
+        let start = self.at(at, bytes).cast::<AtomicU64>();
+        // SAFETY: `at()` checked the range, `at` is aligned, and AtomicU64 may be written by anyone at any time.
+        // Payload copies over the same bytes never run at the same time: see `copy_in` and `copy_out`.
         unsafe { slice::from_raw_parts(start, bytes / 8) }
     }
 
@@ -47,8 +64,8 @@ impl SharedMapping {
     /// # Panics
     /// If the range is not inside the mapping.
     pub unsafe fn copy_in(&self, at: usize, payload: &[u8], kernel: Kernel) {
-        let to = self.0.at(at, payload.len());
-        // SAFETY: in range by `Mapping::at`; a borrowed slice of private memory doesn't overlap the mapping;
+        let to = self.at(at, payload.len());
+        // SAFETY: in range by `at()`; a borrowed slice of private memory doesn't overlap the mapping;
         // nobody else touches the bytes by the caller's 1.
         unsafe { kernel.inwards().copy(to, payload.as_ptr(), payload.len()) }
     }
@@ -62,89 +79,46 @@ impl SharedMapping {
     /// # Panics
     /// If the range is not inside the mapping.
     pub unsafe fn copy_out(&self, at: usize, payload: &mut [u8], kernel: Kernel) {
-        let from = self.0.at(at, payload.len());
-        // SAFETY: in range by `Mapping::at`; a borrowed slice of private memory doesn't overlap the mapping;
+        let from = self.at(at, payload.len());
+        // SAFETY: in range by `at()`; a borrowed slice of private memory doesn't overlap the mapping;
         // nobody writes the bytes by the caller's 1.
         unsafe { kernel.copy(payload.as_mut_ptr(), from, payload.len()) }
     }
-}
-
-/// A buffer of one process, page-aligned: what an application would send from or receive into.
-pub struct Buffer(Mapping);
-
-impl Buffer {
-    /// Maps `bytes` of zeros, resident; in huge pages, if the kernel has them, with `huge`.
-    ///
-    /// # Errors
-    /// [`Failure::Os`] when there is no memory.
-    pub fn new(bytes: usize, huge: bool) -> Result<Self, Failure> {
-        Ok(Self(Mapping::new(bytes, libc::MAP_PRIVATE, huge)?.touched()))
-    }
-
-    /// Maps `bytes` of zeros of which nothing is resident, and asks the kernel for nothing.
-    ///
-    /// # Errors
-    /// [`Failure::Os`] when there is no address space.
-    pub fn untouched(bytes: usize) -> Result<Self, Failure> {
-        Mapping::new(bytes, libc::MAP_PRIVATE, false).map(Self)
-    }
-
-    /// The whole buffer.
-    #[must_use]
-    pub const fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is private, initialised (zeros), and borrowed with self.
-        unsafe { slice::from_raw_parts(self.0.start.as_ptr(), self.0.bytes) }
-    }
-
-    /// The whole buffer, to be written.
-    pub const fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`; the borrow of self is unique, and so is the mapping's owner.
-        unsafe { slice::from_raw_parts_mut(self.0.start.as_ptr(), self.0.bytes) }
-    }
-}
-
-struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-impl Mapping {
-    fn new(bytes: usize, sharing: libc::c_int, huge: bool) -> Result<Self, Failure> {
-        let bytes = bytes.next_multiple_of(PAGE_BYTES).max(PAGE_BYTES);
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = sharing | libc::MAP_ANONYMOUS;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(Failure::last_os("map memory"));
-        }
-        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| Failure::last_os("map memory"))?;
-        let mapping = Self { start, bytes };
-        if huge {
-            // Advice: where there are no huge pages the measurement is made without, as superpipe's would be.
-            // SAFETY: the range is the mapping just made.
-            unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-        }
-        Ok(mapping)
-    }
-
-    /// Resident.
-    fn touched(self) -> Self {
-        // SAFETY: the whole mapping is writable and ours alone; writing it makes its pages resident.
-        unsafe { ptr::write_bytes(self.start.as_ptr(), 0, self.bytes) };
-        self
-    }
 
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
-        assert!(at <= self.bytes && bytes <= self.bytes - at, "{at} + {bytes} is outside of {}", self.bytes);
-        // SAFETY: at <= self.bytes, so the pointer stays inside the mapping or one past it.
-        unsafe { self.start.as_ptr().add(at) }
+        let len = self.0.len();
+        assert!(at <= len && bytes <= len - at, "{at} + {bytes} is outside of {len}");
+        // SAFETY: at <= len, so the pointer stays inside the mapping or one past it.
+        unsafe { self.0.as_mut_ptr().add(at) }
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped in `new`, and every borrow of it has ended with self.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+/// Maps a private, page-aligned buffer of at least `bytes` zeros, resident; with `huge` in huge pages, if the kernel has them.
+///
+/// # Errors
+/// [`Failure::Os`] when there is no memory.
+pub fn resident(bytes: usize, huge: bool) -> Result<MmapMut, Failure> {
+    let mut map = untouched(bytes)?;
+    if huge {
+        // Advice, as in `SharedMapping::new`.
+        let _ = map.advise(Advice::HugePage);
     }
+    map.fill(0);
+    Ok(map)
+}
+
+/// Maps a private, page-aligned buffer of at least `bytes` zeros of which nothing is resident, and asks the kernel for nothing.
+///
+/// # Errors
+/// [`Failure::Os`] when there is no address space.
+pub fn untouched(bytes: usize) -> Result<MmapMut, Failure> {
+    MmapMut::map_anon(whole_pages(bytes)).map_err(fail)
+}
+
+fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE_BYTES).max(PAGE_BYTES)
+}
+
+fn fail(error: io::Error) -> Failure {
+    Failure::Os("map memory", error)
 }

@@ -1,41 +1,63 @@
-//! The options that several programs have.
+//! Options that several programs have.
+
+use core::str::FromStr;
 
 use crate::failure::Failure;
-use crate::pin::Cores;
 
-/// Where, how long and how often: of every program that measures in rounds.
+/// Two different cores, one per process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// the measuring process's
+    pub client: usize,
+    /// the other process's
+    pub server: usize,
+}
+
+impl FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(|part| part.trim().parse::<usize>()).collect::<Result<Vec<_>, _>>();
+        match parts.as_deref() {
+            Ok(&[client, server]) if client != server => Ok(Self { client, server }),
+            Ok(_) | Err(_) => Err(format!("'{text}' is not two different core numbers, such as 0,1")),
+        }
+    }
+}
+
+/// Options of every program that measures in rounds.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Common {
     /// The two cores, the measuring process's first
     #[arg(long, default_value = "0,1", value_name = "A,B")]
     pub cores: Cores,
-    /// How many times everything is measured
+    /// Rounds: each measures everything once
     #[arg(long, default_value_t = 3)]
     pub rounds: u64,
-    /// Seconds that each measurement takes, checks and warm-up not counted
+    /// Seconds of each measurement, besides checks and warm-up
     #[arg(long, default_value_t = 0.02, value_name = "SECONDS")]
     pub seconds_per_config: f64,
-    /// Print one JSON object a line instead of a table
+    /// Print JSON, one object per line, instead of a table
     #[arg(long)]
     pub json: bool,
 }
 
-/// What the limits have besides.
+/// Further options of the limits.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Limit {
-    /// Sweep quickly once, then visit only the best configuration of each size and pattern
+    /// Sweep once, quickly; then visit only the best configuration of each size and pattern
     #[arg(long)]
     pub best: bool,
     /// Use huge pages where the kernel gives them
     #[arg(long)]
     pub huge: bool,
-    /// Flip one byte in flight during the check: the program must notice
+    /// Flip one byte in flight during the check, which the program must detect
     #[arg(long, hide = true)]
     pub flip_byte: bool,
 }
 
 impl Common {
-    /// The nanoseconds of one visit.
+    /// Nanoseconds of one visit.
     ///
     /// # Errors
     /// [`Failure::Usage`] if the seconds are no number between a microsecond and an hour.
@@ -52,5 +74,18 @@ impl Common {
             "--seconds-per-config is {}; it must be from 0.000001 to 3600",
             self.seconds_per_config
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cores;
+
+    #[test]
+    fn cores_are_two_different_numbers() {
+        assert_eq!("3, 1".parse(), Ok(Cores { client: 3, server: 1 }));
+        for wrong in ["", "0", "1,1", "0,1,2", "a,b", "0,-1"] {
+            assert!(wrong.parse::<Cores>().is_err(), "{wrong}");
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! Contents by which a message is recognised: every word follows from the message's number and its place.
+//! Contents that identify a message: every word is computed from the message's number and its place.
 //!
-//! The top bit of every word is clear, and set in every flag: what a ring of another layout left behind can
-//! never pass for a flag.
+//! The top bit of every word is clear, and set in every flag, so that data of a ring of another layout cannot
+//! be taken for a flag.
 
 /// Set in flags, clear in payload.
 pub const FLAG_BIT: u64 = 1 << 63;
 
-/// The word at `index` of message `number`.
+/// Returns the word at `index` of message `number`.
 #[must_use]
 pub const fn word(number: u64, index: u64) -> u64 {
     let mixed = (number ^ index.rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -20,7 +20,7 @@ pub fn fill(number: u64, payload: &mut [u8]) {
     }
 }
 
-/// The place of the first byte that is not message `number`'s.
+/// Returns the place of the first byte that is not message `number`'s.
 #[must_use]
 pub fn find_wrong_byte(number: u64, payload: &[u8]) -> Option<usize> {
     (0_u64..).zip(payload.chunks(8)).enumerate().find_map(|(at, (index, part))| {

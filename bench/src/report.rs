@@ -1,20 +1,20 @@
-//! What is printed: one JSON object a line, or a table for people.
+//! The output: JSON, one object per line, or a table for people.
 
 use serde_json::{Map, Value, json};
 
 use crate::stats::Summary;
 
-/// A configuration that can name itself: the keys are also the options by which it can be run again.
+/// A configuration that names its parts. The keys are also the options that run it again.
 pub trait Describe {
     /// `lines` or `blocks`.
     const KIND: &'static str;
-    /// The configuration's parts, by name.
+    /// Returns the configuration's parts, by name.
     fn parts(&self) -> Vec<(&'static str, Value)>;
-    /// The bytes of one message.
+    /// Returns the bytes of one message.
     fn message_bytes(&self) -> usize;
 }
 
-/// Which pass over the configurations a line belongs to.
+/// The pass over the configurations that a line belongs to.
 #[derive(Clone, Copy, Debug)]
 pub enum Pass {
     /// the search for the best
@@ -23,7 +23,7 @@ pub enum Pass {
     Round(u64),
 }
 
-/// Prints one visit's result.
+/// Prints the result of one visit.
 pub fn print<C: Describe>(json: bool, pass: Pass, config: &C, summary: &Summary) {
     if json {
         println!("{}", to_json(pass, config, summary));
@@ -32,7 +32,7 @@ pub fn print<C: Describe>(json: bool, pass: Pass, config: &C, summary: &Summary)
     }
 }
 
-/// Bytes divided by the median time, in 10^9 bytes a second.
+/// Returns bytes over the median time, in 10^9 bytes per second.
 fn gb_per_s(bytes: usize, summary: &Summary) -> f64 {
     bytes as f64 / (summary.p50_us * 1000.0)
 }

@@ -1,17 +1,17 @@
-//! Slices: short runs of messages that are timed together, since reading the clock costs as much as a message.
+//! Slices: short runs of messages that are timed together, since reading the clock takes as long as a message.
 
-use crate::clock::now_ns;
+use crate::channel::RESULTS_MAX;
 use crate::failure::Failure;
-use crate::mailbox::RESULTS_MAX;
+use superpipe::os::monotonic_ns;
 
-/// What a slice should take: far more than a clock read, far less than a scheduler's tick.
+/// Time of a slice: far more than a clock read (22 ns), far less than a scheduler's tick (4 ms).
 const SLICE_NS: f64 = 50_000.0;
-/// What a warm-up takes, from which the speed is guessed.
+/// Time of a warm-up, by which the speed is estimated.
 const WARM_UP_NS: f64 = 1_000_000.0;
-/// Fewer slices than these make no median.
+/// The fewest slices of which a median means something.
 const SLICES_MIN: f64 = 5.0;
 
-/// How many messages in how many slices.
+/// Messages per slice, and slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlicePlan {
     /// messages of one slice
@@ -21,45 +21,45 @@ pub struct SlicePlan {
 }
 
 impl SlicePlan {
-    /// A plan for messages of `message_ns` each that takes about `budget_ns`.
+    /// Plans messages of `message_ns` each for about `budget_ns`.
     #[must_use]
     pub fn new(message_ns: f64, budget_ns: u64) -> Self {
         let messages = (SLICE_NS / message_ns).ceil().clamp(1.0, 1e6);
         let slices =
             (budget_ns as f64 / (messages * message_ns)).floor().clamp(SLICES_MIN, RESULTS_MAX as f64);
-        Self { messages: whole(messages), slices: whole(slices) }
+        Self { messages: truncated(messages), slices: truncated(slices) }
     }
 
-    /// A plan to learn how fast messages of `bytes` are.
+    /// Plans a warm-up that shows how fast messages of `bytes` are.
     #[must_use]
     pub fn warm_up(bytes: usize) -> Self {
         let guess_ns = 100.0 + bytes as f64 / 20.0;
         let messages = (WARM_UP_NS / guess_ns / 3.0).ceil().clamp(1.0, 1e5);
-        Self { messages: whole(messages), slices: 3 }
+        Self { messages: truncated(messages), slices: 3 }
     }
 
-    /// All messages of the plan: one slice ahead is not timed.
+    /// All messages of the plan, with the first slice, which is not timed.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.messages * (self.slices + 1)
     }
 
-    /// Runs the plan and gives every slice's nanoseconds.
+    /// Runs the plan and returns every slice's nanoseconds.
     ///
     /// # Errors
-    /// What `message` fails with.
+    /// Those of `message`.
     pub fn time(self, mut message: impl FnMut() -> Result<(), Failure>) -> Result<Vec<u64>, Failure> {
-        // The vector grows outside of what is timed.
+        // Allocated before the time is measured.
         let mut slices_ns = Vec::with_capacity(usize::try_from(self.slices).unwrap_or(0));
         for _ in 0..self.messages {
             message()?;
         }
-        let mut start_ns = now_ns();
+        let mut start_ns = monotonic_ns();
         for _ in 0..self.slices {
             for _ in 0..self.messages {
                 message()?;
             }
-            let end_ns = now_ns();
+            let end_ns = monotonic_ns();
             slices_ns.push(end_ns - start_ns);
             start_ns = end_ns;
         }
@@ -72,7 +72,7 @@ impl SlicePlan {
     clippy::cast_sign_loss,
     reason = "clamped to 1..=1e6 by every caller"
 )]
-const fn whole(count: f64) -> u64 {
+const fn truncated(count: f64) -> u64 {
     count as u64
 }
 

@@ -1,6 +1,6 @@
-//! Percentiles of slices.
+//! Statistics of slices.
 
-/// What is told of a set of samples, in microseconds a message.
+/// Statistics of a set of samples, in microseconds per message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// the fastest slice
@@ -15,15 +15,15 @@ pub struct Summary {
     pub p999_us: f64,
     /// the slowest slice
     pub max_us: f64,
-    /// how many slices there were
+    /// slices
     pub samples: usize,
-    /// how many messages each slice had
+    /// messages of each slice
     pub messages_per_sample: u64,
 }
 
 impl Summary {
-    /// Sums up slices of `messages` each; `legs` is 2 where a message of a slice goes forth and back, and half
-    /// of the round trip is told.
+    /// Summarizes slices of `messages` each. `legs` is 2 where the messages of a slice are round trips, of which half
+    /// counts.
     ///
     /// # Panics
     /// If there are no slices.
@@ -46,13 +46,13 @@ impl Summary {
     }
 }
 
-/// The value that `permille` of 1000 samples don't exceed; `sorted` ascends and is not empty.
+/// Returns the value that `permille` of 1000 samples don't exceed; `sorted` ascends and is not empty.
 fn percentile(sorted: &[f64], permille: usize) -> f64 {
     let rank = (sorted.len() * permille).div_ceil(1000);
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// The median of values in any order; NaN if there are none.
+/// Returns the median of values in any order; NaN if there are none.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

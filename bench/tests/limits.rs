@@ -1,5 +1,5 @@
-//! The limit programs as processes: what they print, what they notice, and that nothing of them stays behind.
-//! Shapes only: no test knows what a good figure is.
+//! The limit programs as processes: their output, the errors that they detect, and that no process of them stays behind.
+//! No test asserts a figure.
 
 use core::time::Duration;
 use std::fs;
@@ -15,10 +15,10 @@ const BLOCKS: &str = env!("CARGO_BIN_EXE_limit_blocks");
 const QUICK: [&str; 3] = ["--json", "--seconds-per-config", "0.0001"];
 const FIGURES: [&str; 7] = ["min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us", "gb_per_s"];
 
-/// Two limits at a time would wait for each other's time slices: each test takes the cores while it measures.
+/// Held by a test while it measures: two limits at once would wait for each other's time slices.
 static CORES: Mutex<()> = Mutex::new(());
 
-/// The two cores, or nothing where there are no two.
+/// Locks the two cores, or returns nothing where there are no two.
 fn take_cores() -> Option<MutexGuard<'static, ()>> {
     if thread::available_parallelism().is_ok_and(|count| count.get() >= 2) {
         return Some(CORES.lock().unwrap_or_else(PoisonError::into_inner));
@@ -27,7 +27,7 @@ fn take_cores() -> Option<MutexGuard<'static, ()>> {
     None
 }
 
-/// Runs a limit, or gives nothing where there are no two cores to run on.
+/// Runs a limit, or returns nothing where there are no two cores.
 fn run(program: &str, args: &[&str]) -> Option<Output> {
     let _cores = take_cores()?;
     Some(Command::new(program).args(QUICK).args(args).output().expect("the program was built with the test"))
@@ -48,7 +48,7 @@ fn assert_figures(result: &Value) {
 }
 
 #[test]
-fn lines_print_one_object_a_configuration_and_round() {
+fn lines_print_one_object_per_configuration_and_round() {
     let Some(output) = run(LINES, &["--slots", "1,16", "--stride", "64,128", "--rounds", "2"]) else {
         return;
     };
@@ -77,7 +77,7 @@ fn blocks_check_every_layout_and_odd_sizes() {
 }
 
 #[test]
-fn best_repeats_one_configuration_a_size_and_pattern() {
+fn best_repeats_one_configuration_per_size_and_pattern() {
     let args = ["--best", "--sizes", "4K,64K", "--block", "8K,16K", "--ring", "64K", "--rounds", "3"];
     let Some(output) = run(BLOCKS, &args) else { return };
     let results = results(&output);
@@ -90,7 +90,7 @@ fn best_repeats_one_configuration_a_size_and_pattern() {
 }
 
 #[test]
-fn a_byte_flipped_in_flight_is_noticed() {
+fn a_byte_flipped_in_flight_is_detected() {
     for program in [LINES, BLOCKS] {
         let Some(output) = run(program, &["--flip-byte"]) else { return };
         assert_eq!(output.status.code(), Some(6));
@@ -99,7 +99,7 @@ fn a_byte_flipped_in_flight_is_noticed() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_a_usage_error() {
+fn invalid_options_are_usage_errors() {
     let cases: [(&str, &[&str]); 7] = [
         (LINES, &["--cores", "0,0"]),
         (LINES, &["--cores", "0,9999"]),

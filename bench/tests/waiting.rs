@@ -1,5 +1,4 @@
-//! The program that measures superpipe's waiting: what it prints, and that no file of it stays behind. Shapes only: no test
-//! knows what a good figure is.
+//! The program that measures superpipe's waiting: its output, and that no file of it stays behind. No test asserts a figure.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -24,7 +23,7 @@ fn has_two_cores() -> bool {
     has
 }
 
-/// The objects of a run, with everything that all of them have checked.
+/// Returns the objects of a run, after checks of the fields that all of them have.
 fn results(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = str::from_utf8(&output.stdout).expect("JSON is UTF-8").lines();
@@ -43,7 +42,7 @@ fn results(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn waiting_prints_latency_and_wake_up_by_strategy_and_placement() {
+fn latency_and_wake_up_of_every_strategy_and_placement() {
     if !has_two_cores() {
         return;
     }
@@ -80,7 +79,7 @@ fn waiting_prints_latency_and_wake_up_by_strategy_and_placement() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_a_usage_error() {
+fn invalid_options_are_usage_errors() {
     for args in
         [["--sizes", "65M"], ["--pauses-us", "1000001"], ["--wait", "nap"], ["--seconds-per-config", "0"]]
     {

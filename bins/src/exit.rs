@@ -1,4 +1,4 @@
-//! How a tool ends: the codes that all tools share, and the one line that says why.
+//! Exit codes, which all tools share, and failures, each with one line for its cause.
 
 use crate::protocol::one_line;
 use std::fmt;
@@ -7,46 +7,46 @@ use std::process::ExitCode;
 use superpipe::Reason;
 use superpipe::os::OsError;
 
-/// Added to a signal's number, it is the code of a tool that the signal ended.
+/// Offset between a signal's number and the exit code of a tool that the signal ended.
 pub(crate) const BY_SIGNAL: u8 = 128;
 
-/// The exit codes. 101 is a panic, which is our bug. A tool that a signal ends dies by that signal, which a shell shows as 128 and its
-/// number: see [`crate::signals::end`].
+/// Exit codes. 101 is a panic, a bug of the tool. A tool that a signal ends dies by that signal, which a shell shows as 128 plus
+/// the signal's number: see [`crate::signals::end`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// All is done: for rsend, as the receiver says.
+    /// The work is complete; for rsend, the receiver has confirmed it.
     Done = 0,
-    /// The command line cannot be followed.
+    /// The command line is invalid, or does not fit that of the peer.
     Usage = 2,
-    /// No connection came about.
+    /// No connection was established.
     Connect = 3,
     /// The peer was silent for longer than the idle timeout.
     Timeout = 4,
-    /// The peer ended before the transfer did.
+    /// The peer ended before the transfer was complete.
     PeerLost = 5,
-    /// What arrived is not what was sent.
+    /// The received data differ from the sent data.
     Integrity = 6,
-    /// The peer speaks another version, another protocol, or is not who it should be.
+    /// The peer uses another version or protocol, or is not authorized.
     Protocol = 7,
-    /// A local file, pipe or disk failed, at this end or at the other.
+    /// A file, pipe or disk failed, at this end or at the other.
     LocalIo = 8,
     /// A device failed, or a limit was reached.
     Device = 9,
-    /// SIGHUP.
+    /// Ended by SIGHUP.
     HungUp = 129,
-    /// SIGINT.
+    /// Ended by SIGINT.
     Interrupted = 130,
-    /// SIGTERM.
+    /// Ended by SIGTERM.
     Terminated = 143,
 }
 
-/// Why a tool ends without having done its work.
+/// A failure that ends a tool before its work is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// what the process exits with
+    /// exit code of the process
     pub code: Code,
-    /// one line: cause, then remedy where there is one
+    /// one line: the cause, then the remedy, if there is one
     pub text: String,
 }
 
@@ -67,13 +67,13 @@ impl Code {
         Self::Terminated,
     ];
 
-    /// As a number.
+    /// Returns the code as a number.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// What it means, as in the manual's table, for an end that says no more.
+    /// Returns the meaning of the code in the words of the manual's table, for a peer that sends no text.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl Code {
         self.number() > BY_SIGNAL
     }
 
-    /// The code of a number that a peer sent.
+    /// Returns the code with this number, which a peer sent.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|code| u32::from(code.number()) == number)
@@ -118,12 +118,12 @@ impl From<Code> for Reason {
 }
 
 impl Failure {
-    /// A failure with its line, for people and for `--json`: see [`one_line`].
+    /// Creates a failure with its line, for people and for `--json`: see [`one_line`].
     pub fn new(code: Code, text: impl AsRef<str>) -> Self {
         Self { code, text: one_line(text.as_ref()) }
     }
 
-    /// What a local file, pipe or disk refused while `doing` ("cannot read x").
+    /// Creates the failure for an error of a local file, pipe or disk. `doing` begins the text: "cannot read x".
     pub fn local_io(doing: impl Into<String>, error: &io::Error) -> Self {
         let is_limit = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         Self::new(if is_limit { Code::Device } else { Code::LocalIo }, explain(doing, error))
@@ -136,7 +136,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// `doing`, then the system's own words, in the style of the library.
+/// Formats `doing` and the system's text for the error, in the style of the library.
 pub fn explain(doing: impl Into<String>, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(errno) => OsError::new(errno, doing.into()).to_string(),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_without_numbers() {
+    fn error_texts_have_no_numbers() {
         let error = io::Error::from_raw_os_error(28);
         assert_eq!(
             Failure::local_io("cannot write x", &error).text,

@@ -1,16 +1,16 @@
-//! What rsend and rrecv say to each other, inside one superpipe connection. wire.md 8.
+//! Messages between rsend and rrecv, inside one superpipe connection. wire.md 8.
 //!
 //! ```text
 //! rsend                                        rrecv
-//!   HELLO 1 ─────────────▶        ◀──────────  HELLO 1    both at once: the checksum follows from the two
-//!   ATTRIBUTES 12 ───────▶                                only if rsend is asked to: `preserve`
+//!   HELLO 1 ─────────────▶        ◀──────────  HELLO 1    both at once; the two determine the checksum
+//!   ATTRIBUTES 12 ───────▶                                only with rsend --preserve: see `preserve`
 //!   DATA 2 ════════════════ stream ═════════▶
 //!   TRAILER 3 ───────────▶                                bytes and checksum as sent
 //!                                 ◀──────────  VERDICT 4  after comparing, and after the file is on disk
 //! ```
 //!
-//! Each is a superpipe message (DATA: a stream) with that tag. Integers are little-endian; what is reserved is zero, and
-//! checked.
+//! Each is a superpipe message (DATA: a stream) with that number as its tag. Integers are little-endian. Reserved bytes are zero,
+//! and the peer checks that.
 //!
 //! HELLO, 32 bytes:
 //!
@@ -19,30 +19,31 @@
 //! | 0 | 4 | the letters `sptl` |
 //! | 4 | 1 | version, 1 |
 //! | 5 | 1 | role: 1 rsend, 2 rrecv, 3 rperf, 4 rperf serve |
-//! | 6 | 1 | checksum that this end asks for: 0 no wish, 1 none, 2 crc32c, 3 crc64 |
+//! | 6 | 1 | checksum that this end asks for: 0 no preference, 1 none, 2 crc32c, 3 crc64 |
 //! | 7 | 1 | reserved |
-//! | 8 | 8 | bytes that rsend announces, all ones where their number is unknown; rrecv takes no other number, and rejects the stream where it has no room for them |
+//! | 8 | 8 | bytes that rsend announces, all ones if their number is unknown; rrecv accepts no other number, and rejects the stream if it has no room for them |
 //! | 16 | 16 | reserved |
 //!
-//! The stronger of the two wishes is the checksum of the stream; crc64 where neither end has one.
+//! Both ends use the stronger of the two checksums, and crc64 if neither end asks for one.
 //!
 //! TRAILER and VERDICT, 24 bytes and a text of at most 200:
 //!
 //! | at | bytes | |
 //! |---|---|---|
-//! | 0 | 1 | how this end ends: an exit code, 0 where all is well |
+//! | 0 | 1 | exit code of this end, 0 for success |
 //! | 1 | 1 | bytes of text |
 //! | 2 | 6 | reserved |
 //! | 8 | 8 | bytes that went through this end |
 //! | 16 | 8 | their checksum |
-//! | 24 | | why, in UTF-8; in a TRAILER of code 0 a remark for people |
+//! | 24 | | cause of the failure, in UTF-8; in a TRAILER of code 0 a remark for people |
 //!
-//! Where all is well rsend closes once it has the VERDICT, and rrecv once rsend has: before that it could take the VERDICT with it.
+//! After a success, rsend closes the connection when it has the VERDICT, and rrecv closes it after rsend: an earlier close could
+//! discard the VERDICT.
 //!
-//! An end that fails says so once: rsend cancels the stream and sends a TRAILER with its code, rrecv rejects it and sends
-//! a VERDICT; each then closes the connection. A stream cancelled before its first byte never shows: the TRAILER is next. The
-//! Reason of a cancel, reject or close is the exit code, so that an end which has no time for a message (a signal) is understood.
-//! Text from a peer is shown only after [`sanitize`].
+//! An end that fails reports it once: rsend cancels the stream and sends a TRAILER with its code, rrecv rejects the stream and
+//! sends a VERDICT; each then closes the connection. rrecv does not see a stream that was cancelled before its first byte: the
+//! TRAILER is the next transfer. The Reason of a cancel, reject or close is the exit code, which an end gives also when a signal
+//! leaves it no time for a message. Text from a peer is shown only after [`sanitize`].
 
 use std::borrow::Cow;
 use superpipe::io::DigestKind;
@@ -56,9 +57,9 @@ pub const TAG_TRAILER: u64 = 3;
 /// Tag of VERDICT.
 pub const TAG_VERDICT: u64 = 4;
 
-/// Bytes of a HELLO.
+/// Size of a HELLO.
 pub const HELLO_BYTES: usize = 32;
-/// The most bytes of a TRAILER or VERDICT.
+/// Maximum size of a TRAILER or VERDICT.
 pub const REPORT_BYTES_MAX: usize = REPORT_HEAD_BYTES + TEXT_BYTES_MAX;
 
 const REPORT_HEAD_BYTES: usize = 24;
@@ -67,7 +68,7 @@ const MAGIC: [u8; 4] = *b"sptl";
 const VERSION: u8 = 1;
 const UNKNOWN: u64 = u64::MAX;
 
-/// Which tool.
+/// Tool at one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Role {
@@ -75,42 +76,42 @@ pub enum Role {
     Sender = 1,
     /// rrecv
     Receiver = 2,
-    /// rperf, the end that asks
+    /// rperf, which asks for measurements
     Client = 3,
-    /// rperf serve, the end that answers
+    /// rperf serve, which answers
     Server = 4,
 }
 
-/// How an end introduces itself.
+/// HELLO, the first message of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
-    /// which tool it is
+    /// tool that sends it
     pub role: Role,
-    /// the checksum that it asks for
+    /// checksum that this end asks for
     pub checksum: Option<DigestKind>,
-    /// bytes that it announces
+    /// bytes that this end announces
     pub size_hint: Option<u64>,
 }
 
-/// How an end ends: a TRAILER or a VERDICT.
+/// TRAILER or VERDICT, the last message of an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// an exit code; 0 where all is well
+    /// exit code; 0 for success
     pub code: u8,
     /// bytes that went through this end
     pub bytes: u64,
     /// their checksum
     pub checksum: u64,
-    /// why; where the code is 0, a remark for people
+    /// cause of the failure; if the code is 0, a remark for people
     pub text: String,
 }
 
-/// A message that breaks these rules, in words that follow "the peer ".
+/// Violation of this protocol by a message, in words that follow "the peer ".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken(pub &'static str);
 
 impl Role {
-    /// The tool's name.
+    /// Returns the tool's name.
     #[must_use]
     pub const fn tool(self) -> &'static str {
         match self {
@@ -121,7 +122,7 @@ impl Role {
         }
     }
 
-    /// What people call this end when it speaks for itself.
+    /// Returns the noun for this end in texts.
     #[must_use]
     pub const fn part(self) -> &'static str {
         match self {
@@ -132,7 +133,7 @@ impl Role {
         }
     }
 
-    /// What both ends are there for.
+    /// Returns the noun for the common work of both ends.
     #[must_use]
     pub const fn work(self) -> &'static str {
         match self {
@@ -141,7 +142,7 @@ impl Role {
         }
     }
 
-    /// The peer's.
+    /// Returns the role of the peer.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -152,16 +153,16 @@ impl Role {
         }
     }
 
-    /// What somebody is who speaks something else.
-    const fn stranger(self) -> Broken {
+    /// Returns the violation of a peer that is not one of these tools.
+    const fn other_program(self) -> Broken {
         match self {
             Self::Sender | Self::Receiver => Broken("is no rsend or rrecv"),
             Self::Client | Self::Server => Broken("is no rperf"),
         }
     }
 
-    /// What somebody is who is of our trade, and not `self`.
-    const fn mismatch(self) -> Broken {
+    /// Returns the violation of a peer that has our own role instead of `self`.
+    const fn same_role(self) -> Broken {
         match self {
             Self::Sender | Self::Receiver => {
                 Broken("has the same part as we; one end must be rsend, the other rrecv")
@@ -174,7 +175,7 @@ impl Role {
 }
 
 impl Hello {
-    /// As it crosses.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let mut bytes = [0; HELLO_BYTES];
@@ -191,23 +192,23 @@ impl Hello {
         bytes
     }
 
-    /// What a peer that should be `role` sent.
+    /// Decodes the HELLO of a peer whose role must be `role`.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the message violates.
     pub fn decode(bytes: &[u8], role: Role) -> Result<Self, Broken> {
-        let bytes: &[u8; HELLO_BYTES] = bytes.try_into().map_err(|_| role.stranger())?;
+        let bytes: &[u8; HELLO_BYTES] = bytes.try_into().map_err(|_| role.other_program())?;
         if bytes[..4] != MAGIC {
-            return Err(role.stranger());
+            return Err(role.other_program());
         }
         if bytes[4] != VERSION {
             return Err(Broken("is of another version of superpipe-tools; install the same at both ends"));
         }
         if bytes[5] == role.other() as u8 {
-            return Err(role.mismatch());
+            return Err(role.same_role());
         }
         if bytes[5] != role as u8 {
-            return Err(role.stranger());
+            return Err(role.other_program());
         }
         if bytes[7] != 0 || bytes[16..].iter().any(|&byte| byte != 0) {
             return Err(Broken("sent a HELLO whose reserved bytes are not zero"));
@@ -224,14 +225,14 @@ impl Hello {
     }
 }
 
-/// The checksum that both ends use, whichever asks for what.
+/// Returns the checksum that both ends use: the stronger of the two that they ask for.
 #[must_use]
 pub fn agreed(one: Option<DigestKind>, other: Option<DigestKind>) -> DigestKind {
     one.max(other).unwrap_or_default()
 }
 
 impl Report {
-    /// Encodes the message. Of a text that is too long the middle is left out: what failed is at the begin, and why at the end.
+    /// Encodes the message. Leaves out the middle of a text that is too long: the start names what failed, and the end the cause.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let text = sanitize(shortened(&self.text).as_bytes());
@@ -243,10 +244,10 @@ impl Report {
         bytes
     }
 
-    /// What a peer sent.
+    /// Decodes the message of a peer.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the message violates.
     pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
         let (Some(head), Some(text)) = (bytes.get(..REPORT_HEAD_BYTES), bytes.get(REPORT_HEAD_BYTES..))
         else {
@@ -267,7 +268,7 @@ impl Report {
     }
 }
 
-/// A text of at most 200 bytes.
+/// Shortens a text to at most 200 bytes, by leaving out its middle.
 fn shortened(text: &str) -> Cow<'_, str> {
     const GAP: &str = " ... ";
     const HEAD_BYTES: usize = 60;
@@ -279,7 +280,7 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{head}{GAP}{tail}").into()
 }
 
-/// At most 200 bytes of one line that can be shown on a terminal: see [`one_line`].
+/// Converts a text to one line of at most 200 bytes that is safe to show on a terminal: see [`one_line`].
 #[must_use]
 pub fn sanitize(text: &[u8]) -> String {
     let mut clean = String::new();
@@ -292,13 +293,14 @@ pub fn sanitize(text: &[u8]) -> String {
     clean
 }
 
-/// One line that can be shown on a terminal: control characters, and those that turn the direction of writing, become `?`.
+/// Converts a text to one line that is safe to show on a terminal: control characters, and those that change the direction of
+/// writing, become `?`.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
-/// `?` in place of a character that steers a terminal, ends a line or turns the direction of writing.
+/// Replaces a character by `?` if it controls a terminal, ends a line or changes the direction of writing.
 fn harmless(letter: char) -> char {
     match letter {
         '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' => '?',
@@ -307,6 +309,7 @@ fn harmless(letter: char) -> char {
     }
 }
 
+/// Decodes a little-endian integer of at most 8 bytes.
 pub(crate) fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
@@ -316,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hellos_survive_and_wrong_ones_are_told_apart() {
+    fn hellos_round_trip_and_wrong_ones_name_their_violation() {
         for checksum in [None, Some(DigestKind::None), Some(DigestKind::Crc32c), Some(DigestKind::Crc64)] {
             for size_hint in [None, Some(0), Some(1 << 40)] {
                 let hello = Hello { role: Role::Sender, checksum, size_hint };
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stronger_wish_wins() {
+    fn the_stronger_checksum_wins() {
         use DigestKind::{Crc32c, Crc64, None as Nothing};
         assert_eq!(agreed(None, None), Crc64);
         assert_eq!(agreed(Some(Nothing), None), Nothing);
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_survive_and_wrong_ones_are_refused() {
+    fn reports_round_trip_and_wrong_ones_are_rejected() {
         let report =
             Report { code: 8, bytes: 1 << 33, checksum: 0xAE8B_1486_0A79_9888, text: "no space".to_owned() };
         let bytes = report.encode();
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peers_text_cannot_steer_a_terminal() {
+    fn a_peers_text_cannot_control_a_terminal() {
         assert_eq!(sanitize(b"disk full\n\x1b[2J\x07"), "disk full??[2J?");
         assert_eq!(sanitize("a\u{202E}b\u{9b}c".as_bytes()), "a?b?c");
         assert_eq!(sanitize(b"\xff\xfe ok"), "\u{FFFD}\u{FFFD} ok");

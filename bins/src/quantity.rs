@@ -1,22 +1,22 @@
-//! Sizes, counts and durations as people write them: `64K`, `1.5MiB`, `500ms`, `1m30s`.
+//! Parsers for sizes, counts and durations on the command line: `64K`, `1.5MiB`, `500ms`, `1m30s`.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-/// The digits of 2^64: more are a mistake, and fewer times any unit here fit 128 bits.
+/// Most digits of a number: 2^64 has 20, and the product of 20 digits and any unit of this file fits 128 bits.
 const DIGITS_MAX: usize = 20;
 
-/// A number of digits, `scale` of which stand behind the point.
+/// A decimal number: its digits, of which the last `scale` follow the point.
 struct Decimal {
     digits: u128,
     scale: u32,
 }
 
-/// Bytes: a number, with K, M, G or T for powers of 1024, and `B` or `iB` after them for whoever likes it. A fraction needs a
-/// unit, and is rounded to whole bytes.
+/// Parses a size in bytes: a number, optionally with K, M, G or T for powers of 1024, which `B` or `iB` may follow. A fraction
+/// needs a unit, and is rounded to whole bytes.
 ///
 /// # Errors
-/// What is wrong, and an example.
+/// The text is not a size; the error names the cause and gives an example.
 pub fn bytes(text: &str) -> Result<u64, String> {
     const EXAMPLES: &str = "write a whole number of bytes, or one with a unit: 4096, 64K, 1.5M or 1G";
     let (number, unit) = split(text);
@@ -30,7 +30,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "T" => 40,
         _ => return Err(format!("unknown unit '{unit}'; write 4096, 64K, 1.5M or 1G")),
     };
-    // behind two points, as in a range, a third would be easily missed
+    // ".5K" is not accepted: in a range, its point after the two of `..` would be easily missed
     let number = Decimal::read(number).filter(|_| !number.starts_with('.')).ok_or(EXAMPLES)?;
     if shift == 0 && number.scale > 0 {
         return Err(EXAMPLES.to_owned());
@@ -38,18 +38,18 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     number.times(1 << shift)
 }
 
-/// Bytes that fit 32 bits.
+/// Parses a size in bytes that fits 32 bits.
 ///
 /// # Errors
-/// As [`bytes`], or when there are more.
+/// As [`bytes`], or the size is 4 GiB or more.
 pub fn bytes_32(text: &str) -> Result<u32, String> {
     u32::try_from(bytes(text)?).map_err(|_| "at most 4 GiB, less one byte".to_owned())
 }
 
-/// A count: a number, with K, M or G for powers of 1000, since it counts no bytes.
+/// Parses a count: a number, optionally with K, M or G for powers of 1000, since it counts no bytes.
 ///
 /// # Errors
-/// What is wrong, and an example; or the range that it is not in.
+/// The text is not a count, or the count is outside of `range`.
 pub fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     const EXAMPLES: &str = "write a whole number, or one with a unit: 20000, 20K or 1.5M";
     let (number, unit) = split(text);
@@ -72,11 +72,11 @@ pub fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     }
 }
 
-/// A duration of at least a millisecond and at most a year: a number with ms, s, m, h or d, or several from the largest unit
-/// to the smallest; seconds without. Only the last may have a fraction.
+/// Parses a duration from 1 ms to 366 days: a number with ms, s, m, h or d, or several such numbers from the largest unit to
+/// the smallest. A single number without a unit is in seconds. Only the last number may have a fraction.
 ///
 /// # Errors
-/// What is wrong, and an example.
+/// The text is not a duration in this range; the error names the cause.
 pub fn duration(text: &str) -> Result<Duration, String> {
     const EXAMPLES: &str = "write 500ms, 10s, 1m30s or 1h";
     const YEAR: Duration = Duration::from_hours(366 * 24);
@@ -105,7 +105,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         if number.scale > 0 && !rest.is_empty() {
             return Err(format!("only the last number may have a fraction; {EXAMPLES}"));
         }
-        // saturated, it is more than a year as well
+        // a saturated total is more than a year, and rejected below
         total = total.saturating_add(number.times_or_zero(ns).unwrap_or(u64::MAX));
         last = ns;
         if rest.is_empty() {
@@ -119,7 +119,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A duration as [`duration`] reads it, in the largest unit that loses nothing.
+/// Formats a duration as [`duration`] reads it, in the largest unit that expresses its milliseconds exactly.
 #[must_use]
 pub fn shown(duration: Duration) -> String {
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
@@ -129,7 +129,7 @@ pub fn shown(duration: Duration) -> String {
 }
 
 impl Decimal {
-    /// Digits, and at most one point.
+    /// Parses digits with at most one point.
     fn read(text: &str) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{fraction}");
@@ -140,7 +140,7 @@ impl Decimal {
         Some(Self { digits: digits.parse().ok()?, scale: u32::try_from(fraction.len()).ok()? })
     }
 
-    /// So many units, rounded; more than nothing does not become nothing.
+    /// Multiplies by a unit, and rounds. Fails if a number above zero would become zero.
     fn times(&self, unit: u64) -> Result<u64, String> {
         match self.times_or_zero(unit) {
             None => Err("more than 64 bits hold".to_owned()),
@@ -155,7 +155,7 @@ impl Decimal {
     }
 }
 
-/// A number, and what follows it.
+/// Splits a text into its leading number and the rest.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_read_again() {
+    fn durations_are_shown_in_the_largest_exact_unit() {
         for (text, shown) in
             [("90s", "90s"), ("120s", "2m"), ("1.5s", "1500ms"), ("24h", "1d"), ("60m", "1h")]
         {

@@ -1,7 +1,8 @@
-//! SIGINT, SIGTERM and SIGHUP: the first asks the tool to tell its peer and clean up, the second ends it at once. One that
-//! whoever started the tool had it ignore, as nohup does, stays ignored.
+//! Handling of SIGINT, SIGTERM and SIGHUP. The first signal asks the tool to notify its peer and clean up, the second ends the
+//! tool at once. A signal that was ignored when the tool started, as under nohup, stays ignored.
 
 use crate::exit::{BY_SIGNAL, Code, Failure, explain};
+use crate::os::signals::is_ignored;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -10,40 +11,39 @@ use signal_hook::low_level::emulate_default_handler;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
-use superpipe::os::signals::is_ignored;
 
-/// The signals that end a tool, each with its code and its part of a line.
+/// Signals that end a tool, each with its exit code and the start of the failure's text.
 const ENDING: [(c_int, Code, &str); 3] = [
     (SIGINT, Code::Interrupted, "interrupted by SIGINT"),
     (SIGTERM, Code::Terminated, "ended by SIGTERM"),
     (SIGHUP, Code::HungUp, "ended by SIGHUP"),
 ];
 
-/// The first signal that came, if one did.
+/// Record of the first signal that the process received.
 #[derive(Debug, Clone, Copy)]
 pub struct Signals {
     came: &'static AtomicBool,
     which: &'static AtomicUsize,
-    /// the work that they interrupt: "transfer"
+    /// noun for the interrupted work: "transfer"
     work: &'static str,
 }
 
 impl Signals {
-    /// Handles all of them from now on, for the rest of the process: the flags live as long.
+    /// Installs the handlers for the rest of the process. The flags are leaked, because they must live as long.
     ///
     /// # Errors
-    /// When the system refuses, which it has no reason to.
+    /// The system refuses a handler.
     pub fn install(work: &'static str) -> Result<Self, Failure> {
         let came: &'static Arc<AtomicBool> = Box::leak(Box::default());
         let which: &'static Arc<AtomicUsize> = Box::leak(Box::default());
         let install = || -> io::Result<()> {
             for (signal, ..) in ENDING.into_iter().filter(|&(signal, ..)| !is_ignored(signal)) {
-                // in this order: the first signal finds `came` still false, and the second does not
+                // The order matters: the default action runs only if `came` is set already, that is, for the second signal.
                 flag::register_conditional_default(signal, Arc::clone(came))?;
                 flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize)?;
                 flag::register(signal, Arc::clone(came))?;
             }
-            // caught and not looked at: a file that may not grow any more is then an error like any other
+            // SIGXFSZ is caught and ignored: writing beyond the file size limit is then an I/O error like any other.
             flag::register(libc::SIGXFSZ, Arc::default())?;
             Ok(())
         };
@@ -51,13 +51,13 @@ impl Signals {
         Ok(Self { came, which, work })
     }
 
-    /// The flag that the library looks at in every wait.
+    /// Returns the flag that the library checks in every wait.
     #[must_use]
     pub fn flag(&self) -> &'static AtomicBool {
         self.came
     }
 
-    /// The failure that a signal is, if one came.
+    /// Returns the failure for the received signal, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         let came = self.came.load(Ordering::Relaxed).then(|| self.which.load(Ordering::Relaxed))?;
@@ -67,12 +67,12 @@ impl Signals {
     }
 }
 
-/// Ends a tool that has told and cleaned up all: by the signal that ended its work, if one did. A shell that runs it in a loop
-/// then knows that the loop is to end, too.
+/// Ends a tool after its cleanup. If a signal ended the work, the process dies by that signal, so that a loop in a shell ends,
+/// too. Otherwise returns the exit code.
 #[must_use]
 pub fn end(code: Code) -> ExitCode {
     if code.is_signal() {
-        // It returns only where the system refuses, and then the code says as much.
+        // This call returns only if the system refuses; the exit code then names the signal.
         let _ = emulate_default_handler((code.number() - BY_SIGNAL).into());
     }
     code.into()

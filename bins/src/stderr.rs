@@ -1,52 +1,56 @@
-//! Lines on standard error, with patience: a reader that has stalled, or a terminal that was stopped, holds no tool for long.
+//! Lines on standard error, with a time limit: a stalled reader or a stopped terminal does not block a tool for long.
 //!
-//! Others share the descriptor's flags, so it is not made non-blocking. A poll is not enough: it tells that a terminal takes
-//! something, and a line may be more than that. So each line is written by a thread of its own, which the caller waits for.
+//! Other processes share the descriptor's flags, so it is not made non-blocking. `poll` is not enough: it reports that a
+//! terminal accepts some bytes, and a line may be longer. So a separate thread writes each line, and the caller waits for it.
 
-use crate::patience::LAST_WORDS;
+use crate::files::output::pipe::write_some;
+use crate::protocol::{Role, one_line};
+use crate::timeouts::LAST_WORDS;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Instant;
-use superpipe::os::poll::{PollFd, poll_now};
 
-/// Interval between two looks at the signals.
-const LOOK: Duration = Duration::from_millis(20);
-/// Bytes that a pipe which is ready takes without waiting: PIPE_BUF.
-const PIECE_BYTES: usize = 4096;
-/// Stack of a thread that does no more than write.
+/// Interval between two checks for a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Stack size of a thread that only writes.
 const STACK_BYTES: usize = 64 << 10;
 
 static IS_SILENT: AtomicBool = AtomicBool::new(false);
 static HAS_SIGNAL: OnceLock<&'static AtomicBool> = OnceLock::new();
 
-/// End of a wait for a thread that writes to standard error.
+/// Result of waiting for a thread that writes to standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// It has written all.
+    /// The thread has written everything.
     Done,
-    /// A signal came meanwhile.
+    /// A signal arrived meanwhile.
     Signaled,
-    /// It took longer than a line may.
+    /// The thread took longer than the limit.
     TooLong,
 }
 
-/// Names the flag that is true once a signal came. The first that is named counts.
-pub(crate) fn heed(has_signal: &'static AtomicBool) {
+/// Sets the flag that is true once a signal has arrived. Only the first call has an effect.
+pub(crate) fn set_signal_flag(has_signal: &'static AtomicBool) {
     let _ = HAS_SIGNAL.set(has_signal);
 }
 
-/// Writes no further line.
-pub(crate) fn fall_silent() {
+/// Suppresses all further lines.
+pub(crate) fn silence() {
     IS_SILENT.store(true, Ordering::Relaxed);
 }
 
-/// Writes this text, which ends with a newline, and waits for that, for 2 s at most or until a signal comes. Nobody can be told
-/// that standard error is gone.
+/// Writes one line to standard error, after the tool's name. Suppresses all further lines if the reader does not accept this
+/// one within 2 s.
+pub(crate) fn print_line(role: Role, text: &str) {
+    write(&format!("{}: {}\n", role.tool(), one_line(text)));
+}
+
+/// Writes this text, which ends with a newline, and waits for that, for at most 2 s or until a signal arrives. Ignores errors,
+/// which could be reported nowhere.
 pub(crate) fn write(text: &str) {
     if IS_SILENT.load(Ordering::Relaxed) {
         return;
@@ -58,18 +62,19 @@ pub(crate) fn write(text: &str) {
         drop(written);
     };
     if thread::Builder::new().name("stderr".into()).stack_size(STACK_BYTES).spawn(work).is_err() {
-        write_now(text.as_bytes());
+        // No thread can be started: write as much as is possible without blocking.
+        let _ = write_some(io::stderr().lock(), text.as_bytes());
     } else if wait(&is_written, || true) == Waited::TooLong {
-        fall_silent();
+        silence();
     }
 }
 
-/// Waits until the thread that has the other end drops it. The time counts only while `counts` returns true.
+/// Waits until the thread drops the other end of the channel. The time limit runs only while `counts` returns true.
 pub(crate) fn wait(end: &Receiver<()>, counts: impl Fn() -> bool) -> Waited {
     let signaled = || HAS_SIGNAL.get().is_some_and(|flag| flag.load(Ordering::Relaxed));
     let was_signaled = signaled();
     let mut begin = Instant::now();
-    while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+    while end.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if !counts() {
             begin = Instant::now();
         } else if begin.elapsed() >= LAST_WORDS {
@@ -81,20 +86,12 @@ pub(crate) fn wait(end: &Receiver<()>, counts: impl Fn() -> bool) -> Waited {
     Waited::Done
 }
 
-/// Writes as much as there is room for, where there can be no thread.
-fn write_now(bytes: &[u8]) {
-    let stderr = io::stderr();
-    if poll_now(&mut [PollFd::new(stderr.as_fd(), libc::POLLOUT)]) {
-        let _ = stderr.lock().write(&bytes[..bytes.len().min(PIECE_BYTES)]);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_with_the_thread_or_the_patience() {
+    fn a_wait_ends_with_the_thread_or_at_the_limit() {
         let (end, is_over) = mpsc::channel();
         let waiting = thread::spawn(move || wait(&is_over, || true));
         drop(end);
@@ -109,7 +106,7 @@ mod tests {
     fn only_time_that_counts_ends_a_wait() {
         let (end, is_over) = mpsc::channel();
         let waiting = thread::spawn(move || wait(&is_over, || false));
-        thread::sleep(LAST_WORDS + LOOK * 5);
+        thread::sleep(LAST_WORDS + POLL_INTERVAL * 5);
         assert!(!waiting.is_finished());
         drop(end);
         assert_eq!(waiting.join().unwrap(), Waited::Done);

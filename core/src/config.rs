@@ -1,16 +1,16 @@
-//! What can be set: policy in a plain struct, and where counting starts.
+//! Policy of an endpoint, and the counts from which a connection starts.
 
 use core::fmt;
 
-use crate::arrival::Arrival;
 use crate::fabric::Caps;
-use crate::layout::{FlagPlace, Layout};
-use crate::notice::NOTICES_MIN;
+use crate::wire::arrival::Arrival;
+use crate::wire::layout::{FlagPlace, Layout};
+use crate::wire::notification::NOTIFICATIONS_MIN;
 
 /// The growth factor q is in units of 1/256.
 pub(crate) const Q_ONE: u32 = 256;
 
-/// How a transfer that does not fit a line crosses the wire; each is a variant of the same chunks.
+/// Protocol of a transfer that does not fit a line. Each is a variant of the same chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// No rendezvous: chunks as large as can be, as soon as there is room.
@@ -25,10 +25,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them.
+    /// Every protocol.
     pub const ALL: [Self; 4] = [Self::Eager, Self::Copy, Self::Pipeline, Self::Superpipeline];
 
-    /// The name that tools use.
+    /// Returns the name that tools use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,8 +39,8 @@ impl Protocol {
         }
     }
 
-    /// Whether the receiver must wait for a whole chunk before it copies.
-    pub(crate) const fn is_whole(self) -> bool {
+    /// Returns true if the receiver copies a chunk only once all of its blocks have arrived.
+    pub(crate) const fn copies_whole_chunks(self) -> bool {
         matches!(self, Self::Copy | Self::Pipeline)
     }
 }
@@ -54,25 +54,25 @@ impl fmt::Display for Protocol {
 /// The policy of one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How transfers are sent. Default: superpipeline.
+    /// Protocol of transfers. Default: superpipeline.
     pub protocol: Protocol,
-    /// How this end and the peer flag what they write; both ends must agree. Default: flag.
+    /// Arrival mode, which both ends must agree on. Default: flag.
     pub arrival: Arrival,
     /// C0: bytes that go with the RTS, before a CTS; what is copied during a round trip. Default 12 KiB (Denis,
     /// section 5); a message up to this size needs no CTS.
     pub c0_bytes: u32,
     /// q, the growth of chunks, in 1/256: 256 to 1024. Default 384, which is 1.5 (Denis, section 5).
     pub growth_q8: u32,
-    /// The chunk of the pipeline protocol, and where not 0 the largest of the superpipeline. Default 0, which lets
-    /// the pipeline use 64 KiB.
+    /// Bytes of a chunk of the pipeline protocol, and, unless 0, of the largest chunk of the superpipeline. Default 0: the pipeline
+    /// uses 64 KiB, and the superpipeline is limited by the fold only.
     pub chunk_bytes: u32,
-    /// The landing buffer is at least so many chunks: 1 to 255. Default 3 (Denis: triple buffering).
+    /// Folds of the landing buffer, 1 to 255: a chunk takes at most one of them. Default 3 (Denis: triple buffering).
     pub folds: u8,
-    /// Wait for the acknowledgement of chunk i - 2 before chunk i, as Denis does, instead of for free blocks.
+    /// Waits for the acknowledgement of chunk i - 2 before chunk i, as Denis does, instead of for free blocks.
     pub triple_buffer: bool,
     /// Messages of this length and more are copied out with streaming stores. Default 32 MiB.
     pub streaming_bytes: u64,
-    /// The user's word that writes become visible in order although the device does not say so.
+    /// The user asserts that writes become visible in order, although the device does not promise it.
     pub order_asserted: bool,
 }
 
@@ -119,39 +119,39 @@ impl Config {
         match self.arrival {
             Arrival::Flag if !ordered => Err(ConfigError::FlagNeedsOrder),
             Arrival::Notify if direct => Err(ConfigError::NotifyNeedsPostedWrites),
-            Arrival::Notify if caps.notices < NOTICES_MIN => {
-                Err(ConfigError::NotifyNeedsReceives { receives: caps.notices })
+            Arrival::Notify if caps.notifications_max < NOTIFICATIONS_MIN => {
+                Err(ConfigError::NotifyNeedsReceives { receives: caps.notifications_max })
             }
             Arrival::Flag | Arrival::CheckedFlag | Arrival::Notify => Ok(()),
         }
     }
 }
 
-/// A configuration that cannot be.
+/// Invalid configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// A field is out of its range.
     Range {
         /// The field.
         name: &'static str,
-        /// What it was.
+        /// The value.
         value: u64,
-        /// The least it can be.
+        /// The smallest value allowed.
         least: u64,
-        /// The most it can be.
+        /// The largest value allowed.
         most: u64,
     },
-    /// A landing buffer cannot be divided so.
-    Layout(crate::layout::BadLayout),
+    /// The layout of a landing buffer is invalid.
+    Layout(crate::wire::layout::BadLayout),
     /// Slot lines that lie apart need direct store.
     ApartNeedsDirectStore,
     /// Plain flags need order inside a write.
     FlagNeedsOrder,
-    /// What goes by direct store cannot be notified.
+    /// Notify mode needs posted writes, and this fabric stores directly.
     NotifyNeedsPostedWrites,
-    /// The fabric keeps too few receives posted for notifications, or none, since it has none.
+    /// The fabric keeps too few receives posted for notifications.
     NotifyNeedsReceives {
-        /// So many.
+        /// Receives that it keeps posted; 0: it has no notifications.
         receives: u16,
     },
 }
@@ -172,7 +172,7 @@ impl fmt::Display for ConfigError {
             }
             Self::NotifyNeedsReceives { receives } => write!(
                 f,
-                "notify mode needs {NOTICES_MIN} posted receives, and this device keeps {receives}; use checked flags"
+                "notify mode needs {NOTIFICATIONS_MIN} posted receives, and this device keeps {receives}; use checked flags"
             ),
         }
     }
@@ -180,7 +180,7 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Where both ends start to count. Anything but the default is there to test what happens when counts wrap.
+/// Counts from which both ends start. Other values than the default let tests cross the wrap of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The sequence of the first chunk, never 0.
@@ -191,14 +191,14 @@ pub struct Origin {
     pub controls: u64,
     /// Transfers before the first.
     pub transfers: u64,
-    /// The first sign of life.
-    pub life: u64,
+    /// Keepalives sent before the first.
+    pub keepalives: u64,
     /// Notifications sent and taken before the first.
-    pub notices: u64,
+    pub notifications: u64,
 }
 
 impl Default for Origin {
     fn default() -> Self {
-        Self { sequence: 1, blocks: 0, controls: 1, transfers: 0, life: 0, notices: 0 }
+        Self { sequence: 1, blocks: 0, controls: 1, transfers: 0, keepalives: 0, notifications: 0 }
     }
 }

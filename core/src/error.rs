@@ -1,23 +1,22 @@
-//! What can go wrong, by kind, never mixed: the peer broke the protocol ([`ProtocolError`]), the device failed
-//! ([`WcError`]), there is no room right now ([`RefusedSend`]). Our own bugs are assertions.
+//! Errors by kind: the peer broke the protocol ([`ProtocolError`]), the device failed ([`WcError`]), there is no room right now
+//! ([`RefusedSend`]). Bugs of core itself are assertions.
 
 use core::fmt;
 
-/// Why a transfer was cancelled or rejected, or the connection closed: a number that the two applications agree
-/// on. Zero is the orderly end.
+/// Reason of a cancel, reject or close: a number that the two applications agree on. Zero is the orderly end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reason(pub u32);
 
 impl Reason {
     /// The orderly end of a connection.
     pub const DONE: Self = Self(0);
-    /// Given up by the library: a deadline passed, a stream was dropped before its end, or connecting came to no end.
+    /// The library gave up: a deadline passed, a stream was dropped before its end, or connecting failed.
     pub const GIVEN_UP: Self = Self(u32::MAX - 1);
     /// The other end broke the protocol, or its device failed.
     pub const PROTOCOL: Self = Self(u32::MAX);
 }
 
-/// The rule of the protocol that the peer broke. The connection is closed with its name.
+/// Rule of the protocol that the peer broke. It closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -26,11 +25,11 @@ pub enum ProtocolError {
     /// wire.md 2.2: acknowledged more control messages than were sent.
     ControlAckBeyondSent,
     /// wire.md 3.4: took more notifications than were sent.
-    NoticesBeyondSent,
+    NotificationsBeyondSent,
     /// wire.md 3.4: a notification of what does not come next.
-    NoticeWrong,
+    NotificationWrong,
     /// wire.md 3.4: a notified chunk or control message without its flag.
-    NoticeWithoutFlag,
+    NotificationWithoutFlag,
     /// wire.md 3.2: a combination of kind bits that has no meaning.
     HeaderKinds,
     /// wire.md 3.2: more inline bytes than fit a line.
@@ -72,15 +71,15 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// The rule, as one says it.
+    /// Returns the rule in words.
     #[must_use]
     pub const fn rule(self) -> &'static str {
         match self {
             Self::AckBeyondSent => "acknowledged blocks that were never sent (wire.md 2.2)",
             Self::ControlAckBeyondSent => "acknowledged control messages that were never sent (wire.md 2.2)",
-            Self::NoticesBeyondSent => "took notifications that were never sent (wire.md 3.4)",
-            Self::NoticeWrong => "a notification of what does not come next (wire.md 3.4)",
-            Self::NoticeWithoutFlag => "a notified write whose flag is not there (wire.md 3.4)",
+            Self::NotificationsBeyondSent => "took notifications that were never sent (wire.md 3.4)",
+            Self::NotificationWrong => "a notification of what does not come next (wire.md 3.4)",
+            Self::NotificationWithoutFlag => "a notified write whose flag is not there (wire.md 3.4)",
             Self::HeaderKinds => "a chunk header with contradicting kind bits (wire.md 3.2)",
             Self::InlineTooLong => "an inline message longer than its line (wire.md 3.2)",
             Self::ReservedNotZero => "reserved words that are not zero (wire.md 3.2, 5)",
@@ -115,9 +114,9 @@ impl core::error::Error for ProtocolError {}
 /// A work completion that is not a success (`ibv_poll_cq(3)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WcError {
-    /// The status by number, since devices report ones that no header names.
+    /// Status as a number, since devices report some that no header names.
     pub status: u32,
-    /// The device's own number.
+    /// Error number of the vendor.
     pub vendor_err: u32,
 }
 
@@ -127,7 +126,7 @@ impl fmt::Display for WcError {
     }
 }
 
-/// What ended a connection out of order.
+/// Failure that ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The peer broke a rule.
@@ -145,18 +144,18 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Why an endpoint moves nothing any more.
+/// End of an endpoint: why it moves nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closed {
     /// This side closed.
     Here(Reason),
-    /// The peer closed, and everything it sent before was received.
+    /// The peer closed, and all that it sent before was received.
     ByPeer(Reason),
-    /// Something failed.
+    /// The peer broke a rule, or the device failed.
     Failed(Failure),
 }
 
-/// Why nothing could be sent right now, or ever.
+/// Refusal of a sending call. `NoCredit` and `Busy` are back-pressure; the others are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedSend {
     /// No room: call again after [`progress`](crate::Endpoint::progress).
@@ -175,7 +174,7 @@ pub enum RefusedSend {
     Closed,
 }
 
-/// Why a transfer could not be started.
+/// Refusal to start a transfer.
 pub type RefusedStart = RefusedSend;
 
 impl fmt::Display for RefusedSend {

@@ -1,37 +1,31 @@
 //! The seam between the protocol and the world: everything that core needs of memory, wire and time.
 //!
-//! A `Fabric` is the port (device, completion queue, clock); a [`Fabric::Link`] is one connection on it (a QP, or
-//! two mapped segments). Static dispatch; what the 8-byte path branches on is an associated const.
+//! A `Fabric` is a device with its completion queue and clock; a [`Fabric::Link`] is one connection on it (a QP, or
+//! two mapped segments). Dispatch is static, and the 8-byte path branches on associated constants only.
 //!
-//! Two kinds of memory. A [`Fabric::Region`] is ours, and the peer writes into it: the seat and the landing
-//! buffer. A [`Fabric::Remote`] is the peer's seat or landing buffer, as we build it: with direct store it is that
-//! memory itself, otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes
-//! from the start of either.
+//! There are two kinds of memory. A [`Fabric::Region`] is this end's control page or landing buffer, which the peer writes. A
+//! [`Fabric::Remote`] is the peer's control page or landing buffer, which this end writes: with direct store that memory itself,
+//! otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes from the start of either.
 
 use crate::error::WcError;
-use crate::line::{LINE_BYTES, Line};
 use crate::nanos::Nanos;
 use crate::recorder::Recorder;
+use crate::wire::Crc32c;
+use crate::wire::line::{LINE_BYTES, Line};
+use crate::wire::notification::Notification;
 
-/// What a link can do; asked once, when an endpoint is made on it.
+/// Capabilities of a link. An endpoint asks for them once, when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// The bytes of one write become visible in ascending order, so that a flag at its end proves the rest
     /// (`ibv_query_qp_data_in_order(3)`; release and acquire on shared memory).
     pub order_inside_write: bool,
-    /// So many receives each end keeps posted for the other's notifications, the same number at both; 0: the fabric
-    /// can't notify. Core has no more of them on the way than the peer has posted.
-    pub notices: u16,
+    /// Most notifications under way to one end, which is the number of receives that each end keeps posted for them. 0: the fabric
+    /// has no notifications. Core never exceeds it.
+    pub notifications_max: u16,
 }
 
-/// What goes with a write to tell the peer of it: 30 bits (the fabric keeps the top two for itself).
-///
-/// A write with immediate data carries it in the immediate (InfiniBand, RoCE), a write without is followed by a SEND
-/// (iWARP); either is consumed by a receive that was posted ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Notice(pub u32);
-
-/// The send queue holds as many work requests as it can; post again after a completion.
+/// The send queue is full. Post again after a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqFull;
 
@@ -42,53 +36,140 @@ pub struct WrId(pub u64);
 /// A signaled work request has ended; the device no longer owns the memory that it named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which one.
+    /// The work request.
     pub wr: WrId,
-    /// How.
+    /// Result of the work request.
     pub result: Result<(), WcError>,
 }
 
-/// What is known of a copy's destination.
+/// Hint for the stores of a copy, by its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyHint {
-    /// It is read again soon, and fits a cache.
+    /// The destination is read again soon, and fits a cache.
     Cached,
-    /// It is larger than the caches: streaming stores may pay.
+    /// The message is larger than the caches, so that streaming stores may pay.
     Streaming,
 }
 
-/// The world as core sees it.
+/// A fabric: memory that two ends share or write remotely, and a clock.
 ///
-/// The trait is safe: core holds no pointer, so a fabric that breaks its contract gives wrong bytes and never
-/// undefined behaviour. Where raw memory is handed out besides (`readv` into blocks), the promise that it stays
-/// valid is an unsafe trait of the crate that does so.
+/// The trait is safe. Core holds no pointer, so a fabric that breaks the contract delivers wrong bytes, and never causes
+/// undefined behaviour. A crate that hands out raw memory besides (`readv` into blocks) promises in an unsafe trait of its own
+/// that the memory stays valid.
 ///
 /// # Contract
-/// 1. Every span of a `Region` or `Remote` that core was given stays valid, and of unchanged meaning, until the
-///    link is dropped. Offsets are checked against it.
+/// 1. Every `Region` and `Remote` that core was given stays valid, and names the same memory, until the link is dropped. The
+///    fabric checks offsets against its bounds.
 /// 2. With [`DIRECT`](Self::DIRECT), or in memory that [`post_write`](Self::post_write) has carried over in ascending
 ///    order ([`Caps::order_inside_write`]), a reader that sees a flag by [`flag`](Self::flag) sees everything
 ///    that was written before [`publish`](Self::publish) or inside [`write_line`](Self::write_line).
-/// 3. After a `post_write` was accepted, the device reads the named bytes of the image at any time until its
-///    completion; core leaves them alone until then. Those of a write without a `wr`, which are those of a line, it has read
-///    once the peer can see any of them: core leaves them alone until the peer has shown that it has consumed them.
-/// 4. A [`Notice`] that [`poll_notice`](Self::poll_notice) has given proves that its write, and all that the peer posted
-///    before, are in place: whoever reads them then sees them whole.
-/// 5. Order between writes is otherwise not promised, and core does not rely on it; but for this: all bytes of a write are in
-///    place before those of a write to the same block that was posted after the peer's acknowledgement of that block.
+/// 3. The device may read the bytes of a posted write from the image until the write completes. Core does not change them until
+///    then. The bytes of a write without a `wr`, which is a line, the device has read once the peer can see any of them. Core
+///    does not change them until the peer has consumed the line.
+/// 4. A [`Notification`] that [`poll_notification`](Self::poll_notification) returned proves that its write, and all writes that the
+///    peer posted before it, are complete in memory.
+/// 5. Writes are not ordered otherwise, with one exception: all bytes of a write are in place before those of a write to the same
+///    block that was posted after the peer acknowledged that block.
+///
+/// # Example
+/// Two ends in one thread over plain memory. `examples/custom_fabric.rs` is a complete fabric for two threads.
+///
+/// ```
+/// use superpipe_core::{
+///     Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyHint, Endpoint, Fabric, FlagPlace, Landing,
+///     Layout, Line, Nanos, Notification, Origin, SqFull, TryRecv, WrId,
+/// };
+///
+/// const LAYOUT: Layout = Layout { block_bytes: 4096, block_count: 4, flags: FlagPlace::Apart };
+///
+/// /// The memory of both ends: control page and landing buffer of each.
+/// struct Plain([Vec<u8>; 4]);
+///
+/// impl Plain {
+///     fn word(&self, from: usize, at: u32) -> u64 {
+///         u64::from_le_bytes(*self.0[from][at as usize..].first_chunk().unwrap())
+///     }
+/// }
+///
+/// impl Fabric for Plain {
+///     const DIRECT: bool = true; // the peer's memory is written in place
+///     type Link = ();
+///     type Region = usize;
+///     type Remote = usize;
+///
+///     fn caps(&self, _: &()) -> Caps {
+///         Caps { order_inside_write: true, notifications_max: 0 }
+///     }
+///     fn now(&mut self) -> Nanos {
+///         Nanos(0)
+///     }
+///     fn flag(&self, _: &(), from: usize, at: u32) -> u64 {
+///         self.word(from, at)
+///     }
+///     fn take_line(&self, _: &(), from: usize, at: u32) -> Line {
+///         Line(core::array::from_fn(|index| self.word(from, at + 8 * index as u32)))
+///     }
+///     fn copy_out(&mut self, _: &mut (), from: usize, at: u32, to: &mut [u8], _: CopyHint) {
+///         to.copy_from_slice(&self.0[from][at as usize..][..to.len()]);
+///     }
+///     fn write_line(&mut self, link: &mut (), to: usize, at: u32, line: &Line) {
+///         for (index, word) in line.0.iter().enumerate() {
+///             self.publish(link, to, at + 8 * index as u32, *word);
+///         }
+///     }
+///     fn publish(&mut self, link: &mut (), to: usize, at: u32, flag: u64) {
+///         self.copy_in(link, to, at, &flag.to_le_bytes());
+///     }
+///     fn copy_in(&mut self, _: &mut (), to: usize, at: u32, from: &[u8]) {
+///         self.0[to][at as usize..][..from.len()].copy_from_slice(from);
+///     }
+///     // Checksums are needed with checked flags only, and posted writes without direct store only.
+///     fn crc_out(&self, _: &(), _: usize, _: u32, _: u32, _: u32) -> u32 { 0 }
+///     fn crc_in(&self, _: &(), _: usize, _: u32, _: u32, _: u32) -> u32 { 0 }
+///     fn crc(&self, _: &[u8], _: u32) -> u32 { 0 }
+///     fn post_write(
+///         &mut self, _: &mut (), _: usize, _: u32, _: u32, _: Option<WrId>, _: Option<Notification>,
+///     ) -> Result<(), SqFull> {
+///         Err(SqFull)
+///     }
+///     fn ring_doorbell(&mut self, _: &mut ()) {}
+///     fn poll_cq(&mut self, _: &mut ()) -> Option<Completion> {
+///         None
+///     }
+/// }
+///
+/// let [page, landing] = [CONTROL_PAGE_BYTES, LAYOUT.bytes()].map(|bytes| vec![0; bytes as usize]);
+/// let mut fabric = Plain([page.clone(), landing.clone(), page, landing]);
+/// let mut ends = [0, 2].map(|own| {
+///     let peer = 2 - own;
+///     let attachment = Attachment {
+///         link: (),
+///         control_page: own,
+///         peer_control_page: peer,
+///         landing: Landing { memory: own + 1, layout: LAYOUT },
+///         peer_landing: Landing { memory: peer + 1, layout: LAYOUT },
+///     };
+///     Endpoint::new(&fabric, attachment, Config::default(), Origin::default()).unwrap()
+/// });
+///
+/// ends[0].try_send(&mut fabric, 7, &[b"hello"]).unwrap();
+/// let mut place = [0; 16];
+/// assert_eq!(ends[1].try_recv(&mut fabric, &mut [&mut place], 1), TryRecv::Taken { tag: 7, bytes: 5 });
+/// assert_eq!(place[..5], *b"hello");
+/// ```
 pub trait Fabric {
-    /// The peer's landing buffer is mapped here: there is no image, and nothing is posted.
+    /// The peer's memory is mapped here, so that there is no image, and nothing is posted.
     const DIRECT: bool;
-    /// One connection on this port.
+    /// A connection on this fabric.
     type Link;
-    /// Memory of ours that the peer writes.
+    /// Memory of this end, which the peer writes.
     type Region: Copy;
-    /// Memory of the peer's that we write, by direct store or through its image.
+    /// Memory of the peer, which this end writes by direct store or through its image.
     type Remote: Copy;
 
-    /// What this link can do.
+    /// Returns the capabilities of the link.
     fn caps(&self, link: &Self::Link) -> Caps;
-    /// The time. Costs tens of nanoseconds, so never per message.
+    /// Returns the time. Core never calls it per message, since it costs tens of nanoseconds.
     fn now(&mut self) -> Nanos;
 
     /// Reads a flag word, with acquire ordering. `at` is a multiple of 8.
@@ -102,28 +183,28 @@ pub trait Fabric {
     }
     /// Copies payload out of a block.
     fn copy_out(&mut self, link: &mut Self::Link, from: Self::Region, at: u32, to: &mut [u8], hint: CopyHint);
-    /// CRC32C, continued from `seed`, of `bytes` bytes in a block.
+    /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block.
     fn crc_out(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32, seed: u32) -> u32;
 
     /// Writes a line, its flag last, with release ordering. `at` is a multiple of 64.
     fn write_line(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, line: &Line);
     /// Writes a flag word, with release ordering. `at` is a multiple of 8.
     fn publish(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, flag: u64);
-    /// So many bytes are likely to be written soon: a fabric may fetch them for writing, and by default does nothing.
+    /// Notes that core is likely to write these bytes soon. A fabric may fetch them for writing; the default does nothing.
     #[inline]
     fn expect_write(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, bytes: u32) {
         let _ = (link, to, at, bytes);
     }
     /// Copies payload into a block.
     fn copy_in(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, from: &[u8]);
-    /// CRC32C, continued from `seed`, of `bytes` bytes in a block that is being built.
+    /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block that is being built.
     fn crc_in(&self, link: &Self::Link, to: Self::Remote, at: u32, bytes: u32, seed: u32) -> u32;
-    /// CRC32C of private memory, continued from `seed`: the finished CRC32C of what came before, 0 at the beginning.
+    /// Returns the CRC32C of private memory, continued from `seed`: the finished CRC32C of the bytes before, 0 at the beginning.
     fn crc(&self, bytes: &[u8], seed: u32) -> u32;
 
-    /// Posts one RDMA write of `bytes` bytes of the image at `at` to the same place in the peer's memory;
-    /// signaled if it has a `wr`, and with a `notice` the peer is notified of it, after all that were posted before.
-    /// Never called with [`DIRECT`](Self::DIRECT), nor with a notice where [`Caps::notices`] is 0.
+    /// Posts one RDMA write of `bytes` bytes of the image at `at` to the same place in the peer's memory. The write is signaled
+    /// if it has a `wr`. With a `notification`, the peer is notified of it, after all writes that were posted before.
+    /// Core never calls it with [`DIRECT`](Self::DIRECT), nor with a notification where [`Caps::notifications_max`] is 0.
     ///
     /// # Errors
     /// [`SqFull`]; nothing was posted.
@@ -134,36 +215,42 @@ pub trait Fabric {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        notice: Option<Notice>,
+        notification: Option<Notification>,
     ) -> Result<(), SqFull>;
-    /// Ends a batch: what was posted goes out; a peer that sleeps is woken.
+    /// Ends a batch: hands the posted writes to the device, and wakes a peer that sleeps.
     fn ring_doorbell(&mut self, link: &mut Self::Link);
     /// Takes one completion of this link, in the order in which its work requests were posted.
     fn poll_cq(&mut self, link: &mut Self::Link) -> Option<Completion>;
-    /// Takes the peer's next notification, in the order in which it posted them. The receive that it has consumed is
-    /// posted again before this returns.
+    /// Takes the peer's next notification, in the order of posting, and posts the receive that it has consumed again.
     #[inline]
-    fn poll_notice(&mut self, link: &mut Self::Link) -> Option<Notice> {
+    fn poll_notification(&mut self, link: &mut Self::Link) -> Option<Notification> {
         let _ = link;
         None
     }
-    /// Whether [`poll_notice`](Self::poll_notice) has something to give: asked before a sleep.
+    /// Returns true if [`poll_notification`](Self::poll_notification) would return one. Core asks before a sleep.
     #[inline]
-    fn has_notice(&self, link: &Self::Link) -> bool {
+    fn has_notification(&self, link: &Self::Link) -> bool {
         let _ = link;
         false
     }
 
-    /// Whether what is written from now on need not wake a peer that sleeps: it looks by itself before long.
+    /// Sets whether later writes may leave a sleeping peer asleep, because it polls by itself before long.
     #[inline]
     fn set_quiet(&mut self, link: &mut Self::Link, is_quiet: bool) {
         let _ = (link, is_quiet);
     }
 
-    /// Where the events of this link are recorded, while somebody records. Costs no more than a branch: it is asked at
-    /// each event.
+    /// Returns the recorder of this link, while somebody records. Core calls it at each event, so it must cost no more than a
+    /// branch.
     #[inline]
     fn recorder(&mut self, _: &Self::Link) -> Option<&mut Recorder> {
         None
+    }
+}
+
+impl<F: Fabric> Crc32c for F {
+    #[inline]
+    fn crc32c(&self, bytes: &[u8], seed: u32) -> u32 {
+        self.crc(bytes, seed)
     }
 }

@@ -1,9 +1,17 @@
-//! The protocol core of superpipe: what moves bytes between two ends over any [`Fabric`], and nothing else.
+//! The protocol core of superpipe: it moves bytes between two ends over any [`Fabric`].
 //!
-//! It knows no operating system, no clock, no allocator and no unsafe code. Time, memory and the wire come
-//! through one trait, [`Fabric`]; everything is driven from outside, and nothing waits. An [`Endpoint`] is one
-//! end of one connection: sending and receiving halves, a mailbox for control messages, and the
-//! acknowledgements that let memory be used again.
+//! Core uses no operating system, clock, allocator or unsafe code. Time, memory and the wire come through one trait,
+//! [`Fabric`]. Everything is driven from outside, and nothing waits. An [`Endpoint`] is one end of a connection: a sending and a
+//! receiving half, a mailbox for control messages, and the acknowledgements that free blocks. A [`Driver`] adds timers and
+//! operations, and is what users call.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `wire` | the wire format: lines, layout, headers, control messages, acknowledgements, notifications |
+//! | `send`, `receive` | the two halves of an endpoint |
+//! | `endpoint` | one end: both halves, mailbox, acknowledgements, notifications |
+//! | `fabric` | the trait that a fabric implements |
+//! | [`driver`] | operations, waits, keepalives, handshake |
 //!
 //! The protocol is numbered in `docs/wire.md`, which the code cites; how the parts fit is in
 //! `docs/architecture.md`.
@@ -14,49 +22,43 @@
 #[cfg(test)]
 extern crate std;
 
-mod ack;
-mod arrival;
+// Both define a macro for the modules that follow.
+#[cfg(not(superpipe_planted))]
+#[macro_use]
+mod planted;
+#[cfg(superpipe_planted)]
+#[macro_use]
+pub mod planted;
+#[macro_use]
+mod recording;
+
 mod config;
-mod control;
-mod counters;
 pub mod driver;
 mod endpoint;
 mod error;
 mod fabric;
-mod header;
-mod inline;
-mod layout;
-mod line;
-mod mailbox;
 mod nanos;
-mod notice;
-#[cfg(not(superpipe_planted))]
-mod planted;
-#[cfg(superpipe_planted)]
-pub mod planted;
 mod receive;
 pub mod recorder;
-mod recording;
-mod schedule;
 mod send;
-mod sequence;
 mod slices;
 mod state;
-pub mod word;
+mod wire;
 
-pub use arrival::Arrival;
 pub use config::{Config, ConfigError, Origin, Protocol};
-pub use counters::Counters;
 pub use driver::Driver;
-pub use endpoint::{Attachment, Endpoint, Event, Incoming};
+pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, RefusedStart, WcError};
-pub use fabric::{Caps, Completion, CopyHint, Fabric, Notice, SqFull, WrId};
-pub use header::{Header, INLINE_BYTES_MAX, Length};
-pub use layout::{BadLayout, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, SEAT_BYTES, seat};
-pub use line::{LINE_BYTES, Line};
+pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
 pub use nanos::Nanos;
-pub use notice::NOTICES_MIN;
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
-pub use schedule::Schedule;
-pub use send::{Reservation, TransferId};
+pub use send::{Reservation, Schedule, TransferId};
 pub use state::{Phase, Receiving, Sending, State};
+pub use wire::arrival::Arrival;
+pub use wire::header::{Header, INLINE_BYTES_MAX, Length};
+pub use wire::layout::{
+    BadLayout, CONTROL_PAGE_BYTES, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, control_page,
+};
+pub use wire::line::{LINE_BYTES, Line};
+pub use wire::notification::{NOTIFICATIONS_MIN, Notification};
+pub use wire::word;

@@ -1,8 +1,7 @@
-//! Bugs that can be planted on purpose, to see that the simulator finds them; docs/testing.md says after how many runs.
+//! Bugs that can be planted on purpose, to prove that the simulator finds them. docs/testing.md lists after how many runs.
 //!
-//! Each is a condition in the place where it could be made, and its variant says what it does. To every compiler but one
-//! that is given `--cfg superpipe_planted` the condition is `false`. No feature sets that, so that no product has it; under it,
-//! `choose` says at run time which bug is there.
+//! Each is one line, `planted!(Bug => effect)`, at the place where a programmer could make it. The effect is compiled out unless
+//! the compiler is given `--cfg superpipe_planted`, which no feature sets; then `choose` selects a bug at run time.
 #![cfg_attr(
     not(superpipe_planted),
     expect(unreachable_pub, reason = "exported where it can be chosen, and nowhere else")
@@ -10,6 +9,15 @@
 
 #[cfg(superpipe_planted)]
 use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Plants a bug: runs a statement where the bug was chosen, and is nothing in every build but the one that plants bugs.
+macro_rules! planted {
+    ($bug:ident => $($effect:tt)*) => {
+        if $crate::planted::is_planted($crate::planted::Bug::$bug) {
+            $($effect)*;
+        }
+    };
+}
 
 /// A bug, and what it makes of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +34,9 @@ pub enum Bug {
     FlagWithoutSequence,
     /// After the last sequence comes 0, as in memory that was never written.
     ZeroNotSkipped,
-    /// Of a chunk with FIN, later blocks are taken without their flags.
+    /// Later blocks of a chunk with FIN are taken without their flags.
     EndBeforeFlag,
-    /// Of a message whose blocks are late, the first late one is taken without its flag.
+    /// The first late block of a message is taken without its flag.
     BegunTooFar,
     /// The CRC in a later block's checked flag is not compared.
     CheckNotCompared,
@@ -44,7 +52,7 @@ pub enum Bug {
     CtsForgotten,
     /// A REJECT that cannot be sent at once is never sent.
     RejectForgotten,
-    /// As many control messages are sent as are due, whether or not the peer has consumed those before.
+    /// Control messages are sent although the mailbox has no free line.
     MailboxOverwritten,
     /// A CANCEL that cannot be sent at once is never sent.
     CancelForgotten,
@@ -52,8 +60,8 @@ pub enum Bug {
     BlockNotKept,
     /// A CANCEL is believed although no transfer is open.
     CancelOfNone,
-    /// The short way begins a message although a REJECT is due, so that the message cannot be rejected.
-    ShortWayUngated,
+    /// The fast path begins a message although a REJECT is due, so that the message cannot be rejected.
+    FastPathUngated,
     /// Reading in place does not see a message in a line.
     InlineHasNoPlace,
     /// A connection that failed, or was closed with a reason, goes on delivering.
@@ -61,14 +69,14 @@ pub enum Bug {
     /// A message of 2^64 - 1 bytes is taken for a stream.
     LengthForStream,
     /// Writes are notified whether or not the peer has a receive for that.
-    NoticeNotAwaited,
+    NotificationNotAwaited,
     /// The last credit for a notification that comes back is counted twice.
-    NoticeCreditTwice,
+    NotificationCreditTwice,
     /// A notification of a control message is believed to be of the next chunk: neither kind nor sequence are compared.
-    NoticeOfAnother,
-    /// A flag is looked at before its notification was taken.
-    NoticeNotRead,
-    /// A wait looks at its deadline in rounds without work only.
+    NotificationOfAnother,
+    /// A flag is read before its notification was taken.
+    NotificationNotRead,
+    /// A wait checks its deadline in rounds without work only.
     DeadlineWhenIdle,
     /// An operation that receives begins at the first of its slices again with each part.
     PlaceLost,
@@ -82,7 +90,7 @@ pub enum Bug {
     CancelOfUnbegun,
 }
 
-/// Whether this bug is there.
+/// Returns true if this bug is planted.
 #[cfg(not(superpipe_planted))]
 #[inline(always)]
 pub(crate) const fn is_planted(_: Bug) -> bool {
@@ -95,7 +103,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
 #[cfg(superpipe_planted)]
 impl Bug {
-    /// All of them.
+    /// Every bug.
     pub const ALL: [Self; 33] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
@@ -116,14 +124,14 @@ impl Bug {
         Self::CancelForgotten,
         Self::BlockNotKept,
         Self::CancelOfNone,
-        Self::ShortWayUngated,
+        Self::FastPathUngated,
         Self::InlineHasNoPlace,
         Self::FailedDelivers,
         Self::LengthForStream,
-        Self::NoticeNotAwaited,
-        Self::NoticeCreditTwice,
-        Self::NoticeOfAnother,
-        Self::NoticeNotRead,
+        Self::NotificationNotAwaited,
+        Self::NotificationCreditTwice,
+        Self::NotificationOfAnother,
+        Self::NotificationNotRead,
         Self::DeadlineWhenIdle,
         Self::PlaceLost,
         Self::OperationOfAnother,
@@ -139,7 +147,7 @@ pub fn choose(bug: Option<Bug>) {
     CHOSEN.store(bug.map_or(0, |bug| bug as usize + 1), Ordering::Relaxed);
 }
 
-/// Whether this bug is there.
+/// Returns true if this bug is planted.
 #[cfg(superpipe_planted)]
 pub(crate) fn is_planted(bug: Bug) -> bool {
     CHOSEN.load(Ordering::Relaxed) == bug as usize + 1

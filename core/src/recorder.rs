@@ -7,83 +7,83 @@
 
 use heapless::Deque;
 
-pub use crate::control::Kind as ControlKind;
 use crate::error::Failure;
-use crate::header::Length;
 use crate::nanos::Nanos;
+pub use crate::wire::control::Kind as ControlKind;
+use crate::wire::header::Length;
 
 /// Records that are kept: the newest.
 pub const CAPACITY: usize = 4096;
 
-/// What happened. Blocks are counted over the connection, from its first; a chunk is named by its sequence.
+/// Kind of an event. Blocks are counted over the connection, from its first; a chunk is named by its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The first chunk of a transfer is about to be sent.
     SendBegin {
-        /// Its number.
+        /// Number of the transfer.
         transfer: u64,
-        /// How long it is.
+        /// Length of the transfer.
         length: Length,
     },
     /// The last chunk of a transfer was sent.
     SendEnd {
-        /// Its number.
+        /// Number of the transfer.
         transfer: u64,
     },
-    /// The application has seen that a transfer is at the head.
+    /// The application saw an incoming transfer for the first time.
     ReceiveBegin {
-        /// Its number.
+        /// Number of the transfer.
         transfer: u64,
-        /// How long it is.
+        /// Length of the transfer.
         length: Length,
     },
-    /// The last of a transfer was taken out, or it ended before its end.
+    /// The last bytes of a transfer were taken out, or the transfer was cancelled.
     ReceiveEnd {
-        /// Its number.
+        /// Number of the transfer.
         transfer: u64,
     },
     /// Payload was put into blocks: copied there, or read there from a file. Takes time.
     CopyIn {
-        /// Of the chunk.
+        /// Sequence of the chunk.
         sequence: u64,
-        /// The first block.
+        /// First block.
         block: u64,
-        /// Payload in it, and in the next ones if that is more than fits.
+        /// Payload bytes in it, and in the next blocks if it holds fewer.
         bytes: u32,
     },
     /// Payload was taken out of blocks: copied, or written to a file. Takes time.
     CopyOut {
-        /// Of the chunk.
+        /// Sequence of the chunk.
         sequence: u64,
-        /// The first block.
+        /// First block.
         block: u64,
-        /// Payload of it, and of the next ones if that is more than fits.
+        /// Payload bytes of it, and of the next blocks if it holds fewer.
         bytes: u32,
     },
     /// A chunk's write was posted.
     Post {
-        /// Of the chunk.
+        /// Sequence of the chunk.
         sequence: u64,
-        /// That are written, flags included.
+        /// Bytes written, flags included.
         bytes: u32,
     },
     /// A chunk's write was completed.
     Complete {
-        /// Of the chunk.
+        /// Sequence of the chunk.
         sequence: u64,
     },
     /// A message left in a line.
     LineOut {
-        /// Of the line.
+        /// Sequence of the line.
         sequence: u64,
-        /// Its payload.
+        /// Payload bytes.
         bytes: usize,
     },
     /// A message that came in a line was taken out.
     LineIn {
-        /// Of the line.
+        /// Sequence of the line.
         sequence: u64,
-        /// Its payload.
+        /// Payload bytes.
         bytes: usize,
     },
     /// An acknowledgement was written.
@@ -102,12 +102,12 @@ pub enum Step {
     ControlIn(ControlKind),
     /// The sender found no free block, from the first attempt to the last. Takes time.
     NoCredit {
-        /// Of what was sent last.
+        /// Sequence of the chunk sent last.
         sequence: u64,
     },
     /// The sender had to wait for a CTS, from the first attempt to the last. Takes time.
     NoCts {
-        /// Of what was sent last.
+        /// Sequence of the chunk sent last.
         sequence: u64,
     },
     /// The connection failed.
@@ -115,20 +115,20 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether it is recorded once for all attempts in a row.
+    /// Returns true if all attempts in a row are one record.
     const fn is_wait(&self) -> bool {
         matches!(self, Self::NoCredit { .. } | Self::NoCts { .. })
     }
 }
 
-/// One event.
+/// A recorded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it began.
+    /// Time of its begin.
     pub begin: Nanos,
-    /// When it was over; the same for what takes no time.
+    /// Time of its end; equal to `begin` for an event that takes no time.
     pub end: Nanos,
-    /// What it was.
+    /// Kind of the event.
     pub step: Step,
 }
 
@@ -136,13 +136,13 @@ pub struct Record {
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     ring: Deque<Record, CAPACITY>,
-    /// Since when blocks are being filled, or read, in place by the application.
+    /// Times since which the application fills or reads blocks in place.
     pub(crate) filling: Option<Nanos>,
     pub(crate) reading: Option<Nanos>,
 }
 
 impl Recorder {
-    /// An empty one.
+    /// An empty ring.
     #[must_use]
     pub const fn new() -> Self {
         Self { ring: Deque::new(), filling: None, reading: None }

@@ -1,13 +1,24 @@
-//! Recording of events, in the ring that the fabric lends while somebody records.
+//! Recording of events, in the ring that the fabric lends while somebody records. The data path records with one line,
+//! `record!(fabric, link, Step { .. })`.
 //!
-//! A fabric that never lends one, which is the default, costs nothing: every call in here is folded away. One that may, but
-//! does not now, costs one branch an event.
+//! A fabric that never lends a ring, which is the default, costs nothing: the compiler removes every call. One that lends none at
+//! the moment costs one branch per event.
 
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use crate::recorder::{Record, Step};
 
-/// Records what takes no time, or is a wait. What it is, is put together only where somebody records.
+/// Records a [`Step`], which is put together only while somebody records; `since` a time if it took time.
+macro_rules! record {
+    ($fabric:expr, $link:expr, since $begin:expr, $step:ident $fields:tt) => {
+        $crate::recording::span($fabric, $link, $begin, || $crate::recorder::Step::$step $fields)
+    };
+    ($fabric:expr, $link:expr, $step:ident $fields:tt) => {
+        $crate::recording::event($fabric, $link, || $crate::recorder::Step::$step $fields)
+    };
+}
+
+/// Records an event that takes no time, or a wait. Calls `step` only while somebody records.
 #[inline]
 pub(crate) fn event<F: Fabric>(fabric: &mut F, link: &F::Link, step: impl FnOnce() -> Step) {
     if fabric.recorder(link).is_some() {
@@ -15,13 +26,13 @@ pub(crate) fn event<F: Fabric>(fabric: &mut F, link: &F::Link, step: impl FnOnce
     }
 }
 
-/// When something begins that takes time; nothing that can be used where nobody records.
+/// Returns the time at which an event begins. `None` while nobody records.
 #[inline]
 pub(crate) fn begin<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
     if fabric.recorder(link).is_some() { Some(fabric.now()) } else { None }
 }
 
-/// Records what began then, and is over now.
+/// Records an event that began at `begin` and ends now.
 #[inline]
 pub(crate) fn span<F: Fabric>(
     fabric: &mut F,
@@ -34,7 +45,7 @@ pub(crate) fn span<F: Fabric>(
     }
 }
 
-/// The application begins to fill the blocks that it was given.
+/// Notes that the application begins to fill reserved blocks in place.
 #[inline]
 pub(crate) fn begin_filling<F: Fabric>(fabric: &mut F, link: &F::Link) {
     let begin = begin(fabric, link);
@@ -43,13 +54,13 @@ pub(crate) fn begin_filling<F: Fabric>(fabric: &mut F, link: &F::Link) {
     }
 }
 
-/// Since when the application has filled the blocks that it was given.
+/// Takes the time since which the application has filled reserved blocks.
 #[inline]
 pub(crate) fn filling<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
     fabric.recorder(link).and_then(|recorder| recorder.filling.take())
 }
 
-/// The application begins to read the blocks that it was shown.
+/// Notes that the application begins to read blocks in place.
 #[inline]
 pub(crate) fn begin_reading<F: Fabric>(fabric: &mut F, link: &F::Link) {
     let begin = begin(fabric, link);
@@ -58,7 +69,7 @@ pub(crate) fn begin_reading<F: Fabric>(fabric: &mut F, link: &F::Link) {
     }
 }
 
-/// Since when the application has read the blocks that it was shown.
+/// Takes the time since which the application has read blocks in place.
 #[inline]
 pub(crate) fn reading<F: Fabric>(fabric: &mut F, link: &F::Link) -> Option<Nanos> {
     fabric.recorder(link).and_then(|recorder| recorder.reading.take())

@@ -69,7 +69,7 @@ impl<'a> Gather<'a> {
         Self { rest, offset: cursor.offset, remaining: remaining.min(bytes_max) }
     }
 
-    /// Returns true if the slices have more bytes than those that remain. It looks for them behind a bounded number of slices.
+    /// Returns true if the slices have more bytes than those that remain. It walks a bounded number of slices.
     pub(crate) fn has_more(&self) -> bool {
         let (mut left, mut offset) = (self.remaining, self.offset);
         self.rest.iter().take(2 * SLICES_MAX).any(|slice| {

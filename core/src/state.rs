@@ -1,53 +1,53 @@
-//! Where an endpoint stands: for reports, and for tests that ask what has been tried in which state.
+//! State of an endpoint, for reports and for tests that count what was tried in which state.
 
-/// The transfer that goes out.
+/// State of the outgoing transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// None, and no CANCEL is due.
+    /// No transfer is open, and no CANCEL is due.
     Nothing,
-    /// It was started, and nothing of it was sent.
+    /// A transfer was started, and nothing of it was sent.
     Started,
-    /// It needs a CTS to go on.
+    /// A transfer waits for its CTS.
     AwaitingCts,
-    /// Some of it was sent, and nothing but room for more is awaited.
+    /// A part of a transfer was sent, and only room for more is awaited.
     Underway,
-    /// It was cancelled or rejected, and its CANCEL is not in the ring yet.
+    /// A transfer was cancelled or rejected, and its CANCEL is not in the ring yet.
     Cancelling,
 }
 
-/// The transfer at the head of what comes in.
+/// State of the incoming transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiving {
-    /// None.
+    /// No transfer is open.
     Nothing,
-    /// It is being taken out.
+    /// A transfer is being taken out.
     Underway,
-    /// It was rejected: what comes of it is thrown away.
+    /// A transfer was rejected, and its rest is discarded.
     Discarding,
 }
 
-/// The connection as a whole.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Both ends may send.
     Open,
-    /// The peer has said that it closes, and what it sent before is still being taken out.
+    /// The peer's CLOSE arrived, and what it sent before is still being taken out.
     PeerCloses,
     /// This end has closed.
     ClosedHere,
     /// The peer has closed.
     ClosedByPeer,
-    /// Something failed.
+    /// The peer broke a rule, or the device failed.
     Failed,
 }
 
 /// The state of both halves, and of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// What goes out.
+    /// State of the sending half.
     pub sending: Sending,
-    /// What comes in.
+    /// State of the receiving half.
     pub receiving: Receiving,
-    /// Whether anything may.
+    /// State of the connection.
     pub phase: Phase,
 }

@@ -1,7 +1,7 @@
-//! The checksum kernels, the fastest of which is kept.
+//! Checksum kernels, the fastest of which is kept.
 //!
-//! That a CPU has an instruction does not say that it is fast: an emulated CPU may do it bit by bit. So each kernel is
-//! timed when the first checksum is asked for, which takes some microseconds, and one that is wrong is never used.
+//! An instruction that a CPU has is not always fast: an emulated CPU may compute it bit by bit. So each kernel is
+//! timed before the first checksum, which takes some microseconds, and one with wrong results is never used.
 
 use super::crc_tables;
 use crate::os::monotonic_ns;
@@ -9,23 +9,23 @@ use core::hint::black_box;
 use crc_fast::{CrcAlgorithm, Digest};
 use spin::Once;
 
-/// Bytes that a kernel is timed with: in the first cache, as those of a copy with a checksum are.
+/// Bytes that a kernel is timed with: in the first-level cache, as those of a checked block are.
 const TIMED_BYTES: usize = 8192;
-/// Times that each is timed; the best counts.
+/// Rounds per kernel, of which the best counts.
 const ROUNDS: usize = 5;
 
-/// One way to compute CRC-32C.
+/// An implementation of CRC-32C.
 #[derive(Debug)]
 pub struct CrcKernel {
     name: &'static str,
     run: fn(u32, &[u8]) -> u32,
 }
 
-/// Every kernel, the portable one first: the others have to agree with it.
+/// Every kernel, the portable one first: the others must agree with it.
 static KERNELS: [CrcKernel; 2] =
     [CrcKernel { name: "tables", run: crc_tables::crc32c }, CrcKernel { name: "crc-fast", run: by_crc_fast }];
 
-/// The instructions that crc-fast takes for this CPU.
+/// Computes CRC-32C by crc-fast, with the instructions that it chooses for this CPU.
 fn by_crc_fast(seed: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!seed));
     digest.update(bytes);
@@ -34,7 +34,7 @@ fn by_crc_fast(seed: u32, bytes: &[u8]) -> u32 {
     checksum
 }
 
-/// The kernel that was kept, and its rate.
+/// The chosen kernel, and its rate.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     kernel: &'static CrcKernel,
@@ -42,32 +42,32 @@ struct Kept {
 }
 
 impl CrcKernel {
-    /// The fastest on this CPU, timed once.
+    /// Returns the fastest kernel on this CPU, timed once.
     #[must_use]
     #[inline]
     pub fn get() -> &'static Self {
         kept().kernel
     }
 
-    /// Every kernel that computes CRC-32C on this CPU: for tests and measurements.
+    /// Iterates over the kernels that compute CRC-32C correctly on this CPU: for tests and measurements.
     pub fn available() -> impl Iterator<Item = &'static Self> {
         KERNELS.iter().filter(|kernel| kernel.agrees())
     }
 
-    /// What to call it in a report.
+    /// Returns the name for reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The checksum of what `seed` stands for, then `bytes`.
+    /// Returns the checksum of the bytes that `seed` stands for, then `bytes`.
     #[must_use]
     #[inline]
     pub fn crc32c(&self, seed: u32, bytes: &[u8]) -> u32 {
         (self.run)(seed, bytes)
     }
 
-    /// Is it right where kernels change their ways: around vectors, steps and pieces?
+    /// Returns true if it is correct at lengths around vectors, steps and pieces, where kernels change their code path.
     fn agrees(&self) -> bool {
         const LENGTHS: [usize; 12] = [0, 1, 7, 8, 15, 56, 255, 256, 1023, 1025, 4088, 4097];
         let data = timed_bytes();
@@ -78,7 +78,7 @@ impl CrcKernel {
         })
     }
 
-    /// Its best rate of a few rounds.
+    /// Returns its best rate of a few rounds.
     fn timed_bytes_per_s(&self, data: &[u8]) -> u64 {
         let best_ns = (0..ROUNDS).map(|_| {
             let from = monotonic_ns();
@@ -89,12 +89,12 @@ impl CrcKernel {
     }
 }
 
-/// Bytes a second, of so many in so long.
+/// Returns the rate in bytes per second.
 pub(super) fn rate(bytes: usize, ns: u64) -> u64 {
     (bytes as u64).saturating_mul(1_000_000_000) / ns.max(1)
 }
 
-/// Bytes of the kernel that was kept, as timed when it was chosen.
+/// Returns the rate of the chosen kernel, as timed then.
 pub(super) fn kept_bytes_per_s() -> u64 {
     kept().bytes_per_s
 }
@@ -105,7 +105,7 @@ fn kept() -> Kept {
     *KEPT.call_once(choose)
 }
 
-/// The first of [`KERNELS`] is right by definition, so there is always one.
+/// Chooses a kernel. The first of [`KERNELS`] is correct by definition, so there is always one.
 fn choose() -> Kept {
     let data = timed_bytes();
     let timed = |kernel: &'static CrcKernel| Kept { kernel, bytes_per_s: kernel.timed_bytes_per_s(&data) };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_is_kept_is_right_and_no_other_is_twice_as_fast() {
+    fn the_chosen_kernel_is_right_and_none_is_twice_as_fast() {
         assert!(CrcKernel::available().any(|kernel| core::ptr::eq(kernel, CrcKernel::get())));
         assert!(kept_bytes_per_s() > 0);
         // Another process may hold the CPU in one measurement, not in all.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_wrong_is_not_available() {
+    fn a_wrong_kernel_is_not_available() {
         fn wrong_above_a_page(seed: u32, bytes: &[u8]) -> u32 {
             crc_tables::crc32c(seed, &bytes[..bytes.len().min(4096)])
         }

@@ -1,11 +1,11 @@
-//! CRC-32C by tables, for any CPU: sixteen bytes a step, each through a table of its own.
+//! CRC-32C by tables, for any CPU: sixteen bytes per step, each with a table of its own.
 
 /// The polynomial, its bits reversed.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
-/// Bytes a step.
+/// Bytes per step.
 const STEP_BYTES: usize = 16;
 
-/// `TABLES[n][byte]` is what `byte` does to the checksum when `n` bytes follow it.
+/// `TABLES[n][byte]` is the contribution of `byte` to the checksum if `n` bytes follow it.
 static TABLES: [[u32; 256]; STEP_BYTES] = tables();
 
 const fn tables() -> [[u32; 256]; STEP_BYTES] {
@@ -35,7 +35,7 @@ const fn tables() -> [[u32; 256]; STEP_BYTES] {
     tables
 }
 
-/// The checksum of what `seed` stands for, then `bytes`.
+/// Returns the checksum of the bytes that `seed` stands for, then `bytes`.
 pub(super) fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     let (steps, rest) = bytes.as_chunks::<STEP_BYTES>();
     let crc = steps.iter().fold(!seed, step);

@@ -1,20 +1,22 @@
-//! Copies and checksums, by the kernels that suit the CPU, chosen once.
+//! Copies and checksums, by the best kernels for the CPU, which are chosen once.
 //!
-//! Two kinds of copy. **Plain** is the C library's memcpy: the best where the destination is read again soon, and up to
-//! 8 MiB in any case. **Streaming** writes past the caches, which pays (a third, at 64 MiB) where the destination is
-//! larger than the last of them; it ends with a store fence, so that a flag stored afterwards is seen after the data.
-//! Both work on raw pointers: one side is memory that a peer or a NIC may write, which is never behind a reference.
+//! There are two kinds of copy. **Plain** is the C library's memcpy, the best if the destination is read soon afterwards, and
+//! for up to 8 MiB in any case. **Streaming** bypasses the caches, which saves a third at 64 MiB, if the destination is
+//! larger than the last-level cache; it ends with a store fence, so that a flag that is stored afterwards becomes visible after
+//! the data. On cold memory it loses (docs/performance.md, "Cold memory"). Both work on raw pointers: one side is memory that a
+//! peer or a NIC may write, which is never behind a reference.
 
 mod crc32c;
 mod crc_kernels;
 mod crc_tables;
 mod prefetch;
 mod rates;
+pub(crate) mod shared;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 pub use crc_kernels::CrcKernel;
-pub use crc32c::{copy_in_crc32c, copy_out_crc32c, crc32c, crc32c_of_shared};
+pub use crc32c::{crc32c, crc32c_of_shared};
 pub use prefetch::prefetch_for_write;
 pub use rates::{copy_bytes_per_s, crc_bytes_per_s, crc_is_fast};
 
@@ -23,7 +25,7 @@ use spin::Once;
 
 type CopyFn = unsafe fn(*mut u8, *const u8, usize);
 
-/// The copies that this CPU does best. Keep the reference: finding it again costs a load and a branch.
+/// The best copies for this CPU. Keep the reference: [`get`](Self::get) costs a load and a branch.
 #[derive(Debug)]
 pub struct CopyKernels {
     name: &'static str,
@@ -31,7 +33,7 @@ pub struct CopyKernels {
     works_here: fn() -> bool,
 }
 
-/// Every kernel of this architecture, the best first. The last works everywhere.
+/// Every kernel of this architecture, the best first. The last works on every CPU.
 static KERNELS: &[CopyKernels] = &[
     #[cfg(target_arch = "x86_64")]
     CopyKernels {
@@ -51,25 +53,25 @@ static KERNELS: &[CopyKernels] = &[
 ];
 
 impl CopyKernels {
-    /// The best kernels for this CPU.
+    /// Returns the best kernels for this CPU.
     #[must_use]
     pub fn get() -> &'static Self {
         static BEST: Once<&CopyKernels> = Once::new();
         BEST.call_once(|| Self::available().next().unwrap_or(&KERNELS[KERNELS.len() - 1]))
     }
 
-    /// Every kernel that works on this CPU, the best first: for tests and measurements.
+    /// Iterates over the kernels that work on this CPU, the best first: for tests and measurements.
     pub fn available() -> impl Iterator<Item = &'static Self> {
         KERNELS.iter().filter(|kernels| (kernels.works_here)())
     }
 
-    /// What to call them in a report.
+    /// Returns the name for reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Copies through the caches. Bytes that a peer changes meanwhile arrive old or new, each by itself.
+    /// Copies through the caches. Each byte that a peer changes meanwhile arrives old or new.
     ///
     /// # Safety
     /// 1. `src` is valid for reads and `dst` for writes of `len` bytes.
@@ -81,13 +83,13 @@ impl CopyKernels {
         unsafe { copy_plain(dst, src, len) }
     }
 
-    /// Copies past the caches on the destination's side, and fences: every later store is seen after these.
+    /// Copies with stores that bypass the caches, and ends with a fence: every later store becomes visible after these.
     ///
     /// # Safety
     /// As for [`CopyKernels::copy`], 1 to 3.
     #[inline]
     pub unsafe fn copy_streaming(&self, dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: the caller keeps the same promises, and a kernel is only to be had where `works_here` says so.
+        // SAFETY: the caller keeps the same promises, and a kernel is only returned if its `works_here` is true.
         unsafe { (self.streaming)(dst, src, len) }
     }
 }
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn every_offset_and_length_copies_these_bytes_and_no_others() {
+    fn every_offset_and_length_copies_exactly_these_bytes() {
         const LEN_MAX: usize = 600;
         let src: Vec<u8> = (0..LEN_MAX + 128).map(pattern).collect();
         let mut room = vec![0; 2 * GUARD + 64 + LEN_MAX];
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn large_copies_are_whole() {
+    fn large_copies_are_complete() {
         let src: Vec<u8> = (0..(1 << 20) + 77).map(pattern).collect();
         let mut dst = vec![0; src.len()];
         for kernels in CopyKernels::available() {
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_the_first_that_works() {
+    fn the_first_that_works_is_chosen() {
         assert!(ptr::eq(CopyKernels::get(), CopyKernels::available().next().unwrap()));
         assert_eq!(CopyKernels::available().last().unwrap().name(), "plain");
     }

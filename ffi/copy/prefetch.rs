@@ -1,13 +1,13 @@
-//! Fetching lines for writing, before they are written.
+//! Prefetch of lines for writing.
 //!
-//! A line that the peer has read last costs its next writer a question to the peer's cache, which takes as long as a
-//! message. Asked early, the answer is there when the write comes.
+//! The write of a line that the peer has read last needs a request to the peer's cache, which takes as long as a
+//! message. A prefetch makes the request earlier.
 
-/// The line of every x86-64; elsewhere nothing is fetched.
+/// Bytes of a line on every x86-64; other architectures have no prefetch here.
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
-/// Fetches the lines of `bytes` bytes at `start` for writing. A hint: any address will do, and nothing changes but time.
+/// Prefetches the lines of `bytes` bytes at `start` for writing. A hint: any address is allowed, and only timing changes.
 #[inline]
 pub fn prefetch_for_write(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]

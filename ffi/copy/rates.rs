@@ -1,4 +1,4 @@
-//! How fast this CPU copies and checksums, measured once.
+//! Rates of copies and checksums of this CPU, measured once.
 
 use super::CopyKernels;
 use super::crc_kernels::{kept_bytes_per_s, rate};
@@ -6,32 +6,32 @@ use crate::os::monotonic_ns;
 use core::hint::black_box;
 use spin::Once;
 
-/// Bytes of a copy that is timed: more than two buffers of them leave room for in the second cache, as with the memory
-/// of a large transfer.
+/// Bytes of a copy that is timed: two buffers of that size exceed the second-level cache, as the memory of a large transfer does.
 const COPIED_BYTES: usize = 1 << 20;
-/// Times that it is timed; the best counts.
+/// Rounds, of which the best counts.
 const ROUNDS: usize = 3;
-/// A checksum that is computed at this many times the copy's rate leaves two thirds of it to a copy with a checksum.
+/// Ratio of the rates of checksum and copy from which a checksum is the default: with 2, both together run at two thirds of
+/// the copy's rate.
 const FAST_TIMES: u64 = 2;
 
-/// Bytes a second of CRC-32C by the fastest kernel, in the first cache, as timed once in this process.
+/// Returns the bytes per second of CRC-32C by the fastest kernel, in the first-level cache, as timed once in this process.
 #[must_use]
 pub fn crc_bytes_per_s() -> u64 {
     kept_bytes_per_s()
 }
 
-/// Bytes a second of a plain copy beyond the second cache, as timed once in this process. The first call takes a
-/// millisecond or less.
+/// Returns the bytes per second of a plain copy beyond the second-level cache, as timed once in this process. The first call
+/// takes a millisecond or less.
 #[must_use]
 pub fn copy_bytes_per_s() -> u64 {
     static COPIED: Once<u64> = Once::new();
     *COPIED.call_once(|| {
-        // other than zero, so that the pages are there before the first round
+        // Not zero, so that the pages are resident before the first round.
         let from = vec![1; COPIED_BYTES];
         let mut to = vec![2; COPIED_BYTES];
         let best_ns = (0..ROUNDS).map(|_| {
             let start = monotonic_ns();
-            // SAFETY: both are slices of so many bytes, of two buffers.
+            // SAFETY: both have that many bytes, and are two buffers.
             unsafe {
                 CopyKernels::get().copy(black_box(to.as_mut_ptr()), black_box(from.as_ptr()), COPIED_BYTES)
             };
@@ -41,8 +41,8 @@ pub fn copy_bytes_per_s() -> u64 {
     })
 }
 
-/// May a checksum over everything that arrives be the default? It may where it is at least twice as fast as the copy
-/// that it goes with, so that both together run at two thirds of the copy's rate or better.
+/// Returns true if a checksum over all data can be the default: if it is at least twice as fast as the copy
+/// that it accompanies, so that both together run at two thirds of the copy's rate or better.
 #[must_use]
 pub fn crc_is_fast() -> bool {
     is_fast(crc_bytes_per_s(), copy_bytes_per_s())

@@ -1,4 +1,4 @@
-//! Streaming copies for x86-64: non-temporal stores of whole aligned vectors, by plain copies of the ragged ends.
+//! Streaming copies for x86-64: non-temporal stores of aligned vectors, and plain copies of the unaligned ends.
 
 use core::arch::x86_64::{
     __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _mm256_loadu_si256,
@@ -7,7 +7,7 @@ use core::arch::x86_64::{
 use core::mem::size_of;
 use core::ptr;
 
-/// One kernel: the vector, how it is loaded unaligned and how it is streamed.
+/// Defines a kernel by its vector, the unaligned load and the non-temporal store.
 macro_rules! streaming {
     ($(#[$attr:meta])* $name:ident, $vector:ty, $load:ident, $stream:ident) => {
         $(#[$attr])*
@@ -23,7 +23,7 @@ macro_rules! streaming {
             unsafe { ptr::copy_nonoverlapping(src, dst, head) };
             let body = (len - head) / STEP * STEP;
             for offset in (head..head + body).step_by(STEP) {
-                // SAFETY: a whole step from `offset` is inside the source's range.
+                // SAFETY: an entire step from `offset` is inside the source's range.
                 let from = unsafe { src.add(offset) }.cast::<$vector>();
                 // SAFETY: as above, of the destination's; aligned to the vector, since `head` made it so.
                 let to = unsafe { dst.add(offset) }.cast::<$vector>();
@@ -53,7 +53,7 @@ macro_rules! streaming {
     };
 }
 
-/// Streaming stores are weakly ordered: without this a flag could be seen before them.
+/// Orders the streaming stores, which are weakly ordered, before later stores, such as that of a flag.
 #[inline]
 fn fence_streaming_stores() {
     // SAFETY: every x86-64 has SSE, hence this instruction, which touches no memory of ours.
@@ -61,7 +61,7 @@ fn fence_streaming_stores() {
 }
 
 streaming!(
-    /// Vectors of 64 bytes, whole cache lines.
+    /// Copies vectors of 64 bytes, entire cache lines.
     #[target_feature(enable = "avx512f")]
     streaming_avx512,
     __m512i,
@@ -69,7 +69,7 @@ streaming!(
     _mm512_stream_si512
 );
 streaming!(
-    /// Vectors of 32 bytes.
+    /// Copies vectors of 32 bytes.
     #[target_feature(enable = "avx2")]
     streaming_avx2,
     __m256i,
@@ -77,7 +77,7 @@ streaming!(
     _mm256_stream_si256
 );
 streaming!(
-    /// Vectors of 16 bytes, which every x86-64 has.
+    /// Copies vectors of 16 bytes, which every x86-64 has.
     streaming_sse2,
     __m128i,
     _mm_loadu_si128,

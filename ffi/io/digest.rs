@@ -1,26 +1,23 @@
-//! The checksum of a whole stream, which both ends compute and compare.
+//! Checksums of entire streams, which both ends compute and compare.
 
-use core::mem::MaybeUninit;
+use crate::copy::shared::for_each_piece;
+use core::fmt;
 use core::str::FromStr;
-use core::{fmt, ptr, slice};
 use crc_fast::CrcAlgorithm;
 
-/// Bytes that are copied out of shared memory and then checksummed while the first cache holds them.
-const PIECE_BYTES: usize = 4096;
-
-/// Which checksum, from the weakest to the strongest.
+/// A kind of checksum, from the weakest to the strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum DigestKind {
-    /// None: only the bytes are counted.
+    /// No checksum: the bytes are only counted.
     None,
-    /// CRC-32C, as of the lines and blocks.
+    /// CRC-32C, as in lines and blocks.
     Crc32c,
-    /// CRC-64/NVME: as fast, and a damaged stream passes with 2^-64.
+    /// CRC-64/NVME: as fast, and undetected damage has a probability of 2^-64.
     #[default]
     Crc64,
 }
 
-/// A checksum that is being computed.
+/// A checksum in progress.
 #[derive(Clone)]
 pub struct Digest {
     kind: DigestKind,
@@ -29,10 +26,10 @@ pub struct Digest {
 }
 
 impl DigestKind {
-    /// Every kind, the weakest first.
+    /// All kinds, the weakest first.
     pub const ALL: [Self; 3] = [Self::None, Self::Crc32c, Self::Crc64];
 
-    /// The word that people write for it.
+    /// Returns its name in options and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +54,7 @@ impl FromStr for DigestKind {
     }
 }
 
-/// A word that names no checksum.
+/// An unknown name of a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownDigest;
 
@@ -70,7 +67,7 @@ impl fmt::Display for UnknownDigest {
 impl core::error::Error for UnknownDigest {}
 
 impl Digest {
-    /// The checksum of nothing yet.
+    /// Begins a checksum.
     #[must_use]
     pub fn new(kind: DigestKind) -> Self {
         let crc = match kind {
@@ -81,13 +78,13 @@ impl Digest {
         Self { kind, crc, bytes: 0 }
     }
 
-    /// Which checksum it is.
+    /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> DigestKind {
         self.kind
     }
 
-    /// Takes in the next bytes.
+    /// Adds the next bytes.
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
@@ -96,31 +93,25 @@ impl Digest {
         }
     }
 
-    /// Takes in the next `len` bytes, out of memory that a peer may be writing.
+    /// Adds the next `len` bytes, of memory that a peer may be writing.
     ///
     /// # Safety
     /// 1. `src` is valid for reads of `len` bytes.
     /// 2. No `&mut` of this process to any of them lives.
-    pub unsafe fn update_shared(&mut self, src: *const u8, len: usize) {
+    pub(crate) unsafe fn update_shared(&mut self, src: *const u8, len: usize) {
         self.bytes += len as u64;
         let Some(crc) = &mut self.crc else { return };
-        let mut piece = [MaybeUninit::<u8>::uninit(); PIECE_BYTES];
-        for from in (0..len).step_by(PIECE_BYTES) {
-            let bytes = PIECE_BYTES.min(len - from);
-            // SAFETY: `from + bytes` is at most `len`, inside the caller's range; `piece` has room for `bytes`.
-            unsafe { ptr::copy_nonoverlapping(src.add(from), piece.as_mut_ptr().cast(), bytes) };
-            // SAFETY: these `bytes` of `piece` were just written, and nobody else has its address.
-            crc.update(unsafe { slice::from_raw_parts(piece.as_ptr().cast(), bytes) });
-        }
+        // SAFETY: the caller keeps the same promises.
+        unsafe { for_each_piece(src, len, |piece| crc.update(piece)) };
     }
 
-    /// The bytes that were taken in.
+    /// Returns the count of bytes that were added.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The checksum so far; 0 where there is none.
+    /// Returns the checksum so far; 0 for [`DigestKind::None`].
     #[must_use]
     pub fn value(&self) -> u64 {
         self.crc.as_ref().map_or(0, crc_fast::Digest::finalize)

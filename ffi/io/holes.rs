@@ -1,22 +1,22 @@
-//! Runs of zeros, in whose place a file may have a hole.
+//! Runs of zeros, which can be holes in a file.
 
-/// Bytes that are looked at together, about as many as a block of the default size holds: data end where such a piece is zero.
+/// Bytes that are tested together, about a block of the default size: a run of data ends at such a piece of zeros.
 const PIECE_BYTES: usize = 16 << 10;
-/// The shortest run that becomes a hole: file systems have no shorter ones.
+/// Shortest run that becomes a hole: file systems have no shorter holes.
 const HOLE_BYTES: usize = 4 << 10;
 
-/// The beginning of some spans.
+/// A run at the beginning of some spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// Zeros, as many bytes, enough for a hole.
+    /// Zeros, as bytes, enough for a hole.
     Zeros(usize),
-    /// The first spans, as many, with data.
+    /// Data, as a count of spans.
     Spans(usize),
-    /// The first bytes of the span of this index; the spans before it are empty.
+    /// Data, as an index and the first bytes of that span; the spans before it are empty.
     Part(usize, usize),
 }
 
-/// Finds out what `spans` begin with.
+/// Returns the run at the beginning of `spans`.
 ///
 /// # Safety
 /// Each span is valid for reads of its length, and no `&mut` of this process to any of these bytes lives.
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn long_runs_of_zeros_are_told_from_data() {
+    fn long_runs_of_zeros_are_distinguished_from_data() {
         let zeros = vec![0; 40 << 10];
         let data = vec![7; 40 << 10];
         assert_eq!(run(&[&zeros]), Run::Zeros(40 << 10));

@@ -1,13 +1,15 @@
-//! Where the bytes of a stream come from and go to: files, pipes, terminals and sockets, read straight into blocks and
-//! written straight out of them, and the checksum of what passed.
+//! Sources and sinks of streams: files, pipes, terminals and sockets, read directly into blocks and written directly out of
+//! them, and checksums of the data.
 //!
-//! A [`Source`] and a [`Sink`] never wait but for a disk. Whoever has none of the bytes or none of the room says
-//! `interest` what to poll for, so that one poll can wait for the data, the peer and a signal together. Files
-//! and block devices are always ready for poll and may still take long: [`Access::may_block`].
+//! A [`Source`] and a [`Sink`] wait for disks only. One that has no bytes or no room returns the descriptor to poll by
+//! `interest`, so that a single poll can wait for the data, the peer and a signal. Files and block devices are always ready
+//! for poll and may still take long: [`Access::may_block`].
 //!
-//! The flags of an inherited descriptor are shared with whoever else holds it (a shell, the next program of a pipeline),
-//! so O_NONBLOCK is never set on it: pipes, terminals and devices are opened anew through /proc/self/fd, and sockets are
-//! asked with MSG_DONTWAIT. Where that is refused (no /proc, another user's pipe) each call is preceded by a poll.
+//! The flags of an inherited descriptor are shared with its other holders (a shell, the next program of a pipeline),
+//! so O_NONBLOCK is never set on it: pipes, terminals and devices are opened again through /proc/self/fd, and sockets are
+//! used with MSG_DONTWAIT. If the open is refused (no /proc, another user's pipe), a poll precedes each call.
+//!
+//! Reads and writes are made by libc: rustix takes slices, and the blocks are shared memory, never behind a reference.
 
 mod digest;
 mod holes;
@@ -17,25 +19,28 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{Digest, DigestKind};
-pub use sink::{Sink, WriteOutcome};
-pub use source::{ReadOutcome, Source};
+pub use digest::{Digest, DigestKind, UnknownDigest};
+pub use sink::Sink;
+pub(crate) use sink::WriteOutcome;
+pub(crate) use source::ReadOutcome;
+pub use source::Source;
 
 use crate::os::error::last_errno;
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
-/// What a pipe is made to hold, where the system lets us: its default of 64 KiB costs a third of the throughput.
-const PIPE_BYTES: libc::c_int = 1 << 20;
-/// Spans that one call takes (IOV_MAX).
+/// Capacity that pipes are set to, if the system allows: with the default of 64 KiB the throughput is a third lower.
+const PIPE_BYTES: usize = 1 << 20;
+/// Limit of spans per call (IOV_MAX).
 const SPANS_MAX: libc::c_int = 1024;
 
-/// How a descriptor is asked without waiting.
+/// A way to use a descriptor without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// A regular file or block device: never says that it would block, and may.
+    /// A regular file or block device: a call never reports that it would block, and may take long.
     Disk,
     /// The descriptor's own file description has O_NONBLOCK.
     NonBlocking,
@@ -46,15 +51,15 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether a call may take as long as a disk does, or a network behind it.
+    /// Returns true if a call may take as long as a disk, or a network file system.
     #[must_use]
     pub fn may_block(self) -> bool {
         self == Self::Disk
     }
 }
 
-/// Finds out what an inherited descriptor is, and makes one of our own of it where that helps.
-fn settle(fd: OwnedFd, reopen: &mut OpenOptions) -> io::Result<(OwnedFd, Access, FileType)> {
+/// Determines the kind of an inherited descriptor, and opens it again if that avoids a poll per call.
+fn determine_access(fd: OwnedFd, reopen: &mut OpenOptions) -> io::Result<(OwnedFd, Access, FileType)> {
     let file = File::from(fd);
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
@@ -77,22 +82,19 @@ fn settle(fd: OwnedFd, reopen: &mut OpenOptions) -> io::Result<(OwnedFd, Access,
         .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
     Ok(match again {
         Ok(again) => (again.into(), Access::NonBlocking, kind),
-        // no /proc, another user's pipe, or one that nobody reads any more
+        // No /proc, another user's pipe, or one without a reader.
         Err(_) => (file.into(), Access::Polled, kind),
     })
 }
 
-/// A larger pipe only saves switches between its two ends: a refusal changes nothing else.
+/// Enlarges a pipe. A larger one only saves switches between its two ends, so a refusal does not matter.
 fn enlarge_pipe(fd: BorrowedFd<'_>) {
-    // SAFETY: the descriptor is borrowed; both calls take integers only.
-    let bytes = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) };
-    if (0..PIPE_BYTES).contains(&bytes) {
-        // SAFETY: as above.
-        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
+    if fcntl_getpipe_size(fd).is_ok_and(|bytes| bytes < PIPE_BYTES) {
+        let _ = fcntl_setpipe_size(fd, PIPE_BYTES);
     }
 }
 
-/// The calling thread's error, None where it means only that there is nothing to be had now.
+/// Returns the calling thread's error; none for EAGAIN.
 fn refusal() -> Option<io::Error> {
     match last_errno() {
         libc::EAGAIN => None,
@@ -100,18 +102,18 @@ fn refusal() -> Option<io::Error> {
     }
 }
 
-/// The spans that one call may be given, and their number.
+/// Returns the spans for one call, and their count.
 fn bounded(spans: &[libc::iovec]) -> (*const libc::iovec, libc::c_int) {
     let count = libc::c_int::try_from(spans.len()).unwrap_or(SPANS_MAX);
     (spans.as_ptr(), count.min(SPANS_MAX))
 }
 
-/// The bytes that `spans` have.
+/// Returns the bytes of `spans`.
 fn total(spans: &[libc::iovec]) -> usize {
     spans.iter().map(|span| span.iov_len).sum()
 }
 
-/// A message header over `spans`, which recvmsg and sendmsg need to be told of several.
+/// Returns a message header over `spans`, for recvmsg and sendmsg.
 fn header(spans: &[libc::iovec]) -> libc::msghdr {
     let (first, count) = bounded(spans);
     // SAFETY: a msghdr is pointers and integers, for all of which zero is a value.

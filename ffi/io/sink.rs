@@ -1,14 +1,16 @@
-//! Where a stream's bytes go.
+//! Sinks of streams.
 
 use super::holes::{Run, first_run};
-use super::{Access, bounded, header, refusal, settle, total};
+use super::{Access, bounded, determine_access, header, refusal, total};
 use crate::os::error::retry;
 use crate::os::poll::{PollFd, poll_now};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::{Errno, retry_on_intr, writev};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The most that a pipe which says that it has room is sure to take at once.
+/// Bytes that a pipe accepts in one write without blocking, if poll reports that it has room.
 const ATOMIC_BYTES: usize = libc::PIPE_BUF;
 
 /// A descriptor that is written to.
@@ -19,49 +21,46 @@ pub struct Sink {
     leaves_holes: bool,
 }
 
-/// What became of a write.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteOutcome {
-    /// So many bytes were taken, of the first of the spans.
+pub(crate) enum WriteOutcome {
+    /// Count of bytes written, from the first span on.
     Bytes(usize),
-    /// There is no room now: poll for [`Sink::interest`], then ask again.
+    /// There is no room now: poll [`Sink::interest`], then try again.
     WouldBlock,
 }
 
 impl Sink {
-    /// Writes to a descriptor, such as standard output, where it stands.
+    /// Makes a sink of a descriptor, such as standard output, from its present offset on.
     ///
     /// # Errors
-    /// When it cannot be written to: closed, read-only, or a directory.
+    /// It cannot be written to: closed, read-only, or a directory.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        // SAFETY: no span is given, so no memory is touched; the call only says whether writing is allowed.
-        if retry(|| unsafe { libc::writev(fd.as_raw_fd(), core::ptr::null(), 0) }) < 0 {
-            match io::Error::last_os_error() {
-                // sockets and some devices want at least one span
-                error if error.raw_os_error() == Some(libc::EINVAL) => {}
-                error => return Err(error),
-            }
+        // A write of nothing only tells whether writing is allowed. Sockets and some devices want at least one span.
+        match retry_on_intr(|| writev(&fd, &[])) {
+            Ok(_) | Err(Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
         }
-        let (fd, access, _) = settle(fd, OpenOptions::new().write(true))?;
+        let (fd, access, _) = determine_access(fd, OpenOptions::new().write(true))?;
         Ok(Self { fd, access, leaves_holes: false })
     }
 
-    /// Leaves holes in place of long runs of zeros, in a regular file that has nothing from where it stands on, and no
-    /// O_APPEND. A hole at the end gives a file no length: that is for the caller to set, to where the file stands. What is
-    /// no file or block device is written as ever.
+    /// Leaves holes in place of long runs of zeros. The descriptor must be a regular file without O_APPEND and without data from
+    /// its offset on. A hole at the end does not extend a file: the caller must set its length to the offset. Has no effect on
+    /// other kinds of descriptors.
     pub fn leave_holes(&mut self) {
         self.leaves_holes = self.access == Access::Disk;
     }
 
-    /// Writes `spans`, the first first, as far as there is room.
+    /// Writes `spans` in order, as far as there is room.
     ///
     /// # Errors
-    /// The system's refusal: no space, nobody who reads, a limit. Nothing raises SIGPIPE on a socket; on a pipe that
-    /// is the process's own to ignore.
+    /// The system refuses: no space, no reader, a limit. A socket raises no SIGPIPE; a pipe does unless the process
+    /// ignores it.
     ///
     /// # Safety
     /// Each span is valid for reads of its length, and no `&mut` of this process to any of these bytes lives.
-    pub unsafe fn write_spans(&mut self, spans: &[libc::iovec]) -> io::Result<WriteOutcome> {
+    pub(crate) unsafe fn write_spans(&mut self, spans: &[libc::iovec]) -> io::Result<WriteOutcome> {
         if total(spans) == 0 {
             return Ok(WriteOutcome::Bytes(0));
         }
@@ -107,23 +106,20 @@ impl Sink {
         }
     }
 
-    /// Moves on by so many bytes, which read as zeros once something follows them.
+    /// Skips bytes, which read as zeros once data follow them.
     fn skip(&self, bytes: usize) -> io::Result<WriteOutcome> {
-        let by = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-        // SAFETY: lseek takes integers, and touches no memory of ours.
-        if unsafe { libc::lseek(self.fd.as_raw_fd(), by, libc::SEEK_CUR) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let by = i64::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+        seek(&self.fd, SeekFrom::Current(by))?;
         Ok(WriteOutcome::Bytes(bytes))
     }
 
-    /// What to poll for after [`WriteOutcome::WouldBlock`]; None for what never says that.
+    /// Descriptor to poll after [`WriteOutcome::WouldBlock`]; none for a sink that never returns that.
     #[must_use]
-    pub fn interest(&self) -> Option<PollFd<'_>> {
+    pub(crate) fn interest(&self) -> Option<PollFd<'_>> {
         (self.access != Access::Disk).then(|| PollFd::new(self.fd.as_fd(), libc::POLLOUT))
     }
 
-    /// How it is asked.
+    /// Returns the way in which it is used.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
@@ -134,7 +130,7 @@ impl Sink {
         self.access = Access::Polled;
     }
 
-    /// Whether a write may take as long as a disk does.
+    /// Returns true if a write may take as long as a disk.
     #[must_use]
     pub fn may_block(&self) -> bool {
         self.access.may_block()

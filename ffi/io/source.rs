@@ -1,8 +1,10 @@
-//! Where a stream's bytes come from.
+//! Sources of streams.
 
-use super::{Access, bounded, header, refusal, settle, total};
+use super::{Access, bounded, determine_access, header, refusal, total};
 use crate::os::error::retry;
 use crate::os::poll::{PollFd, poll_now};
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{Errno, readv, retry_on_intr};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,43 +17,40 @@ pub struct Source {
     fd: OwnedFd,
     access: Access,
     size_hint: Option<u64>,
-    /// a FIFO that we opened: until a writer comes it reads as ended, and is not
+    /// true for a FIFO that we opened: until it has a writer, a read returns end of file
     awaits_writer: bool,
 }
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadOutcome {
-    /// So many bytes, in the first of the spans. Fewer than there is room for say nothing about the end.
+pub(crate) enum ReadOutcome {
+    /// Count of bytes read, from the first span on. Fewer than there is room for do not mean the end.
     Bytes(usize),
-    /// There will be no more.
+    /// The end.
     End,
-    /// There are none now: poll for [`Source::interest`], then ask again.
+    /// There are no bytes now: poll [`Source::interest`], then try again.
     WouldBlock,
 }
 
 impl Source {
-    /// Reads an inherited descriptor, such as standard input, from where it stands.
+    /// Makes a source of an inherited descriptor, such as standard input, from its present offset on.
     ///
     /// # Errors
-    /// When it cannot be read: closed, write-only, or a directory.
+    /// It cannot be read: closed, write-only, or a directory.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        // SAFETY: no span is given, so no memory is touched; the call only says whether reading is allowed.
-        if retry(|| unsafe { libc::readv(fd.as_raw_fd(), core::ptr::null(), 0) }) < 0 {
-            match io::Error::last_os_error() {
-                // sockets and some devices want at least one span
-                error if error.raw_os_error() == Some(libc::EINVAL) => {}
-                error => return Err(error),
-            }
+        // A read of nothing only tells whether reading is allowed. Sockets and some devices want at least one span.
+        match retry_on_intr(|| readv(&fd, &mut [])) {
+            Ok(_) | Err(Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
         }
-        let (fd, access, _) = settle(fd, OpenOptions::new().read(true))?;
+        let (fd, access, _) = determine_access(fd, OpenOptions::new().read(true))?;
         Self::with(fd, access, false)
     }
 
-    /// Opens a file, device or FIFO. Does not wait for a FIFO's writer: reading does.
+    /// Opens a file, device or FIFO. Does not wait for a FIFO's writer.
     ///
     /// # Errors
-    /// When it cannot be opened, or is a directory.
+    /// It cannot be opened, or is a directory.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true);
@@ -72,21 +71,21 @@ impl Source {
         let mut file = File::from(fd);
         let size_hint = if access == Access::Disk { remaining(&mut file) } else { None };
         if access == Access::Disk {
-            // SAFETY: the descriptor is ours; the call takes integers only. It is advice, and may be refused.
-            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_SEQUENTIAL) };
+            // Advice, which may be refused.
+            let _ = fadvise(&file, 0, None, Advice::Sequential);
         }
         Ok(Self { fd: file.into(), access, size_hint, awaits_writer })
     }
 
-    /// Reads what there is into `spans`, the first first.
+    /// Reads into `spans` in order, as much as there is.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// The system refuses.
     ///
     /// # Safety
     /// 1. Each span is valid for writes of its length.
     /// 2. No reference of this process to any of these bytes lives.
-    pub unsafe fn read_spans(&mut self, spans: &[libc::iovec]) -> io::Result<ReadOutcome> {
+    pub(crate) unsafe fn read_spans(&mut self, spans: &[libc::iovec]) -> io::Result<ReadOutcome> {
         if total(spans) == 0 {
             return Ok(ReadOutcome::Bytes(0));
         }
@@ -114,31 +113,31 @@ impl Source {
         }
     }
 
-    /// What to poll for after [`ReadOutcome::WouldBlock`]; None for what never says that.
+    /// Descriptor to poll after [`ReadOutcome::WouldBlock`]; none for a source that never returns that.
     #[must_use]
-    pub fn interest(&self) -> Option<PollFd<'_>> {
+    pub(crate) fn interest(&self) -> Option<PollFd<'_>> {
         (self.access != Access::Disk).then(|| PollFd::new(self.fd.as_fd(), libc::POLLIN))
     }
 
-    /// How it is asked.
+    /// Returns the way in which it is used.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Whether a read may take as long as a disk does.
+    /// Returns true if a read may take as long as a disk.
     #[must_use]
     pub fn may_block(&self) -> bool {
         self.access.may_block()
     }
 
-    /// Bytes left when it was opened, where that is known. A file may grow or shrink afterwards: who relies on it checks.
+    /// Returns the bytes left when it was opened, if that is known. A file may grow or shrink afterwards.
     #[must_use]
     pub fn size_hint(&self) -> Option<u64> {
         self.size_hint
     }
 
-    /// A FIFO hangs up only after a writer has come and gone.
+    /// Returns true once a FIFO had a writer and has none any more.
     fn is_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(self.fd.as_fd(), libc::POLLIN)];
         poll_now(&mut fds) && fds[0].is_hung_up()
@@ -151,7 +150,7 @@ impl AsFd for Source {
     }
 }
 
-/// From where it stands to its end. Files of /proc say 0 and are not empty.
+/// Returns the bytes from the offset to the end. None for 0: files of /proc have that size, and are not empty.
 fn remaining(file: &mut File) -> Option<u64> {
     let metadata = file.metadata().ok()?;
     let at = file.stream_position().ok()?;

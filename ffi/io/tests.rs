@@ -15,7 +15,7 @@ fn span(bytes: &mut [u8]) -> libc::iovec {
 fn read(source: &mut Source, first: usize, second: usize) -> io::Result<(ReadOutcome, Vec<u8>)> {
     let (mut head, mut tail) = (vec![0xEE; first], vec![0xEE; second]);
     let spans = [span(&mut head), span(&mut tail)];
-    // SAFETY: both spans are of vectors that live, and that are not looked at before the call is over.
+    // SAFETY: both spans are of vectors that live, and that are not read before the call is over.
     let outcome = unsafe { source.read_spans(&spans) }?;
     head.append(&mut tail);
     head.truncate(if let ReadOutcome::Bytes(bytes) = outcome { bytes } else { 0 });
@@ -55,7 +55,7 @@ fn mkfifo(path: &Path) {
 }
 
 #[test]
-fn a_file_is_read_from_where_it_stands_to_its_end() {
+fn a_file_is_read_from_its_offset_to_its_end() {
     let dir = Dir::new("file");
     fs::write(dir.join("in"), b"0123456789").unwrap();
     let mut file = File::open(dir.join("in")).unwrap();
@@ -70,7 +70,7 @@ fn a_file_is_read_from_where_it_stands_to_its_end() {
 }
 
 #[test]
-fn a_pipe_says_when_it_would_block_and_its_flags_stay() {
+fn a_pipe_would_block_and_keeps_its_flags() {
     let (reader, mut writer): (PipeReader, PipeWriter) = pipe().unwrap();
     let kept = reader.try_clone().unwrap();
     let mut source = Source::new(reader.into()).unwrap();
@@ -89,7 +89,7 @@ fn a_pipe_says_when_it_would_block_and_its_flags_stay() {
 }
 
 #[test]
-fn a_pipe_whose_writer_is_long_gone_ends() {
+fn a_pipe_without_writer_ends() {
     let (reader, mut writer) = pipe().unwrap();
     writer.write_all(b"x").unwrap();
     drop(writer);
@@ -135,7 +135,7 @@ fn a_full_pipe_would_block_and_one_without_reader_breaks() {
 }
 
 #[test]
-fn sockets_are_asked_without_waiting_and_without_signals() {
+fn sockets_neither_wait_nor_raise_signals() {
     let (near, mut far) = UnixStream::pair().unwrap();
     let mut source = Source::new(near.try_clone().unwrap().into()).unwrap();
     let mut sink = Sink::new(near.into()).unwrap();
@@ -152,7 +152,7 @@ fn sockets_are_asked_without_waiting_and_without_signals() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_says_so_at_once() {
+fn a_descriptor_of_the_wrong_mode_is_refused_at_once() {
     let dir = Dir::new("wrong");
     let (reader, writer) = pipe().unwrap();
     assert_eq!(Source::new(writer.into()).unwrap_err().raw_os_error(), Some(libc::EBADF));
@@ -173,7 +173,7 @@ fn a_full_disk_is_an_error_and_a_device_is_read() {
 }
 
 #[test]
-fn checksums_are_the_standard_ones_and_cut_anywhere() {
+fn checksums_are_standard_and_independent_of_cuts() {
     let cases = [
         (DigestKind::None, 0),
         (DigestKind::Crc32c, 0xE306_9283),
@@ -203,7 +203,7 @@ fn checksums_are_the_standard_ones_and_cut_anywhere() {
 }
 
 #[test]
-fn zeros_become_holes_where_that_is_asked_for() {
+fn zeros_become_holes_if_requested() {
     use std::os::unix::fs::MetadataExt;
     let dir = Dir::new("holes");
     let mut file = File::create(dir.join("out")).unwrap();

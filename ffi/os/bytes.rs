@@ -1,4 +1,4 @@
-//! Byte counts as people read them: `64 MiB` where that is exact, else `1234 bytes`.
+//! Byte counts for people: `64 MiB` if that is exact, otherwise `1234 bytes`.
 
 pub use superpipe_core::driver::setup::Bytes;
 

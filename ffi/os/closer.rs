@@ -1,13 +1,13 @@
-//! Closing descriptors that a peer sent, away from the caller.
+//! Closes descriptors that a peer sent, in threads of its own.
 //!
 //! The last close of a descriptor can take as long as its maker likes: a TCP socket that lingers over unsent data, a file of
-//! a FUSE server that does not answer. So a thread of its own closes such a descriptor. At most [`CLOSES_MAX`] threads
-//! exist; beyond that, or where no thread can be made, the descriptor waits for a thread that is done. While half of the bound
+//! a FUSE server that does not respond. So a separate thread closes such a descriptor. At most [`CLOSES_MAX`] threads
+//! exist; beyond that, or if no thread can be made, the descriptor waits for a thread that is done. While half of the bound
 //! is stuck, [`check_closer`] refuses new connections. Connections made before that can each still leave two descriptors
 //! open.
 //!
-//! Without locks, since another thread may hold one at the moment of a fork. A child has none of the threads: it counts anew,
-//! and keeps its copies of what was waiting until it ends.
+//! Lock-free, since another thread may hold a lock at the moment of a fork. A child has none of the threads: it counts anew,
+//! and keeps its copies of the waiting descriptors until it ends.
 
 use super::error::OsError;
 use super::owner::Owner;
@@ -15,13 +15,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::thread;
 
-/// Closes that go on at once. Each honest one takes microseconds; more than a few at once are an attack.
+/// Limit of concurrent closes. Each honest one takes microseconds; more than a few at once are an attack.
 const CLOSES_MAX: u32 = 64;
-/// Descriptors that can wait for a thread. What is more stays open, and counted.
+/// Limit of descriptors that wait for a thread. Those beyond it stay open, and counted.
 const WAITING_MAX: usize = 1024;
 /// Bit that marks a waiting descriptor as counted. Descriptors are non-negative 32-bit integers and never have it.
 const IS_COUNTED: u32 = 1 << 31;
-/// For a thread that makes a system call at a time.
+/// Stack of a thread that makes one system call at a time.
 const STACK_BYTES: usize = 64 << 10;
 
 /// Count of peers' descriptors that are not closed yet. The high half of this and of all other words here is the process that the
@@ -33,13 +33,13 @@ static THREADS: AtomicU64 = AtomicU64::new(0);
 static WAITING: [AtomicU64; WAITING_MAX] = [const { AtomicU64::new(0) }; WAITING_MAX];
 
 /// Closes `fd`, which a peer sent or may have put something into, without waiting for it.
-pub(crate) fn close_elsewhere(fd: OwnedFd) {
+pub(crate) fn close_in_background(fd: OwnedFd) {
     change(&OPEN, |open| Some(open.saturating_add(1)));
     close(fd, IS_COUNTED);
 }
 
-/// Closes a descriptor of this end likewise. It is not counted, since no peer can have made its close slow.
-pub(crate) fn close_own_elsewhere(fd: OwnedFd) {
+/// Closes a descriptor of this end likewise. It is not counted, since no peer can make its close slow.
+pub(crate) fn close_own_in_background(fd: OwnedFd) {
     close(fd, 0);
 }
 
@@ -49,7 +49,7 @@ fn close(fd: OwnedFd, counts: u32) {
     }
 }
 
-/// Starts one more thread if the limit allows. If none can be started, the next thread closes what waits.
+/// Starts one more thread if the limit allows. If none can be started, the next thread closes the waiting descriptors.
 fn begin_thread() {
     if enter()
         && thread::Builder::new().name("superpipe-close".into()).stack_size(STACK_BYTES).spawn(work).is_err()
@@ -67,7 +67,7 @@ fn work() {
             }
         }
         leave();
-        // A descriptor that came since the last look may have found no place for another thread.
+        // A descriptor that came since the last check may have found no place for another thread.
         if !is_waiting() || !enter() {
             return;
         }
@@ -82,7 +82,7 @@ fn leave() {
     change(&THREADS, |threads| Some(threads.saturating_sub(1)));
 }
 
-/// Returns false if there was no place for it.
+/// Stores a descriptor for a thread. Returns false if there is no place.
 fn put(fd: RawFd, counts: u32) -> bool {
     let ours = word(fd.cast_unsigned().wrapping_add(1) | counts);
     WAITING.iter().any(|place| {
@@ -91,7 +91,7 @@ fn put(fd: RawFd, counts: u32) -> bool {
     })
 }
 
-/// A descriptor, and whether it is counted.
+/// Takes a waiting descriptor; the flag is true if it is counted.
 fn take() -> Option<(OwnedFd, bool)> {
     WAITING.iter().find_map(|place| {
         let found = place.load(Ordering::SeqCst);
@@ -113,12 +113,12 @@ fn is_waiting() -> bool {
 pub(crate) fn check_closer(doing: &'static str) -> Result<(), OsError> {
     let stuck = low(OPEN.load(Ordering::SeqCst));
     if stuck >= CLOSES_MAX / 2 && is_waiting() {
-        begin_thread(); // there may have been none to be had
+        begin_thread(); // an earlier attempt may have failed
     }
     check(stuck, doing)
 }
 
-/// Descriptors that are not closed yet.
+/// Returns the count of descriptors that are not closed yet.
 #[cfg(test)]
 pub(crate) fn open_count() -> u32 {
     low(OPEN.load(Ordering::SeqCst))
@@ -135,7 +135,7 @@ fn check(stuck: u32, doing: &'static str) -> Result<(), OsError> {
     Err(OsError::new(libc::EMFILE, text).with_remedy("stop the peer that sent them"))
 }
 
-/// The low half of a word of this process; 0 of another's.
+/// Returns the low half of a word of this process; 0 for another's.
 fn low(word: u64) -> u32 {
     const LOW: u64 = u32::MAX as u64;
     if word >> 32 == u64::from(Owner::current().number()) {
@@ -145,12 +145,12 @@ fn low(word: u64) -> u32 {
     }
 }
 
-/// A word of this process.
+/// Makes a word of this process.
 fn word(low: u32) -> u64 {
     u64::from(Owner::current().number()) << 32 | u64::from(low)
 }
 
-/// Changes a number; false where it is not to be.
+/// Changes a number. Returns false if `change` returns none.
 fn change(number: &AtomicU64, change: impl Fn(u32) -> Option<u32>) -> bool {
     let update = |found| change(low(found)).map(word);
     number.fetch_update(Ordering::SeqCst, Ordering::SeqCst, update).is_ok()
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_connections_are_refused_while_half_of_the_bound_is_stuck() {
+    fn connections_are_refused_while_half_of_the_bound_is_stuck() {
         assert_eq!(check(CLOSES_MAX / 2 - 1, "cannot accept"), Ok(()));
         assert_eq!(
             check(CLOSES_MAX / 2, "cannot accept").unwrap_err().to_string(),

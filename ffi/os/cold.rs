@@ -1,10 +1,10 @@
-//! Memory that was never written.
+//! Cold memory: pages that were never written.
 //!
-//! The first write to a page costs a fault and a page of zeros: with pages of 4 KiB that, and not the copy, is what is
-//! measured (docs/performance.md, "Cold memory"). Two remedies, and neither changes a byte: huge pages, one fault for 512
-//! pages; and residency, many faults in one call. Both are advice. A kernel that is too old, or an administrator who
-//! wants no huge pages, costs the advantage and nothing else. Only pages that lie inside what is named are ever touched,
-//! since the others hold somebody else's bytes too.
+//! The first write to a page costs a page fault and a page of zeros. With pages of 4 KiB this takes longer than the copy
+//! (docs/performance.md, "Cold memory"). There are two remedies, and neither changes a byte: huge pages, which take one fault
+//! per 512 pages, and populating, which takes many faults in one call. Both are advice: a kernel that is too old, or one without
+//! huge pages, only costs the advantage. Only pages that lie entirely inside the given memory are touched, since others hold
+//! bytes of other owners, too.
 
 use core::ops::Range;
 
@@ -12,22 +12,22 @@ use super::error::retry;
 use super::map::HUGE_PAGE_BYTES;
 use super::page::page_bytes;
 
-/// Asks for huge pages where they fit inside `memory`. Nothing is made resident: that is what the first write does.
-/// Whether the kernel agreed; false as well where none fits.
+/// Asks for huge pages inside `memory`. Makes nothing resident: the first write does. Returns true if the kernel agreed, and
+/// false also if no huge page fits.
 ///
-/// The kernel keeps the advice as long as the mapping. Where the memory lies inside a larger mapping, that is split in
-/// up to three, of which a process can have 65,530 unless told otherwise.
+/// The kernel keeps the advice as long as the mapping. If the memory lies inside a larger mapping, that is split into
+/// up to three; a process can have 65,530 mappings by default.
 pub fn advise_huge_pages(memory: &mut [u8]) -> bool {
     advise(memory, HUGE_PAGE_BYTES, libc::MADV_HUGEPAGE)
 }
 
-/// Makes the pages inside `memory` resident and writable, in one call. False if the kernel refused (before Linux 5.14,
-/// no memory, no such mapping) or there is no whole page: then each first write does it.
+/// Makes the pages inside `memory` resident and writable, in one call. Returns false if the kernel refused (before Linux 5.14,
+/// no memory, no such mapping) or there is no entire page: then each first write does it.
 pub fn make_resident(memory: &mut [u8]) -> bool {
     advise(memory, page_bytes(), libc::MADV_POPULATE_WRITE)
 }
 
-/// Bytes from the start of `memory` to the end of the huge page that it begins in, or to its own end.
+/// Returns the bytes from the start of `memory` to the end of the huge page that it begins in, or to its own end.
 #[must_use]
 pub fn to_huge_page_end(memory: &[u8]) -> usize {
     let offset = memory.as_ptr().addr() % HUGE_PAGE_BYTES;
@@ -37,13 +37,13 @@ pub fn to_huge_page_end(memory: &[u8]) -> usize {
 fn advise(memory: &mut [u8], page: usize, advice: libc::c_int) -> bool {
     let inside = pages_inside(memory.as_ptr().addr(), memory.len(), page);
     let whole = memory.get_mut(inside).unwrap_or_default();
-    // SAFETY: the range is whole pages of a slice that is borrowed mutably, so nobody else's bytes are in it, and neither
+    // SAFETY: the range is entire pages of a slice that is borrowed mutably, so nobody else's bytes are in it, and neither
     // of the two advices changes contents.
     !whole.is_empty()
         && retry(|| unsafe { libc::madvise(whole.as_mut_ptr().cast(), whole.len(), advice) }) == 0
 }
 
-/// The offsets of the whole pages in `len` bytes at `address`.
+/// Returns the offsets of the entire pages in `len` bytes at `address`.
 fn pages_inside(address: usize, len: usize, page: usize) -> Range<usize> {
     let start = (page - address % page) % page;
     let whole = len.saturating_sub(start) / page * page;
@@ -58,24 +58,24 @@ mod tests {
 
     const HUGE: usize = HUGE_PAGE_BYTES;
 
-    /// Bytes of a mapping that nobody else knows.
+    /// Returns the bytes of a mapping that nobody else knows.
     fn bytes_of(mapping: &mut Mapping) -> &mut [u8] {
         // SAFETY: the mapping is borrowed mutably, private, and zeros where nothing was written.
         unsafe { slice::from_raw_parts_mut(mapping.as_ptr().as_ptr(), mapping.len()) }
     }
 
-    /// Which of the pages are resident.
+    /// Returns for each page whether it is resident.
     fn resident(memory: &[u8]) -> Vec<bool> {
-        let mut answers = vec![0; memory.len() / page_bytes()];
-        // SAFETY: the memory is whole pages of a mapping, and there is a byte for each.
+        let mut states = vec![0; memory.len() / page_bytes()];
+        // SAFETY: the memory is entire pages of a mapping, and there is a byte for each.
         let status =
-            unsafe { libc::mincore(memory.as_ptr().cast_mut().cast(), memory.len(), answers.as_mut_ptr()) };
+            unsafe { libc::mincore(memory.as_ptr().cast_mut().cast(), memory.len(), states.as_mut_ptr()) };
         assert_eq!(status, 0);
-        answers.iter().map(|answer| answer & 1 == 1).collect()
+        states.iter().map(|state| state & 1 == 1).collect()
     }
 
     #[test]
-    fn only_whole_pages_inside_count() {
+    fn only_entire_pages_inside_count() {
         for (address, len, range) in [
             (0, 0, 0..0),
             (0, 4095, 0..0),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_and_does_no_harm() {
+    fn a_refusal_is_reported_and_does_no_harm() {
         let mut memory = vec![7_u8; 3 * page_bytes()];
         // No kernel knows this one.
         assert!(!advise(&mut memory, page_bytes(), 9999));

@@ -1,11 +1,11 @@
-//! Descriptors that this process may still open.
+//! The limit of open descriptors.
 
 use super::error::OsError;
-use core::mem::MaybeUninit;
+use super::limits::{Resource, soft_limit};
 use std::fs::File;
 use std::io;
 
-/// The limit that keeps this process from opening `count` files more, where one does.
+/// Returns an error if a limit keeps this process from opening `count` more files.
 pub(crate) fn lack_of_descriptors(count: usize) -> Option<OsError> {
     let opened: io::Result<Vec<File>> = (0..count).map(|_| File::open("/dev/null")).collect();
     let errno = opened.err()?.raw_os_error()?;
@@ -13,7 +13,7 @@ pub(crate) fn lack_of_descriptors(count: usize) -> Option<OsError> {
     Some(OsError::new(errno, "cannot open what a connection needs").with_remedy(remedy))
 }
 
-/// Remedy for a call that failed for lack of descriptors.
+/// Returns the remedy for a call that failed for lack of descriptors.
 pub(crate) fn remedy(errno: i32) -> Option<String> {
     match errno {
         libc::EMFILE => Some(format!(
@@ -27,15 +27,9 @@ pub(crate) fn remedy(errno: i32) -> Option<String> {
     }
 }
 
-/// Limit of open files of this process, which is also that of the places of a poll.
+/// Returns the limit of open files of this process, which is also the limit of entries in a poll.
 pub(crate) fn limit() -> Option<u64> {
-    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: the pointer is to an rlimit of ours.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    // SAFETY: getrlimit has filled it: it answered 0.
-    Some(unsafe { limit.assume_init() }.rlim_cur)
+    soft_limit(Resource::OpenFiles)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! What the operating system refused, in one line: `cannot map 64 MiB: cannot allocate memory; raise RLIMIT_AS`.
+//! Failures of system calls, in one line: `cannot map 64 MiB: cannot allocate memory; raise RLIMIT_AS`.
 //!
-//! The text has three parts: what was tried (with the values that matter), the system's own words for the errno, and
-//! the remedy where there is one. Nothing here allocates unless the text is built at run time.
+//! The text has three parts: what was tried (with the values that matter), the system's text for the errno, and
+//! the remedy if there is one. Nothing here allocates unless the text is built at run time.
 
 extern crate alloc;
 
 use alloc::borrow::Cow;
 use core::ffi::{CStr, c_char, c_int};
 use core::{error, fmt};
+use rustix::io::Errno;
 use std::io;
 
 /// A system call that failed.
@@ -19,23 +20,28 @@ pub struct OsError {
 }
 
 impl OsError {
-    /// The calling thread's `errno`, told as the failure of `doing` ("cannot map 64 MiB").
+    /// Returns the calling thread's `errno`, as the failure of `doing` ("cannot map 64 MiB").
     pub fn last(doing: impl Into<Cow<'static, str>>) -> Self {
         Self::new(last_errno(), doing)
     }
 
-    /// `errno`, told as the failure of `doing`.
+    /// Returns `errno`, as the failure of `doing`.
     pub fn new(errno: c_int, doing: impl Into<Cow<'static, str>>) -> Self {
         Self { doing: doing.into(), errno, remedy: None }
     }
 
-    /// Adds what the reader can do about it; replaces an earlier remedy.
+    /// Returns `errno` of a call of rustix, as the failure of `doing`.
+    pub fn of(errno: Errno, doing: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(errno.raw_os_error(), doing)
+    }
+
+    /// Adds a remedy for the reader; replaces an earlier one.
     #[must_use]
     pub fn with_remedy(self, remedy: impl Into<Cow<'static, str>>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }
 
-    /// The raw error number.
+    /// Returns the error number.
     #[must_use]
     pub fn errno(&self) -> c_int {
         self.errno
@@ -50,7 +56,7 @@ impl OsError {
         )
     }
 
-    /// The standard library's class of this error.
+    /// Returns the standard library's class of this error.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
         io::Error::from_raw_os_error(self.errno).kind()
@@ -73,30 +79,30 @@ impl From<OsError> for io::Error {
     }
 }
 
-/// The calling thread's `errno`, which the next libc call may change.
+/// Returns the calling thread's `errno`, which the next libc call may change.
 #[must_use]
 pub fn last_errno() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Calls until the answer is not EINTR. For calls that never wait long, or that a deadline does not bound.
+/// Repeats a call of libc until it does not fail with EINTR. For calls that never wait long, or that no deadline bounds.
 pub(crate) fn retry<T: PartialEq + From<i8>>(mut call: impl FnMut() -> T) -> T {
     loop {
-        let answer = call();
-        if answer != T::from(-1) || last_errno() != libc::EINTR {
-            return answer;
+        let result = call();
+        if result != T::from(-1) || last_errno() != libc::EINTR {
+            return result;
         }
     }
 }
 
-/// The system's words, their first letter made small: they stand in the middle of a sentence.
+/// Writes the system's text, its first letter in lower case, since it stands in the middle of a sentence.
 fn write_errno(f: &mut fmt::Formatter<'_>, errno: c_int) -> fmt::Result {
-    let mut text: [c_char; 128] = [0; 128];
-    // SAFETY: the buffer is ours, writable, and its length is given; the call ends what it writes with a NUL.
-    let failed = unsafe { libc::strerror_r(errno, text.as_mut_ptr(), text.len()) } != 0;
+    let mut buffer: [c_char; 128] = [0; 128];
+    // SAFETY: the buffer is ours, writable, and its length is given; the call ends its text with a NUL.
+    let failed = unsafe { libc::strerror_r(errno, buffer.as_mut_ptr(), buffer.len()) } != 0;
     // SAFETY: the last byte is NUL whatever strerror_r did: it was zeroed, and is never written but with NUL.
-    let words = unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().unwrap_or("");
-    let mut letters = words.chars();
+    let text = unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_str().unwrap_or("");
+    let mut letters = text.chars();
     match (failed, letters.next()) {
         (false, Some(first)) => write!(f, "{}{}", first.to_ascii_lowercase(), letters.as_str()),
         _ => write!(f, "error {errno}"),
@@ -108,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_why_and_what_to_do() {
+    fn the_text_has_attempt_reason_and_remedy() {
         let bare = OsError::new(libc::ENOMEM, "cannot map 64 MiB");
         assert_eq!(bare.to_string(), "cannot map 64 MiB: cannot allocate memory");
         let helped = bare.with_remedy("raise RLIMIT_AS");
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_errno_of_the_call_before() {
+    fn last_takes_the_errno_of_the_previous_call() {
         // SAFETY: closing a descriptor number that is never open touches nothing.
         assert_eq!(unsafe { libc::close(-1) }, -1);
         let error = OsError::last("cannot close");

@@ -1,16 +1,16 @@
-//! The addresses of this host's network interfaces (getifaddrs(3)).
+//! Addresses of this host's network interfaces (getifaddrs(3)), which rustix does not have.
 
 use super::error::OsError;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::ptr;
 
-/// Every address of every interface, with port 0, in the kernel's order. Link-local ones carry their scope.
+/// Returns every address of every interface, with port 0, in the kernel's order. Link-local ones carry their scope.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// The kernel does not tell.
 pub fn interface_addresses() -> Result<Vec<SocketAddr>, OsError> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: the pointer is to a local, which the call fills where it answers 0.
+    // SAFETY: the pointer is to a local, which the call fills if it returns 0.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return Err(OsError::last("cannot list the network interfaces"));
     }
@@ -19,7 +19,7 @@ pub fn interface_addresses() -> Result<Vec<SocketAddr>, OsError> {
     while !next.is_null() {
         // SAFETY: the list is the library's, ends in null, and is freed below.
         let entry = unsafe { &*next };
-        // SAFETY: an address in the list is as long as its family says.
+        // SAFETY: an address in the list is as long as its family requires.
         found.extend(unsafe { address(entry.ifa_addr) });
         next = entry.ifa_next;
     }
@@ -28,10 +28,12 @@ pub fn interface_addresses() -> Result<Vec<SocketAddr>, OsError> {
     Ok(found)
 }
 
+/// Converts a socket address; none if it is null or of another family.
+///
 /// # Safety
-/// 1. Null, or the address of a socket address as long as its family says.
+/// 1. `raw` is null, or the address of a socket address as long as its family requires.
 unsafe fn address(raw: *const libc::sockaddr) -> Option<SocketAddr> {
-    // SAFETY: our caller's promise; every address has a family.
+    // SAFETY: the caller's promise; every address has a family.
     let family = i32::from(unsafe { raw.as_ref() }?.sa_family);
     match family {
         libc::AF_INET => {

@@ -1,7 +1,7 @@
-//! Memory that is mapped, owned, and never behind a reference.
+//! Mapped memory: owned, and never behind a reference.
 //!
-//! Another process or a NIC may write a mapping at any time, so what it gives out is a raw pointer. Lengths are rounded
-//! up to pages. Children of fork never get it (MADV_DONTFORK): a copy-on-write page would tear a NIC's or a peer's view
+//! Another process or a NIC may write a mapping at any time, so it gives out a raw pointer only. Lengths are rounded
+//! up to pages. Children of fork never get it (MADV_DONTFORK): copy-on-write would separate a NIC's or a peer's pages
 //! from ours. From 2 MiB on a mapping begins at a huge page's boundary and asks for huge pages.
 
 use super::bytes::Bytes;
@@ -13,7 +13,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Where huge pages begin to fit.
+/// Bytes of a huge page: mappings that have room for one begin at its boundary.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// An owned mapping, readable and writable, unmapped when dropped.
@@ -27,46 +27,49 @@ pub struct Mapping {
 // SAFETY: `start` and `len` never change, and name memory that belongs to the process, not to a thread: any thread may
 // use or unmap it.
 unsafe impl Send for Mapping {}
-// SAFETY: what `&Mapping` offers reads the two fields, or asks the kernel to make pages resident, which is atomic towards
-// other threads. Access to the memory itself is its users' unsafe business.
+// SAFETY: methods of `&Mapping` read the two fields, or ask the kernel to make pages resident, which is atomic towards
+// other threads. Access to the memory itself is unsafe, and its users' responsibility.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Private memory that reads as zero, `bytes` rounded up to pages.
+    /// Maps private memory that reads as zero, `bytes` rounded up to pages.
     ///
     /// # Errors
-    /// Where the kernel refuses: too little memory, or RLIMIT_AS.
+    /// The kernel refuses: too little memory, or RLIMIT_AS.
     pub fn anonymous(bytes: usize) -> Result<Self, OsError> {
         Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
     }
 
-    /// The first `bytes` of a file, rounded up to pages, shared with whoever else maps it. Reaching beyond its end is a
+    /// Maps the first `bytes` of a file, rounded up to pages, shared with others that map it. An access beyond its end is a
     /// SIGBUS: the caller has checked that it cannot shrink.
     ///
     /// # Errors
-    /// Where the kernel refuses: too little memory, RLIMIT_AS, or a descriptor that is not open for both.
+    /// The kernel refuses: too little memory, RLIMIT_AS, or a descriptor that is not open for both.
     pub fn shared(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, OsError> {
         Self::new(bytes, libc::MAP_SHARED, fd.as_raw_fd())
     }
 
-    /// The first byte: page-aligned, valid for `len` bytes until the mapping is dropped.
+    /// Returns the address of the first byte: page-aligned, valid for `len` bytes until the mapping is dropped.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Bytes mapped, whole pages.
+    /// Returns the bytes mapped, a multiple of the page size.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty")]
+    #[cfg_attr(
+        feature = "internals",
+        expect(clippy::len_without_is_empty, reason = "a mapping is never empty")
+    )]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Makes every page resident and writable, so that lack of memory is this error and not a signal later. Changes no
+    /// Makes every page resident and writable, so that lack of memory is an error here and not a signal later. Changes no
     /// byte.
     ///
     /// # Errors
-    /// When there is too little memory.
+    /// There is too little memory.
     pub fn populate(&self) -> Result<(), OsError> {
         if retry(|| self.advise(libc::MADV_POPULATE_WRITE)) == 0 {
             return Ok(());
@@ -99,13 +102,13 @@ impl Mapping {
             return Err(OsError::last(doing));
         }
         if len >= HUGE_PAGE_BYTES {
-            // A kernel without huge pages, or an administrator against them, is no error.
+            // A kernel without huge pages, or one that has them switched off, is no error.
             let _ = mapping.advise(libc::MADV_HUGEPAGE);
         }
         Ok(mapping)
     }
 
-    /// Reserves more address space than needed, maps at its first huge page boundary, and gives back the rest.
+    /// Reserves more address space than needed, maps at its first huge page boundary, and unmaps the rest.
     fn aligned(len: usize, flags: c_int, fd: c_int) -> Option<Self> {
         let reserve_flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let reserve_len = len.checked_add(HUGE_PAGE_BYTES)?;
@@ -123,7 +126,7 @@ impl Mapping {
         Self::own(start, len)
     }
 
-    /// Gives back all but the `len` bytes from `before` on, which the caller knows to be in here.
+    /// Unmaps all but the `len` bytes from `before` on, which the caller knows to be in here.
     fn keep_only(self, before: usize, len: usize) -> Self {
         let after = before + len;
         assert!(after <= self.len, "a part is not larger than the whole");
@@ -150,7 +153,7 @@ impl Mapping {
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, advice) }
     }
 
-    /// What kernels before 5.14 need instead of MADV_POPULATE_WRITE: a write to each page that changes nothing, atomic
+    /// Populates on kernels before 5.14, without MADV_POPULATE_WRITE: writes to each page without changing it, atomically
     /// because a peer may be writing there too.
     fn touch(&self) {
         for offset in (0..self.len).step_by(page_bytes()) {
@@ -164,10 +167,10 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if !self.owner.is_current() {
-            return; // a child of fork never had it, and may have something else there
+            return; // a child of fork does not have the mapping, and may have another one there
         }
-        // SAFETY: the range is ours from mmap, nobody has unmapped it, and whoever got its address promised not to use
-        // it after the mapping. The call can only fail for a range that is not whole pages; then it leaks.
+        // SAFETY: the range is ours from mmap, nobody has unmapped it, and its users promised not to use its address
+        // after the mapping. The call can only fail for a range that is no multiple of the page size; then it leaks.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_whole_pages() {
+    fn lengths_are_multiples_of_the_page_size() {
         let page = page_bytes();
         for (asked, got) in [(0, page), (1, page), (page, page), (page + 1, 2 * page)] {
             assert_eq!(Mapping::anonymous(asked).unwrap().len(), got);
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn anonymous_memory_is_zero_and_keeps_what_is_written() {
+    fn anonymous_memory_is_zero_and_keeps_writes() {
         let mapping = Mapping::anonymous(10_000).unwrap();
         assert!(contents(&mapping).iter().all(|&byte| byte == 0));
         // SAFETY: the last byte is inside the mapping.
@@ -221,16 +224,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_unmapped() {
+    fn a_dropped_mapping_is_unmapped() {
         for bytes in [1, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1] {
             // Another test's thread may map there in between, but not every time.
             let unmapped = (0..100).any(|_| {
                 let mapping = Mapping::anonymous(bytes).unwrap();
                 let (start, len) = (mapping.as_ptr(), mapping.len());
                 drop(mapping);
-                // SAFETY: msync of a range that is not mapped answers ENOMEM; of one that is, it changes no byte.
-                let answer = unsafe { libc::msync(start.as_ptr().cast(), len, libc::MS_ASYNC) };
-                answer == -1
+                // SAFETY: msync of a range that is not mapped fails with ENOMEM; of one that is, it changes no byte.
+                let result = unsafe { libc::msync(start.as_ptr().cast(), len, libc::MS_ASYNC) };
+                result == -1
             });
             assert!(unmapped, "{bytes}");
         }
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_says_how_much_was_asked() {
+    fn too_large_a_mapping_is_refused_with_its_size() {
         let error = Mapping::anonymous(1 << 60).unwrap_err();
         assert_eq!(error.errno(), libc::ENOMEM);
         assert_eq!(
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_descriptor_is_told_for_small_and_for_large() {
+    fn a_bad_descriptor_is_refused_for_small_and_large() {
         let (reader, _writer) = std::io::pipe().unwrap();
         for bytes in [1, HUGE_PAGE_BYTES] {
             let error = Mapping::shared(std::os::fd::AsFd::as_fd(&reader), bytes).unwrap_err();

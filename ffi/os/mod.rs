@@ -1,6 +1,6 @@
-//! The operating system, by libc: what is here knows nothing of the protocol.
+//! Calls on the operating system, by rustix where it has them safely and by libc otherwise. Independent of the protocol.
 //!
-//! Everything fails with an [`OsError`] that says what was tried, what the system answered and what to do. Times are
+//! Calls fail with an [`OsError`], whose text has what was tried, the system's reason and the remedy. Times are
 //! nanoseconds of the monotonic clock; a deadline is such a time, a timeout a difference of two.
 
 pub mod bytes;
@@ -10,9 +10,9 @@ pub mod cold;
 pub(crate) mod descriptors;
 pub mod error;
 pub mod interfaces;
+pub(crate) mod limits;
 pub mod map;
 pub mod membarrier;
-pub mod near;
 pub(crate) mod owner;
 pub mod page;
 pub mod pidfd;
@@ -20,8 +20,6 @@ pub mod pin;
 pub mod poll;
 pub mod random;
 pub mod resolve;
-pub mod signals;
-pub mod stdio;
 pub(crate) mod user;
 
 pub use bytes::Bytes;
@@ -29,7 +27,6 @@ pub use clock::monotonic_ns;
 pub use error::OsError;
 pub use interfaces::interface_addresses;
 pub use map::Mapping;
-pub use near::{Side, choose_core};
 pub use pidfd::PidFd;
 pub use pin::{CoreSet, PinError, allowed_cores, pin_current_thread};
 pub use resolve::{ResolveError, resolve};

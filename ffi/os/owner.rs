@@ -1,17 +1,17 @@
-//! The process that made something, told from its children by fork.
+//! The process that made an object, distinguished from its children by fork.
 //!
-//! Not by its pid: a child in another pid namespace may have its parent's, and pids come again. A page that the kernel wipes in
-//! every child (MADV_WIPEONFORK) holds a number of the process; a process counts on from its parent's. Only where there can
-//! be no such page (before Linux 4.14) the pid is the number.
+//! Not by its pid: a child in another pid namespace may have its parent's, and pids are reused. A page that the kernel wipes in
+//! every child (MADV_WIPEONFORK) holds a number of the process; a process counts on from its parent's. If there can
+//! be no such page (before Linux 4.14), the pid is the number.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The word that every child finds zero; null before the first question.
+/// The word that is zero in every child; null before the first use.
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
-/// Its address stands for a word that cannot be had.
+/// Its address stands for a word that cannot be mapped.
 static NO_WORD: AtomicU32 = AtomicU32::new(0);
-/// The last number that was given out, here or in a process that this one descends from.
+/// The last number that was assigned, here or in a process that this one descends from.
 static LAST: AtomicU32 = AtomicU32::new(0);
 
 /// A process, by its number. Never 0.
@@ -19,7 +19,7 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Owner(u32);
 
 impl Owner {
-    /// This process.
+    /// Returns this process.
     pub(crate) fn current() -> Self {
         let word = word();
         if ptr::eq(word, &raw const NO_WORD) {
@@ -30,7 +30,7 @@ impl Owner {
         match word.load(Ordering::Relaxed) {
             0 => {
                 let fresh = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
-                // Another thread may have been quicker.
+                // Another thread may have been faster.
                 let given = word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
                 Self(given.err().unwrap_or(fresh))
             }
@@ -38,12 +38,12 @@ impl Owner {
         }
     }
 
-    /// False in a child that fork made of it.
+    /// Returns false in a child that fork made of it.
     pub(crate) fn is_current(self) -> bool {
         self == Self::current()
     }
 
-    /// The number.
+    /// Returns the number.
     pub(crate) const fn number(self) -> u32 {
         self.0
     }
@@ -57,17 +57,17 @@ fn word() -> *const AtomicU32 {
     let made = map_wiped().unwrap_or((&raw const NO_WORD).cast_mut());
     match WORD.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
-        Err(quicker) => {
+        Err(other) => {
             if !ptr::eq(made, &raw const NO_WORD) {
                 // SAFETY: it was mapped above, and nobody else knows of it.
                 unsafe { libc::munmap(made.cast(), super::page::page_bytes()) };
             }
-            quicker
+            other
         }
     }
 }
 
-/// A page of zeros, here and in every child.
+/// Maps a page of zeros, here and in every child.
 fn map_wiped() -> Option<*mut AtomicU32> {
     let len = super::page::page_bytes();
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

@@ -1,8 +1,9 @@
-//! A handle on a peer's process that a recycled pid cannot fool (pidfd_open(2)).
+//! A handle on a peer's process, which a recycled pid cannot confuse (pidfd_open(2)).
 
 use super::poll::{PollFd, poll_now};
 use core::ffi::c_int;
 use core::mem::size_of;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A process that can be watched until it ends.
@@ -12,44 +13,42 @@ pub struct PidFd {
 }
 
 impl PidFd {
-    /// The process at the other end of a connected unix socket. None where it is not visible from here (another pid
-    /// namespace, an old kernel, a seccomp filter): then the socket's end of file is all there is.
+    /// Opens the process at the other end of a connected unix socket. None if it is not visible from here (another pid
+    /// namespace, an old kernel, a seccomp filter): then only the socket's end of file tells that the peer is gone.
     #[must_use]
     pub fn of_peer(socket: BorrowedFd<'_>, pid: libc::pid_t) -> Option<Self> {
         Self::by_socket(socket).or_else(|| Self::open(pid))
     }
 
-    /// The process with this pid, which may have been recycled since it was learnt: prefer [`PidFd::of_peer`].
+    /// Opens the process with this pid, which may have been recycled since it was learnt: prefer [`PidFd::of_peer`].
     #[must_use]
     pub fn open(pid: libc::pid_t) -> Option<Self> {
-        if pid <= 0 {
-            return None;
-        }
-        // SAFETY: pidfd_open takes two integers and touches no memory of ours.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        Self::own(c_int::try_from(fd).ok()?)
+        // `from_raw` takes no negative number.
+        let pid = Pid::from_raw(pid.max(0))?;
+        Some(Self { fd: pidfd_open(pid, PidfdFlags::empty()).ok()? })
     }
 
-    /// Whether the process has ended. Until it is reaped, its descriptors are closed all the same.
+    /// Returns true if the process has ended. Its descriptors are closed then, even if it was not reaped.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let mut fds = [self.interest()];
         poll_now(&mut fds) && fds[0].is_readable()
     }
 
-    /// What to poll for: readable when the process has ended.
+    /// Descriptor that is readable once the process has ended.
     #[must_use]
     pub fn interest(&self) -> PollFd<'_> {
         PollFd::new(self.fd.as_fd(), libc::POLLIN)
     }
 
-    /// Linux 6.5 hands out the peer that connected, whatever has become of its pid.
+    /// Asks for the peer that connected, even if its pid was recycled (Linux 6.5).
     fn by_socket(socket: BorrowedFd<'_>) -> Option<Self> {
+        // rustix has no such option.
         const SO_PEERPIDFD: c_int = 77;
         let mut fd: c_int = -1;
         let mut fd_bytes = u32::try_from(size_of::<c_int>()).ok()?;
         // SAFETY: both pointers are to locals of the sizes that the call is told.
-        let answer = unsafe {
+        let refused = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
                 libc::SOL_SOCKET,
@@ -58,11 +57,7 @@ impl PidFd {
                 &raw mut fd_bytes,
             )
         };
-        if answer == 0 { Self::own(fd) } else { None }
-    }
-
-    fn own(fd: c_int) -> Option<Self> {
-        if fd < 0 {
+        if refused != 0 || fd < 0 {
             return None;
         }
         // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
@@ -76,7 +71,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn sees_a_process_end() {
+    fn the_end_of_a_process_is_seen() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let Some(pidfd) = PidFd::open(child.id().try_into().unwrap()) else {
             println!("no pidfd here");
@@ -91,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_of_another_world_is_none() {
+    fn a_pid_without_a_process_is_none() {
         assert!(PidFd::open(0).is_none());
         assert!(PidFd::open(-1).is_none());
         assert!(PidFd::open(libc::pid_t::MAX).is_none());

@@ -1,8 +1,10 @@
-//! Pinning threads to cores, with errors that tell a core that is missing from one that is forbidden.
+//! Pins threads to cores, with different errors for a core that is missing and one that is forbidden.
 //!
-//! Allowed are the cores that this process was started with (taskset, numactl, a container's cpuset), remembered at the
-//! first call: pinning a thread to one core does not forbid it the others. A mask that someone set on us is kept, even
-//! where the kernel would let us widen it.
+//! The allowed cores are those that this process was started with (taskset, numactl, a container's cpuset), as of the
+//! first call: pinning a thread to one core does not forbid it the others. The mask of the process is never widened, even
+//! if the kernel would allow it.
+//!
+//! By libc: rustix has sets of 1,024 cores.
 
 use super::error::OsError;
 use core::mem::size_of;
@@ -20,19 +22,19 @@ pub struct CoreSet {
     words: [u64; WORDS],
 }
 
-/// Why a thread could not be pinned.
+/// A failure to pin a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PinError {
     /// The machine has no such core, or it is offline.
     NoSuchCore {
-        /// the core that was asked for
+        /// the requested core
         core: usize,
         /// the cores that the machine has
         cores: Box<CoreSet>,
     },
     /// The machine has the core, and this process may not use it.
     NotAllowed {
-        /// the core that was asked for
+        /// the requested core
         core: usize,
         /// the cores that it may use
         allowed: Box<CoreSet>,
@@ -44,22 +46,22 @@ pub enum PinError {
 /// Pins the calling thread to one core, so that its caches stay its own.
 ///
 /// # Errors
-/// When the core does not exist, when this process may not use it, or when the kernel refuses.
+/// The core does not exist, this process may not use it, or the kernel refuses.
 pub fn pin_current_thread(core: usize) -> Result<(), PinError> {
     pin_within(core, inherited(), &online())
 }
 
-/// The cores that this process may pin its threads to.
+/// Returns the cores that this process may pin its threads to.
 #[must_use]
 pub fn allowed_cores() -> CoreSet {
     inherited().clone()
 }
 
 impl CoreSet {
-    /// No core.
+    /// The empty set.
     pub const EMPTY: Self = Self { words: [0; WORDS] };
 
-    /// Reads the kernel's notation, `0-3,8`. None where it is not that.
+    /// Parses the kernel's notation, `0-3,8`. None if it is anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut set = Self::EMPTY;
@@ -74,24 +76,24 @@ impl CoreSet {
         Some(set)
     }
 
-    /// Whether `core` is in it.
+    /// Returns true if `core` is in the set.
     #[must_use]
     pub fn contains(&self, core: usize) -> bool {
         core < CORES_MAX && self.words[core / 64] >> (core % 64) & 1 != 0
     }
 
-    /// Its cores, ascending.
+    /// Iterates over the cores, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..CORES_MAX).filter(|&core| self.contains(core))
     }
 
-    /// How many cores are in it.
+    /// Returns the count of cores.
     #[must_use]
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::EMPTY
@@ -103,7 +105,7 @@ impl CoreSet {
 }
 
 impl FromIterator<usize> for CoreSet {
-    /// Numbers beyond any machine's are left out.
+    /// Leaves out numbers beyond any machine's.
     fn from_iter<I: IntoIterator<Item = usize>>(cores: I) -> Self {
         let mut set = Self::EMPTY;
         cores.into_iter().filter(|&core| core < CORES_MAX).for_each(|core| set.insert(core));
@@ -166,13 +168,13 @@ fn pin_within(core: usize, allowed: &CoreSet, online: &CoreSet) -> Result<(), Pi
         .map_err(|errno| PinError::Os(OsError::new(errno, format!("cannot pin this thread to core {core}"))))
 }
 
-/// The mask of the first thread that asks, before anyone here narrows it.
+/// Returns the mask of the first thread that called this, before any thread is pinned.
 fn inherited() -> &'static CoreSet {
     static INHERITED: OnceLock<CoreSet> = OnceLock::new();
     INHERITED.get_or_init(|| affinity().unwrap_or_else(online))
 }
 
-/// The cores that the machine has and that are switched on.
+/// Returns the cores that the machine has and that are online.
 fn online() -> CoreSet {
     let listed = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     listed.and_then(|text| CoreSet::parse(&text)).filter(|set| !set.is_empty()).unwrap_or_else(|| {
@@ -185,14 +187,14 @@ fn online() -> CoreSet {
 fn affinity() -> Option<CoreSet> {
     let mut set = CoreSet::EMPTY;
     // SAFETY: the pointer is to as many bytes of ours as the call is told; a cpu_set_t is a bit set of any length.
-    let answer = unsafe { libc::sched_getaffinity(0, size_of::<CoreSet>(), set.words.as_mut_ptr().cast()) };
-    (answer == 0).then_some(set)
+    let refused = unsafe { libc::sched_getaffinity(0, size_of::<CoreSet>(), set.words.as_mut_ptr().cast()) };
+    (refused == 0).then_some(set)
 }
 
 fn set_affinity(set: &CoreSet) -> Result<(), i32> {
     // SAFETY: the pointer is to as many readable bytes as the call is told.
-    let answer = unsafe { libc::sched_setaffinity(0, size_of::<CoreSet>(), set.words.as_ptr().cast()) };
-    if answer == 0 { Ok(()) } else { Err(super::error::last_errno()) }
+    let refused = unsafe { libc::sched_setaffinity(0, size_of::<CoreSet>(), set.words.as_ptr().cast()) };
+    if refused == 0 { Ok(()) } else { Err(super::error::last_errno()) }
 }
 
 #[cfg(test)]
@@ -201,7 +203,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn sets_are_shown_as_the_kernel_shows_them() {
+    fn sets_have_the_notation_of_the_kernel() {
         for text in ["0", "0-1", "0,2", "0-3,8", "1,3-5,7,63-64,127-128,8191"] {
             assert_eq!(CoreSet::parse(text).unwrap().to_string(), text);
         }
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_thread_runs_where_it_was_pinned_and_may_move_on() {
+    fn a_pinned_thread_runs_on_its_core_and_can_be_moved() {
         thread::spawn(|| {
             for core in allowed_cores().iter() {
                 pin_current_thread(core).unwrap();
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_own_refusal_is_told() {
+    fn a_refusal_of_the_kernel_is_reported() {
         let far = CoreSet::from_iter([CORES_MAX - 1]);
         let refused = pin_within(CORES_MAX - 1, &far, &far).unwrap_err();
         assert_eq!(refused.to_string(), "cannot pin this thread to core 8191: invalid argument");

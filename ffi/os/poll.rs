@@ -1,4 +1,6 @@
-//! Waiting for descriptors (ppoll(2)), with timeouts in nanoseconds and signals told apart.
+//! Waits for descriptors (ppoll(2)), with timeouts in nanoseconds and a result of its own for signals.
+//!
+//! By libc: in rustix an entry cannot be empty, nor outlive the borrow of its descriptor.
 
 use super::error::{OsError, last_errno};
 use core::ffi::c_short;
@@ -6,7 +8,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// One descriptor, what is waited for, and after a poll what happened.
+/// A descriptor, the events to wait for, and after a poll those that occurred.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct PollFd<'fd> {
@@ -14,37 +16,37 @@ pub struct PollFd<'fd> {
     fd: PhantomData<BorrowedFd<'fd>>,
 }
 
-/// Why a poll came back.
+/// Result of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Polled {
-    /// At least one descriptor has something to say.
+    /// At least one descriptor is ready.
     Ready,
-    /// The time went by.
+    /// The timeout expired.
     TimedOut,
     /// A signal handler ran.
     Interrupted,
 }
 
 impl<'fd> PollFd<'fd> {
-    /// Waits for `events` (POLLIN, POLLRDHUP, ..); hang-up and error are always told.
+    /// Waits for `events` (POLLIN, POLLRDHUP, ..); hang-up and error are always reported.
     #[must_use]
     pub fn new(fd: BorrowedFd<'fd>, events: c_short) -> Self {
         Self { raw: libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }, fd: PhantomData }
     }
 
-    /// A place in an array that waits for nothing.
+    /// Makes an empty entry, which waits for nothing.
     #[must_use]
     pub fn none() -> Self {
         Self { raw: libc::pollfd { fd: -1, events: 0, revents: 0 }, fd: PhantomData }
     }
 
-    /// Returns true if it waits for nothing.
+    /// Returns true if the entry is empty.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.raw.fd < 0
     }
 
-    /// The same without the borrow of its descriptor.
+    /// Drops the borrow of the descriptor.
     ///
     /// # Safety
     /// The descriptor stays open for as long as the result is used.
@@ -53,29 +55,29 @@ impl<'fd> PollFd<'fd> {
         PollFd { raw: self.raw, fd: PhantomData }
     }
 
-    /// Whether anything happened.
+    /// Returns true if any event occurred.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.raw.revents != 0
     }
 
-    /// Whether there is something to read.
+    /// Returns true if there is something to read.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.raw.revents & libc::POLLIN != 0
     }
 
-    /// Whether the other end is closed, or the descriptor is in error.
+    /// Returns true if the other end is closed, or the descriptor is in error.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {
         self.raw.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
     }
 }
 
-/// Waits until a descriptor is ready, `timeout_ns` went by or a signal arrived.
+/// Waits until a descriptor is ready, `timeout_ns` has passed or a signal arrives.
 ///
 /// # Errors
-/// Where the kernel lacks memory; nothing else can be wrong with borrowed descriptors.
+/// The kernel lacks memory, the only failure with borrowed descriptors.
 pub fn poll(fds: &mut [PollFd<'_>], timeout_ns: u64) -> Result<Polled, OsError> {
     let timeout = timespec(timeout_ns);
     let count = libc::nfds_t::try_from(fds.len()).unwrap_or(libc::nfds_t::MAX);
@@ -89,12 +91,12 @@ pub fn poll(fds: &mut [PollFd<'_>], timeout_ns: u64) -> Result<Polled, OsError> 
     }
 }
 
-/// Looks without waiting: whether any descriptor is ready. A failed look saw nothing.
+/// Polls without waiting. Returns true if any descriptor is ready, and false if the poll fails.
 pub fn poll_now(fds: &mut [PollFd<'_>]) -> bool {
     loop {
         match poll(fds, 0) {
             Ok(Polled::Interrupted) => {}
-            looked => return looked == Ok(Polled::Ready),
+            polled => return polled == Ok(Polled::Ready),
         }
     }
 }
@@ -112,7 +114,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn tells_ready_from_time_and_from_hang_up() {
+    fn ready_timed_out_and_hung_up_are_told_apart() {
         let (reader, mut writer) = pipe().unwrap();
         let mut fds = [PollFd::none(), PollFd::new(reader.as_fd(), libc::POLLIN)];
         assert_eq!(poll(&mut fds, 1).unwrap(), Polled::TimedOut);

@@ -1,27 +1,24 @@
-//! Random bytes from the kernel, for nonces, and to keep those apart who begin at the same time.
+//! Random bytes from the kernel: for nonces, and for pauses that differ between ends that begin at the same time.
 
-use super::error::{OsError, retry};
+use super::error::OsError;
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 
-/// `N` bytes that nobody can predict. Waits, right after boot only, until the kernel's pool is ready.
+/// Returns `N` bytes that nobody can predict. Waits, right after boot only, until the kernel's pool is ready.
 ///
 /// # Errors
-/// Where the kernel, or a seccomp filter, refuses getrandom.
+/// The kernel, or a seccomp filter, refuses getrandom.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], OsError> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {
-        let rest = &mut bytes[filled..];
-        // SAFETY: the pointer and length are those of `rest`, which is ours to write.
-        let got = retry(|| unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) });
-        match usize::try_from(got) {
-            Ok(got) => filled += got,
-            Err(_) => return Err(OsError::last("cannot get random bytes from the kernel")),
-        }
+        let got = retry_on_intr(|| getrandom(&mut bytes[filled..], GetRandomFlags::empty()));
+        filled += got.map_err(|errno| OsError::of(errno, "cannot get random bytes from the kernel"))?;
     }
     Ok(bytes)
 }
 
-/// A random number below `limit`; 0 where the limit is, or the kernel gives none.
+/// Returns a random number below `limit`; 0 if the limit is 0 or the kernel gives no random bytes.
 #[must_use]
 pub fn random_below(limit: u64) -> u64 {
     let drawn = random_bytes().map_or(0, u64::from_ne_bytes);
@@ -33,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_stays_below_and_differs() {
+    fn random_numbers_stay_below_the_limit_and_differ() {
         assert_eq!((random_below(0), random_below(1)), (0, 0));
         let drawn: Vec<u64> = (0..64).map(|_| random_below(1 << 40)).collect();
         assert!(drawn.iter().all(|it| *it < 1 << 40) && drawn.iter().any(|it| *it != drawn[0]));

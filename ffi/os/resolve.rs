@@ -7,14 +7,14 @@ use std::net::ToSocketAddrs;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 
-/// Why a name has no address.
+/// A failure to resolve a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolveError {
-    /// In the system's words.
+    /// There is no such host, or no address; the system's text.
     NotFound(String),
-    /// Nobody answered until the deadline.
+    /// No answer came before the deadline.
     TimedOut(String),
-    /// The caller's flag was set meanwhile.
+    /// The caller's flag was set.
     Interrupted,
 }
 
@@ -29,11 +29,11 @@ impl core::fmt::Display for ResolveError {
 
 impl core::error::Error for ResolveError {}
 
-/// How often the caller's flag is looked at.
+/// Interval at which the caller's flag is checked.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// The addresses of a host, by name or number; in the system's order, each once, none empty. A lookup cannot be ended, so
-/// it goes on in a thread of its own, and its answer is forgotten if it comes too late.
+/// Returns the addresses of a host, by name or number; in the system's order, each once, one at least. A lookup cannot be
+/// cancelled, so it runs in a thread of its own, and its result is discarded if it comes too late.
 ///
 /// # Errors
 /// [`ResolveError`].
@@ -49,7 +49,7 @@ pub fn resolve(
     let (answer, answers) = channel();
     let name = host.to_owned();
     let looked_up = move || {
-        // Nobody may be waiting any more.
+        // The caller may have given up.
         let _ = answer.send((name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>));
     };
     let not_found = |why: String| ResolveError::NotFound(format!("cannot find {host}: {why}"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_address_is_told() {
+    fn a_name_without_address_is_an_error() {
         let error = resolve("no-such-host.invalid", 7, soon(), &|| false).unwrap_err();
         assert!(error.to_string().starts_with("cannot find no-such-host.invalid: "), "{error}");
     }

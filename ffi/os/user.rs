@@ -5,17 +5,16 @@
 
 use std::fs;
 
-/// Overflow uid where /proc does not tell another.
+/// Overflow uid if /proc does not name another.
 const OVERFLOW_UID: u32 = 65534;
 
 /// Returns the effective uid of this process.
 pub(crate) fn effective_uid() -> u32 {
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Returns true if this uid may stand for several users here: it is the overflow uid, and not every user is mapped into this
-/// process's user namespace, or nobody knows.
+/// process's user namespace, or that is unknown.
 pub(crate) fn is_ambiguous(uid: u32) -> bool {
     let overflow_uid = fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
     let map = || fs::read_to_string("/proc/self/uid_map").ok();
@@ -24,11 +23,11 @@ pub(crate) fn is_ambiguous(uid: u32) -> bool {
 
 fn decide(uid: u32, overflow_uid: Option<&str>, map: impl FnOnce() -> Option<String>) -> bool {
     let overflow_uid = overflow_uid.and_then(|text| text.trim().parse().ok()).unwrap_or(OVERFLOW_UID);
-    uid == overflow_uid && !map().is_some_and(|map| is_whole(&map))
+    uid == overflow_uid && !map().is_some_and(|map| maps_everyone(&map))
 }
 
 /// Returns true if this uid_map has every user in place, as outside of all user namespaces.
-fn is_whole(map: &str) -> bool {
+fn maps_everyone(map: &str) -> bool {
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
@@ -39,13 +38,13 @@ mod tests {
     const WHOLE: &str = "         0          0 4294967295\n";
 
     #[test]
-    fn the_overflow_uid_is_ambiguous_unless_every_user_is_mapped() {
+    fn the_overflow_uid_is_ambiguous_unless_all_are_mapped() {
         let default = Some("65534\n");
         for (uid, overflow_uid, map, is_ambiguous) in [
             (65534, default, Some(WHOLE), false),
             (65534, default, Some(""), true),
             (65534, default, Some("         0       1000          1\n"), true),
-            // whoever is mapped to this number is not alone with it
+            // a user who is mapped to this number shares it with those who are not mapped
             (65534, default, Some("     65534      65534          1\n"), true),
             (65534, default, Some("0 0 4294967294\n"), true),
             (65534, default, Some("0 0 1000\n1000 1000 4294966295\n"), true),

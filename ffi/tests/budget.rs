@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
-use superpipe::shm::{Socket, SocketError};
+use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
+use superpipe::fabric::shm::{Socket, SocketError};
 use superpipe::{Address, Budget, Connection, Error, ErrorKind, Listener, Options};
 
 /// Ten times what anything here takes.
@@ -46,7 +46,7 @@ fn answer_to_hello(path: &std::path::Path) -> (u8, u8) {
 
 /// What becomes of a connecting end that may not provision a byte, and whose listener makes the landing buffer 400 MiB.
 fn connect_to_a_large_landing_buffer(path: &std::path::Path) -> ErrorKind {
-    let listener = superpipe::shm::Listener::bind(path).unwrap();
+    let listener = superpipe::fabric::shm::Listener::bind(path).unwrap();
     let options = Options { landing_bytes_max: 1 << 20, ..Options::default() };
     let address = Address::Shm(path.to_owned());
     let connecting = thread::spawn(move || Connection::connect(&address, options, DEADLINE).map(drop));
@@ -85,15 +85,15 @@ fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
     let share = {
         let (one, other) = meet(&address);
         let (one, other) = (one.unwrap(), other.unwrap());
-        let share = one.describe().provisioned_bytes;
-        assert_eq!(other.describe().provisioned_bytes, share);
+        let share = one.description().provisioned_bytes;
+        assert_eq!(other.description().provisioned_bytes, share);
         assert_eq!(Budget::used_bytes(), 2 * share);
         share
     };
     assert_eq!(Budget::used_bytes(), 0);
-    let segment = u64::from(superpipe::shm::fabric::segment_bytes(
+    let segment = u64::from(superpipe::fabric::shm::fabric::segment_bytes(
         superpipe::Tuning::default()
-            .settle(&superpipe::Tuning::default(), &superpipe::tuning::Terms::SHM)
+            .negotiate(&superpipe::Tuning::default(), &superpipe_core::driver::setup::Defaults::SHM)
             .unwrap()
             .layout,
     ));
@@ -147,6 +147,15 @@ fn next_packet(socket: &Socket) -> Result<(u8, u8), SocketError> {
 
 const WELCOME: (u8, u8) = (2, 0);
 
+/// Sets a flag, also where an assertion fails, so that no thread waits for it for ever.
+struct OnDrop<'a>(&'a AtomicBool);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn half_open_connections_leave_room_in_the_budget() {
     const LARGE: u32 = 4 << 20;
@@ -167,9 +176,15 @@ fn half_open_connections_leave_room_in_the_budget() {
             socket.send(&hello_for(landing_bytes), None).unwrap();
             socket
         };
-        // They say nothing from here on.
-        let mut silent: Vec<_> = (0..8).map(|_| greet(LARGE)).collect();
-        silent.iter().for_each(|socket| assert_eq!(next_packet(socket), Ok(WELCOME)));
+        let _over = OnDrop(&is_over);
+        // They send nothing from here on. Each begins after the one before it.
+        let mut silent: Vec<_> = (0..8)
+            .map(|_| {
+                let socket = greet(LARGE);
+                assert_eq!(next_packet(&socket), Ok(WELCOME));
+                socket
+            })
+            .collect();
         Budget::set_limit_bytes(Budget::used_bytes());
         for _ in 0..10 {
             let next = greet(LARGE);
@@ -188,7 +203,6 @@ fn half_open_connections_leave_room_in_the_budget() {
         assert_eq!(next_packet(&silent.remove(0)), Err(SocketError::Closed));
         // One that goes away while it waits is no longer waited for, and costs nobody a thing.
         drop(greet(LARGE));
-        is_over.store(true, Ordering::Relaxed);
     });
     drop(listener);
     assert_eq!(Budget::used_bytes(), 0);

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Instant;
 
-use superpipe::shm::SocketError;
-use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
+use superpipe::fabric::shm::SocketError;
+use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
 use superpipe::{Address, Connection, ErrorKind, Listener, Options, RecvBuf};
 
 /// Ten times what anything here takes.
@@ -91,7 +91,7 @@ fn a_child_may_drop_what_it_inherited_and_the_parent_goes_on() {
 fn a_child_may_drop_a_stream_in_the_middle() {
     let address = Address::Shm(path("stream"));
     let (_listener, mut one, mut other) = pair(&address);
-    let mut stream = one.send_stream(3, DEADLINE).unwrap();
+    let mut stream = one.open_stream(3, DEADLINE).unwrap();
     stream.write_all(&[5; 100]).unwrap();
     // SAFETY: as above.
     let child = fork(|| unsafe { drop(core::ptr::read(&raw const stream)) });
@@ -99,7 +99,7 @@ fn a_child_may_drop_a_stream_in_the_middle() {
     stream.write_all(&[6; 100]).unwrap();
     stream.finish(DEADLINE).unwrap();
     let mut all = Vec::new();
-    other.recv_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
+    other.accept_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
     assert_eq!(all, [[5; 100], [6; 100]].concat());
 }
 
@@ -149,7 +149,7 @@ fn a_worker_accepts_after_its_parent_dropped_the_listener() {
         let error = listener.accept(DEADLINE).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PeerLost, "{error}");
     });
-    let socket = superpipe::shm::Socket::connect(&path).unwrap();
+    let socket = superpipe::fabric::shm::Socket::connect(&path).unwrap();
     let mut packet = [0; PACKET_BYTES];
     packet[..8].copy_from_slice(b"SUPRPIPE");
     packet[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -248,7 +248,7 @@ fn a_listener_of_few_descriptors_is_not_deaf() {
         let deadline = Instant::now() + DEADLINE;
         let mut strangers = Vec::new();
         while strangers.len() < STRANGERS && Instant::now() < deadline {
-            strangers.extend(superpipe::shm::Socket::connect(&path).ok());
+            strangers.extend(superpipe::fabric::shm::Socket::connect(&path).ok());
             thread::sleep(Duration::from_millis(2));
         }
         let address = Address::Shm(path.clone());
@@ -334,7 +334,7 @@ fn a_client_that_makes_room_in_the_warm_up_tries_again() {
     }
     send(libc::SIGSTOP);
     let strangers: Vec<_> =
-        (0..SIDE_BY_SIDE).map(|_| superpipe::shm::Socket::connect(&path).unwrap()).collect();
+        (0..SIDE_BY_SIDE).map(|_| superpipe::fabric::shm::Socket::connect(&path).unwrap()).collect();
     let until = Instant::now() + Duration::from_secs(2);
     while accepted.is_none() && is_warming(&listener) && Instant::now() < until {
         accepted = listener.try_accept().unwrap();

@@ -61,7 +61,7 @@ fn exchange(connection: &mut Connection, first: bool, out: &[u8], back: &mut [u8
             for turn in [true, false] {
                 if turn == first {
                     connection.send(7, &[&out[..bytes / 3], &out[bytes / 3..bytes]], DEADLINE).unwrap();
-                    let mut stream = connection.send_stream(8, DEADLINE).unwrap();
+                    let mut stream = connection.open_stream(8, DEADLINE).unwrap();
                     stream.write_all(&out[..bytes]).unwrap();
                     stream.finish(DEADLINE).unwrap();
                 } else {
@@ -70,7 +70,7 @@ fn exchange(connection: &mut Connection, first: bool, out: &[u8], back: &mut [u8
                     assert_eq!((received.tag, received.bytes), (7, bytes));
                     assert!(back[..bytes] == out[..bytes]);
                     back[..bytes].fill(0);
-                    let mut stream = connection.recv_stream(DEADLINE).unwrap();
+                    let mut stream = connection.accept_stream(DEADLINE).unwrap();
                     stream.read_exact(&mut back[..bytes]).unwrap();
                     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
                     assert!(back[..bytes] == out[..bytes]);
@@ -101,7 +101,7 @@ fn send_by_tries(connection: &mut Connection, slices: &[&[u8]]) {
         match connection.try_send(7, slices).unwrap() {
             TrySend::Sent => return,
             TrySend::Full => rest(connection),
-            TrySend::Long => break,
+            TrySend::TooLong => break,
         }
     }
     let mut send = SendOperation::new(7, slices.iter().map(|slice| slice.len()).sum());
@@ -124,7 +124,7 @@ fn receive_by_tries(connection: &mut Connection, slices: &mut [&mut [u8]]) -> Re
                 connection.try_peek().unwrap();
                 rest(connection);
             }
-            TryRecv::Long(_) => break,
+            TryRecv::Incomplete(_) => break,
             TryRecv::TooSmall(incoming) => panic!("{incoming:?}"),
         }
     }

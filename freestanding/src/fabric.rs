@@ -4,8 +4,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use superpipe_core::{
-    Attachment, Caps, Completion, CopyHint, Fabric, FlagPlace, Landing, Layout, Line, Nanos, Notice,
-    SEAT_BYTES, SqFull, WrId,
+    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, FlagPlace, Landing, Layout, Line,
+    Nanos, Notification, SqFull, WrId,
 };
 
 const LANDING_BYTES: usize = layout(FlagPlace::Apart).bytes() as usize;
@@ -25,9 +25,9 @@ pub(crate) struct Memory {
     pub(crate) destination: [u8; MESSAGE_BYTES_MAX],
 }
 
-/// Two seats and two landing buffers, written by one end and read by the other.
+/// Two control pages and two landing buffers, written by one end and read by the other.
 pub(crate) struct Wires {
-    seats: [[u8; SEAT_BYTES as usize]; 2],
+    control_pages: [[u8; CONTROL_PAGE_BYTES as usize]; 2],
     landings: [[u8; LANDING_BYTES]; 2],
     now: u64,
 }
@@ -39,7 +39,11 @@ unsafe impl Sync for Static {}
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static MEMORY: Static = Static(UnsafeCell::new(Memory {
-    wires: Wires { seats: [[0; SEAT_BYTES as usize]; 2], landings: [[0; LANDING_BYTES]; 2], now: 0 },
+    wires: Wires {
+        control_pages: [[0; CONTROL_PAGE_BYTES as usize]; 2],
+        landings: [[0; LANDING_BYTES]; 2],
+        now: 0,
+    },
     sources: [[0; MESSAGE_BYTES_MAX]; 2],
     destination: [0; MESSAGE_BYTES_MAX],
 }));
@@ -55,25 +59,25 @@ impl Memory {
     }
 }
 
-/// A seat or a landing buffer, by its owner.
+/// A control page or a landing buffer, by its owner.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
-    Seat(usize),
+    ControlPage(usize),
     Landing(usize),
 }
 
 impl Wires {
     /// New memory reads as zero.
     pub(crate) fn clear(&mut self) {
-        self.seats.as_flattened_mut().fill(0);
+        self.control_pages.as_flattened_mut().fill(0);
         self.landings.as_flattened_mut().fill(0);
     }
 
     pub(crate) const fn attachment(side: usize, layout: Layout) -> Attachment<Self> {
         Attachment {
             link: (),
-            seat: Span::Seat(side),
-            peer_seat: Span::Seat(1 - side),
+            control_page: Span::ControlPage(side),
+            peer_control_page: Span::ControlPage(1 - side),
             landing: Landing { memory: Span::Landing(side), layout },
             peer_landing: Landing { memory: Span::Landing(1 - side), layout },
         }
@@ -81,7 +85,7 @@ impl Wires {
 
     pub(crate) fn bytes(&self, span: Span, at: u32, bytes: usize) -> &[u8] {
         let all: &[u8] = match span {
-            Span::Seat(owner) => &self.seats[owner],
+            Span::ControlPage(owner) => &self.control_pages[owner],
             Span::Landing(owner) => &self.landings[owner],
         };
         &all[at as usize..][..bytes]
@@ -89,7 +93,7 @@ impl Wires {
 
     pub(crate) fn bytes_mut(&mut self, span: Span, at: u32, bytes: usize) -> &mut [u8] {
         let all: &mut [u8] = match span {
-            Span::Seat(owner) => &mut self.seats[owner],
+            Span::ControlPage(owner) => &mut self.control_pages[owner],
             Span::Landing(owner) => &mut self.landings[owner],
         };
         &mut all[at as usize..][..bytes]
@@ -113,7 +117,7 @@ impl Fabric for Wires {
     type Remote = Span;
 
     fn caps(&self, (): &()) -> Caps {
-        Caps { order_inside_write: true, notices: 0 }
+        Caps { order_inside_write: true, notifications_max: 0 }
     }
 
     fn now(&mut self) -> Nanos {
@@ -170,7 +174,7 @@ impl Fabric for Wires {
         _: u32,
         _: u32,
         _: Option<WrId>,
-        _: Option<Notice>,
+        _: Option<Notification>,
     ) -> Result<(), SqFull> {
         Err(SqFull)
     }

@@ -18,7 +18,7 @@ use superpipe_core::{
 /// Rounds without an end after which something is stuck.
 const ROUNDS_MAX: u32 = 100_000;
 
-/// What failed: the exit code.
+/// Failure, whose number is the exit code.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Failed {

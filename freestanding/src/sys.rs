@@ -1,4 +1,4 @@
-//! What a program needs that has no libc: where it starts, how it ends, and the memory functions that the compiler
+//! Runtime of a program without libc: entry point, exit, and the memory functions that the compiler
 //! calls by name.
 
 use core::arch::{asm, global_asm};

@@ -10,19 +10,21 @@ use crate::{Bar, Chart, Lane, Meaning, Place, WAIT, us};
 
 const WIDTH: u32 = 1200;
 const LANE_HEIGHT: u32 = 74;
-/// Room above and below the lanes.
-const HEAD: u32 = 84;
-const AXIS: u32 = 56;
-/// Room for a line of the legend.
-const LEGEND_LINE: u32 = 22;
-/// Room for the names of the lanes.
-const NAMES: i32 = 150;
-/// What of a lane its bars take, from its bottom.
+/// Height above and below the lanes.
+const HEAD: u32 = 90;
+const AXIS: u32 = 64;
+/// Height of a line of the legend.
+const LEGEND_LINE: u32 = 27;
+/// Width of the lane names.
+const NAMES: i32 = 160;
+/// Left edge of the legend.
+const LEGEND_LEFT: i32 = 24;
+/// Share of a lane's height that its bars take, from its bottom.
 const BARS: [f64; 2] = [0.26, 0.92];
-/// And the ticks below them.
+/// Share of a lane's height that the ticks below the bars take.
 const TICKS: [f64; 2] = [0.06, 0.21];
 
-/// Hairlines that fill a lane side by side: a pixel each.
+/// Hairlines that fill a lane side by side. Each is one pixel wide.
 const HAIRS: f64 = 1000.0;
 
 const INK: RGBColor = RGBColor(40, 44, 52);
@@ -31,7 +33,7 @@ const FAINT: RGBColor = RGBColor(120, 126, 136);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Places in time.
+/// Time axis.
 #[derive(Clone, Copy)]
 struct Axis {
     begin_ns: u64,
@@ -43,13 +45,13 @@ impl Axis {
         us(ns.saturating_sub(self.begin_ns)).min(self.width_us)
     }
 
-    /// What is short is drawn a pixel wide.
+    /// Returns the ends of a bar, which is drawn at least a pixel wide.
     fn bar(self, bar: &Bar) -> [f64; 2] {
         let [from, until] = bar.span_ns.map(|ns| self.at(ns));
         [from, until.max(from + self.width_us / HAIRS)]
     }
 
-    /// How many hairlines are as wide.
+    /// Returns the width in hairlines.
     fn hairs(self, width_us: f64) -> f64 {
         width_us * HAIRS / self.width_us
     }
@@ -60,10 +62,10 @@ impl Axis {
 }
 
 impl Chart {
-    /// Draws it, as the text of an SVG file.
+    /// Draws the chart, and returns the text of an SVG file.
     ///
     /// # Errors
-    /// When the drawing fails.
+    /// The error of the drawing library.
     pub fn draw(&self) -> Result<String, Box<dyn Error>> {
         let count = u32::try_from(self.lanes.len())?;
         let lines = arranged(&self.legend);
@@ -73,10 +75,10 @@ impl Chart {
             let size = (WIDTH, HEAD + count * LANE_HEIGHT + AXIS + legend);
             let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
             area.fill(&WHITE)?;
-            let title = ("sans-serif", 22).into_font().color(&INK);
+            let title = ("sans-serif", 27).into_font().color(&INK);
             area.draw(&Text::new(self.title.as_str(), (24, 20), title))?;
-            let subtitle = ("sans-serif", 15).into_font().color(&FAINT);
-            area.draw(&Text::new(self.subtitle.as_str(), (24, 50), subtitle))?;
+            let subtitle = ("sans-serif", 20).into_font().color(&FAINT);
+            area.draw(&Text::new(self.subtitle.as_str(), (24, 52), subtitle))?;
             let (_, below) = area.split_vertically(HEAD);
             let (middle, foot) = below.split_vertically(count * LANE_HEIGHT + AXIS);
             self.draw_lanes(&middle)?;
@@ -96,7 +98,7 @@ impl Chart {
         let mut plot = ChartBuilder::on(area)
             .margin_left(NAMES)
             .margin_right(28)
-            .x_label_area_size(46)
+            .x_label_area_size(54)
             .build_cartesian_2d(-width * 0.01..width * 1.01, 0.0..height)?;
         plot.configure_mesh()
             .disable_y_mesh()
@@ -106,9 +108,9 @@ impl Chart {
             .axis_style(BLACK.mix(0.35))
             .x_labels(12)
             .x_label_formatter(&|us| format!("{us:.decimals$}"))
-            .x_label_style(("sans-serif", 14).into_font().color(&FAINT))
+            .x_label_style(("sans-serif", 19).into_font().color(&FAINT))
             .x_desc("\u{b5}s")
-            .axis_desc_style(("sans-serif", 14).into_font().color(&FAINT))
+            .axis_desc_style(("sans-serif", 19).into_font().color(&FAINT))
             .draw()?;
         let mut floor = height;
         for lane in &self.lanes {
@@ -118,7 +120,7 @@ impl Chart {
             draw_lane(&mut plot, lane, floor, axis)?;
             let (_, y) = plot.backend_coord(&(0.0, floor + f64::midpoint(BARS[0], BARS[1])));
             let (_, top) = area.get_base_pixel();
-            let style = ("sans-serif", 16).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+            let style = ("sans-serif", 21).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
             area.draw(&Text::new(lane.name.as_str(), (NAMES - 10, y - top), style))?;
         }
         Ok(())
@@ -137,7 +139,7 @@ fn draw_lane(plot: &mut Plot<'_, '_>, lane: &Lane, floor: f64, axis: Axis) -> Re
         let [from, until] = axis.bar(bar);
         Rectangle::new([(from, low), (until, high)], bar.color.filled())
     }))?;
-    // a hairline between neighbours, which may touch, and are wide enough to lose some
+    // A hairline separates neighbours that touch, if they are wide enough to lose it.
     let wide =
         bars.iter().skip(1).map(|bar| axis.bar(bar)).filter(|[from, until]| axis.hairs(until - from) > 3.0);
     plot.draw_series(
@@ -148,7 +150,7 @@ fn draw_lane(plot: &mut Plot<'_, '_>, lane: &Lane, floor: f64, axis: Axis) -> Re
         let [left, right] = slant.leaves_ns.map(|ns| (axis.at(ns), high));
         let [begin, end] = slant.arrives_ns.map(|ns| (axis.at(ns), low));
         plot.draw_series([Polygon::new([left, right, end, begin], slant.color.filled())])?;
-        // what is short has hardly any area
+        // A short packet has hardly any area, so its edge is drawn as well.
         plot.draw_series([PathElement::new([left, begin], slant.color.stroke_width(1))])?;
     }
     for tick in lane.ticks.iter().filter(|tick| axis.is_inside(tick.at_ns)) {
@@ -163,21 +165,21 @@ fn draw_lane(plot: &mut Plot<'_, '_>, lane: &Lane, floor: f64, axis: Axis) -> Re
     Ok(())
 }
 
-/// An entry's sample and its text.
+/// Widths of an entry's sample and its text.
 const fn widths(meaning: &Meaning) -> [i32; 2] {
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a few words")]
-    let text = meaning.text.len() as i32 * 7;
+    let text = meaning.text.len() as i32 * 17 / 2;
     [if meaning.is_tick { 3 } else { 24 }, text]
 }
 
-/// The lines of the legend: as many entries in each as fit.
+/// Lines of the legend, each with as many entries as fit.
 fn arranged(legend: &[Meaning]) -> Vec<Vec<(i32, &Meaning)>> {
     let mut lines: Vec<Vec<_>> = Vec::new();
     let mut x = i32::MAX;
     for meaning in legend {
         let width = widths(meaning)[0] + 8 + widths(meaning)[1];
         if x.saturating_add(width) > WIDTH.cast_signed() {
-            x = NAMES;
+            x = LEGEND_LEFT;
             lines.push(Vec::new());
         }
         if let Some(line) = lines.last_mut() {
@@ -197,7 +199,7 @@ fn draw_legend(area: &Area<'_>, lines: &[Vec<(i32, &Meaning)>]) -> Result<(), Bo
             let [left, right] = meaning.colors;
             area.draw(&Rectangle::new([(x, top + 2), (x + half, top + 14)], left.filled()))?;
             area.draw(&Rectangle::new([(x + half, top + 2), (x + width, top + 14)], right.filled()))?;
-            let style = ("sans-serif", 14).into_font().color(&FAINT);
+            let style = ("sans-serif", 19).into_font().color(&FAINT);
             area.draw(&Text::new(meaning.text.as_str(), (x + width + 8, top), style))?;
         }
         top += LEGEND_LINE.cast_signed();

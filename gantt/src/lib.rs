@@ -1,98 +1,98 @@
-//! Gantt charts of what was recorded, as SVG: a lane for whoever does something, a bar for what takes time, a tick for what
-//! does not, all over one axis of time.
+//! Gantt charts of recorded events, as SVG. A lane stands for a CPU, a NIC or a memory, a bar for what takes time, and a tick for
+//! what takes none. All share one time axis.
 //!
-//! Pictures of real runs (rperf) and of virtual ones (superpipe-sim) are drawn here, so that a color means the same in both.
-//! Times are nanoseconds; what lies outside the span is cut off.
+//! rperf draws real runs and superpipe-sim draws virtual runs with this crate, so that a color means the same in both. Times are
+//! nanoseconds. Whatever lies outside the span is cut off.
 #![forbid(unsafe_code)]
 
 mod draw;
 
 pub use plotters::style::RGBColor as Color;
 
-/// An acknowledgement.
+/// Color of acknowledgements.
 pub const ACK: Color = Color(196, 38, 70);
-/// A control message.
+/// Color of control messages.
 pub const CONTROL: Color = Color(130, 60, 170);
-/// Something went wrong.
+/// Color of faults.
 pub const FAULT: Color = Color(236, 120, 0);
-/// Work was handed to the device.
+/// Color of posted work requests.
 pub const POST: Color = Color(120, 126, 136);
-/// Somebody waits.
+/// Color of waits.
 pub const WAIT: Color = Color(226, 228, 232);
-/// Payload is put into blocks. Two shades, by turns, of this and of the following.
+/// Shades of copies into blocks. Chunks take them in turn.
 pub const COPY_IN: [Color; 2] = [Color(31, 108, 176), Color(112, 170, 222)];
-/// A write is under way.
+/// Shades of writes on the wire.
 pub const WIRE: [Color; 2] = [Color(110, 114, 122), Color(168, 172, 180)];
-/// Payload is taken out of blocks.
+/// Shades of copies out of blocks.
 pub const COPY_OUT: [Color; 2] = [Color(12, 130, 100), Color(96, 190, 160)];
 
-/// What is drawn.
+/// A Gantt chart.
 #[derive(Debug, Clone, Default)]
 pub struct Chart {
-    /// What it shows.
+    /// Text of the first line.
     pub title: String,
-    /// What is to be seen in it, smaller.
+    /// Smaller line below the title.
     pub subtitle: String,
-    /// Its begin and its end.
+    /// Begin and end of the time axis.
     pub span_ns: [u64; 2],
-    /// From top to bottom.
+    /// Lanes from top to bottom.
     pub lanes: Vec<Lane>,
-    /// What the colors mean.
+    /// Legend of the colors.
     pub legend: Vec<Meaning>,
 }
 
-/// A row.
+/// A row of the chart.
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
-    /// Whose it is.
+    /// Name at the left.
     pub name: String,
-    /// Behind all else.
+    /// Waits, drawn behind everything else.
     pub waits: Vec<[u64; 2]>,
-    /// One after the other.
+    /// Bars, which do not overlap.
     pub bars: Vec<Bar>,
-    /// Next to each other.
+    /// Slanted bars.
     pub slants: Vec<Slant>,
-    /// In front of all else.
+    /// Ticks, drawn in front of everything else.
     pub ticks: Vec<Tick>,
 }
 
-/// Something that takes time.
+/// An activity with a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bar {
-    /// Its begin and its end.
+    /// Begin and end.
     pub span_ns: [u64; 2],
-    /// What it is.
+    /// Color of the rectangle.
     pub color: Color,
 }
 
-/// Something that goes from one place, which is above, to another, which is below.
+/// A transfer from the top of a lane, where it leaves, to the bottom, where it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slant {
-    /// It leaves from then until then.
+    /// Begin and end of leaving.
     pub leaves_ns: [u64; 2],
-    /// It arrives from then until then.
+    /// Begin and end of arriving.
     pub arrives_ns: [u64; 2],
-    /// What it is.
+    /// Color of the parallelogram.
     pub color: Color,
 }
 
-/// Something that takes no time.
+/// An event without a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// When it is.
+    /// Time of the event.
     pub at_ns: u64,
-    /// What it is.
+    /// Color of the line.
     pub color: Color,
-    /// Where it is.
+    /// Vertical position in the lane.
     pub place: Place,
 }
 
-/// Where in its lane a tick is.
+/// Vertical position of a tick in its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Below the bars.
     Below,
-    /// Where the bars are.
+    /// At the height of the bars.
     Among,
     /// From the top of the lane to its bottom.
     Across,
@@ -101,29 +101,29 @@ pub enum Place {
 /// An entry of the legend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meaning {
-    /// Both shades; twice the same, where there is one.
+    /// Both shades, or one color twice.
     pub colors: [Color; 2],
-    /// Of a tick, not of a bar.
+    /// The sample is a tick instead of a bar.
     pub is_tick: bool,
-    /// What it means.
+    /// Text beside the sample.
     pub text: String,
 }
 
 impl Meaning {
-    /// Of a bar in two shades.
+    /// Returns the entry of a bar in two shades.
     #[must_use]
     pub fn bar(colors: [Color; 2], text: &str) -> Self {
         Self { colors, is_tick: false, text: text.to_owned() }
     }
 
-    /// Of a tick.
+    /// Returns the entry of a tick.
     #[must_use]
     pub fn tick(color: Color, text: &str) -> Self {
         Self { colors: [color; 2], is_tick: true, text: text.to_owned() }
     }
 }
 
-/// The shade for one after the other: it changes from group to group.
+/// Chooses a shade, which changes whenever the group changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shade {
     last: Option<u64>,
@@ -131,7 +131,7 @@ pub struct Shade {
 }
 
 impl Shade {
-    /// That of the next one, which belongs to this group.
+    /// Returns the shade of the next item, which belongs to `group`.
     pub fn next(&mut self, group: u64, shades: [Color; 2]) -> Color {
         if self.last.replace(group).is_some_and(|last| last != group) {
             self.turn = 1 - self.turn;
@@ -140,7 +140,7 @@ impl Shade {
     }
 }
 
-/// Nanoseconds in microseconds.
+/// Converts nanoseconds to microseconds.
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 #[must_use]
 pub const fn us(ns: u64) -> f64 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_of_the_span_is_not_drawn() {
+    fn nothing_outside_of_the_span_is_drawn() {
         let bar = |span_ns| Bar { span_ns, color: COPY_IN[0] };
         let tick = |at_ns| Tick { at_ns, color: ACK, place: Place::Below };
         let text = drawn(Lane {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_has_a_width() {
+    fn a_short_bar_is_a_pixel_wide() {
         let bar = Bar { span_ns: [1500, 1500], color: COPY_OUT[0] };
         let text = drawn(Lane { bars: vec![bar], ..Lane::default() });
         let line = text.lines().find(|line| line.contains("#0C8264")).unwrap();

@@ -1,21 +1,20 @@
-//! A trace as a Gantt chart: of each host what it can see, what its CPU does, and what its NIC sends.
+//! Gantt chart of a trace. Each host has lanes for its memory, its CPU and its NIC.
 
 use std::collections::BTreeMap;
 
+use superpipe_core::control_page;
 use superpipe_core::recorder::Step;
-use superpipe_core::seat;
 use superpipe_gantt::{
     ACK, Bar, CONTROL, COPY_IN, COPY_OUT, Chart, Color, FAULT, Lane, Meaning, POST, Place, Shade, Slant,
     Tick, WAIT, WIRE, us,
 };
 
-use crate::nic::{Entry, Trace, Use, What};
-use crate::nic::{Key, Op, status};
+use crate::nic::{Key, MemoryUse, Op, Trace, TraceEntry, TraceEvent, status};
 
-/// Hosts of a picture, at most: one with more is too high to be looked at.
+/// Most hosts of a picture, limited by its height.
 const HOSTS_MAX: usize = 8;
 
-/// The trace has more hosts than a picture.
+/// The trace has more hosts than a picture can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyHosts(pub usize);
 
@@ -28,10 +27,10 @@ impl core::fmt::Display for TooManyHosts {
 impl core::error::Error for TooManyHosts {}
 
 impl Trace {
-    /// Draws what happened, as the text of an SVG file. Time begins when all memory is registered.
+    /// Draws the trace, and returns the text of an SVG file. Time begins when all memory is registered.
     ///
     /// # Errors
-    /// [`TooManyHosts`], or when the drawing fails.
+    /// [`TooManyHosts`], or the error of the drawing library.
     pub fn draw(&self, title: &str) -> Result<String, Box<dyn core::error::Error>> {
         let count = self.0.iter().map(|entry| entry.host + 1).max().unwrap_or(0);
         if count > HOSTS_MAX {
@@ -43,74 +42,77 @@ impl Trace {
     }
 }
 
-/// The lanes of a host, from top to bottom.
+/// Lanes of a host, from top to bottom.
 #[derive(Clone, Default)]
 struct Host {
     visible: Lane,
     cpu: Lane,
     wire: Lane,
-    /// Since when it waits for CTS or free blocks.
+    /// Begin of a wait for CTS or credit.
     waits_since: Option<u64>,
-    /// By chunk, and by WR.
+    /// Shades by chunk and by WR.
     shades: [Shade; 4],
 }
 
 #[derive(Default)]
 struct Painter {
     hosts: Vec<Host>,
-    uses: BTreeMap<Key, Use>,
-    /// Where WRs write to.
+    uses: BTreeMap<Key, MemoryUse>,
+    /// Targets of WRs.
     targets: BTreeMap<u64, (Key, u32)>,
     begin_ns: Option<u64>,
     end_ns: u64,
-    /// Of copies in, packets, and copies out.
+    /// Total times of copies in, packets, and copies out.
     sums_ns: [u64; 3],
 }
 
 impl Painter {
-    fn add(&mut self, entry: &Entry) {
-        let Entry { at_ns, host, what } = *entry;
-        if let What::Register { key, use_of_it, .. } = what {
-            self.uses.insert(key, use_of_it);
+    fn add(&mut self, entry: &TraceEntry) {
+        let TraceEntry { at_ns, host, event } = *entry;
+        if let TraceEvent::Register { key, memory_use, .. } = event {
+            self.uses.insert(key, memory_use);
             return;
         }
-        let begin_ns = if let What::Core { begin_ns, .. } = what { begin_ns } else { at_ns };
+        let begin_ns = if let TraceEvent::Core { begin_ns, .. } = event { begin_ns } else { at_ns };
         self.begin_ns = Some(self.begin_ns.map_or(begin_ns, |first| first.min(begin_ns)));
         self.end_ns = self.end_ns.max(at_ns);
-        match what {
-            What::Register { .. } => {}
-            What::Post { wr, op, .. } => {
+        match event {
+            TraceEvent::Register { .. } => {}
+            TraceEvent::Post { wr, op, .. } => {
                 if let Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } = op {
                     self.targets.insert(wr, (to, at));
                 }
                 tick(&mut self.hosts[host].cpu, at_ns, POST, Place::Below);
             }
-            What::Leave { wr, left_ns, there_ns, .. } => self.leave(host, wr, [at_ns, left_ns, there_ns]),
-            What::Visible { wr, to, at, .. } => {
+            TraceEvent::Leave { wr, left_ns, there_ns, .. } => {
+                self.leave(host, wr, [at_ns, left_ns, there_ns])
+            }
+            TraceEvent::Visible { wr, to, at, .. } => {
                 let color = self.line_color(to, at);
                 let here = &mut self.hosts[host];
                 let color = color.unwrap_or_else(|| here.shades[3].next(wr, WIRE));
                 tick(&mut here.visible, at_ns, color, Place::Among);
             }
-            What::Core { begin_ns, step, .. } => self.step(host, [begin_ns, at_ns], &step),
-            What::Stall { ns } => {
+            TraceEvent::Core { begin_ns, step, .. } => self.step(host, [begin_ns, at_ns], &step),
+            TraceEvent::Stall { ns } => {
                 let span_ns = [at_ns - ns, at_ns];
                 self.hosts[host].cpu.bars.push(Bar { span_ns, color: FAULT });
             }
-            What::Complete { status: status::SUCCESS, is_lost: false, .. } | What::Receive { .. } => {}
-            What::Refused(_)
-            | What::Complete { .. }
-            | What::Failed { .. }
-            | What::Killed { .. }
-            | What::Vanished { .. }
-            | What::Lie { .. } => tick(&mut self.hosts[host].cpu, at_ns, FAULT, Place::Across),
+            TraceEvent::Complete { status: status::SUCCESS, is_lost: false, .. }
+            | TraceEvent::Receive { .. } => {}
+            TraceEvent::Refused(_)
+            | TraceEvent::Complete { .. }
+            | TraceEvent::Failed { .. }
+            | TraceEvent::Killed { .. }
+            | TraceEvent::Vanished { .. }
+            | TraceEvent::Forge { .. } => tick(&mut self.hosts[host].cpu, at_ns, FAULT, Place::Across),
         }
     }
 
-    /// Of what is not payload: an acknowledgement, or a control message.
+    /// Returns the color of an acknowledgement or control message, or `None` for payload.
     fn line_color(&self, to: Key, at: u32) -> Option<Color> {
-        let is_seat = self.uses.get(&to) == Some(&Use::Seat);
-        is_seat.then_some(if at < seat::MAILBOX { ACK } else { CONTROL })
+        let is_seat = self.uses.get(&to) == Some(&MemoryUse::Seat);
+        is_seat.then_some(if at < control_page::MAILBOX { ACK } else { CONTROL })
     }
 
     fn leave(&mut self, host: usize, wr: u64, [at_ns, left_ns, there_ns]: [u64; 3]) {
@@ -159,11 +161,11 @@ impl Painter {
         let took = us(span_ns[1].saturating_sub(span_ns[0]));
         let title = format!("{title}: {took:.1} \u{b5}s of virtual time");
         let subtitle = format!(
-            "copies in take {copy_in:.2} \u{b5}s, all packets on the wire {wire:.2} \u{b5}s, copies out {copy_out:.2} \u{b5}s"
+            "copying in takes {copy_in:.1} \u{b5}s, packets occupy the wire for {wire:.1} \u{b5}s, copying out takes {copy_out:.1} \u{b5}s"
         );
         let mut lanes = Vec::new();
         for (number, host) in self.hosts.into_iter().enumerate() {
-            let named = [("sees", host.visible), ("CPU", host.cpu), ("sends", host.wire)];
+            let named = [("memory", host.visible), ("CPU", host.cpu), ("NIC", host.wire)];
             lanes.extend(named.map(|(what, lane)| Lane { name: format!("host {number} {what}"), ..lane }));
         }
         let is_empty = |lane: &Lane| {
@@ -180,10 +182,11 @@ fn tick(lane: &mut Lane, at_ns: u64, color: Color, place: Place) {
 
 fn legend() -> Vec<Meaning> {
     vec![
-        Meaning::bar(COPY_IN, "copy in, a bar a block, a shade a chunk"),
+        Meaning::bar(COPY_IN, "copy in: one bar per block, one shade per chunk"),
         Meaning::bar(COPY_OUT, "copy out"),
-        Meaning::bar(WIRE, "packet, from leaving (above) to arrival (below), a shade a WR; seen"),
-        Meaning::bar([WAIT; 2], "wait for free blocks or CTS"),
+        Meaning::bar(WIRE, "packets from departure (top) to arrival (bottom), one shade per WR"),
+        Meaning::tick(WIRE[0], "bytes become visible"),
+        Meaning::bar([WAIT; 2], "wait for credit or CTS"),
         Meaning::tick(POST, "WR posted"),
         Meaning::tick(ACK, "acknowledgement"),
         Meaning::tick(CONTROL, "control message"),

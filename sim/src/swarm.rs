@@ -1,4 +1,4 @@
-//! One seed after the other, on all cores, and what they add up to.
+//! Runs of many seeds on all cores, and their sums.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -9,50 +9,50 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-use crate::calls::Calls;
 use crate::case::Case;
-use crate::run::{Failure, Look, Outcome, run};
-use crate::tally::Tally;
-use crate::torn::Torn;
+use crate::client::CallCoverage;
+use crate::fabric::PartialBlocks;
+use crate::faults::FaultCoverage;
+use crate::run::{Outcome, RunFailure, RunOptions, run};
 
-/// When a swarm is over, if none fails.
+/// Limit of a swarm without failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// So many runs with a fault and several transfers are done.
+pub enum StopCondition {
+    /// Number of runs with a fault and several transfers.
     Runs(u64),
-    /// So much time is over.
+    /// Time.
     Time(Duration),
 }
 
-/// What many runs add up to.
+/// Sums of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Swarm {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Those of them in which something went wrong that can go wrong, and several transfers were made.
+    /// Runs in which a fault struck and several transfers were made.
     pub hard_runs: u64,
-    /// Transfers.
+    /// Number of transfers.
     pub transfers: u64,
     /// Turns of all ends.
     pub turns: u64,
     /// Virtual time of the longest run.
     pub longest_ns: u64,
-    /// Where a CRC has less than 32 bits: what it let pass.
-    pub torn: Torn,
-    /// Which fault struck in which state.
-    pub tally: Tally,
-    /// Which call was made in which state.
-    pub calls: Calls,
-    /// How ends ended.
+    /// Incomplete blocks that a CRC with fewer than 32 bits accepted.
+    pub partial_blocks: PartialBlocks,
+    /// Counts of faults by state.
+    pub fault_coverage: FaultCoverage,
+    /// Counts of calls by state.
+    pub call_coverage: CallCoverage,
+    /// Counts of how ends ended.
     pub endings: BTreeMap<String, u64>,
-    /// The failed run with the smallest seed of those that were run.
-    pub failure: Option<Failure>,
+    /// Failure with the smallest seed among those that ran.
+    pub failure: Option<RunFailure>,
 }
 
 impl Swarm {
-    /// Runs seeds from `first` on, on so many threads, until one fails or it is over.
+    /// Runs seeds from `first` on until one fails or the limit is reached.
     #[must_use]
-    pub fn run(first: u64, until: Until, threads: usize) -> Self {
+    pub fn run(first: u64, until: StopCondition, threads: usize) -> Self {
         let (next, stop, all) = (AtomicU64::new(first), AtomicBool::new(false), Mutex::new(Self::default()));
         let begin = Instant::now();
         thread::scope(|scope| {
@@ -60,12 +60,12 @@ impl Swarm {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
-                        let ended = run(&Case::from_seed(seed), Look::default());
+                        let ended = run(&Case::from_seed(seed), RunOptions::default());
                         let mut all = all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         let is_over = all.take(ended).is_break()
                             || match until {
-                                Until::Runs(runs) => all.hard_runs >= runs,
-                                Until::Time(time) => begin.elapsed() >= time,
+                                StopCondition::Runs(runs) => all.hard_runs >= runs,
+                                StopCondition::Time(time) => begin.elapsed() >= time,
                             };
                         if is_over {
                             stop.store(true, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Swarm {
         all.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn take(&mut self, ended: Result<Outcome, Failure>) -> ControlFlow<()> {
+    fn take(&mut self, ended: Result<Outcome, RunFailure>) -> ControlFlow<()> {
         self.runs += 1;
         match ended {
             Err(failure) => {
@@ -87,14 +87,23 @@ impl Swarm {
                 ControlFlow::Break(())
             }
             Ok(outcome) => {
-                let Outcome { time_ns, turns, transfers, torn, tally, calls, endings, .. } = outcome;
-                self.hard_runs += u64::from(transfers > 1 && !tally.is_empty());
+                let Outcome {
+                    time_ns,
+                    turns,
+                    transfers,
+                    partial_blocks,
+                    fault_coverage,
+                    call_coverage,
+                    endings,
+                    ..
+                } = outcome;
+                self.hard_runs += u64::from(transfers > 1 && !fault_coverage.is_empty());
                 self.transfers += transfers;
                 self.turns += turns;
                 self.longest_ns = self.longest_ns.max(time_ns);
-                self.torn += torn;
-                self.tally.add(&tally);
-                self.calls.add(&calls);
+                self.partial_blocks += partial_blocks;
+                self.fault_coverage.add(&fault_coverage);
+                self.call_coverage.add(&call_coverage);
                 for (ending, count) in endings {
                     *self.endings.entry(ending).or_default() += count;
                 }
@@ -109,8 +118,12 @@ impl fmt::Display for Swarm {
         let Self { runs, hard_runs, transfers, turns, longest_ns, .. } = self;
         writeln!(f, "{runs} runs, {hard_runs} of them with a fault and several transfers")?;
         writeln!(f, "{transfers} transfers, {turns} turns, the longest run {} us", longest_ns / 1000)?;
-        writeln!(f, "\nWhich fault struck an end in which state, how often:\n{}", self.tally)?;
-        writeln!(f, "\nWhich call was made in which state, how often accepted/refused:\n{}", self.calls)?;
+        writeln!(f, "\nWhich fault struck an end in which state, how often:\n{}", self.fault_coverage)?;
+        writeln!(
+            f,
+            "\nWhich call was made in which state, how often accepted/refused:\n{}",
+            self.call_coverage
+        )?;
         writeln!(f, "\nHow ends ended:")?;
         for (ending, count) in &self.endings {
             writeln!(f, "{count:>9}  {ending}")?;

@@ -1,13 +1,13 @@
-//! The explorer: small cases to their end, and what must be found wrong.
+//! The explorer: small cases, and violations that it must find.
 
-use superpipe_sim::explore::{Acks, Case, Closing, Explored, cases, explore};
+use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, cases, explore};
 
 fn named(name: &str) -> Case {
     cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
 }
 
 fn explored(case: &Case) -> Explored {
-    explore(case).unwrap_or_else(|wrong| panic!("{wrong}"))
+    explore(case).unwrap_or_else(|violation| panic!("{violation}"))
 }
 
 #[test]
@@ -41,36 +41,43 @@ fn the_same_case_gives_the_same_states() {
     assert_eq!(explored(&case), explored(&case));
 }
 
-/// What is allowed in addition makes states, and takes none away.
+/// More freedom adds states, and removes none.
 #[test]
 fn every_freedom_adds_states() {
     let case = named("posted: inline, 2 chunks");
     let states = |case: &Case| explored(case).states;
     let few = states(&case);
-    assert!(states(&Case { torn: false, ..case.clone() }) < few);
+    assert!(states(&Case { split: false, ..case.clone() }) < few);
     assert!(states(&Case { late: 0, ..case.clone() }) < few);
     assert!(states(&Case { send_queue: 2, ..case.clone() }) > few);
     assert!(states(&Case { looks: true, ..case.clone() }) > few);
-    assert!(states(&Case { closing: [Closing::Done; 2], ..case.clone() }) > few);
+    assert!(states(&Case { close_policy: [ClosePolicy::Done; 2], ..case.clone() }) > few);
 }
 
-/// wire.md 7.3: an acknowledgement that an older one overtakes is lost until the next sign of life.
+/// wire.md 7.3: an acknowledgement that an older one overtakes is lost until the next keepalive.
 #[test]
-fn a_lost_acknowledgement_without_a_sign_of_life_is_found() {
+fn a_lost_acknowledgement_without_keepalive_is_found() {
     let case = named("posted: acknowledgements overtaken, 3 chunks");
-    let wrong = explore(&Case { acks: Acks::Overtaken, life: false, ..case }).unwrap_err();
+    let violation = explore(&Case { acks: AckOrder::Overtaken, life: false, ..case }).unwrap_err();
     assert!(
-        wrong.what.contains("the end cannot be reached") || wrong.what.contains("nothing more happens"),
-        "{wrong}"
+        violation.description.contains("the end cannot be reached")
+            || violation.description.contains("nothing more happens"),
+        "{violation}"
     );
-    assert!(wrong.steps.iter().any(|step| step.contains("acknowledgements becomes visible")), "{wrong}");
+    assert!(
+        violation.steps.iter().any(|step| step.contains("acknowledgements becomes visible")),
+        "{violation}"
+    );
 }
 
-/// wire.md 3.1: a plain flag proves nothing where bytes of one write become visible in any order.
+/// wire.md 3.1: a plain flag proves nothing if the bytes of one write become visible in any order.
 #[test]
-fn a_header_taken_for_a_flag_that_came_first_is_found() {
+fn a_flag_before_its_header_is_found() {
     let case = named("posted: 2 chunks, 2 chunks");
-    let wrong = explore(&Case { ordered: false, ..case }).unwrap_err();
-    assert!(wrong.what.contains("a chunk that continues or cancels no transfer"), "{wrong}");
-    assert!(wrong.steps.starts_with(&["end 0 sends".to_owned()]) && wrong.steps.len() == 3, "{wrong}");
+    let violation = explore(&Case { ordered: false, ..case }).unwrap_err();
+    assert!(violation.description.contains("a chunk that continues or cancels no transfer"), "{violation}");
+    assert!(
+        violation.steps.starts_with(&["end 0 sends".to_owned()]) && violation.steps.len() == 3,
+        "{violation}"
+    );
 }

@@ -1,21 +1,21 @@
-//! Golden traces: what a scenario did when somebody last looked, byte for byte, in debug and in release.
+//! Golden traces: each scenario does what it did before, byte for byte, in debug and in release.
 //!
-//! After a change that is meant to change them, make them anew, and read the difference before it is committed:
+//! After an intended change, write them anew, and read the difference before the commit:
 //!
 //!     SUPERPIPE_GOLDEN=write cargo test -p superpipe-sim --test golden
 
 use std::path::Path;
 use std::{env, fs};
 
-use superpipe_sim::{Case, Look, Scenario, run};
+use superpipe_sim::{Case, RunOptions, Scenario, run};
 use superpipe_testkit::crc32c;
 
-const TRACED: Look = Look { traced: true, turns_max: None };
+const TRACED: RunOptions = RunOptions { traced: true, turns_max: None };
 
-/// Of the first seeds of the swarm, one after the other: CRC32C of their traces.
+/// Number of seeds from 0 on whose traces the CRC32C covers.
 const SEEDS: u64 = 200;
 
-/// Each scenario that has a golden trace, and what must be in it, so that it still shows what it is for.
+/// Scenarios with golden traces, and texts that each trace must contain to show its subject.
 const GOLDEN: [(&str, &[&str]); 12] = [
     ("inline", &["LineOut", "LineIn", "AckOut"]),
     ("eager", &["Post { sequence", "CopyIn", "CopyOut"]),
@@ -23,7 +23,7 @@ const GOLDEN: [(&str, &[&str]); 12] = [
     ("direct-store", &["ControlOut(Cts)", "#0 ", "CopyOut", "AckIn"]),
     ("cancel", &["SendEnd { transfer: 1", "ReceiveEnd { transfer: 1", "ReceiveBegin { transfer: 2"]),
     ("reject", &["ControlIn(Reject)"]),
-    ("torn", &["CopyOut"]),
+    ("split", &["CopyOut"]),
     ("notified", &["immediate", "receive", "CopyOut", "AckIn"]),
     ("notified-by-send", &["send 4 B", "receive", "LineIn"]),
     ("lost-completion", &["and lost", "status 0"]),
@@ -31,7 +31,7 @@ const GOLDEN: [(&str, &[&str]); 12] = [
     ("killed", &[" 1 killed", "CopyOut", "ControlOut(Close)"]),
 ];
 
-/// `path` is from the directory of this crate.
+/// Compares with the file `path`, relative to this crate.
 fn compare(path: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if env::var_os("SUPERPIPE_GOLDEN").is_some_and(|value| value == "write") {
@@ -49,10 +49,11 @@ fn compare(path: &str, found: &str) {
 }
 
 #[test]
-fn scenarios_do_what_they_did() {
+fn scenarios_have_the_same_traces() {
     for (name, shown) in GOLDEN {
         let outcome = run(&Scenario::by_name(name).unwrap().case(), TRACED);
-        let trace = outcome.unwrap_or_else(|failure| panic!("{name}: {}", failure.what)).trace.to_string();
+        let trace =
+            outcome.unwrap_or_else(|failure| panic!("{name}: {}", failure.description)).trace.to_string();
         for what in shown {
             assert!(trace.contains(what), "{name} does not show {what}:\n{trace}");
         }
@@ -61,7 +62,7 @@ fn scenarios_do_what_they_did() {
 }
 
 #[test]
-fn seeds_do_what_they_did() {
+fn seeds_have_the_same_traces() {
     let mut crc = 0;
     for seed in 0..SEEDS {
         let outcome = run(&Case::from_seed(seed), TRACED).unwrap_or_else(|failure| panic!("{failure}"));
@@ -74,7 +75,7 @@ fn seeds_do_what_they_did() {
 }
 
 #[test]
-fn the_picture_in_the_docs_is_what_is_drawn() {
+fn the_picture_in_the_docs_is_current() {
     let scenario = Scenario::by_name("out-of-cache").unwrap();
     let trace = run(&scenario.case(), TRACED).unwrap().trace;
     compare("../docs/pictures/superpipeline-in-virtual-time.svg", &trace.draw(scenario.about).unwrap());

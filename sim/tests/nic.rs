@@ -1,12 +1,12 @@
-//! The virtual NIC by itself, as verbs would use one.
+//! The virtual NIC alone, used like verbs.
 
-use superpipe_sim::nic::{Key, Op, QpName, Refused, Rights, Wc, World, Wr, status};
+use superpipe_sim::nic::{Key, Op, PostRefused, QpName, Rights, Wc, World, Wr, status};
 use superpipe_sim::{Faults, Profile};
 
 const REMOTE: Rights = Rights { remote_write: true };
 const LOCAL: Rights = Rights { remote_write: false };
 
-/// The memory that a write names.
+/// Returns the memory that a write names.
 type Named = fn(&mut Two) -> Key;
 
 struct Two {
@@ -47,7 +47,7 @@ fn done(id: u64, status: u32) -> Wc {
 }
 
 #[test]
-fn a_write_takes_what_the_model_says_and_arrives_packet_by_packet() {
+fn a_write_takes_the_modelled_time_packet_by_packet() {
     let profile = Profile::roce_100g();
     let mut t = two(profile);
     let begin = t.world.clock_ns(0);
@@ -72,7 +72,7 @@ fn a_write_takes_what_the_model_says_and_arrives_packet_by_packet() {
 }
 
 #[test]
-fn what_is_not_permitted_is_a_remote_access_error_and_ends_the_qp() {
+fn a_forbidden_write_is_a_remote_access_error() {
     let other = |t: &mut Two| t.world.register(1, 4096, LOCAL, true).unwrap();
     let gone = |t: &mut Two| {
         let key = t.world.register(1, 4096, REMOTE, true).unwrap();
@@ -128,18 +128,18 @@ fn a_send_without_a_receive_or_too_long_for_it_fails() {
 }
 
 #[test]
-fn the_send_queue_is_bounded_and_inline_memory_is_free_at_once() {
+fn the_send_queue_is_bounded_and_inline_is_copied() {
     let mut t = two(Profile { send_queue: 2, ..Profile::roce_100g() });
     let op = Op::Write { to: t.to, at: 0 };
     assert_eq!(
         t.world.post(t.qps[0], Wr { inline: true, ..t.wr(1, op, 221) }),
-        Err(Refused::InlineTooLong { bytes: 221, most: 220 })
+        Err(PostRefused::InlineTooLong { bytes: 221, most: 220 })
     );
     let inline = t.world.post(t.qps[0], Wr { inline: true, ..t.wr(1, op, 64) }).unwrap();
     let read = t.world.post(t.qps[0], Wr { at: 64, ..t.wr(2, Op::Write { to: t.to, at: 64 }, 64) }).unwrap();
-    assert_eq!(t.world.post(t.qps[0], t.wr(3, op, 64)), Err(Refused::SqFull));
+    assert_eq!(t.world.post(t.qps[0], t.wr(3, op, 64)), Err(PostRefused::SqFull));
     assert!(t.world.is_read(t.qps[0], inline) && !t.world.is_read(t.qps[0], read));
-    // Without the doorbell nothing happens, and what changes until then is what is sent.
+    // Nothing happens without the doorbell, and changes until then are sent.
     assert_eq!(t.completions(0), []);
     t.world.bytes_mut(t.from, 0, 128).unwrap().fill(1);
     t.world.ring_doorbell(t.qps[0]);

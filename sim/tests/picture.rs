@@ -1,10 +1,9 @@
-//! The picture of a trace shows what the trace says: so many bars, packets and marks. Whether it is good to look at, is looked
-//! at.
+//! The picture of a trace has as many bars, packets and marks as the trace.
 
 use superpipe_gantt::{COPY_IN, COPY_OUT, Color, FAULT, WIRE};
-use superpipe_sim::{Case, Look, Scenario, TooManyHosts, Trace, What, run};
+use superpipe_sim::{Case, RunOptions, Scenario, TooManyHosts, Trace, TraceEvent, run};
 
-const TRACED: Look = Look { traced: true, turns_max: None };
+const TRACED: RunOptions = RunOptions { traced: true, turns_max: None };
 
 fn trace(name: &str) -> Trace {
     run(&Scenario::by_name(name).unwrap().case(), TRACED).unwrap().trace
@@ -20,23 +19,23 @@ fn count(text: &str, element: &str, colors: &[Color]) -> usize {
 }
 
 #[test]
-fn there_is_a_bar_a_copy_and_a_slant_a_packet() {
+fn each_copy_has_a_bar_and_each_packet_a_slant() {
     for name in ["superpipeline", "out-of-cache", "direct-store", "cancel", "qp-error"] {
         let trace = trace(name);
         let text = trace.draw(name).unwrap();
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
         let lines = trace.to_string();
         let copies = |what| lines.lines().filter(|line| line.contains(what)).count();
-        // one of each shade more in the legend
+        // The legend has one of each shade more.
         assert_eq!(count(&text, "<rect", &COPY_IN), copies("CopyIn") + 2, "{name}");
         assert_eq!(count(&text, "<rect", &COPY_OUT), copies("CopyOut") + 2, "{name}");
-        let packets = trace.0.iter().filter(|entry| matches!(entry.what, What::Leave { .. })).count();
+        let packets = trace.0.iter().filter(|entry| matches!(entry.event, TraceEvent::Leave { .. })).count();
         assert_eq!(text.lines().filter(|line| line.starts_with("<polygon")).count(), packets, "{name}");
         assert_eq!(count(&text, "<polygon", &WIRE) > 0, name != "direct-store", "{name}");
-        for lane in ["host 0 sees", "host 0 CPU", "host 1 sees", "host 1 CPU"] {
+        for lane in ["host 0 memory", "host 0 CPU", "host 1 memory", "host 1 CPU"] {
             assert!(text.contains(lane), "{name} has no lane {lane}");
         }
-        for lane in ["host 0 sends", "host 1 sends"] {
+        for lane in ["host 0 NIC", "host 1 NIC"] {
             assert_eq!(text.contains(lane), name != "direct-store", "{name}: {lane}");
         }
     }

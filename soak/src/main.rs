@@ -1,7 +1,7 @@
-//! A black-box soak of the std API over shared memory, by two processes (docs/testing.md).
+//! Black-box soak of the std API over shared memory with two processes (docs/testing.md).
 #![forbid(unsafe_code)]
 
-mod child;
+mod counts;
 mod message;
 mod options;
 mod oracle;
@@ -9,7 +9,7 @@ mod random;
 mod receiver;
 mod round;
 mod sender;
-mod tally;
+mod sender_process;
 mod watchdog;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -25,14 +25,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use clap::Parser;
 use superpipe::{Address, Connection, Listener};
 
-use child::{Sender, disturb};
-use message::Pool;
+use counts::EventCounts;
+use message::ContentPool;
 use options::Options;
 use oracle::Oracle;
-use receiver::{Failure, Receiver, Step};
+use receiver::{Receiver, Step, StepFailure};
 use round::Round;
 use sender::Outcome;
-use tally::Tally;
+use sender_process::{Sender, stop_and_continue};
 use watchdog::{HANG, Watchdog};
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let done = match (&options.sender, options.parent) {
         (Some(socket), Some(parent)) => {
             let (seed, number) = (options.seed.unwrap_or_default(), options.round.unwrap_or_default());
-            let round = Round::new(seed, number, &options.wishes);
+            let round = Round::new(seed, number, &options.overrides);
             sender::run(&round, socket, parent).map_err(|error| format!("error: sender: {error}"))
         }
         _ => soak(&options),
@@ -54,87 +54,88 @@ fn main() -> ExitCode {
     }
 }
 
-/// Rounds until the time is over and everything has happened that must.
+/// Plays rounds until the time is over and every event has occurred.
 fn soak(options: &Options) -> Result<(), String> {
     let seed = options.seed.unwrap_or_else(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::from(now.subsec_nanos()) << 16 ^ now.as_secs() ^ u64::from(id()) << 40
     });
     println!("seed {seed}, {} s", options.seconds);
-    let place = Place::new().map_err(|error| format!("cannot make a private directory: {error}"))?;
+    let directory =
+        PrivateDirectory::new().map_err(|error| format!("cannot make a private directory: {error}"))?;
     let soak = Soak {
         options,
         seed,
-        pool: Pool::new(seed),
-        watchdog: Watchdog::start(Duration::from_secs(options.seconds * 4 + 120), place.0.clone()),
-        place,
+        pool: ContentPool::new(seed),
+        watchdog: Watchdog::start(Duration::from_secs(options.seconds * 4 + 120), directory.0.clone()),
+        directory,
     };
-    let (begun, mut tally) = (Instant::now(), Tally::default());
+    let (begun, mut counts) = (Instant::now(), EventCounts::default());
     for number in options.round.unwrap_or(0).. {
         let number = options.round.unwrap_or(number);
-        let round = Round::new(seed, number, &options.wishes);
-        soak.play(&round, &mut tally).map_err(|text| {
+        let round = Round::new(seed, number, &options.overrides);
+        soak.play(&round, &mut counts).map_err(|text| {
             let seconds = begun.elapsed().as_secs_f64();
             format!(
                 "FAILED after {seconds:.1} s and {} messages: {text}\n{}",
-                tally.all_ok(),
+                counts.all_ok(),
                 soak.again(&round)
             )
         })?;
         let seconds = begun.elapsed().as_secs();
-        let is_missing = options.is_complete() && !tally.missing().is_empty();
+        let is_missing = options.is_complete() && !counts.missing().is_empty();
         if seconds >= options.seconds && (!is_missing || seconds >= 4 * options.seconds) {
             break;
         }
     }
-    print!("{tally}");
-    if tally.wrong > 0 {
+    print!("{counts}");
+    if counts.mismatches > 0 {
         return Err(format!(
-            "FAILED: of {} messages {} were wrong",
-            tally.all_ok() + tally.wrong,
-            tally.wrong
+            "FAILED: {} messages were received, and {} of them were wrong",
+            counts.all_ok() + counts.mismatches,
+            counts.mismatches
         ));
     }
-    match tally.missing() {
+    match counts.missing() {
         missing if missing.is_empty() || !options.is_complete() => Ok(()),
-        missing => Err(format!("FAILED: these never happened: {}; seed {seed}", missing.join("; "))),
+        missing => Err(format!("FAILED: these events never occurred: {}; seed {seed}", missing.join("; "))),
     }
 }
 
 struct Soak<'a> {
     options: &'a Options,
     seed: u64,
-    pool: Pool,
-    place: Place,
+    pool: ContentPool,
+    directory: PrivateDirectory,
     watchdog: &'static Watchdog,
 }
 
 impl Soak<'_> {
-    /// Describes a round, and how to repeat it.
+    /// Describes a round, and the command that repeats it.
     fn again(&self, round: &Round) -> String {
         let (Self { options, seed, .. }, number) = (self, round.number);
         format!(
-            "seed {seed}, {round}\nthe same draws, as often as it takes (the operating system schedules as it likes):\n\
+            "seed {seed}, {round}\nto repeat these draws (the scheduling differs from run to run):\n\
              cargo run --release -p superpipe-soak -- --seed {seed} --round {number} --round-ms {}{} --seconds 60",
-            options.round_ms, options.wishes
+            options.round_ms, options.overrides
         )
     }
 
-    /// One round, with a connection and a sender of its own.
-    fn play(&self, round: &Round, tally: &mut Tally) -> Result<(), String> {
+    /// Plays one round, with its own connection and sender.
+    fn play(&self, round: &Round, counts: &mut EventCounts) -> Result<(), String> {
         self.watchdog.round(self.again(round));
         self.watchdog.call("connect");
-        let socket = self.place.0.join("socket");
-        let mut sender = Sender::start(round, &self.options.wishes, &socket)
+        let socket = self.directory.0.join("socket");
+        let mut sender = Sender::start(round, &self.options.overrides, &socket)
             .map_err(|error| format!("cannot start the sender: {error}"))?;
         self.watchdog.set_sender(Some(sender.pid()));
         let connection = connect(round, socket).map_err(|error| format!("connect: {error}"))?;
         let oracle = Oracle::new(round, &self.pool);
-        let file = self.place.0.join("stream");
+        let file = self.directory.0.join("stream");
         let mut receiver =
-            Receiver::new(round, oracle, connection, self.watchdog, &file, self.options.wishes.plain);
+            Receiver::new(round, oracle, connection, self.watchdog, &file, self.options.overrides.plain);
         let received = self.receive(&mut receiver, &mut sender);
-        *tally += &receiver.tally;
+        *counts += &receiver.counts;
         received?;
         let Receiver { oracle, connection, .. } = receiver;
         drop(connection);
@@ -145,22 +146,22 @@ impl Soak<'_> {
             return Err(format!("the sender ended with {status}"));
         }
         let count = |is: Outcome| outcomes.iter().filter(|outcome| **outcome == is.byte()).count() as u64;
-        tally.sent += count(Outcome::Sent);
-        tally.sends_timed_out += count(Outcome::TimedOut);
-        tally.sends_rejected += count(Outcome::Rejected);
-        tally.sends_given_up += count(Outcome::GivenUp);
-        if tally.wrong > 0 {
+        counts.sent += count(Outcome::Sent);
+        counts.sends_timed_out += count(Outcome::TimedOut);
+        counts.sends_rejected += count(Outcome::Rejected);
+        counts.sends_given_up += count(Outcome::GivenUp);
+        if counts.mismatches > 0 {
             return Ok(());
         }
-        oracle.finish(&outcomes).map_err(|wrong| wrong.to_string())
+        oracle.finish(&outcomes).map_err(|mismatch| mismatch.to_string())
     }
 
-    /// Receives while the sender is stopped and continued, and then what is left.
+    /// Receives while the sender is stopped and continued, and then receives the rest.
     fn receive(&self, receiver: &mut Receiver<'_>, sender: &mut Sender) -> Result<(), String> {
         let (pid, round, is_over) = (sender.pid(), receiver.round, AtomicBool::new(false));
         let disturbed = thread::scope(|scope| {
-            let stopper = scope.spawn(|| disturb(pid, round, &is_over));
-            // Also where the rest panics, the stopper ends, and with it the scope.
+            let stopper = scope.spawn(|| stop_and_continue(pid, round, &is_over));
+            // Dropping the guard ends the stopper, and with it the scope, even after a panic.
             let over = Over(&is_over);
             let (begun, length) = (Instant::now(), Duration::from_millis(self.options.round_ms));
             let mut done = Ok(());
@@ -169,7 +170,7 @@ impl Soak<'_> {
                 done = self.judged(receiver, step).map(|_| ());
             }
             drop(over);
-            receiver.tally.stops += stopper.join().unwrap_or_default();
+            receiver.counts.stops += stopper.join().unwrap_or_default();
             done
         });
         disturbed?;
@@ -181,27 +182,27 @@ impl Soak<'_> {
                 return Ok(());
             }
             if begun.elapsed() > HANG {
-                return Err(format!("the last message has not come for {} s", HANG.as_secs()));
+                return Err(format!("the last message did not arrive within {} s", HANG.as_secs()));
             }
         }
     }
 
-    /// A step, and what to say of one that failed.
-    fn judged(&self, receiver: &mut Receiver<'_>, step: Result<Step, Failure>) -> Result<Step, String> {
+    /// Returns the step, or the text of its failure.
+    fn judged(&self, receiver: &mut Receiver<'_>, step: Result<Step, StepFailure>) -> Result<Step, String> {
         match step {
             Ok(step) => Ok(step),
-            Err(Failure::Wrong(wrong)) if self.options.count => {
-                receiver.tally.wrong += 1;
-                println!("{}: {wrong}", receiver.round);
+            Err(StepFailure::Mismatch(mismatch)) if self.options.count => {
+                receiver.counts.mismatches += 1;
+                println!("{}: {mismatch}", receiver.round);
                 Ok(Step::On)
             }
-            Err(Failure::Wrong(wrong)) => Err(wrong.to_string()),
-            Err(Failure::Other(text)) => Err(format!("after message {}: {text}", receiver.oracle.last())),
+            Err(StepFailure::Mismatch(mismatch)) => Err(mismatch.to_string()),
+            Err(StepFailure::Other(text)) => Err(format!("after message {}: {text}", receiver.oracle.last())),
         }
     }
 }
 
-/// Tells a thread that it is over when it is dropped.
+/// Sets a flag when dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -219,10 +220,10 @@ fn connect(round: &Round, socket: PathBuf) -> Result<Connection, superpipe::Erro
     }
 }
 
-/// A directory that nobody else can enter; dropped, it is gone.
-struct Place(PathBuf);
+/// A directory that only this user can enter. Dropping removes it.
+struct PrivateDirectory(PathBuf);
 
-impl Place {
+impl PrivateDirectory {
     fn new() -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("superpipe-soak-{}", id()));
         DirBuilder::new().mode(0o700).create(&path)?;
@@ -230,9 +231,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // A failure here has no one to report to.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,56 +1,55 @@
-//! Messages: each is a function of the seed, the round and its number, and so is what becomes of it at the
-//! sender.
+//! Messages. The seed, the round and the number decide a message and how it is sent.
 
 use core::ops::Range;
 use core::time::Duration;
 
 use crate::random::Random;
-use crate::round::{BYTES_MAX, C0_BYTES, Draw, INLINE_BYTES_MAX, Round};
+use crate::round::{BYTES_MAX, C0_BYTES, INLINE_BYTES_MAX, RandomStream, Round};
 use crate::watchdog::HANG;
 
-/// In the tag of a round's last message, beside its number.
+/// Bit in the tag of a round's last message, beside its number.
 const LAST: u64 = 1 << 63;
 
-/// One message or stream.
+/// A message or stream.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) number: u64,
     pub(crate) is_last: bool,
     pub(crate) bytes: usize,
-    /// Offset of its bytes in the [`Pool`].
+    /// Offset of the content in the [`ContentPool`].
     at: usize,
-    pub(crate) way: SendWay,
-    /// Of `send` and `finish`.
+    pub(crate) method: SendMethod,
+    /// Deadline of `send` and `finish`.
     pub(crate) deadline: Duration,
 }
 
-/// The way it is sent.
+/// Call that sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendWay {
+pub(crate) enum SendMethod {
     /// `send` of one slice.
     Whole,
-    /// `send` of so many slices, some of them empty.
+    /// `send` of this many slices, some of them empty.
     Slices(usize),
     /// A stream that is finished.
     Stream,
-    /// A stream of so many bytes that is cancelled.
+    /// A stream that is cancelled after this many bytes.
     Cancelled(usize),
-    /// A stream of so many bytes that is dropped.
+    /// A stream that is dropped after this many bytes.
     Dropped(usize),
 }
 
 impl Message {
-    /// Message `number`, the first being 1.
+    /// Returns message `number`, counted from 1.
     pub(crate) fn new(round: &Round, number: u64, is_last: bool) -> Self {
-        let mut random = round.random(Draw::Message, number);
+        let mut random = round.random(RandomStream::Message, number);
         let bytes = length(round, &mut random);
-        let way = match random.below(100) {
-            _ if is_last || round.is_chunks => SendWay::Whole,
-            0..80 => SendWay::Whole,
-            80..88 => SendWay::Slices(2 + random.below(6)),
-            88..95 => SendWay::Stream,
-            95..98 => SendWay::Cancelled(random.below(bytes + 1)),
-            _ => SendWay::Dropped(random.below(bytes + 1)),
+        let method = match random.below(100) {
+            _ if is_last || round.is_chunks => SendMethod::Whole,
+            0..80 => SendMethod::Whole,
+            80..88 => SendMethod::Slices(2 + random.below(6)),
+            88..95 => SendMethod::Stream,
+            95..98 => SendMethod::Cancelled(random.below(bytes + 1)),
+            _ => SendMethod::Dropped(random.below(bytes + 1)),
         };
         let deadline = match random.below(10) {
             _ if is_last => HANG,
@@ -58,10 +57,10 @@ impl Message {
             7..9 => random.time(1000, 20_000),
             _ => random.time(20, 1000),
         };
-        Self { number, is_last, bytes, at: random.below(BYTES_MAX), way, deadline }
+        Self { number, is_last, bytes, at: random.below(BYTES_MAX), method, deadline }
     }
 
-    /// The one that a tag names.
+    /// Returns the message that a tag names.
     pub(crate) fn of_tag(round: &Round, tag: u64) -> Self {
         Self::new(round, tag & !LAST, tag & LAST != 0)
     }
@@ -71,20 +70,19 @@ impl Message {
     }
 
     pub(crate) const fn is_stream(&self) -> bool {
-        matches!(self.way, SendWay::Stream | SendWay::Cancelled(_) | SendWay::Dropped(_))
+        matches!(self.method, SendMethod::Stream | SendMethod::Cancelled(_) | SendMethod::Dropped(_))
     }
 
-    /// Returns true if its sender never ends it.
+    /// Returns true if its sender never finishes it.
     pub(crate) const fn is_given_up(&self) -> bool {
-        matches!(self.way, SendWay::Cancelled(_) | SendWay::Dropped(_))
+        matches!(self.method, SendMethod::Cancelled(_) | SendMethod::Dropped(_))
     }
 
-    /// Its bytes.
-    pub(crate) fn content<'a>(&self, pool: &'a Pool) -> &'a [u8] {
+    pub(crate) fn content<'a>(&self, pool: &'a ContentPool) -> &'a [u8] {
         &pool.0[self.at..][..self.bytes]
     }
 
-    /// Its size by what it means for the protocol.
+    /// Returns the size class.
     pub(crate) const fn class(&self, round: &Round) -> Class {
         let ring_bytes = round.ring_bytes();
         match self.bytes {
@@ -97,7 +95,7 @@ impl Message {
     }
 }
 
-/// A message's size, by what it means for the protocol.
+/// Size class of a message in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// In a slot line.
@@ -106,9 +104,9 @@ pub(crate) enum Class {
     Block,
     /// One chunk of several blocks.
     Chunk,
-    /// More than C0.
+    /// Longer than C0.
     Long,
-    /// More than the landing buffer.
+    /// Longer than the landing buffer.
     Beyond,
 }
 
@@ -117,7 +115,7 @@ impl Class {
         ["up to 40 B", "up to a block", "up to C0", "up to the ring", "beyond the ring"];
 }
 
-/// Half of the lengths are at a boundary of the round, give or take one.
+/// Draws a length. Half of the lengths are within one byte of a boundary of the round.
 fn length(round: &Round, random: &mut Random) -> usize {
     let (block, ring) = (round.block_bytes, round.ring_bytes());
     let chunk = C0_BYTES.min(ring);
@@ -153,7 +151,7 @@ fn length(round: &Round, random: &mut Random) -> usize {
     bytes.min(BYTES_MAX)
 }
 
-/// Draws the ends of the slices of a message of `bytes` bytes: random places, some of them twice.
+/// Draws the slices of a message of `bytes` bytes, some of them empty.
 pub(crate) fn parts(bytes: usize, count: usize, random: &mut Random) -> Vec<Range<usize>> {
     let mut cuts: Vec<_> = (1..count).map(|_| random.below(bytes + 1)).collect();
     if random.chance(20) {
@@ -165,11 +163,11 @@ pub(crate) fn parts(bytes: usize, count: usize, random: &mut Random) -> Vec<Rang
     cuts.into_iter().map(|to| core::mem::replace(&mut from, to)..to).collect()
 }
 
-/// The bytes that all messages are cut out of, each at a place of its own.
-pub(crate) struct Pool(Vec<u8>);
+/// Bytes from which the content of all messages is cut, each at its own offset.
+pub(crate) struct ContentPool(Vec<u8>);
 
-impl Pool {
-    /// Random bytes; now and then some that look like flags and headers.
+impl ContentPool {
+    /// Fills the pool with random bytes. One word in seven looks like a flag or header.
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = Random::new(&[seed]);
         let words = (0..2 * BYTES_MAX / 8).flat_map(|_| {
@@ -183,18 +181,18 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Wishes;
+    use crate::options::Overrides;
 
     #[test]
-    fn both_processes_draw_the_same_and_parts_make_the_whole() {
-        let round = |number| Round::new(7, number, &Wishes::default());
-        let pool = Pool::new(7);
+    fn both_processes_draw_the_same_messages() {
+        let round = |number| Round::new(7, number, &Overrides::default());
+        let pool = ContentPool::new(7);
         for number in 1..500 {
             let (a, b) = (round(3), round(3));
             let (one, other) = (Message::new(&a, number, false), Message::of_tag(&b, number));
             assert_eq!(format!("{one:?}"), format!("{other:?}"));
             assert_eq!(one.content(&pool).len(), one.bytes);
-            let mut random = a.random(Draw::Stop, number);
+            let mut random = a.random(RandomStream::Stop, number);
             let all: Vec<usize> = parts(one.bytes, 5, &mut random).into_iter().flatten().collect();
             assert_eq!(all.len(), one.bytes);
             assert!(all.is_sorted());
@@ -205,12 +203,12 @@ mod tests {
     #[test]
     fn every_class_of_size_is_drawn() {
         for number in (0..16).filter(|number| number % 4 != 0) {
-            let round = Round::new(1, number, &Wishes::default());
+            let round = Round::new(1, number, &Overrides::default());
             let mut drawn = [0; 5];
             for number in 1..2000 {
                 drawn[Message::new(&round, number, false).class(&round) as usize] += 1;
             }
-            // A small ring has no size between C0 and itself.
+            // A small ring has no size between C0 and the ring.
             let seldom = drawn.iter().filter(|count| **count < 20).count();
             assert!(seldom <= 2 && drawn[0] >= 20 && drawn[4] >= 20 || round.is_chunks, "{round}: {drawn:?}");
         }

@@ -1,72 +1,72 @@
-//! Judges what was received without an error: it must be a message that was sent, whole, later than the one before, and
-//! nothing may be lost that nobody gave up.
+//! Checks each message that was received without an error: it must be complete, as sent, and newer than the one before. A message
+//! may be missing only if a call timed out or rejected it.
 
 use core::fmt;
 
 use superpipe::{Incoming, Length};
 
-use crate::message::{Message, Pool};
+use crate::message::{ContentPool, Message};
 use crate::round::Round;
 use crate::sender::Outcome;
 
-/// A message that is not as it must be.
-pub(crate) struct Wrong(String);
+/// A difference between what was sent and what was received.
+pub(crate) struct Mismatch(String);
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// One that was received Ok.
-struct Taken {
+/// A message that was received without an error.
+struct Delivered {
     number: u64,
-    /// Calls since the one before each of which may have cost a message.
-    excuses: u64,
+    /// Calls since the message before that may each have lost one message.
+    allowed_losses: u64,
 }
 
-/// The judge of one round.
+/// Oracle of one round.
 pub(crate) struct Oracle<'a> {
     round: &'a Round,
-    pool: &'a Pool,
-    taken: Vec<Taken>,
-    excuses: u64,
+    pool: &'a ContentPool,
+    delivered: Vec<Delivered>,
+    allowed_losses: u64,
 }
 
 impl<'a> Oracle<'a> {
-    pub(crate) fn new(round: &'a Round, pool: &'a Pool) -> Self {
-        Self { round, pool, taken: Vec::with_capacity(1 << 20), excuses: 0 }
+    pub(crate) fn new(round: &'a Round, pool: &'a ContentPool) -> Self {
+        Self { round, pool, delivered: Vec::with_capacity(1 << 20), allowed_losses: 0 }
     }
 
-    /// The number of the last message that was received Ok; 0 before the first.
+    /// Returns the number of the last message that was received without an error, or 0.
     pub(crate) fn last(&self) -> u64 {
-        self.taken.last().map_or(0, |taken| taken.number)
+        self.delivered.last().map_or(0, |delivered| delivered.number)
     }
 
-    /// A message may be lost by this call: it timed out, or rejected what came.
-    pub(crate) const fn excuse(&mut self) {
-        self.excuses += 1;
+    /// Notes that a call may have lost a message, because it timed out or rejected it.
+    pub(crate) const fn allow_loss(&mut self) {
+        self.allowed_losses += 1;
     }
 
-    /// The message that a tag names, if it can be the next.
-    fn named(&self, tag: u64) -> Result<Message, Wrong> {
+    /// Returns the message that a tag names, if it can be next.
+    fn named(&self, tag: u64) -> Result<Message, Mismatch> {
         let message = Message::of_tag(self.round, tag);
         let (number, last) = (message.number, self.last());
         if number <= last {
-            return Err(Wrong(format!("message {number} came after message {last}")));
+            return Err(Mismatch(format!("message {number} came after message {last}")));
         }
         Ok(message)
     }
 
-    /// A transfer was shown.
-    pub(crate) fn shown(&self, incoming: &Incoming) -> Result<Message, Wrong> {
+    /// Checks a transfer that was shown.
+    pub(crate) fn shown(&self, incoming: &Incoming) -> Result<Message, Mismatch> {
         let message = self.named(incoming.tag)?;
         let expected = self.length(&message);
         if incoming.length == expected {
             return Ok(message);
         }
         let (number, length) = (message.number, incoming.length);
-        Err(Wrong(format!("message {number} was shown as {length:?}, and is {expected:?}")))
+        Err(Mismatch(format!("message {number} was shown as {length:?}, and is {expected:?}")))
     }
 
     fn length(&self, message: &Message) -> Length {
@@ -77,31 +77,36 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Bytes of a stream arrived, which need not be all: `bytes` from `from` on.
-    pub(crate) fn part(&self, message: &Message, from: usize, bytes: &[u8]) -> Result<(), Wrong> {
+    /// Checks `bytes` of a stream from offset `from` on. The stream may be longer.
+    pub(crate) fn part(&self, message: &Message, from: usize, bytes: &[u8]) -> Result<(), Mismatch> {
         let content = message.content(self.pool).get(from..).unwrap_or_default();
         compare(message, from, &content[..content.len().min(bytes.len())], bytes)
     }
 
-    /// A stream ended after so many bytes, which were right.
-    pub(crate) fn ended(&mut self, message: &Message, bytes: usize) -> Result<(), Wrong> {
+    /// Checks the end of a stream after `bytes` bytes, which were checked before.
+    pub(crate) fn ended(&mut self, message: &Message, bytes: usize) -> Result<(), Mismatch> {
         let (number, all) = (message.number, message.bytes);
         if message.is_given_up() {
-            return Err(Wrong(format!("stream {number} ended, and was given up by its sender: {message:?}")));
+            return Err(Mismatch(format!(
+                "stream {number} ended, and was given up by its sender: {message:?}"
+            )));
         }
         if bytes != all {
-            return Err(Wrong(format!("stream {number} ended after {bytes} of {all} bytes")));
+            return Err(Mismatch(format!("stream {number} ended after {bytes} of {all} bytes")));
         }
         self.take(number);
         Ok(())
     }
 
-    /// A message was received Ok.
-    pub(crate) fn whole(&mut self, tag: u64, bytes: &[u8]) -> Result<Message, Wrong> {
+    /// Checks a message that was received.
+    pub(crate) fn message(&mut self, tag: u64, bytes: &[u8]) -> Result<Message, Mismatch> {
         let message = self.named(tag)?;
         if message.is_stream() {
             let number = message.number;
-            return Err(Wrong(format!("stream {number} was received as a message of {} bytes", bytes.len())));
+            return Err(Mismatch(format!(
+                "stream {number} was received as a message of {} bytes",
+                bytes.len()
+            )));
         }
         compare(&message, 0, message.content(self.pool), bytes)?;
         self.take(message.number);
@@ -109,45 +114,45 @@ impl<'a> Oracle<'a> {
     }
 
     fn take(&mut self, number: u64) {
-        self.taken.push(Taken { number, excuses: core::mem::take(&mut self.excuses) });
+        self.delivered.push(Delivered { number, allowed_losses: core::mem::take(&mut self.allowed_losses) });
     }
 
-    /// Beside what the sender says became of each message, a byte each.
-    pub(crate) fn finish(&self, outcomes: &[u8]) -> Result<(), Wrong> {
+    /// Compares the messages received with the outcomes that the sender reported, one byte per message.
+    pub(crate) fn finish(&self, outcomes: &[u8]) -> Result<(), Mismatch> {
         let outcome = |number: u64| {
             let byte = usize::try_from(number).ok().and_then(|number| outcomes.get(number.checked_sub(1)?));
             byte.and_then(|byte| Outcome::of_byte(*byte))
         };
         let mut last = 0;
-        for Taken { number, excuses } in &self.taken {
+        for Delivered { number, allowed_losses } in &self.delivered {
             match outcome(*number) {
                 Some(Outcome::Sent) => {}
                 Some(other) => {
-                    return Err(Wrong(format!(
+                    return Err(Mismatch(format!(
                         "message {number} was received, and its sender says: {other:?}"
                     )));
                 }
-                None => return Err(Wrong(format!("message {number} was received and never sent"))),
+                None => return Err(Mismatch(format!("message {number} was received and never sent"))),
             }
             let lost =
                 (last + 1..*number).filter(|lost| outcome(*lost) == Some(Outcome::Sent)).count() as u64;
-            if lost > *excuses {
-                return Err(Wrong(format!(
-                    "of the messages between {last} and {number} {lost} were sent and never came, and only {excuses} \
+            if lost > *allowed_losses {
+                return Err(Mismatch(format!(
+                    "of the messages between {last} and {number} {lost} were sent and never came, and only {allowed_losses} \
                      calls timed out or rejected one"
                 )));
             }
             last = *number;
         }
         if last != outcomes.len() as u64 {
-            return Err(Wrong(format!("the last message, {}, never came; {last} did", outcomes.len())));
+            return Err(Mismatch(format!("the last message, {}, never came; {last} did", outcomes.len())));
         }
         Ok(())
     }
 }
 
-/// Compares what came with what was sent, from byte `from` on.
-fn compare(message: &Message, from: usize, sent: &[u8], came: &[u8]) -> Result<(), Wrong> {
+/// Compares the bytes received with the bytes sent, from offset `from` on.
+fn compare(message: &Message, from: usize, sent: &[u8], came: &[u8]) -> Result<(), Mismatch> {
     if sent == came {
         return Ok(());
     }
@@ -166,29 +171,31 @@ fn compare(message: &Message, from: usize, sent: &[u8], came: &[u8]) -> Result<(
     if came.len() < sent.len() && !came.is_empty() && sent.ends_with(came) {
         text += "; what came is the end of the message";
     }
-    Err(Wrong(format!("{text}; {message:?}")))
+    Err(Mismatch(format!("{text}; {message:?}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::SendWay;
-    use crate::options::Wishes;
+    use crate::message::SendMethod;
+    use crate::options::Overrides;
 
-    /// A round's messages, the pool, and the first so many of those that are plain and long.
+    /// Returns the first `count` long messages of a round that are sent as one slice.
     fn plain(round: &Round, count: usize) -> Vec<Message> {
         let all = (1..10_000).map(|number| Message::new(round, number, false));
-        all.filter(|message| message.way == SendWay::Whole && message.bytes > 1000).take(count).collect()
+        all.filter(|message| message.method == SendMethod::Whole && message.bytes > 1000)
+            .take(count)
+            .collect()
     }
 
     #[test]
-    fn a_message_must_be_whole_and_in_order() {
-        let (round, pool) = (Round::new(1, 1, &Wishes::default()), Pool::new(1));
+    fn a_message_must_be_complete_and_in_order() {
+        let (round, pool) = (Round::new(1, 1, &Overrides::default()), ContentPool::new(1));
         let messages = plain(&round, 3);
         let [one, two, three] = &messages[..] else { panic!("three") };
         let mut oracle = Oracle::new(&round, &pool);
         let mut judge = |message: &Message, bytes: &[u8]| {
-            oracle.whole(message.tag(), bytes).map(|_| ()).map_err(|wrong| wrong.to_string())
+            oracle.message(message.tag(), bytes).map(|_| ()).map_err(|mismatch| mismatch.to_string())
         };
         assert_eq!(judge(two, two.content(&pool)), Ok(()));
         let text = judge(two, two.content(&pool)).unwrap_err();
@@ -207,13 +214,13 @@ mod tests {
 
     #[test]
     fn streams_must_be_finished() {
-        let (round, pool) = (Round::new(1, 1, &Wishes::default()), Pool::new(1));
+        let (round, pool) = (Round::new(1, 1, &Overrides::default()), ContentPool::new(1));
         let find = |is: &dyn Fn(&Message) -> bool| {
             (1..10_000).map(|number| Message::new(&round, number, false)).find(is).unwrap()
         };
         let mut oracle = Oracle::new(&round, &pool);
-        let stream = find(&|message| message.way == SendWay::Stream && message.bytes > 9);
-        assert!(oracle.whole(stream.tag(), stream.content(&pool)).is_err());
+        let stream = find(&|message| message.method == SendMethod::Stream && message.bytes > 9);
+        assert!(oracle.message(stream.tag(), stream.content(&pool)).is_err());
         assert!(oracle.part(&stream, 0, &stream.content(&pool)[..9]).is_ok());
         assert!(oracle.part(&stream, 1, &stream.content(&pool)[..9]).is_err());
         assert!(oracle.ended(&stream, stream.bytes - 1).is_err());
@@ -223,23 +230,23 @@ mod tests {
     }
 
     #[test]
-    fn the_senders_word_is_compared() {
-        let (round, pool) = (Round::new(1, 1, &Wishes::default()), Pool::new(1));
+    fn outcomes_of_the_sender_are_compared() {
+        let (round, pool) = (Round::new(1, 1, &Overrides::default()), ContentPool::new(1));
         let messages = plain(&round, 5);
         let [first, .., last] = &messages[..] else { panic!("five") };
-        let judge = |excuses: u64, change: &dyn Fn(&mut Vec<u8>)| {
+        let judge = |allowed_losses: u64, change: &dyn Fn(&mut Vec<u8>)| {
             let mut oracle = Oracle::new(&round, &pool);
             for _ in 0..first.number {
-                oracle.excuse();
+                oracle.allow_loss();
             }
-            assert!(oracle.whole(first.tag(), first.content(&pool)).is_ok());
-            for _ in 0..excuses {
-                oracle.excuse();
+            assert!(oracle.message(first.tag(), first.content(&pool)).is_ok());
+            for _ in 0..allowed_losses {
+                oracle.allow_loss();
             }
-            assert!(oracle.whole(last.tag(), last.content(&pool)).is_ok());
+            assert!(oracle.message(last.tag(), last.content(&pool)).is_ok());
             let mut outcomes = vec![Outcome::Sent.byte(); usize::try_from(last.number).unwrap()];
             change(&mut outcomes);
-            oracle.finish(&outcomes).map_err(|wrong| wrong.to_string())
+            oracle.finish(&outcomes).map_err(|mismatch| mismatch.to_string())
         };
         let between = last.number - first.number - 1;
         assert!(between > 0);

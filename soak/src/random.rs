@@ -1,12 +1,12 @@
-//! Random numbers that are a function of their seed: splitmix64.
+//! Random numbers by SplitMix64.
 
 use core::time::Duration;
 
-/// A stream of random numbers.
+/// A random number generator.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The stream that these words name.
+    /// Returns the generator that these words seed.
     pub(crate) fn new(words: &[u64]) -> Self {
         let mut random = Self(0);
         for word in words {
@@ -24,21 +24,21 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `end`; 0 if there is none.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub(crate) const fn below(&mut self, end: usize) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
         let below = (self.word() % if end == 0 { 1 } else { end as u64 }) as usize;
         below
     }
 
-    /// A number from `least` to `most`, each doubling as likely as the other.
+    /// Returns a number from `least` to `most`; each power-of-two range is equally likely.
     pub(crate) fn doubling(&mut self, least: usize, most: usize) -> usize {
         let doublings = (most / least.max(1)).max(1).ilog2() as usize + 1;
         let low = least << self.below(doublings);
         (low + self.below(low)).min(most)
     }
 
-    /// A time from `least_us` to `most_us` microseconds, each doubling as likely as the other.
+    /// Returns a time from `least_us` to `most_us` microseconds; each power-of-two range is equally likely.
     pub(crate) fn time(&mut self, least_us: usize, most_us: usize) -> Duration {
         Duration::from_micros(self.doubling(least_us, most_us) as u64)
     }
@@ -47,7 +47,7 @@ impl Random {
         of[self.below(of.len())]
     }
 
-    /// True `percent` times in a hundred.
+    /// Returns true in `percent` of 100 calls.
     pub(crate) const fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doublings_stay_within_their_bounds_and_reach_them() {
+    fn doubling_reaches_and_keeps_its_bounds() {
         let mut random = Random::new(&[1, 2]);
         let drawn: Vec<_> = (0..100_000).map(|_| random.doubling(20, 2000)).collect();
         assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&20), Some(&2000)));

@@ -1,4 +1,4 @@
-//! The end that receives, in every way that the API has, with deadlines that are often too short.
+//! Receiving end. It uses every receiving call of the API, with deadlines that are often too short.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -9,22 +9,22 @@ use std::time::Instant;
 use superpipe::io::{Digest, DigestKind, Sink};
 use superpipe::{Connection, Error, ErrorKind, Incoming, Length, Reason, Received, RecvStream, StreamError};
 
+use crate::counts::EventCounts;
 use crate::message::{Message, parts};
-use crate::oracle::{Oracle, Wrong};
+use crate::oracle::{Mismatch, Oracle};
 use crate::random::Random;
-use crate::round::{BYTES_MAX, Draw, Round};
+use crate::round::{BYTES_MAX, RandomStream, Round};
 use crate::sender::of_io;
-use crate::tally::Tally;
 use crate::watchdog::{HANG, Watchdog};
 
-/// One round's receiving end.
+/// Receiving end of one round.
 pub(crate) struct Receiver<'a> {
     pub(crate) round: &'a Round,
     pub(crate) oracle: Oracle<'a>,
-    pub(crate) tally: Tally,
+    pub(crate) counts: EventCounts,
     pub(crate) connection: Connection,
     watchdog: &'a Watchdog,
-    /// Sink that streams are written to.
+    /// File that streams are written to.
     file: &'a Path,
     random: Random,
     buffer: Vec<u8>,
@@ -33,35 +33,35 @@ pub(crate) struct Receiver<'a> {
     is_plain: bool,
 }
 
-/// Next step of a round.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It does.
+    /// More messages follow.
     On,
     /// The last message was received.
     Last,
 }
 
-/// Why a round failed.
-pub(crate) enum Failure {
-    /// A message is not as it must be; the connection can be used still.
-    Wrong(Wrong),
-    /// Anything else.
+/// Cause of a failed round.
+pub(crate) enum StepFailure {
+    /// A message is wrong. The connection remains usable.
+    Mismatch(Mismatch),
+    /// Any other failure.
     Other(String),
 }
 
-impl From<Wrong> for Failure {
-    fn from(wrong: Wrong) -> Self {
-        Self::Wrong(wrong)
+impl From<Mismatch> for StepFailure {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Mismatch(mismatch)
     }
 }
 
-/// The way a stream is received.
+/// Call that receives a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum ReadMethod {
     Read,
     WriteTo,
-    /// Left after so many bytes: dropped, or rejected.
+    /// Dropped or rejected after this many bytes.
     Drop(usize),
     Reject(usize),
 }
@@ -78,22 +78,22 @@ impl<'a> Receiver<'a> {
         Self {
             round,
             oracle,
-            tally: Tally::default(),
+            counts: EventCounts::default(),
             connection,
             watchdog,
             file,
-            random: round.random(Draw::Receive, 0),
+            random: round.random(RandomStream::Receive, 0),
             buffer: vec![0; BYTES_MAX],
             moved: Instant::now(),
             is_plain,
         }
     }
 
-    /// One call, of whichever kind the draw says.
-    pub(crate) fn step(&mut self) -> Result<Step, Failure> {
+    /// Makes one receiving call, which the random stream chooses.
+    pub(crate) fn step(&mut self) -> Result<Step, StepFailure> {
         if self.moved.elapsed() > HANG {
-            return Err(Failure::Other(format!(
-                "nothing came for {} s, of a sender that sends without end",
+            return Err(StepFailure::Other(format!(
+                "no message arrived for {} s, while the sender sends without pause",
                 HANG.as_secs()
             )));
         }
@@ -104,31 +104,31 @@ impl<'a> Receiver<'a> {
             70..75 => self.receive_scattered(deadline),
             75..78 => self.receive_small(deadline),
             78..83 => self.receive_cold(deadline),
-            83..91 => self.look_and_receive(deadline),
-            91..94 => self.look_and_reject(deadline),
+            83..91 => self.peek_and_receive(deadline),
+            91..94 => self.peek_and_reject(deadline),
             _ => {
-                let manner = self.manner();
-                self.stream(deadline, manner)
+                let method = self.method();
+                self.stream(deadline, method)
             }
         }
     }
 
-    /// Receives with patience, until the last message: nobody stops its sender any more, so nothing times out.
-    pub(crate) fn step_patiently(&mut self) -> Result<Step, Failure> {
-        let timeouts = self.tally.timeouts;
+    /// Receives until the last message. The sender is no longer stopped, so no call may time out.
+    pub(crate) fn step_patiently(&mut self) -> Result<Step, StepFailure> {
+        let timeouts = self.counts.timeouts;
         let step = self.receive(HANG / 2)?;
-        if self.tally.timeouts > timeouts {
-            return Err(Failure::Other("the last message does not come".into()));
+        if self.counts.timeouts > timeouts {
+            return Err(StepFailure::Other("the last message did not arrive".into()));
         }
         Ok(step)
     }
 
-    fn manner(&mut self) -> Manner {
+    fn method(&mut self) -> ReadMethod {
         match self.random.below(10) {
-            0..5 => Manner::Read,
-            5..7 => Manner::WriteTo,
-            7 | 8 => Manner::Drop(self.random.doubling(1, BYTES_MAX) - 1),
-            _ => Manner::Reject(self.random.doubling(1, BYTES_MAX) - 1),
+            0..5 => ReadMethod::Read,
+            5..7 => ReadMethod::WriteTo,
+            7 | 8 => ReadMethod::Drop(self.random.doubling(1, BYTES_MAX) - 1),
+            _ => ReadMethod::Reject(self.random.doubling(1, BYTES_MAX) - 1),
         }
     }
 
@@ -137,14 +137,14 @@ impl<'a> Receiver<'a> {
         call(&mut self.connection, &mut self.buffer)
     }
 
-    fn receive(&mut self, deadline: Duration) -> Result<Step, Failure> {
+    fn receive(&mut self, deadline: Duration) -> Result<Step, StepFailure> {
         let bytes = self.connection.counters().bytes_received;
         let received =
             self.call("recv_into", |connection, buffer| connection.recv_into(&mut [buffer], deadline));
         self.received(received, BYTES_MAX, bytes)
     }
 
-    fn receive_scattered(&mut self, deadline: Duration) -> Result<Step, Failure> {
+    fn receive_scattered(&mut self, deadline: Duration) -> Result<Step, StepFailure> {
         let bytes = self.connection.counters().bytes_received;
         let count = 2 + self.random.below(3);
         let parts = parts(BYTES_MAX, count, &mut self.random);
@@ -157,12 +157,12 @@ impl<'a> Receiver<'a> {
             }
             connection.recv_into(&mut slices, deadline)
         });
-        self.tally.scattered += u64::from(received.is_ok());
+        self.counts.scattered += u64::from(received.is_ok());
         self.received(received, BYTES_MAX, bytes)
     }
 
-    /// Into a buffer that may be too small: then the message stays.
-    fn receive_small(&mut self, deadline: Duration) -> Result<Step, Failure> {
+    /// Receives into a buffer that may be too small. A message that does not fit stays.
+    fn receive_small(&mut self, deadline: Duration) -> Result<Step, StepFailure> {
         let bytes = self.connection.counters().bytes_received;
         let room = self.random.doubling(1, BYTES_MAX) - 1;
         let received = self.call("recv_into (small)", |connection, buffer| {
@@ -171,16 +171,16 @@ impl<'a> Receiver<'a> {
         self.received(received, room, bytes)
     }
 
-    fn receive_cold(&mut self, deadline: Duration) -> Result<Step, Failure> {
+    fn receive_cold(&mut self, deadline: Duration) -> Result<Step, StepFailure> {
         let bytes = self.connection.counters().bytes_received;
         let received = self
             .call("recv_into_cold", |connection, buffer| connection.recv_into_cold(&mut [buffer], deadline));
-        self.tally.cold += u64::from(received.is_ok());
+        self.counts.cold += u64::from(received.is_ok());
         self.received(received, BYTES_MAX, bytes)
     }
 
-    fn look_and_receive(&mut self, deadline: Duration) -> Result<Step, Failure> {
-        let Some(incoming) = self.look(deadline)? else { return Ok(Step::On) };
+    fn peek_and_receive(&mut self, deadline: Duration) -> Result<Step, StepFailure> {
+        let Some(incoming) = self.peek(deadline)? else { return Ok(Step::On) };
         let bytes = self.connection.counters().bytes_received;
         let received = self.call("incoming and recv_into", |connection, buffer| {
             connection.recv_into(&mut [buffer], deadline)
@@ -189,54 +189,52 @@ impl<'a> Receiver<'a> {
             && tag != incoming.tag
         {
             let text = format!("message {} was shown, and message {tag} was received", incoming.tag);
-            return Err(Failure::Other(text));
+            return Err(StepFailure::Other(text));
         }
-        // It had begun: it was shown.
+        // A message that was shown has begun.
         self.received(received, BYTES_MAX, bytes.wrapping_sub(1))
     }
 
-    fn look_and_reject(&mut self, deadline: Duration) -> Result<Step, Failure> {
-        let Some(incoming) = self.look(deadline)? else { return Ok(Step::On) };
-        self.oracle.excuse();
+    fn peek_and_reject(&mut self, deadline: Duration) -> Result<Step, StepFailure> {
+        let Some(incoming) = self.peek(deadline)? else { return Ok(Step::On) };
+        self.oracle.allow_loss();
         if !self.call("reject", |connection, _| connection.reject(Reason(9))) {
-            return Err(Failure::Other(format!(
-                "{incoming:?} was shown, and reject() says that there is none"
-            )));
+            return Err(StepFailure::Other(format!("{incoming:?} was shown, but reject() returned false")));
         }
-        self.tally.rejected += 1;
+        self.counts.rejected += 1;
         Ok(Step::On)
     }
 
-    fn look(&mut self, deadline: Duration) -> Result<Option<Incoming>, Failure> {
-        match self.call("incoming", |connection, _| connection.incoming(deadline)) {
+    fn peek(&mut self, deadline: Duration) -> Result<Option<Incoming>, StepFailure> {
+        match self.call("peek", |connection, _| connection.peek(deadline)) {
             Ok(incoming) => {
                 self.moved = Instant::now();
                 self.oracle.shown(&incoming)?;
                 Ok(Some(incoming))
             }
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                self.tally.timeouts += 1;
+                self.counts.timeouts += 1;
                 Ok(None)
             }
             Err(error) => Err(other("incoming", &error)),
         }
     }
 
-    /// Judges what came of a receiving call, before which `bytes_before` bytes had come.
+    /// Checks the result of a receiving call. `bytes_before` is the number of bytes received before it.
     fn received(
         &mut self,
         received: Result<Received, Error>,
         room: usize,
         bytes_before: u64,
-    ) -> Result<Step, Failure> {
+    ) -> Result<Step, StepFailure> {
         let error = match received {
             Ok(Received { tag, bytes }) => {
                 self.moved = Instant::now();
-                let message = match self.oracle.whole(tag, &self.buffer[..bytes]) {
+                let message = match self.oracle.message(tag, &self.buffer[..bytes]) {
                     Ok(message) => message,
-                    Err(wrong) => {
-                        self.oracle.excuse();
-                        return Err(wrong.into());
+                    Err(mismatch) => {
+                        self.oracle.allow_loss();
+                        return Err(mismatch.into());
                     }
                 };
                 return Ok(self.took(&message));
@@ -245,11 +243,11 @@ impl<'a> Receiver<'a> {
         };
         match error.kind() {
             ErrorKind::Timeout => {
-                self.oracle.excuse();
-                self.tally.timeouts += 1;
+                self.oracle.allow_loss();
+                self.counts.timeouts += 1;
                 if self.connection.counters().bytes_received != bytes_before {
                     self.moved = Instant::now();
-                    self.tally.begun += 1;
+                    self.counts.begun += 1;
                 }
                 Ok(Step::On)
             }
@@ -259,62 +257,62 @@ impl<'a> Receiver<'a> {
             }
             ErrorKind::Cancelled(_) => {
                 self.moved = Instant::now();
-                self.tally.cancelled += 1;
+                self.counts.cancelled += 1;
                 Ok(Step::On)
             }
             _ => Err(other("recv_into", &error)),
         }
     }
 
-    /// The next message is too long for the buffer, and stays; or a stream comes next.
-    fn too_small(&mut self, room: usize) -> Result<Step, Failure> {
-        let Some(incoming) = self.look(HANG / 2)? else {
-            return Err(Failure::Other(
-                "a message was too long for the buffer, and is not shown afterwards".into(),
+    /// Checks that the next message is too long for the buffer, or receives the stream that is next.
+    fn too_small(&mut self, room: usize) -> Result<Step, StepFailure> {
+        let Some(incoming) = self.peek(HANG / 2)? else {
+            return Err(StepFailure::Other(
+                "a message was too long for the buffer, and incoming() does not show it".into(),
             ));
         };
         match incoming.length {
-            Length::Exact(length) if length <= room as u64 => {
-                Err(Failure::Other(format!("{incoming:?} fits {room} bytes, and was told to be too long")))
-            }
+            Length::Exact(length) if length <= room as u64 => Err(StepFailure::Other(format!(
+                "{incoming:?} fits {room} bytes, but was reported as too long"
+            ))),
             Length::Exact(_) => {
-                self.tally.too_small += 1;
+                self.counts.too_small += 1;
                 Ok(Step::On)
             }
             Length::Stream => {
-                let manner =
-                    if self.is_plain || self.random.chance(50) { Manner::Read } else { self.manner() };
-                self.stream(HANG / 2, manner)
+                let method =
+                    if self.is_plain || self.random.chance(50) { ReadMethod::Read } else { self.method() };
+                self.stream(HANG / 2, method)
             }
         }
     }
 
     fn took(&mut self, message: &Message) -> Step {
-        self.tally.ok[message.class(self.round) as usize] += 1;
+        self.counts.ok[message.class(self.round) as usize] += 1;
         if message.is_last { Step::Last } else { Step::On }
     }
 
-    /// Receives a stream, or a message as one.
-    fn stream(&mut self, deadline: Duration, manner: Manner) -> Result<Step, Failure> {
-        self.watchdog.call("recv_stream");
-        let stream = match self.connection.recv_stream(deadline) {
+    /// Receives a stream, or a message as a stream.
+    fn stream(&mut self, deadline: Duration, method: ReadMethod) -> Result<Step, StepFailure> {
+        self.watchdog.call("accept_stream");
+        let stream = match self.connection.accept_stream(deadline) {
             Ok(stream) => stream,
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                self.tally.timeouts += 1;
+                self.counts.timeouts += 1;
                 return Ok(Step::On);
             }
-            Err(error) => return Err(other("recv_stream", &error)),
+            Err(error) => return Err(other("accept_stream", &error)),
         };
         self.moved = Instant::now();
         let incoming = Incoming { transfer: 0, tag: stream.tag(), length: stream.length() };
         let message = self.oracle.shown(&incoming)?;
-        let taken = match manner {
-            Manner::WriteTo => write_to(stream, self.file, &message, &self.oracle, self.watchdog)?,
+        let taken = match method {
+            ReadMethod::WriteTo => write_to(stream, self.file, &message, &self.oracle, self.watchdog)?,
             _ => read(
                 stream,
                 &mut self.buffer,
                 &message,
-                manner,
+                method,
                 &self.oracle,
                 &mut self.random,
                 self.watchdog,
@@ -322,16 +320,16 @@ impl<'a> Receiver<'a> {
         };
         self.moved = Instant::now();
         match taken {
-            Taken::All(bytes) => {
+            StreamEnd::All(bytes) => {
                 self.oracle.ended(&message, bytes)?;
-                self.tally.streams += u64::from(message.is_stream());
-                self.tally.written += u64::from(manner == Manner::WriteTo);
+                self.counts.streams += u64::from(message.is_stream());
+                self.counts.written += u64::from(method == ReadMethod::WriteTo);
                 return Ok(self.took(&message));
             }
-            Taken::Cancelled => self.tally.cancelled += 1,
-            Taken::Left => {
-                self.oracle.excuse();
-                self.tally.cut += 1;
+            StreamEnd::Cancelled => self.counts.cancelled += 1,
+            StreamEnd::Left => {
+                self.oracle.allow_loss();
+                self.counts.cut += 1;
             }
         }
         Ok(Step::On)
@@ -339,8 +337,8 @@ impl<'a> Receiver<'a> {
 }
 
 /// End of a stream.
-enum Taken {
-    /// After so many bytes.
+enum StreamEnd {
+    /// Finished after this many bytes.
     All(usize),
     Cancelled,
     Left,
@@ -350,21 +348,21 @@ fn read(
     mut stream: RecvStream<'_>,
     buffer: &mut [u8],
     message: &Message,
-    manner: Manner,
+    method: ReadMethod,
     oracle: &Oracle<'_>,
     random: &mut Random,
     watchdog: &Watchdog,
-) -> Result<Taken, Failure> {
-    let most = match manner {
-        Manner::Drop(most) | Manner::Reject(most) => most,
-        Manner::Read | Manner::WriteTo => usize::MAX,
+) -> Result<StreamEnd, StepFailure> {
+    let most = match method {
+        ReadMethod::Drop(most) | ReadMethod::Reject(most) => most,
+        ReadMethod::Read | ReadMethod::WriteTo => usize::MAX,
     };
     let mut bytes = 0;
     while bytes < most {
         let room = random.doubling(1, BYTES_MAX).min(most - bytes);
         watchdog.call("read of a stream");
         match stream.read(&mut buffer[..room]) {
-            Ok(0) => return Ok(Taken::All(bytes)),
+            Ok(0) => return Ok(StreamEnd::All(bytes)),
             Ok(some) => {
                 oracle.part(message, bytes, &buffer[..some])?;
                 bytes += some;
@@ -372,16 +370,16 @@ fn read(
             Err(error) => {
                 return match of_io(error) {
                     Ok(error) => cancelled("read of a stream", &error),
-                    Err(error) => Err(Failure::Other(format!("read of a stream: {error}"))),
+                    Err(error) => Err(StepFailure::Other(format!("read of a stream: {error}"))),
                 };
             }
         }
     }
     watchdog.call("end of a stream");
-    if let Manner::Reject(_) = manner {
+    if let ReadMethod::Reject(_) = method {
         stream.reject(Reason(8));
     }
-    Ok(Taken::Left)
+    Ok(StreamEnd::Left)
 }
 
 fn write_to(
@@ -390,8 +388,8 @@ fn write_to(
     message: &Message,
     oracle: &Oracle<'_>,
     watchdog: &Watchdog,
-) -> Result<Taken, Failure> {
-    let local = |error| Failure::Other(format!("{}: {error}", path.display()));
+) -> Result<StreamEnd, StepFailure> {
+    let local = |error| StepFailure::Other(format!("{}: {error}", path.display()));
     let file = File::create(path).map_err(local)?;
     let mut sink = Sink::new(file.into()).map_err(local)?;
     let mut digest = Digest::new(DigestKind::None);
@@ -406,16 +404,16 @@ fn write_to(
     }
     let bytes = fs::read(path).map_err(local)?;
     oracle.part(message, 0, &bytes)?;
-    Ok(Taken::All(bytes.len()))
+    Ok(StreamEnd::All(bytes.len()))
 }
 
-fn cancelled(what: &str, error: &Error) -> Result<Taken, Failure> {
+fn cancelled(what: &str, error: &Error) -> Result<StreamEnd, StepFailure> {
     match error.kind() {
-        ErrorKind::Cancelled(_) => Ok(Taken::Cancelled),
+        ErrorKind::Cancelled(_) => Ok(StreamEnd::Cancelled),
         _ => Err(other(what, error)),
     }
 }
 
-fn other(what: &str, error: &Error) -> Failure {
-    Failure::Other(format!("{what}: {:?}: {error}", error.kind()))
+fn other(what: &str, error: &Error) -> StepFailure {
+    StepFailure::Other(format!("{what}: {:?}: {error}", error.kind()))
 }

@@ -1,29 +1,29 @@
-//! A round: one connection, and how both ends use it. A function of the seed and the round's number, so that the two
-//! processes need not tell each other.
+//! A round: one connection, and how both ends use it. The seed and the round's number decide it, so both processes compute the
+//! same round.
 
 use core::fmt;
 use core::time::Duration;
 
 use superpipe::{Arrival, Options, Protocol, Tuning, WaitStrategy};
 
-use crate::options::Wishes;
+use crate::options::Overrides;
 use crate::random::Random;
 
-/// Bytes of the largest message.
+/// Bytes of the longest message.
 pub(crate) const BYTES_MAX: usize = 1 << 20;
-/// Bytes that travel in a slot line.
+/// Bytes that fit a slot line.
 pub(crate) const INLINE_BYTES_MAX: usize = 40;
-/// C0 over shared memory: a message up to this size is one chunk.
+/// C0 over shared memory: a message of up to this size is one chunk.
 pub(crate) const C0_BYTES: usize = 64 << 10;
-/// Bytes of a landing buffer where nobody wishes otherwise.
+/// Default bytes of a landing buffer.
 const LANDING_BYTES: usize = 512 << 10;
 
-/// The least and the most that a receiving call waits, in microseconds.
+/// Shortest and longest deadline of a receiving call, in microseconds.
 const RECV_US: [usize; 2] = [20, 2000];
 
-/// Tells the draws of a round apart.
+/// Independent random streams of a round.
 #[derive(Clone, Copy)]
-pub(crate) enum Draw {
+pub(crate) enum RandomStream {
     Round = 1,
     Message,
     Send,
@@ -31,7 +31,7 @@ pub(crate) enum Draw {
     Stop,
 }
 
-/// One connection.
+/// Parameters of a round.
 pub(crate) struct Round {
     pub(crate) seed: u64,
     pub(crate) number: u64,
@@ -41,21 +41,21 @@ pub(crate) struct Round {
     protocol: Protocol,
     arrival: Arrival,
     waits: [WaitStrategy; 2],
-    /// The deadline of every receiving call, where it is not drawn for each.
+    /// Deadline of every receiving call, or `None` if each call draws its own.
     recv_deadline: Option<Duration>,
-    /// Only messages that are one chunk of many blocks: those that a stop leaves unfinished most often.
+    /// Sends only messages of one chunk with many blocks, which a stop leaves unfinished most often.
     pub(crate) is_chunks: bool,
-    /// All stops are short, and follow each other quickly.
+    /// Makes all stops short, in quick succession.
     pub(crate) is_quick: bool,
     pub(crate) is_sender_listening: bool,
 }
 
 impl Round {
-    /// Each size of blocks has four rounds. The first two have the defaults of the library but for the blocks, and the
-    /// shortest deadlines; in the other two everything is drawn. The first makes most of what goes wrong when several
-    /// messages in a row are left unfinished.
-    pub(crate) fn new(seed: u64, number: u64, wishes: &Wishes) -> Self {
-        let mut random = Random::new(&[seed, number, Draw::Round as u64]);
+    /// Draws a round. Each block size has four rounds. The first two have the library's defaults except for the block size, and
+    /// the shortest deadlines. The other two draw everything. The first finds most failures that several unfinished messages in
+    /// a row cause.
+    pub(crate) fn new(seed: u64, number: u64, overrides: &Overrides) -> Self {
+        let mut random = Random::new(&[seed, number, RandomStream::Round as u64]);
         let block_bytes = match number / 4 % 4 {
             0 => 1 << 10,
             1 => 4 << 10,
@@ -65,7 +65,7 @@ impl Round {
         let mut round = Self {
             seed,
             number,
-            block_bytes: wishes.block_bytes.unwrap_or(block_bytes),
+            block_bytes: overrides.block_bytes.unwrap_or(block_bytes),
             landing_bytes: LANDING_BYTES,
             folds: 3,
             protocol: Protocol::default(),
@@ -88,31 +88,31 @@ impl Round {
             round.is_chunks = random.chance(25);
             round.is_quick = random.chance(25);
         }
-        if let Some(landing_bytes) = wishes.landing_bytes {
+        if let Some(landing_bytes) = overrides.landing_bytes {
             round.landing_bytes = landing_bytes;
         }
-        if let Some(us) = wishes.deadline_us {
+        if let Some(us) = overrides.deadline_us {
             round.recv_deadline = Some(Duration::from_micros(us));
         }
         round
     }
 
-    /// The draws of one kind, the `number`th of their kind.
-    pub(crate) fn random(&self, draw: Draw, number: u64) -> Random {
+    /// Returns the random stream of a kind and number.
+    pub(crate) fn random(&self, draw: RandomStream, number: u64) -> Random {
         Random::new(&[self.seed, self.number, draw as u64, number])
     }
 
-    /// Deadlines of receiving calls.
+    /// Returns the deadline of the next receiving call.
     pub(crate) fn recv_deadline(&self, random: &mut Random) -> Duration {
         self.recv_deadline.unwrap_or_else(|| random.time(RECV_US[0], RECV_US[1]))
     }
 
-    /// Bytes of payload that a landing buffer holds.
+    /// Returns the payload bytes that a landing buffer holds.
     pub(crate) const fn ring_bytes(&self) -> usize {
         self.landing_bytes - self.landing_bytes % self.block_bytes
     }
 
-    /// The options of the sending end, which has the wishes.
+    /// Returns the options of the sending end, which proposes the tuning.
     pub(crate) fn sender_options(&self) -> Options {
         let tuning = Tuning {
             protocol: Some(self.protocol),
@@ -125,7 +125,7 @@ impl Round {
         Options { wait: self.waits[0], tuning, ..Options::default() }
     }
 
-    /// The options of the receiving end.
+    /// Returns the options of the receiving end.
     pub(crate) fn receiver_options(&self) -> Options {
         Options { wait: self.waits[1], ..Options::default() }
     }

@@ -1,5 +1,5 @@
-//! The process that sends: one message after the other until its standard input ends, then the last, which must arrive.
-//! It writes the outcome of each to its standard output, one byte per message.
+//! Sending process. It sends messages until its standard input ends, and then the last message, which must arrive. It writes the
+//! outcome of each message to its standard output, one byte per message.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Read, Write};
@@ -10,21 +10,21 @@ use std::thread;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use superpipe::{Address, Connection, Error, ErrorKind, Listener, Reason};
 
-use crate::message::{Message, Pool, SendWay, parts};
-use crate::round::{Draw, Round};
+use crate::message::{ContentPool, Message, SendMethod, parts};
+use crate::round::{RandomStream, Round};
 use crate::watchdog::HANG;
 
-/// Outcome of a message, as its sender knows it.
+/// Outcome of a message at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Outcome {
-    /// The call said Ok.
+    /// The call returned Ok.
     Sent = b's',
-    /// It met its deadline.
+    /// The call timed out.
     TimedOut = b't',
-    /// The receiver did not want it.
+    /// The receiver rejected it.
     Rejected = b'r',
-    /// It was given up on purpose.
+    /// The sender gave it up on purpose.
     GivenUp = b'g',
 }
 
@@ -40,19 +40,20 @@ impl Outcome {
     }
 }
 
-/// Sends until told to end.
+/// Sends until standard input ends.
 pub(crate) fn run(round: &Round, socket: &Path, parent: u32) -> Result<(), String> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| format!("ask to end: {error}"))?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("set the parent death signal: {error}"))?;
     if parent_id() != parent {
-        return Err("the process that started this one is gone".into());
+        return Err("the parent process has ended".into());
     }
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     thread::spawn(|| {
-        // Nothing is ever written there; it ends.
+        // The parent writes nothing. It closes the pipe.
         let _ = io::stdin().read(&mut [0]);
         IS_OVER.store(true, Ordering::Relaxed);
     });
-    let pool = Pool::new(round.seed);
+    let pool = ContentPool::new(round.seed);
     let mut connection = connect(round, socket).map_err(|error| format!("connect: {error}"))?;
     let mut outcomes = Vec::with_capacity(1 << 20);
     let mut is_last = false;
@@ -66,7 +67,7 @@ pub(crate) fn run(round: &Round, socket: &Path, parent: u32) -> Result<(), Strin
     }
     connection.flush(HANG).map_err(|error| format!("flush: {error}"))?;
     connection.close(Reason::DONE, HANG).map_err(|error| format!("close: {error}"))?;
-    io::stdout().write_all(&outcomes).map_err(|error| format!("tell what became of the messages: {error}"))
+    io::stdout().write_all(&outcomes).map_err(|error| format!("report the outcomes: {error}"))
 }
 
 fn connect(round: &Round, socket: &Path) -> Result<Connection, Error> {
@@ -82,23 +83,23 @@ fn send(
     connection: &mut Connection,
     round: &Round,
     message: &Message,
-    pool: &Pool,
+    pool: &ContentPool,
 ) -> Result<Outcome, String> {
     let (content, tag, deadline) = (message.content(pool), message.tag(), message.deadline);
-    let mut random = round.random(Draw::Send, message.number);
-    let sent = match message.way {
-        SendWay::Whole => connection.send(tag, &[content], deadline),
-        SendWay::Slices(count) => {
+    let mut random = round.random(RandomStream::Send, message.number);
+    let sent = match message.method {
+        SendMethod::Whole => connection.send(tag, &[content], deadline),
+        SendMethod::Slices(count) => {
             let slices: Vec<_> =
                 parts(content.len(), count, &mut random).into_iter().map(|part| &content[part]).collect();
             connection.send(tag, &slices, deadline)
         }
-        SendWay::Stream | SendWay::Cancelled(_) | SendWay::Dropped(_) => {
-            let bytes = match message.way {
-                SendWay::Cancelled(bytes) | SendWay::Dropped(bytes) => bytes,
+        SendMethod::Stream | SendMethod::Cancelled(_) | SendMethod::Dropped(_) => {
+            let bytes = match message.method {
+                SendMethod::Cancelled(bytes) | SendMethod::Dropped(bytes) => bytes,
                 _ => content.len(),
             };
-            let mut stream = connection.send_stream(tag, deadline).map_err(|error| error.to_string())?;
+            let mut stream = connection.open_stream(tag, deadline).map_err(|error| error.to_string())?;
             let count = 1 + random.below(4);
             for part in parts(bytes, count, &mut random) {
                 if let Err(error) = stream.write_all(&content[part]) {
@@ -109,9 +110,9 @@ fn send(
                     };
                 }
             }
-            match message.way {
-                SendWay::Stream => stream.finish(deadline),
-                SendWay::Cancelled(_) => {
+            match message.method {
+                SendMethod::Stream => stream.finish(deadline),
+                SendMethod::Cancelled(_) => {
                     stream.cancel(Reason(7));
                     return Ok(Outcome::GivenUp);
                 }
@@ -122,7 +123,7 @@ fn send(
     outcome(sent)
 }
 
-/// Outcome of a stream. Its `write` waits without a deadline, so that a timeout there is a hang.
+/// Returns the outcome of a stream. Its `write` has no deadline, so a timeout there is a failure.
 fn outcome(sent: Result<(), Error>) -> Result<Outcome, String> {
     match sent {
         Ok(()) => Ok(Outcome::Sent),
@@ -134,7 +135,7 @@ fn outcome(sent: Result<(), Error>) -> Result<Outcome, String> {
     }
 }
 
-/// The library's error in that of a `Read` or `Write`.
+/// Extracts the library's error from an error of `Read` or `Write`.
 pub(crate) fn of_io(error: io::Error) -> Result<Error, io::Error> {
     error.downcast::<Error>()
 }

@@ -1,4 +1,4 @@
-//! A short soak of the build under test, and that nothing is left of one that is killed.
+//! A short soak of the build under test, and the cleanup after a killed receiver.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// A hang.
-const PATIENT: Duration = Duration::from_secs(60);
+/// Longest time to wait for an event.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 fn soak(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_superpipe-soak"));
@@ -18,13 +18,13 @@ fn soak(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn what_arrives_is_whole_and_in_order() {
+fn messages_arrive_complete_and_in_order() {
     let output = soak(&["--seconds", "5", "--round-ms", "200"]).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
 }
 
-/// The sender ends with the receiver, also while it is stopped.
+/// The sender ends with the receiver, even while it is stopped.
 #[test]
 fn a_sender_does_not_outlive_its_receiver() {
     let mut receiver = soak(&["--seconds", "60", "--round-ms", "60000", "--round", "1"])
@@ -46,7 +46,7 @@ fn a_sender_does_not_outlive_its_receiver() {
     fs::remove_dir_all(std::env::temp_dir().join(format!("superpipe-soak-{pid}"))).unwrap();
 }
 
-/// Returns true if there is such a process that is not a zombie.
+/// Returns true if the process exists and is not a zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|fields| !fields.is_empty() && !fields.starts_with(['Z', 'X']))
@@ -58,7 +58,7 @@ fn within<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(begun.elapsed() < PATIENT, "not within {PATIENT:?}");
+        assert!(begun.elapsed() < WAIT_MAX, "not within {WAIT_MAX:?}");
         thread::sleep(Duration::from_millis(1));
     }
 }

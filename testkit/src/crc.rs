@@ -1,4 +1,4 @@
-//! CRC32C by table: slow, and plainly right.
+//! CRC32C by table, as a simple reference.
 
 const TABLE: [u32; 256] = table();
 
@@ -19,7 +19,7 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// Continues a finished `crc`, 0 at the beginning, over `bytes`.
+/// Continues `crc`, which is 0 at the beginning, over `bytes`.
 #[must_use]
 pub fn crc32c(bytes: &[u8], crc: u32) -> u32 {
     !bytes.iter().fold(!crc, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ crc >> 8)

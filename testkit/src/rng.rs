@@ -1,17 +1,17 @@
-//! SplitMix64: one u64 seed decides all.
+//! Deterministic random numbers by SplitMix64.
 
-/// A deterministic source of numbers.
+/// A random number generator.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The same seed gives the same numbers.
+    /// Returns a generator. The same seed gives the same numbers.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,13 +20,13 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which is not 0.
     #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
     pub const fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub const fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

@@ -1,7 +1,7 @@
-//! The wire format by hand, a second time: what wire.md says, and not what core's code says. For tests that play the
-//! peer, honest or not.
+//! Second encoding of the wire format, written from wire.md and not from core's code. For tests that play the peer, honest or
+//! hostile.
 
-use superpipe_core::{Line, seat};
+use superpipe_core::{Line, control_page};
 
 use crate::crc32c;
 
@@ -11,27 +11,27 @@ pub mod kind {
     pub const RTS: u64 = 1;
     /// Last chunk of a transfer.
     pub const FIN: u64 = 2;
-    /// A message in the line.
+    /// An inline message.
     pub const INLINE: u64 = 4;
-    /// Length unknown.
+    /// The length is unknown.
     pub const STREAM: u64 = 8;
-    /// Waits for a CTS.
+    /// The sender waits for a CTS.
     pub const WANT_CTS: u64 = 16;
-    /// Copied out as a whole.
+    /// The receiver copies the transfer out as a whole.
     pub const WHOLE: u64 = 32;
-    /// Filled from the left.
+    /// The chunk is filled from the left.
     pub const LEFT: u64 = 64;
-    /// Ends its transfer incomplete.
+    /// Ends its transfer before it is complete.
     pub const CANCEL: u64 = 128;
 }
 
-/// A slot line of a chunk with these bits, fields in the order of the words.
+/// Returns a slot line of a chunk. The fields are in the order of the words.
 #[must_use]
 pub const fn chunk(bits: u64, tag: u64, length: u64, bytes: u64, transfer: u64, flag: u64) -> Line {
     Line([bits, tag, length, bytes, transfer, 0, 0, flag])
 }
 
-/// A slot line with a whole message of at most 40 bytes.
+/// Returns a slot line with an inline message of at most 40 bytes.
 #[must_use]
 pub fn inline(tag: u64, payload: &[u8], flag: u64) -> Line {
     let mut bytes = [0; 40];
@@ -46,37 +46,37 @@ pub fn inline(tag: u64, payload: &[u8], flag: u64) -> Line {
     line
 }
 
-/// CTS (wire.md 5.1).
+/// Returns CTS (wire.md 5.1).
 #[must_use]
 pub const fn cts(transfer: u64, flag: u64) -> Line {
     Line([1, transfer, 0, 0, 0, 0, 0, flag])
 }
 
-/// A slot line that cancels a transfer (wire.md 4.4).
+/// Returns a slot line that cancels a transfer (wire.md 4.4).
 #[must_use]
 pub const fn cancel(transfer: u64, reason: u64, flag: u64) -> Line {
     chunk(kind::CANCEL, reason, 0, 0, transfer, flag)
 }
 
-/// REJECT (wire.md 5.2).
+/// Returns REJECT (wire.md 5.2).
 #[must_use]
 pub const fn reject(transfer: u64, reason: u64, flag: u64) -> Line {
     Line([2, transfer, 0, reason, 0, 0, 0, flag])
 }
 
-/// CLOSE (wire.md 5.3).
+/// Returns CLOSE (wire.md 5.3).
 #[must_use]
 pub const fn close(last: u64, reason: u64, flag: u64) -> Line {
     Line([3, 0, last, reason, 0, 0, 0, flag])
 }
 
-/// The acknowledgement line (wire.md 2.2), with plain flags.
+/// Returns the acknowledgement line (wire.md 2.2) with plain flags.
 #[must_use]
 pub const fn ack(blocks: u64, controls: u64, life: u64) -> Line {
     Line([blocks, !blocks, controls, !controls, life, !life, 0, 0])
 }
 
-/// The same line with the flag that a checked-flag reader expects of a line that stands for itself (wire.md 3.1).
+/// Returns the line with the checked flag of a line without blocks (wire.md 3.1).
 #[must_use]
 pub fn checked(mut line: Line, sequence: u64) -> Line {
     let crc = crc32c(&sequence.to_le_bytes(), !0);
@@ -85,8 +85,8 @@ pub fn checked(mut line: Line, sequence: u64) -> Line {
     line
 }
 
-/// Where control line number `slot`, counted from 0, lies in the seat.
+/// Returns the offset of control line `slot`, counted from 0, in the seat.
 #[must_use]
 pub const fn mailbox(slot: u32) -> u32 {
-    seat::MAILBOX + slot % seat::MAILBOX_SLOTS * 64
+    control_page::MAILBOX + slot % control_page::MAILBOX_SLOTS * 64
 }

@@ -1,5 +1,6 @@
-# Sourced by the measurements in a guest: each contestant's turn, pinned to the two CPUs, and its figures as JSON, a line each, in
-# $FIGURES. Latencies are half round trips in microseconds; rates are megabytes of 10^6 a second.
+# Sourced by the measurements in a guest: runs each contestant pinned to the two CPUs, and writes its figures to $FIGURES, one JSON
+# object per line, as bench/src/bin/benchmarks/figures.rs documents them. Latencies are half round trips in microseconds; rates
+# are megabytes of 10^6 bytes per second.
 # shellcheck shell=bash disable=SC2154
 
 . "$VM_GUEST/waiting.sh"
@@ -9,20 +10,16 @@ PATH=$SUPERPIPE_BIN:$PATH
 figure() {
     [[ $VM_HOST == "$VM_HOSTS" ]] || return 0
     [[ $5 =~ ^[0-9.]+$ ]] || { echo "no figure of $3, $2 at $4 B over $1: $5" >&2; return 0; }
-    printf '{"event":"figure","round":%d,"driver":"%s","test":"%s","who":"%s","bytes":%d,"value":%s}\n' \
-        "$round" "$1" "$2" "$3" "$4" "$5" | tee -a "$FIGURES"
+    printf '{"figure":[%d,"%s","%s","%s",%d,%s]}\n' "$round" "$2" "$3" "$1" "$4" "$5" | tee -a "$FIGURES"
 }
 
-# fact NAME VALUE
-fact() { printf '{"event":"fact","name":"%s","value":"%s"}\n' "$1" "${2//\"/\'}" >>"$FIGURES"; }
-
-# command WHO LINE: how its figures came about, told once
-declare -A told
+# command_of WHO LINE: writes the command behind the figures, once
+declare -A written
 command_of() {
-    [[ -z ${told[$1]:-} ]] || return 0
-    told[$1]=1
+    [[ -z ${written[$1]:-} ]] || return 0
+    written[$1]=1
     local line=${2#"${UCX:-}/bin/"}
-    printf '{"event":"command","who":"%s","line":"%s"}\n' "$1" "${line//\"/\'}" >>"$FIGURES"
+    printf '{"command":["%s","%s"]}\n' "$1" "${line//\"/\'}" >>"$FIGURES"
 }
 
 # device DRIVER, own DRIVER, peer DRIVER
@@ -33,8 +30,8 @@ peer() { local name=VM_${1^^}_PEER && echo "${!name}"; }
 # calc EXPRESSION
 calc() { [[ $1 != " "* ]] && perl -e "printf('%.4f', $1)"; }
 
-# turn WHO NAME SERVER CLIENT: a server here or on host 1, and a client here or on host 2, whose output is in $out. What fails is
-# told, and tried once more.
+# turn WHO NAME SERVER CLIENT: runs a server here or on host 1 and a client here or on host 2, whose output is in $out. Reports a
+# failure, and tries once more.
 turn() {
     local server try status
     command_of "$1, $2" "$4"
@@ -56,7 +53,7 @@ turn() {
         meet "$turns.over" 130
         status=$(<"/run/vm/met/$turns.status")
         if [[ -n $server ]]; then
-            # one that goes on with other clients, or waits for one that failed
+            # a server that serves further clients, or waits for one that failed
             [[ $status == 0 && " $3 " != *\ --keep\ * ]] || kill "$server" 2>/dev/null || true
             wait "$server" 2>/dev/null || true
         fi
@@ -68,7 +65,7 @@ turn() {
 }
 turns=0
 
-# field N: the Nth field of the last line of figures that perftest or UCX printed
+# field N: prints the Nth field of the last line of figures of perftest or UCX
 field() { awk -v n="$1" '$1 ~ /^[0-9]+$/ { value = $n } END { print value }' <<<"$out"; }
 
 # perftest's MB are 2^20 bytes
@@ -83,11 +80,11 @@ write_lat() { # DRIVER BYTES ITERATIONS
     figure "$1" latency ib_write_lat "$2" "$(field 5)"
 }
 
-# of LINE FIELD: a number of a JSON object
+# of LINE FIELD: prints a number of a JSON object
 of() { [[ $1 =~ \"$2\":([0-9.e-]+) ]] && echo "${BASH_REMATCH[1]}"; }
 
-# rperf DRIVER ARRIVAL TEST SIZES [OPTION]...: a connection, or new ones for each size with --reconnect, which give the figure of the
-# process's first message, or with --reconnect=N of those of N connections
+# rperf_of DRIVER ARRIVAL TEST SIZES [OPTION]...: measures over one connection; with --reconnect the first message of a process, with
+# --reconnect=N those of N connections
 rperf_of() {
     local driver=$1 arrival=$2 test=$3 sizes=$4 name=$3 bytes value line place listen
     shift 4
@@ -110,11 +107,13 @@ rperf_of() {
     done < <(grep '"event":"result"' <<<"$out")
 }
 
-# copies SIZES
+# copies SIZES: measures memcpy, beside the rates of both drivers
 copies() {
-    local line
+    local line driver
     while read -r line; do
-        figure none copy memcpy "$(of "$line" bytes)" "$(calc "1000 * $(of "$line" gb_per_s)")"
+        for driver in rxe siw; do
+            figure "$driver" rate memcpy "$(of "$line" bytes)" "$(calc "1000 * $(of "$line" gb_per_s)")"
+        done
     done < <(limit_copy --core 0 --sizes "$1")
 }
 
@@ -125,7 +124,7 @@ ucx() {
     line="$UCX/bin/ucx_perftest -p 13337 $VM_RXE_PEER -t $test -s $2 -n $3 -w $4 -f"
     turn UCX "$1" "$UCX/bin/ucx_perftest -p 13337" "$line" || return 0
     case $1 in
-    # what a bandwidth test tells in MB are 2^20 bytes
+    # a bandwidth test's MB are 2^20 bytes
     rate) figure rxe rate UCX "$2" "$(calc "$(field 6) * 1.048576")" ;;
     latency) figure rxe latency UCX "$2" "$(field 2)" ;;
     first) figure rxe first UCX "$2" "$(field 4)" ;;

@@ -1,4 +1,4 @@
-# Sourced by tests of rsend and rrecv: who listens where, two ends with their exit codes, data that are compared. In a lone
+# Sourced by tests of rsend and rrecv: addresses, two ends with their exit codes, comparison of data. In a lone
 # guest both ends are here; of two, rrecv is on host 1 and rsend on host 2. SUPERPIPE_BIN is set.
 # shellcheck shell=bash disable=SC2034
 
@@ -25,7 +25,7 @@ seeded() {
 # below N: sets $drawn to less than N; not in a subshell, which would draw the same again
 below() { drawn=$(((RANDOM << 15 | RANDOM) % $1)); }
 
-# lanes FUNCTION: with each driver, both at a time, in a directory of its own, and with what it draws of its own
+# lanes FUNCTION: runs it for both drivers at a time, each in a directory of its own and with random numbers of its own
 lanes() {
     local driver seed pid pids=() failed=''
     for driver in rxe siw; do
@@ -44,7 +44,7 @@ lanes() {
     [[ -z $failed ]] || wrong "$1"
 }
 
-# place ADDRESS: with a port, as the tools want it
+# place ADDRESS: adds a port, in the form of the tools
 place() {
     case $1 in
     *:*) echo "[$1]:7471" ;;
@@ -68,7 +68,7 @@ device() {
     echo "${!variable}"
 }
 
-# in_memory: goes to a directory that is not overlaid
+# in_memory: changes to a directory in memory, which is not overlaid
 in_memory() {
     local directory
     directory=$(mktemp -d)
@@ -101,7 +101,7 @@ pair() {
     received=$(<"$met/$name.received") sent=$(<"$met/$name.sent")
 }
 
-# made NAME BYTES: on the sender's side a file `sent` of random bytes; its sum is told to the other
+# made NAME BYTES: on the sender's side a file `sent` of random bytes, with its sum for the other host
 made() {
     [[ -z $sends ]] || {
         head -c "$2" /dev/urandom >sent
@@ -117,11 +117,11 @@ arrived() {
 # clean WHAT [rxe|siw]: nobody holds anything of a device, or of this driver's, here
 clean() { nothing-left 10 "${2:+$(device "$2")}" || wrong "after $1"; }
 
-# told FILE TEXT...: each text is somewhere in the file
-told() {
+# contains FILE TEXT...: fails unless each text is in the file
+contains() {
     local file=$1 text
     shift
     for text; do
-        grep -qF -e "$text" "$file" || wrong "$(printf 'not told: %s\nbut:\n%s' "$text" "$(<"$file")")"
+        grep -qF -e "$text" "$file" || wrong "$(printf 'missing: %s\nbut:\n%s' "$text" "$(<"$file")")"
     done
 }

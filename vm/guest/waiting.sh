@@ -22,7 +22,7 @@ wait-for() {
 # where hosts meet; each test of several in one boot has a place of its own
 met=${VM_MET:-/run/vm/met}
 
-# meet NAME [SECONDS]: waits until the other host has come to the same place; each name serves once. 60 s unless told.
+# meet NAME [SECONDS]: waits until the other host meets under the same name; each name serves once. 60 s by default.
 meet() {
     [[ $VM_HOSTS == 2 ]] || return 0
     : >"$met/$1.$VM_HOST"

@@ -1,12 +1,13 @@
-//! What all micro-benchmarks have in common: how long they run, and their buffers.
+//! Shared parts of the micro-benchmarks: their configuration and their buffers.
 
 use core::time::Duration;
 
 use criterion::Criterion;
-use superpipe_bench::map::Buffer;
+use memmap2::MmapMut;
+use superpipe_bench::map;
 use superpipe_bench::pattern;
 
-/// Short enough to run all of them while one waits.
+/// Returns a configuration that is short enough to run all of them interactively.
 pub(crate) fn quick() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(300))
@@ -14,10 +15,10 @@ pub(crate) fn quick() -> Criterion {
         .sample_size(30)
 }
 
-/// A source with contents, and a destination.
-pub(crate) fn buffers(bytes: usize) -> [Buffer; 2] {
-    let buffer = || Buffer::new(bytes, false).unwrap_or_else(|failure| panic!("{failure}"));
+/// Makes a source with contents, and a destination.
+pub(crate) fn buffers(bytes: usize) -> [MmapMut; 2] {
+    let buffer = || map::resident(bytes, false).unwrap_or_else(|failure| panic!("{failure}"));
     let mut from = buffer();
-    pattern::fill(1, &mut from.bytes_mut()[..bytes]);
+    pattern::fill(1, &mut from[..bytes]);
     [from, buffer()]
 }

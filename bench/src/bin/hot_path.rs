@@ -1,14 +1,14 @@
-//! Round trips between the two ends of a connection in one thread, and nothing else: what `check-hot-path.sh` counts
-//! instructions of. It prints nothing; the contents of each message are compared.
+//! Round trips between the two ends of a connection in one thread. `check-hot-path.sh` counts their instructions. The
+//! program prints nothing, and compares the contents of each message.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use superpipe::{Connection, Error, Options as ConnectionOptions, WaitStrategy};
+use superpipe_bench::connection::connect_pair;
+use superpipe_bench::connection::{DEADLINE, fail};
 use superpipe_bench::failure::Failure;
-use superpipe_bench::map::Buffer;
-use superpipe_bench::meeting::{DEADLINE, fail};
-use superpipe_bench::pair;
+use superpipe_bench::map;
 use superpipe_bench::pattern;
 use superpipe_bench::size::Size;
 
@@ -16,7 +16,7 @@ use superpipe_bench::size::Size;
 #[derive(Parser)]
 #[command(name = "hot_path", version)]
 struct Options {
-    /// Bytes of a message, a landing buffer's at most
+    /// Bytes of a message, at most those of a landing buffer
     #[arg(long, default_value = "8")]
     bytes: Size,
     /// Round trips
@@ -30,10 +30,10 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), Failure> {
     let with = ConnectionOptions { wait: WaitStrategy::Spin, ..ConnectionOptions::default() };
-    let mut ends = pair::connect(with)?;
+    let mut ends = connect_pair(with)?;
     let bytes = options.bytes.0;
-    let (mut from, mut to) = (Buffer::new(bytes, false)?, Buffer::new(bytes, false)?);
-    let (from, to) = (&mut from.bytes_mut()[..bytes], &mut to.bytes_mut()[..bytes]);
+    let (mut from, mut to) = (map::resident(bytes, false)?, map::resident(bytes, false)?);
+    let (from, to) = (&mut from[..bytes], &mut to[..bytes]);
     pattern::fill(1, from);
     for _ in 0..options.round_trips {
         let [a, b] = &mut ends;

@@ -1,7 +1,7 @@
 //! The raw limit of a copy: memcpy on one core between two resident buffers, the same ones for every message.
 //!
-//! Where a wire's work is done by the core that posts, copy and wire take turns, and this rate with the wire's own is the
-//! bound of whoever copies: 1 / (1 / wire + 1 / copy).
+//! Where the core that posts does the work of the wire, it does copy and wire in turn, and both rates give the bound of a
+//! program that copies: 1 / (1 / wire + 1 / copy).
 
 use std::process::ExitCode;
 
@@ -9,17 +9,17 @@ use clap::Parser;
 use serde_json::json;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::kernels::Kernel;
-use superpipe_bench::map::Buffer;
+use superpipe_bench::map;
 use superpipe_bench::pattern;
-use superpipe_bench::pin::pin_to;
+use superpipe_bench::process::pin_to;
 use superpipe_bench::size::Size;
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::stats::Summary;
 
-/// Time that each size takes, in nanoseconds.
+/// Time of each size.
 const BUDGET_NS: u64 = 100_000_000;
 
-/// How fast one core copies; one JSON object a size
+/// The rate of a copy on one core; one JSON object per size
 #[derive(Parser)]
 #[command(name = "limit_copy", version)]
 struct Options {
@@ -38,11 +38,11 @@ fn main() -> ExitCode {
 fn measure(options: &Options) -> Result<(), Failure> {
     pin_to(options.core)?;
     for &Size(bytes) in &options.sizes {
-        let (mut from, mut to) = (Buffer::new(bytes, false)?, Buffer::new(bytes, false)?);
-        let (from, to) = (&mut from.bytes_mut()[..bytes], &mut to.bytes_mut()[..bytes]);
+        let (mut from, mut to) = (map::resident(bytes, false)?, map::resident(bytes, false)?);
+        let (from, to) = (&mut from[..bytes], &mut to[..bytes]);
         pattern::fill(1, from);
         let mut copy = || {
-            // SAFETY: both are slices of `bytes` bytes, of two buffers that are nobody else's.
+            // SAFETY: both are slices of `bytes` bytes, of two buffers of this process.
             unsafe { Kernel::Plain.copy(to.as_mut_ptr(), from.as_ptr(), bytes) };
             Ok(())
         };

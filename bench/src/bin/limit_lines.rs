@@ -1,10 +1,9 @@
 //! The raw limit of small messages: two rings of cache lines between two processes, no protocol.
 //!
-//! A line carries 8 bytes of payload and, in its last word, the sequence number that tells the poller that they
-//! are there. The client stores a line (the flag with Release), the server polls the flag (with Acquire), and
-//! answers with what it read in a line of the other ring: nothing but the ping-pong itself tells that a line is
-//! free again. Half of the round trip is told. The server's answer depends on the payload, and the client
-//! compares every one: a subtraction and an or a message.
+//! A line carries 8 bytes of payload and, in its last word, the sequence number that is its flag. The client stores a line
+//! (the flag with Release). The server polls the flag (with Acquire) and answers in a line of the other ring. The answer
+//! also shows that the client's line is free again. The result is half of the round trip. The server's answer depends on
+//! the payload, and the client compares every one, which costs a subtraction and an or per message.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::process::ExitCode;
@@ -12,8 +11,8 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use superpipe_bench::best::find_best;
+use superpipe_bench::channel::{CHANNEL_BYTES, Channel};
 use superpipe_bench::failure::Failure;
-use superpipe_bench::mailbox::{MAILBOX_BYTES, Mailbox};
 use superpipe_bench::map::{PAGE_BYTES, SharedMapping};
 use superpipe_bench::options::{Common, Limit};
 use superpipe_bench::pattern::{FLAG_BIT, word};
@@ -21,12 +20,12 @@ use superpipe_bench::process::Peer;
 use superpipe_bench::report::{Describe, Pass, print};
 use superpipe_bench::size::Size;
 use superpipe_bench::slices::SlicePlan;
-use superpipe_bench::spin::{Patience, await_word};
+use superpipe_bench::spin::{Timeout, await_word};
 use superpipe_bench::stats::Summary;
 
 const MESSAGE_BYTES: usize = 8;
 const LINE_BYTES: usize = 64;
-/// Where in a line its flag is, in words.
+/// The place of the flag in a line, in words.
 const FLAG_AT: usize = LINE_BYTES / 8 - 1;
 /// More than any ring of the sweep, and little enough to be resident.
 const RING_BYTES_MAX: usize = 1 << 24;
@@ -45,7 +44,7 @@ struct Options {
     /// Bytes from one line to the next
     #[arg(long, value_delimiter = ',', default_value = "64,128,256")]
     stride: Vec<Size>,
-    /// The CPU's pause instruction in the spin loop
+    /// Whether the spin loop has the CPU's pause instruction
     #[arg(long, value_delimiter = ',', value_enum, default_value = "yes,no")]
     pause: Vec<Pause>,
 }
@@ -92,13 +91,13 @@ fn measure(options: &Options) -> Result<(), Failure> {
     let ring_bytes = configs.iter().map(|c| c.ring_bytes()).max().unwrap_or(0).next_multiple_of(PAGE_BYTES);
     // A page apart, so that the two directions share no pair of lines.
     let map = SharedMapping::new(
-        MAILBOX_BYTES.next_multiple_of(PAGE_BYTES) + 2 * (ring_bytes + PAGE_BYTES),
+        CHANNEL_BYTES.next_multiple_of(PAGE_BYTES) + 2 * (ring_bytes + PAGE_BYTES),
         options.limit.huge,
     )?;
     let flip_byte = options.limit.flip_byte;
-    let (_peer, patience) =
-        Peer::fork(options.common.cores, |patience| serve(&map, ring_bytes, patience, flip_byte))?;
-    let mut client = Client { map: &map, mailbox: Mailbox::new(&map), ring_bytes, patience, number: 0 };
+    let (_peer, timeout) =
+        Peer::fork(options.common.cores, |timeout| serve(&map, ring_bytes, timeout, flip_byte))?;
+    let mut client = Client { map: &map, channel: Channel::new(&map), ring_bytes, timeout, number: 0 };
     let json = options.common.json;
     let mut chosen = configs;
     if options.limit.best {
@@ -149,7 +148,7 @@ struct Ends<'a> {
 impl<'a> Ends<'a> {
     /// The first ring is the client's to write, the second the server's.
     fn new(map: &'a SharedMapping, ring_bytes: usize, is_client: bool, config: Config, number: u64) -> Self {
-        let first = MAILBOX_BYTES.next_multiple_of(PAGE_BYTES);
+        let first = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
         let second = first + ring_bytes + PAGE_BYTES;
         let (send, receive) = if is_client { (first, second) } else { (second, first) };
         Self {
@@ -170,8 +169,8 @@ impl<'a> Ends<'a> {
     }
 
     #[inline]
-    fn take<const PAUSE: bool>(&self, patience: &Patience) -> Result<u64, Failure> {
-        await_word::<PAUSE>(&self.receive[self.at + FLAG_AT], FLAG_BIT | self.number, patience)?;
+    fn take<const PAUSE: bool>(&self, timeout: &Timeout) -> Result<u64, Failure> {
+        await_word::<PAUSE>(&self.receive[self.at + FLAG_AT], FLAG_BIT | self.number, timeout)?;
         Ok(self.receive[self.at].load(Ordering::Relaxed))
     }
 
@@ -184,34 +183,34 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// One round trip as the client sees it; gives the bits in which the answer is wrong.
+    /// One round trip in the client; returns the bits in which the answer is wrong.
     #[inline]
-    fn ping<const PAUSE: bool>(&mut self, payload: u64, patience: &Patience) -> Result<u64, Failure> {
+    fn ping<const PAUSE: bool>(&mut self, payload: u64, timeout: &Timeout) -> Result<u64, Failure> {
         self.put(payload);
-        let wrong_bits = self.take::<PAUSE>(patience)? ^ answer_to(payload);
+        let wrong_bits = self.take::<PAUSE>(timeout)? ^ answer_to(payload);
         self.advance();
         Ok(wrong_bits)
     }
 
     #[inline]
-    fn pong<const PAUSE: bool>(&mut self, flip: u64, patience: &Patience) -> Result<(), Failure> {
-        let payload = self.take::<PAUSE>(patience)?;
+    fn pong<const PAUSE: bool>(&mut self, flip: u64, timeout: &Timeout) -> Result<(), Failure> {
+        let payload = self.take::<PAUSE>(timeout)?;
         self.put(answer_to(payload) ^ flip);
         self.advance();
         Ok(())
     }
 }
 
-/// What the server answers: it must have read the payload to know.
+/// The answer of the server, which it computes from the payload.
 const fn answer_to(payload: u64) -> u64 {
     payload.wrapping_add(1) & !FLAG_BIT
 }
 
 struct Client<'a> {
     map: &'a SharedMapping,
-    mailbox: Mailbox<'a>,
+    channel: Channel<'a>,
     ring_bytes: usize,
-    patience: Patience,
+    timeout: Timeout,
     number: u64,
 }
 
@@ -235,16 +234,16 @@ impl Client<'_> {
 
     fn run_with<const PAUSE: bool>(&mut self, config: Config, plan: SlicePlan) -> Result<Vec<u64>, Failure> {
         let pause = u64::from(PAUSE);
-        self.mailbox.post([config.slots as u64, config.stride as u64, pause, plan.total(), self.number, 0]);
+        self.channel.post([config.slots as u64, config.stride as u64, pause, plan.total(), self.number, 0]);
         let mut ends = Ends::new(self.map, self.ring_bytes, true, config, self.number);
         let mut wrong_bits = 0;
-        let patience = &self.patience;
+        let timeout = &self.timeout;
         let slices_ns = plan.time(|| {
-            wrong_bits |= ends.ping::<PAUSE>(word(ends.number, 0), patience)?;
+            wrong_bits |= ends.ping::<PAUSE>(word(ends.number, 0), timeout)?;
             Ok(())
         })?;
         self.number = ends.number;
-        self.mailbox.wait_done(0, &self.patience)?;
+        self.channel.wait_done(0, &self.timeout)?;
         if wrong_bits != 0 {
             return Err(Failure::Integrity(format!("{config:?}, bits {wrong_bits:#x}")));
         }
@@ -252,21 +251,21 @@ impl Client<'_> {
     }
 }
 
-fn serve(map: &SharedMapping, ring_bytes: usize, patience: &Patience, flip: bool) -> Result<(), Failure> {
-    let mut mailbox = Mailbox::new(map);
+fn serve(map: &SharedMapping, ring_bytes: usize, timeout: &Timeout, flip: bool) -> Result<(), Failure> {
+    let mut channel = Channel::new(map);
     let mut flip = u64::from(flip);
     loop {
-        let [slots, stride, pause, total, number, _] = mailbox.take(patience)?;
+        let [slots, stride, pause, total, number, _] = channel.take(timeout)?;
         let [slots, stride] = [slots, stride].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let pause = if pause == 1 { Pause::Yes } else { Pause::No };
         let mut ends = Ends::new(map, ring_bytes, false, Config { slots, stride, pause }, number);
         for _ in 0..total {
             match pause {
-                Pause::Yes => ends.pong::<true>(flip, patience)?,
-                Pause::No => ends.pong::<false>(flip, patience)?,
+                Pause::Yes => ends.pong::<true>(flip, timeout)?,
+                Pause::No => ends.pong::<false>(flip, timeout)?,
             }
             flip = 0;
         }
-        mailbox.answer(&[]);
+        channel.answer(&[]);
     }
 }

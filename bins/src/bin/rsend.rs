@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    superpipe_tools::send::main()
+    superpipe_tools::transfer::send::main()
 }

@@ -1,6 +1,6 @@
-//! Buffers that messages are sent from and received into: page-aligned memory of this process.
+//! Page-aligned buffers that rperf sends messages from and receives them into.
 
-use super::contents::LOOK_BYTES;
+use super::contents::STOP_CHECK_BYTES;
 use super::messages::Memory;
 use crate::exit::{Code, Failure, explain};
 use core::ops::{Deref, DerefMut};
@@ -8,21 +8,21 @@ use memmap2::MmapMut;
 use superpipe::RecvBuf;
 use superpipe::os::Bytes;
 
-/// One message's buffer.
+/// Buffer of one message.
 #[derive(Debug)]
 pub enum Buffer {
-    /// ordinary pages
+    /// anonymous mapping of ordinary pages
     Plain {
-        /// whole pages
+        /// mapping, in whole pages
         memory: MmapMut,
-        /// of the message
+        /// length of the message
         bytes: usize,
     },
-    /// superpipe's own
+    /// buffer that superpipe allocated
     Superpipe(RecvBuf),
 }
 
-/// The buffers of one direction at one end.
+/// Buffers of one direction at one end.
 #[derive(Debug)]
 pub struct Pool {
     memory: Memory,
@@ -31,14 +31,14 @@ pub struct Pool {
 }
 
 impl Buffer {
-    /// Memory that nobody has touched, and none of which is resident.
+    /// Allocates memory that was never written, so that none of it is resident.
     fn untouched(memory: Memory, bytes: usize) -> Result<Self, Failure> {
         if memory == Memory::Superpipe {
             let buffer =
                 RecvBuf::new(bytes).map_err(|error| Failure::new(Code::Device, error.to_string()))?;
             return Ok(Self::Superpipe(buffer));
         }
-        // a mapping has a page at least
+        // an empty mapping is an error
         let memory = MmapMut::map_anon(bytes.max(1)).map_err(|error| {
             let doing = format!("cannot map {}", Bytes(bytes as u64));
             Failure::new(Code::Device, explain(doing, &error))
@@ -68,22 +68,22 @@ impl DerefMut for Buffer {
 }
 
 impl Pool {
-    /// A pool of this kind, without buffers.
+    /// Creates an empty pool of this kind of memory.
     #[must_use]
     pub const fn empty(memory: Memory) -> Self {
         Self { memory, bytes: 0, buffers: Vec::new() }
     }
 
-    /// Sees that there are so many buffers of this size. What is reused is resident; `look` is asked now and then whether to
-    /// stop.
+    /// Provides `count` buffers of `bytes` each. Reused buffers are written once, so that they are resident. Calls
+    /// `check_stop` before each piece of work, to stop early.
     ///
     /// # Errors
-    /// When there is too little memory, and those of `look`.
+    /// Too little memory, or the error of `check_stop`.
     pub fn provide(
         &mut self,
         bytes: usize,
         count: usize,
-        look: &impl Fn() -> Result<(), Failure>,
+        check_stop: &impl Fn() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if self.bytes == bytes && self.buffers.len() == count {
             return Ok(());
@@ -91,34 +91,34 @@ impl Pool {
         self.buffers.clear();
         self.bytes = bytes;
         self.buffers.reserve(count);
-        self.refill(count, look)
+        self.refill(count, check_stop)
     }
 
-    /// Gives back buffers that are not reused, and gets as many others.
+    /// Replaces the buffers by new ones, unless they are reused.
     ///
     /// # Errors
-    /// As [`provide`](Self::provide).
-    pub fn renew(&mut self, look: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    /// Those of [`provide`](Self::provide).
+    pub fn renew(&mut self, check_stop: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
         if self.memory == Memory::Reused {
             return Ok(());
         }
         let count = self.buffers.len();
         self.buffers.clear();
-        self.refill(count, look)
+        self.refill(count, check_stop)
     }
 
-    /// The buffers.
+    /// Returns the buffers.
     pub fn buffers(&mut self) -> &mut [Buffer] {
         &mut self.buffers
     }
 
-    fn refill(&mut self, count: usize, look: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    fn refill(&mut self, count: usize, check_stop: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
         while self.buffers.len() < count {
-            look()?;
+            check_stop()?;
             let mut buffer = Buffer::untouched(self.memory, self.bytes)?;
             if self.memory == Memory::Reused {
-                for piece in buffer.chunks_mut(LOOK_BYTES) {
-                    look()?;
+                for piece in buffer.chunks_mut(STOP_CHECK_BYTES) {
+                    check_stop()?;
                     piece.fill(1);
                 }
             }
@@ -138,17 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn resident_memory_is_given_up_on_the_way() {
-        let looks = Cell::new(0);
-        let look = || {
-            looks.set(looks.get() + 1);
-            if looks.get() > 3 { Err(Failure::new(Code::Interrupted, "stop")) } else { Ok(()) }
+    fn allocation_stops_at_a_signal() {
+        let checks = Cell::new(0);
+        let check_stop = || {
+            checks.set(checks.get() + 1);
+            if checks.get() > 3 { Err(Failure::new(Code::Interrupted, "stop")) } else { Ok(()) }
         };
-        let failure = Pool::empty(Memory::Reused).provide(8 * LOOK_BYTES, 1, &look).unwrap_err();
-        assert_eq!((failure.code, looks.get()), (Code::Interrupted, 4));
-        looks.set(0);
-        let failure = Pool::empty(Memory::Plain).provide(LOOK_BYTES, 8, &look).unwrap_err();
-        assert_eq!((failure.code, looks.get()), (Code::Interrupted, 4));
+        let failure = Pool::empty(Memory::Reused).provide(8 * STOP_CHECK_BYTES, 1, &check_stop).unwrap_err();
+        assert_eq!((failure.code, checks.get()), (Code::Interrupted, 4));
+        checks.set(0);
+        let failure = Pool::empty(Memory::Plain).provide(STOP_CHECK_BYTES, 8, &check_stop).unwrap_err();
+        assert_eq!((failure.code, checks.get()), (Code::Interrupted, 4));
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reused_is_the_same_and_what_is_not_is_empty() {
+    fn only_reused_buffers_keep_their_contents() {
         for (memory, kept) in [(Memory::Reused, 7), (Memory::Plain, 0), (Memory::Superpipe, 0)] {
             let mut pool = Pool::empty(memory);
             pool.provide(10_000, 1, &go_on).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_told() {
+    fn a_failed_allocation_is_reported() {
         for memory in [Memory::Plain, Memory::Superpipe] {
             let failure = Pool::empty(memory).provide(1 << 60, 1, &go_on).unwrap_err();
             assert_eq!(failure.code, Code::Device);

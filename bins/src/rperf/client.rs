@@ -1,22 +1,22 @@
-//! The end that asks: says what is to be done for each size, does its part, and tells what came out.
+//! The client: it sends the plan and each run to the server, takes part in the runs, and reports the results.
 
 use super::clock;
 use super::end::End;
 use super::link::Link;
 use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
-use super::options::{Ask, Test};
+use super::options::{ClientOptions, Test};
 use super::output::Output;
 use super::row::{Row, percent};
 use super::runs::{Done, Figures, Pattern, Run};
 use super::samples::{Samples, Scale};
+use crate::connection::peer;
+use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::peer;
-use crate::report::Joined;
-use crate::session::Session;
+use crate::report::events::Joined;
 use crate::trace::Trace;
-use crate::trace::journey::Journey;
 use crate::trace::mark::MARKS_MAX;
 use crate::trace::picture::Picture;
+use crate::trace::timeline::Timeline;
 use crate::trace::track::Track;
 use core::hash::BuildHasher;
 use core::ops::RangeInclusive;
@@ -26,72 +26,73 @@ use std::time::Instant;
 use superpipe::os::{Bytes, WaitStrategy};
 use superpipe::{Address, Connection};
 
-/// Time that the timed messages of a size should take together.
+/// Time that the timed messages of a size should take together: 60 s for 200 sizes.
 const TIMED: Duration = Duration::from_millis(300);
-/// Time that they may take where the fewest that make a figure take longer.
+/// Limit on that time for long messages, of which fewer than the least count are then timed.
 const TIMED_MAX: Duration = Duration::from_secs(2);
-/// The fewest messages that make a figure, and the most.
+/// Least and largest count of timed messages per size.
 const ITERATIONS: RangeInclusive<u64> = 16..=1_000_000;
-/// Time that the warm-up should take.
+/// Time after which the warm-up ends. Until then it is repeated with four times as many messages.
 const WARM: Duration = Duration::from_millis(20);
-/// Time for a connection to a server that listens: short enough to notice soon that it does not any more.
+/// Limit on the time of one reconnect. The server listens already, so a longer wait would only hide that it has ended.
 const RECONNECT: Duration = Duration::from_secs(3);
-/// Messages that follow each other within this time are timed in batches.
+/// Interval between messages below which they are timed in batches, since a reading of the clock would distort it.
 const SHORT: Duration = Duration::from_micros(2);
 
-/// The most bytes of a message that travels in a line.
+/// Longest inline message, which has no blocks to draw.
 const LINE_BYTES: u64 = 40;
-/// Messages that are recorded, at most, and those before them: as many as the recorder holds where they are long.
+/// Limit on the messages that are recorded, and on those before them. The recorder holds about as many long ones.
 const RECORDED: u64 = 32;
 
-/// The measuring end, connected.
+/// A connected client.
 struct Client<'a> {
-    ask: &'a Ask,
+    options: &'a ClientOptions,
     address: &'a Address,
     link: Link<'a>,
     end: End,
     ready: Ready,
     joined: Joined,
     reading_ns: u64,
-    /// the timed messages of the size before
+    /// run of the timed messages of the last size
     last: Option<Run>,
 }
 
-/// Results of a run, of both ends.
+/// Results of a run at both ends.
 struct Outcome {
     figures: Figures,
-    /// nanoseconds that this end's thread ran, and that went by
+    /// CPU time and elapsed time of this end's thread, in nanoseconds
     usage: (u64, u64),
     peer_usage: (u64, u64),
-    /// from asking to the answer
+    /// time from sending RUN to receiving DONE
     took: Duration,
 }
 
-/// Measures all that was asked for.
+/// Measures every size of the options.
 ///
 /// # Errors
-/// The failure that ends it early.
+/// The failure that ends the measurement early.
 pub fn measure(
     session: &Session<'_>,
-    ask: &Ask,
+    options: &ClientOptions,
     address: &Address,
     trace: &mut Trace,
 ) -> Result<(), Failure> {
-    if ask.picture.is_some() && ask.sizes.iter().last().is_some_and(|bytes| bytes <= LINE_BYTES) {
+    if options.picture.is_some() && options.sizes.iter().last().is_some_and(|bytes| bytes <= LINE_BYTES) {
         let text = "a message of 40 bytes or less travels without blocks: for --picture end --sizes with a longer one";
         return Err(Failure::new(Code::Usage, text));
     }
-    let mut output = Output::open(ask, &session.signals)?;
+    let mut output = Output::open(options, &session.signals)?;
     session.pin()?;
-    let connection = session.connect(address, session.options(WaitStrategy::Sleep), ask.connect_timeout)?;
+    let connection =
+        session.connect(address, session.options(WaitStrategy::Sleep), options.connect_timeout)?;
     let joined = session.connected(&connection)?;
     let reading_ns = clock::reading_ns();
     let mut link = Link::new(session, connection, trace);
-    let outcome = match agree(&mut link, ask) {
+    let outcome = match send_plan(&mut link, options) {
         Err(failure) => Err(failure),
         Ok((plan, ready)) => {
-            let end = End::new(session.role, plan, ask.inject_flip);
-            let mut client = Client { ask, address, link, end, ready, joined, reading_ns, last: None };
+            let end = End::new(session.role, plan, options.inject_flip);
+            let mut client = Client { options, address, link, end, ready, joined, reading_ns, last: None };
             let outcome = client.all(&mut output);
             link = client.link;
             outcome
@@ -101,57 +102,57 @@ pub fn measure(
     outcome.and_then(|()| output.finish())
 }
 
-/// Tells the server what holds for all sizes, and hears how both ends wait.
-fn agree(link: &mut Link<'_>, ask: &Ask) -> Result<(Plan, Ready), Failure> {
+/// Sends PLAN, the settings of all sizes, and receives READY, which sets the wait strategy of both ends.
+fn send_plan(link: &mut Link<'_>, options: &ClientOptions) -> Result<(Plan, Ready), Failure> {
     link.exchange_hellos()?;
     let plan = Plan {
-        wait: ask.wait.map(crate::options::Wait::strategy),
-        memory: ask.memory(),
-        is_verified: ask.verify,
+        wait: options.wait.map(crate::command_line::options::Wait::strategy),
+        memory: options.memory(),
+        is_verified: options.verify,
         core: link.session.core(),
         seed: RandomState::new().hash_one(0),
-        bytes_max: ask.sizes.max(),
+        bytes_max: options.sizes.max(),
     };
-    link.tell(TAG_PLAN, &plan.encode())?;
-    let ready = Ready::decode(&link.hear_more(TAG_READY)?, &plan).map_err(peer::broken)?;
+    link.send(TAG_PLAN, &plan.encode())?;
+    let ready = Ready::decode(&link.receive_message(TAG_READY)?, &plan).map_err(peer::broken)?;
     link.set_wait(ready.wait);
     Ok((plan, ready))
 }
 
 impl Client<'_> {
-    /// Measures every size, and has the messages after the last recorded.
+    /// Measures every size, then records some more messages of the last one.
     fn all(&mut self, output: &mut Output) -> Result<(), Failure> {
-        for bytes in self.ask.sizes.iter() {
+        for bytes in self.options.sizes.iter() {
             output.put(self.size(bytes)?)?;
         }
-        let Some(last) = self.last.filter(|_| self.ask.picture.is_some() || self.link.trace.is_wanted())
+        let Some(last) = self.last.filter(|_| self.options.picture.is_some() || self.link.trace.is_wanted())
         else {
             return Ok(());
         };
         let [client, server] = self.record(&last)?;
-        let picture = self.ask.picture.is_some().then(|| self.picture(last.bytes, &client, &server));
-        // The trace has them also where no picture can be drawn.
+        let picture = self.options.picture.is_some().then(|| self.picture(last.bytes, &client, &server));
+        // Even if the picture cannot be drawn, the trace keeps them.
         self.link.trace.add(client);
         self.link.trace.add(server);
         picture.map_or(Ok(()), |picture| output.draw(&picture?))
     }
 
-    /// Has both ends record a few more messages, of the kind that was timed last. Returns the client's records and the server's.
+    /// Records a few more messages like those of the last run at both ends. Returns the client's records and the server's.
     fn record(&mut self, last: &Run) -> Result<[Track; 2], Failure> {
         let (warmup, samples) = (last.warmup.clamp(1, RECORDED), last.samples.clamp(1, RECORDED));
         self.link.data().record(true);
         self.run(&Run { batch: 1, warmup, samples, is_recorded: true, ..*last })?;
-        let server = self.link.hear_records()?;
+        let server = self.link.receive_records()?;
         Ok([self.link.take_records(), server])
     }
 
-    /// Returns the picture of the typical one of the messages that were recorded.
+    /// Returns the picture of the recorded message of median duration.
     fn picture(&self, bytes: u64, client: &Track, server: &Track) -> Result<Picture, Failure> {
-        let is_answered = self.ask.test == Test::Latency;
-        let journey = Journey::typical(&client.marks, &server.marks, bytes, is_answered);
+        let is_answered = self.options.test == Test::Latency;
+        let timeline = Timeline::median(&client.marks, &server.marks, bytes, is_answered);
         let Joined { protocol, fabric, block_bytes, .. } = self.joined;
-        match journey {
-            Some(journey) => Ok(Picture { journey, bytes, block_bytes, protocol, fabric }),
+        match timeline {
+            Some(timeline) => Ok(Picture { timeline, bytes, block_bytes, protocol, fabric }),
             None => Err(Failure::new(
                 Code::Device,
                 format!(
@@ -165,13 +166,13 @@ impl Client<'_> {
 
     /// Measures one size.
     fn size(&mut self, bytes: u64) -> Result<Row, Failure> {
-        let pattern = match self.ask.test {
+        let pattern = match self.options.test {
             Test::Latency => Pattern::Pingpong,
             Test::Stream => Pattern::Stream,
         };
         let check = Run {
             pattern: Pattern::Check,
-            is_reconnected: self.ask.reconnect.is_some(),
+            is_reconnected: self.options.reconnect.is_some(),
             is_recorded: false,
             batch: 1,
             bytes,
@@ -187,19 +188,19 @@ impl Client<'_> {
         Ok(self.row(&run, &first, &outcome))
     }
 
-    /// Measures the first message; of several connections' the median.
+    /// Measures the first message of each connection. Returns the median outcome.
     fn first(&mut self, check: &Run) -> Result<Outcome, Failure> {
         let mut firsts = Vec::new();
-        for _ in 0..self.ask.reconnect.unwrap_or(1) {
+        for _ in 0..self.options.reconnect.unwrap_or(1) {
             firsts.push(self.run(check)?);
         }
         firsts.sort_by_key(|outcome| outcome.figures.p50_ps);
         Ok(firsts.swap_remove(firsts.len() / 2))
     }
 
-    /// Warms up by messages that are not timed. Returns the time that one takes.
+    /// Warms up with messages that are not timed. Returns the time per message.
     fn warm_up(&mut self, idle: &Run, first: Duration) -> Result<Duration, Failure> {
-        let mut warmup = self.ask.warmup.unwrap_or(1);
+        let mut warmup = self.options.warmup.unwrap_or(1);
         let mut each = first;
         loop {
             if warmup > 0 {
@@ -209,59 +210,59 @@ impl Client<'_> {
                     return Ok(each);
                 }
             }
-            if self.ask.warmup.is_some() {
+            if self.options.warmup.is_some() {
                 return Ok(each);
             }
             warmup *= 4;
         }
     }
 
-    /// Returns the run of the messages that are timed: as many as were asked for or make sense.
+    /// Returns the run of the timed messages: as many as the options say, or as fit [`TIMED`].
     fn timed(&self, idle: &Run, each: Duration) -> Run {
         let fit =
             |time: Duration| u64::try_from(time.as_nanos() / each.as_nanos().max(1)).unwrap_or(u64::MAX);
-        let iterations = self.ask.iterations.unwrap_or_else(|| {
+        let iterations = self.options.iterations.unwrap_or_else(|| {
             fit(TIMED).clamp(*ITERATIONS.start(), *ITERATIONS.end()).min(fit(TIMED_MAX).max(3))
         });
         let batch = match iterations {
-            _ if each >= SHORT || self.end.plan.is_with_care() => 1,
+            _ if each >= SHORT || self.end.plan.is_prepared() => 1,
             1280.. => 64,
             160.. => 8,
             _ => 1,
         };
         let samples = if batch > 1 { iterations / (2 * u64::from(batch)) } else { iterations };
-        // the clock starts while messages flow
+        // messages flow already when the clock starts
         let warmup = fit(Duration::from_millis(1)).clamp(1, 64);
         Run { batch, warmup, samples, ..*idle }
     }
 
-    /// Has the server begin a run, takes part in it, and hears how it was there.
+    /// Sends RUN, takes part in the run, and receives DONE with the server's figures.
     fn run(&mut self, run: &Run) -> Result<Outcome, Failure> {
         let begin = Instant::now();
-        self.link.tell(TAG_RUN, &run.encode())?;
+        self.link.send(TAG_RUN, &run.encode())?;
         if run.is_reconnected {
             let connection = self.reconnect()?;
             self.link.replace_data(connection);
         }
         let mut samples = Samples::new(run, self.link.session.role);
         let performed = self.end.perform(&mut self.link, run, &mut samples);
-        let usage = performed.map_err(|mishap| self.link.explain(mishap))?;
-        let done = Done::decode(&self.link.hear_more(TAG_DONE)?).map_err(peer::broken)?;
-        self.end.verdict()?;
+        let usage = performed.map_err(|error| self.link.explain(error))?;
+        let done = Done::decode(&self.link.receive_message(TAG_DONE)?).map_err(peer::broken)?;
+        self.end.check_contents()?;
         let figures = match run.pattern {
             Pattern::Stream => done.figures,
-            _ => samples.figures(Scale { legs: 2, reading_ns: self.reading_ns }),
+            _ => samples.figures(Scale { trips: 2, reading_ns: self.reading_ns }),
         };
         Ok(Outcome { figures, usage, peer_usage: (done.cpu_ns, done.wall_ns), took: begin.elapsed() })
     }
 
-    /// Connects to the server, which listens, once more.
+    /// Connects once more to the server, which listens again.
     fn reconnect(&mut self) -> Result<Connection, Failure> {
         let session = self.link.session;
-        let timeout = self.ask.connect_timeout.min(RECONNECT);
+        let timeout = self.options.connect_timeout.min(RECONNECT);
         let connection = match session.connect(self.address, session.options(self.ready.wait), timeout) {
             Ok(connection) => connection,
-            Err(failure) => return Err(self.link.check().err().unwrap_or(failure)),
+            Err(failure) => return Err(self.link.check_peer().err().unwrap_or(failure)),
         };
         session.connected(&connection)?;
         Ok(connection)
@@ -270,7 +271,7 @@ impl Client<'_> {
     fn row(&self, run: &Run, first: &Outcome, outcome: &Outcome) -> Row {
         let mut row = Row {
             event: "result",
-            test: self.ask.test,
+            test: self.options.test,
             bytes: run.bytes,
             first_us: 0.0,
             min_us: 0.0,
@@ -283,7 +284,7 @@ impl Client<'_> {
             iterations: run.timed(),
             batch: run.batch,
             fresh: self.end.plan.memory.name(),
-            reconnect: self.ask.reconnect.unwrap_or(0),
+            reconnect: self.options.reconnect.unwrap_or(0),
             protocol: self.joined.protocol,
             wait: self.ready.wait.name(),
             cpu_percent: percent(outcome.usage),

@@ -1,9 +1,9 @@
-//! The cost of a reading of the clock, and the time that this thread ran.
+//! Cost of reading the clock, and CPU time of this thread.
 
 use rustix::time::{ClockId, clock_gettime};
 use superpipe::os::monotonic_ns;
 
-/// Returns the cost of one reading of the clock, in nanoseconds: the median of a few tries.
+/// Returns the cost of one reading of the clock, in nanoseconds: the median of nine averages.
 #[must_use]
 pub fn reading_ns() -> u64 {
     const READINGS: u64 = 4096;
@@ -20,7 +20,7 @@ pub fn reading_ns() -> u64 {
     tries[tries.len() / 2]
 }
 
-/// This thread's use of a core, from its making on.
+/// CPU time of this thread since [`Usage::begin`].
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     cpu_ns: u64,
@@ -28,13 +28,13 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Begins.
+    /// Starts to count.
     #[must_use]
     pub fn begin() -> Self {
         Self { cpu_ns: cpu_ns(), wall_ns: monotonic_ns() }
     }
 
-    /// Nanoseconds that the thread ran, and that went by, since then.
+    /// Returns CPU time and elapsed time since the start, in nanoseconds.
     #[must_use]
     pub fn since(&self) -> (u64, u64) {
         (cpu_ns() - self.cpu_ns, monotonic_ns() - self.wall_ns)

@@ -1,31 +1,31 @@
-//! Contents by which a message is recognised: every byte follows from the plan's seed, who sent the message, which it is,
-//! and the byte's place.
+//! Contents of the measured messages. Each byte is a function of the plan's seed, the sender, the message's number and the
+//! byte's offset, so a message that is lost, repeated or misplaced is found as well.
 
-/// Bytes between two looks at whether to stop: 1 GiB takes seconds.
-pub const LOOK_BYTES: usize = 1 << 20;
-/// Words of them.
-const LOOK_WORDS: u64 = LOOK_BYTES as u64 / 8;
+/// Bytes between two checks for a signal: a message of 1 GiB takes seconds.
+pub const STOP_CHECK_BYTES: usize = 1 << 20;
+/// The same in words of 8 bytes.
+const STOP_CHECK_WORDS: u64 = STOP_CHECK_BYTES as u64 / 8;
 
-/// The contents of the messages that one end sends, message by message. The other end compares with the same.
+/// Generator of the messages that one end sends. The other end compares with the same generator.
 #[derive(Debug, Clone)]
 pub struct Contents {
     key: u64,
-    /// the number of the next message
+    /// number of the next message
     number: u64,
-    /// bytes of the messages before it
+    /// bytes of all messages before it
     bytes: u64,
-    /// of them all, the byte that is to be wrong
+    /// offset, counted over all messages, of the byte to corrupt
     flip_at: Option<u64>,
 }
 
 impl Contents {
-    /// Contents that the client sends.
+    /// Returns the contents that the client sends.
     #[must_use]
     pub const fn of_client(seed: u64) -> Self {
         Self::new(mix(seed))
     }
 
-    /// Contents that the server sends.
+    /// Returns the contents that the server sends.
     #[must_use]
     pub const fn of_server(seed: u64) -> Self {
         Self::new(mix(!seed))
@@ -35,21 +35,25 @@ impl Contents {
         Self { key, number: 0, bytes: 0, flip_at: None }
     }
 
-    /// The same with one bit of one byte wrong, counted over all messages to come.
+    /// Flips one bit of the byte at this offset, counted over all messages.
     #[must_use]
     pub const fn with_flip(self, flip_at: Option<u64>) -> Self {
         Self { flip_at, ..self }
     }
 
-    /// Makes the next message, and looks now and then whether to stop.
+    /// Fills in the next message. Calls `check_stop` before every piece of it, to stop early.
     ///
     /// # Errors
-    /// Those of `look`. The message is then not made.
-    pub fn fill<E>(&mut self, message: &mut [u8], mut look: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+    /// The error of `check_stop`, which leaves the message incomplete.
+    pub fn fill<E>(
+        &mut self,
+        message: &mut [u8],
+        mut check_stop: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
         let key = self.next_key();
-        for (piece, number) in message.chunks_mut(LOOK_BYTES).zip(0..) {
-            look()?;
-            for (part, index) in piece.chunks_mut(8).zip(number * LOOK_WORDS..) {
+        for (piece, number) in message.chunks_mut(STOP_CHECK_BYTES).zip(0..) {
+            check_stop()?;
+            for (part, index) in piece.chunks_mut(8).zip(number * STOP_CHECK_WORDS..) {
                 part.copy_from_slice(&word(key, index).to_le_bytes()[..part.len()]);
             }
         }
@@ -61,19 +65,20 @@ impl Contents {
         Ok(())
     }
 
-    /// The place of the first byte that is not the next message's; looks now and then whether to stop.
+    /// Compares with the next message. Returns the offset of the first byte that differs. Calls `check_stop` before every
+    /// piece, to stop early.
     ///
     /// # Errors
-    /// Those of `look`. The message is then not compared.
+    /// The error of `check_stop`, which leaves the rest uncompared.
     pub fn find_wrong_byte<E>(
         &mut self,
         message: &[u8],
-        mut look: impl FnMut() -> Result<(), E>,
+        mut check_stop: impl FnMut() -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
         let key = self.next_key();
-        for (piece, number) in message.chunks(LOOK_BYTES).zip(0..) {
-            look()?;
-            let wrong = piece.chunks(8).zip(number * LOOK_WORDS..).find_map(|(part, index)| {
+        for (piece, number) in message.chunks(STOP_CHECK_BYTES).zip(0..) {
+            check_stop()?;
+            let wrong = piece.chunks(8).zip(number * STOP_CHECK_WORDS..).find_map(|(part, index)| {
                 let wanted = word(key, index).to_le_bytes();
                 if *part == wanted[..part.len()] {
                     return None;
@@ -88,12 +93,12 @@ impl Contents {
         Ok(None)
     }
 
-    /// The next message is not looked at.
+    /// Skips the next message without comparing it.
     pub const fn skip(&mut self) {
         self.number += 1;
     }
 
-    /// The number of the message that was made or compared last.
+    /// Returns the number of the message that was filled, compared or skipped last.
     #[must_use]
     pub const fn last_number(&self) -> u64 {
         self.number.saturating_sub(1)
@@ -110,7 +115,7 @@ const fn word(key: u64, index: u64) -> u64 {
     mix(key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
-/// The finalizer of SplitMix64: each bit of the input changes half of the output's.
+/// Finalizer of SplitMix64: each bit of the input changes about half of the bits of the output.
 const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -137,35 +142,35 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_given_up_on_the_way() {
-        let mut message = vec![0; 3 * LOOK_BYTES + 5];
-        let mut sender = Contents::of_client(7).with_flip(Some(2 * LOOK_BYTES as u64 + 3));
+    fn filling_and_comparing_stop_at_a_signal() {
+        let mut message = vec![0; 3 * STOP_CHECK_BYTES + 5];
+        let mut sender = Contents::of_client(7).with_flip(Some(2 * STOP_CHECK_BYTES as u64 + 3));
         sender.filled(&mut message);
         let mut receiver = Contents::of_client(7);
-        assert_eq!(receiver.wrong_byte(&message), Some(2 * LOOK_BYTES + 3));
+        assert_eq!(receiver.wrong_byte(&message), Some(2 * STOP_CHECK_BYTES + 3));
         Contents::of_client(7).filled(&mut message);
         assert_eq!(Contents::of_client(7).wrong_byte(&message), None);
-        // in one go it is the same
+        // the pieces do not change the contents
         for (part, index) in message.chunks(8).zip(0..) {
             assert_eq!(*part, word(mix(mix(7)), index).to_le_bytes()[..part.len()]);
         }
         for allowed in 0..4 {
-            let mut looks = 0;
-            let look = || {
-                looks += 1;
-                if looks > allowed { Err("stop") } else { Ok(()) }
+            let mut checks = 0;
+            let check_stop = || {
+                checks += 1;
+                if checks > allowed { Err("stop") } else { Ok(()) }
             };
-            assert_eq!(Contents::of_client(7).find_wrong_byte(&message, look), Err("stop"));
-            assert_eq!(looks, allowed + 1);
-            let mut part = vec![0; 4 * LOOK_BYTES];
-            looks = 0;
-            let look = || {
-                looks += 1;
-                if looks > allowed { Err("stop") } else { Ok(()) }
+            assert_eq!(Contents::of_client(7).find_wrong_byte(&message, check_stop), Err("stop"));
+            assert_eq!(checks, allowed + 1);
+            let mut part = vec![0; 4 * STOP_CHECK_BYTES];
+            checks = 0;
+            let check_stop = || {
+                checks += 1;
+                if checks > allowed { Err("stop") } else { Ok(()) }
             };
-            assert_eq!(Contents::of_client(7).fill(&mut part, look), Err("stop"));
+            assert_eq!(Contents::of_client(7).fill(&mut part, check_stop), Err("stop"));
             let made = part.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-            assert_eq!(made.next_multiple_of(8), allowed * LOOK_BYTES);
+            assert_eq!(made.next_multiple_of(8), allowed * STOP_CHECK_BYTES);
         }
     }
 

@@ -1,14 +1,14 @@
-//! One end of the messages that are measured: its buffers, their contents, and the comparing of these.
+//! One end of the measured messages: its buffers, their contents, and the comparison of what arrives.
 
 use super::buffers::Pool;
 use super::contents::Contents;
-use super::link::Mishap;
+use super::link::MessageError;
 use super::messages::{Memory, Plan, TAG_MESSAGE};
 use super::samples::stop_if_asked;
 use crate::exit::{Code, Failure};
-use crate::patience::PATIENCE;
 use crate::protocol::Role;
 use crate::signals::Signals;
+use crate::timeouts::PATIENCE;
 use superpipe::{Connection, Error, Received};
 
 /// Plan, contents and buffers of one end.
@@ -16,19 +16,19 @@ use superpipe::{Connection, Error, Received};
 pub struct End {
     /// settings of all sizes
     pub plan: Plan,
-    /// contents that this end sends
+    /// contents of the messages that this end sends
     pub ours: Contents,
-    /// contents that it receives
+    /// contents of the messages that this end receives
     pub theirs: Contents,
-    /// buffers that it sends from
+    /// buffers to send from
     pub from: Pool,
-    /// buffers that it receives into
+    /// buffers to receive into
     pub to: Pool,
-    wrong: Option<Failure>,
+    mismatch: Option<Failure>,
 }
 
 impl End {
-    /// An end for this plan, with a byte that is to be wrong.
+    /// Creates an end for this plan. It corrupts the byte at `flip_at` of what it sends.
     #[must_use]
     pub fn new(role: Role, plan: Plan, flip_at: Option<u64>) -> Self {
         let (client, server) = (Contents::of_client(plan.seed), Contents::of_server(plan.seed));
@@ -41,28 +41,36 @@ impl End {
             _ => Memory::Plain,
         };
         let (from, to) = (Pool::empty(source), Pool::empty(plan.memory));
-        Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, wrong: None }
+        Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, mismatch: None }
     }
 
-    /// Gets buffers for so many messages, and makes what is in them: outside of what is timed.
+    /// Renews the buffers and fills in the next `messages` messages. The caller does not time this.
     ///
     /// # Errors
-    /// When there is too little memory, or a signal came.
-    pub fn prepare(&mut self, messages: usize, signals: &Signals) -> Result<(), Mishap> {
+    /// Too little memory, or a signal.
+    pub fn prepare(&mut self, messages: usize, signals: &Signals) -> Result<(), MessageError> {
         stop_if_asked(signals)?;
-        let look = || signals.failure().map_or(Ok(()), Err);
-        self.from.renew(&look).and_then(|()| self.to.renew(&look)).map_err(Mishap::Here)?;
+        let check_stop = || signals.failure().map_or(Ok(()), Err);
+        self.from
+            .renew(&check_stop)
+            .and_then(|()| self.to.renew(&check_stop))
+            .map_err(MessageError::Local)?;
         for buffer in self.from.buffers().iter_mut().take(messages) {
             self.ours.fill(buffer, || stop_if_asked(signals))?;
         }
         Ok(())
     }
 
-    /// Compares what arrived in a buffer with what should have, if that is asked for; the first difference is kept.
+    /// Compares the message in a buffer with its expected contents if `is_asked_for`, and keeps the first difference.
     ///
     /// # Errors
-    /// When a signal came.
-    pub fn compare(&mut self, index: usize, is_asked_for: bool, signals: &Signals) -> Result<(), Mishap> {
+    /// A signal.
+    pub fn compare(
+        &mut self,
+        index: usize,
+        is_asked_for: bool,
+        signals: &Signals,
+    ) -> Result<(), MessageError> {
         let message = &self.to.buffers()[index];
         if !is_asked_for {
             self.theirs.skip();
@@ -72,7 +80,7 @@ impl End {
             return Ok(());
         };
         let number = self.theirs.last_number();
-        self.wrong.get_or_insert_with(|| {
+        self.mismatch.get_or_insert_with(|| {
             let bytes = message.len();
             let text = format!(
                 "what arrived is not what was sent: message {number}, of {bytes} bytes, is wrong from byte {at} on"
@@ -82,56 +90,60 @@ impl End {
         Ok(())
     }
 
-    /// Checks that all that was compared so far was right.
+    /// Checks that no comparison so far found a difference.
     ///
     /// # Errors
-    /// The first difference.
-    pub fn verdict(&mut self) -> Result<(), Failure> {
-        self.wrong.take().map_or(Ok(()), Err)
+    /// The first difference, once.
+    pub fn check_contents(&mut self) -> Result<(), Failure> {
+        self.mismatch.take().map_or(Ok(()), Err)
     }
 }
 
-/// Sends a message that is measured.
+/// Sends a measured message.
 ///
 /// # Errors
-/// The library's.
+/// The error of the library.
 #[inline]
-pub fn send(connection: &mut Connection, message: &[u8]) -> Result<(), Mishap> {
+pub fn send(connection: &mut Connection, message: &[u8]) -> Result<(), MessageError> {
     connection.send(TAG_MESSAGE, &[message], PATIENCE).map_err(failed)
 }
 
-/// Receives one, which must fill the buffer.
+/// Receives a measured message, which must fill the buffer.
 ///
 /// # Errors
-/// The library's, or that another message came.
+/// The error of the library, or another message than the expected one.
 #[inline]
-pub fn receive(connection: &mut Connection, buffer: &mut [u8]) -> Result<(), Mishap> {
+pub fn receive(connection: &mut Connection, buffer: &mut [u8]) -> Result<(), MessageError> {
     let bytes = buffer.len();
     match connection.recv_into(&mut [buffer], PATIENCE) {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
-        Ok(_) => Err(Mishap::Odd),
+        Ok(_) => Err(MessageError::Unexpected),
         Err(error) => Err(failed(error)),
     }
 }
 
-/// As [`receive`], into memory of this kind.
+/// Receives like [`receive`], and tells the library if the memory is cold.
 ///
 /// # Errors
 /// As [`receive`].
 #[inline]
-pub fn receive_into(memory: Memory, connection: &mut Connection, buffer: &mut [u8]) -> Result<(), Mishap> {
+pub fn receive_into(
+    memory: Memory,
+    connection: &mut Connection,
+    buffer: &mut [u8],
+) -> Result<(), MessageError> {
     if memory != Memory::Advised {
         return receive(connection, buffer);
     }
     let bytes = buffer.len();
     match connection.recv_into_cold(&mut [buffer], PATIENCE) {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
-        Ok(_) => Err(Mishap::Odd),
+        Ok(_) => Err(MessageError::Unexpected),
         Err(error) => Err(failed(error)),
     }
 }
 
 #[cold]
-fn failed(error: Error) -> Mishap {
-    Mishap::Library(error)
+fn failed(error: Error) -> MessageError {
+    MessageError::Library(error)
 }

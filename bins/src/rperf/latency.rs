@@ -1,16 +1,21 @@
-//! Ping-pong. What the client times is a message there and one of the same size back; half of that is told.
+//! Ping-pong: the client times a message to the server and one of the same size back, and reports half of the round trip.
 
 use super::end::{End, receive, receive_into, send};
-use super::link::{Link, Mishap};
+use super::link::{Link, MessageError};
 use super::runs::{Pattern, Run};
 use super::samples::{Samples, repeat};
 use superpipe::os::monotonic_ns;
 
-/// The client's end, of buffers that are used again and again: nothing happens but messages and readings of the clock.
+/// Runs the client's end with reused buffers. The loop holds nothing but messages and readings of the clock.
 ///
 /// # Errors
-/// When the messages do not come or go, or a signal came.
-pub fn ping(end: &mut End, link: &mut Link<'_>, run: &Run, samples: &mut Samples) -> Result<(), Mishap> {
+/// A message that cannot be sent or received, or a signal.
+pub fn ping(
+    end: &mut End,
+    link: &mut Link<'_>,
+    run: &Run,
+    samples: &mut Samples,
+) -> Result<(), MessageError> {
     link.await_go()?;
     let signals = link.session.signals;
     let connection = link.data();
@@ -22,12 +27,12 @@ pub fn ping(end: &mut End, link: &mut Link<'_>, run: &Run, samples: &mut Samples
     })
 }
 
-/// The server's.
+/// Runs the server's end of [`ping`].
 ///
 /// # Errors
 /// As [`ping`].
-pub fn pong(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
-    link.go()?;
+pub fn pong(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
+    link.send_go()?;
     let signals = link.session.signals;
     let connection = link.data();
     let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
@@ -38,17 +43,17 @@ pub fn pong(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap>
     })
 }
 
-/// The client's end, where each message takes preparing: memory that is new, or contents that are compared. That is done
-/// while the clock does not count, and the server says each time when it is ready.
+/// Runs the client's end if each message is prepared: its memory is new, or its contents are compared. Preparation is not timed:
+/// the server sends GO when it is ready for the next message.
 ///
 /// # Errors
 /// As [`ping`].
-pub fn ping_with_care(
+pub fn ping_prepared(
     end: &mut End,
     link: &mut Link<'_>,
     run: &Run,
     samples: &mut Samples,
-) -> Result<(), Mishap> {
+) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for number in 0..run.warmup + run.samples {
         end.prepare(1, &signals)?;
@@ -67,15 +72,15 @@ pub fn ping_with_care(
     Ok(())
 }
 
-/// The server's.
+/// Runs the server's end of [`ping_prepared`].
 ///
 /// # Errors
 /// As [`ping`].
-pub fn pong_with_care(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
+pub fn pong_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for _ in 0..run.warmup + run.samples {
         end.prepare(1, &signals)?;
-        link.go()?;
+        link.send_go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
         receive_into(end.plan.memory, connection, to)?;

@@ -1,86 +1,86 @@
-//! The connections of one measurement: one on which the two ends agree, and where each size is to have a first message of
-//! its own, one more for the messages that are measured.
+//! Connections of one measurement: the control connection, and with `--reconnect` one more for the measured messages, new for
+//! each size.
 
 use super::messages::{TAG_GO, TAG_RECORDS};
+use crate::connection::peer;
+use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::patience::{LAST_WORDS, PATIENCE};
-use crate::peer;
 use crate::protocol::{Broken, REPORT_BYTES_MAX, Report, Role};
-use crate::session::Session;
+use crate::timeouts::{LAST_WORDS, PATIENCE};
 use crate::trace::Trace;
 use crate::trace::track::{TRACK_BYTES_MAX, Track};
 use core::time::Duration;
+use superpipe::WaitStrategy;
 use superpipe::io::{Digest, DigestKind};
-use superpipe::os::WaitStrategy;
 use superpipe::{Connection, Error, ErrorKind};
 
-/// To hear whether the peer has ended, which it says at once or is seen.
-const SOON: Duration = Duration::from_millis(50);
+/// Wait for the peer's report when it may have ended: it reports its end at once, or the library notices its loss.
+const END_WAIT: Duration = Duration::from_millis(50);
 
-/// This end of them.
+/// This end of the connections.
 #[derive(Debug)]
 pub struct Link<'a> {
-    /// this end
+    /// session of this tool
     pub session: &'a Session<'a>,
-    /// the trace, which keeps records
+    /// trace that keeps the records
     pub trace: &'a mut Trace,
     control: Connection,
     data: Option<Connection>,
     wait: WaitStrategy,
 }
 
-/// A message of the peer's that was waited for, or its end.
+/// The expected control message of the peer, or its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
-    /// the message that was waited for
+pub enum Incoming {
+    /// bytes of the expected message
     Message(Vec<u8>),
-    /// the peer's word that all is done
+    /// report with code 0: the peer is done
     End,
 }
 
-/// A reason for which messages did not come or go.
+/// Error of sending or receiving a message.
 #[derive(Debug)]
-pub enum Mishap {
-    /// the library says so
+pub enum MessageError {
+    /// error of the library
     Library(Error),
-    /// another message came than was expected
-    Odd,
-    /// something failed here, or is to stop
-    Here(Failure),
+    /// another message arrived than the expected one
+    Unexpected,
+    /// failure of this end, or a signal
+    Local(Failure),
 }
 
 impl<'a> Link<'a> {
-    /// Over one connection, for the time being; what it does is recorded if a trace is asked for.
+    /// Creates a link of one connection. Recording starts if a trace is wanted.
     pub fn new(session: &'a Session<'a>, mut control: Connection, trace: &'a mut Trace) -> Self {
         trace.begin(&mut control);
         Self { session, control, data: None, wait: WaitStrategy::Sleep, trace }
     }
 
-    /// The connection of the measured messages.
+    /// Returns the connection of the measured messages.
     #[inline]
     pub fn data(&mut self) -> &mut Connection {
         self.data.as_mut().unwrap_or(&mut self.control)
     }
 
-    /// The connection on which the two ends agree.
+    /// Returns the control connection.
     pub const fn control(&mut self) -> &mut Connection {
         &mut self.control
     }
 
-    /// Measured messages go over a connection of their own from now on; the one before it is closed.
+    /// Replaces the connection of the measured messages, and closes the one before it unless that is the control connection.
     pub fn replace_data(&mut self, mut data: Connection) {
         data.set_wait(self.wait);
         self.trace.begin(&mut data);
         self.data = Some(data);
     }
 
-    /// Waits like this from now on, on every connection.
+    /// Sets the wait strategy of the control connection and of every later data connection.
     pub fn set_wait(&mut self, wait: WaitStrategy) {
         self.wait = wait;
         self.control.set_wait(wait);
     }
 
-    /// Introduces this end, and hears the other.
+    /// Sends HELLO, and receives that of the peer.
     ///
     /// # Errors
     /// As [`Session::exchange_hellos`].
@@ -88,61 +88,61 @@ impl<'a> Link<'a> {
         self.session.exchange_hellos(&mut self.control, None, None).map(drop)
     }
 
-    /// Sends a message of the agreement.
+    /// Sends a message on the control connection.
     ///
     /// # Errors
-    /// When the peer is gone, silent, or has given up.
-    pub fn tell(&mut self, tag: u64, bytes: &[u8]) -> Result<(), Failure> {
+    /// The peer is lost or silent, or has given up.
+    pub fn send(&mut self, tag: u64, bytes: &[u8]) -> Result<(), Failure> {
         let sent = self.control.send(tag, &[bytes], PATIENCE);
-        sent.map_err(|error| self.explain(Mishap::Library(error)))
+        sent.map_err(|error| self.explain(MessageError::Library(error)))
     }
 
-    /// Waits for a message of the agreement, or for the peer's last word.
+    /// Receives a message with this tag on the control connection, or the peer's final report.
     ///
     /// # Errors
-    /// When the peer gave up, in its words; or is gone or silent, or says something else.
-    pub fn hear(&mut self, tag: u64) -> Result<Heard, Failure> {
+    /// The peer's own report of its failure; or the peer is lost or silent, or sends another message.
+    pub fn receive(&mut self, tag: u64) -> Result<Incoming, Failure> {
         let mut bytes = [0; REPORT_BYTES_MAX];
         let received = match self.control.recv_into(&mut [&mut bytes], PATIENCE) {
             Ok(received) => received,
-            Err(error) => return Err(self.explain(Mishap::Library(error))),
+            Err(error) => return Err(self.explain(MessageError::Library(error))),
         };
         let bytes = &bytes[..received.bytes];
         if received.tag == tag {
-            return Ok(Heard::Message(bytes.to_vec()));
+            return Ok(Incoming::Message(bytes.to_vec()));
         }
         let other = self.session.role.other();
         if received.tag != other.report_tag() {
             return Err(peer::broken(Broken("sent a message out of turn")));
         }
         let report = Report::decode(bytes).map_err(peer::broken)?;
-        if report.code == 0 { Ok(Heard::End) } else { Err(peer::said(&report, other)) }
+        if report.code == 0 { Ok(Incoming::End) } else { Err(peer::said(&report, other)) }
     }
 
-    /// Checks that the peer has not ended, while the connection that is to be measured is not there.
+    /// Checks that the peer has not ended while a new data connection is awaited.
     ///
     /// # Errors
-    /// The peer's end, in its words where it has any; or that it speaks out of turn, or a signal came.
-    pub fn check(&mut self) -> Result<(), Failure> {
-        match self.session.receive_report(&mut self.control, SOON) {
+    /// The peer's end, with its report if there is one; a message out of turn; or a signal.
+    pub fn check_peer(&mut self) -> Result<(), Failure> {
+        match self.session.receive_report(&mut self.control, END_WAIT) {
             Ok(report) => Err(peer::said(&report, self.session.role.other())),
             Err(failure) if failure.code == Code::Timeout => Ok(()),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Waits for a message that must come before the end does.
+    /// Receives a message with this tag, which must come before the peer's end.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear).
-    pub fn hear_more(&mut self, tag: u64) -> Result<Vec<u8>, Failure> {
-        match self.hear(tag)? {
-            Heard::Message(bytes) => Ok(bytes),
-            Heard::End => Err(peer::broken(Broken("ended the measurement before its end"))),
+    /// As [`receive`](Self::receive).
+    pub fn receive_message(&mut self, tag: u64) -> Result<Vec<u8>, Failure> {
+        match self.receive(tag)? {
+            Incoming::Message(bytes) => Ok(bytes),
+            Incoming::End => Err(peer::broken(Broken("ended the measurement before its end"))),
         }
     }
 
-    /// Takes out the records of the measured messages at this end. Recording ends unless all is traced.
+    /// Takes the records of the measured messages at this end. Recording ends unless a trace is wanted.
     pub fn take_records(&mut self) -> Track {
         let name = self.session.role.tool();
         let track = Track::take(name, self.data());
@@ -151,15 +151,15 @@ impl<'a> Link<'a> {
         track
     }
 
-    /// Waits for what the server recorded.
+    /// Receives the server's records.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear).
-    pub fn hear_records(&mut self) -> Result<Track, Failure> {
+    /// As [`receive`](Self::receive).
+    pub fn receive_records(&mut self) -> Result<Track, Failure> {
         let mut bytes = vec![0; TRACK_BYTES_MAX];
         let received = match self.control.recv_into(&mut [&mut bytes], PATIENCE) {
             Ok(received) => received,
-            Err(error) => return Err(self.explain(Mishap::Library(error))),
+            Err(error) => return Err(self.explain(MessageError::Library(error))),
         };
         if received.tag != TAG_RECORDS {
             return Err(peer::broken(Broken("sent another message than its records")));
@@ -167,41 +167,41 @@ impl<'a> Link<'a> {
         Track::decode(self.session.role.other().tool(), &bytes[..received.bytes]).map_err(peer::broken)
     }
 
-    /// The other end may begin.
+    /// Sends GO: the peer may begin.
     ///
     /// # Errors
-    /// As [`tell`](Self::tell).
-    pub fn go(&mut self) -> Result<(), Mishap> {
-        self.tell(TAG_GO, &[]).map_err(Mishap::Here)
+    /// As [`send`](Self::send).
+    pub fn send_go(&mut self) -> Result<(), MessageError> {
+        self.send(TAG_GO, &[]).map_err(MessageError::Local)
     }
 
-    /// Waits until this end may begin.
+    /// Waits for GO: this end may begin.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear).
-    pub fn await_go(&mut self) -> Result<(), Mishap> {
-        match self.hear_more(TAG_GO).map_err(Mishap::Here)?.len() {
+    /// As [`receive`](Self::receive).
+    pub fn await_go(&mut self) -> Result<(), MessageError> {
+        match self.receive_message(TAG_GO).map_err(MessageError::Local)?.len() {
             0 => Ok(()),
-            _ => Err(Mishap::Here(peer::broken(Broken("sent a GO that is not empty")))),
+            _ => Err(MessageError::Local(peer::broken(Broken("sent a GO that is not empty")))),
         }
     }
 
-    /// The failure that a mishap is, in the peer's own words where it has any.
-    pub fn explain(&mut self, mishap: Mishap) -> Failure {
-        match mishap {
-            Mishap::Here(failure) => failure,
-            Mishap::Library(error) => match error.kind() {
+    /// Turns an error into the failure to report, with the peer's own report if there is one.
+    pub fn explain(&mut self, error: MessageError) -> Failure {
+        match error {
+            MessageError::Local(failure) => failure,
+            MessageError::Library(error) => match error.kind() {
                 ErrorKind::Closed(reason) | ErrorKind::Rejected(reason) | ErrorKind::Cancelled(reason) => {
                     self.session.peer_gave_up(&mut self.control, reason)
                 }
-                ErrorKind::TooSmall => self.explain(Mishap::Odd),
+                ErrorKind::TooSmall => self.explain(MessageError::Unexpected),
                 _ => self.session.failure(&error),
             },
-            Mishap::Odd => {
+            MessageError::Unexpected => {
                 let other = self.session.role.other();
                 match self.session.receive_report(&mut self.control, LAST_WORDS) {
                     Ok(report) if report.code != 0 => peer::said(&report, other),
-                    // it was the peer's last word, which the close repeats
+                    // the unexpected message was the peer's report, whose code the close repeats
                     Err(failure) if !matches!(failure.code, Code::Timeout | Code::Protocol) => failure,
                     _ => peer::broken(Broken("sent another message than the one that was its turn")),
                 }
@@ -209,9 +209,9 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Says that all is done, or why it is not, keeps what was recorded if nothing was before, and closes.
+    /// Reports the outcome to the peer, adds the records to a trace that is still empty, and closes.
     pub fn end(mut self, outcome: &Result<(), Failure>) {
-        self.tell_end(outcome);
+        self.send_end(outcome);
         if self.trace.is_empty() {
             let name = self.session.role.tool();
             let data = self.data.as_mut().unwrap_or(&mut self.control);
@@ -220,22 +220,22 @@ impl<'a> Link<'a> {
         self.close(outcome);
     }
 
-    /// Says why no measurement began, and closes: another client is waited for.
+    /// Reports to a client why its measurement did not begin, and closes. The server goes on to wait for another client.
     pub fn dismiss(mut self, failure: Failure) {
         let outcome = Err(failure);
-        self.tell_end(&outcome);
+        self.send_end(&outcome);
         self.close(&outcome);
     }
 
-    fn tell_end(&mut self, outcome: &Result<(), Failure>) {
+    fn send_end(&mut self, outcome: &Result<(), Failure>) {
         let nothing = Digest::new(DigestKind::None);
         match outcome {
-            // the client says when that is all; a server that is gone by now changes nothing
+            // only the client reports the end; losing the server now changes no result
             Ok(()) if self.session.role == Role::Client => {
                 let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, LAST_WORDS);
             }
             Ok(()) => {}
-            // nobody is left to be told, or the close says it soon enough
+            // there is no peer to report to, or the reason of the close tells it
             Err(Failure { code, .. })
                 if matches!(code, Code::PeerLost | Code::Timeout) || code.is_signal() => {}
             Err(failure) => {

@@ -1,4 +1,4 @@
-//! Messages between rperf and rperf serve, beside HELLO and the reports. wire.md 8.2.
+//! Messages between rperf and rperf serve, besides HELLO and the reports. wire.md 8.2.
 //!
 //! ```text
 //! rperf                                        rperf serve
@@ -14,13 +14,13 @@
 //!   TRAILER ─────────────▶                                code 0: the end
 //! ```
 //!
-//! An end that fails says so in a report, and closes: the client in a TRAILER, the server in a VERDICT. Of the messages of the
-//! agreement only RECORDS has no fixed size. Integers are little-endian, and reserved bytes are zero, and checked. A message that
-//! breaks a rule is refused by name before anything is done about it.
+//! An end that fails sends a report and closes: the client a TRAILER, the server a VERDICT. All messages but MESSAGE and RECORDS
+//! have a fixed size. Integers are little-endian; reserved bytes are zero, and checked. A message is checked whole before it has
+//! any effect, and the error names the rule that it breaks.
 
 use super::BYTES_MAX;
 use crate::protocol::{Broken, word};
-use superpipe::os::WaitStrategy;
+use superpipe::WaitStrategy;
 
 /// Tag of PLAN.
 pub const TAG_PLAN: u64 = 5;
@@ -32,9 +32,9 @@ pub const TAG_RUN: u64 = 7;
 pub const TAG_GO: u64 = 8;
 /// Tag of DONE.
 pub const TAG_DONE: u64 = 9;
-/// Tag of the messages that are measured.
+/// Tag of the measured messages.
 pub const TAG_MESSAGE: u64 = 10;
-/// Tag of RECORDS, which has as many bytes as it needs: see [`Track`](crate::trace::track::Track).
+/// Tag of RECORDS, whose size varies: see [`Track`](crate::trace::track::Track).
 pub const TAG_RECORDS: u64 = 11;
 
 /// Bytes of a PLAN.
@@ -45,7 +45,7 @@ pub const READY_BYTES: usize = 16;
 const VERSION: u8 = 1;
 const NOT_PINNED: u32 = u32::MAX;
 
-/// Which memory messages are sent from and received into.
+/// Memory that messages are sent from and received into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Memory {
@@ -55,44 +55,44 @@ pub enum Memory {
     Plain = 1,
     /// superpipe's own buffers, new for every message
     Superpipe = 2,
-    /// ordinary pages, new for every message, of which superpipe is told so
+    /// ordinary pages, new for every message, received with the call for cold memory
     Advised = 3,
 }
 
 /// Settings of all sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// the way in which both ends wait, where the client has a wish
+    /// wait strategy of both ends, if the client asks for one
     pub wait: Option<WaitStrategy>,
-    /// which memory
+    /// memory of the messages
     pub memory: Memory,
-    /// true: contents are compared also while messages are timed
+    /// contents are compared also while messages are timed
     pub is_verified: bool,
-    /// the core that the client is pinned to
+    /// core that the client is pinned to
     pub core: Option<u32>,
     /// seed of all contents
     pub seed: u64,
-    /// bytes of the largest message to come
+    /// size of the largest message
     pub bytes_max: u64,
 }
 
 /// The server's answer to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// the way in which both ends wait
+    /// wait strategy of both ends
     pub wait: WaitStrategy,
-    /// the core that the server is pinned to
+    /// core that the server is pinned to
     pub core: Option<u32>,
 }
 
 impl Plan {
-    /// Returns true if every message takes preparing.
+    /// Returns true if every message is prepared: its memory is new, or its contents are compared.
     #[must_use]
-    pub fn is_with_care(&self) -> bool {
+    pub fn is_prepared(&self) -> bool {
         self.is_verified || self.memory != Memory::Reused
     }
 
-    /// Returns the bytes that cross.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> [u8; PLAN_BYTES] {
         let mut bytes = [0; PLAN_BYTES];
@@ -106,10 +106,10 @@ impl Plan {
         bytes
     }
 
-    /// Reads the bytes that a client sent.
+    /// Decodes the message of a client.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the message breaks.
     pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
         let bytes: &[u8; PLAN_BYTES] =
             bytes.try_into().map_err(|_| Broken("sent a PLAN of the wrong length"))?;
@@ -141,7 +141,7 @@ impl Plan {
 }
 
 impl Ready {
-    /// Returns the bytes that cross.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> [u8; READY_BYTES] {
         let mut bytes = [0; READY_BYTES];
@@ -151,10 +151,10 @@ impl Ready {
         bytes
     }
 
-    /// Reads the bytes that a server sent in answer to `plan`.
+    /// Decodes a server's answer to `plan`.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the message breaks.
     pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Broken> {
         let bytes: &[u8; READY_BYTES] =
             bytes.try_into().map_err(|_| Broken("sent a READY of the wrong length"))?;
@@ -214,7 +214,7 @@ pub(super) mod tests {
         seed: 0x0102_0304_0506_0708,
         bytes_max: 4096,
     };
-    /// The words about a message with one byte changed.
+    /// Returns the error text for a message with one byte changed.
     pub(in crate::rperf) fn changed<const N: usize, T: core::fmt::Debug>(
         mut bytes: [u8; N],
         at: usize,
@@ -243,7 +243,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_server_does_as_it_was_asked() {
+    fn a_ready_must_match_its_plan() {
         let ready = Ready { wait: WaitStrategy::Yield, core: Some(0) };
         assert_eq!(Ready::decode(&ready.encode(), &PLAN), Ok(ready));
         let ready = Ready { wait: WaitStrategy::Sleep, core: None };

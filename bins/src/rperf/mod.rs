@@ -1,17 +1,17 @@
-//! rperf: the time that messages take, and the bytes per second that cross, between two processes.
+//! rperf: measures latency and throughput of messages between two processes.
 //!
 //! ```text
-//! options ──▶ client ──▶ messages ──▶ server        what is to be done, told by the client alone
+//! options ──▶ client ──▶ messages ──▶ server        the client sends all settings
 //!               │                       │
-//!               └──▶ link ◀─────────────┘           connections, and how each end ends
+//!               └──▶ link ◀─────────────┘           connections, and the end of each side
 //!                     │
-//!                    end ──▶ latency, stream        the messages: buffers, contents, samples
+//!                    end ──▶ latency, stream        measured messages: buffers, contents, samples
 //!                     │
 //!                    row ──▶ output: table, csv, json, plot
 //! ```
 //!
-//! The library is measured as everybody uses it: one connection, one slice a message, and one thread at each end.
-//! Within what is timed, nothing is allocated, formatted or looked up, and nothing but messages and the clock costs time.
+//! rperf uses the library as any program does: one connection, one slice per message, and one thread at each end.
+//! The timed loops only send and receive messages and read the clock; they allocate, format and look up nothing.
 
 pub mod buffers;
 pub mod client;
@@ -33,28 +33,29 @@ pub mod sizes;
 pub mod stream;
 pub mod table;
 
-use crate::command;
+use crate::command_line::command;
+use crate::command_line::generate;
+use crate::command_line::options::Common;
+use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::files::{self, Named};
-use crate::generate;
-use crate::options::Common;
+use crate::files::distinct::{self, Named};
 use crate::protocol::Role;
-use crate::session::{Session, complain};
 use crate::signals;
+use crate::stderr::print_line;
 use crate::trace::Trace;
 use clap::CommandFactory;
 use options::{Part, Perf};
 use std::process::ExitCode;
 
-/// The most bytes of a message.
+/// Largest message, in bytes.
 pub const BYTES_MAX: u64 = 1 << 30;
-/// The most single samples of a run. They take 128 MiB of memory, and 192 MiB with those of batches of two.
+/// Limit on the single samples of a run. They take 128 MiB of memory, and 192 MiB with those of batches of two.
 pub const SAMPLES_MAX: u64 = 1 << 24;
 
-/// The whole tool.
+/// Runs rperf or rperf serve.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Perf { part, ask } = match command::parse(Role::Client, &options::OPTIONAL) {
+    let Perf { part, client } = match command::parse(Role::Client, &options::OPTIONAL) {
         Ok(perf) => perf,
         Err(code) => return code,
     };
@@ -66,35 +67,35 @@ pub fn main() -> ExitCode {
             }
         };
     }
-    match (ask.common.generate, &ask.address) {
+    match (client.common.generate, &client.address) {
         (Some(kind), _) => generate::print(Role::Client, kind, Perf::command()),
-        (None, Some(address)) => run(Role::Client, &ask.common, &ask.files(), |session, trace| {
-            client::measure(session, &ask, address, trace)
+        (None, Some(address)) => run(Role::Client, &client.common, &client.files(), |session, trace| {
+            client::measure(session, &client, address, trace)
         }),
         (None, None) => unreachable!("clap asks for an address where nothing is served or generated"),
     }
 }
 
-/// Runs one part to its end, and says how that was where it was not good.
+/// Runs one part to its end, and prints its failure.
 fn run(
     role: Role,
     common: &Common,
     files: &[Named<'_>],
     work: impl FnOnce(&Session<'_>, &mut Trace) -> Result<(), Failure>,
 ) -> ExitCode {
-    let outcome = files::check(files).and_then(|()| {
+    let outcome = distinct::check(files).and_then(|()| {
         let session = Session::new(role, common, false)?;
         let mut trace = Trace::open(common.trace.as_deref(), &session.signals)?;
         let outcome = work(&session, &mut trace);
         if let Err(lost) = trace.write() {
-            complain(role, &lost.text);
+            print_line(role, &lost.text);
         }
         outcome
     });
     match outcome {
         Ok(()) => Code::Done.into(),
         Err(failure) => {
-            complain(role, &failure.text);
+            print_line(role, &failure.text);
             signals::end(failure.code)
         }
     }

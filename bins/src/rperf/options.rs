@@ -1,13 +1,12 @@
-//! The command line. What stands here is `--help`, the man page and the completions.
+//! The command line of rperf. `--help`, the man page and the completions are made from the doc comments of this file.
 
 use super::messages::Memory;
 use super::sizes::Sizes;
-use crate::command::Optional;
-use crate::descriptor::is_dash;
-use crate::descriptor::own_descriptor;
-use crate::files::Named;
-use crate::help::after_help;
-use crate::options::{Common, Listening, Wait, address};
+use crate::command_line::command::Optional;
+use crate::command_line::help::after_help;
+use crate::command_line::options::{Common, Listening, Wait, address};
+use crate::files::descriptor::{is_dash, own_descriptor};
+use crate::files::distinct::Named;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -93,7 +92,7 @@ pub struct Perf {
 
     /// The end that asks.
     #[command(flatten)]
-    pub ask: Ask,
+    pub client: ClientOptions,
 }
 
 /// Subcommands.
@@ -121,7 +120,7 @@ pub struct Serve {
 
 /// The end that asks.
 #[derive(Debug, Clone, Args)]
-pub struct Ask {
+pub struct ClientOptions {
     /// Address of the server: HOST:PORT, verbs:HOST:PORT or shm:PATH
     #[arg(
         value_name = "ADDR",
@@ -152,7 +151,7 @@ pub struct Ask {
     /// Memory that was never used before, for every message, at both ends: superpipe's own buffers (without a KIND),
     /// ordinary pages as malloc gives, or those with superpipe told that they are new
     #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "superpipe")]
-    pub fresh: Option<Fresh>,
+    pub fresh: Option<FreshMemory>,
 
     /// A new connection for each size, of which `first` is then the very first message; or several, one after the other,
     /// and `first` is the median of theirs
@@ -217,13 +216,13 @@ pub enum Test {
 
 /// Options whose value is optional.
 pub const OPTIONAL: [Optional; 2] = [
-    ("--fresh", |value| Fresh::from_str(value, false).is_ok()),
+    ("--fresh", |value| FreshMemory::from_str(value, false).is_ok()),
     ("--reconnect", |value| value.parse::<u32>().is_ok()),
 ];
 
 /// `--fresh`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Fresh {
+pub enum FreshMemory {
     /// superpipe's own buffers
     Superpipe,
     /// ordinary pages
@@ -232,8 +231,8 @@ pub enum Fresh {
     Advised,
 }
 
-impl Ask {
-    /// Every place that a command names to write to.
+impl ClientOptions {
+    /// Returns every place that the command writes to.
     #[must_use]
     pub fn files(&self) -> Vec<Named<'_>> {
         let reports = [
@@ -259,14 +258,14 @@ impl Ask {
         paths.any(|path| is_dash(path) || own_descriptor(path) == Some(1))
     }
 
-    /// Which memory.
+    /// Returns the memory that the messages use.
     #[must_use]
     pub fn memory(&self) -> Memory {
         match self.fresh {
             None => Memory::Reused,
-            Some(Fresh::Superpipe) => Memory::Superpipe,
-            Some(Fresh::Plain) => Memory::Plain,
-            Some(Fresh::Advised) => Memory::Advised,
+            Some(FreshMemory::Superpipe) => Memory::Superpipe,
+            Some(FreshMemory::Plain) => Memory::Plain,
+            Some(FreshMemory::Advised) => Memory::Advised,
         }
     }
 }
@@ -274,7 +273,7 @@ impl Ask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Core;
+    use crate::command_line::options::Core;
     use clap::CommandFactory;
 
     #[test]
@@ -287,15 +286,18 @@ mod tests {
         let perf = Perf::try_parse_from(["rperf", "serve", "--core", "1", "--keep"]).unwrap();
         let Some(Part::Serve(serve)) = perf.part else { panic!("{perf:?}") };
         assert!(serve.keep && serve.common.core == Some(Core::Number(1)));
-        assert_eq!(serve.listening.listen.to_string(), crate::options::DEFAULT_ADDRESS);
+        assert_eq!(serve.listening.listen.to_string(), crate::command_line::options::DEFAULT_ADDRESS);
         let perf = Perf::try_parse_from(["rperf", "localhost"]).unwrap();
         assert!(perf.part.is_none());
-        assert_eq!((perf.ask.test, perf.ask.memory()), (Test::Latency, Memory::Reused));
-        assert_eq!((perf.ask.sizes.max(), perf.ask.iterations, perf.ask.wait), (1 << 20, None, None));
+        assert_eq!((perf.client.test, perf.client.memory()), (Test::Latency, Memory::Reused));
+        assert_eq!(
+            (perf.client.sizes.max(), perf.client.iterations, perf.client.wait),
+            (1 << 20, None, None)
+        );
         let perf =
             Perf::try_parse_from(["rperf", "localhost", "--iterations=1K", "--warmup=1.5K", "--sizes=1.5K"]);
-        let ask = perf.unwrap().ask;
-        assert_eq!((ask.iterations, ask.warmup, ask.sizes.max()), (Some(1000), Some(1500), 1536));
+        let client = perf.unwrap().client;
+        assert_eq!((client.iterations, client.warmup, client.sizes.max()), (Some(1000), Some(1500), 1536));
         assert!(Perf::try_parse_from(["rperf"]).is_err());
         assert!(Perf::try_parse_from(["rperf", "--generate", "man"]).is_ok());
         assert!(Perf::try_parse_from(["rperf", "serve", "localhost"]).is_err());
@@ -303,22 +305,22 @@ mod tests {
 
     #[test]
     fn options_that_need_no_value_have_one() {
-        let ask = |arguments: &[&str]| {
+        let client = |arguments: &[&str]| {
             let arguments = ["rperf", "shm:/x"].iter().chain(arguments);
-            Perf::try_parse_from(arguments).map(|perf| perf.ask)
+            Perf::try_parse_from(arguments).map(|perf| perf.client)
         };
-        assert_eq!(ask(&["--fresh"]).unwrap().memory(), Memory::Superpipe);
-        assert_eq!(ask(&["--fresh=plain"]).unwrap().memory(), Memory::Plain);
-        assert_eq!(ask(&["--fresh=advised"]).unwrap().memory(), Memory::Advised);
-        assert_eq!(ask(&["--json=x"]).unwrap().json.unwrap().as_os_str(), "x");
+        assert_eq!(client(&["--fresh"]).unwrap().memory(), Memory::Superpipe);
+        assert_eq!(client(&["--fresh=plain"]).unwrap().memory(), Memory::Plain);
+        assert_eq!(client(&["--fresh=advised"]).unwrap().memory(), Memory::Advised);
+        assert_eq!(client(&["--json=x"]).unwrap().json.unwrap().as_os_str(), "x");
         for report in ["--json", "--csv", "--plot", "--picture", "--trace"] {
             for wrong in [&[report][..], &[report, "x"], &[&format!("{report}=")]] {
-                assert!(ask(wrong).is_err(), "{wrong:?}");
+                assert!(client(wrong).is_err(), "{wrong:?}");
             }
         }
         for wrong in [&["--fresh=cold"][..], &["--iterations", "0"], &["--sizes", "2G"], &["--test", "both"]]
         {
-            assert!(ask(wrong).is_err(), "{wrong:?}");
+            assert!(client(wrong).is_err(), "{wrong:?}");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Output of results: a table, and the reports that were asked for beside it.
+//! Output of results: the table, and the reports of the options.
 //!
-//! Files are opened before anything is measured, so that nobody measures for what cannot be written, and appear with what
-//! is in them: a drawing whole, results from the first on. Where a measurement fails before that, what had the name stays.
+//! Files are opened before the measurement, so that one which cannot be written ends it at once. A drawing appears when it is
+//! complete, a file of results with the first one. If the measurement fails before that, an old file of this name is kept.
 
-use super::options::Ask;
+use super::options::ClientOptions;
 use super::plot;
 use super::row::Row;
 use super::table::{Header, Line};
 use crate::exit::{Code, Failure};
-use crate::output;
+use crate::files::output;
 use crate::signals::Signals;
 use crate::trace::picture::Picture;
 use core::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The places that were asked for. Each result is written as soon as it is there.
+/// Outputs of one run. Each result is written as soon as it is measured.
 pub struct Output {
     table: Option<output::Output>,
     json: Option<Lines>,
@@ -26,68 +26,68 @@ pub struct Output {
     signals: Signals,
 }
 
-/// A file that is there from its first line on, or standard output.
+/// A file that appears with its first line, or standard output.
 struct Lines {
     to: output::Output,
-    is_there: bool,
+    is_committed: bool,
 }
 
 impl Output {
-    /// Opens what was asked for.
+    /// Opens all outputs of the options.
     ///
     /// # Errors
-    /// When a file cannot be written.
-    pub fn open(ask: &Ask, signals: &Signals) -> Result<Self, Failure> {
+    /// A file cannot be written.
+    pub fn open(options: &ClientOptions, signals: &Signals) -> Result<Self, Failure> {
         let open = |path: &Path| output::Output::open(Some(path), signals);
         let drawing = |path: &Option<PathBuf>| path.as_deref().map(open).transpose();
-        let lines = |path| Ok(drawing(path)?.map(|to| Lines { to, is_there: false }));
-        let table = match (ask.common.quiet, ask.takes_stdout()) {
+        let lines = |path| Ok(drawing(path)?.map(|to| Lines { to, is_committed: false }));
+        let table = match (options.common.quiet, options.takes_stdout()) {
             (true, _) => None,
             (false, false) => Some(output::Output::open(None, signals)?),
-            // nobody can be told that standard error is gone
+            // a failure to open standard error cannot be reported
             (false, true) => output::Output::stderr(signals).ok(),
         };
         Ok(Self {
             table,
-            json: lines(&ask.json)?,
-            csv: lines(&ask.csv)?,
-            plot: drawing(&ask.plot)?,
-            picture: drawing(&ask.picture)?,
+            json: lines(&options.json)?,
+            csv: lines(&options.csv)?,
+            plot: drawing(&options.plot)?,
+            picture: drawing(&options.picture)?,
             rows: Vec::new(),
             signals: *signals,
         })
     }
 
-    /// Tells one more result.
+    /// Writes one result.
     ///
     /// # Errors
-    /// When it cannot be written, or a signal came meanwhile.
+    /// It cannot be written, or a signal came meanwhile.
     pub fn put(&mut self, row: Row) -> Result<(), Failure> {
         let is_first = self.rows.is_empty();
         self.rows.push(row);
-        let told = self.tell_last(is_first);
-        self.explain(told)
+        let written = self.write_last(is_first);
+        self.explain(written)
     }
 
-    /// Draws all results, if that was asked for.
+    /// Draws all results, if there is a plot.
     ///
     /// # Errors
-    /// When they cannot be drawn or written, or a signal came meanwhile.
+    /// They cannot be drawn or written, or a signal came meanwhile.
     pub fn finish(&mut self) -> Result<(), Failure> {
         let drawn = self.plot.as_mut().map_or(Ok(()), |to| write(to, plot::draw(&self.rows)));
         self.explain(drawn)
     }
 
-    /// Draws the copies of one message, if that was asked for.
+    /// Draws the copies of one message, if a picture is wanted.
     ///
     /// # Errors
-    /// When they cannot be drawn or written, or a signal came meanwhile.
+    /// They cannot be drawn or written, or a signal came meanwhile.
     pub fn draw(&mut self, picture: &Picture) -> Result<(), Failure> {
         let drawn = self.picture.as_mut().map_or(Ok(()), |to| write(to, picture.draw()));
         self.explain(drawn)
     }
 
-    fn tell_last(&mut self, is_first: bool) -> Result<(), Failure> {
+    fn write_last(&mut self, is_first: bool) -> Result<(), Failure> {
         let Some(row) = self.rows.last() else { return Ok(()) };
         if let Some(table) = &mut self.table {
             let header = if is_first { format!("{}\n", Header(row)) } else { String::new() };
@@ -102,21 +102,21 @@ impl Output {
         Ok(())
     }
 
-    /// Names the signal where one came while something could not be written: it may have ended the reader of a pipe as well.
+    /// Replaces a failure to write by the signal that came meanwhile, which may have ended the reader of the pipe as well.
     fn explain(&self, written: Result<(), Failure>) -> Result<(), Failure> {
         written.map_err(|failure| self.signals.failure().unwrap_or(failure))
     }
 }
 
 impl Lines {
-    /// Writes whole lines, at once.
+    /// Writes complete lines with one call.
     fn put(&mut self, lines: io::Result<Vec<u8>>) -> Result<(), Failure> {
         let lines = lines
             .map_err(|error| Failure::local_io(format!("cannot write to {}", self.to.name()), &error))?;
         self.to.write(&lines)?;
-        if !self.is_there {
+        if !self.is_committed {
             self.to.commit()?;
-            self.is_there = true;
+            self.is_committed = true;
         }
         Ok(())
     }
@@ -128,14 +128,14 @@ fn as_json(row: &Row) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// With the names of the columns, where it is the first.
+/// Formats a row, with the names of the columns before the first one.
 fn as_csv(row: &Row, is_first: bool) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().has_headers(is_first).from_writer(Vec::new());
     writer.serialize(row)?;
     writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// Writes a drawing.
+/// Writes a complete drawing.
 fn write(to: &mut output::Output, drawn: Result<String, Box<dyn Error>>) -> Result<(), Failure> {
     let text =
         drawn.map_err(|error| Failure::new(Code::Device, format!("cannot draw {}: {error}", to.name())))?;

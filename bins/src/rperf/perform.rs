@@ -2,48 +2,51 @@
 
 use super::clock::Usage;
 use super::end::End;
-use super::link::{Link, Mishap};
+use super::link::{Link, MessageError};
 use super::runs::{Pattern, Run};
 use super::samples::Samples;
 use super::{latency, stream};
 use crate::protocol::Role;
 
 impl End {
-    /// Does this end's part of a run. Returns the nanoseconds that its thread ran, and that went by, from when its buffers are there
-    /// to its last message.
+    /// Performs this end's part of a run. Returns CPU time and elapsed time of its thread in nanoseconds, from the allocation of the
+    /// buffers to the last message.
     ///
     /// # Errors
-    /// When the messages do not come or go, there is no memory for them, or a signal came.
+    /// A message that cannot be sent or received, too little memory, or a signal.
     pub fn perform(
         &mut self,
         link: &mut Link<'_>,
         run: &Run,
         samples: &mut Samples,
-    ) -> Result<(u64, u64), Mishap> {
+    ) -> Result<(u64, u64), MessageError> {
         let is_client = link.session.role == Role::Client;
-        let with_care = run.pattern == Pattern::Check || self.plan.is_with_care();
-        let count = if with_care && run.pattern == Pattern::Stream { stream::window(run.bytes) } else { 1 };
+        let is_prepared = run.pattern == Pattern::Check || self.plan.is_prepared();
+        let count = if is_prepared && run.pattern == Pattern::Stream { stream::window(run.bytes) } else { 1 };
         let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
         let (from, to) = match (run.pattern, is_client) {
             (Pattern::Check | Pattern::Pingpong, _) => (1, 1),
             (Pattern::Stream, true) => (count, 0),
             (Pattern::Stream, false) => (0, count),
         };
-        let look = || link.session.signals.failure().map_or(Ok(()), Err);
-        let provided = self.from.provide(bytes, from, &look).and_then(|()| self.to.provide(bytes, to, &look));
-        provided.map_err(Mishap::Here)?;
+        let check_stop = || link.session.signals.failure().map_or(Ok(()), Err);
+        let provided = self
+            .from
+            .provide(bytes, from, &check_stop)
+            .and_then(|()| self.to.provide(bytes, to, &check_stop));
+        provided.map_err(MessageError::Local)?;
         let usage = Usage::begin();
-        match (run.pattern, is_client, with_care) {
+        match (run.pattern, is_client, is_prepared) {
             (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),
             (Pattern::Check | Pattern::Pingpong, true, true) => {
-                latency::ping_with_care(self, link, run, samples)
+                latency::ping_prepared(self, link, run, samples)
             }
             (Pattern::Check | Pattern::Pingpong, false, false) => latency::pong(self, link, run),
-            (Pattern::Check | Pattern::Pingpong, false, true) => latency::pong_with_care(self, link, run),
+            (Pattern::Check | Pattern::Pingpong, false, true) => latency::pong_prepared(self, link, run),
             (Pattern::Stream, true, false) => stream::source(self, link, run),
-            (Pattern::Stream, true, true) => stream::source_with_care(self, link, run),
+            (Pattern::Stream, true, true) => stream::source_prepared(self, link, run),
             (Pattern::Stream, false, false) => stream::sink(self, link, run, samples),
-            (Pattern::Stream, false, true) => stream::sink_with_care(self, link, run, samples),
+            (Pattern::Stream, false, true) => stream::sink_prepared(self, link, run, samples),
         }?;
         Ok(usage.since())
     }

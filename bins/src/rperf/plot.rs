@@ -1,4 +1,4 @@
-//! `--plot`: median, first, 99th percentile and rate by size, both axes logarithmic.
+//! `--plot`: first, minimum, median, 99th percentile and rate over the message size, with logarithmic axes.
 
 use super::options::Test;
 use super::row::Row;
@@ -10,7 +10,7 @@ use plotters::prelude::*;
 const WIDTH: u32 = 1000;
 const HEIGHT: u32 = 640;
 
-/// One line of the picture.
+/// One curve of the plot.
 struct Curve {
     name: &'static str,
     color: RGBColor,
@@ -25,10 +25,10 @@ const TIMES: [Curve; 4] = [
 ];
 const RATE: Curve = Curve { name: "GB/s", color: RGBColor(180, 30, 60), value: |row| row.gb_per_s };
 
-/// Draws the results, as the text of an SVG file.
+/// Draws the results as the text of an SVG file.
 ///
 /// # Errors
-/// When there is nothing to draw, or the drawing fails.
+/// The drawing fails.
 pub fn draw(rows: &[Row]) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     {
@@ -87,7 +87,7 @@ pub fn draw(rows: &[Row]) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// The points of a curve that a logarithmic axis can show.
+/// Returns the points of a curve above zero, which a logarithmic axis can show.
 fn points(rows: &[Row], curve: &Curve) -> Vec<(f64, f64)> {
     let points = rows.iter().map(|row| (shown(row.bytes), (curve.value)(row)));
     let mut points: Vec<_> = points.filter(|(_, value)| *value > 0.0).collect();
@@ -95,7 +95,7 @@ fn points(rows: &[Row], curve: &Curve) -> Vec<(f64, f64)> {
     points
 }
 
-/// All values that a logarithmic axis can show, with a little room around them.
+/// Returns the range of the values above zero, with a margin on both sides.
 fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let all = values.filter(|value| *value > 0.0);
     let (low, high) =

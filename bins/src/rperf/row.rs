@@ -1,81 +1,81 @@
-//! The result of one size.
+//! Result of one size.
 
 use super::messages::Memory;
 use super::options::Test;
 use super::runs::Figures;
 use serde::Serialize;
 
-/// One result. The fields are the columns of `--csv` and the keys of `--json`, in this order.
+/// Result of one size. The fields are the columns of `--csv` and the keys of `--json`, in this order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// always "result"
     pub event: &'static str,
-    /// which test
+    /// test that was run
     pub test: Test,
-    /// of a message
+    /// size of a message
     pub bytes: u64,
     /// half the round trip of the first message of this size
     pub first_us: f64,
-    /// the least
+    /// minimum
     pub min_us: f64,
-    /// the median
+    /// median
     pub p50_us: f64,
-    /// the average
+    /// average
     pub avg_us: f64,
-    /// 99 of 100 are no more
+    /// 99th percentile
     pub p99_us: f64,
-    /// 999 of 1000 are no more
+    /// 99.9th percentile
     pub p999_us: f64,
-    /// the most
+    /// maximum
     pub max_us: f64,
-    /// 10^9 bytes a second
+    /// throughput, in 10^9 bytes per second
     pub gb_per_s: f64,
-    /// messages that were timed
+    /// timed messages
     pub iterations: u64,
-    /// messages of a batch, which share a reading of the clock; 1: each has its own
+    /// messages per reading of the clock in a batch; 1: no batches
     pub batch: u32,
-    /// which memory: none (reused), superpipe, plain or advised
+    /// memory: none (reused), superpipe, plain or advised
     pub fresh: &'static str,
-    /// new connections that this size had; 0: the one of all sizes
+    /// new connections for this size; 0: all sizes share one
     pub reconnect: u32,
-    /// the protocol by which data crossed
+    /// negotiated protocol
     pub protocol: &'static str,
-    /// the way in which both ends waited
+    /// wait strategy of both ends
     pub wait: &'static str,
-    /// of a core, by the client's thread
+    /// CPU time of the client's thread, of the elapsed time
     pub cpu_percent: f64,
-    /// of a core, by the server's
+    /// CPU time of the server's thread, of the elapsed time
     pub peer_cpu_percent: f64,
-    /// which contents were compared: "before" what is timed, or "always"
+    /// comparison of contents: "before" the timed messages, or "always"
     pub verified: &'static str,
-    /// the fabric: shm or verbs
+    /// fabric: shm or verbs
     pub fabric: &'static str,
-    /// the RDMA device, where it is one
+    /// RDMA device, if the fabric has one
     pub device: Option<String>,
-    /// the arrival mode
+    /// arrival mode
     pub arrival: &'static str,
-    /// reason for that mode
+    /// reason for the arrival mode
     pub arrival_reason: &'static str,
-    /// of a block
+    /// size of a block
     pub block_bytes: u32,
-    /// blocks of a landing buffer
+    /// blocks per landing buffer
     pub block_count: u32,
-    /// of the largest chunk; 0: as the protocol sees fit
+    /// size of the largest chunk; 0: chosen by the protocol
     pub chunk_bytes: u32,
-    /// chunks in a landing buffer, at least
+    /// least number of chunks in a landing buffer
     pub folds: u8,
     /// core that the client is pinned to
     pub core: Option<u32>,
     /// core that the server is pinned to
     pub peer_core: Option<u32>,
-    /// one reading of the clock
+    /// cost of one reading of the clock
     pub clock_ns: u64,
-    /// of rperf
+    /// version of rperf
     pub version: &'static str,
 }
 
 impl Row {
-    /// The figures in microseconds, and what they mean for the rate.
+    /// Sets the times, in microseconds, and the throughput that follows from them.
     pub fn set_figures(&mut self, first: &Figures, figures: &Figures) {
         self.first_us = us(first.p50_ps);
         self.min_us = us(figures.min_ps);
@@ -93,7 +93,7 @@ impl Row {
 }
 
 impl Memory {
-    /// As `--fresh` calls it.
+    /// Returns the name that `--fresh` has for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl Memory {
     }
 }
 
-/// Returns the share of the time that went by, in percent, to a tenth.
+/// Returns the CPU time in percent of the elapsed time, rounded to a tenth.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
 pub fn percent((cpu_ns, wall_ns): (u64, u64)) -> f64 {
@@ -118,7 +118,7 @@ fn us(ps: u64) -> f64 {
     ps as f64 / 1e6
 }
 
-/// Six digits are more than was measured.
+/// Returns the throughput in GB/s, rounded to six decimals: the measurement is not more precise.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn rate(bytes: u64, ps: u64) -> f64 {
     if ps == 0 { 0.0 } else { (bytes as f64 * 1e3 / ps as f64 * 1e6).round() / 1e6 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units() {
+    fn results_have_their_units() {
         assert_eq!((us(30_250), us(1_000_000)), (0.030_25, 1.0));
         assert_eq!((rate(8, 32_000), rate(1 << 20, 0), rate(0, 5)), (0.25, 0.0, 0.0));
         assert_eq!((percent((1, 8)), percent((9, 8)), percent((1, 0))), (12.5, 100.0, 0.0));

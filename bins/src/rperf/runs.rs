@@ -1,4 +1,4 @@
-//! RUN and DONE: one sequence of messages, and the server's figures of it. wire.md 8.2.
+//! RUN and DONE: one sequence of measured messages, and the server's figures for it. wire.md 8.2.
 
 use super::SAMPLES_MAX;
 use super::messages::{Plan, check_zero};
@@ -9,83 +9,84 @@ pub const RUN_BYTES: usize = 40;
 /// Bytes of a DONE.
 pub const DONE_BYTES: usize = 80;
 
-/// The longest batch, and the longest warm-up.
+/// Limit on the messages of a batch.
 const BATCH_MAX: u32 = 1 << 10;
+/// Limit on the messages of a warm-up.
 const WARMUP_MAX: u64 = 1 << 32;
 
-/// The kind of a sequence of messages.
+/// Kind of a sequence of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Pattern {
-    /// there and back once, compared at both ends; the first message of its size
+    /// one round trip, compared at both ends: the first message of its size
     Check = 1,
-    /// there and back, again and again
+    /// round trips, one after the other
     Pingpong = 2,
-    /// from the client to the server
+    /// messages from the client to the server
     Stream = 3,
 }
 
-/// One sequence of messages.
+/// One sequence of measured messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// its kind
+    /// kind of the sequence
     pub pattern: Pattern,
-    /// true: it begins a connection of its own
+    /// the run begins with a new connection
     pub is_reconnected: bool,
-    /// true: the server records it, and sends RECORDS
+    /// the server records the run, and sends RECORDS
     pub is_recorded: bool,
-    /// messages to a reading of the clock, where not every one has its own
+    /// messages per reading of the clock in a batch; 1: no batches
     pub batch: u32,
-    /// of each message
+    /// size of each message
     pub bytes: u64,
-    /// messages before those that are timed
+    /// messages before the timed ones
     pub warmup: u64,
-    /// readings of the clock: a batch and then as many single messages each, or a message each where the batch is 1
+    /// timed batches, each followed by as many single messages; or timed messages, if the batch is 1
     pub samples: u64,
 }
 
 /// Figures of one end, in picoseconds per message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// the least
+    /// minimum
     pub min_ps: u64,
-    /// the median
+    /// median
     pub p50_ps: u64,
-    /// the average
+    /// average
     pub avg_ps: u64,
-    /// 99 of 100 are no more
+    /// 99th percentile
     pub p99_ps: u64,
-    /// 999 of 1000 are no more
+    /// 99.9th percentile
     pub p999_ps: u64,
-    /// the most
+    /// maximum
     pub max_ps: u64,
 }
 
-/// A run as the server saw it.
+/// The server's figures of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Done {
-    /// of a stream, whose receiver times it; else zero
+    /// figures of a stream, which the receiver times; otherwise zeros
     pub figures: Figures,
-    /// nanoseconds that the server's thread ran, of `wall_ns`
+    /// CPU time of the server's thread within `wall_ns`
     pub cpu_ns: u64,
-    /// nanoseconds from when the server's buffers were there, before its first GO, to its last message
+    /// time from the allocation of the server's buffers, before its first GO, to its last message
     pub wall_ns: u64,
 }
 
 impl Run {
-    /// Messages of which each has a time of its own.
+    /// Returns the number of messages that are timed one by one.
     #[must_use]
     pub const fn singles(&self) -> u64 {
         self.samples * self.batch as u64
     }
 
-    /// Messages that are timed, in batches or alone.
+    /// Returns the number of timed messages, in batches or one by one.
     #[must_use]
     pub const fn timed(&self) -> u64 {
         if self.batch > 1 { 2 * self.singles() } else { self.samples }
     }
 
-    /// Returns the bytes that cross.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> [u8; RUN_BYTES] {
         let mut bytes = [0; RUN_BYTES];
@@ -99,10 +100,10 @@ impl Run {
         bytes
     }
 
-    /// Reads the bytes that a client of this plan sent.
+    /// Decodes the message of a client with this plan.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the message breaks.
     pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Broken> {
         let bytes: &[u8; RUN_BYTES] =
             bytes.try_into().map_err(|_| Broken("sent a RUN of the wrong length"))?;
@@ -134,7 +135,7 @@ impl Run {
         if !(1..=BATCH_MAX).contains(&batch) {
             return Err(Broken("asks for batches of no or more than 1024 messages"));
         }
-        if batch > 1 && plan.is_with_care() {
+        if batch > 1 && plan.is_prepared() {
             return Err(Broken("asks for batches of messages that are prepared one by one"));
         }
         if run.samples > SAMPLES_MAX || run.singles() > SAMPLES_MAX {
@@ -165,7 +166,7 @@ impl Figures {
 }
 
 impl Done {
-    /// Returns the bytes that cross.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> [u8; DONE_BYTES] {
         let mut bytes = [0; DONE_BYTES];
@@ -176,10 +177,10 @@ impl Done {
         bytes
     }
 
-    /// Reads the bytes that a server sent.
+    /// Decodes the message of a server.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the message breaks.
     pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
         let bytes: &[u8; DONE_BYTES] =
             bytes.try_into().map_err(|_| Broken("sent a DONE of the wrong length"))?;

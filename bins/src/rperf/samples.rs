@@ -1,17 +1,17 @@
-//! Readings of the clock around messages, and what they come to.
+//! Samples: times of messages, and the figures made of them.
 //!
-//! A reading costs about as much as a message of 8 bytes, so short messages are timed in two ways, by turns: a *batch* of
-//! messages between two readings, which gives minimum, median and average; then as many messages with a reading each,
-//! which alone can tell how slow a single one may be, and gives the 99th percentiles and the maximum. Long messages have a
-//! reading each and nothing else. Every sample is kept, exactly, in memory that is there before.
+//! A reading of the clock costs about as much as a message of 8 bytes, so short messages are timed in two ways, in turns. A
+//! *batch* of messages between two readings gives minimum, median and average. Then as many messages with one reading each give
+//! the 99th and 99.9th percentiles and the maximum, which an average over a batch would hide. Long messages have one reading
+//! each. Every sample is kept, in memory that was allocated and written before the run.
 
-use super::link::Mishap;
+use super::link::MessageError;
 use super::runs::{Figures, Pattern, Run};
 use crate::protocol::Role;
 use crate::signals::Signals;
 use superpipe::os::monotonic_ns;
 
-/// Readings of one run, in nanoseconds.
+/// Samples of one run, in nanoseconds.
 #[derive(Debug)]
 pub struct Samples {
     batch: u32,
@@ -19,23 +19,23 @@ pub struct Samples {
     single: Vec<u64>,
 }
 
-/// The scale by which samples become figures.
+/// Scale from samples to figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
-    /// 2 where a sample is a message there and back, and half of that is told
-    pub legs: u64,
-    /// in each sample, to be taken off: one reading of the clock
+    /// one-way trips in a sample: 2 for a round trip, of which half is reported
+    pub trips: u64,
+    /// cost of one reading of the clock, which is subtracted from each sample
     pub reading_ns: u64,
 }
 
 impl Samples {
-    /// Room for all that a run will take at this end, resident: a stream is timed by the server, all else by the client.
+    /// Allocates resident memory for all samples that this end takes of a run. The server times a stream, the client all else.
     #[must_use]
     pub fn new(run: &Run, role: Role) -> Self {
         let is_ours = (run.pattern == Pattern::Stream) == (role == Role::Server);
         let room = |count: u64, is_wanted: bool| {
             let count = if is_wanted { usize::try_from(count).unwrap_or(0) } else { 0 };
-            // written once: the first write to a page would otherwise be a part of some message's time
+            // written once, so that no page fault falls into a sample
             let mut room = vec![u64::MAX; count];
             room.clear();
             room
@@ -44,23 +44,23 @@ impl Samples {
         Self { batch: run.batch, batched, single: room(run.singles(), is_ours) }
     }
 
-    /// One more message with a time of its own.
+    /// Adds the time of a single message.
     #[inline]
     pub fn push(&mut self, ns: u64) {
         self.single.push(ns);
     }
 
-    /// Times what `one` does, as the run says, after its warm-up.
+    /// Runs the warm-up, then times the calls of `one` as the run says.
     ///
     /// # Errors
-    /// The mishap of `one`, or a signal.
+    /// The error of `one`, or a signal.
     #[inline]
     pub fn take(
         &mut self,
         run: &Run,
         signals: &Signals,
-        mut one: impl FnMut() -> Result<(), Mishap>,
-    ) -> Result<(), Mishap> {
+        mut one: impl FnMut() -> Result<(), MessageError>,
+    ) -> Result<(), MessageError> {
         repeat(run.warmup, signals, &mut one)?;
         if run.batch == 1 {
             let mut last = monotonic_ns();
@@ -91,7 +91,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Returns the figures; zeros where there are no samples.
+    /// Returns the figures, or zeros if there are no samples.
     #[must_use]
     pub fn figures(mut self, scale: Scale) -> Figures {
         if self.single.is_empty() {
@@ -107,7 +107,7 @@ impl Samples {
         let min_ps = many(typical[0]);
         let p50_ps = many(percentile(typical, 500));
         let avg_ps = u64::try_from(sum_ps / typical.len() as u128).unwrap_or(u64::MAX);
-        // the two ways of timing need not agree to the last picosecond
+        // batches and single messages are timed apart: the figures are made to ascend
         let p99_ps = single(percentile(&self.single, 990)).max(p50_ps);
         let p999_ps = single(percentile(&self.single, 999)).max(p99_ps);
         let max_ps = single(percentile(&self.single, 1000)).max(p999_ps).max(avg_ps);
@@ -116,27 +116,27 @@ impl Samples {
 }
 
 impl Scale {
-    /// Picoseconds of one message, of a sample that has `messages`.
+    /// Returns the picoseconds of one trip in a sample of `messages` messages.
     fn ps(self, ns: u64, messages: u64) -> u64 {
-        ns.saturating_sub(self.reading_ns).saturating_mul(1000) / (messages * self.legs)
+        ns.saturating_sub(self.reading_ns).saturating_mul(1000) / (messages * self.trips)
     }
 }
 
-/// Does it so many times, and looks now and then whether to stop.
+/// Calls `one` `count` times, and checks for a signal now and then.
 ///
 /// # Errors
-/// The mishap of `one`, or a signal.
+/// The error of `one`, or a signal.
 #[inline]
 pub fn repeat(
     count: u64,
     signals: &Signals,
-    mut one: impl FnMut() -> Result<(), Mishap>,
-) -> Result<(), Mishap> {
-    const BETWEEN_LOOKS: u64 = 64;
+    mut one: impl FnMut() -> Result<(), MessageError>,
+) -> Result<(), MessageError> {
+    const STOP_CHECK_INTERVAL: u64 = 64;
     let mut left = count;
     while left > 0 {
         stop_if_asked(signals)?;
-        let now = left.min(BETWEEN_LOOKS);
+        let now = left.min(STOP_CHECK_INTERVAL);
         for _ in 0..now {
             one()?;
         }
@@ -145,16 +145,16 @@ pub fn repeat(
     Ok(())
 }
 
-/// A peer that is always ready is never waited for, where the library would look for signals.
+/// Checks for a signal. The library does so only while it waits, and it never waits for a peer that is always ready.
 ///
 /// # Errors
-/// The signal that came.
+/// The signal.
 #[inline]
-pub fn stop_if_asked(signals: &Signals) -> Result<(), Mishap> {
-    signals.failure().map_or(Ok(()), |failure| Err(Mishap::Here(failure)))
+pub fn stop_if_asked(signals: &Signals) -> Result<(), MessageError> {
+    signals.failure().map_or(Ok(()), |failure| Err(MessageError::Local(failure)))
 }
 
-/// The value that `permille` of 1000 samples do not exceed; `sorted` ascends and is not empty.
+/// Returns the value that `permille` of 1000 samples do not exceed. `sorted` ascends and is not empty.
 fn percentile(sorted: &[u64], permille: usize) -> u64 {
     let rank = (sorted.len() * permille).div_ceil(1000);
     sorted[rank.clamp(1, sorted.len()) - 1]
@@ -164,7 +164,7 @@ fn percentile(sorted: &[u64], permille: usize) -> u64 {
 mod tests {
     use super::*;
 
-    const WHOLE: Scale = Scale { legs: 1, reading_ns: 0 };
+    const WHOLE: Scale = Scale { trips: 1, reading_ns: 0 };
 
     fn samples(batch: u32, batched: &[u64], single: &[u64]) -> Samples {
         Samples { batch, batched: batched.to_vec(), single: single.to_vec() }
@@ -196,18 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn short_ones_are_typical_in_batches_and_slow_alone() {
+    fn batches_give_the_median_and_singles_the_percentiles() {
         let figures = samples(64, &[6400, 9600, 6400], &[200, 150, 900]).figures(WHOLE);
         assert_eq!((figures.min_ps, figures.p50_ps, figures.avg_ps), (100_000, 100_000, 116_666));
         assert_eq!((figures.p99_ps, figures.max_ps), (900_000, 900_000));
-        // singles that were all faster
+        // every single message is faster than the batches
         let figures = samples(2, &[800, 800], &[100]).figures(WHOLE);
         assert_eq!((figures.p50_ps, figures.p99_ps, figures.max_ps), (400_000, 400_000, 400_000));
     }
 
     #[test]
     fn half_a_round_trip_without_the_clock() {
-        let scale = Scale { legs: 2, reading_ns: 22 };
+        let scale = Scale { trips: 2, reading_ns: 22 };
         let figures = samples(64, &[22 + 64 * 60], &[22 + 60, 22 + 80]).figures(scale);
         assert_eq!((figures.p50_ps, figures.max_ps), (30_000, 40_000));
         assert_eq!(samples(1, &[], &[5]).figures(scale), Figures::default());

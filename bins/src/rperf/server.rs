@@ -1,41 +1,42 @@
-//! The end that answers: does what a client asks, within bounds, until the client has enough.
+//! The server: it performs the runs that a client sends, within limits, until the client ends.
 
 use super::end::End;
-use super::link::{Heard, Link};
+use super::link::{Incoming, Link};
 use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN};
 use super::options::Serve;
 use super::runs::{Done, Pattern, Run};
 use super::samples::{Samples, Scale};
+use crate::connection::listen::Place;
+use crate::connection::peer;
+use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::listen::Place;
-use crate::patience::GOODBYE;
-use crate::peer;
 use crate::quantity::shown;
-use crate::session::Session;
+use crate::timeouts::GOODBYE;
 use crate::trace::Trace;
 use core::time::Duration;
 use std::time::Instant;
 use superpipe::Connection;
-use superpipe::os::WaitStrategy;
+use superpipe::WaitStrategy;
 
-/// Time for a client to make the connection that it asked for.
+/// Limit on the time of a client's reconnect.
 const RECONNECT: Duration = Duration::from_secs(5);
-/// Time in which nobody connects, after which this end checks that the client is still there.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval between two checks that the client is alive while its reconnect is awaited.
+const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A measurement that a client has begun.
+/// A measurement that has begun with its first run.
 struct Measurement {
     plan: Plan,
     first: Run,
 }
 
-/// Answers one client, or one after the other. Where no measurement begins, that is told, and another client waited for.
+/// Serves one client, or with `--keep` one after the other. If a measurement does not begin, the server reports that and waits for
+/// another client.
 ///
 /// # Errors
-/// When no measurement begins in time, a signal comes, or the one client's measurement fails.
+/// No measurement begins in time, a signal comes, or the measurement of the one client fails.
 pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<(), Failure> {
     session.pin()?;
-    // Until a client asks for another way: a wait for one need not spend anything.
+    // A client's plan replaces this; until then the server need not use its core.
     let options = session.options(WaitStrategy::Sleep);
     let mut place = Place::listen(session, &serve.listening, options)?;
     let mut deadline = Instant::now() + serve.listening.accept_timeout;
@@ -44,7 +45,7 @@ pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<
         session.connected(&connection)?;
         let mut link = Link::new(session, connection, trace);
         let outcome = match begin(&mut link) {
-            Ok(measurement) => answer(&mut link, &mut place, measurement),
+            Ok(measurement) => run_all(&mut link, &mut place, measurement),
             Err(failure) if session.signals.failure().is_none() => {
                 place.failed(&failure);
                 link.dismiss(failure);
@@ -67,31 +68,31 @@ pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<
     }
 }
 
-/// Hears what is to be measured, up to the first run: until then another client may take this one's place.
+/// Receives PLAN and the first RUN. A failure before that leaves the server free for another client.
 fn begin(link: &mut Link<'_>) -> Result<Measurement, Failure> {
     link.exchange_hellos()?;
-    let plan = Plan::decode(&link.hear_more(TAG_PLAN)?).map_err(peer::broken)?;
+    let plan = Plan::decode(&link.receive_message(TAG_PLAN)?).map_err(peer::broken)?;
     let core = link.session.core();
-    let ready = Ready { wait: plan.wait.unwrap_or_else(|| wait(plan.core, core)), core };
-    link.tell(TAG_READY, &ready.encode())?;
+    let ready = Ready { wait: plan.wait.unwrap_or_else(|| default_wait(plan.core, core)), core };
+    link.send(TAG_READY, &ready.encode())?;
     link.set_wait(ready.wait);
-    let first = Run::decode(&link.hear_more(TAG_RUN)?, &plan).map_err(peer::broken)?;
+    let first = Run::decode(&link.receive_message(TAG_RUN)?, &plan).map_err(peer::broken)?;
     Ok(Measurement { plan, first })
 }
 
-/// Does all runs of a measurement.
-fn answer(link: &mut Link<'_>, place: &mut Place<'_>, measurement: Measurement) -> Result<(), Failure> {
+/// Performs all runs of a measurement.
+fn run_all(link: &mut Link<'_>, place: &mut Place<'_>, measurement: Measurement) -> Result<(), Failure> {
     let Measurement { plan, first } = measurement;
     let mut end = End::new(link.session.role, plan, None);
     perform(link, place, &mut end, &first)?;
-    while let Heard::Message(bytes) = link.hear(TAG_RUN)? {
+    while let Incoming::Message(bytes) = link.receive(TAG_RUN)? {
         let run = Run::decode(&bytes, &plan).map_err(peer::broken)?;
         perform(link, place, &mut end, &run)?;
     }
     Ok(())
 }
 
-/// Does this end's part of one run, and tells what was measured of it.
+/// Performs the server's part of one run, and sends its figures.
 fn perform(link: &mut Link<'_>, place: &mut Place<'_>, end: &mut End, run: &Run) -> Result<(), Failure> {
     if run.is_reconnected {
         let connection = reconnect(link, place)?;
@@ -102,46 +103,47 @@ fn perform(link: &mut Link<'_>, place: &mut Place<'_>, end: &mut End, run: &Run)
     }
     let mut samples = Samples::new(run, link.session.role);
     let performed = end.perform(link, run, &mut samples);
-    let (cpu_ns, wall_ns) = performed.map_err(|mishap| link.explain(mishap))?;
-    end.verdict()?;
+    let (cpu_ns, wall_ns) = performed.map_err(|error| link.explain(error))?;
+    end.check_contents()?;
     let figures = match run.pattern {
-        Pattern::Stream => samples.figures(Scale { legs: 1, reading_ns: 0 }),
+        Pattern::Stream => samples.figures(Scale { trips: 1, reading_ns: 0 }),
         _ => Default::default(),
     };
     let records = run.is_recorded.then(|| link.take_records());
-    link.tell(TAG_DONE, &Done { figures, cpu_ns, wall_ns }.encode())?;
+    link.send(TAG_DONE, &Done { figures, cpu_ns, wall_ns }.encode())?;
     if let Some(track) = records {
-        link.tell(TAG_RECORDS, &track.encode())?;
+        link.send(TAG_RECORDS, &track.encode())?;
         link.trace.add(track);
     }
     Ok(())
 }
 
-/// Chooses a way to wait for both ends, where the client leaves it open: two ends that spin on one core hinder each other.
-fn wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
+/// Chooses the wait strategy of both ends if the client names none. Two ends that spin on one core would hinder each other.
+fn default_wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
     match (theirs, ours) {
         (Some(theirs), Some(ours)) if theirs != ours => WaitStrategy::Spin,
         _ => WaitStrategy::Yield,
     }
 }
 
-/// Accepts the same client's next connection; strangers who connect meanwhile are sent away.
+/// Accepts the next connection of the same client, and closes those of other processes.
 fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, Failure> {
     let deadline = Instant::now() + RECONNECT;
     loop {
-        let Some(connection) = place.accept_before(deadline.min(Instant::now() + LOOK))? else {
-            link.check()?;
+        let Some(connection) = place.accept_before(deadline.min(Instant::now() + PEER_CHECK_INTERVAL))?
+        else {
+            link.check_peer()?;
             if Instant::now() >= deadline {
                 let text = format!("the client made no new connection within {}", shown(RECONNECT));
                 return Err(Failure::new(Code::Connect, text));
             }
             continue;
         };
-        if connection.peer().is_maybe(link.control().peer()) {
+        if connection.peer().may_be(link.control().peer()) {
             link.session.connected(&connection)?;
             return Ok(connection);
         }
-        // it may be gone already
+        // a stranger that is gone already needs no answer
         let _ = connection.close(Code::Connect.into(), GOODBYE);
     }
 }
@@ -151,10 +153,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_that_are_sure_of_a_core_each_spin() {
-        assert_eq!(wait(Some(0), Some(1)), WaitStrategy::Spin);
+    fn ends_pinned_to_different_cores_spin() {
+        assert_eq!(default_wait(Some(0), Some(1)), WaitStrategy::Spin);
         for (theirs, ours) in [(None, None), (Some(1), Some(1)), (Some(1), None), (None, Some(1))] {
-            assert_eq!(wait(theirs, ours), WaitStrategy::Yield);
+            assert_eq!(default_wait(theirs, ours), WaitStrategy::Yield);
         }
     }
 }

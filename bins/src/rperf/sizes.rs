@@ -1,19 +1,19 @@
-//! `--sizes`: message sizes, lists of them, and ranges with steps.
+//! `--sizes`: lists of message sizes, and ranges with steps.
 
 use super::BYTES_MAX;
 use crate::quantity;
 use core::str::FromStr;
 
-/// The most sizes of one run.
+/// Limit on the sizes of one measurement.
 const SIZES_MAX: usize = 10_000;
-/// The smallest factor of a range: with a smaller one it hardly ends.
+/// Smallest factor of a range: a smaller one reaches [`SIZES_MAX`] sizes within four decades.
 const FACTOR_MIN: f64 = 1.001;
 
-/// Message sizes in the order in which they were named, each once.
+/// Message sizes in the order of the list, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes(Vec<u64>);
 
-/// The step of a range.
+/// Step of a range.
 enum Step {
     Times(f64),
     Plus(u64),
@@ -25,7 +25,7 @@ impl Sizes {
         self.0.iter().copied()
     }
 
-    /// The largest.
+    /// Returns the largest size.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.iter().max().unwrap_or(0)
@@ -86,7 +86,7 @@ impl Step {
         }
     }
 
-    /// The size at this place of a range; beyond what a message may have it is only known to be larger.
+    /// Returns the size at this index of a range. Above 1 GiB it may be inexact.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(read("100..150*1.1"), [100, 110, 121, 133, 146]);
         assert_eq!(read("7..7"), [7]);
         assert_eq!(read("1.5K..4K+1.5K"), [1536, 3072]);
-        // a step that rounds to nothing names a size once
+        // a step that rounds to zero repeats a size, which is kept once
         assert_eq!(read("1..4*1.2"), [1, 2, 3, 4]);
         assert_eq!(read("512M..1G").len(), 2);
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_said() {
+    fn wrong_lists_are_refused() {
         for (text, words) in [
             ("", "whole number"),
             ("8,,9", "whole number"),

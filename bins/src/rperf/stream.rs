@@ -1,22 +1,22 @@
-//! Streaming: the client sends message after message, and the server times what arrives. A sample is the time between two
-//! messages that are complete; it begins with one that is not counted.
+//! Streaming: the client sends message after message, and the server times their arrival. A sample is the time from one complete
+//! message to the next. The first message only starts the clock.
 
 use super::end::{End, receive, receive_into, send};
-use super::link::{Link, Mishap};
+use super::link::{Link, MessageError};
 use super::runs::Run;
 use super::samples::{Samples, repeat};
 use superpipe::os::monotonic_ns;
 
-/// Bytes of the buffers of a window, where two messages are not more.
+/// Limit on the bytes of a window, unless two messages have more: both ends keep the buffers of one.
 const WINDOW_BYTES: u64 = 64 << 20;
-/// The most messages of a window.
+/// Limit on the messages of a window.
 const WINDOW_MESSAGES: u64 = 1024;
 
-/// The client's end, of a buffer that is used again and again.
+/// Runs the client's end with a reused buffer.
 ///
 /// # Errors
-/// When the messages do not come or go, or a signal came.
-pub fn source(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
+/// A message that cannot be sent or received, or a signal.
+pub fn source(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
     link.await_go()?;
     let signals = link.session.signals;
     let connection = link.data();
@@ -24,24 +24,29 @@ pub fn source(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Misha
     repeat(run.warmup + run.timed(), &signals, || send(connection, from))
 }
 
-/// The server's: nothing happens but messages and readings of the clock.
+/// Runs the server's end of [`source`]. The loop holds nothing but messages and readings of the clock.
 ///
 /// # Errors
 /// As [`source`].
-pub fn sink(end: &mut End, link: &mut Link<'_>, run: &Run, samples: &mut Samples) -> Result<(), Mishap> {
-    link.go()?;
+pub fn sink(
+    end: &mut End,
+    link: &mut Link<'_>,
+    run: &Run,
+    samples: &mut Samples,
+) -> Result<(), MessageError> {
+    link.send_go()?;
     let signals = link.session.signals;
     let connection = link.data();
     let to = &mut end.to.buffers()[0][..];
     samples.take(run, &signals, || receive(connection, to))
 }
 
-/// The client's end, where each message has a buffer of its own: windows of messages, which are prepared together and
-/// compared together while the clock does not count. The server says when it is ready for the next window.
+/// Runs the client's end if each message has a buffer of its own. The messages of a window are prepared and compared together,
+/// which is not timed: the server sends GO when it is ready for the next window.
 ///
 /// # Errors
 /// As [`source`].
-pub fn source_with_care(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Mishap> {
+pub fn source_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for (messages, _) in windows(run) {
         end.prepare(messages, &signals)?;
@@ -54,20 +59,20 @@ pub fn source_with_care(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result
     Ok(())
 }
 
-/// The server's.
+/// Runs the server's end of [`source_prepared`].
 ///
 /// # Errors
 /// As [`source`].
-pub fn sink_with_care(
+pub fn sink_prepared(
     end: &mut End,
     link: &mut Link<'_>,
     run: &Run,
     samples: &mut Samples,
-) -> Result<(), Mishap> {
+) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for (messages, is_timed) in windows(run) {
         end.prepare(messages, &signals)?;
-        link.go()?;
+        link.send_go()?;
         let connection = link.data();
         let mut last = None;
         for to in &mut end.to.buffers()[..messages] {
@@ -84,14 +89,14 @@ pub fn sink_with_care(
     Ok(())
 }
 
-/// Messages of a window, of which the first only starts the clock.
+/// Returns the number of messages in a window, of which the first only starts the clock.
 #[must_use]
 pub fn window(bytes: u64) -> usize {
     let messages = (WINDOW_BYTES / bytes.max(1)).clamp(2, WINDOW_MESSAGES);
     usize::try_from(messages).unwrap_or(usize::MAX)
 }
 
-/// The windows of a run, each with its messages, and whether it is timed.
+/// Returns the windows of a run: the messages of each, and true if it is timed.
 fn windows(run: &Run) -> impl Iterator<Item = (usize, bool)> {
     let window = window(run.bytes);
     let part = move |intervals: u64, is_timed| {

@@ -1,19 +1,19 @@
-//! The table for people: settings, then a line a size.
+//! The table on standard output: the settings, then one line per size.
 
 use super::options::Test;
 use super::row::Row;
 use core::fmt::{self, Display};
 use superpipe::os::Bytes;
 
-/// The lines before the first size.
+/// Lines before the first size.
 #[derive(Debug)]
 pub struct Header<'a>(pub &'a Row);
 
-/// One size's line.
+/// Line of one size.
 #[derive(Debug)]
 pub struct Line<'a>(pub &'a Row);
 
-/// Every column with its width.
+/// Columns with their widths.
 const COLUMNS: [(&str, usize); 12] = [
     ("#bytes", 10),
     ("#iterations", 11),
@@ -29,7 +29,7 @@ const COLUMNS: [(&str, usize); 12] = [
     ("peer%", 5),
 ];
 
-/// A time with as many decimals as there is room for: four digits at least, and a tenth of a nanosecond at most.
+/// A time in microseconds, with as many decimals as fit the column, and at most four (a tenth of a nanosecond).
 struct Us(f64);
 
 impl Display for Header<'_> {

@@ -1,17 +1,17 @@
-//! Chrome's trace format: one JSON object with a list of events. A process has a lane for each thing that takes time, and
-//! one for what takes none.
+//! Chrome's trace format: one JSON object with a list of events. A process has one lane for each kind of span, and one for
+//! instant events.
 //!
-//! Times are microseconds of the host's monotonic clock, and are not shifted: traces of two processes of one host can be
-//! joined.
+//! Times are microseconds of the host's monotonic clock, without an offset, so that the traces of two processes of one host can
+//! be joined.
 
-use super::mark::{Mark, What};
+use super::mark::{Mark, MarkKind};
 use super::track::Track;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-/// A lane, in the order from top to bottom. Writes can be under way beside each other, and then have a lane each.
+/// A lane, in the order from top to bottom. Writes that overlap have one lane each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
     Send,
@@ -23,7 +23,7 @@ enum Lane {
     Signals,
 }
 
-/// One event that is not about names.
+/// One event that is not metadata.
 #[derive(Debug, Serialize)]
 struct Event<'a> {
     name: String,
@@ -32,7 +32,7 @@ struct Event<'a> {
     ts: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dur: Option<f64>,
-    /// of what takes no time: it belongs to its lane
+    /// scope of an instant event: its lane
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'a str>,
     pid: u32,
@@ -40,31 +40,31 @@ struct Event<'a> {
     args: Value,
 }
 
-/// Events of one process, and the lanes that they are in.
-struct Sheet<'a> {
+/// Events of one process, and their lanes.
+struct ProcessEvents<'a> {
     pid: u32,
     events: Vec<Event<'a>>,
     lanes: BTreeSet<Lane>,
-    /// until when each lane of writes is taken
+    /// time until which each lane of writes is in use
     wires: Vec<u64>,
 }
 
-/// Writes the whole of a trace.
+/// Writes a complete trace.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write(tracks: &[Track], out: &mut impl Write) -> io::Result<()> {
     let mut events = Vec::new();
     for (index, track) in tracks.iter().enumerate() {
-        let sheet = Sheet::of(track);
+        let process = ProcessEvents::of(track);
         let about = |name: &str, tid: u32, args: Value| json!({"name": name, "ph": "M", "pid": track.pid, "tid": tid, "args": args});
         events.push(about("process_name", 0, json!({"name": track.name})));
         events.push(about("process_sort_index", 0, json!({"sort_index": index})));
-        for lane in &sheet.lanes {
+        for lane in &process.lanes {
             events.push(about("thread_name", lane.number(), json!({"name": lane.name()})));
             events.push(about("thread_sort_index", lane.number(), json!({"sort_index": lane.number()})));
         }
-        for event in &sheet.events {
+        for event in &process.events {
             events.push(serde_json::to_value(event)?);
         }
     }
@@ -104,53 +104,53 @@ impl Lane {
     }
 }
 
-impl Sheet<'_> {
+impl ProcessEvents<'_> {
     fn of(track: &Track) -> Self {
-        let mut sheet =
+        let mut process =
             Self { pid: track.pid, events: Vec::new(), lanes: BTreeSet::new(), wires: Vec::new() };
-        let mut open = Open::default();
+        let mut unfinished = Unfinished::default();
         for mark in &track.marks {
-            sheet.add(mark, &mut open);
+            process.add(mark, &mut unfinished);
         }
-        // Of what had not ended when the recording did, the beginning is worth knowing.
-        for (sequence, (at, bytes)) in open.posts {
+        // Transfers and writes that had not ended with the recording appear with their begin.
+        for (sequence, (at, bytes)) in unfinished.posts {
             let args = json!({"sequence": sequence, "bytes": bytes, "state": "not completed"});
-            sheet.instant(Lane::Signals, at, "post".into(), args);
+            process.instant(Lane::Signals, at, "post".into(), args);
         }
-        for (lane, transfers) in [(Lane::Send, open.sends), (Lane::Receive, open.receives)] {
+        for (lane, transfers) in [(Lane::Send, unfinished.sends), (Lane::Receive, unfinished.receives)] {
             for (transfer, (at, length)) in transfers {
                 let args = json!({"transfer": transfer, "bytes": length, "state": "not ended"});
-                sheet.instant(lane, at, format!("transfer {transfer} begins"), args);
+                process.instant(lane, at, format!("transfer {transfer} begins"), args);
             }
         }
-        sheet
+        process
     }
 
-    fn add(&mut self, mark: &Mark, open: &mut Open) {
+    fn add(&mut self, mark: &Mark, unfinished: &mut Unfinished) {
         let Mark { begin_ns: begin, end_ns: end, ref what } = *mark;
         match *what {
-            What::SendBegin { transfer, length } => {
-                open.sends.insert(transfer, (begin, length));
+            MarkKind::SendBegin { transfer, length } => {
+                unfinished.sends.insert(transfer, (begin, length));
             }
-            What::ReceiveBegin { transfer, length } => {
-                open.receives.insert(transfer, (begin, length));
+            MarkKind::ReceiveBegin { transfer, length } => {
+                unfinished.receives.insert(transfer, (begin, length));
             }
-            What::SendEnd { transfer } => {
-                self.transfer(Lane::Send, transfer, open.sends.remove(&transfer), end)
+            MarkKind::SendEnd { transfer } => {
+                self.transfer(Lane::Send, transfer, unfinished.sends.remove(&transfer), end)
             }
-            What::ReceiveEnd { transfer } => {
-                self.transfer(Lane::Receive, transfer, open.receives.remove(&transfer), end);
+            MarkKind::ReceiveEnd { transfer } => {
+                self.transfer(Lane::Receive, transfer, unfinished.receives.remove(&transfer), end);
             }
-            What::CopyIn { sequence, block, bytes } => {
+            MarkKind::CopyIn { sequence, block, bytes } => {
                 self.copy(Lane::CopyIn, mark, [sequence, block], bytes)
             }
-            What::CopyOut { sequence, block, bytes } => {
+            MarkKind::CopyOut { sequence, block, bytes } => {
                 self.copy(Lane::CopyOut, mark, [sequence, block], bytes)
             }
-            What::Post { sequence, bytes } => {
-                open.posts.insert(sequence, (begin, bytes));
+            MarkKind::Post { sequence, bytes } => {
+                unfinished.posts.insert(sequence, (begin, bytes));
             }
-            What::Complete { sequence } => match open.posts.remove(&sequence) {
+            MarkKind::Complete { sequence } => match unfinished.posts.remove(&sequence) {
                 Some((posted, bytes)) => {
                     let lane = self.wire(posted, end);
                     let args = json!({"sequence": sequence, "bytes": bytes});
@@ -158,19 +158,19 @@ impl Sheet<'_> {
                 }
                 None => self.instant(Lane::Signals, end, "complete".into(), json!({"sequence": sequence})),
             },
-            What::LineOut { sequence, bytes } => self.line(Lane::Send, begin, sequence, bytes),
-            What::LineIn { sequence, bytes } => self.line(Lane::Receive, begin, sequence, bytes),
-            What::NoCredit { sequence } => self.wait(mark, "no credit", sequence),
-            What::NoCts { sequence } => self.wait(mark, "no CTS", sequence),
-            What::AckOut { blocks } => self.signal(begin, "ACK out".into(), json!({"blocks": blocks})),
-            What::AckIn { blocks } => self.signal(begin, "ACK in".into(), json!({"blocks": blocks})),
-            What::ControlOut { kind } => self.signal(begin, format!("{} out", kind.name()), json!({})),
-            What::ControlIn { kind } => self.signal(begin, format!("{} in", kind.name()), json!({})),
-            What::Failed { ref why } => self.signal(begin, "failed".into(), json!({"why": why})),
+            MarkKind::LineOut { sequence, bytes } => self.line(Lane::Send, begin, sequence, bytes),
+            MarkKind::LineIn { sequence, bytes } => self.line(Lane::Receive, begin, sequence, bytes),
+            MarkKind::NoCredit { sequence } => self.wait(mark, "no credit", sequence),
+            MarkKind::NoCts { sequence } => self.wait(mark, "no CTS", sequence),
+            MarkKind::AckOut { blocks } => self.signal(begin, "ACK out".into(), json!({"blocks": blocks})),
+            MarkKind::AckIn { blocks } => self.signal(begin, "ACK in".into(), json!({"blocks": blocks})),
+            MarkKind::ControlOut { kind } => self.signal(begin, format!("{} out", kind.name()), json!({})),
+            MarkKind::ControlIn { kind } => self.signal(begin, format!("{} in", kind.name()), json!({})),
+            MarkKind::Failed { ref why } => self.signal(begin, "failed".into(), json!({"why": why})),
         }
     }
 
-    /// What begins and ends; only the end, where the beginning was pushed out of the ring.
+    /// Adds a transfer, or only its end if the recorder's ring no longer holds the begin.
     fn transfer(&mut self, lane: Lane, transfer: u64, begun: Option<(u64, Option<u64>)>, end: u64) {
         match begun {
             Some((begin, bytes)) => {
@@ -202,7 +202,7 @@ impl Sheet<'_> {
         self.instant(Lane::Signals, at, name, args);
     }
 
-    /// The first lane of writes that is free by then.
+    /// Returns the first lane of writes that is free at `begin`.
     fn wire(&mut self, begin: u64, end: u64) -> Lane {
         let free = self.wires.iter().position(|&taken| taken <= begin);
         let index = free.unwrap_or_else(|| {
@@ -246,9 +246,9 @@ impl Sheet<'_> {
     }
 }
 
-/// What has begun and not ended: by its number, when, and how many bytes.
+/// Transfers and writes that have not ended: number, time of the begin, and bytes.
 #[derive(Default)]
-struct Open {
+struct Unfinished {
     sends: BTreeMap<u64, (u64, Option<u64>)>,
     receives: BTreeMap<u64, (u64, Option<u64>)>,
     posts: BTreeMap<u64, (u64, u32)>,
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::trace::mark::Control;
 
-    fn written(marks: &[(u64, u64, What)]) -> Vec<Value> {
+    fn written(marks: &[(u64, u64, MarkKind)]) -> Vec<Value> {
         let marks = marks.iter().cloned().map(|(begin_ns, end_ns, what)| Mark { begin_ns, end_ns, what });
         let track = Track { name: "rsend".into(), pid: 7, marks: marks.collect() };
         let mut out = Vec::new();
@@ -276,7 +276,7 @@ mod tests {
         whole["traceEvents"].as_array().unwrap().clone()
     }
 
-    /// Lane, phase, name, begin and duration of what is not about names.
+    /// Returns lane, phase, name, begin and duration of all events but metadata.
     fn shapes(events: &[Value]) -> Vec<(&str, &str, &str, f64, Option<f64>)> {
         let lane_of = |event: &Value| {
             let lane =
@@ -293,17 +293,17 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_are_under_way_together_have_a_lane_each() {
+    fn overlapping_writes_have_a_lane_each() {
         let bytes = 64;
         let events = written(&[
-            (1000, 1000, What::Post { sequence: 1, bytes }),
-            (2000, 2000, What::Post { sequence: 2, bytes }),
-            (4500, 4500, What::Complete { sequence: 1 }),
-            (5000, 5000, What::Post { sequence: 3, bytes }),
-            (6000, 6000, What::Complete { sequence: 2 }),
-            (7000, 7000, What::Complete { sequence: 3 }),
-            (8000, 8000, What::Post { sequence: 4, bytes }),
-            (9000, 9000, What::Complete { sequence: 0 }),
+            (1000, 1000, MarkKind::Post { sequence: 1, bytes }),
+            (2000, 2000, MarkKind::Post { sequence: 2, bytes }),
+            (4500, 4500, MarkKind::Complete { sequence: 1 }),
+            (5000, 5000, MarkKind::Post { sequence: 3, bytes }),
+            (6000, 6000, MarkKind::Complete { sequence: 2 }),
+            (7000, 7000, MarkKind::Complete { sequence: 3 }),
+            (8000, 8000, MarkKind::Post { sequence: 4, bytes }),
+            (9000, 9000, MarkKind::Complete { sequence: 0 }),
         ]);
         assert_eq!(
             shapes(&events),
@@ -318,15 +318,15 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_and_ends_is_one_event_or_half_of_it() {
+    fn a_transfer_is_a_span_or_an_instant() {
         let events = written(&[
-            (1, 1, What::SendEnd { transfer: 1 }),
-            (2, 2, What::SendBegin { transfer: 2, length: None }),
-            (3, 1503, What::CopyIn { sequence: 5, block: 9, bytes: 100 }),
-            (1600, 1600, What::ControlIn { kind: Control::Cts }),
-            (2002, 2002, What::SendEnd { transfer: 2 }),
-            (3000, 3000, What::SendBegin { transfer: 3, length: Some(8) }),
-            (4000, 9000, What::NoCredit { sequence: 5 }),
+            (1, 1, MarkKind::SendEnd { transfer: 1 }),
+            (2, 2, MarkKind::SendBegin { transfer: 2, length: None }),
+            (3, 1503, MarkKind::CopyIn { sequence: 5, block: 9, bytes: 100 }),
+            (1600, 1600, MarkKind::ControlIn { kind: Control::Cts }),
+            (2002, 2002, MarkKind::SendEnd { transfer: 2 }),
+            (3000, 3000, MarkKind::SendBegin { transfer: 3, length: Some(8) }),
+            (4000, 9000, MarkKind::NoCredit { sequence: 5 }),
         ]);
         assert_eq!(
             shapes(&events),

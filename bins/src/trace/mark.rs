@@ -1,61 +1,61 @@
-//! What was recorded, in numbers and names that can be written to a file and sent to the other end, and checked there.
+//! Recorded events in a form that can be written to a file, sent to the other end, and checked there.
 
 use serde::{Deserialize, Serialize};
 use superpipe::Length;
 use superpipe::recorder::{CAPACITY, ControlKind, Record, Step};
 
-/// The most marks of one connection: what its recorder holds.
+/// Limit on the marks of one connection: the capacity of its recorder.
 pub const MARKS_MAX: usize = CAPACITY;
 
-/// The most bytes of a failure's text.
+/// Limit on the text of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// One event.
+/// One recorded event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
-    /// when it began, by the host's monotonic clock
+    /// begin, by the host's monotonic clock
     #[serde(rename = "begin")]
     pub begin_ns: u64,
-    /// when it was over
+    /// end, by the same clock
     #[serde(rename = "end")]
     pub end_ns: u64,
-    /// what it was
-    pub what: What,
+    /// kind of the event
+    pub what: MarkKind,
 }
 
-/// The recorder's steps.
+/// Kinds of events: the steps of `superpipe::recorder`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the fields are those of `superpipe::recorder::Step`")]
-pub enum What {
+pub enum MarkKind {
     /// a transfer's first chunk is about to be sent; a stream has no length
     SendBegin { transfer: u64, length: Option<u64> },
-    /// its last chunk was sent
+    /// the last chunk of a transfer was sent
     SendEnd { transfer: u64 },
-    /// a transfer was seen at the head
+    /// the receiver saw a transfer at the head of the ring
     ReceiveBegin { transfer: u64, length: Option<u64> },
-    /// it was taken out, or ended
+    /// a transfer was received completely, or ended early
     ReceiveEnd { transfer: u64 },
-    /// payload was put into blocks
+    /// payload was copied into blocks
     CopyIn { sequence: u64, block: u64, bytes: u32 },
-    /// payload was taken out of blocks
+    /// payload was copied out of blocks
     CopyOut { sequence: u64, block: u64, bytes: u32 },
     /// a chunk's write was posted
     Post { sequence: u64, bytes: u32 },
     /// a chunk's write was completed
     Complete { sequence: u64 },
-    /// a message left in a line
+    /// an inline message was sent
     LineOut { sequence: u64, bytes: u32 },
-    /// a message in a line was taken out
+    /// an inline message was received
     LineIn { sequence: u64, bytes: u32 },
     /// an acknowledgement was written
     AckOut { blocks: u64 },
     /// the peer's acknowledgement freed blocks
     AckIn { blocks: u64 },
-    /// a control message went out
+    /// a control message was sent
     ControlOut { kind: Control },
-    /// a control message came in
+    /// a control message was received
     ControlIn { kind: Control },
     /// the sender had no free block
     NoCredit { sequence: u64 },
@@ -69,16 +69,16 @@ pub enum What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Control {
-    /// go on
+    /// the receiver is ready: go on
     Cts,
-    /// the transfer is not wanted
+    /// the receiver gives the transfer up
     Reject,
     /// the connection ends
     Close,
 }
 
 impl Control {
-    /// As the protocol calls it.
+    /// Returns its name in the protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,10 +90,10 @@ impl Control {
 }
 
 impl Mark {
-    /// Whether it can be what a recorder held.
+    /// Returns true if a recorder can have held this mark.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let is_short = !matches!(&self.what, What::Failed { why } if why.len() > TEXT_BYTES_MAX);
+        let is_short = !matches!(&self.what, MarkKind::Failed { why } if why.len() > TEXT_BYTES_MAX);
         self.begin_ns <= self.end_ns && is_short
     }
 }
@@ -104,7 +104,7 @@ impl From<Record> for Mark {
     }
 }
 
-impl From<Step> for What {
+impl From<Step> for MarkKind {
     fn from(step: Step) -> Self {
         let few = |bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
         match step {

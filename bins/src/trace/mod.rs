@@ -1,24 +1,23 @@
-//! `--trace`: what the flight recorder holds at the end of a run, or where it failed, as a file that Perfetto and
-//! `chrome://tracing` open.
+//! `--trace`: writes the contents of the flight recorder at the end or failure of a run, as a file for Perfetto and
+//! `chrome://tracing`.
 //!
-//! The file is opened before anything else is done, so that whoever asks for a trace is told at once where there can be
-//! none. It appears when the run is over, however it ended; where nobody connected there is nothing to tell, and what had
-//! the name stays.
+//! The file is opened before the run, so that a path which cannot be written is reported at once. It appears when the run has
+//! ended, with success or not. If no peer connected, there are no records, and an old file of this name is kept.
 
 pub mod chrome;
-pub mod journey;
 pub mod mark;
 pub mod picture;
+pub mod timeline;
 pub mod track;
 
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::files::output::Output;
 use crate::signals::Signals;
 use std::path::Path;
 use superpipe::Connection;
 use track::Track;
 
-/// The trace of a run: nothing, where none is asked for.
+/// Trace of a run, which stays empty unless one is wanted.
 #[derive(Debug, Default)]
 pub struct Trace {
     out: Option<Output>,
@@ -29,42 +28,42 @@ impl Trace {
     /// Opens the file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// It cannot be written.
     pub fn open(path: Option<&Path>, signals: &Signals) -> Result<Self, Failure> {
         let open = |path| Output::open(Some(path), signals);
         Ok(Self { out: path.map(open).transpose()?, tracks: Vec::new() })
     }
 
-    /// Begins to record, if a trace is asked for.
+    /// Starts to record, if a trace is wanted.
     pub fn begin(&self, connection: &mut Connection) {
         if self.is_wanted() {
             connection.record(true);
         }
     }
 
-    /// Whether a trace is asked for.
+    /// Returns true if a trace is wanted.
     #[must_use]
     pub const fn is_wanted(&self) -> bool {
         self.out.is_some()
     }
 
-    /// Keeps what was recorded at one end, if a trace is asked for.
+    /// Keeps the records of one end, if a trace is wanted.
     pub fn add(&mut self, track: Track) {
         if self.is_wanted() {
             self.tracks.push(track);
         }
     }
 
-    /// Whether nothing was kept.
+    /// Returns true if no records were kept.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.tracks.is_empty()
     }
 
-    /// Writes what was kept, once.
+    /// Writes the records that were kept. Further calls do nothing.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// It cannot be written.
     pub fn write(&mut self) -> Result<(), Failure> {
         let Some(mut out) = self.out.take() else { return Ok(()) };
         if self.is_empty() {

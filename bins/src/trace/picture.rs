@@ -1,7 +1,7 @@
-//! A message's way as a Gantt chart: a lane for each copy, and for the wire where there is one; a bar for each block that is
-//! copied, a shade for each chunk, a tick for each acknowledgement.
+//! Gantt chart of one message: a lane for each copy, and for posted writes if there are any; one bar per copied block, one shade
+//! per chunk, one tick per acknowledgement.
 
-use super::journey::{Bar, Journey, Leg};
+use super::timeline::{Bar, MessageTimeline, Timeline};
 use core::error::Error;
 use superpipe::os::Bytes;
 use superpipe_gantt::{
@@ -11,30 +11,30 @@ use superpipe_gantt::{
 /// A picture of one message.
 #[derive(Debug, Clone)]
 pub struct Picture {
-    /// the message's copies, and its chunks on the wire
-    pub journey: Journey,
-    /// its bytes
+    /// copies and posted writes of the message
+    pub timeline: Timeline,
+    /// size of the message
     pub bytes: u64,
-    /// bytes of a block
+    /// size of a block
     pub block_bytes: u32,
-    /// the protocol by which it crossed
+    /// negotiated protocol
     pub protocol: &'static str,
-    /// the fabric that it crossed
+    /// fabric of the connection
     pub fabric: &'static str,
 }
 
 impl Picture {
-    /// Draws it, as the text of an SVG file.
+    /// Draws the chart as the text of an SVG file.
     ///
     /// # Errors
-    /// When the drawing fails.
+    /// The drawing fails.
     pub fn draw(&self) -> Result<String, Box<dyn Error>> {
         self.chart().draw()
     }
 
     fn chart(&self) -> Chart {
-        let span_ns @ [begin, end] = self.journey.span();
-        let way = if self.journey.back.is_some() { " there and back" } else { "" };
+        let span_ns @ [begin, end] = self.timeline.span();
+        let way = if self.timeline.answer.is_some() { " there and back" } else { "" };
         let title = format!(
             "{}{way} by {} over {}, in blocks of {}: {:.1} \u{b5}s",
             Bytes(self.bytes),
@@ -43,7 +43,7 @@ impl Picture {
             Bytes(self.block_bytes.into()),
             us(end.saturating_sub(begin))
         );
-        let [inward, outward, both] = self.journey.there.overlap().map(us);
+        let [inward, outward, both] = self.timeline.message.overlap().map(us);
         let subtitle = format!(
             "the client copies in for {inward:.1} \u{b5}s, the server copies out for {outward:.1} \u{b5}s, \
              and for {both:.1} \u{b5}s of that both do"
@@ -61,25 +61,27 @@ impl Picture {
     }
 
     fn lanes(&self) -> Vec<Lane> {
-        let mut lanes = leg_lanes(&self.journey.there, ["client copy in", "wire", "server copy out"]);
-        if let Some(back) = &self.journey.back {
-            lanes.extend(leg_lanes(back, ["server copy in", "wire back", "client copy out"]));
+        let mut lanes = message_lanes(&self.timeline.message, ["client copy in", "wire", "server copy out"]);
+        if let Some(answer) = &self.timeline.answer {
+            lanes.extend(message_lanes(answer, ["server copy in", "wire back", "client copy out"]));
         }
         lanes
     }
 }
 
-fn leg_lanes(leg: &Leg, [copy_in, wire, copy_out]: [&str; 3]) -> Vec<Lane> {
-    let mut lanes =
-        vec![Lane { waits: leg.waits.clone(), ..lane(copy_in, &leg.copy_in, COPY_IN, &leg.acks_in) }];
-    if !leg.wire.is_empty() {
-        lanes.push(lane(wire, &leg.wire, WIRE, &[]));
+fn message_lanes(message: &MessageTimeline, [copy_in, wire, copy_out]: [&str; 3]) -> Vec<Lane> {
+    let mut lanes = vec![Lane {
+        waits: message.waits.clone(),
+        ..lane(copy_in, &message.copy_in, COPY_IN, &message.acks_in)
+    }];
+    if !message.wire.is_empty() {
+        lanes.push(lane(wire, &message.wire, WIRE, &[]));
     }
-    lanes.push(lane(copy_out, &leg.copy_out, COPY_OUT, &leg.acks_out));
+    lanes.push(lane(copy_out, &message.copy_out, COPY_OUT, &message.acks_out));
     lanes
 }
 
-/// Bars whose shade changes from chunk to chunk, and acknowledgements.
+/// Returns a lane of bars, whose shade changes with every chunk, and of ticks for acknowledgements.
 fn lane(name: &str, bars: &[Bar], shades: [Color; 2], acks: &[u64]) -> Lane {
     let mut shade = Shade::default();
     let bar = |bar: &Bar| gantt::Bar {
@@ -107,8 +109,8 @@ mod tests {
         sequences.iter().enumerate().map(bar).collect()
     }
 
-    fn leg(begin_ns: u64, is_posted: bool) -> Leg {
-        Leg {
+    fn message(begin_ns: u64, is_posted: bool) -> MessageTimeline {
+        MessageTimeline {
             copy_in: bars(begin_ns, &[1, 2, 2]),
             wire: if is_posted { bars(begin_ns + 1000, &[1, 2]) } else { Vec::new() },
             copy_out: bars(begin_ns + 2000, &[1, 2, 2]),
@@ -118,10 +120,10 @@ mod tests {
         }
     }
 
-    fn drawn(there: Leg, back: Option<Leg>) -> String {
-        let journey = Journey { there, back };
+    fn drawn(message: MessageTimeline, answer: Option<MessageTimeline>) -> String {
+        let timeline = Timeline { message, answer };
         let picture =
-            Picture { journey, bytes: 3 << 10, block_bytes: 1 << 10, protocol: "copy", fabric: "shm" };
+            Picture { timeline, bytes: 3 << 10, block_bytes: 1 << 10, protocol: "copy", fabric: "shm" };
         picture.draw().unwrap()
     }
 
@@ -132,8 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_for_each_copy_and_for_what_is_posted() {
-        let direct = drawn(leg(5000, false), None);
+    fn lanes_show_copies_and_posted_writes() {
+        let direct = drawn(message(5000, false), None);
         assert!(direct.starts_with("<svg") && direct.trim_end().ends_with("</svg>"));
         assert!(direct.contains("3 KiB by copy over shm, in blocks of 1 KiB: 5.0 \u{b5}s"));
         assert!(direct.contains("for 1.0 \u{b5}s of that both do"));
@@ -142,16 +144,16 @@ mod tests {
         {
             assert_eq!(direct.contains(name), is_there, "{name}");
         }
-        let both = drawn(leg(5000, true), Some(leg(12_000, true)));
+        let both = drawn(message(5000, true), Some(message(12_000, true)));
         for name in ["wire", "wire back", "server copy in", "client copy out", "there and back"] {
             assert!(both.contains(name), "{name}");
         }
     }
 
     #[test]
-    fn a_bar_a_block_a_shade_a_chunk_and_a_tick_an_acknowledgement() {
-        let text = drawn(leg(5000, false), None);
-        // one of each more in the legend
+    fn blocks_chunks_and_acknowledgements_are_drawn() {
+        let text = drawn(message(5000, false), None);
+        // the legend has one more of each
         assert_eq!(COPY_IN.map(|color| count(&text, color, "<rect")), [1 + 1, 2 + 1]);
         assert_eq!(COPY_OUT.map(|color| count(&text, color, "<rect")), [1 + 1, 2 + 1]);
         assert_eq!(count(&text, WAIT, "<rect"), 1 + 2);

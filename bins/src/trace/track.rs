@@ -1,44 +1,44 @@
-//! What one process recorded, and how it tells the other end: as JSON, which is checked there.
+//! Records of one process. The server sends them to the client as JSON, which the client checks.
 
 use super::mark::{MARKS_MAX, Mark};
 use crate::protocol::Broken;
 use serde::{Deserialize, Serialize};
 use superpipe::Connection;
 
-/// The most bytes of a track as it crosses: a mark has 256 at most, but for the one that tells why a connection failed.
+/// Limit on an encoded track, in bytes: a mark has at most 256, except the one with the text of a failure.
 pub const TRACK_BYTES_MAX: usize = (MARKS_MAX + 4) * 256;
 
-/// What one process recorded of one connection.
+/// Records of one process for one connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Track {
-    /// what the process is called, which does not cross
+    /// name of the process, which is not sent
     #[serde(skip)]
     pub name: String,
-    /// its number
+    /// process id
     pub pid: u32,
-    /// what it recorded, in the order in which it was over
+    /// records, in the order of their ends
     pub marks: Vec<Mark>,
 }
 
 impl Track {
-    /// What was recorded at this end of a connection: takes it out.
+    /// Takes the records of this end out of a connection.
     pub fn take(name: &str, connection: &mut Connection) -> Self {
         let marks = connection.take_records().map(Mark::from).collect();
         Self { name: name.to_owned(), pid: std::process::id(), marks }
     }
 
-    /// As it crosses.
+    /// Encodes the records for the peer.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // numbers and names only: that cannot fail
+        // serializing numbers and strings cannot fail
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// What the peer sent, which is called so here.
+    /// Decodes the records of the peer, and gives them this name.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that they break.
     pub fn decode(name: &str, bytes: &[u8]) -> Result<Self, Broken> {
         let track: Self =
             serde_json::from_slice(bytes).map_err(|_| Broken("sent records that cannot be read"))?;
@@ -55,9 +55,9 @@ impl Track {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::mark::{Control, What};
+    use crate::trace::mark::{Control, MarkKind};
 
-    fn track(what: What) -> Track {
+    fn track(what: MarkKind) -> Track {
         let most = Mark { begin_ns: u64::MAX, end_ns: u64::MAX, what };
         Track { name: "x".into(), pid: u32::MAX, marks: vec![most; MARKS_MAX] }
     }
@@ -66,10 +66,10 @@ mod tests {
     fn a_full_track_fits_and_comes_back() {
         let most = u64::MAX;
         for what in [
-            What::CopyOut { sequence: most, block: most, bytes: u32::MAX },
-            What::ReceiveBegin { transfer: most, length: Some(most) },
-            What::ControlIn { kind: Control::Reject },
-            What::SendBegin { transfer: 0, length: None },
+            MarkKind::CopyOut { sequence: most, block: most, bytes: u32::MAX },
+            MarkKind::ReceiveBegin { transfer: most, length: Some(most) },
+            MarkKind::ControlIn { kind: Control::Reject },
+            MarkKind::SendBegin { transfer: 0, length: None },
         ] {
             let track = track(what);
             let bytes = track.encode();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_records_are_refused() {
         let good = r#"{"pid":1,"marks":[{"begin":2,"end":3,"what":{"ack-in":{"blocks":4}}}]}"#;
         assert!(Track::decode("x", good.as_bytes()).is_ok());
         let cannot_be = Err(Broken("sent records that cannot be"));
@@ -90,10 +90,10 @@ mod tests {
         {
             assert_eq!(Track::decode("x", good.replace(from, to).as_bytes()), unreadable, "{to}");
         }
-        let mut long = track(What::Failed { why: "x".repeat(300) });
+        let mut long = track(MarkKind::Failed { why: "x".repeat(300) });
         long.marks.truncate(1);
         assert_eq!(Track::decode("x", &long.encode()), cannot_be);
-        let mut many = track(What::AckIn { blocks: 1 });
+        let mut many = track(MarkKind::AckIn { blocks: 1 });
         many.marks.push(many.marks[0].clone());
         assert_eq!(
             Track::decode("x", &many.encode()),

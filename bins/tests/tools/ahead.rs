@@ -1,30 +1,11 @@
-//! Failures that can be known before the transfer, and are told then.
+//! Failures that the tools detect and report before the transfer.
 
-use crate::support::{Scratch, is_root};
+use crate::support::{Mounted, Scratch, is_root};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Something that is mounted until this is dropped.
-pub(crate) struct Mounted(PathBuf);
-
-impl Mounted {
-    /// Mounts with these arguments of mount, if that is allowed here.
-    pub(crate) fn new(arguments: &[&str], from: &Path, to: &Path) -> Option<Self> {
-        let mounted = Command::new("mount").args(arguments).args([from, to]).status();
-        mounted.is_ok_and(|status| status.success()).then(|| Self(to.to_owned()))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
 
 #[test]
-fn a_file_that_is_a_mount_of_its_own() {
+fn a_mounted_file_is_refused_before_the_transfer() {
     if !is_root("a file that is mounted") {
         return;
     }
@@ -38,7 +19,7 @@ fn a_file_that_is_a_mount_of_its_own() {
     };
     scratch.run("rrecv", scratch.rrecv(&[]).arg(&out)).assert(8, "it is a mount of its own");
     assert_eq!(fs::read(&out).unwrap(), b"mounted");
-    // as it says
+    // the remedy in the text works
     let stdout = File::options().write(true).truncate(true).open(&out).unwrap();
     let input = scratch.root().join("in");
     fs::write(&input, b"new").unwrap();
@@ -53,7 +34,7 @@ fn a_file_that_is_a_mount_of_its_own() {
 }
 
 #[test]
-fn another_users_file_in_a_sticky_directory() {
+fn another_users_file_in_a_sticky_directory_is_refused() {
     if !is_root("another user's file") {
         return;
     }
@@ -71,7 +52,7 @@ fn another_users_file_in_a_sticky_directory() {
 }
 
 #[test]
-fn more_than_there_is_room_for() {
+fn data_beyond_the_free_space_are_refused() {
     let scratch = Scratch::new("room");
     let input = scratch.root().join("in");
     let size = 15_u64 << 40;
@@ -93,7 +74,7 @@ fn more_than_there_is_room_for() {
         scratch.assert_only(&["old"]);
     }
     assert_eq!(fs::read(scratch.data("old")).unwrap(), b"old");
-    // standard output that is a file, and standard input that is one
+    // standard input and standard output are files
     let stdout = File::options().append(true).open(scratch.data("old")).unwrap();
     let (sent, received) = scratch.pair(
         scratch.rsend(&[&scratch.address()]).stdin(File::open(&input).unwrap()),

@@ -1,18 +1,19 @@
-//! Attempts that come to nothing: the receiver says so and goes on listening, and its output is untouched.
+//! Failed attempts to connect: the receiver reports them and goes on listening, and its output is unchanged.
 
-use crate::support::{BOUND, Scratch, wait_for};
+use crate::support::{BOUND, Scratch, wait_for, with_files};
 use core::time::Duration;
 use std::fs;
 use std::io::Read;
 use std::process::Stdio;
+use std::thread;
 use std::time::Instant;
+use superpipe::fabric::shm::{Socket, SocketError};
 use superpipe::os::monotonic_ns;
-use superpipe::shm::{Socket, SocketError};
 
-/// One packet of a stranger, which the receiver has taken in once its end of the socket goes.
+/// Sends one packet that is not superpipe's, and waits until the receiver closes the socket.
 fn junk(scratch: &Scratch) {
     let mut socket = None;
-    // the socket is there a moment before somebody listens
+    // the socket's file exists shortly before the receiver listens
     wait_for("a connection", || {
         socket = Socket::connect(&scratch.socket()).ok();
         socket.is_some()
@@ -25,7 +26,7 @@ fn junk(scratch: &Scratch) {
 }
 
 #[test]
-fn the_real_sender_comes_after_all_of_them() {
+fn rrecv_serves_a_sender_after_failed_attempts() {
     let scratch = Scratch::new("attempts");
     let events = scratch.root().join("events");
     fs::write(scratch.data("in"), b"the real one").unwrap();
@@ -58,7 +59,7 @@ fn the_real_sender_comes_after_all_of_them() {
     receiver.until_it_goes_on("the peer is gone");
     assert_eq!(killed.wait(BOUND).code, -9);
 
-    // who says nothing at all holds nobody up
+    // a client that sends nothing does not delay others
     let mute = Socket::connect(&scratch.socket()).unwrap();
     let sender = scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("in")));
     sender.assert_done();
@@ -75,7 +76,7 @@ fn the_real_sender_comes_after_all_of_them() {
 }
 
 #[test]
-fn a_file_stays_as_it_is_until_the_real_sender_comes() {
+fn failed_attempts_leave_the_file_unchanged() {
     let scratch = Scratch::new("attempts-file");
     fs::write(scratch.data("in"), b"new").unwrap();
     fs::write(scratch.data("out"), b"old").unwrap();
@@ -92,15 +93,13 @@ fn a_file_stays_as_it_is_until_the_real_sender_comes() {
     scratch.assert_only(&["in", "out"]);
 }
 
-/// Who connects, agrees, and then says nothing holds others up for a few seconds only.
+/// A peer that completes the handshake and then sends nothing delays others for a few seconds only.
 #[test]
-fn a_client_that_says_no_hello() {
+fn a_client_without_hello_delays_others_only_briefly() {
     let scratch = Scratch::new("mute");
     fs::write(scratch.data("in"), b"x").unwrap();
     let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
-    let address = scratch.address().parse().unwrap();
-    let options = superpipe::Options::default();
-    let mute = superpipe::Connection::connect(&address, options, Duration::from_secs(20)).unwrap();
+    let mute = scratch.connect();
     let mut rsend = scratch.rsend(&["--connect-timeout", "60s", &scratch.address()]);
     scratch.run("rsend", rsend.arg(scratch.data("in"))).assert_done();
     drop(mute);
@@ -111,7 +110,7 @@ fn a_client_that_says_no_hello() {
 }
 
 #[test]
-fn a_flood_is_told_in_a_few_lines() {
+fn rrecv_reports_a_flood_in_a_few_lines() {
     let scratch = Scratch::new("flood");
     let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
     let began = Instant::now();
@@ -126,10 +125,55 @@ fn a_flood_is_told_in_a_few_lines() {
     assert!((16..=most).contains(&lines), "{lines} lines, not 16 to {most}: {said}");
 }
 
+/// A process that connects again and again must not fill a server's log.
 #[test]
-fn who_waits_in_vain_hears_of_the_attempts() {
+fn a_kept_server_reports_a_flood_in_a_few_lines() {
+    const ATTEMPTS: u32 = 1000;
+    let scratch = Scratch::new("flood-kept");
+    let server = scratch.start_server(&["--keep"]);
+    let mut attempts = 0;
+    wait_for("attempts", || {
+        if let Ok(socket) = Socket::connect(&scratch.socket()) {
+            attempts += u32::from(socket.send(b"junk", None).is_ok());
+        }
+        attempts == ATTEMPTS
+    });
+    let lines = server.said().lines().count();
+    assert!(lines < 100, "{lines} lines of {attempts} attempts");
+}
+
+/// poll(2) fails if its array has more entries than RLIMIT_NOFILE.
+#[test]
+fn silent_clients_do_not_exhaust_few_descriptors() {
+    for limit in [24, 32] {
+        let scratch = Scratch::new(&format!("few-descriptors-{limit}"));
+        let mut rrecv = scratch.rrecv(&[]);
+        let mut receiver = scratch.start_rrecv(&mut with_files(limit, rrecv.arg(scratch.data("out"))));
+        let mut silent = Vec::new();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while silent.len() < 40 && Instant::now() < deadline {
+            silent.extend(Socket::connect(&scratch.socket()).ok());
+            thread::sleep(Duration::from_millis(2));
+        }
+        // a receiver that cannot poll would report it again and again in this time
+        thread::sleep(Duration::from_millis(300));
+        drop(silent);
+        let ended = scratch.send(&scratch.source("in", b"the real one"));
+        assert_eq!(
+            (ended.code, receiver.has_ended() || !receiver.said().contains("cannot poll")),
+            (0, true),
+            "with {limit} descriptors: rsend said {}, rrecv {}",
+            ended.said,
+            receiver.said().lines().last().unwrap_or_default()
+        );
+        receiver.wait(BOUND).assert_done();
+    }
+}
+
+#[test]
+fn an_accept_timeout_reports_the_failed_attempts() {
     let waits = [("rrecv", "transfer", 1), ("rrecv", "transfer", 4), ("rperf", "measurement", 4)];
-    // all at once: each takes as long as it waits
+    // all at the same time, since each takes its timeout
     let waits = waits.map(|(tool, work, count)| {
         let scratch = Scratch::new(&format!("in-vain-{tool}-{count}"));
         let timeout = ["--accept-timeout", "10s"];
@@ -155,9 +199,9 @@ fn who_waits_in_vain_hears_of_the_attempts() {
     }
 }
 
-/// rperf serve, kept or not, meets all that rrecv meets.
+/// rperf serve, with `--keep` and without, handles all attempts that rrecv handles.
 #[test]
-fn the_real_client_comes_after_all_of_them() {
+fn rperf_serve_serves_a_client_after_failed_attempts() {
     for keep in [&[][..], &["--keep"]] {
         let scratch = Scratch::new("attempts-rperf");
         let server = scratch.start_server(&[&["--folds", "3"], keep].concat());
@@ -174,9 +218,7 @@ fn the_real_client_comes_after_all_of_them() {
         server.until_it_goes_on("the peer is no rperf");
         junk(&scratch);
         server.until_it_goes_on("does not speak superpipe");
-        let address = scratch.address().parse().unwrap();
-        let options = superpipe::Options::default();
-        drop(superpipe::Connection::connect(&address, options, Duration::from_secs(20)).unwrap());
+        drop(scratch.connect());
         server.until_it_goes_on("rperf closed the connection before the measurement was complete");
         scratch.run("rperf", &mut client(&[])).assert_done();
         if keep.is_empty() {

@@ -1,27 +1,17 @@
-//! Exit codes as their table has them, where another would be near.
+//! Exit codes, in cases where another code would be plausible.
 
-use crate::support::{BOUND, Ended, Scratch, is_root, wait_for};
+use crate::support::{BOUND, Ended, Scratch, is_root, wait_for, with_files};
 use core::time::Duration;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
-use superpipe::shm::Listener;
+use superpipe::fabric::shm::Listener;
 
-/// The same command with this limit of open files.
-fn with_files(limit: u32, command: &Command) -> Command {
-    let mut limited = Command::new("sh");
-    limited.arg("-c").arg(format!(r#"ulimit -n {limit} && exec "$0" "$@""#));
-    limited.arg(command.get_program()).args(command.get_args());
-    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    limited.stdin(Stdio::null()).stdout(Stdio::null());
-    limited
-}
-
-/// Whether an end that has too few descriptors says so, and by which code.
+/// Returns true if a tool ended for lack of descriptors, which it must report with the right code.
 fn is_lack(ended: &Ended) -> bool {
     match ended.code {
         0 => false,
-        // before the handshake: its own file, or a report
+        // its own file, or a report, before the handshake
         8 | 9 => {
             assert!(ended.said.contains("too many open files"), "{}: {}", ended.code, ended.said);
             true
@@ -30,14 +20,14 @@ fn is_lack(ended: &Ended) -> bool {
     }
 }
 
-/// Goes through ever more descriptors until an end does its work: before that it says 9, or 8 of its own files.
+/// Repeats `attempt` with more and more descriptors until it succeeds. Before that it exits with 9, or with 8 for its own files.
 fn until_enough(mut attempt: impl FnMut(u32) -> Ended) {
     let lacks = (4..64).take_while(|&limit| is_lack(&attempt(limit))).count();
     assert!((1..60).contains(&lacks), "{lacks} limits were too few");
 }
 
 #[test]
-fn descriptors_that_are_used_up_at_the_sender() {
+fn a_sender_without_descriptors_exits_with_8_or_9() {
     let scratch = Scratch::new("few-here");
     fs::write(scratch.data("in"), b"x").unwrap();
     let receiver = scratch.start_rrecv(scratch.rrecv(&["-q"]).arg(scratch.data("out")));
@@ -50,7 +40,7 @@ fn descriptors_that_are_used_up_at_the_sender() {
 }
 
 #[test]
-fn descriptors_that_are_used_up_at_the_receiver() {
+fn a_receiver_without_descriptors_exits_with_8_or_9() {
     let scratch = Scratch::new("few-there");
     fs::write(scratch.data("in"), b"x").unwrap();
     until_enough(|files| {
@@ -61,7 +51,7 @@ fn descriptors_that_are_used_up_at_the_receiver() {
         let mut sender = scratch.start("rsend", rsend.arg(scratch.data("in")));
         let received = receiver.wait(BOUND);
         if received.code != 0 {
-            // where the receiver could not even accept there was nobody to tell, and it would look for one
+            // if the receiver could not accept, the sender was not told, and would go on connecting
             thread::sleep(Duration::from_millis(200));
             sender.kill();
         }
@@ -73,9 +63,9 @@ fn descriptors_that_are_used_up_at_the_receiver() {
     scratch.assert_only(&["in", "out"]);
 }
 
-/// A kept server that cannot accept anybody ends, and does not say so for ever.
+/// A kept server that cannot accept ends, and does not repeat its error for ever.
 #[test]
-fn descriptors_that_are_used_up_at_a_kept_server() {
+fn a_kept_server_without_descriptors_ends() {
     let scratch = Scratch::new("few-kept");
     let listen = ["serve", "-q", "--keep", "--listen", &scratch.address()];
     until_enough(|files| {
@@ -86,7 +76,7 @@ fn descriptors_that_are_used_up_at_a_kept_server() {
         let mut client = scratch.start("rperf", &mut scratch.client(&quick));
         wait_for("either end", || server.has_ended() || client.has_ended());
         let ended = if client.has_ended() {
-            // served, or refused by a server that goes on
+            // the server served it, or refused it and goes on
             let ended = client.wait(BOUND);
             if !server.has_ended() {
                 server.signal("TERM");
@@ -104,7 +94,19 @@ fn descriptors_that_are_used_up_at_a_kept_server() {
 }
 
 #[test]
-fn a_handshake_that_takes_too_long_is_no_connection() {
+fn a_file_size_limit_below_a_connection_exits_with_9() {
+    let scratch = Scratch::new("no-connection");
+    let input = scratch.source("in", b"data");
+    let script = r#"ulimit -f 100; exec "$@""#;
+    let mut receiver = scratch.start("rrecv", &mut scratch.shell(script, &["-q", "out"]));
+    if scratch.listens(&mut receiver) {
+        assert_eq!(scratch.send(&input).code, 9);
+    }
+    assert_eq!(receiver.wait(BOUND).code, 9);
+}
+
+#[test]
+fn a_handshake_timeout_exits_with_3() {
     let scratch = Scratch::new("slow");
     let listener = Listener::bind(&scratch.socket()).unwrap();
     for tool in ["rsend", "rperf"] {
@@ -116,7 +118,7 @@ fn a_handshake_that_takes_too_long_is_no_connection() {
 }
 
 #[test]
-fn a_name_server_that_takes_too_long_is_no_connection() {
+fn a_name_server_timeout_exits_with_3() {
     let can = || Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
     if !is_root("a slow name server") || !can() {
         eprintln!("NOT TESTED: a slow name server, which takes a mount namespace");
@@ -124,7 +126,7 @@ fn a_name_server_that_takes_too_long_is_no_connection() {
     }
     let scratch = Scratch::new("slow-name");
     let configured = scratch.root().join("resolv.conf");
-    // an address for documentation, where nobody answers
+    // an address for documentation (RFC 5737), which no host has
     fs::write(&configured, "nameserver 192.0.2.53\noptions timeout:30\n").unwrap();
     let mut rsend = Command::new("unshare");
     let script = r#"mount --bind "$0" /etc/resolv.conf && exec "$@""#;

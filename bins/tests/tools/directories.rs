@@ -1,11 +1,12 @@
-//! Directories that are not to be read, and directories that are renamed in the middle of a transfer.
+//! Directories that may not be read, and directories that are renamed during a transfer.
 
 use crate::support::{BOUND, NOBODY, Scratch, is_root};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::{Command, Stdio};
 
 #[test]
-fn a_drop_box_that_cannot_be_read() {
+fn a_file_is_replaced_in_an_unreadable_directory() {
     if !is_root("a directory that its writer may not read") {
         return;
     }
@@ -36,7 +37,7 @@ fn a_drop_box_that_cannot_be_read() {
 }
 
 #[test]
-fn a_directory_that_is_renamed_takes_the_file_along() {
+fn a_renamed_directory_still_gets_the_file() {
     for old in [None, Some("old")] {
         let scratch = Scratch::new("renamed");
         let (before, after) = (scratch.data("before"), scratch.data("after"));
@@ -47,7 +48,7 @@ fn a_directory_that_is_renamed_takes_the_file_along() {
         fs::write(scratch.root().join("in"), b"data").unwrap();
         let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(before.join("out")));
         fs::rename(&before, &after).unwrap();
-        // somebody else's, in the place of the first
+        // another directory takes the place of the first
         fs::create_dir(&before).unwrap();
         fs::write(before.join("out"), b"another").unwrap();
         let input = scratch.root().join("in");
@@ -59,4 +60,32 @@ fn a_directory_that_is_renamed_takes_the_file_along() {
             assert_eq!(fs::read_dir(dir).unwrap().count(), 1);
         }
     }
+}
+
+#[test]
+fn an_old_file_below_a_private_directory_is_replaced() {
+    if !is_root("another user") {
+        return;
+    }
+    let scratch = Scratch::new("private");
+    scratch.open_to_all();
+    let below = scratch.data("private/below");
+    fs::create_dir_all(&below).unwrap();
+    fs::write(below.join("out"), b"old").unwrap();
+    for (path, mode) in [(below.join("out"), 0o666), (below.clone(), 0o777), (scratch.data("private"), 0o700)]
+    {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let input = scratch.source("in", b"data");
+    let nobody = scratch.as_nobody(&scratch.rrecv(&["-q", "out"]));
+    // the directory is entered before the privileges are dropped, as sudo and services do
+    let mut rrecv = Command::new("setpriv");
+    rrecv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(nobody.get_program());
+    rrecv.args(nobody.get_args()).current_dir(&below).stdin(Stdio::null());
+    let mut receiver = scratch.start("rrecv", &mut rrecv);
+    assert!(scratch.listens(&mut receiver), "{}", receiver.said());
+    let mut rsend = scratch.rsend(&["-q", &scratch.address()]);
+    scratch.run("rsend", &mut scratch.as_nobody(rsend.arg(&input))).assert_done();
+    receiver.wait(BOUND).assert_done();
+    assert_eq!(fs::read(below.join("out")).unwrap(), b"data");
 }

@@ -1,4 +1,4 @@
-//! Signals and a peer that stands still.
+//! Signals, and a peer that is stopped.
 
 use crate::support::{BOUND, Scratch, Tool, feed, mkfifo, wait_for};
 use core::time::Duration;
@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Stdio;
 use std::thread;
 
-/// Two tools in the middle of a transfer that has no end: rsend's input stays open.
+/// Two tools in a transfer that does not end, since rsend's input stays open.
 struct Running {
     scratch: Scratch,
     sender: Tool,
@@ -39,7 +39,7 @@ impl Running {
 }
 
 #[test]
-fn a_signal_to_either_is_told_to_the_other() {
+fn a_signal_to_one_end_is_reported_at_the_other() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         for with_data in [false, true] {
             let Running { scratch, sender, receiver, stdin: _open } = running("signal", &[], with_data);
@@ -74,7 +74,7 @@ fn a_signal_to_either_is_told_to_the_other() {
 }
 
 #[test]
-fn a_signal_while_nobody_is_there() {
+fn a_signal_ends_a_tool_without_a_peer() {
     let scratch = Scratch::new("lonely");
     let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
     receiver.signal("INT");
@@ -92,11 +92,11 @@ fn a_signal_while_nobody_is_there() {
 }
 
 #[test]
-fn a_peer_that_stands_still_is_a_timeout() {
+fn a_stopped_peer_is_an_idle_timeout() {
     let options = ["--idle-timeout", "1s"];
     let run = running("stopped", &options, true);
     run.receiver.signal("STOP");
-    // what was read before fits the memory between them: more must come, or rsend waits for its input only
+    // data must exceed the landing buffer, or rsend would wait for its input and not for the peer
     let mut stdin = run.stdin;
     let feeder = thread::spawn(move || feed(&mut stdin, 1, 64 << 20, |_| {}));
     run.sender.wait(BOUND).assert(4, "silent");
@@ -114,7 +114,7 @@ fn a_peer_that_stands_still_is_a_timeout() {
 }
 
 #[test]
-fn a_peer_that_stands_still_and_goes_on_in_time_is_none() {
+fn a_peer_stopped_below_the_idle_timeout_is_accepted() {
     let run = running("paused", &["--idle-timeout", "30s"], true);
     run.sender.signal("STOP");
     thread::sleep(Duration::from_secs(1));
@@ -128,7 +128,7 @@ fn a_peer_that_stands_still_and_goes_on_in_time_is_none() {
 }
 
 #[test]
-fn nobody_comes() {
+fn a_missing_peer_exits_with_3() {
     let scratch = Scratch::new("nobody");
     scratch.run("rrecv", &mut scratch.rrecv(&["--accept-timeout", "300ms"])).assert(3, "nobody connected");
     let mut rsend = scratch.rsend(&["--connect-timeout", "300ms", &scratch.address()]);
@@ -137,7 +137,7 @@ fn nobody_comes() {
 }
 
 #[test]
-fn a_sender_that_comes_first_waits() {
+fn a_sender_waits_for_its_receiver() {
     let scratch = Scratch::new("first");
     fs::write(scratch.data("in"), b"early").unwrap();
     let sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("in")));
@@ -147,9 +147,9 @@ fn a_sender_that_comes_first_waits() {
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"early");
 }
 
-/// As nohup and a script's background jobs have it.
+/// nohup and scripts' background jobs start a tool with signals ignored.
 #[test]
-fn a_signal_that_is_ignored_from_the_start_stays_so() {
+fn a_signal_ignored_at_start_stays_ignored() {
     let scratch = Scratch::new("nohup");
     fs::write(scratch.data("in"), b"x").unwrap();
     let mut rrecv = std::process::Command::new("sh");
@@ -167,16 +167,16 @@ fn a_signal_that_is_ignored_from_the_start_stays_so() {
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"x");
 }
 
-/// A shell goes on after an exit code of 130, and ends its loop where the tool died by SIGINT.
+/// A shell continues its loop after an exit code of 130, and ends it if the tool died by SIGINT.
 #[test]
-fn a_shells_loop_ends_with_the_tool() {
+fn sigint_ends_the_shell_loop_around_a_tool() {
     let scratch = Scratch::new("loop");
     let script = r#"for i in 1 2 3; do "$0" -q --accept-timeout 60s --listen "$1"; echo "again $?"; done"#;
     let mut shell = std::process::Command::new("bash");
     shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_rrecv")).arg(scratch.address());
     let out = scratch.data("said");
     shell.stdin(Stdio::null()).stdout(fs::File::create(&out).unwrap());
-    // a group of its own, as a terminal signals one
+    // a process group of its own, as a terminal signals a group
     std::os::unix::process::CommandExt::process_group(&mut shell, 0);
     let shell = scratch.start_rrecv(&mut shell);
     thread::sleep(Duration::from_millis(200));
@@ -184,4 +184,16 @@ fn a_shells_loop_ends_with_the_tool() {
     assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     assert_eq!(shell.wait(BOUND).signal, Some(2));
     assert_eq!(fs::read_to_string(&out).unwrap(), "", "the loop went on");
+}
+
+#[test]
+fn a_rate_limited_sender_is_not_an_idle_timeout() {
+    let scratch = Scratch::new("rate-limited");
+    let input = scratch.source("in", b"data");
+    let receiver =
+        scratch.start_rrecv(scratch.rrecv(&["-q", "--idle-timeout", "400ms"]).arg(scratch.data("out")));
+    let sent =
+        scratch.run("rsend", scratch.rsend(&["-q", "--rate-limit", "1", &scratch.address()]).arg(&input));
+    receiver.wait(BOUND).assert_done();
+    sent.assert_done();
 }

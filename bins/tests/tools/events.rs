@@ -1,4 +1,4 @@
-//! What programs read: JSON events, man pages, completions; and what people do: help and usage errors.
+//! JSON events, man pages, completions, help and usage errors.
 
 use crate::support::{BOUND, Scratch, feed, option, some_core};
 use core::time::Duration;
@@ -12,7 +12,7 @@ fn parse(events: &str) -> Vec<Value> {
 }
 
 #[test]
-fn events_begin_go_on_and_end() {
+fn events_are_start_intervals_and_end() {
     let scratch = Scratch::new("events");
     let file = scratch.root().join("events");
     let receiver =
@@ -53,7 +53,7 @@ fn events_begin_go_on_and_end() {
 }
 
 #[test]
-fn an_end_event_tells_of_a_failure() {
+fn an_end_event_reports_a_failure() {
     let scratch = Scratch::new("failure");
     let ended =
         scratch.run("rsend", scratch.rsend(&["--json=-", &scratch.address()]).arg(scratch.data("none")));
@@ -66,7 +66,7 @@ fn an_end_event_tells_of_a_failure() {
 }
 
 #[test]
-fn help_and_usage() {
+fn help_exits_with_0_and_wrong_usage_with_2() {
     let scratch = Scratch::new("help");
     for (tool, name) in [("rsend", "rsend"), ("rrecv", "rrecv")] {
         for (argument, words) in [("--help", "Examples:"), ("--version", name), ("-h", "Usage:")] {
@@ -100,7 +100,7 @@ fn help_and_usage() {
 }
 
 #[test]
-fn quiet_and_verbose() {
+fn verbose_tools_report_address_and_connection() {
     let scratch = Scratch::new("verbose");
     fs::write(scratch.data("in"), b"x").unwrap();
     let (sent, received) = scratch.pair(
@@ -110,10 +110,10 @@ fn quiet_and_verbose() {
     assert_eq!((sent.code, received.code), (0, 0));
     assert!(sent.said.contains("connected by shm: superpipeline"), "{}", sent.said);
     assert!(received.said.contains("listening at shm:"), "{}", received.said);
-    let wishes = ["--folds", "2"];
+    let proposal = ["--folds", "2"];
     let other = ["--folds", "3"];
     let receiver = scratch.start_rrecv(scratch.rrecv(&other).arg(scratch.data("out")));
-    let sent = scratch.run("rsend", scratch.rsend(&wishes).arg(scratch.address()));
+    let sent = scratch.run("rsend", scratch.rsend(&proposal).arg(scratch.address()));
     sent.assert(2, "the two ends disagree: folds is 3 at the listening end and 2 at the connecting end");
     receiver.until_it_goes_on("the two ends disagree");
     scratch.run("rsend", scratch.rsend(&other).arg(scratch.address()).arg(scratch.data("in"))).assert_done();

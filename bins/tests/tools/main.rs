@@ -1,11 +1,11 @@
-//! The tools as they ship, two processes each time. What a test starts, it ends; what it makes is in a directory of its own.
+//! Tests of the tools as they ship, as two processes. A test ends what it starts, and keeps its files in a directory of its own.
 //!
-//! No test asserts how fast anything is. A wait has a bound, ten times and more of what it takes, only so that a hang is
-//! a failure; where `--help` promises a time (a lost peer is noticed within 5 s), that is the bound.
+//! No test asserts a speed. Every wait has a bound of at least ten times its usual length, so that a hang is a failure. If
+//! `--help` promises a time (a lost peer is noticed within 5 s), that is the bound.
 #![forbid(unsafe_code)]
 
 mod ahead;
-mod attacks;
+mod appending;
 mod attempts;
 mod attributes;
 mod codes;
@@ -16,7 +16,6 @@ mod events;
 mod fabrics;
 mod files;
 mod hostile;
-mod hostile_attacks;
 mod kills;
 mod leftovers;
 mod manual;
@@ -32,6 +31,7 @@ mod signals;
 mod sizes;
 mod sources;
 mod sparse;
+mod standard_error;
 mod strangers;
 mod support;
 mod terminals;

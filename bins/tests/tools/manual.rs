@@ -1,5 +1,5 @@
-//! Help, version and man page: printed, or said why not; what they say of an argument that is wrong; and the exit codes, which
-//! are those of the program, of its help, of its man page and of the README.
+//! Help, version and man page; errors for wrong arguments; and the exit codes, which must agree in the program, its help, its man
+//! page and docs/tools.md.
 
 use crate::support::{BOUND, Ended, Scratch, option};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use superpipe_tools::exit::Code;
 
-/// A bug in a tool, which no test provokes.
+/// Exit code of a panic, which no test provokes.
 const BUG: u8 = 101;
 
 #[test]
@@ -25,7 +25,7 @@ fn help_that_cannot_be_printed_is_a_failure() {
             let mut closed = Command::new("sh");
             closed.args(["-c", "exec \"$@\" >&-", "sh"]).arg(path).args(asked);
             scratch.run(tool, &mut closed).assert(8, "cannot write to standard output: bad file descriptor");
-            // a reader that has had enough
+            // a reader that has ended is no failure
             let (reader, writer) = std::io::pipe().unwrap();
             drop(reader);
             let ended = scratch.run(tool, scratch.command(tool).args(asked).stdout(writer));
@@ -49,7 +49,7 @@ fn a_value_without_its_equals_sign_is_named() {
     }
 }
 
-/// Codes and what they mean, of lines that begin with the code.
+/// Parses lines that begin with an exit code, up to the first other line. Returns the codes with their meanings.
 fn codes<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<u8, String> {
     let code = |line: &str| {
         let (number, meaning) = line.trim().split_once(' ')?;
@@ -59,18 +59,18 @@ fn codes<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<u8, String> {
 }
 
 #[test]
-fn exit_codes_are_the_same_wherever_they_stand() {
+fn exit_codes_agree_in_help_man_page_and_docs() {
     let scratch = Scratch::new("manual-codes");
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let rows = readme.lines().skip_while(|line| !line.starts_with("| exit code |")).skip(2);
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md")).unwrap();
+    let rows = page.lines().skip_while(|line| !line.starts_with("| exit code |")).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
     let cells = rows.flat_map(|row| {
         let cells: Vec<_> = row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect();
         cells.chunks(2).map(|pair| pair.join(" ")).collect::<Vec<_>>()
     });
     let cells: Vec<_> = cells.collect();
-    let readme = codes(cells.iter().map(String::as_str));
-    let numbers: Vec<_> = readme.keys().copied().collect();
+    let page = codes(cells.iter().map(String::as_str));
+    let numbers: Vec<_> = page.keys().copied().collect();
     let mut known: Vec<_> = Code::ALL.into_iter().map(Code::number).chain([BUG]).collect();
     known.sort_unstable();
     assert_eq!(numbers, known);
@@ -81,10 +81,10 @@ fn exit_codes_are_the_same_wherever_they_stand() {
         };
         let help = printed(&["--help"]);
         let help = codes(help.split_once("Exit codes:\n").unwrap().1.lines());
-        assert_eq!(help, readme, "{tool}");
+        assert_eq!(help, page, "{tool}");
         let man = printed(&["--generate", "man"]).replace("\\&", "").replace("\\-", "-");
         let man = codes(man.split_once(".SH \"EXIT CODES\"\n.nf\n").unwrap().1.lines());
-        assert_eq!(man, readme, "{tool}");
+        assert_eq!(man, page, "{tool}");
     }
 }
 
@@ -101,7 +101,7 @@ fn every_exit_code_has_its_cause() {
     let mut met = BTreeSet::new();
     let mut met_as = |code: u8, ended: &[Ended]| {
         for ended in ended {
-            // who is ended by a signal is shown by a shell as 128 and the signal
+            // a shell shows the end by a signal as 128 plus its number
             let shown = if ended.code < 0 { 128 - ended.code } else { ended.code };
             assert_eq!(shown, i32::from(code), "{}", ended.said);
         }
@@ -117,7 +117,7 @@ fn every_exit_code_has_its_cause() {
     server.signal("TERM");
     server.wait(BOUND);
     met_as(8, &[scratch.run("rsend", scratch.rsend(&["-q", address]).arg(scratch.data("none")))]);
-    // more events than are kept cannot be drawn
+    // a message with more events than the recorder keeps cannot be drawn
     let server = scratch.start_server(&["-q"]);
     let mut client =
         scratch.client(&["-q", "--sizes=1M", "--block-bytes=128", "--iterations=3", "--warmup=1"]);
@@ -133,7 +133,7 @@ fn every_exit_code_has_its_cause() {
         let options = ["-v", "--idle-timeout", timeout];
         let receiver = scratch.start_rrecv(&mut scratch.rrecv(&options));
         let mut rsend = scratch.rsend(&options);
-        // data without end, so that it waits for the receiver and not for its source
+        // endless data, so that it waits for the receiver and not for its source
         let sender = scratch.start("rsend", rsend.args([address, "/dev/zero"]));
         sender.until_connected(1);
         receiver.until_connected(1);

@@ -1,4 +1,4 @@
-//! Paths that are no UTF-8: shown with what can be shown of them, and used as they are.
+//! Paths that are not UTF-8: used unchanged, and shown with replacement characters.
 
 use crate::support::{BOUND, Scratch, option, wait_for};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// How the letter that is none is shown.
+/// Replacement character for invalid UTF-8.
 const SHOWN: &str = "\u{fffd}";
 
 impl Scratch {
@@ -23,7 +23,7 @@ fn shm(socket: &Path) -> OsString {
 }
 
 #[test]
-fn paths_that_are_no_utf_8_are_used_and_shown() {
+fn non_utf8_paths_are_used_and_shown() {
     let scratch = Scratch::new("names");
     let [input, output, socket] = ["in", "out", "socket"].map(|name| scratch.odd(name));
     let report =
@@ -59,7 +59,7 @@ fn paths_that_are_no_utf_8_are_used_and_shown() {
 }
 
 #[test]
-fn results_go_to_paths_that_are_no_utf_8() {
+fn reports_go_to_non_utf8_paths() {
     let scratch = Scratch::new("names-perf");
     let socket = scratch.odd("socket");
     let mut serve = scratch.command("rperf");

@@ -1,11 +1,29 @@
-//! A FILE that is there already: kept with `--no-clobber`, extended with `--append`.
+//! An existing FILE, which `--no-clobber` keeps; and FILEs that cannot be kept or appended to.
 
-use crate::support::{BOUND, Scratch, mkfifo};
-use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
+use crate::support::{BOUND, Scratch, is_root, mkfifo};
+use std::fs;
+use std::io::Read;
 use std::os::unix::fs::symlink;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
+
+/// A loop device of a file, until this is dropped.
+struct Disk(String);
+
+impl Disk {
+    fn new(image: &Path) -> Option<Self> {
+        let made = Command::new("losetup").args(["-f", "--show"]).arg(image).output().ok()?;
+        made.status.success().then(|| Self(String::from_utf8(made.stdout).unwrap().trim().to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let removed = Command::new("losetup").args(["-d", &self.0]).status();
+        assert!(thread::panicking() || removed.unwrap().success(), "{} is left", self.0);
+    }
+}
 
 #[test]
 fn no_clobber_replaces_nothing() {
@@ -18,7 +36,7 @@ fn no_clobber_replaces_nothing() {
         rrecv.arg(&out);
         rrecv
     };
-    // there at the start, by whatever name
+    // the file exists at the start, under its name or a link's
     fs::write(&out, b"old").unwrap();
     symlink("out", scratch.data("link")).unwrap();
     scratch.run("rrecv", &mut rrecv()).assert(8, "/out: file exists");
@@ -26,7 +44,7 @@ fn no_clobber_replaces_nothing() {
     scratch.run("rrecv", by_link.arg(scratch.data("link"))).assert(8, "/link: file exists");
     fs::remove_file(scratch.data("link")).unwrap();
     assert_eq!(fs::read(&out).unwrap(), b"old");
-    // or made meanwhile, of whatever kind
+    // or it is created meanwhile, as a file, link or directory
     for kind in ["file", "link", "directory"] {
         let _ = fs::remove_file(&out);
         let receiver = scratch.start_rrecv(&mut rrecv());
@@ -52,44 +70,33 @@ fn no_clobber_replaces_nothing() {
 }
 
 #[test]
-fn append_adds_to_what_is_there() {
-    let scratch = Scratch::new("append");
-    let (out, input) = (scratch.data("out"), scratch.root().join("in"));
-    fs::write(&input, [b"and|".to_vec(), vec![0; 40_000]].concat()).unwrap();
-    let mut expected = Vec::new();
-    for (name, meanwhile) in [("out", &b""[..]), ("out", b"log|"), ("link", b"")] {
-        if name == "link" {
-            symlink("out", scratch.data("link")).unwrap();
-        }
-        let receiver = scratch.start_rrecv(scratch.rrecv(&["--append"]).arg(scratch.data(name)));
-        // whoever else appends has his place
-        OpenOptions::new().append(true).open(&out).unwrap().write_all(meanwhile).unwrap();
-        scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(&input)).assert_done();
-        receiver.wait(BOUND).assert_done();
-        expected.extend_from_slice(meanwhile);
-        expected.extend(fs::read(&input).unwrap());
-        assert!(fs::read(&out).unwrap() == expected, "{name}");
+fn a_block_device_is_neither_replaced_nor_appended_to() {
+    if !is_root("a block device") {
+        return;
     }
-    scratch.assert_only(&["link", "out"]);
+    for (option, words) in
+        [("--no-clobber", "file exists"), ("--append", "a block device has no end to add to")]
+    {
+        let scratch = Scratch::new("old-disk");
+        let (image, input) = (scratch.root().join("image"), scratch.source("in", b"data"));
+        fs::write(&image, [b"precious".to_vec(), vec![0; 1 << 20]].concat()).unwrap();
+        let Some(disk) = Disk::new(&image) else {
+            eprintln!("NOT TESTED: a block device");
+            return;
+        };
+        let mut receiver = scratch.start("rrecv", &mut scratch.rrecv(&["-q", option, &disk.0]));
+        if scratch.listens(&mut receiver) {
+            scratch.send(&input);
+        }
+        let ended = receiver.wait(BOUND);
+        let begin = fs::read(&disk.0).unwrap()[..8].to_vec();
+        assert_eq!(String::from_utf8(begin).unwrap(), "precious", "{option}: {}", ended.code);
+        ended.assert(8, words);
+    }
 }
 
 #[test]
-fn append_leaves_what_arrived_before_a_failure() {
-    let scratch = Scratch::new("append-fails");
-    let out = scratch.data("out");
-    fs::write(&out, b"before|").unwrap();
-    let mut rsend = scratch.rsend(&["--inject-flip", "100", &scratch.address()]);
-    let input = scratch.root().join("in");
-    fs::write(&input, [1; 1000]).unwrap();
-    let (sent, received) = scratch.pair(rsend.arg(&input), scratch.rrecv(&["--append"]).arg(&out));
-    sent.assert(6, "receiver: what arrived is not what was sent");
-    received.assert(6, "what arrived is not what was sent");
-    let found = fs::read(&out).unwrap();
-    assert_eq!((found.len(), &found[..7]), (1007, &b"before|"[..]));
-}
-
-#[test]
-fn pipes_and_standard_output_are_no_old_files() {
+fn no_clobber_and_append_accept_pipes() {
     let scratch = Scratch::new("no-files");
     mkfifo(&scratch.data("fifo"));
     let input = scratch.root().join("in");

@@ -1,4 +1,4 @@
-//! From a pipe into a pipe: more than 4 GiB, and with pauses longer than the idle timeout.
+//! Transfers from a pipe to a pipe: more than 4 GiB, and pauses longer than the idle timeout.
 
 use crate::support::{BOUND, Scratch, feed, mkfifo, verify};
 use core::time::Duration;
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::process::Stdio;
 use std::thread;
 
-/// Generator, rsend, rrecv and verifier; `pause` is called by both ends' threads.
+/// Runs generator, rsend, rrecv and verifier. Generator and verifier call their pause with the bytes so far.
 fn through_pipes(test: &str, total: u64, options: &[&str], feed_pause: fn(u64), read_pause: fn(u64)) {
     struct Slowly<R>(R, fn(u64), u64);
     impl<R: Read> Read for Slowly<R> {
@@ -33,12 +33,12 @@ fn through_pipes(test: &str, total: u64, options: &[&str], feed_pause: fn(u64), 
 }
 
 #[test]
-fn more_than_4_gib() {
+fn pipes_carry_more_than_4_gib() {
     through_pipes("large", (4 << 30) + (64 << 20) + 12_345, &[], |_| {}, |_| {});
 }
 
 #[test]
-fn pauses_longer_than_the_idle_timeout() {
+fn a_source_may_pause_beyond_the_idle_timeout() {
     fn pause_at(places: &[u64], at: u64) {
         if places.contains(&at) {
             thread::sleep(Duration::from_secs(5));
@@ -55,7 +55,7 @@ fn pauses_longer_than_the_idle_timeout() {
 }
 
 #[test]
-fn a_reader_that_pauses_longer_than_the_idle_timeout() {
+fn a_reader_may_pause_beyond_the_idle_timeout() {
     fn pause_once(at: u64) {
         use core::sync::atomic::{AtomicBool, Ordering};
         static DONE: AtomicBool = AtomicBool::new(false);
@@ -67,7 +67,7 @@ fn a_reader_that_pauses_longer_than_the_idle_timeout() {
 }
 
 #[test]
-fn bursts() {
+fn bursts_arrive_in_order() {
     fn pause_often(at: u64) {
         if (at >> 18).is_multiple_of(3) {
             thread::sleep(Duration::from_millis(20));
@@ -78,14 +78,14 @@ fn bursts() {
 }
 
 #[test]
-fn pipes_with_names() {
+fn named_pipes_are_read_and_written() {
     let scratch = Scratch::new("fifos");
     mkfifo(&scratch.data("in"));
     mkfifo(&scratch.data("out"));
     let mut rrecv = scratch.rrecv(&[]);
     let receiver = scratch.start("rrecv", rrecv.arg(scratch.data("out")));
     thread::scope(|scope| {
-        // opens only once rrecv writes, and rrecv only once somebody reads
+        // the reader opens once rrecv opens for writing, and rrecv once a reader does
         let reader = scope.spawn(|| {
             let mut got = Vec::new();
             File::open(scratch.data("out")).unwrap().read_to_end(&mut got).unwrap();
@@ -107,7 +107,7 @@ fn pipes_with_names() {
 }
 
 #[test]
-fn a_pipe_that_no_process_reads_is_named_with_the_time_and_the_remedy() {
+fn an_unread_pipe_is_reported_with_time_and_remedy() {
     let scratch = Scratch::new("fifo-unread");
     mkfifo(&scratch.data("out"));
     let words = |path: &str, within: &str| {

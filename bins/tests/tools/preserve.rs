@@ -1,20 +1,19 @@
-//! Name, mode and time of a file, on request.
+//! `--preserve`: name, mode and time of a file.
 
-use crate::support::{BOUND, Scratch, option};
+use crate::support::{BOUND, Scratch, option, rsend_hello};
 use core::time::Duration;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
-use superpipe::{Connection, Options};
 
-/// The time of every file that is sent here: old, and with a fraction.
+/// Returns the time of every file that is sent here: in the past, with a fraction of a second.
 fn then() -> SystemTime {
     UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789)
 }
 
-/// A file to be sent, with this mode.
+/// Creates a file to send, with this mode.
 fn source(scratch: &Scratch, name: &str, mode: u32) -> PathBuf {
     let path = scratch.root().join(name);
     fs::write(&path, b"data").unwrap();
@@ -37,7 +36,7 @@ fn mode_time_and_name_are_kept_on_request() {
         let input = source(&scratch, "in.img", mode);
         fs::write(scratch.data("old"), b"old").unwrap();
         fs::create_dir_all(scratch.data("dir")).unwrap();
-        // a directory, by a link and in a second run with what the first left
+        // a directory, directly, by a link, and again with the file of the first time
         let _ = fs::remove_file(scratch.data("link"));
         symlink("dir", scratch.data("link")).unwrap();
         for (file, made) in [
@@ -65,7 +64,7 @@ fn mode_time_and_name_are_kept_on_request() {
 }
 
 #[test]
-fn nothing_is_kept_that_was_not_asked_for_at_both_ends() {
+fn nothing_is_preserved_unless_both_ends_ask() {
     let scratch = Scratch::new("preserve-one");
     let input = source(&scratch, "in", 0o751);
     let (sent, received) = scratch.pair(
@@ -87,13 +86,13 @@ fn nothing_is_kept_that_was_not_asked_for_at_both_ends() {
 }
 
 #[test]
-fn what_has_no_attributes_is_refused_before_the_transfer() {
+fn preserve_refuses_streams_without_attributes() {
     let scratch = Scratch::new("preserve-none");
     let rsend = &mut scratch.rsend(&["--preserve", &scratch.address()]);
     scratch.run("rsend", rsend.stdin(Stdio::piped())).assert(2, "standard input is no regular file");
     scratch.run("rrecv", &mut scratch.rrecv(&["--preserve"])).assert(2, "standard output has no mode");
     scratch.run("rrecv", &mut scratch.rrecv(&["--preserve", "/dev/null"])).assert(2, "/dev/null has no mode");
-    // standard input that is a file has no name
+    // a file as standard input has no name
     let input = source(&scratch, "in", 0o640);
     let stdin = || File::open(&input).unwrap();
     for arguments in [&[][..], &["-"], &["/dev/stdin"], &["/dev/fd/0"]] {
@@ -115,10 +114,17 @@ fn what_has_no_attributes_is_refused_before_the_transfer() {
 }
 
 #[test]
-fn a_name_that_no_receiver_accepts_is_not_told() {
+fn an_unacceptable_name_is_not_sent() {
     let scratch = Scratch::new("preserve-odd");
-    for name in ["in\nout", "in\x1b[2J"] {
+    for name in ["in\nout", "in\x1b[2J", "in\u{9b}2J"] {
         let input = source(&scratch, name, 0o640);
+        let (sent, received) = scratch.pair(
+            scratch.rsend(&["--preserve", &scratch.address()]).arg(&input),
+            scratch.rrecv(&[]).arg(scratch.data("out")),
+        );
+        sent.assert_done();
+        received.assert_done();
+        assert_eq!(fs::read(scratch.data("out")).unwrap(), b"data");
         let (sent, received) = scratch.pair(
             scratch.rsend(&["--preserve", &scratch.address()]).arg(&input),
             scratch.rrecv(&["--preserve"]).arg(scratch.data("out")),
@@ -126,12 +132,18 @@ fn a_name_that_no_receiver_accepts_is_not_told() {
         sent.assert_done();
         received.assert_done();
         assert_like_source(&scratch.data("out"), 0o640);
+        let (sent, received) = scratch.pair(
+            scratch.rsend(&["--preserve", &scratch.address()]).arg(&input),
+            scratch.rrecv(&["--preserve"]).arg(scratch.data("")),
+        );
+        received.assert(8, "is a directory, and the sender tells no name");
+        sent.assert(8, "is a directory, and the sender tells no name");
         scratch.assert_only(&["out"]);
     }
 }
 
 #[test]
-fn a_name_in_a_directory_replaces_files_only_and_those_only_if_it_may() {
+fn a_sent_name_replaces_only_files_it_may_replace() {
     let scratch = Scratch::new("preserve-dir");
     let input = source(&scratch, "in", 0o640);
     let send = |options: &[&str]| {
@@ -154,7 +166,7 @@ fn a_name_in_a_directory_replaces_files_only_and_those_only_if_it_may() {
 }
 
 #[test]
-fn a_name_that_a_report_has_is_refused() {
+fn a_sent_name_of_a_report_is_refused() {
     let scratch = Scratch::new("preserve-report");
     let input = source(&scratch, "in", 0o640);
     fs::create_dir(scratch.data("dir")).unwrap();
@@ -169,31 +181,56 @@ fn a_name_that_a_report_has_is_refused() {
     assert!(fs::read_to_string(&report).unwrap().starts_with('{'));
 }
 
-/// A sender that would like its file elsewhere.
+/// wire.md 8.1: in the text of a peer, characters that change the direction of writing are replaced.
 #[test]
-fn names_that_lead_elsewhere_are_refused() {
+fn bidi_characters_of_a_name_are_replaced() {
+    let scratch = Scratch::new("preserve-turning");
+    let name = "a\u{202E}gpj.exe";
+    let input = source(&scratch, name, 0o640);
+    for (is_dir, options) in [(false, &["--no-clobber", "--preserve"][..]), (true, &["--preserve"])] {
+        if is_dir {
+            fs::remove_file(scratch.data(name)).unwrap();
+            fs::create_dir(scratch.data(name)).unwrap();
+        } else {
+            fs::write(scratch.data(name), b"old").unwrap();
+        }
+        let (_, received) = scratch.pair(
+            scratch.rsend(&["-q", "--preserve", &scratch.address()]).arg(&input),
+            scratch.rrecv(options).arg(scratch.data("")),
+        );
+        received.assert(8, "gpj.exe");
+        assert!(!received.said.contains('\u{202E}'), "{:?}", received.said);
+    }
+}
+
+/// The names would leave the directory, control a terminal, or be removed as leftovers. wire.md 8.1: a terminal obeys the control
+/// characters of C1 like ESC, in UTF-8 too.
+#[test]
+fn path_control_and_hidden_names_are_refused() {
     let second = Duration::from_secs(10);
-    for name in ["../in", "/etc/in", ".", "..", "a/b", "a\nb", "a\0"] {
+    let names =
+        ["../in", "/etc/in", ".", "..", "a/b", "a\nb", "a\0", "\u{9b}2J", "\u{85}x", ".a.superpipe-12-ab"];
+    for name in names {
         let scratch = Scratch::new("preserve-names");
         let receiver = scratch.start_rrecv(scratch.rrecv(&["--preserve"]).arg(scratch.data("")));
-        let address = scratch.address().parse().unwrap();
-        let mut connection = Connection::connect(&address, Options::default(), second).unwrap();
-        let mut hello = [0; 32];
-        hello[..4].copy_from_slice(b"sptl");
-        (hello[4], hello[5]) = (1, 1);
-        hello[8..16].fill(0xFF);
-        connection.send(1, &[&hello], second).unwrap();
+        let mut connection = scratch.connect();
+        connection.send(1, &[&rsend_hello(u64::MAX)], second).unwrap();
         let mut attributes = [0; 24];
         attributes[..2].copy_from_slice(&0o640_u16.to_le_bytes());
         attributes[16] = u8::try_from(name.len()).unwrap();
         connection.send(12, &[&attributes, name.as_bytes()], second).unwrap();
         let told = "sent a file name with `/` or a control character";
+        let hidden = "or as of a file that is not whole";
         let mut verdict = [0; 224];
         assert_eq!(connection.recv_into(&mut [&mut verdict], second).unwrap().tag, 1);
         let received = connection.recv_into(&mut [&mut verdict], second).unwrap();
         let text = String::from_utf8_lossy(&verdict[24..received.bytes]);
         assert!(received.tag == 4 && verdict[0] == 7 && text.contains(told), "{received:?} {text}");
         receiver.until_it_goes_on(told);
+        if name.starts_with(".a") {
+            assert!(text.contains(hidden), "{text}");
+            receiver.until_it_goes_on(hidden);
+        }
         receiver.signal("TERM");
         receiver.wait(BOUND);
         scratch.assert_only(&[]);

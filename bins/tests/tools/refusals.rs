@@ -1,11 +1,11 @@
-//! Addresses that are taken, left behind or somebody else's.
+//! Addresses that are in use, stale, or another user's.
 
 use crate::support::{BOUND, NOBODY, Scratch, is_root, option, wait_for};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn an_address_that_is_in_use() {
+fn an_address_in_use_is_refused() {
     let scratch = Scratch::new("in-use");
     let first = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
     scratch.run("rrecv", &mut scratch.rrecv(&[])).assert(3, "another process listens there");
@@ -22,7 +22,7 @@ fn an_address_that_is_in_use() {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_replaced() {
+fn a_stale_socket_is_replaced() {
     let scratch = Scratch::new("stale");
     let mut dead = scratch.start_rrecv(&mut scratch.rrecv(&[]));
     dead.kill();
@@ -57,7 +57,7 @@ fn the_default_address_is_a_port_of_this_user() {
 }
 
 #[test]
-fn port_0_is_a_free_one_that_rrecv_names() {
+fn port_0_chooses_a_free_port_and_reports_it() {
     let scratch = Scratch::new("port-0");
     let events = scratch.root().join("events");
     fs::write(scratch.data("in"), b"by a free port").unwrap();
@@ -83,13 +83,13 @@ fn port_0_is_a_free_one_that_rrecv_names() {
 }
 
 #[test]
-fn another_users_socket() {
+fn another_users_socket_is_refused() {
     if !is_root("another user's socket") {
         return;
     }
     let scratch = Scratch::new("foreign");
     scratch.open_to_all();
-    // root's socket, and nobody's rsend and rrecv
+    // the socket is root's; rsend and rrecv are nobody's
     let receiver = scratch.start_rrecv(&mut scratch.rrecv(&[]));
     let rsend = scratch.rsend(&["--connect-timeout", "200ms", &scratch.address()]);
     scratch.run("rsend", &mut scratch.as_nobody(&rsend)).assert(7, "");
@@ -97,7 +97,7 @@ fn another_users_socket() {
     scratch.run("rrecv", &mut scratch.as_nobody(&rrecv)).assert(7, "uid 0 has a socket there");
     receiver.signal("TERM");
     receiver.wait(BOUND).assert(143, "");
-    // nobody's socket where root looks for its own
+    // nobody's directory in the place of root's
     let port_dir = scratch.root().join("superpipe");
     fs::create_dir(&port_dir).unwrap();
     std::os::unix::fs::chown(&port_dir, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -107,7 +107,7 @@ fn another_users_socket() {
 }
 
 #[test]
-fn a_receiver_with_another_runtime_directory_is_named() {
+fn a_different_runtime_directory_is_reported() {
     let scratch = Scratch::new("runtime-dir");
     let mut rrecv = scratch.command("rrecv");
     rrecv.env_remove("XDG_RUNTIME_DIR").args(["--listen", "localhost:0"]).arg(scratch.data("out"));

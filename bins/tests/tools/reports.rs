@@ -1,4 +1,4 @@
-//! Reports: which file is one, where it goes, and what becomes of a run whose report cannot be written.
+//! Reports: their options and outputs, and the end of a run whose report cannot be written.
 
 use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-/// The reports of each tool.
+/// Options for reports of each tool.
 const REPORTS: [(&str, &[&str]); 3] = [
     ("rsend", &["--json", "--trace"]),
     ("rrecv", &["--json", "--trace"]),
@@ -18,7 +18,7 @@ const REPORTS: [(&str, &[&str]); 3] = [
 ];
 
 impl Scratch {
-    /// A command that nobody answers, in the directory of the data.
+    /// Returns a command without a peer, in the directory of the data.
     fn alone(&self, tool: &'static str) -> Command {
         let mut command = self.command(tool);
         match tool {
@@ -51,7 +51,7 @@ fn a_report_takes_no_other_argument_for_its_file() {
 }
 
 impl Ended {
-    /// Standard error had events and nothing else, from the first to the last, which says this.
+    /// Asserts that standard error held only events, and that the last one has this code and these words. Returns that event.
     #[track_caller]
     fn assert_pure(&self, code: i32, words: &str) -> Value {
         assert_eq!(self.code, code, "{}", self.said);
@@ -66,7 +66,7 @@ impl Ended {
 }
 
 #[test]
-fn events_on_standard_error_are_alone_there_and_end() {
+fn events_on_standard_error_are_its_only_output() {
     let scratch = Scratch::new("reports-pure");
     fs::write(scratch.data("in"), "x").unwrap();
     for name in ["-", "/dev/stderr", "/dev/fd/2"] {
@@ -83,7 +83,7 @@ fn events_on_standard_error_are_alone_there_and_end() {
         with("rrecv", &["--trace=./out", "out"]).assert_pure(2, "are the same file");
         with("rrecv", &["/nowhere/x"]).assert_pure(8, "cannot write to /nowhere/x");
         with("rrecv", &["out"]).assert_pure(3, "nobody connected");
-        // a transfer is done whatever becomes of its trace
+        // a failed trace does not fail the transfer
         let (sender, receiver) = scratch.pair(
             scratch.rsend(&[&json, "--trace=/dev/full", address]).arg(scratch.data("in")),
             &mut scratch.rrecv(&[&json, "--trace=/dev/full"]),
@@ -97,7 +97,7 @@ fn events_on_standard_error_are_alone_there_and_end() {
 }
 
 #[test]
-fn events_go_to_a_descriptor_as_it_stands() {
+fn events_are_written_at_a_descriptors_offset() {
     let scratch = Scratch::new("reports-descriptor");
     for (index, path) in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].into_iter().enumerate() {
         let log = scratch.data(&index.to_string());
@@ -113,7 +113,7 @@ fn events_go_to_a_descriptor_as_it_stands() {
 }
 
 #[test]
-fn a_report_that_nobody_reads_does_not_hold_up_a_signal() {
+fn a_signal_ends_a_tool_whose_report_is_unread() {
     let scratch = Scratch::new("reports-fifo");
     mkfifo(&scratch.data("fifo"));
     for tool in ["rsend", "rrecv"] {
@@ -131,7 +131,7 @@ fn a_report_that_nobody_reads_does_not_hold_up_a_signal() {
     scratch.assert_only(&["fifo"]);
 }
 
-/// A FIFO that is open at both ends, and full.
+/// Creates a FIFO that is open at both ends, and full.
 fn full_pipe(path: &Path) -> File {
     mkfifo(path);
     let mut pipe =
@@ -141,7 +141,7 @@ fn full_pipe(path: &Path) -> File {
 }
 
 #[test]
-fn a_stalled_reader_of_events_costs_no_transfer() {
+fn a_stalled_reader_of_events_fails_no_transfer() {
     let scratch = Scratch::new("reports-stalled");
     let fifo = scratch.data("fifo");
     let _full = full_pipe(&fifo);
@@ -156,7 +156,7 @@ fn a_stalled_reader_of_events_costs_no_transfer() {
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"x");
 }
 
-/// A client whose standard output is a pipe that is full and blocks, and its server.
+/// A client whose standard output is a full pipe, and its server.
 struct Stalled {
     scratch: Scratch,
     full: File,
@@ -175,7 +175,7 @@ fn stalled(test: &str, reports: &[&str]) -> Stalled {
     Stalled { scratch, full, client, server }
 }
 
-/// What rperf is started with, to write a table or a report to standard output.
+/// Arguments with which rperf writes a table or a report to standard output.
 const TO_STDOUT: [(&str, &[&str]); 3] =
     [("table", &[]), ("json", &["-q", "--json=-"]), ("plot", &["-q", "--plot=/dev/stdout"])];
 
@@ -187,7 +187,7 @@ fn a_stalled_reader_of_results_ends_the_measurement() {
         let words = format!("cannot write to {to}: its reader read nothing within 10s");
         client.wait(BOUND).assert(8, &words);
         let served = server.wait(BOUND);
-        // a plot is drawn when the server has gone
+        // a plot is drawn after the server has ended
         if name == "plot" {
             served.assert_done();
         } else {
@@ -199,17 +199,17 @@ fn a_stalled_reader_of_results_ends_the_measurement() {
 }
 
 #[test]
-fn a_signal_is_heard_while_nobody_reads_results() {
+fn a_signal_ends_rperf_whose_results_are_unread() {
     for has_reader in [true, false] {
         let all = TO_STDOUT.map(|(name, reports)| stalled(&format!("reports-signal-{name}"), reports));
         for Stalled { server, .. } in &all {
             server.until_connected(1);
         }
-        // the results are there soon; a signal that comes before them has the same end
+        // the client blocks on its results soon; an earlier signal must have the same effect
         thread::sleep(Duration::from_millis(500));
         for Stalled { scratch, full, client, server } in all {
             client.signal("INT");
-            // in a shell's pipeline the signal ends the reader, too
+            // in a shell's pipeline the signal also ends the reader
             let full = has_reader.then_some(full);
             let ended = client.wait(BOUND);
             ended.assert(130, "SIGINT");
@@ -222,7 +222,7 @@ fn a_signal_is_heard_while_nobody_reads_results() {
 }
 
 #[test]
-fn a_report_on_standard_output_is_alone_there() {
+fn a_report_on_standard_output_is_its_only_content() {
     let scratch = Scratch::new("reports-stdout");
     for (name, reports) in [("-", &["csv", "json", "plot", "picture"][..]), ("/dev/stdout", &["csv", "json"])]
     {

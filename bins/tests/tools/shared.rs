@@ -1,20 +1,21 @@
-//! One file that two arguments of a command name: refused before anything is opened, or right.
+//! Two arguments of a command that name one file: refused before any file is opened, unless that is harmless.
 
-use crate::support::{BOUND, Scratch};
+use crate::support::{BOUND, Mounted, Scratch, is_root};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const CONTENTS: &str = "what is there";
 
-/// The arguments of each tool that name files.
+/// Arguments of each tool that name files.
 const TOOLS: [(&str, &[&str]); 3] = [
     ("rsend", &["FILE", "--json", "--trace"]),
     ("rrecv", &["FILE", "--json", "--trace"]),
     ("rperf", &["--json", "--csv", "--plot", "--picture", "--trace"]),
 ];
 
-/// Two names of one file each. Standard input and standard output are `file` where they are named.
+/// Pairs of names of one file. Standard input and standard output are `file` in the pairs that name them.
 const NAMES: [(&str, &str); 10] = [
     ("file", "file"),
     ("file", "sub/..//file"),
@@ -29,7 +30,7 @@ const NAMES: [(&str, &str); 10] = [
 ];
 
 impl Scratch {
-    /// A file with four names, and one that is not there with two.
+    /// Creates a file with several names, and two names of a file that does not exist. Returns the names.
     fn with_names(&self) -> Vec<String> {
         fs::create_dir(self.data("sub")).unwrap();
         fs::write(self.data("file"), CONTENTS).unwrap();
@@ -39,7 +40,7 @@ impl Scratch {
         self.names()
     }
 
-    /// A command that would fail with 3 if it were followed.
+    /// Returns a command that fails with 3, for lack of a peer, unless its names are refused.
     fn naming(&self, tool: &'static str, named: &[(&str, &str)]) -> Command {
         let mut command = self.command(tool);
         match tool {
@@ -73,7 +74,7 @@ impl Scratch {
 }
 
 #[test]
-fn any_two_arguments_that_are_one_file_are_refused() {
+fn two_arguments_that_name_one_file_are_refused() {
     let scratch = Scratch::new("shared");
     let names = scratch.with_names();
     for (tool, arguments) in TOOLS {
@@ -102,7 +103,7 @@ fn a_standard_stream_that_is_a_named_file_is_refused() {
         scratch.run("rrecv", rrecv.stdout(scratch.opened("soft"))).assert(2, "FILE (standard output)");
         scratch.assert_as_it_was(&names);
     }
-    // data and events, one into the other: by one descriptor, and by two
+    // data and events in one output: by one descriptor, and by two
     let mut rrecv = scratch.naming("rrecv", &[("--json", "/dev/stdout")]);
     scratch.run("rrecv", &mut rrecv).assert(2, "are the same file");
     let mut both = Command::new("sh");
@@ -123,7 +124,7 @@ fn a_standard_stream_that_is_a_named_file_is_refused() {
 }
 
 #[test]
-fn what_loses_nothing_may_be_shared() {
+fn the_null_device_may_be_shared() {
     let scratch = Scratch::new("shared-null");
     let null = ["--json=/dev/null", "--trace=/dev/null", "-q"];
     fs::write(scratch.data("in"), CONTENTS).unwrap();
@@ -133,7 +134,7 @@ fn what_loses_nothing_may_be_shared() {
     );
     sender.assert_done();
     receiver.assert_done();
-    // and files of their own are kept apart
+    // different files are accepted
     let own =
         |of: &str, report: &str| format!("--{report}={}", scratch.data(&format!("{of}.{report}")).display());
     let (sender, receiver) = scratch.pair(
@@ -151,4 +152,67 @@ fn what_loses_nothing_may_be_shared() {
     let mut client = scratch.client(&["-q", "--sizes=1K", "--iterations=3", "--warmup=1"]);
     scratch.run("rperf", client.args(all)).assert_done();
     server.wait(BOUND).assert_done();
+}
+
+/// An overlay and its upper directory give one file two names with different inode numbers.
+#[test]
+fn a_trace_does_not_replace_data_under_an_alias() {
+    if !is_root("an overlay") {
+        return;
+    }
+    let scratch = Scratch::new("shared-overlay");
+    let root = scratch.root().join("disk");
+    fs::create_dir(&root).unwrap();
+    let Some(_disk) = Mounted::new(&["-t", "tmpfs"], Path::new("x"), &root) else {
+        eprintln!("NOT TESTED: an overlay");
+        return;
+    };
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(root.join(name)).unwrap();
+    }
+    let of = |name: &str| root.join(name).display().to_string();
+    let layers = format!("lowerdir={},upperdir={},workdir={}", of("lower"), of("upper"), of("work"));
+    let Some(_merged) = Mounted::new(&["-t", "overlay", "-o", &layers], Path::new("x"), &root.join("merged"))
+    else {
+        eprintln!("NOT TESTED: an overlay");
+        return;
+    };
+    let (out, input) = (root.join("merged/out"), scratch.source("in", b"data"));
+    let trace = format!("--trace={}", root.join("upper/out").display());
+    let receiver = scratch.start_rrecv(scratch.rrecv(&["-q", &trace]).arg(&out));
+    let sent = scratch.send(&input);
+    let received = receiver.wait(BOUND);
+    let found = fs::read(&out).unwrap();
+    assert!(found == b"data", "{sent:?} {received:?}: {}", String::from_utf8_lossy(&found[..20]));
+}
+
+#[test]
+fn events_in_the_file_of_standard_error_are_refused() {
+    let scratch = Scratch::new("shared-events");
+    let (log, input) = (scratch.data("log"), scratch.source("in", b"data"));
+    let mut rsend = scratch.rsend(&["-v", "--connect-timeout=1ms", "--json=log", &scratch.address()]);
+    rsend.current_dir(scratch.data("")).arg(&input).stderr(File::create(&log).unwrap());
+    let status = rsend.status().unwrap();
+    let said = fs::read_to_string(&log).unwrap();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("are the same file"), "{said}");
+}
+
+/// nohup makes standard error the file of standard output.
+#[test]
+fn messages_in_the_file_of_the_data_are_refused() {
+    for script in [r#"exec "$@" > out 2>&1"#, r#""$@" 2>&1 | cat > out"#] {
+        let scratch = Scratch::new("shared-messages");
+        let input = scratch.source("in", b"data");
+        let mut receiver = scratch.start("rrecv", &mut scratch.shell(script, &[]));
+        if scratch.listens(&mut receiver) {
+            scratch.send(&input);
+        }
+        let ended = receiver.wait(BOUND);
+        let found = fs::read_to_string(scratch.data("out")).unwrap();
+        // a pipeline has the exit code of its last command
+        assert!(ended.code == 2 || script.contains('|'), "{found:?} with {}", ended.code);
+        let words = "rrecv: FILE (standard output) and messages (standard error)";
+        assert!(found.starts_with(words), "{found:?} with {}", ended.code);
+    }
 }

@@ -1,5 +1,5 @@
-//! Signals of any kind at any moment, to either end: the file is wholly old or wholly new, an exit code of 0 means new, and
-//! nothing is left.
+//! Signals at random times to either end: the file is completely old or completely new, an exit code of 0 means new, and no other
+//! file is left.
 
 use crate::support::{BOUND, Ended, Noise, Scratch, Tool};
 use core::time::Duration;
@@ -8,31 +8,31 @@ use std::fs;
 use std::thread;
 use std::time::Instant;
 
-/// As many as fit a run of all tests; SUPERPIPE_SIGNAL_ROUNDS is another number.
+/// Rounds that are few enough for a run of all tests. SUPERPIPE_SIGNAL_ROUNDS sets another number.
 const ROUNDS: u64 = 60;
 const SIGNALS: [&str; 6] = ["INT", "TERM", "HUP", "KILL", "STOP", "CONT"];
-/// The longest takes some 20 ms to move, and as long to put on disk.
+/// Sizes of the data. The largest takes about 20 ms to send, and as long to sync to disk.
 const SIZES: [usize; 5] = [0, 1, 100_000, 8 << 20, 32 << 20];
-/// Before a signal, in microseconds, at most: a whole run without signals takes as long, or a part of it.
+/// Longest pauses before a signal, in microseconds: fractions of a run without signals, up to all of it.
 const PAUSES: [u64; 3] = [300, 5_000, 60_000];
 const OLD: &[u8] = b"as it was";
 
 #[test]
-fn any_signal_at_any_moment() {
+fn a_signal_at_any_moment_leaves_the_old_or_new_file() {
     let rounds = std::env::var("SUPERPIPE_SIGNAL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let mut noise = Noise::from_time("signals");
     let data = noise.bytes(SIZES[SIZES.len() - 1]);
-    let mut tally = BTreeMap::<String, u64>::new();
+    let mut coverage = BTreeMap::<String, u64>::new();
     for _ in 0..rounds {
-        *tally.entry(round(&mut noise, &data)).or_default() += 1;
+        *coverage.entry(round(&mut noise, &data)).or_default() += 1;
     }
-    assert_eq!(tally.values().sum::<u64>(), rounds);
-    for (what, count) in tally {
+    assert_eq!(coverage.values().sum::<u64>(), rounds);
+    for (what, count) in coverage {
         eprintln!("{count:3} x {what}");
     }
 }
 
-/// One transfer with its signals, and one without, which finds no trace of the first.
+/// Runs one transfer with signals, and one without, which must find no leftovers of the first. Returns the outcome.
 fn round(noise: &mut Noise, data: &[u8]) -> String {
     let scratch = Scratch::new("signals");
     let (source, out) = (scratch.data("in"), scratch.data("out"));
@@ -85,7 +85,7 @@ fn round(noise: &mut Noise, data: &[u8]) -> String {
         assert!(ended.code != 0 || is_new, "{}", story());
     }
 
-    // what was killed may have left its socket and a hidden file: the next run leaves neither
+    // a killed tool may have left its socket and a hidden file; the next run removes both
     let receiver = scratch.start("rrecv", &mut rrecv());
     let mut rsend = scratch.rsend(&options);
     scratch
@@ -101,7 +101,7 @@ fn round(noise: &mut Noise, data: &[u8]) -> String {
     format!("rsend {:4}, rrecv {:4}, {}", sent.code, received.code, if is_new { "new" } else { "old" })
 }
 
-/// How a receiver ends whose sender has ended. Where no transfer had begun it goes on listening, and is told to end.
+/// Returns the end of a receiver whose sender has ended. If no transfer had begun, it goes on listening and gets SIGTERM.
 fn ended(mut receiver: Tool) -> Ended {
     let notices_until = Instant::now() + Duration::from_millis(300);
     while !receiver.has_ended() && Instant::now() < notices_until {

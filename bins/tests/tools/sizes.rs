@@ -1,9 +1,9 @@
-//! Every size arrives byte for byte: around lines, blocks and chunks, with every protocol, tuned at either end.
+//! Data of every size arrive byte for byte: around lines, blocks and chunks, with every protocol, tuned at either end.
 
 use crate::support::{Noise, Scratch, some_core};
 use std::fs;
 
-/// Sends `data` from a file to a file.
+/// Sends `data` from a file to a file, and compares.
 fn moves(scratch: &Scratch, data: &[u8], sender: &[&str], receiver: &[&str]) {
     let (input, output) = (scratch.data("in"), scratch.data("out"));
     fs::write(&input, data).unwrap();
@@ -22,12 +22,12 @@ fn moves(scratch: &Scratch, data: &[u8], sender: &[&str], receiver: &[&str]) {
 }
 
 #[test]
-fn around_lines_blocks_and_chunks() {
+fn sizes_around_lines_blocks_and_chunks_arrive() {
     let scratch = Scratch::new("sizes");
     let mut noise = Noise::from_time("sizes");
     let mut sizes = vec![0, 1, 2, 7, 8, 9];
     for edge in [40_usize, 48, 56, 64, 128, 4096, 8192, 16 << 10, 32 << 10, 64 << 10, 512 << 10, 1 << 20] {
-        // a block or chunk holds its header and flag besides the payload, or not
+        // the payload of a block or chunk with and without header and flag
         for less in [0, 8, 40, 64] {
             let size = usize::max(edge, less) - less;
             sizes.extend([size, size + 1]);
@@ -43,7 +43,7 @@ fn around_lines_blocks_and_chunks() {
 }
 
 #[test]
-fn every_protocol_tuned_at_one_end_or_the_other() {
+fn every_protocol_works_tuned_at_either_end() {
     let scratch = Scratch::new("protocols");
     let mut noise = Noise::from_time("protocols");
     for protocol in ["eager", "copy", "pipeline", "superpipeline"] {
@@ -61,7 +61,7 @@ fn every_protocol_tuned_at_one_end_or_the_other() {
 }
 
 #[test]
-fn every_wait_and_every_checksum() {
+fn every_wait_and_checksum_works() {
     let scratch = Scratch::new("waits");
     let mut noise = Noise::from_time("waits");
     let data = noise.bytes(300_001);

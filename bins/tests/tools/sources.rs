@@ -1,36 +1,49 @@
-//! Sources that are not at the end what they were at the begin, when their length was announced.
+//! Sources that change after their length was announced.
 
-use crate::support::{BOUND, Ended, Scratch, mkfifo, wait_for};
+use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option, wait_for};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 
 const ANNOUNCED: usize = 3 << 20;
 
-/// Its name, and what it does to the source.
+/// Name of a change, and the function that applies it to the source.
 type Change = (&'static str, fn(&Path));
 
-/// One transfer of `in` to `out`, which `change` meets after rsend has opened it and before anything is sent.
+/// Starts rsend, and waits until it has opened its source.
+fn begin(scratch: &Scratch, rsend: &mut Command, source: Option<&Path>) -> Tool {
+    let events = scratch.root().join("events");
+    rsend.args(["--connect-timeout", "1h"]).arg(option("json", &events));
+    let sender = scratch.start("rsend", rsend.arg(scratch.address()).args(source));
+    wait_for("rsend to open its source", || {
+        fs::read_to_string(&events).is_ok_and(|events| events.contains(r#""size":"#))
+    });
+    sender
+}
+
+/// Waits until a write gets a later time than the last one to this file. The clock of files has a resolution of milliseconds.
+fn until_later_than(scratch: &Scratch, source: &Path) {
+    let probe = scratch.root().join("probe");
+    wait_for("another time of files", || {
+        fs::write(&probe, b"x").unwrap();
+        let [now, then] = [&probe, source].map(|path| fs::metadata(path).unwrap().modified().unwrap());
+        now > then
+    });
+}
+
+/// Transfers `in` to `out`. Calls `change` after rsend has opened the source and before it sends anything.
 fn changed(scratch: &Scratch, by_stdin: bool, change: impl FnOnce(&Path)) -> (Ended, Ended) {
     let source = scratch.data("in");
     fs::write(&source, vec![7; ANNOUNCED]).unwrap();
     fs::write(scratch.data("out"), b"as it was").unwrap();
-    let events = scratch.root().join("events");
-    let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "1h"]);
-    rsend.arg(format!("--json={}", events.display())).arg(scratch.address());
+    let mut rsend = scratch.rsend(&["-q"]);
     if by_stdin {
         rsend.stdin(File::open(&source).unwrap());
-    } else {
-        rsend.arg(&source);
     }
-    let sender = scratch.start("rsend", &mut rsend);
-    wait_for("rsend to open its source", || {
-        fs::read_to_string(&events).is_ok_and(|events| events.contains(&format!(r#""size":{ANNOUNCED}"#)))
-    });
-    // so that a write has another time than the first
-    thread::sleep(core::time::Duration::from_millis(50));
+    let sender = begin(scratch, &mut rsend, (!by_stdin).then_some(&source));
+    until_later_than(scratch, &source);
     change(&source);
     let receiver = scratch.start_rrecv(scratch.rrecv(&["-q"]).arg(scratch.data("out")));
     (sender.wait(BOUND), receiver.wait(BOUND))
@@ -41,7 +54,7 @@ fn copy(scratch: &Scratch) -> Vec<u8> {
 }
 
 #[test]
-fn one_that_shrinks_is_no_transfer() {
+fn a_source_that_shrinks_fails_both_ends() {
     for by_stdin in [false, true] {
         let scratch = Scratch::new("shrinks");
         let (sent, received) = changed(&scratch, by_stdin, |source| {
@@ -55,7 +68,7 @@ fn one_that_shrinks_is_no_transfer() {
 }
 
 #[test]
-fn one_that_grows_is_sent_as_it_was_and_said() {
+fn a_source_that_grows_is_sent_as_announced_and_reported() {
     for by_stdin in [false, true] {
         let scratch = Scratch::new("grows");
         let (sent, received) = changed(&scratch, by_stdin, |source| {
@@ -70,7 +83,39 @@ fn one_that_grows_is_sent_as_it_was_and_said() {
 }
 
 #[test]
-fn one_that_is_written_to_or_replaced_is_said() {
+fn an_empty_source_that_grows_is_sent_empty_and_reported() {
+    let scratch = Scratch::new("grows-from-empty");
+    let source = scratch.source("in", b"");
+    let sender = begin(&scratch, &mut scratch.rsend(&[]), Some(&source));
+    until_later_than(&scratch, &source);
+    OpenOptions::new().append(true).open(&source).unwrap().write_all(b"more").unwrap();
+    let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
+    let (sent, received) = (sender.wait(BOUND), receiver.wait(BOUND));
+    sent.assert_done();
+    received.assert_done();
+    assert!(copy(&scratch).is_empty());
+    assert!(sent.said.contains("grew"), "{}", sent.said);
+    assert!(received.said.contains("grew"), "{}", received.said);
+}
+
+#[test]
+fn growth_is_reported_for_a_long_name() {
+    let scratch = Scratch::new("grows-long-name");
+    let source = scratch.source(&"n".repeat(240), b"data");
+    let mut rsend = scratch.rsend(&[]);
+    let name = Path::new(source.file_name().unwrap());
+    let sender = begin(&scratch, rsend.current_dir(scratch.root()), Some(name));
+    until_later_than(&scratch, &source);
+    OpenOptions::new().append(true).open(&source).unwrap().write_all(b"more").unwrap();
+    let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
+    sender.wait(BOUND).assert_done();
+    let received = receiver.wait(BOUND);
+    received.assert_done();
+    assert!(received.said.contains("grew"), "{}", received.said);
+}
+
+#[test]
+fn a_source_written_or_replaced_meanwhile_is_reported() {
     let scratch = Scratch::new("rewritten");
     let (sent, received) = changed(&scratch, false, |source| {
         OpenOptions::new().write(true).open(source).unwrap().write_all(b"new").unwrap();
@@ -96,14 +141,14 @@ fn one_that_is_written_to_or_replaced_is_said() {
     }
 }
 
-/// Nothing is said of what stays as it is, and nothing announced by what has no length.
+/// An unchanged source causes no message, and a source without a length announces none.
 #[test]
-fn all_others_are_sent_to_their_end() {
+fn an_unchanged_source_is_sent_whole_and_silently() {
     let scratch = Scratch::new("steady");
     fs::write(scratch.data("in"), vec![9; 70_000]).unwrap();
     fs::write(scratch.data("empty"), b"").unwrap();
     mkfifo(&scratch.data("fifo"));
-    // a length of 0 that is none, and one of a page that is none
+    // files that report a length of 0 and of a page, and have another one
     let lying = ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"].map(Path::new);
     let ours = ["in", "empty", "fifo"].map(|name| scratch.data(name));
     for source in ours.iter().map(|path| &**path).chain(lying.into_iter().filter(|path| path.exists())) {
@@ -129,9 +174,9 @@ fn all_others_are_sent_to_their_end() {
     }
 }
 
-/// From the middle of a file on, as a shell's `{ head -c 1000 >/dev/null; rsend ...; } < file` does.
+/// A shell does this with `{ head -c 1000 >/dev/null; rsend ...; } < file`.
 #[test]
-fn a_file_may_begin_in_its_middle() {
+fn standard_input_is_sent_from_its_offset() {
     use std::io::Seek;
     let scratch = Scratch::new("middle");
     let bytes: Vec<u8> = (0..100_000_u32).map(|at| at.to_le_bytes()[0]).collect();
@@ -149,7 +194,7 @@ fn a_file_may_begin_in_its_middle() {
 }
 
 #[test]
-fn a_directory_is_refused_with_a_way_to_send_it() {
+fn a_directory_is_refused_with_a_remedy() {
     let scratch = Scratch::new("directory");
     let directory = scratch.data("my photos");
     fs::create_dir(&directory).unwrap();
@@ -157,9 +202,9 @@ fn a_directory_is_refused_with_a_way_to_send_it() {
     scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(&directory)).assert(2, &words);
 }
 
-/// No faster; how much slower the machine may make it is not asserted.
+/// Asserts only that the transfer is not faster than its limit, since a busy machine may make it slower.
 #[test]
-fn a_rate_is_not_exceeded() {
+fn rate_limit_is_not_exceeded() {
     let scratch = Scratch::new("rate");
     let bytes = vec![3; 600_000];
     fs::write(scratch.data("in"), &bytes).unwrap();

@@ -1,12 +1,11 @@
-//! Runs of zeros, which become holes of a file.
+//! Runs of zeros, which become holes in a file.
 
-use crate::ahead::Mounted;
-use crate::support::{Noise, Scratch, is_root};
+use crate::support::{Mounted, Noise, Scratch, is_root};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Makes a sparse file of `size` bytes with noise at these places.
+/// Creates a sparse file of `size` bytes with noise at these offsets.
 fn make(path: &Path, size: u64, noise_at: &[u64]) {
     let file = File::create(path).unwrap();
     file.set_len(size).unwrap();
@@ -16,7 +15,7 @@ fn make(path: &Path, size: u64, noise_at: &[u64]) {
 }
 
 #[test]
-fn holes_stay_holes_and_bytes_stay_bytes() {
+fn holes_are_kept_and_data_are_equal() {
     const SIZE: u64 = 48 << 20;
     for (noise_at, size) in [
         (&[][..], SIZE),
@@ -46,9 +45,9 @@ fn holes_stay_holes_and_bytes_stay_bytes() {
     }
 }
 
-/// A file of which others had something: nothing is skipped there.
+/// Zeros must be written into a file that holds other data at this place.
 #[test]
-fn zeros_are_written_where_there_is_something_else() {
+fn zeros_overwrite_old_data() {
     let scratch = Scratch::new("dense");
     let out = scratch.data("out");
     fs::write(&out, vec![7; 300_000]).unwrap();

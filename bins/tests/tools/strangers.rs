@@ -1,10 +1,12 @@
-//! Other users at shm:PATH: who may be a peer, and who can keep a receiver from listening.
+//! Processes of other users at shm:PATH: as peers, and as obstacles to a listener.
 
 use crate::support::{BOUND, NOBODY, Scratch, is_root};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 #[test]
-fn another_user_gets_and_gives_nothing_unasked() {
+fn a_peer_of_another_user_needs_peer_uid() {
     if !is_root("peers of another user") {
         return;
     }
@@ -19,7 +21,7 @@ fn another_user_gets_and_gives_nothing_unasked() {
     let nobody = NOBODY.to_string();
     let own = ["--peer-uid", &nobody];
 
-    // a listener of nobody's where root's was meant
+    // a listener of the user nobody in the place of root's
     let mut rrecv = scratch.rrecv(&[]);
     let receiver = scratch.start_rrecv(&mut scratch.as_nobody(rrecv.arg(scratch.data("out"))));
     let words = format!("the peer, process {}, belongs to uid {NOBODY}", receiver.id());
@@ -28,13 +30,13 @@ fn another_user_gets_and_gives_nothing_unasked() {
     assert!(refused.said.contains(&format!("--peer-uid {NOBODY}")), "{}", refused.said);
     receiver.until_it_goes_on("belongs to uid 0");
     scratch.run("rsend", &mut rsend(&["--peer-uid", "4711"])).assert(7, "and uid 4711 is asked for");
-    // root is no exception where it comes unasked
+    // root needs permission like other users
     scratch.run("rsend", &mut rsend(&own)).assert(7, &format!("it takes peers of uid {NOBODY} only"));
     assert!(!scratch.data("out").exists());
     receiver.signal("TERM");
     receiver.wait(BOUND);
 
-    // one asks for the other, and then both do
+    // only the receiver accepts the other user, then both ends do
     let mut rrecv = scratch.rrecv(&["-v", "--peer-uid", "0"]);
     let receiver = scratch.start_rrecv(&mut scratch.as_nobody(rrecv.arg(scratch.data("out"))));
     let named = format!("the peer is process {} of uid {NOBODY}", receiver.id());
@@ -51,7 +53,7 @@ fn another_user_gets_and_gives_nothing_unasked() {
 }
 
 #[test]
-fn a_user_cannot_be_asked_for_where_nobody_tells_users() {
+fn peer_uid_is_refused_over_rdma() {
     let scratch = Scratch::new("no-users");
     let asked = ["--peer-uid", "0"];
     for address in ["verbs:localhost:7", "192.0.2.1:7"] {
@@ -67,10 +69,10 @@ fn a_user_cannot_be_asked_for_where_nobody_tells_users() {
 }
 
 #[test]
-fn nobody_elses_lock_keeps_a_receiver_from_listening() {
+fn a_foreign_lock_does_not_stop_a_listener() {
     let scratch = Scratch::new("locks");
     fs::write(scratch.data("in"), b"x").unwrap();
-    // whoever can read the directory can lock it
+    // a process that can read the directory can lock it
     let directory = File::open(scratch.root()).unwrap();
     directory.try_lock().unwrap();
     let (sent, received) = scratch.pair(
@@ -91,4 +93,34 @@ fn nobody_elses_lock_keeps_a_receiver_from_listening() {
         assert!(squatted.exists());
     }
     scratch.assert_only(&["in", "out"]);
+}
+
+/// In a user namespace every unmapped user has the uid 65534. A process that has this uid itself must not take all of them for its
+/// own user.
+#[test]
+fn a_listener_behind_the_overflow_uid_is_refused() {
+    if !is_root("a listener of another user, seen from a user namespace") {
+        return;
+    }
+    let can_unshare = Command::new("unshare").args(["-U", "true"]).status();
+    if !can_unshare.is_ok_and(|status| status.success()) {
+        return eprintln!("NOT TESTED without user namespaces");
+    }
+    let scratch = Scratch::new("overflow-uid");
+    scratch.open_to_all();
+    fs::write(scratch.data("secret"), b"for this user's eyes").unwrap();
+    fs::set_permissions(scratch.data("secret"), Permissions::from_mode(0o644)).unwrap();
+    // Outside of the namespace, the listener's uid is 65534 and rsend's is 0.
+    let out = scratch.data("out");
+    let mut foreign = scratch.as_nobody(scratch.rrecv(&["--peer-uid", "0"]).arg(&out));
+    let receiver = scratch.start_rrecv(&mut foreign);
+    fs::set_permissions(scratch.socket(), Permissions::from_mode(0o666)).unwrap();
+    let rsend = scratch.rsend(&["--connect-timeout", "3s", &scratch.address()]);
+    let mut inside = Command::new("unshare");
+    inside.arg("-U").arg(rsend.get_program()).args(rsend.get_args()).arg(scratch.data("secret"));
+    let ended = scratch.run("rsend", inside.stdin(Stdio::null()));
+    let got = fs::read(&out).unwrap_or_default();
+    drop(receiver);
+    assert!(got.is_empty(), "uid {NOBODY} outside got the file of uid 0; rsend said: {}", ended.said);
+    assert_eq!(ended.code, 7, "{}", ended.said);
 }

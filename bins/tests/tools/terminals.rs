@@ -1,4 +1,4 @@
-//! What the tools do where a terminal is: data that would garble it, and the bar.
+//! Tools on a terminal: binary data, the bar, and a terminal that is stopped.
 
 use crate::support::{BOUND, Ended, Scratch, wait_for};
 use core::time::Duration;
@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// Both ends of a terminal: what a person sees, and what a process has.
+/// Returns both ends of a pseudoterminal: the master, and the terminal of a process.
 fn terminal() -> (File, File) {
-    // the tools of other tests, whose descriptors are counted, must not have it
+    // tools of other tests, which count descriptors, must not inherit it
     let seen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&seen).unwrap();
     unlockpt(&seen).unwrap();
@@ -27,7 +27,7 @@ fn terminal() -> (File, File) {
 }
 
 #[test]
-fn data_go_to_a_terminal_only_where_that_is_asked_for() {
+fn data_go_to_a_terminal_only_on_request() {
     let scratch = Scratch::new("terminals-data");
     let (_seen, terminal) = terminal();
     let received = |arguments: &[&str]| -> Ended {
@@ -47,16 +47,16 @@ fn data_go_to_a_terminal_only_where_that_is_asked_for() {
     scratch.assert_only(&[]);
 }
 
-/// As ^S stops it, or a person who is not there: a terminal takes nothing any more, from the start or once the bar is drawn.
+/// A terminal that is stopped by ^S or not read accepts no more output, from the start or once the bar is drawn.
 #[test]
-fn a_terminal_that_takes_nothing_does_not_keep_a_tool_from_ending() {
+fn a_blocked_terminal_does_not_delay_the_end() {
     for from_the_start in [true, false] {
         let scratch = Scratch::new("terminals-full");
         let (_seen, terminal) = terminal();
         let mut filling = OpenOptions::new();
         filling.write(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK);
         let mut filling = filling.open(format!("/proc/self/fd/{}", terminal.as_raw_fd())).unwrap();
-        // What the kernel moves on to the other end makes room again, which lasts.
+        // The kernel moves bytes on to the master for a while, which makes room again.
         let mut fill = || {
             for _ in 0..10 {
                 while filling.write(b"x").is_ok() {}
@@ -90,17 +90,17 @@ fn a_terminal_that_takes_nothing_does_not_keep_a_tool_from_ending() {
     }
 }
 
-/// Keeps all that is drawn, until nobody has the terminal any more.
+/// Collects the output until the last process has closed the terminal.
 fn keep(mut seen: File, all: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 4096];
-    // the last process that leaves is an error here
+    // the last close of the terminal is an error at the master
     while let Ok(count @ 1..) = seen.read(&mut bytes) {
         all.lock().unwrap().extend_from_slice(&bytes[..count]);
     }
 }
 
 #[test]
-fn the_bar_says_what_is_true() {
+fn the_bar_shows_no_impossible_rate() {
     const BURST: usize = 20 << 20;
     let scratch = Scratch::new("terminals-bar");
     for tool in ["rsend", "rrecv"] {
@@ -115,13 +115,13 @@ fn the_bar_says_what_is_true() {
         let mut receiver = rrecv.spawn().unwrap();
         wait_for("rrecv to listen", || scratch.socket().exists());
         let mut sender = rsend.stdin(Stdio::piped()).spawn().unwrap();
-        // they hold the terminal as long as they are there
+        // the commands hold descriptors of the terminal
         drop((rsend, rrecv));
         let all = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&all);
         let keeper = thread::spawn(move || keep(seen, &kept));
         let drawn = || String::from_utf8(all.lock().unwrap().clone()).unwrap();
-        // all at once, then nothing until that is drawn
+        // one burst, then no data until the bar shows it
         let mut stdin = sender.stdin.take().unwrap();
         stdin.write_all(&vec![7; BURST]).unwrap();
         wait_for("the bar", || drawn().contains("20.00 MiB, "));
@@ -137,26 +137,26 @@ fn the_bar_says_what_is_true() {
         keeper.join().unwrap();
         let seen = drawn();
         assert!(seen.is_ascii(), "{tool}: {seen:?}");
-        // a frame is drawn no sooner than 0.1 s after the first byte
+        // the first frame is drawn 0.1 s after the first byte, so no rate can be this high
         assert!(!seen.contains("TiB/s") && !seen.contains("GiB/s"), "{tool}: {seen:?}");
     }
     scratch.assert_only(&[]);
 }
 
-/// Ctrl-S is no reader that is lost.
+/// A terminal that Ctrl-S has stopped is not a lost reader.
 #[test]
-fn a_terminal_that_is_stopped_is_waited_for() {
+fn a_stopped_terminal_is_waited_for() {
     let scratch = Scratch::new("terminals-stopped");
     let (mut seen, terminal) = terminal();
     seen.write_all(&[0x13]).unwrap();
     let server = scratch.start_server(&["-v"]);
     let mut client = {
-        // the command has the terminal open as well
+        // the command holds a descriptor of the terminal, and is dropped here
         let mut command = scratch.client(&["--sizes=8", "--iterations=3", "--warmup=1"]);
         scratch.start("rperf", command.stdout(terminal))
     };
     server.until_connected(1);
-    // longer than the reader of a pipe is waited for
+    // longer than the timeout for a stalled reader of a pipe
     thread::sleep(Duration::from_secs(12));
     assert!(!client.has_ended(), "{}", client.said());
     seen.write_all(&[0x11]).unwrap();

@@ -1,4 +1,4 @@
-//! `--trace`: what the flight recorder held, as programs read it.
+//! `--trace`: contents of the flight recorder in a file.
 
 use crate::support::{BOUND, Noise, Scratch, option, wait_for};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-/// What the recorder keeps.
+/// Capacity of the recorder, in events.
 const CAPACITY: usize = 4096;
 
-/// A trace that a viewer can open: every event is a name, an instant or has a duration, and lies in a lane with a name.
+/// Reads a trace, and checks that a viewer can open it: every event is metadata, an instant or a span, in a lane with a name.
 fn read(path: &Path) -> Vec<Value> {
     let whole: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     assert_eq!(whole["displayTimeUnit"], "ns");
@@ -34,19 +34,19 @@ fn read(path: &Path) -> Vec<Value> {
     events
 }
 
-/// The number of the lane with this name.
+/// Returns the number of the lane with this name.
 fn lane(events: &[Value], name: &str) -> Option<u64> {
     let lane = events.iter().find(|event| event["name"] == "thread_name" && event["args"]["name"] == name)?;
     lane["tid"].as_u64()
 }
 
-/// Events of a lane that take time.
+/// Returns the spans of a lane.
 fn spans<'a>(events: &'a [Value], name: &str) -> impl Iterator<Item = &'a Value> {
     let lane = lane(events, name);
     events.iter().filter(move |event| event["ph"] == "X" && event["tid"].as_u64() == lane)
 }
 
-/// Bytes that were copied in this lane, for each chunk.
+/// Returns the bytes that were copied in this lane, per chunk.
 fn copied(events: &[Value], name: &str) -> BTreeMap<u64, u64> {
     let mut copied = BTreeMap::new();
     for event in spans(events, name) {
@@ -78,7 +78,7 @@ fn both_ends_trace_the_same_chunks() {
     assert_eq!(there, copied(&received, "copy out"));
     assert_eq!(copied(&received, "copy in"), copied(&sent, "copy out"));
     assert_eq!(lane(&sent, "wire"), None, "stores go direct");
-    // The stream is a transfer in both, and no copy in of it comes after its end: one clock for both processes.
+    // The stream is a transfer in both traces. Both have one clock, so no copy in comes after its end.
     let ends = |events: &[Value], name: &str| {
         let times = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
         spans(events, name).map(times).fold(0.0, f64::max)
@@ -112,7 +112,7 @@ fn only_the_newest_events_are_kept() {
 }
 
 #[test]
-fn a_run_that_fails_leaves_its_last_events() {
+fn a_failed_run_traces_its_last_events() {
     let scratch = Scratch::new("trace-failure");
     let trace = scratch.root().join("trace");
     let mut rrecv = scratch.rrecv(&[]);
@@ -130,7 +130,7 @@ fn a_run_that_fails_leaves_its_last_events() {
 }
 
 #[test]
-fn a_trace_is_there_or_it_is_said_why_not() {
+fn an_unwritable_trace_is_reported() {
     let scratch = Scratch::new("trace-file");
     let refused = scratch.run("rsend", &mut scratch.rsend(&["--trace=/nowhere/x", &scratch.address()]));
     refused.assert(8, "cannot write to /nowhere/x");
@@ -150,7 +150,7 @@ fn a_trace_is_there_or_it_is_said_why_not() {
     receiver.assert_done();
 }
 
-/// One client with its server, of which both record: what the client traced, drew and said.
+/// Runs one client with its server, and records both. Returns the client's trace and picture.
 fn measured(scratch: &Scratch, arguments: &[&str]) -> (Vec<Value>, String) {
     let [trace, picture] = ["trace", "picture"].map(|name| scratch.data(name));
     let mut server = scratch.command("rperf");
@@ -176,7 +176,7 @@ fn rperf_traces_both_ends_of_the_same_messages() {
             own.collect::<Vec<_>>()
         };
         let (client, server) = (process("rperf"), process("rperf serve"));
-        // Of the last message there both recorded all: block by block the same, and with one clock in order.
+        // Both ends recorded the last message completely: the same blocks, in the order of one clock.
         let sends: Vec<_> =
             spans(&client, "send").filter(|event| event["args"]["bytes"] == 1 << 20).collect();
         let last = sends.last().unwrap();
@@ -194,7 +194,7 @@ fn rperf_traces_both_ends_of_the_same_messages() {
             assert_eq!(block(one), block(other));
             assert!(one["ts"].as_f64() < other["ts"].as_f64());
         }
-        // The landing buffer holds half of it: the server copies out before the client has copied all in.
+        // The landing buffer holds half of the message, so the server copies out before the client has copied in all.
         let begin = |event: &Value| event["ts"].as_f64().unwrap();
         assert!(begin(copies[0]) < begin(sent[sent.len() - 1]));
         assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
@@ -209,7 +209,7 @@ fn rperf_traces_both_ends_of_the_same_messages() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_said() {
+fn an_undrawable_message_is_reported() {
     let scratch = Scratch::new("trace-picture");
     let client = |arguments: &[&str]| {
         let mut client = scratch.command("rperf");
@@ -226,4 +226,19 @@ fn what_cannot_be_drawn_is_said() {
     let long = scratch.run("rperf", client(&["--sizes=1M", "--block-bytes=128"]).arg(picture));
     long.assert(9, "cannot draw a message of 1 MiB");
     server.wait(BOUND).assert(9, "cannot draw a message of 1 MiB");
+}
+
+/// The trace is written at every end of a run.
+#[test]
+fn a_failed_picture_does_not_lose_the_trace() {
+    let scratch = Scratch::new("trace-without-picture");
+    let server = scratch.start_server(&[]);
+    let mut client = scratch.client(&["-q", "--sizes", "256M", "--iterations", "3", "--warmup", "1"]);
+    let (picture, trace) = (scratch.data("picture.svg"), scratch.data("trace.json"));
+    client.arg(option("picture", &picture)).arg(option("trace", &trace));
+    let ended = scratch.run("rperf", &mut client);
+    drop(server);
+    assert_eq!(ended.code, 9, "{}", ended.said);
+    let events = fs::read_to_string(trace).unwrap().matches("\"ph\"").count();
+    assert!(events > 1000, "the trace has {events} events");
 }

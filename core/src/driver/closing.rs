@@ -1,15 +1,15 @@
-//! Closing, and how long that is waited for.
+//! Close of a connection, and the wait for it.
 
 use super::{Drive, Driver, Ended, Next, Wait};
 use crate::error::Reason;
 use crate::fabric::Fabric;
-use crate::planted::{Bug, is_planted};
 
 impl<F: Fabric> Driver<F> {
-    /// Closes this end, with [`Endpoint::close`](crate::Endpoint::close). [`drive_close`](Self::drive_close) tells when the peer
-    /// was told, as far as that goes without waiting for its application.
+    /// Closes this end, with [`Endpoint::close`](crate::Endpoint::close). [`drive_close`](Self::drive_close) reports when CLOSE
+    /// was written and the device is done, which does not need the peer's application.
     pub fn close(&mut self, fabric: &mut F, reason: Reason) {
-        self.is_closing = !is_planted(Bug::ClosingForgotten);
+        self.is_closing = true;
+        planted!(ClosingForgotten => self.is_closing = false);
         self.endpoint.close(fabric, reason);
     }
 
@@ -19,8 +19,8 @@ impl<F: Fabric> Driver<F> {
         self.is_closing
     }
 
-    /// Returns [`Drive::Done`] once the peer was told of the close, and the device owns nothing of ours; with an error if the
-    /// peer is gone before.
+    /// Returns [`Drive::Done`] once CLOSE is written, and the device owns no memory of this end; with an error if the peer is gone
+    /// before.
     pub fn drive_close(&mut self, fabric: &mut F) -> Drive<Result<(), Ended>> {
         if self.is_closed() {
             return Drive::Done(Ok(()));
@@ -31,12 +31,12 @@ impl<F: Fabric> Driver<F> {
         if self.peer_is_gone { Drive::Done(Err(Ended::Lost)) } else { Drive::Idle }
     }
 
-    /// One round of waiting for a close: as [`round`](Self::round), of a connection that is closed.
+    /// Makes one round of a wait for a close, as [`round`](Self::round) does for open connections.
     pub fn close_round(&mut self, wait: &mut Wait, has_moved: bool) -> Next {
         if has_moved { wait.count_busy(&self.pace) } else { self.rest(wait) }
     }
 
     fn is_closed(&self) -> bool {
-        self.endpoint.is_told() && self.endpoint.is_quiescent()
+        self.endpoint.is_flushed() && self.endpoint.is_quiescent()
     }
 }

@@ -7,7 +7,7 @@ use crate::fabric::Fabric;
 
 impl<F: Fabric> Driver<F> {
     /// Feeds all that decides what this end does next to `hasher`, as [`Endpoint::fingerprint`](crate::Endpoint::fingerprint)
-    /// does. Left out are the timers and the counts of rounds, which decide when it looks and never what it does then.
+    /// does. Left out are the timers and the counts of rounds, which decide when it checks the time, and never what it does then.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
         let Self { endpoint, keepalive: _, pace: _, empty: _, peer_is_gone, is_closing, claimed, id: _ } =
             self;

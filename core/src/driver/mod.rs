@@ -1,20 +1,19 @@
-//! A connection as its user sees it, without I/O, clock or waiting: what can be tried at once, what is begun and driven, and
-//! what time does to both.
+//! A connection as its user sees it, without I/O, clock or waiting: tries, operations, and timers.
 //!
 //! ```text
-//!            try_send, try_recv, try_peek: at once, or refused
-//!  user  --- Send, Receive, streams, close: begun, driven, finished or cancelled --->  Driver  --->  Endpoint
-//!            Wait: after each round, what to do before the next                        ^
-//!  shell --- look(now), tick(now), peer_is_gone() -------------------------------------+
+//!            try_send, try_recv, try_peek: done at once, or refused
+//!  user  --- SendOperation, ReceiveOperation, streams, close ------->  Driver  --->  Endpoint
+//!            Wait: next step after each round                           ^
+//!  shell --- check_time(now), tick(now), peer_is_gone() ----------------+
 //! ```
 //!
-//! [`setup`] is how two ends come to have one.
+//! [`setup`] negotiates a connection.
 
 mod closing;
+mod descriptor_wait;
 mod fingerprint;
 mod half_open;
 mod keepalive;
-mod outside;
 mod pace;
 mod receiving;
 mod sending;
@@ -25,7 +24,7 @@ mod warming;
 use core::fmt;
 
 use crate::config::Protocol;
-use crate::counters::Counters;
+use crate::endpoint::Counters;
 use crate::endpoint::{Endpoint, Event};
 use crate::error::{Closed, Reason};
 use crate::fabric::Fabric;
@@ -33,32 +32,32 @@ use crate::nanos::Nanos;
 use keepalive::Keepalive;
 use pace::Pace;
 
-pub use half_open::{HalfOpen, PATIENCE_NS};
-pub use keepalive::{ALIVE_NS, KEEPALIVE_NS, NAP_NS};
-pub use outside::{Outside, OutsideNext};
+pub use descriptor_wait::{DescriptorWait, DescriptorWaitNext};
+pub use half_open::{EVICTION_SILENCE_NS, HalfOpenTable};
+pub use keepalive::{KEEPALIVE_NS, LIVENESS_CHECK_NS, SLEEP_MAX_NS};
 pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_ROUNDS};
-pub use receiving::{Receive, ReceiveFailed, Received, RefusedRecv};
-pub use sending::{Send, SendFailed};
-pub use wait::{ATTEMPTS, BUSY_LOOK_ROUNDS, LookFailed, Next, Wait};
+pub use receiving::{ReceiveFailed, ReceiveOperation, Received, RefusedRecv};
+pub use sending::{SendFailed, SendOperation};
+pub use wait::{ATTEMPTS_PER_ROUND, BUSY_ROUNDS_PER_CHECK, Next, Wait, WaitFailed};
 pub use warming::{WarmUp, WarmUpFailed, WarmUpPlan};
 
-/// Tries that found nothing, between two [`Driver::tick`]s of a loop of tries.
+/// Tries without a result between two [`Driver::tick`]s, in a loop of tries. A tick reads the clock, which costs a few tries.
 pub const TRIES_PER_TICK: u32 = 1024;
 
 /// Result of driving an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Drive<T> {
-    /// It has ended.
+    /// The operation has ended.
     Done(T),
-    /// A part of it was done: more may be possible at once.
+    /// A part of the operation was done, and more may be possible at once.
     Moved,
-    /// No part of it could be done.
+    /// No part of the operation could be done.
     Idle,
 }
 
 impl<T> Drive<T> {
-    /// Changes the result of one that has ended.
+    /// Maps the result of an operation that has ended.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Drive<U> {
         match self {
             Self::Done(value) => Drive::Done(f(value)),
@@ -74,12 +73,12 @@ impl<T> From<Option<T>> for Drive<T> {
     }
 }
 
-/// Reason why a connection moves nothing any more.
+/// End of a connection, as its user sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// It was closed, or has failed.
+    /// The connection was closed, or has failed.
     Closed(Closed),
-    /// The peer is gone without closing, and all that it left was taken.
+    /// The peer is gone without closing, and all that arrived from it was taken.
     Lost,
 }
 
@@ -103,17 +102,17 @@ impl fmt::Display for Ended {
     }
 }
 
-/// One end of a connection with its timers, driven from outside. It keeps nothing of the caller's between calls, and neither
-/// waits nor allocates nor reads a clock.
+/// One end of a connection with its timers, driven from outside. It keeps no memory of the caller between calls, never waits, never
+/// allocates, and reads no clock.
 ///
 /// Three kinds of methods:
 ///
 /// - *Tries* do at once what they can: [`try_send`](Self::try_send), [`try_recv`](Self::try_recv),
 ///   [`try_peek`](Self::try_peek). After a number of them that found nothing, [`count_empty`](Self::count_empty) asks for a
 ///   [`tick`](Self::tick).
-/// - *Operations* are values that the caller keeps: [`Send`], [`Receive`] and [`WarmUp`], and the streams' calls on
+/// - *Operations* are values that the caller keeps: [`SendOperation`], [`ReceiveOperation`] and [`WarmUp`], and the streams' calls on
 ///   [`endpoint`](Self::endpoint). Each is driven until it is [`Drive::Done`], or cancelled.
-/// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then what it says: rest, or [`look`](Self::look) with the
+/// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then the step that it returns: rest, or [`check_time`](Self::check_time) with the
 ///   time. The peer's death comes in by [`peer_is_gone`](Self::peer_is_gone).
 pub struct Driver<F: Fabric> {
     endpoint: Endpoint<F>,
@@ -140,8 +139,8 @@ struct Claimed {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Drives an endpoint from `now` on. A peer that is waited for may be silent for `idle_timeout_ns`. The connection's number `id` is
-    /// its own among all whose operations could be mixed up: an operation of another connection is refused by it.
+    /// Makes a driver of an endpoint from `now` on. In a wait, a peer may be silent for `idle_timeout_ns`. `id` must be unique among the
+    /// connections whose operations could be mixed up: a driver refuses operations of another connection by it.
     #[must_use]
     pub const fn new(
         endpoint: Endpoint<F>,
@@ -162,18 +161,18 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// The endpoint: streams, and what is only read.
+    /// Returns the endpoint.
     #[must_use]
     pub const fn endpoint(&self) -> &Endpoint<F> {
         &self.endpoint
     }
 
-    /// The endpoint: streams, and its link.
+    /// Returns the endpoint, for streams and its link.
     pub const fn endpoint_mut(&mut self) -> &mut Endpoint<F> {
         &mut self.endpoint
     }
 
-    /// One bounded round of what needs no asking. Returns true if anything was done.
+    /// Makes one bounded round of progress, as [`Endpoint::progress`]. Returns true if anything was done.
     #[inline]
     pub fn progress(&mut self, fabric: &mut F) -> bool {
         self.endpoint.progress(fabric) > 0
@@ -185,7 +184,7 @@ impl<F: Fabric> Driver<F> {
         if let Some(closed) = self.endpoint.closed() {
             return Some(Ended::Closed(closed));
         }
-        (self.peer_is_gone && !self.endpoint.forget_dues()).then(|| self.why_gone(fabric))
+        (self.peer_is_gone && !self.endpoint.drop_replies()).then(|| self.why_gone(fabric))
     }
 
     /// Returns the same as [`ended`](Self::ended), for a try that left an incomplete message at the head. Returns `None` if the last
@@ -204,7 +203,7 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// Returns true if [`ended`](Self::ended) may have something to say.
+    /// Returns true if [`ended`](Self::ended) may return an end.
     #[inline]
     pub(crate) const fn may_have_ended(&self) -> bool {
         self.peer_is_gone || self.endpoint.closed().is_some()
@@ -221,7 +220,7 @@ impl<F: Fabric> Driver<F> {
         self.peer_is_gone
     }
 
-    /// Takes the oldest event out.
+    /// Takes the oldest event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.endpoint.poll_event()
     }
@@ -231,37 +230,37 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.set_protocol(protocol);
     }
 
-    /// Sets how to wait from now on.
+    /// Sets the strategy of later waits.
     pub const fn set_wait(&mut self, wait: WaitStrategy) {
         self.pace = Pace::new(wait);
     }
 
-    /// Sets for how long the peer may be silent while it is waited for, from now on.
+    /// Sets for how long the peer may be silent in later waits.
     pub const fn set_idle_timeout(&mut self, idle_timeout_ns: u64) {
         self.keepalive.set_idle_timeout(idle_timeout_ns);
     }
 
-    /// Wait strategy in use.
+    /// Returns the wait strategy.
     #[must_use]
     pub const fn wait_strategy(&self) -> WaitStrategy {
         self.pace.strategy()
     }
 
-    /// Counters of this end.
+    /// Returns the counters of this end.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.endpoint.counters()
     }
 
-    /// Counts a try that found nothing. Returns true, every few of them, if a round of [`progress`](Self::progress) is due. Always true
-    /// of a connection that may have ended.
+    /// Counts a try without a result. Returns true every few tries, when a round of [`progress`](Self::progress) is due, and always if the
+    /// connection may have ended.
     #[inline]
     pub const fn count_empty(&mut self) -> bool {
         self.empty = self.empty.wrapping_add(1);
-        self.empty.is_multiple_of(ATTEMPTS) || self.may_have_ended()
+        self.empty.is_multiple_of(ATTEMPTS_PER_ROUND) || self.may_have_ended()
     }
 
-    /// Returns true, after [`TRIES_PER_TICK`] tries that found nothing, if a [`tick`](Self::tick) is due.
+    /// Returns true if a [`tick`](Self::tick) is due, which is after [`TRIES_PER_TICK`] tries without a result.
     pub const fn is_tick_due(&mut self) -> bool {
         let is_due = self.empty >= TRIES_PER_TICK;
         if is_due {
@@ -271,7 +270,7 @@ impl<F: Fabric> Driver<F> {
     }
 }
 
-/// For a caller that explores what a state can lead to, as with an [`Endpoint`].
+/// For state exploration only, as with an [`Endpoint`].
 impl<F: Fabric> Clone for Driver<F>
 where
     Endpoint<F>: Clone,

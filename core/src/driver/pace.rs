@@ -1,10 +1,10 @@
-//! Choice of how to rest after a round that found no work.
+//! Choice of the rest after a round without work.
 //!
-//! Three strategies, all of which begin by spinning with `pause`: **spin** goes on so for ever; **yield** gives the core
-//! to another thread between rounds; **sleep**, the default, yields for a while and then asks its caller to
-//! sleep, which only the fabric knows how to do. Yield and sleep cannot livelock where both ends share one core.
+//! There are three strategies, all of which begin by spinning with `pause`. **Spin** never stops spinning. **Yield** then gives the
+//! core to another thread between rounds. **Sleep**, the default, yields for a while and then asks its caller to sleep by means of
+//! the fabric. Yield and sleep cannot livelock when both ends share one core.
 //!
-//! Every 128th round of spinning asks for a look at the clock, and so does every round of yielding: any yield may last another
+//! Every 128th round of spinning asks for a check of the time, and so does every round of yielding: a yield may last another
 //! thread's time slice, and reading the clock costs a tenth of the shortest yield.
 //!
 //! ```text
@@ -13,44 +13,43 @@
 //!                       | strategy spin: stays  | strategy yield: stays
 //! ```
 //!
-//! **Where both ends share a core, spinning only keeps the peer from its work**: yielding brings it, and soon. So a first
-//! yield that took no longer than spinning does, and after which few more were needed, makes the next wait spin a quarter
-//! as long, down to two rounds. One that took longer (another thread had the core), or several that brought nothing (the
-//! peer runs elsewhere, or is not done), make it spin in full again.
+//! **When both ends share a core, spinning keeps the peer from its work**, and a yield soon brings the message. So after a first
+//! yield that took no longer than spinning, and needed few more yields, the next wait spins a quarter as long, down to two
+//! rounds. After a longer yield (another thread had the core), or several without work (the peer runs elsewhere, or is not done),
+//! the next wait spins in full again.
 //!
-//! **Where other threads that never rest use the core**, each yield lasts their time slices, while a sleep ends in time. So after a
-//! yield of a millisecond or more the next `CROWDED_SLEEPS` rests are sleeps, if the strategy sleeps at all.
+//! **When busy threads use the core**, each yield lasts their time slices, while a sleep ends in time. So after a yield of a
+//! millisecond or more the next `CROWDED_SLEEPS` rests are sleeps, if the strategy is sleep. docs/performance.md, "Waiting", has
+//! the measurements.
 
 use core::str::FromStr;
 use core::{error, fmt};
 
-/// Rounds of spinning before anything else is tried (fewer where both ends share a core), and between two looks while spinning: 1,024
-/// attempts where a round makes eight of them, which is about 10 to 50 µs.
+/// Rounds of spinning before the first yield (fewer when both ends share a core), and between two checks of time while spinning. With
+/// eight attempts per round these are 1,024 attempts, about 10 to 50 µs.
 pub const SPIN_ROUNDS: u32 = 128;
 /// Rounds of yielding before [`WaitStrategy::Sleep`] sleeps.
 pub const YIELD_ROUNDS: u32 = 64;
 
-/// Rounds of spinning where yielding is what helps.
+/// Fewest rounds of spinning, when both ends share a core.
 const SPIN_ROUNDS_MIN: u32 = 2;
-/// Yields without work after which the peer is taken to run on another core. The scheduler may pass over a peer once or
-/// twice.
+/// Yields without work after which the peer counts as running on another core. The scheduler may pass over a peer once or twice.
 const YIELDS_IN_VAIN: u32 = 4;
-/// A first yield that takes longer was another thread's time slice: spinning would have been no slower.
+/// Longest first yield that shortens spinning. A longer one was another thread's time slice: spinning would have been no slower.
 const YIELD_NS_MAX: u64 = 50_000;
-/// A yield that takes at least this long was the time slice of a thread that never rests: a peer on the same core needs as long only
-/// to move 10 MiB.
+/// Shortest yield that was the time slice of a busy thread. A peer on the same core needs that long only to move 10 MiB.
 const CROWDED_NS: u64 = 1_000_000;
 /// Sleeps after such a yield, before a yield is tried again.
 const CROWDED_SLEEPS: u32 = 16;
 
-/// Strategy of a wait: it spends a core or latency.
+/// Strategy of waits, which trades CPU time for latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WaitStrategy {
-    /// Spin for ever: the lowest latency, and a core for each end. On one shared core it advances a time slice a message.
+    /// Spins without end: the lowest latency, and a core for each end. On one shared core each message takes a time slice.
     Spin,
-    /// Spin, then yield the core between rounds: as fast where the core is free, fair where it is not.
+    /// Spins, then yields the core between rounds: as fast on a free core, and fair on a shared one.
     Yield,
-    /// Spin, yield, then sleep: costs nothing while nothing comes, and a wake-up (10 to 40 µs) when it does.
+    /// Spins, yields, then sleeps: no CPU time while nothing arrives, and a wake-up (10 to 40 µs) when a message does.
     #[default]
     Sleep,
 }
@@ -58,24 +57,24 @@ pub enum WaitStrategy {
 /// Rest after a round without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// `pause`, then the next round.
+    /// Execute `pause`, then the next round.
     Spin,
-    /// Look at the time, then the next round.
-    Look,
-    /// Yield the core, then look at the time. The caller tells [`Driver::note_yield`](super::Driver::note_yield) how long that took.
+    /// Check the time, then the next round.
+    CheckTime,
+    /// Yield the core, call [`Driver::note_yield`](super::Driver::note_yield) with the time that it took, then check the time.
     Yield {
-        /// It is the first of this wait.
+        /// This is the first yield of the wait.
         is_first: bool,
     },
-    /// Look at the time, then sleep until woken, or as long as the look allows.
+    /// Check the time, then sleep until woken, for at most as long as the check allows.
     Sleep,
 }
 
-/// Strategy of a connection's waits, and what the last of them have shown of the core.
+/// Strategy of a connection's waits, and what earlier waits measured of the core.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     strategy: WaitStrategy,
-    /// Number of the round, in the next wait, that is the first to do more than spin.
+    /// First round of the next wait that does more than spin.
     next_spins: u32,
     /// Sleeps left to make in place of yields, because other threads use the core.
     crowded_sleeps: u32,
@@ -90,7 +89,7 @@ impl Pace {
         self.strategy
     }
 
-    /// Notes how long a yield took. The first yield of a wait tells whether both ends may share a core, and each yield whether other
+    /// Notes the duration of a yield. The first yield of a wait indicates whether both ends share a core, and each yield whether other
     /// threads use it.
     pub(super) const fn note_yield(&mut self, is_first: bool, yielded_ns: u64, rounds: &Rounds) {
         if yielded_ns >= CROWDED_NS {
@@ -114,7 +113,7 @@ impl Pace {
 #[derive(Debug, Clone)]
 pub(super) struct Rounds {
     count: u32,
-    /// The round that does not merely spin.
+    /// First round that does more than spin.
     spins: u32,
 }
 
@@ -125,7 +124,7 @@ impl Rounds {
         Self { count: 0, spins: pace.next_spins }
     }
 
-    /// Counts a round without work, and returns how to rest.
+    /// Counts a round without work, and returns the rest.
     #[inline]
     pub(super) fn idle(&mut self, pace: &mut Pace) -> Rest {
         self.count += 1;
@@ -139,7 +138,7 @@ impl Rounds {
         match pace.strategy {
             WaitStrategy::Spin => {
                 self.count = 0;
-                return Rest::Look;
+                return Rest::CheckTime;
             }
             WaitStrategy::Yield if yields == YIELD_ROUNDS => self.count = self.spins,
             WaitStrategy::Sleep if pace.crowded_sleeps > 0 => {
@@ -164,7 +163,7 @@ impl WaitStrategy {
     /// Every strategy, in the order of the cores they cost.
     pub const ALL: [Self; 3] = [Self::Spin, Self::Yield, Self::Sleep];
 
-    /// The word that people write for it.
+    /// Returns the name of the strategy.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -181,7 +180,7 @@ impl fmt::Display for WaitStrategy {
     }
 }
 
-/// A word that names no strategy.
+/// Unknown name of a strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownStrategy;
 
@@ -233,9 +232,9 @@ mod tests {
         }
     }
 
-    /// Returns true if the caller is to look before the next round, without sleeping.
-    const fn looks(rest: Rest) -> bool {
-        matches!(rest, Rest::Look | Rest::Yield { .. })
+    /// Returns true if the caller is to check the time before the next round, without sleeping.
+    const fn checks_time(rest: Rest) -> bool {
+        matches!(rest, Rest::CheckTime | Rest::Yield { .. })
     }
 
     /// The rounds, counted from 1, of the first `rounds` whose rest `is_one`.
@@ -248,16 +247,16 @@ mod tests {
     }
 
     #[test]
-    fn spin_looks_every_128_rounds_and_never_sleeps() {
+    fn spin_checks_time_every_128_rounds_and_never_sleeps() {
         let mut pace = Waits::new(WaitStrategy::Spin);
-        assert_eq!(rounds_of(&mut pace, 512, |rest| rest == Rest::Look), [128, 256, 384, 512]);
-        assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Spin | Rest::Look)), []);
+        assert_eq!(rounds_of(&mut pace, 512, |rest| rest == Rest::CheckTime), [128, 256, 384, 512]);
+        assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Spin | Rest::CheckTime)), []);
     }
 
     #[test]
-    fn yield_looks_after_each_yield_and_never_sleeps() {
+    fn yield_checks_time_after_each_yield_and_never_sleeps() {
         let mut pace = Waits::new(WaitStrategy::Yield);
-        assert_eq!(rounds_of(&mut pace, 128 + 200, looks), (128..=328).collect::<Vec<_>>());
+        assert_eq!(rounds_of(&mut pace, 128 + 200, checks_time), (128..=328).collect::<Vec<_>>());
         assert_eq!(rounds_of(&mut pace, 4096, |rest| !matches!(rest, Rest::Yield { .. })), []);
     }
 
@@ -278,7 +277,7 @@ mod tests {
     fn sleep_spins_yields_and_then_sleeps_every_round() {
         let mut pace = Waits::new(WaitStrategy::default());
         assert_eq!(pace.pace.strategy(), WaitStrategy::Sleep);
-        assert_eq!(rounds_of(&mut pace, 128 + 64, looks), (128..=192).collect::<Vec<_>>());
+        assert_eq!(rounds_of(&mut pace, 128 + 64, checks_time), (128..=192).collect::<Vec<_>>());
         let count = pace.rounds.count;
         for _ in 0..10_000 {
             assert_eq!(pace.idle(), Rest::Sleep);

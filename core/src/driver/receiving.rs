@@ -1,44 +1,44 @@
-//! Receiving messages: at once, or as an operation.
+//! Messages that are received at once or by an operation.
 
 use super::{Claimed, Drive, Driver};
 use crate::endpoint::Incoming;
 use crate::error::Reason;
 use crate::fabric::Fabric;
-use crate::header::Length;
-use crate::planted::{Bug, is_planted};
 use crate::receive::{End, Pulled, TryRecv};
 use crate::slices::Cursor;
+use crate::wire::header::Length;
 
-/// Looks for a message before anything else is done: a microsecond or two, the time of an answer from a near core.
-const FIRST_LOOKS: u32 = 64;
-/// The same, while it is waited for and other things are looked at, too.
-const LOOKS_IN_A_WAIT: u32 = 1;
+/// Polls for a message before anything else is done. 64 polls take one to two microseconds, as long as a peer in the
+/// same cache cluster needs to answer.
+const FIRST_POLLS: u32 = 64;
+/// Polls for a message in a wait, which polls other things as well.
+const POLLS_IN_A_WAIT: u32 = 1;
 
 /// A message that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The sender's tag.
     pub tag: u64,
-    /// Its bytes.
+    /// Bytes of the message.
     pub bytes: usize,
 }
 
-/// Reason why [`Driver::try_recv`] has not taken the transfer at the head, which is still there.
+/// Refusal of [`Driver::try_recv`]. The transfer stays at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedRecv {
     /// The message is longer than the slices together, or a stream.
     TooSmall(Incoming),
-    /// Not all of the message has come: [`Driver::drive_receive`] takes it as it comes.
+    /// The message is not complete: [`Driver::drive_receive`] takes it as it arrives.
     Long(Incoming),
 }
 
-/// A message that is being received: a place in the caller's slices, and none of them.
+/// Operation that receives a message. It keeps a place in the caller's slices, and never the slices.
 ///
-/// It is driven with the same slices each time ([`Driver::drive_receive`]). One that is not driven to its end is given up with
-/// [`Driver::cancel_receive`]: until then nothing behind it can be received.
+/// The caller drives it with the same slices each time ([`Driver::drive_receive`]), to its end or until
+/// [`Driver::cancel_receive`]. Until then no later message can be received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
-pub struct Receive {
+pub struct ReceiveOperation {
     /// The message, once it has begun.
     begun: Option<Begun>,
     taken: usize,
@@ -57,40 +57,40 @@ struct Begun {
     length: u64,
 }
 
-/// Reason why a message will not be received.
+/// Failure of an operation that receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveFailed {
     /// The message at the head is longer than the slices together, or a stream; it is still there.
     TooSmall(Incoming),
-    /// The sender gave it up; what came is incomplete.
+    /// The sender cancelled the message, which is incomplete.
     Cancelled(Reason),
-    /// Another operation or stream has begun to take the message at the head: it has to end, be cancelled, or be rejected first.
+    /// Another operation or stream takes the message at the head, and has to end, be cancelled or be rejected first.
     Busy,
-    /// The slices have less room than those that the message was begun with, too little for its rest; the message was given up.
+    /// The slices have less room than those at the begin, too little for the rest of the message; it was rejected.
     WrongLength,
-    /// It has ended already: rejected, or closed over.
+    /// The operation has ended already, or the connection was closed.
     NotOpen,
 }
 
-impl Receive {
-    /// The next message, whichever it is.
+impl ReceiveOperation {
+    /// Begins to receive the next message.
     pub const fn new() -> Self {
         Self { begun: None, taken: 0, cursor: Cursor::START, is_cold: false, has_ended: false }
     }
 
-    /// The next message, into memory that the caller prepares before it is written: [`Driver::drive_receive`] only finds it, and
-    /// [`Driver::receive_part`] takes it.
+    /// Begins to receive the next message into memory that the caller prepares part by part: [`Driver::drive_receive`] only finds the
+    /// message, and [`Driver::receive_part`] takes it.
     pub const fn cold() -> Self {
         Self { is_cold: true, ..Self::new() }
     }
 
-    /// Returns true once a part of it may have been taken: what is taken is not at the head any more.
+    /// Returns true while the operation takes a message: a part of it may have been taken.
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         self.begun.is_some() && !self.has_ended
     }
 
-    /// Bytes that it has, once it has begun.
+    /// Returns the bytes of the message, once it has begun.
     #[must_use]
     pub const fn length(&self) -> u64 {
         match self.begun {
@@ -99,7 +99,7 @@ impl Receive {
         }
     }
 
-    /// Bytes that were taken.
+    /// Returns the bytes that were taken.
     #[must_use]
     pub const fn taken(&self) -> usize {
         self.taken
@@ -117,24 +117,24 @@ impl Receive {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Takes the next message if all of it has come, and it fits. `None`: nothing has come.
+    /// Takes the next message if it is complete and fits. Returns `None` if nothing has arrived.
     ///
     /// # Errors
-    /// [`RefusedRecv`]; what is there stays.
+    /// [`RefusedRecv`]. The transfer stays at the head.
     #[inline]
     pub fn try_recv(
         &mut self,
         fabric: &mut F,
         slices: &mut [&mut [u8]],
     ) -> Result<Option<Received>, RefusedRecv> {
-        match self.endpoint.try_recv_whole(fabric, slices) {
+        match self.endpoint.try_recv_complete(fabric, slices) {
             TryRecv::Nothing => Ok(None),
             TryRecv::Taken { tag, bytes } => Ok(Some(Received { tag, bytes })),
             TryRecv::Begun { .. } | TryRecv::Other => self.try_recv_any(fabric, slices),
         }
     }
 
-    /// The general way, for what the short way leaves.
+    /// Takes a message that the fast path does not take.
     #[inline(never)]
     fn try_recv_any(
         &mut self,
@@ -146,11 +146,11 @@ impl<F: Fabric> Driver<F> {
         if length > room(slices) {
             return Err(RefusedRecv::TooSmall(incoming));
         }
-        if !self.endpoint.is_whole(fabric) && !is_planted(Bug::TryTakesPart) {
-            // A message that breaks the protocol ends the connection, and is not there any more.
+        if !self.endpoint.is_complete(fabric) {
+            // A message that breaks the protocol ends the connection, and there is no head any more.
             return self.endpoint.head().map_or(Ok(None), |_| Err(RefusedRecv::Long(incoming)));
         }
-        // A call moves a bounded part of a longer one.
+        // Each call moves a bounded part of a longer message.
         let (mut cursor, mut taken) = (Cursor::START, 0);
         loop {
             let Pulled { bytes, end } = self.endpoint.pull_at(fabric, slices, &mut cursor);
@@ -158,7 +158,7 @@ impl<F: Fabric> Driver<F> {
             match end {
                 End::Fin => return Ok(Some(Received { tag: incoming.tag, bytes: taken })),
                 End::No if bytes > 0 => {}
-                // All of the message was here. A peer that has changed it since has spoilt its own message.
+                // The message was complete. A peer that has changed it since has destroyed its own message.
                 End::No | End::Cancelled(_) => {
                     if end == End::No {
                         self.endpoint.reject(fabric, Reason::GIVEN_UP);
@@ -169,40 +169,40 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// The transfer at the head of what comes in, once its first words are here; it stays there.
+    /// Returns the transfer at the head, once its header has arrived. It stays at the head.
     pub fn try_peek(&mut self, fabric: &mut F) -> Option<Incoming> {
         self.endpoint.incoming(fabric)
     }
 
-    /// Refuses the transfer at the head. False if there is none.
+    /// Rejects the transfer at the head. Returns false if there is none.
     pub fn reject(&mut self, fabric: &mut F, reason: Reason) -> bool {
         self.endpoint.reject(fabric, reason)
     }
 
-    /// Begins to receive the next message, with looks for it that take as long as a near peer needs to answer.
+    /// Begins to receive the next message, and polls for it as long as a peer in the same cache cluster needs to answer.
     #[inline]
     pub fn begin_receive(
         &mut self,
         fabric: &mut F,
-        receive: &mut Receive,
+        receive: &mut ReceiveOperation,
         slices: &mut [&mut [u8]],
     ) -> Drive<Result<Received, ReceiveFailed>> {
         if receive.begun.is_some() || receive.has_ended || receive.is_cold {
             return self.drive_receive(fabric, receive, slices);
         }
-        self.receive_short(fabric, receive, slices, FIRST_LOOKS)
+        self.receive_fast(fabric, receive, slices, FIRST_POLLS)
     }
 
-    /// The shortest way, for a message that has not begun. [`Drive::Idle`] if it leaves something for the general way, too.
+    /// Takes a message that has not begun by the fast path. Returns [`Drive::Idle`] also if it leaves the message for the slow path.
     #[inline]
-    fn receive_short(
+    fn receive_fast(
         &mut self,
         fabric: &mut F,
-        receive: &mut Receive,
+        receive: &mut ReceiveOperation,
         slices: &mut [&mut [u8]],
-        looks: u32,
+        polls: u32,
     ) -> Drive<Result<Received, ReceiveFailed>> {
-        match self.endpoint.try_recv(fabric, slices, looks) {
+        match self.endpoint.try_recv(fabric, slices, polls) {
             TryRecv::Taken { tag, bytes } => {
                 receive.taken = bytes;
                 receive.end(tag)
@@ -212,7 +212,7 @@ impl<F: Fabric> Driver<F> {
                 self.claimed = head.map(|(number, _)| Claimed { number, taken: bytes });
                 receive.begun = head.map(|(number, length)| Begun { owner: self.id, number, tag, length });
                 receive.taken = bytes;
-                // The short way fills one slice.
+                // The fast path fills one slice.
                 receive.cursor = Cursor::in_first(bytes);
                 Drive::Moved
             }
@@ -224,7 +224,7 @@ impl<F: Fabric> Driver<F> {
     pub fn drive_receive(
         &mut self,
         fabric: &mut F,
-        receive: &mut Receive,
+        receive: &mut ReceiveOperation,
         slices: &mut [&mut [u8]],
     ) -> Drive<Result<Received, ReceiveFailed>> {
         if receive.has_ended {
@@ -232,7 +232,7 @@ impl<F: Fabric> Driver<F> {
         }
         if receive.begun.is_none() {
             if !receive.is_cold {
-                let short = self.receive_short(fabric, receive, slices, LOOKS_IN_A_WAIT);
+                let short = self.receive_fast(fabric, receive, slices, POLLS_IN_A_WAIT);
                 if short != Drive::Idle {
                     return short;
                 }
@@ -253,7 +253,8 @@ impl<F: Fabric> Driver<F> {
         }
         let mut cursor = receive.cursor;
         let driven = self.take_part(receive, |endpoint| endpoint.pull_at(fabric, slices, &mut cursor));
-        receive.cursor = if is_planted(Bug::PlaceLost) { Cursor::START } else { cursor };
+        receive.cursor = cursor;
+        planted!(PlaceLost => receive.cursor = Cursor::START);
         // The slices had room for the whole message when it was begun, so the caller has passed other slices.
         if matches!(driven, Drive::Idle)
             && !cursor.has_room(slices)
@@ -265,12 +266,12 @@ impl<F: Fabric> Driver<F> {
         driven
     }
 
-    /// Takes the next part of a [cold](Receive::cold) message into `part`, which may be empty: then only the sender is told that
-    /// it may send.
+    /// Takes the next part of a [cold](ReceiveOperation::cold) message into `part`, which may be empty: then only the CTS
+    /// goes out.
     pub fn receive_part(
         &mut self,
         fabric: &mut F,
-        receive: &mut Receive,
+        receive: &mut ReceiveOperation,
         part: &mut [u8],
     ) -> Drive<Result<Received, ReceiveFailed>> {
         self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]))
@@ -278,7 +279,7 @@ impl<F: Fabric> Driver<F> {
 
     fn take_part(
         &mut self,
-        receive: &mut Receive,
+        receive: &mut ReceiveOperation,
         pull: impl FnOnce(&mut crate::endpoint::Endpoint<F>) -> Pulled,
     ) -> Drive<Result<Received, ReceiveFailed>> {
         let Some(Begun { owner, number, tag, .. }) = receive.begun.filter(|_| !receive.has_ended) else {
@@ -317,18 +318,18 @@ impl<F: Fabric> Driver<F> {
         self.claimed.is_some_and(|claimed| claimed.number == number)
     }
 
-    /// Returns true if this operation is the one that takes its message: of this connection, and no clone of it.
-    fn is_taken_by(&self, receive: &Receive) -> bool {
+    /// Returns true if this operation takes its message: it belongs to this connection, and is no stale clone.
+    fn is_taken_by(&self, receive: &ReceiveOperation) -> bool {
+        planted!(OperationOfAnother => return receive.begun.is_some());
         receive.begun.is_some_and(|begun| {
             let claimed = Claimed { number: begun.number, taken: receive.taken };
-            let is_its = begun.owner == self.id && self.claimed == Some(claimed);
-            is_its || is_planted(Bug::OperationOfAnother)
+            begun.owner == self.id && self.claimed == Some(claimed)
         })
     }
 
-    /// Leaves a message at the head if nothing of it was taken; otherwise gives it up, as [`cancel_receive`](Self::cancel_receive)
+    /// Leaves a message at the head if nothing of it was taken. Otherwise cancels it, as [`cancel_receive`](Self::cancel_receive)
     /// does.
-    pub fn release_receive(&mut self, fabric: &mut F, receive: &mut Receive, reason: Reason) {
+    pub fn release_receive(&mut self, fabric: &mut F, receive: &mut ReceiveOperation, reason: Reason) {
         if receive.taken > 0 {
             return self.cancel_receive(fabric, receive, reason);
         }
@@ -338,8 +339,8 @@ impl<F: Fabric> Driver<F> {
         receive.has_ended = true;
     }
 
-    /// Gives a message up: what is left of it is rejected, if it has begun. One that has ended stays as it is.
-    pub fn cancel_receive(&mut self, fabric: &mut F, receive: &mut Receive, reason: Reason) {
+    /// Cancels an operation. Rejects the rest of its message, if that has begun. An operation that has ended is unchanged.
+    pub fn cancel_receive(&mut self, fabric: &mut F, receive: &mut ReceiveOperation, reason: Reason) {
         if let Some(Begun { number, .. }) = receive.begun
             && receive.has_begun()
             && self.is_taken_by(receive)
@@ -347,9 +348,7 @@ impl<F: Fabric> Driver<F> {
         {
             self.endpoint.reject(fabric, reason);
         }
-        if receive.begun.is_none() && is_planted(Bug::CancelOfUnbegun) {
-            self.endpoint.reject(fabric, reason);
-        }
+        planted!(CancelOfUnbegun => if receive.begun.is_none() { self.endpoint.reject(fabric, reason); });
         receive.has_ended = true;
     }
 }

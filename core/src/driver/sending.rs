@@ -1,21 +1,20 @@
-//! Sending messages: at once, or as an operation.
+//! Messages that are sent at once or by an operation.
 
 use super::{Drive, Driver};
 use crate::endpoint::Endpoint;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
-use crate::header::Length;
-use crate::planted::{Bug, is_planted};
 use crate::send::TransferId;
 use crate::slices::Cursor;
+use crate::wire::header::Length;
 
-/// A message that is being sent: a place in the caller's slices, and none of them.
+/// Operation that sends a message. It keeps a place in the caller's slices, and never the slices.
 ///
-/// It is driven with the same slices each time ([`Driver::drive_send`]). One that is not driven to its end is given up with
-/// [`Driver::cancel_send`]: until then no other transfer can start.
+/// The caller drives it with the same slices each time ([`Driver::drive_send`]), to its end or until [`Driver::cancel_send`].
+/// Until then no other transfer can start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use]
-pub struct Send {
+pub struct SendOperation {
     tag: u64,
     bytes: usize,
     sent: usize,
@@ -23,45 +22,52 @@ pub struct Send {
     stage: Stage,
 }
 
-/// Stage of a message.
+/// Stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// It may still go at once.
-    Whole,
-    /// It is too long for that, and another transfer may be in the way.
+    /// The message may still be sent at once.
+    AtOnce,
+    /// The message needs a transfer, and another one may still be open.
     Starting,
-    /// It has begun, on the connection of this name.
+    /// The transfer has begun, on the connection `owner`.
     Open { id: TransferId, owner: u64 },
-    /// It has ended.
+    /// The operation has ended.
     Ended,
 }
 
-/// Reason why a message will not be sent.
+/// Failure of an operation that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFailed {
-    /// The receiver does not want it.
+    /// The receiver rejected the message.
     Rejected(Reason),
     /// The connection is closed.
     Closed,
-    /// The slices have not the bytes that the message was begun with; it was given up.
+    /// The slices have another length than the message; it was cancelled.
     WrongLength,
-    /// It has ended already: cancelled, or closed over.
+    /// The operation has ended already, was cancelled, or the connection was closed.
     NotOpen,
 }
 
-impl Send {
-    /// A message of `bytes` bytes.
+impl SendOperation {
+    /// Begins a message of `bytes` bytes.
     pub const fn new(tag: u64, bytes: usize) -> Self {
-        Self { tag, bytes, sent: 0, cursor: Cursor::START, stage: Stage::Whole }
+        Self { tag, bytes, sent: 0, cursor: Cursor::START, stage: Stage::AtOnce }
     }
 
-    /// Bytes that are on their way, or there.
+    /// Begins a message of `bytes` bytes that [`try_send`](Driver::try_send) refused. One that is too long is started at once, and not
+    /// tried again.
+    pub const fn refused(tag: u64, bytes: usize, refused: RefusedSend) -> Self {
+        let stage = if matches!(refused, RefusedSend::TooLong) { Stage::Starting } else { Stage::AtOnce };
+        Self { stage, ..Self::new(tag, bytes) }
+    }
+
+    /// Returns the bytes that were sent.
     #[must_use]
     pub const fn sent(&self) -> usize {
         self.sent
     }
 
-    /// Returns true once it has started, and is no message that goes at once: until its end no other transfer can start.
+    /// Returns true while its transfer is open, so that no other transfer can start.
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         matches!(self.stage, Stage::Open { .. })
@@ -69,7 +75,7 @@ impl Send {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Sends a whole message if it can go at once: in a line up to 40 bytes, else up to C0.
+    /// Sends a complete message if there is room: in a line up to 40 bytes, else eagerly up to C0.
     ///
     /// # Errors
     /// [`RefusedSend`]: `NoCredit` and `Busy` may pass; `TooLong` is for [`drive_send`](Self::drive_send); `Closed`.
@@ -87,10 +93,10 @@ impl<F: Fabric> Driver<F> {
     pub fn drive_send(
         &mut self,
         fabric: &mut F,
-        send: &mut Send,
+        send: &mut SendOperation,
         slices: &[&[u8]],
     ) -> Drive<Result<(), SendFailed>> {
-        if send.stage == Stage::Whole {
+        if send.stage == Stage::AtOnce {
             match self.endpoint.try_send_counted(fabric, send.tag, slices, send.bytes) {
                 Ok(_) => {
                     send.sent = send.bytes;
@@ -136,9 +142,9 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// Gives a message up; the receiver is told the reason if it has begun. One that has ended stays as it is, and so does a message
-    /// whose operation is of another connection, or a clone that was left behind.
-    pub fn cancel_send(&mut self, fabric: &mut F, send: &mut Send, reason: Reason) {
+    /// Cancels a message. The receiver sees the reason if the message has begun. An operation that has ended, belongs to another
+    /// connection, or is a stale clone has no effect.
+    pub fn cancel_send(&mut self, fabric: &mut F, send: &mut SendOperation, reason: Reason) {
         if let Stage::Open { id, owner } = send.stage
             && self.is_current(id, owner, send.sent)
         {
@@ -147,24 +153,25 @@ impl<F: Fabric> Driver<F> {
         send.stage = Stage::Ended;
     }
 
-    /// Returns true unless an operation is of another connection, or a clone of one that has gone on.
+    /// Returns true unless an operation belongs to another connection, or is a stale clone.
     fn is_current(&self, id: TransferId, owner: u64, sent: usize) -> bool {
+        planted!(OperationOfAnother => return true);
         let is_stale = self.endpoint.sent(id).is_some_and(|all| all != sent as u64);
-        owner == self.id && !is_stale || is_planted(Bug::OperationOfAnother)
+        owner == self.id && !is_stale
     }
 
-    /// Gives a stream up, with a reason that the receiver is told. One that has ended meanwhile stays as it is.
+    /// Cancels a stream, with a reason that the receiver sees. One that has ended meanwhile is unchanged.
     pub fn cancel_stream(&mut self, fabric: &mut F, id: TransferId, reason: Reason) {
         cancel(&mut self.endpoint, fabric, id, reason);
     }
 }
 
 fn cancel<F: Fabric>(endpoint: &mut Endpoint<F>, fabric: &mut F, id: TransferId, reason: Reason) {
-    // It may have ended meanwhile: then there is nothing to give up.
+    // The transfer may have ended meanwhile, and needs no CANCEL.
     let _ = endpoint.cancel(fabric, id, reason);
 }
 
-impl Send {
+impl SendOperation {
     const fn end(&mut self, result: Result<(), SendFailed>) -> Drive<Result<(), SendFailed>> {
         self.stage = Stage::Ended;
         Drive::Done(result)

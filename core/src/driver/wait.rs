@@ -1,25 +1,24 @@
-//! Waiting, as a machine: what comes after a round of attempts, and what a look at the time decides.
+//! State machine of a wait: the next step after each round of attempts, and the checks of time.
 //!
-//! A wait is a loop of attempts and rounds of progress. Every so many rounds, with work or without, it looks at what costs
-//! more: the clock, the caller's interrupt flag, whether the peer lives, and for how long it was silent.
+//! A wait is a loop of attempts and rounds of progress. At intervals, with work or without, the caller checks what costs more: the
+//! clock, its interrupt flag, the peer's liveness, and the peer's silence.
 
 use core::fmt;
 use core::time::Duration;
 
-use super::keepalive::{NAP_NS, Silence};
+use super::keepalive::{SLEEP_MAX_NS, Silence};
 use super::pace::{Pace, Rounds};
 use super::{Driver, Ended, Rest};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
-use crate::planted::{Bug, is_planted};
 
-/// Attempts between two rounds of progress: what is awaited is polled alone, so that it is seen at once.
-pub const ATTEMPTS: u32 = 8;
-/// Rounds with work between two looks. A round moves a landing buffer at most (100 µs), or a bounded number of slices; and as
-/// little as one control message, so that the look costs less than a hundredth.
-pub const BUSY_LOOK_ROUNDS: u32 = 64;
+/// Attempts between two rounds of progress, so that the awaited message is polled most of the time.
+pub const ATTEMPTS_PER_ROUND: u32 = 8;
+/// Rounds with work between two checks of time. A round moves at most a landing buffer (100 µs) or a bounded number of slices, and
+/// at least a control message, so that a check costs less than 1 % of the rounds.
+pub const BUSY_ROUNDS_PER_CHECK: u32 = 64;
 
-/// One wait of an operation.
+/// State of a wait.
 #[derive(Clone, Debug)]
 pub struct Wait {
     rounds: Rounds,
@@ -30,26 +29,26 @@ pub struct Wait {
 /// Next step of a wait, after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Attempts, at once.
+    /// Attempt again, at once.
     Again,
-    /// [`Driver::look`], then attempts.
-    Look,
-    /// A rest, since there was no work.
+    /// Call [`Driver::check_time`], then attempt again.
+    CheckTime,
+    /// Rest, since there was no work, then attempt again.
     Rest(Rest),
     /// The connection has ended.
     Ended(Ended),
 }
 
-/// Reason why a wait is over before its operation is.
+/// Failure of a wait whose operation has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookFailed {
+pub enum WaitFailed {
     /// The deadline passed.
     Deadline,
     /// The peer was silent for the idle timeout, in nanoseconds.
     Silent(u64),
 }
 
-impl fmt::Display for LookFailed {
+impl fmt::Display for WaitFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deadline => f.write_str("the deadline passed"),
@@ -67,14 +66,12 @@ impl<F: Fabric> Driver<F> {
         Wait { rounds: Rounds::new(&self.pace), busy_rounds: 0, silence: Silence::new() }
     }
 
-    /// One round, after attempts of which one `has_moved` a part. A peer that is gone is lost only after a whole round in
-    /// which nothing moved: what it wrote before is taken out first.
+    /// Makes one round, after attempts of which one `has_moved` a part. A peer that is gone is reported only after a complete round in
+    /// which nothing moved, so that all that it wrote before is taken out first.
     #[inline]
     pub fn round(&mut self, fabric: &mut F, wait: &mut Wait, has_moved: bool) -> Next {
         if self.progress(fabric) || has_moved {
-            if is_planted(Bug::DeadlineWhenIdle) {
-                return Next::Again;
-            }
+            planted!(DeadlineWhenIdle => return Next::Again);
             return wait.count_busy(&self.pace);
         }
         if self.may_have_ended() {
@@ -83,33 +80,33 @@ impl<F: Fabric> Driver<F> {
         self.rest(wait)
     }
 
-    /// Looks at the time, in a wait until `deadline`. Returns the nanoseconds that may be slept before the next look.
+    /// Checks the time in a wait until `deadline`. Returns the nanoseconds that the caller may sleep before the next check.
     ///
     /// # Errors
-    /// [`LookFailed`]. The operation that was waited for is as it was, and can be driven on.
-    pub fn look(
+    /// [`WaitFailed`]. The operation is unchanged, and can be driven on.
+    pub fn check_time(
         &mut self,
         fabric: &mut F,
         wait: &mut Wait,
         now: Nanos,
         deadline: Nanos,
-    ) -> Result<u64, LookFailed> {
+    ) -> Result<u64, WaitFailed> {
         self.tick(fabric, now);
-        self.endpoint.look(fabric);
-        let silent_ns = wait.silence.count(self.endpoint.heard(), now);
+        self.endpoint.poll_acknowledgements(fabric);
+        let silent_ns = wait.silence.count(self.endpoint.activity(), now);
         let idle_timeout_ns = self.keepalive.idle_timeout_ns();
         if silent_ns >= idle_timeout_ns {
-            return Err(LookFailed::Silent(idle_timeout_ns));
+            return Err(WaitFailed::Silent(idle_timeout_ns));
         }
         if now >= deadline {
-            return Err(LookFailed::Deadline);
+            return Err(WaitFailed::Deadline);
         }
-        Ok((deadline.0 - now.0).min(idle_timeout_ns - silent_ns).min(NAP_NS))
+        Ok((deadline.0 - now.0).min(idle_timeout_ns - silent_ns).min(SLEEP_MAX_NS))
     }
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Notes how long a yield took ([`Rest::Yield`]).
+    /// Notes the duration of a yield ([`Rest::Yield`]).
     pub const fn note_yield(&mut self, wait: &Wait, is_first: bool, yielded_ns: u64) {
         self.pace.note_yield(is_first, yielded_ns, &wait.rounds);
     }
@@ -121,15 +118,15 @@ impl<F: Fabric> Driver<F> {
 }
 
 impl Wait {
-    /// A round with work.
+    /// Counts a round with work.
     #[inline]
     pub(super) const fn count_busy(&mut self, pace: &Pace) -> Next {
         self.rounds = Rounds::new(pace);
         self.busy_rounds += 1;
-        if self.busy_rounds < BUSY_LOOK_ROUNDS {
+        if self.busy_rounds < BUSY_ROUNDS_PER_CHECK {
             return Next::Again;
         }
         self.busy_rounds = 0;
-        Next::Look
+        Next::CheckTime
     }
 }

@@ -1,37 +1,35 @@
-//! The messages that warm a new connection up, so that the application's first is as fast as any other. wire.md 6.7.
+//! Messages that warm up a new connection, so that the first message of the application is as fast as later ones. wire.md 6.7.
 //!
-//! A connection's memory is resident before it is used, and yet the first message through it is slow: no page of it is in
-//! the TLB, no line in a cache, and no branch on its way was taken before. Some dozens of messages each way change that;
-//! all of them together take less time than the sockets did before.
+//! The memory of a new connection is resident, but not yet in TLB and caches, and no branch of the data path was taken before. A few
+//! dozen messages each way change that (docs/architecture.md, decision 11). They take less time than the handshake.
 
-use super::{Drive, Driver, Receive, ReceiveFailed, Received, Send, SendFailed};
+use super::{Drive, Driver, ReceiveFailed, ReceiveOperation, Received, SendFailed, SendOperation};
 use crate::config::Config;
 use crate::error::Reason;
 use crate::fabric::Fabric;
-use crate::layout::Layout;
+use crate::wire::layout::Layout;
 
-/// The tag of these messages.
+/// Tag of the warm-up messages.
 const TAG: u64 = 0;
-/// The most messages of one length.
+/// Most messages of one length.
 const COUNT_MAX: u32 = 64;
-/// The middle length.
+/// Bytes of a short message.
 const SHORT_BYTES: u32 = 1024;
-/// The last length, in a slot line.
+/// Bytes of the shortest message, which is in a slot line.
 const TINY_BYTES: u32 = 8;
-/// Messages, of both directions together, that one call exchanges at most. An answer that is there is taken before anything else is
-/// looked at: a peer that is through may have closed already.
+/// Most messages of both directions that one call exchanges. An answer that has arrived is taken before anything else is polled, since
+/// a peer that is done may have closed already.
 const HALVES_MAX: u32 = 8;
-/// Messages of each length where they go over a wire, the longest first.
+/// Messages of each length with posted writes, the longest first.
 const COUNTS_POSTED: [u32; 4] = [1, 8, 4, 4];
 
-/// Lengths and how many messages of each, the longest first: a few with a CTS, then the whole ring once or twice, as far
-/// as that goes. Where the way is a wire, just a few: their packets take time, and can be lost, while the memory is
-/// resident for the device's sake, and its caches matter less.
+/// Lengths and counts of the warm-up messages, the longest first: a few with a CTS, then enough to go through the ring once or
+/// twice. With posted writes only a few, since packets take time and can be lost, and caches matter less there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarmUpPlan([(u32, u32); 4]);
 
 impl WarmUpPlan {
-    /// The plan for both ends of a connection.
+    /// Makes the plan, which is the same at both ends.
     #[must_use]
     pub fn new(layout: Layout, config: &Config, is_direct: bool) -> Self {
         let Layout { block_bytes, block_count, .. } = layout;
@@ -48,13 +46,13 @@ impl WarmUpPlan {
         Self([(2 * c0_bytes, rendezvous), (long_bytes, long), (short_bytes, short), (TINY_BYTES, tiny)])
     }
 
-    /// Bytes and count of each kind of message, in order.
+    /// Returns bytes and count of each kind of message, in order.
     #[must_use]
     pub const fn messages(&self) -> [(u32, u32); 4] {
         self.0
     }
 
-    /// Bytes of the buffer that [`Driver::drive_warm_up`] is lent.
+    /// Returns the bytes of the buffer that [`Driver::drive_warm_up`] needs.
     #[must_use]
     pub const fn room_bytes(&self) -> usize {
         let [(rendezvous, _), .., (tiny, _)] = self.0;
@@ -62,12 +60,12 @@ impl WarmUpPlan {
     }
 }
 
-/// Warming a connection up, as an operation.
+/// Operation that warms up a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct WarmUp {
     plan: WarmUpPlan,
-    /// Kind of message, and how many of it were exchanged.
+    /// Kind of message, and the number exchanged of it.
     kind: usize,
     exchanged: u32,
     /// Messages exchanged so far, of both directions and all kinds.
@@ -80,45 +78,45 @@ pub struct WarmUp {
 /// Half of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    Sending(Send),
-    Receiving(Receive),
+    Sending(SendOperation),
+    Receiving(ReceiveOperation),
     Done,
 }
 
-/// Reason why the warm-up failed.
+/// Failure of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUpFailed {
-    /// The peer does something else: it does not warm the connection up.
+    /// The peer does not follow the warm-up.
     OutOfTurn,
-    /// The peer gave one of the messages up, for this reason.
-    GivenUp(Reason),
-    /// The peer does not want one of the messages, for this reason.
+    /// The peer cancelled a message, with this reason.
+    Cancelled(Reason),
+    /// The peer rejected a message, with this reason.
     Rejected(Reason),
     /// The connection is closed.
     Closed,
 }
 
 impl WarmUp {
-    /// Begins; `is_first`: this end sends first.
+    /// Begins a warm-up, in which one of the ends `is_first` to send.
     pub const fn new(plan: WarmUpPlan, is_first: bool) -> Self {
         let mut warm_up = Self { plan, kind: 0, exchanged: 0, steps: 0, is_first, stage: Stage::Done };
         warm_up.stage = warm_up.first_half();
         warm_up
     }
 
-    /// Count of messages that were sent or received whole. Nothing else that the peer does counts.
+    /// Returns the count of messages that were sent or received completely. Nothing else that the peer does counts.
     #[must_use]
     pub const fn steps(&self) -> u32 {
         self.steps
     }
 
     const fn first_half(&self) -> Stage {
-        if self.is_first { self.send() } else { Stage::Receiving(Receive::new()) }
+        if self.is_first { self.send() } else { Stage::Receiving(ReceiveOperation::new()) }
     }
 
     const fn send(&self) -> Stage {
         let (bytes, _) = self.message();
-        Stage::Sending(Send::new(TAG, bytes as usize))
+        Stage::Sending(SendOperation::new(TAG, bytes as usize))
     }
 
     const fn message(&self) -> (u32, u32) {
@@ -131,12 +129,12 @@ impl WarmUp {
         }
     }
 
-    /// A message went this way, or came.
+    /// Counts a message that was sent or received.
     fn advance(&mut self) {
         self.steps += 1;
         let was_sent = matches!(self.stage, Stage::Sending(_));
         if was_sent == self.is_first {
-            self.stage = if was_sent { Stage::Receiving(Receive::new()) } else { self.send() };
+            self.stage = if was_sent { Stage::Receiving(ReceiveOperation::new()) } else { self.send() };
             return;
         }
         self.exchanged += 1;
@@ -148,8 +146,8 @@ impl WarmUp {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Exchanges the next messages with the peer, which does the same; in `room`, of [`WarmUpPlan::room_bytes`]. Once done the
-    /// counters begin anew.
+    /// Exchanges the next messages with the peer, which does the same, in a buffer `room` of [`WarmUpPlan::room_bytes`]. Sets the
+    /// counters to zero when done.
     pub fn drive_warm_up(
         &mut self,
         fabric: &mut F,
@@ -173,7 +171,7 @@ impl<F: Fabric> Driver<F> {
         Drive::Moved
     }
 
-    /// One message, this way or that.
+    /// Sends or receives one message.
     fn drive_half(
         &mut self,
         fabric: &mut F,
@@ -203,7 +201,7 @@ fn judge_sent(sent: Result<(), SendFailed>) -> Result<(), WarmUpFailed> {
 fn judge_received(received: Result<Received, ReceiveFailed>, bytes: u32) -> Result<(), WarmUpFailed> {
     match received {
         Ok(Received { tag: TAG, bytes: its }) if its == bytes as usize => Ok(()),
-        Err(ReceiveFailed::Cancelled(reason)) => Err(WarmUpFailed::GivenUp(reason)),
+        Err(ReceiveFailed::Cancelled(reason)) => Err(WarmUpFailed::Cancelled(reason)),
         Ok(_)
         | Err(
             ReceiveFailed::TooSmall(_)
@@ -217,7 +215,7 @@ fn judge_received(received: Result<Received, ReceiveFailed>, bytes: u32) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::FlagPlace;
+    use crate::wire::layout::FlagPlace;
 
     fn layout(block_bytes: u32, block_count: u32) -> Layout {
         Layout { block_bytes, block_count, flags: FlagPlace::Inside }
@@ -227,7 +225,7 @@ mod tests {
         WarmUpPlan::new(layout, &Config { c0_bytes, ..Config::default() }, is_direct)
     }
 
-    /// Layout that shared memory settles by default: bytes of a block, blocks, `c0_bytes`.
+    /// Default layout of shared memory: bytes of a block, blocks, `c0_bytes`.
     const DEFAULT: (u32, u32, u32) = (16 << 10, 32, 64 << 10);
 
     #[test]

@@ -1,29 +1,26 @@
-//! What needs no asking: completions, the peer's control messages, signs of life, and how a connection ends.
+//! Driving: completions, the peer's control messages, keepalives, and the end of a connection.
 
 use core::mem;
 
 use super::{CONTROLS_PER_ACK, Endpoint, Event};
-use crate::ack::Ack;
-use crate::control::Control;
 use crate::error::{Closed, Failure, ProtocolError, Reason};
 use crate::fabric::Fabric;
-use crate::layout::seat;
-use crate::planted::{Bug, is_planted};
-use crate::recorder::Step;
-use crate::recording;
+use crate::wire::ack::Ack;
+use crate::wire::control::Control;
+use crate::wire::layout::control_page;
 
 impl<F: Fabric> Endpoint<F> {
-    /// One bounded round of everything that needs no asking: completions, control messages, posts and
-    /// acknowledgements that are due. How much was done; after 0 the caller may wait a little.
+    /// Makes one bounded round of progress: completions, control messages, posts and acknowledgements that are due. Returns the count
+    /// of work done; after 0 the caller may wait a little.
     pub fn progress(&mut self, fabric: &mut F) -> usize {
         let mut work = 0;
         if !F::DIRECT {
             work += self.poll_completions(fabric);
             if Self::notifies(&self.config) {
-                work += self.take_notices(fabric);
+                work += self.take_notifications(fabric);
             }
             if self.sender.has_unposted() {
-                if self.sender.post(fabric, &mut self.link, &mut self.notices) {
+                if self.sender.post_chunk(fabric, &mut self.link) {
                     work += 1;
                 } else {
                     self.counters.sq_full += 1;
@@ -38,7 +35,7 @@ impl<F: Fabric> Endpoint<F> {
             work += usize::from(self.drain(fabric));
         }
         work += self.flush_controls(fabric);
-        // Whatever else is done in these rounds: who only sends must acknowledge, too.
+        // Also in rounds with other work: an end that only sends must acknowledge, too.
         if self.idle_rounds < Self::IDLE_ROUNDS {
             self.idle_rounds += 1;
         } else {
@@ -52,32 +49,37 @@ impl<F: Fabric> Endpoint<F> {
         {
             self.closed = Some(Closed::ByPeer(reason));
         }
-        if !self.said_close && self.receiver.is_left_open() {
+        if !self.has_sent_close && self.receiver.is_left_open() {
             self.fail(fabric, Failure::Protocol(ProtocolError::CloseLeavesOpen));
         }
         work
     }
 
-    /// Whether the peer has written something that no call has looked at yet: the last question before a sleep. A
-    /// message that the application leaves there is told of once, so that waiting for something else can sleep. What is torn
-    /// has not come, and signs of life are none of it: who waits for those looks by itself.
+    /// Returns true if the peer has written something that no call has read yet. Callers ask before they sleep. A message that the
+    /// application leaves at the head is reported once, so that a wait for something else can sleep. Torn lines and keepalives
+    /// do not count.
     #[must_use]
     pub fn has_arrivals(&self, fabric: &F) -> bool {
-        let told =
-            if Self::notifies(&self.config) { fabric.has_notice(&self.link) } else { self.has_ack(fabric) };
+        let has_acks = if Self::notifies(&self.config) {
+            fabric.has_notification(&self.link)
+        } else {
+            self.has_ack(fabric)
+        };
         let next = self.receiver.next_arrival(fabric, &self.link, self.config.arrival);
-        let noticed = next.is_some() && self.noticed.replace(next) != next;
-        noticed || self.inbox.has_arrivals(fabric, &self.link, self.seat, self.config.arrival) || told
+        let reported = next.is_some() && self.reported.replace(next) != next;
+        reported
+            || self.inbox.has_arrivals(fabric, &self.link, self.control_page, self.config.arrival)
+            || has_acks
     }
 
-    /// Returns true if the peer's line of acknowledgements, taken now, would give back blocks or places in the mailbox.
+    /// Returns true if the peer's acknowledgements would free blocks or places in the mailbox.
     fn has_ack(&self, fabric: &F) -> bool {
-        let line = fabric.take_line(&self.link, self.seat, seat::ACK);
+        let line = fabric.take_line(&self.link, self.control_page, control_page::ACK);
         Ack::parse(fabric, self.config.arrival, &line)
             .is_some_and(|ack| self.sender.has_news(ack.blocks) || self.outbox.has_news(ack.controls))
     }
 
-    /// Takes the oldest event out. [`Event::Missed`] comes first, since dropped events are older than those that were kept.
+    /// Takes the oldest event. [`Event::Missed`] comes first, since dropped events are older than the kept ones.
     pub fn poll_event(&mut self) -> Option<Event> {
         match mem::take(&mut self.missed) {
             0 => self.events.pop_front(),
@@ -85,54 +87,54 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Looks at the peer's acknowledgements and signs of life, which not every round looks at. A wait does this each time that it
-    /// looks at the clock.
-    pub fn look(&mut self, fabric: &mut F) {
+    /// Polls the peer's acknowledgements and keepalives, which `progress` does not poll in each round. A wait calls it whenever it reads
+    /// the clock.
+    pub fn poll_acknowledgements(&mut self, fabric: &mut F) {
         self.refill(fabric);
     }
 
-    /// Writes acknowledgements that are due, and would wait for more rounds: before the caller sleeps.
+    /// Writes acknowledgements that are due, and would otherwise wait for more rounds. For a caller that is about to sleep.
     pub fn acknowledge(&mut self, fabric: &mut F) {
         if self.owes_ack() {
             self.write_ack(fabric);
         }
     }
 
-    /// Shows the peer that this end lives, and writes the acknowledgements again, which heals one that was
-    /// overtaken by an older one. A few times a second.
-    pub fn show_life(&mut self, fabric: &mut F) {
-        self.acked.life = self.acked.life.wrapping_add(1);
+    /// Sends a keepalive. It repeats the acknowledgements, which repairs one that an older one has overtaken. To be called a few
+    /// times per second.
+    pub fn send_keepalive(&mut self, fabric: &mut F) {
+        self.acked.keepalives = self.acked.keepalives.wrapping_add(1);
         self.write_ack_line(fabric);
     }
 
-    /// Counts everything that was ever heard of the peer: while it stands still, the peer is silent.
+    /// Returns a count of the peer's activity. The peer is silent while it does not change.
     #[must_use]
-    pub const fn heard(&self) -> u64 {
-        self.heard.wrapping_add(self.receiver.consumed())
+    pub const fn activity(&self) -> u64 {
+        self.activity.wrapping_add(self.receiver.consumed())
     }
 
-    /// Closes this end. The peer takes out what was sent before, unless the reason is other than
-    /// [`Reason::DONE`]: then neither end delivers anything any more. An open transfer is cancelled with the same reason. The
-    /// mailbox may be full: call [`progress`](Self::progress) until [`is_told`](Self::is_told).
+    /// Closes this end. With [`Reason::DONE`] the peer can still take out what was sent before; with any other reason neither end
+    /// delivers anything any more. An open transfer is cancelled with the same reason. The mailbox may be full, so call
+    /// [`progress`](Self::progress) until [`is_flushed`](Self::is_flushed).
     pub fn close(&mut self, fabric: &mut F, reason: Reason) {
         if matches!(self.closed, None | Some(Closed::ByPeer(_))) {
             self.sender.abandon(reason);
             if reason != Reason::DONE {
                 self.receiver.shut();
             }
-            self.say_close(reason);
+            self.make_close_due(reason);
             if self.closed.is_none() {
                 self.closed = Some(Closed::Here(reason));
             }
             self.flush_controls(fabric);
-            self.drop_moot();
+            self.drop_needless();
         }
     }
 
-    /// Returns true if CANCEL and CLOSE are sent, where they are due, and no chunk waits. A CTS or REJECT that is due does not
-    /// count, since it may have to wait for the peer.
+    /// Returns true if neither CANCEL nor CLOSE is due, and no chunk waits to be posted. A CTS or REJECT that is due does not count,
+    /// since it may have to wait for the peer.
     #[must_use]
-    pub const fn is_told(&self) -> bool {
+    pub const fn is_flushed(&self) -> bool {
         self.pending_close.is_none() && !self.sender.owes_cancel() && !self.sender.has_unposted()
     }
 
@@ -143,7 +145,7 @@ impl<F: Fabric> Endpoint<F> {
         idle && self.owes_nothing()
     }
 
-    /// Whether the peer has said that it closes; what it sent before may still be here.
+    /// Returns true if the peer's CLOSE has arrived. Transfers that it sent before may still wait to be taken.
     #[must_use]
     pub const fn peer_closes(&self) -> bool {
         self.receiver.is_closing()
@@ -154,7 +156,7 @@ impl<F: Fabric> Endpoint<F> {
         while let Some(completion) = fabric.poll_cq(&mut self.link) {
             work += 1;
             self.sender.handle_completion(completion.wr);
-            recording::event(fabric, &self.link, || Step::Complete { sequence: completion.wr.0 });
+            record!(fabric, &self.link, Complete { sequence: completion.wr.0 });
             if let Err(error) = completion.result {
                 self.fail(fabric, Failure::Device(error));
             }
@@ -167,7 +169,7 @@ impl<F: Fabric> Endpoint<F> {
 
     #[inline]
     pub(super) fn poll_mailbox(&mut self, fabric: &mut F) -> usize {
-        let polled = self.inbox.poll(fabric, &self.link, self.seat, self.config.arrival);
+        let polled = self.inbox.poll(fabric, &self.link, self.control_page, self.config.arrival);
         match polled {
             None => 0,
             Some(control) => {
@@ -180,9 +182,9 @@ impl<F: Fabric> Endpoint<F> {
     #[cold]
     pub(super) fn handle_control(&mut self, fabric: &mut F, control: Result<Control, ProtocolError>) {
         self.counters.controls_received += 1;
-        self.heard = self.heard.wrapping_add(1);
+        self.activity = self.activity.wrapping_add(1);
         let handled = control.and_then(|control| {
-            recording::event(fabric, &self.link, || Step::ControlIn(control.kind()));
+            record!(fabric, &self.link, ControlIn(control.kind()));
             match control {
                 Control::Cts { transfer } => self.sender.handle_cts(transfer),
                 Control::Reject { transfer, reason } => {
@@ -198,14 +200,14 @@ impl<F: Fabric> Endpoint<F> {
                 Control::Close { last, reason } => self.receiver.handle_close(last, reason),
             }
         });
-        self.drop_moot();
+        self.drop_needless();
         self.judged(fabric, handled);
         if self.inbox.consumed().wrapping_sub(self.acked.controls) >= CONTROLS_PER_ACK {
             self.write_ack(fabric);
         }
     }
 
-    /// The result, or nothing and a closed connection.
+    /// Returns the value. Closes the connection if the peer broke a rule.
     #[inline]
     pub(super) fn judged<T>(&mut self, fabric: &mut F, result: Result<T, ProtocolError>) -> Option<T> {
         match result {
@@ -217,29 +219,28 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// A peer that has closed sends nothing that a CTS or REJECT could change, and is told of none. Once both ends have
-    /// closed, neither owes the other more than its CLOSE: a CANCEL may have to wait for what nobody takes out any more
-    /// (wire.md 5.3).
-    pub(super) fn drop_moot(&mut self) {
+    /// Drops messages that a closed peer does not need: CTS and REJECT, since it sends nothing that they could change. Once both ends
+    /// have closed, CANCEL as well, since it may have to wait for blocks that nobody takes out any more (wire.md 5.3).
+    pub(super) fn drop_needless(&mut self) {
         if self.receiver.is_closing() {
-            self.forget_dues();
-            if self.said_close {
+            self.drop_replies();
+            if self.has_sent_close {
                 self.sender.drop_cancelled();
             }
         }
     }
 
-    /// Drops the CTS and REJECT that are due, because the peer is gone or has closed. True if a REJECT was due: what came behind
-    /// it can be taken now.
-    pub fn forget_dues(&mut self) -> bool {
+    /// Drops the CTS and REJECT that are due, because the peer is gone or has closed. Returns true if a REJECT was due: transfers
+    /// behind the rejected one can be taken now.
+    pub fn drop_replies(&mut self) -> bool {
         self.pending_cts = None;
-        self.receiver.told_reject()
+        self.receiver.take_reject()
     }
 
-    /// CLOSE is said once.
-    pub(super) const fn say_close(&mut self, reason: Reason) {
-        if !self.said_close {
-            self.said_close = true;
+    /// Makes CLOSE due, once.
+    pub(super) const fn make_close_due(&mut self, reason: Reason) {
+        if !self.has_sent_close {
+            self.has_sent_close = true;
             self.pending_close = Some(reason);
         }
     }
@@ -252,11 +253,9 @@ impl<F: Fabric> Endpoint<F> {
             // A CLOSE that still waits gets this reason, so that the peer does not wait for chunks that never come.
             self.pending_close = self.pending_close.map(|_| Reason::PROTOCOL);
             self.sender.stop();
-            if !is_planted(Bug::FailedDelivers) {
-                self.receiver.shut();
-            }
-            recording::event(fabric, &self.link, || Step::Failed(failure));
-            self.say_close(Reason::PROTOCOL);
+            self.receiver.shut_after_failure();
+            record!(fabric, &self.link, Failed(failure));
+            self.make_close_due(Reason::PROTOCOL);
             self.flush_controls(fabric);
         }
     }

@@ -1,88 +1,91 @@
-//! One end of one connection.
+//! One end of a connection: both halves, mailbox, acknowledgements and notifications.
 
+mod acknowledging;
+mod counters;
 mod driving;
 mod fingerprint;
-mod notified;
+mod mailbox;
+mod notifications;
 mod receiving;
 mod sending;
-mod telling;
 
-use crate::ack::Ack;
+pub use counters::Counters;
+
 use crate::config::{Config, ConfigError, Origin};
-use crate::counters::Counters;
 use crate::error::{Closed, Reason};
 use crate::fabric::Fabric;
-use crate::header::Length;
-use crate::layout::Landing;
-use crate::mailbox::{Inbox, Outbox};
-use crate::notice::Notices;
 use crate::receive::Receiver;
-use crate::send::Sender;
+use crate::send::{NotificationCredits, Sender};
 use crate::state::{Phase, State};
+use crate::wire::ack::Ack;
+use crate::wire::header::Length;
+use crate::wire::layout::Landing;
 use core::cell::Cell;
+use mailbox::{Inbox, Outbox};
 
-/// Rounds of [`Endpoint::progress`] since something was taken out, after which acknowledgements that are due go out. Where they have to be posted, so
-/// many that the answer to a short message comes first: each is a packet, and its own acknowledgement another.
+/// Rounds of [`Endpoint::progress`] since payload was taken out, after which acknowledgements that are due go out: with posted writes,
+/// and with direct store. With posted writes the answer to a short message comes first, since an acknowledgement costs a packet, and
+/// in the transport another one (docs/architecture.md, "Notify mode").
 const IDLE_ROUNDS: [u32; 2] = [128, 8];
 
-/// Acknowledgements while the ring's blocks are consumed once, of short messages and of long ones. Where they have to be
-/// posted, as few as keep the sender going.
+/// Acknowledgements while the ring's blocks are consumed once, of short and of long messages: with posted writes the fewest that
+/// keep the sender busy, and with direct store.
 const ACKS_PER_RING: [[u32; 2]; 2] = [[2, 4], [8, 8]];
 
-/// Bytes that one call of a longer transfer moves at most, about: a peer that is as fast as this end, or a vast ring, must not
-/// keep a caller from its deadline. 100 µs, and more than the default ring.
+/// Most bytes that one call of a longer transfer moves, approximately. A peer that is as fast as this end, or a large ring, must
+/// not keep a caller from its deadline. 1 MiB takes about 100 µs, and is more than the default ring.
 const CALL_BYTES: u32 = 1 << 20;
 
 /// Control messages consumed after which the acknowledgement goes out.
 const CONTROLS_PER_ACK: u64 = 4;
 
-/// Events that can wait to be taken: as many as one mailbox has rejections. Older ones are dropped and counted.
+/// Most events that wait to be taken: the lines of a mailbox. Older ones are dropped and counted.
 const EVENTS_MAX: usize = 16;
 
-/// The memory that a connection is made of.
+/// Link and memory of a connection.
 pub struct Attachment<F: Fabric> {
-    /// The connection on the fabric.
+    /// Link of the connection.
     pub link: F::Link,
-    /// Our seat, which the peer writes: [`SEAT_BYTES`](crate::SEAT_BYTES), all zero.
-    pub seat: F::Region,
-    /// The peer's seat.
-    pub peer_seat: F::Remote,
-    /// Our landing buffer, all zero, with its layout.
+    /// Control page of this end, which the peer writes: [`CONTROL_PAGE_BYTES`](crate::CONTROL_PAGE_BYTES), all zero.
+    pub control_page: F::Region,
+    /// Control page of the peer.
+    pub peer_control_page: F::Remote,
+    /// Landing buffer of this end, all zero, with its layout.
     pub landing: Landing<F::Region>,
-    /// The peer's landing buffer, with its layout.
+    /// Landing buffer of the peer, with its layout.
     pub peer_landing: Landing<F::Remote>,
 }
 
-/// What happened without being asked for.
+/// Event that no call asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The receiver does not want this transfer; it may have been sent whole already.
+    /// The receiver rejected this transfer, which may have been sent completely already.
     Rejected {
-        /// Its number.
+        /// Number of the transfer.
         transfer: u64,
-        /// The receiver's reason.
+        /// Reason of the receiver.
         reason: Reason,
     },
-    /// Older events were dropped, since nobody took them out in time.
+    /// Older events were dropped, because they were not taken out in time.
     Missed {
         /// Count of the dropped events.
         count: u64,
     },
 }
 
-/// The transfer at the head of what comes in.
+/// Incoming transfer at the head of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// Its number.
+    /// Number of the transfer.
     pub transfer: u64,
-    /// The sender's tag.
+    /// Tag of the sender.
     pub tag: u64,
-    /// How long it is.
+    /// Length of the transfer.
     pub length: Length,
 }
 
-/// One end of one connection, driven from outside; it keeps nothing of the caller's between calls, never waits and
-/// never allocates.
+/// One end of a connection, driven from outside. It keeps no memory of the caller between calls, never waits and never
+/// allocates.
 ///
 /// ```text
 ///              close, abort                        all sent was consumed
@@ -97,47 +100,46 @@ pub struct Incoming {
 /// [`start`](Self::start), then [`push`](Self::push) or [`reserve`](Self::reserve) and [`commit`](Self::commit), then
 /// for a stream [`finish`](Self::finish); [`cancel`](Self::cancel). *Receiving*: [`incoming`](Self::incoming), then
 /// [`pull`](Self::pull), or [`readable`](Self::readable) and [`consume`](Self::consume), or [`reject`](Self::reject).
-/// *Driving*: [`progress`](Self::progress) as often as nothing else can be done, then
-/// [`poll_event`](Self::poll_event); now and then [`look`](Self::look) and [`show_life`](Self::show_life).
+/// *Driving*: [`progress`](Self::progress) whenever no other call makes headway, then
+/// [`poll_event`](Self::poll_event); now and then [`poll_acknowledgements`](Self::poll_acknowledgements) and [`send_keepalive`](Self::send_keepalive).
 ///
-/// Transfers of one direction form one sequence. Whatever a sending call refuses with
-/// [`RefusedSend::NoCredit`](crate::RefusedSend::NoCredit) can succeed after any `progress`; what a receiving call
-/// has nothing to give for, too.
+/// Transfers of one direction form one sequence. A sending call that is refused with
+/// [`RefusedSend::NoCredit`](crate::RefusedSend::NoCredit), and a receiving call that finds nothing, can succeed after any
+/// `progress`.
 ///
-/// A clone is for whoever explores what can come of a state: two that use one connection destroy each other's blocks.
+/// Clones serve state exploration only. Two clones that use one connection destroy each other's blocks.
 #[derive(Clone)]
 pub struct Endpoint<F: Fabric> {
     link: F::Link,
-    seat: F::Region,
-    peer_seat: F::Remote,
+    control_page: F::Region,
+    peer_control_page: F::Remote,
     config: Config,
     sender: Sender<F>,
     receiver: Receiver<F>,
     outbox: Outbox,
     inbox: Inbox,
-    notices: Notices,
-    /// The counts of the acknowledgement written last, and the peer's newest.
+    /// Counts of the acknowledgement that was written last.
     acked: Ack,
     /// The peer's line of acknowledgements was written as a whole.
     ack_line_is_there: bool,
-    peer_life: u64,
+    peer_keepalives: u64,
     /// Blocks of a transfer of each [`Size`](receiving::Size) after which an acknowledgement goes out.
     ack_every: [u64; 2],
     /// Rounds since something was taken out.
     idle_rounds: u32,
-    /// What [`has_arrivals`](Self::has_arrivals) told of last: sequence and block.
-    noticed: Cell<Option<(u64, u32)>>,
-    /// Acknowledgements are awaited: look at them each round.
+    /// Arrival that [`has_arrivals`](Self::has_arrivals) reported last: sequence and block.
+    reported: Cell<Option<(u64, u32)>>,
+    /// Acknowledgements are awaited, and polled each round.
     wants_ack: bool,
     pending_cts: Option<u64>,
     pending_close: Option<Reason>,
-    said_close: bool,
+    has_sent_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
     /// Events dropped since the last [`Event::Missed`].
     missed: u64,
     closed: Option<Closed>,
-    /// What was heard of the peer but for data.
-    heard: u64,
+    /// Count of acknowledgements, control messages and notifications of the peer.
+    activity: u64,
     counters: Counters,
 }
 
@@ -145,57 +147,57 @@ impl<F: Fabric> Endpoint<F> {
     const IDLE_ROUNDS: u32 = IDLE_ROUNDS[F::DIRECT as usize];
     const ACKS_PER_RING: [u32; 2] = ACKS_PER_RING[F::DIRECT as usize];
 
-    /// An endpoint on memory that both ends have agreed on, counting from `origin` on both ends.
+    /// Makes an endpoint on memory that both ends have agreed on. Both ends count from `origin`.
     ///
     /// # Errors
-    /// [`ConfigError`]: a field out of range, or an arrival mode or layout that the fabric can't have.
+    /// [`ConfigError`]: a field is out of range, or the fabric does not support the arrival mode or layout.
     pub fn new(
         fabric: &F,
         attachment: Attachment<F>,
         config: Config,
         origin: Origin,
     ) -> Result<Self, ConfigError> {
-        let Attachment { link, seat, peer_seat, landing, peer_landing } = attachment;
+        let Attachment { link, control_page, peer_control_page, landing, peer_landing } = attachment;
         let caps = fabric.caps(&link);
         config.validate(F::DIRECT, caps, [landing.layout, peer_landing.layout])?;
-        let Origin { sequence, blocks, controls, transfers, life, notices } = origin;
+        let Origin { blocks, controls, keepalives, notifications, .. } = origin;
+        let credits = NotificationCredits::new(config.arrival, caps.notifications_max, notifications);
         let inbox = Inbox::new(controls);
         Ok(Self {
             link,
-            seat,
-            peer_seat,
+            control_page,
+            peer_control_page,
             config,
-            sender: Sender::new(peer_landing, sequence, blocks, transfers),
-            receiver: Receiver::new(landing, sequence, blocks, transfers),
+            sender: Sender::new(peer_landing, config.arrival, credits, &origin),
+            receiver: Receiver::new(landing, &origin),
             outbox: Outbox::new(controls),
-            acked: Ack { blocks, controls: inbox.consumed(), life },
+            acked: Ack { blocks, controls: inbox.consumed(), keepalives },
             ack_line_is_there: false,
             inbox,
-            notices: Notices::new(config.arrival, caps.notices, notices),
-            peer_life: life,
+            peer_keepalives: keepalives,
             ack_every: Self::ACKS_PER_RING.map(|acks| u64::from(landing.layout.block_count / acks).max(1)),
             idle_rounds: 0,
-            noticed: Cell::new(None),
+            reported: Cell::new(None),
             wants_ack: false,
             pending_cts: None,
             pending_close: None,
-            said_close: false,
+            has_sent_close: false,
             events: heapless::Deque::new(),
             missed: 0,
             closed: None,
-            heard: 0,
+            activity: 0,
             counters: Counters::default(),
         })
     }
 
-    /// Why nothing moves any more, if so.
+    /// Returns how the connection ended, once it has.
     #[must_use]
     #[inline]
     pub const fn closed(&self) -> Option<Closed> {
         self.closed
     }
 
-    /// Where this end stands.
+    /// Returns the state of this end.
     #[must_use]
     pub fn state(&self) -> State {
         let phase = match self.closed {
@@ -208,7 +210,7 @@ impl<F: Fabric> Endpoint<F> {
         State { sending: self.sender.state(), receiving: self.receiver.state(), phase }
     }
 
-    /// What was done so far.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         Counters {
@@ -219,7 +221,7 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Counts from here on.
+    /// Sets the counters to zero.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
         self.receiver.inlines = 0;
@@ -227,19 +229,19 @@ impl<F: Fabric> Endpoint<F> {
         self.receiver.check_misses = 0;
     }
 
-    /// The policy.
+    /// Returns the configuration.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The connection on the fabric.
+    /// Returns the link.
     #[must_use]
     pub const fn link(&self) -> &F::Link {
         &self.link
     }
 
-    /// The connection on the fabric.
+    /// Returns the link.
     pub const fn link_mut(&mut self) -> &mut F::Link {
         &mut self.link
     }

@@ -1,19 +1,18 @@
-//! What receives: the transfer at the head, copied out or read in place. wire.md 4.
+//! Receiving: the transfer at the head, copied out or read in place. wire.md 4.
 
 use core::mem;
 
 use super::{CALL_BYTES, Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
-use crate::header::Length;
-use crate::line::Line;
 use crate::receive::{End, Open, Pulled, Readable, TryRecv};
-use crate::recorder::Step;
 use crate::recording;
-use crate::sequence::after;
 use crate::slices::{Cursor, Scatter};
+use crate::wire::header::Length;
+use crate::wire::line::Line;
+use crate::wire::sequence::after;
 
-/// How long what is taken is.
+/// Size class of a transfer, for the rate of acknowledgements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
     /// A message of up to C0.
@@ -23,55 +22,50 @@ pub(super) enum Size {
 }
 
 impl<F: Fabric> Endpoint<F> {
-    /// Takes the next message if it comes within `looks` looks (one at least), whole, and fits: the shortest way for
-    /// messages of up to C0. Anything else is left for [`incoming`](Self::incoming).
+    /// Takes the next message if it arrives within `polls` polls (at least one) and fits: the fast path for messages of up to C0.
+    /// Anything else is left for [`incoming`](Self::incoming).
     #[inline]
-    pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], looks: u32) -> TryRecv {
+    pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], polls: u32) -> TryRecv {
         if !self.receiver.is_plain(self.config.arrival) {
             return TryRecv::Other;
         }
-        let Some(line) = self.receiver.await_line(fabric, &self.link, looks) else { return TryRecv::Nothing };
+        let Some(line) = self.receiver.await_line(fabric, &self.link, polls) else { return TryRecv::Nothing };
         match self.receiver.take_inline(&line, slices) {
             Some((tag, bytes)) => {
-                recording::event(fabric, &self.link, || Step::LineIn {
-                    sequence: self.receiver.last(),
-                    bytes,
-                });
+                record!(fabric, &self.link, LineIn { sequence: self.receiver.last(), bytes });
                 self.took(fabric, 0, Size::Short, false);
                 TryRecv::Taken { tag, bytes }
             }
-            None => self.try_recv_chunk(fabric, slices, &line, looks),
+            None => self.try_recv_chunk(fabric, slices, &line, polls),
         }
     }
 
-    /// Takes the next message if all of it has come, and it fits. Anything else is left for [`incoming`](Self::incoming): a part
-    /// of a message is never taken.
+    /// Takes the next message if it is complete and fits. Anything else is left for [`incoming`](Self::incoming): a part of a message
+    /// is never taken.
     #[inline]
-    pub fn try_recv_whole(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
+    pub fn try_recv_complete(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> TryRecv {
         if !self.receiver.is_plain(self.config.arrival) {
             return TryRecv::Other;
         }
         let Some(line) = self.receiver.await_line(fabric, &self.link, 1) else { return TryRecv::Nothing };
         match self.receiver.take_inline(&line, slices) {
             Some((tag, bytes)) => {
-                recording::event(fabric, &self.link, || Step::LineIn {
-                    sequence: self.receiver.last(),
-                    bytes,
-                });
+                record!(fabric, &self.link, LineIn { sequence: self.receiver.last(), bytes });
                 self.took(fabric, 0, Size::Short, false);
                 TryRecv::Taken { tag, bytes }
             }
-            None if self.receiver.is_whole_here(fabric, &self.link, &line) => {
+            None if self.receiver.is_single_chunk_here(fabric, &self.link, &line) => {
                 self.try_recv_chunk(fabric, slices, &line, 1)
             }
             None => TryRecv::Other,
         }
     }
 
-    /// Returns true if all of the message that [`incoming`](Self::incoming) showed has come, and nothing of it was taken.
-    pub(crate) fn is_whole(&mut self, fabric: &mut F) -> bool {
-        let is_whole = self.receiver.is_head_whole(fabric, &self.link, self.config.arrival);
-        self.judged(fabric, is_whole) == Some(true)
+    /// Returns true if the message that [`incoming`](Self::incoming) showed is complete, and nothing of it was taken.
+    pub(crate) fn is_complete(&mut self, fabric: &mut F) -> bool {
+        planted!(TryTakesPart => return true);
+        let is_complete = self.receiver.is_head_complete(fabric, &self.link, self.config.arrival);
+        self.judged(fabric, is_complete) == Some(true)
     }
 
     /// Returns true if the end of the transfer at the head is here.
@@ -84,7 +78,7 @@ impl<F: Fabric> Endpoint<F> {
         self.receiver.has_all_before_close(fabric, &self.link, self.config.arrival)
     }
 
-    /// Number and bytes of the transfer at the head, if one was found that is not refused; of a stream the most bytes.
+    /// Returns number and bytes of the transfer at the head, if there is one that is not rejected. A stream has `u64::MAX` bytes.
     #[must_use]
     pub fn head(&self) -> Option<(u64, u64)> {
         let open = self.receiver.open().filter(|open| !open.discarding)?;
@@ -108,9 +102,9 @@ impl<F: Fabric> Endpoint<F> {
         fabric: &mut F,
         slices: &mut [&mut [u8]],
         line: &Line,
-        looks: u32,
+        polls: u32,
     ) -> TryRecv {
-        let found = self.receiver.take_whole(fabric, &mut self.link, line, slices, looks);
+        let found = self.receiver.take_single_chunk(fabric, &mut self.link, line, slices, polls);
         match found {
             TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Size::Short, true),
             TryRecv::Begun { bytes, .. } => {
@@ -124,16 +118,16 @@ impl<F: Fabric> Endpoint<F> {
         found
     }
 
-    /// The transfer at the head, once its first words are here. It stays at the head until [`pull`](Self::pull) or
-    /// [`readable`](Self::readable) has told how it ended, or it is [`reject`](Self::reject)ed.
+    /// Returns the transfer at the head, once its header has arrived. It stays at the head until [`pull`](Self::pull) or
+    /// [`readable`](Self::readable) reports its end, or until it is [`reject`](Self::reject)ed.
     #[inline]
     pub fn incoming(&mut self, fabric: &mut F) -> Option<Incoming> {
-        // The next transfer waits for the REJECT that is due.
+        // The next transfer waits until the REJECT that is due was sent.
         self.flush_controls(fabric);
         if self.receiver.is_discarding() && !self.drain(fabric) {
             return None;
         }
-        self.await_notice(fabric);
+        self.take_awaited_notifications(fabric);
         let polled = self.receiver.poll(fabric, &self.link, self.config.arrival);
         self.judged(fabric, polled).filter(|arrived| *arrived || self.receiver.open().is_some())?;
         let open = self.receiver.open_mut().filter(|open| !open.discarding)?;
@@ -141,13 +135,13 @@ impl<F: Fabric> Endpoint<F> {
         Some(Incoming { transfer: open.transfer, tag: open.tag, length: open.length })
     }
 
-    /// Takes the next bytes of the head transfer, as many as have arrived and fit. Answers its RTS with a CTS.
+    /// Copies out the next bytes of the head transfer, as many as have arrived and fit. Answers its RTS with a CTS.
     #[inline]
     pub fn pull(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
         self.pull_from(fabric, slices, 0)
     }
 
-    /// [`pull`](Self::pull) to what comes after the first `skip` bytes of the slices.
+    /// [`pull`](Self::pull) into the slices after their first `skip` bytes.
     #[inline]
     pub fn pull_from(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], skip: usize) -> Pulled {
         let mut scatter = Scatter::new(slices);
@@ -155,7 +149,7 @@ impl<F: Fabric> Endpoint<F> {
         self.pull_with(fabric, &mut scatter, self.config.streaming_bytes)
     }
 
-    /// [`pull`](Self::pull) to what comes after `cursor`, which moves on.
+    /// [`pull`](Self::pull) into the slices after `cursor`, which advances.
     pub(crate) fn pull_at(
         &mut self,
         fabric: &mut F,
@@ -168,8 +162,8 @@ impl<F: Fabric> Endpoint<F> {
         pulled
     }
 
-    /// [`pull`](Self::pull) without streaming stores, however long the message is: into memory that was never written
-    /// they lose, since its pages have just been cleared through the caches.
+    /// [`pull`](Self::pull) without streaming stores, for memory that was never written: they would lose, since the kernel has just
+    /// cleared its pages through the caches.
     #[inline]
     pub fn pull_cached(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
         self.pull_with(fabric, &mut Scatter::new(slices), u64::MAX)
@@ -180,7 +174,7 @@ impl<F: Fabric> Endpoint<F> {
             return Pulled::NOTHING;
         }
         let arrival = self.config.arrival;
-        self.await_notice(fabric);
+        self.take_awaited_notifications(fabric);
         // The CTS goes out before the first bytes are copied: the sender's round trip is hidden behind that.
         let polled = self.receiver.poll(fabric, &self.link, arrival);
         if self.judged(fabric, polled) != Some(true) && self.receiver.open().is_none() {
@@ -188,10 +182,10 @@ impl<F: Fabric> Endpoint<F> {
         }
         self.answer_rts(fabric);
         let size = self.open_size();
-        // The sender needs its blocks back before it runs out of them, not when all that has arrived is out.
+        // The sender needs blocks back before it runs out of them, not when all arrived blocks are copied.
         let call_blocks = self.receiver.blocks_for(CALL_BYTES);
         let blocks_max = self.ack_every[size as usize].min(call_blocks);
-        // A peer that is as fast as this end must not keep it in here.
+        // A peer that is as fast as this end must not keep it in this call.
         let begin = self.receiver.consumed();
         let mut bytes = 0;
         loop {
@@ -214,16 +208,16 @@ impl<F: Fabric> Endpoint<F> {
             if pulled.end != End::No || blocks < blocks_max || taken >= call_blocks {
                 return Pulled { bytes, end: pulled.end };
             }
-            self.await_notice(fabric);
+            self.take_awaited_notifications(fabric);
         }
     }
 
-    /// What can be read in place of the head transfer, at most `max_bytes` bytes. Answers its RTS with a CTS.
+    /// Returns payload of the head transfer to be read in place, at most `max_bytes` bytes. Answers its RTS with a CTS.
     pub fn readable(&mut self, fabric: &mut F, max_bytes: u32) -> Readable<F::Region> {
         if self.receiver.is_discarding() && !self.drain(fabric) {
             return Readable::Nothing;
         }
-        self.await_notice(fabric);
+        self.take_awaited_notifications(fabric);
         let (consumed, inlines) = (self.receiver.consumed(), self.receiver.inlines);
         let size = self.open_size();
         let readable = self.receiver.readable(fabric, &self.link, self.config.arrival, max_bytes);
@@ -242,7 +236,7 @@ impl<F: Fabric> Endpoint<F> {
         readable
     }
 
-    /// Gives the first `bytes` bytes back of what [`readable`](Self::readable) showed last: their memory is used
+    /// Consumes the first `bytes` bytes that [`readable`](Self::readable) showed last, so that their blocks can be used
     /// again. Ignores a call with 0 bytes, with more bytes than were shown, or for bytes that were rejected or taken by another call
     /// since.
     pub fn consume(&mut self, fabric: &mut F, bytes: u32) -> End {
@@ -253,7 +247,7 @@ impl<F: Fabric> Endpoint<F> {
         let begin = recording::reading(fabric, &self.link);
         let Some(line_bytes) = in_line else {
             if bytes > 0 {
-                recording::span(fabric, &self.link, begin, || Step::CopyOut { sequence, block, bytes });
+                record!(fabric, &self.link, since begin, CopyOut { sequence, block, bytes });
             }
             if bytes > 0 || end != End::No {
                 self.took(fabric, bytes as usize, size, end != End::No);
@@ -267,16 +261,15 @@ impl<F: Fabric> Endpoint<F> {
         end
     }
 
-    /// Refuses the head transfer: what has come of it and what comes is thrown away by [`progress`](Self::progress).
-    /// False if there is none. One REJECT is on the way at most: until the peer has seen the one before, no other transfer is
-    /// shown.
+    /// Rejects the head transfer: [`progress`](Self::progress) discards its payload. Returns false if there is none. At most one
+    /// REJECT is on the way: until the peer has consumed the one before, no other transfer is shown.
     pub fn reject(&mut self, fabric: &mut F, reason: Reason) -> bool {
         if self.incoming(fabric).is_none() {
             return false;
         }
         let rejected = self.receiver.reject(reason);
         self.flush_controls(fabric);
-        self.drop_moot();
+        self.drop_needless();
         rejected
     }
 
@@ -292,7 +285,7 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Of the open transfer; what comes in a line is short.
+    /// Returns the size class of the open transfer. A message in a line is short.
     #[inline]
     fn open_size(&self) -> Size {
         let is_long = |open: &Open| match open.length {
@@ -302,9 +295,9 @@ impl<F: Fabric> Endpoint<F> {
         if self.receiver.open().is_some_and(is_long) { Size::Long } else { Size::Short }
     }
 
-    /// Payload was taken out: counts it, and acknowledges if enough blocks were consumed, or a transfer ended that came in
-    /// chunks: its receiver may not call again soon. Messages in lines wait for each other, and for the next progress; and so
-    /// do all short ones where an acknowledgement is posted: what is sent next would wait behind it.
+    /// Counts payload that was taken out. Acknowledges if enough blocks were consumed, or if a transfer in chunks ended, since its
+    /// receiver may not call again soon. Acknowledgements of messages in lines wait for each other, and for the next progress. So
+    /// do those of all short messages with posted writes, since the next message would wait behind the acknowledgement.
     #[inline]
     pub(super) fn took(&mut self, fabric: &mut F, bytes: usize, size: Size, has_ended: bool) {
         self.counters.bytes_received += bytes as u64;
@@ -319,21 +312,21 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// A message in a line was read in place.
+    /// Records a message in a line that was read in place.
     fn record_line(&self, fabric: &mut F, bytes: usize) {
         let sequence = self.receiver.last();
-        recording::event(fabric, &self.link, || Step::LineIn { sequence, bytes });
+        record!(fabric, &self.link, LineIn { sequence, bytes });
         self.record_end(fabric);
     }
 
     #[inline]
     fn record_end(&self, fabric: &mut F) {
-        recording::event(fabric, &self.link, || Step::ReceiveEnd { transfer: self.receiver.transfers() });
+        record!(fabric, &self.link, ReceiveEnd { transfer: self.receiver.transfers() });
     }
 
-    /// Throws away what came of a transfer that is not wanted. Whether it is gone.
+    /// Discards the payload of a rejected transfer. Returns true if the transfer has ended.
     pub(super) fn drain(&mut self, fabric: &mut F) -> bool {
-        self.await_notice(fabric);
+        self.take_awaited_notifications(fabric);
         let consumed = self.receiver.consumed();
         let drained = self.receiver.drain(fabric, &self.link, self.config.arrival);
         self.judged(fabric, drained);
@@ -344,11 +337,10 @@ impl<F: Fabric> Endpoint<F> {
     }
 }
 
-/// The application sees this transfer, for the first time or again.
+/// Records that the application sees a transfer for the first time.
 #[inline]
 fn show<F: Fabric>(fabric: &mut F, link: &F::Link, open: &mut Open) {
     if !mem::replace(&mut open.shown, true) {
-        let step = || Step::ReceiveBegin { transfer: open.transfer, length: open.length };
-        recording::event(fabric, link, step);
+        record!(fabric, link, ReceiveBegin { transfer: open.transfer, length: open.length });
     }
 }

@@ -1,19 +1,17 @@
-//! What sends: whole messages at once, and transfers piece by piece. wire.md 4.
+//! Sending: complete messages at once, and transfers piece by piece. wire.md 4.
 
 use super::{CALL_BYTES, Endpoint};
-use crate::arrival::Arrival;
 use crate::config::Protocol;
 use crate::error::{Reason, RefusedSend, RefusedStart};
 use crate::fabric::Fabric;
-use crate::header::{INLINE_BYTES_MAX, Length};
-use crate::planted::{Bug, is_planted};
-use crate::recorder::Step;
 use crate::recording;
 use crate::send::{Last, Next, Payload, Reservation, TransferId};
 use crate::slices::{Cursor, Gather, bytes_of};
+use crate::wire::arrival::Arrival;
+use crate::wire::header::{INLINE_BYTES_MAX, Length};
 
 impl<F: Fabric> Endpoint<F> {
-    /// Sends a whole message if it fits at once: in a line up to 40 bytes, else eagerly up to C0.
+    /// Sends a complete message if there is room: in a line up to 40 bytes, else eagerly up to C0.
     ///
     /// # Errors
     /// `NoCredit`: call again after [`progress`](Self::progress). `TooLong`: [`start`](Self::start) it. `Busy`,
@@ -28,8 +26,8 @@ impl<F: Fabric> Endpoint<F> {
         self.try_send_counted(fabric, tag, slices, bytes_of(slices))
     }
 
-    /// [`try_send`](Self::try_send) of slices whose bytes were counted before: an attempt that is refused does not walk them. Other
-    /// bytes than that are `WrongLength`.
+    /// [`try_send`](Self::try_send) of slices whose bytes were counted before, so that a refused attempt does not walk them. Another
+    /// number of bytes is `WrongLength`.
     #[inline]
     pub(crate) fn try_send_counted(
         &mut self,
@@ -45,20 +43,16 @@ impl<F: Fabric> Endpoint<F> {
             return self.try_send_eager(fabric, tag, slices, bytes);
         }
         if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
-            recording::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
+            record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
             return Err(self.no_credit());
         }
         if !has_bytes(slices, bytes) {
             return Err(RefusedSend::WrongLength);
         }
-        let (sender, link, notices) = (&mut self.sender, &mut self.link, &mut self.notices);
-        match sender.emit_inline(fabric, link, notices, tag, slices, bytes) {
+        match self.sender.emit_inline(fabric, &mut self.link, tag, slices, bytes) {
             Ok(id) => {
                 self.counters.inline_sent += 1;
-                recording::event(fabric, &self.link, || Step::LineOut {
-                    sequence: self.sender.last(),
-                    bytes,
-                });
+                record!(fabric, &self.link, LineOut { sequence: self.sender.last(), bytes });
                 fabric.ring_doorbell(&mut self.link);
                 Ok(id)
             }
@@ -87,11 +81,11 @@ impl<F: Fabric> Endpoint<F> {
             && let [message] = slices
             && message.len() == bytes as usize
         {
-            if let Some(id) = self.try_send_whole(fabric, tag, message) {
+            if let Some(id) = self.try_send_single_chunk(fabric, tag, message) {
                 return Ok(id);
             }
             if self.refill(fabric)
-                && let Some(id) = self.try_send_whole(fabric, tag, message)
+                && let Some(id) = self.try_send_single_chunk(fabric, tag, message)
             {
                 return Ok(id);
             }
@@ -102,7 +96,7 @@ impl<F: Fabric> Endpoint<F> {
         self.try_send_gathered(fabric, tag, slices, bytes)
     }
 
-    /// A message that goes at once but not the short way.
+    /// Sends a message of up to C0 that the fast path does not send.
     #[inline(never)]
     fn try_send_gathered(
         &mut self,
@@ -116,7 +110,7 @@ impl<F: Fabric> Endpoint<F> {
             split => split,
         };
         if split == Err(RefusedSend::NoCredit) {
-            recording::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
+            record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
             return Err(self.no_credit());
         }
         let (first, rest) = split?;
@@ -134,8 +128,8 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     #[inline]
-    fn try_send_whole(&mut self, fabric: &mut F, tag: u64, message: &[u8]) -> Option<TransferId> {
-        let id = self.sender.emit_whole(fabric, &mut self.link, self.config.protocol, tag, message)?;
+    fn try_send_single_chunk(&mut self, fabric: &mut F, tag: u64, message: &[u8]) -> Option<TransferId> {
+        let id = self.sender.emit_single_chunk(fabric, &mut self.link, self.config.protocol, tag, message)?;
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += message.len() as u64;
         fabric.ring_doorbell(&mut self.link);
@@ -154,8 +148,8 @@ impl<F: Fabric> Endpoint<F> {
         self.sender.start(&self.config, tag, length)
     }
 
-    /// Sends the next bytes of a transfer, as many as there is room for, a landing buffer's worth at most; how many
-    /// they were. A message ends with its last byte: one of no bytes with a push of none.
+    /// Sends the next bytes of a transfer. Returns the bytes taken, which may be fewer than given: a call moves at most one landing
+    /// buffer. A message ends with its last byte; a push of no bytes ends an empty message.
     ///
     /// # Errors
     /// `WrongLength` for more bytes than the message has left; `Rejected`, `NotOpen`, `Closed`.
@@ -163,7 +157,7 @@ impl<F: Fabric> Endpoint<F> {
         self.push_from(fabric, id, slices, 0)
     }
 
-    /// [`push`](Self::push) of what comes after the first `skip` bytes of the slices.
+    /// [`push`](Self::push) of the slices after their first `skip` bytes.
     ///
     /// # Errors
     /// As `push`.
@@ -179,10 +173,10 @@ impl<F: Fabric> Endpoint<F> {
         self.push_gathered(fabric, id, &mut gather)
     }
 
-    /// [`push`](Self::push) of what comes after `cursor`, which moves on: a part of it, where the slices are many.
+    /// [`push`](Self::push) of the slices after `cursor`, which advances. It walks a bounded number of slices.
     ///
     /// # Errors
-    /// As `push`, and `WrongLength` before the last bytes of a message where the slices have more.
+    /// As `push`; also `WrongLength`, before the last bytes of a message, if the slices have more.
     pub(crate) fn push_at(
         &mut self,
         fabric: &mut F,
@@ -193,7 +187,7 @@ impl<F: Fabric> Endpoint<F> {
         let left = self.sender.remaining(id).ok().flatten().unwrap_or(u64::MAX);
         let bytes_max = usize::try_from(left).unwrap_or(usize::MAX).min(CALL_BYTES as usize);
         let mut gather = Gather::window(slices, *cursor, bytes_max);
-        // With more bytes in the slices than the message has left, sending its last bytes would make the message seem whole.
+        // Otherwise the last bytes would end the message although the slices have more.
         if gather.remaining() as u64 == left && gather.has_more() {
             return Err(RefusedSend::WrongLength);
         }
@@ -222,7 +216,7 @@ impl<F: Fabric> Endpoint<F> {
         while let Some(bytes) = self.next_chunk(fabric, gather.remaining() as u64, Last::Possible) {
             self.emit(fabric, Payload::Gathered(gather), bytes, false);
             if !F::DIRECT {
-                // It is on the wire while the next one is copied.
+                // The device sends this chunk while the next one is copied.
                 fabric.ring_doorbell(&mut self.link);
             }
             let used = self.sender.layout().blocks_for(bytes);
@@ -238,12 +232,12 @@ impl<F: Fabric> Endpoint<F> {
         Ok(pushed)
     }
 
-    /// Free bytes of blocks for the next bytes of a transfer, for reading into them directly, at most `max_bytes`.
-    /// They count once they are [`commit`](Self::commit)ted.
+    /// Reserves free bytes of blocks, at most `max_bytes`, which the caller fills in place with the next bytes of a transfer.
+    /// [`commit`](Self::commit) sends them.
     ///
     /// # Errors
     /// `NoCredit`: call again after [`progress`](Self::progress). `Rejected`, `NotOpen`, `Closed`; `WrongLength`
-    /// where the message has no bytes left, or none are asked for.
+    /// if the message has no bytes left, or `max_bytes` is 0.
     pub fn reserve(
         &mut self,
         fabric: &mut F,
@@ -259,7 +253,7 @@ impl<F: Fabric> Endpoint<F> {
             match self.next_chunk(fabric, wanted, Last::Never) {
                 None => return Err(RefusedSend::NoCredit),
                 Some(0) => {
-                    // The protocol begins with an RTS of its own.
+                    // The protocol begins with an RTS without payload.
                     self.emit(fabric, Payload::InPlace, 0, false);
                     fabric.ring_doorbell(&mut self.link);
                 }
@@ -271,10 +265,10 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Sends the first `bytes` bytes of what was reserved last.
+    /// Sends the first `bytes` bytes of the last reservation.
     ///
     /// # Errors
-    /// `WrongLength` for more than were reserved; `Rejected`, `NotOpen`, `Closed`.
+    /// `WrongLength` for more bytes than were reserved; `Rejected`, `NotOpen`, `Closed`.
     pub fn commit(&mut self, fabric: &mut F, id: TransferId, bytes: u32) -> Result<(), RefusedSend> {
         self.check(id)?;
         if bytes > self.sender.reserved() {
@@ -290,13 +284,12 @@ impl<F: Fabric> Endpoint<F> {
     /// Ends a stream.
     ///
     /// # Errors
-    /// `NoCredit`: call again after [`progress`](Self::progress). `WrongLength` for a message of any length, which ends by
-    /// itself.
+    /// `NoCredit`: call again after [`progress`](Self::progress). `WrongLength` for a message, which ends by itself.
     /// `Rejected`, `NotOpen`, `Closed`.
     pub fn finish(&mut self, fabric: &mut F, id: TransferId) -> Result<(), RefusedSend> {
         self.check(id)?;
         let remaining = self.sender.remaining(id)?;
-        if remaining.is_some() && !(is_planted(Bug::LengthForStream) && remaining == Some(u64::MAX)) {
+        if is_message(remaining) {
             return Err(RefusedSend::WrongLength);
         }
         if self.next_chunk(fabric, 0, Last::Possible).is_none() {
@@ -307,7 +300,7 @@ impl<F: Fabric> Endpoint<F> {
         Ok(())
     }
 
-    /// Ends a transfer incomplete. The receiver still takes out what was sent, then sees `reason`. Until CANCEL is in the ring,
+    /// Cancels a transfer. The receiver can still take out what was sent, then sees `reason`. Until CANCEL is in the ring,
     /// [`start`](Self::start) and [`try_send`](Self::try_send) are refused with `Busy`.
     ///
     /// # Errors
@@ -318,12 +311,12 @@ impl<F: Fabric> Endpoint<F> {
         Ok(())
     }
 
-    /// Bytes of this transfer that were sent, if it is open.
+    /// Returns the bytes of this transfer that were sent, if it is open.
     pub(crate) fn sent(&self, id: TransferId) -> Option<u64> {
         self.sender.sent(id)
     }
 
-    /// Whether the peer does not want this transfer: the next call that sends says so.
+    /// Returns true if the peer rejected this transfer. The next call that sends reports it.
     #[must_use]
     pub fn is_rejected(&self, id: TransferId) -> bool {
         self.sender.is_rejected(id)
@@ -334,15 +327,15 @@ impl<F: Fabric> Endpoint<F> {
         self.config.protocol = protocol;
     }
 
-    /// Whether all that was sent was taken out by the peer, and nothing is owned by the device. Asks for
-    /// acknowledgements to be looked at.
+    /// Returns true if the peer has taken out all that was sent, and the device owns no memory of this end. Otherwise later rounds poll
+    /// acknowledgements.
     pub fn delivered(&mut self) -> bool {
         let delivered = self.sender.is_delivered();
         self.wants_ack |= !delivered;
         delivered
     }
 
-    /// Whether the device owns nothing of ours, so that memory can be released.
+    /// Returns true if the device owns no memory of this end, so that it can be released.
     #[must_use]
     pub fn is_quiescent(&self) -> bool {
         self.sender.is_quiescent()
@@ -353,7 +346,7 @@ impl<F: Fabric> Endpoint<F> {
         self.closed.is_none()
     }
 
-    /// Whether a transfer may go on: a rejection is told before a close.
+    /// Checks that a transfer may go on. A rejection is reported before a close.
     pub(super) fn check(&mut self, id: TransferId) -> Result<(), RefusedSend> {
         match self.sender.check(id) {
             Err(RefusedSend::Rejected(reason)) => Err(RefusedSend::Rejected(reason)),
@@ -363,7 +356,7 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Why there is none: the peer's acknowledgement may have ended the connection.
+    /// Returns the refusal for lack of credit. The peer's acknowledgement may have ended the connection.
     const fn no_credit(&self) -> RefusedSend {
         if self.may_send() { RefusedSend::NoCredit } else { RefusedSend::Closed }
     }
@@ -373,21 +366,21 @@ impl<F: Fabric> Endpoint<F> {
         if self.may_send() { RefusedSend::Busy } else { RefusedSend::Closed }
     }
 
-    /// How large the next chunk may be, after looking for acknowledgements if it takes that.
+    /// Returns how large the next chunk may be. Polls acknowledgements or control messages if one is needed first.
     pub(super) fn next_chunk(&mut self, fabric: &mut F, wanted: u64, last: Last) -> Option<u32> {
         match self.sender.next(&self.config, wanted, last) {
             Next::Chunk(bytes) => return Some(bytes),
             Next::NoCredit => {
                 if !self.refill(fabric) {
                     self.counters.credit_waits += 1;
-                    recording::event(fabric, &self.link, || Step::NoCredit { sequence: self.sender.last() });
+                    record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
                     return None;
                 }
             }
             Next::NoCts => {
                 if self.poll_mailbox(fabric) == 0 {
                     self.counters.cts_waits += 1;
-                    recording::event(fabric, &self.link, || Step::NoCts { sequence: self.sender.last() });
+                    record!(fabric, &self.link, NoCts { sequence: self.sender.last() });
                     return None;
                 }
             }
@@ -399,14 +392,19 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     pub(super) fn emit(&mut self, fabric: &mut F, payload: Payload<'_, '_>, bytes: u32, end: bool) {
-        let (link, notices) = (&mut self.link, &mut self.notices);
-        self.sender.emit(fabric, link, notices, payload, bytes, end);
+        self.sender.emit(fabric, &mut self.link, payload, bytes, end);
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += u64::from(bytes);
     }
 }
 
-/// Returns true if the slices have so many bytes together.
+/// Returns true if a transfer with `remaining` bytes left is a message, which ends by itself.
+fn is_message(remaining: Option<u64>) -> bool {
+    planted!(LengthForStream => if remaining == Some(u64::MAX) { return false; });
+    remaining.is_some()
+}
+
+/// Returns true if the slices have `bytes` bytes together.
 #[inline]
 fn has_bytes(slices: &[&[u8]], bytes: usize) -> bool {
     match slices {

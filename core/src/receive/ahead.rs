@@ -1,16 +1,16 @@
-//! Looking ahead of the head without taking anything: a copy of the receiver goes on from where this one is, and is dropped. Only
-//! the fields of the copy change.
+//! Look-ahead without taking anything: a copy of the receiver goes on from the head, and is dropped. Only the fields of the copy
+//! change.
 
 use super::{Chunk, Head, Receiver};
-use crate::arrival::Arrival;
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
-use crate::sequence::is_before;
+use crate::wire::arrival::Arrival;
+use crate::wire::sequence::is_before;
 
 impl<F: Fabric> Receiver<F> {
-    /// Returns true if the message at the head is here, in a line, in a chunk or in two (one that is sent at once lies around the
-    /// end of the ring), and none of it was taken. It stays as it is.
-    pub(crate) fn is_head_whole(
+    /// Returns true if all of the message at the head has arrived, and none of it was taken. It is in a line, in a chunk, or in two:
+    /// a message that is sent at once may lie around the end of the ring.
+    pub(crate) fn is_head_complete(
         &mut self,
         fabric: &F,
         link: &F::Link,
@@ -57,7 +57,7 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Goes on behind a chunk.
+    /// Goes on after a chunk.
     fn pass(&mut self, chunk: Chunk) {
         self.head = Head::Chunk(chunk);
         while let Head::Chunk(chunk) = self.head {

@@ -1,4 +1,4 @@
-//! What of the receiving half decides what it does next.
+//! Hash of the fields that decide what the receiving half does next.
 
 use core::hash::{Hash, Hasher};
 

@@ -1,5 +1,5 @@
-//! The receiving half of one direction: polls the next slot line, checks what it says, and hands out payload block by
-//! block as it arrives. wire.md 4.
+//! The receiving half: it polls the next slot line, checks the header, and hands out payload block by block as it arrives.
+//! wire.md 4.
 //!
 //! ```text
 //!          slot line with RTS, if the gate is open            last block of FIN, or CANCEL
@@ -8,33 +8,33 @@
 //!                                                  +--> DISCARDING ------- the same -------+
 //! ```
 //!
-//! **The gate** is closed while a REJECT is due, so that whatever is shown can be rejected: one REJECT can be on the way.
-//! Both ways to begin a transfer ask it ([`Receiver::may_begin`]): [`Receiver::poll`], and [`Receiver::is_plain`] for the short
-//! way.
+//! **The gate** is closed while a REJECT is due. Only one REJECT can be on the way, and each transfer that is shown must be
+//! rejectable. Both paths that begin a transfer check the gate ([`Receiver::may_begin`]): [`Receiver::poll`], and
+//! [`Receiver::is_plain`] for the fast path.
 //!
-//! What the peer writes is read once, then checked, then used.
+//! Words that the peer writes are read once, then checked, then used.
 
 mod ahead;
+mod copy_out;
 mod fingerprint;
-mod found;
-mod take;
-mod whole;
+mod outcome;
+mod single_chunk;
 
-pub use found::{End, Pulled, Readable, Run, TryRecv};
+pub use outcome::{End, Pulled, Readable, Run, TryRecv};
 
-use crate::arrival::Arrival;
+use crate::config::Origin;
 use crate::error::{ProtocolError, Reason};
 use crate::fabric::Fabric;
-use crate::header::{Header, Length, RtsFields};
-use crate::layout::{Landing, Layout};
-use crate::line::Line;
-use crate::notice::Low;
-use crate::planted::{Bug, is_planted};
-use crate::sequence::{after, before, distance, is_before};
 use crate::state::Receiving;
-use found::Chunk;
+use crate::wire::arrival::Arrival;
+use crate::wire::header::{Header, Length, RtsFields};
+use crate::wire::layout::{Landing, Layout};
+use crate::wire::line::Line;
+use crate::wire::notification::LowBits;
+use crate::wire::sequence::{after, before, distance, is_before};
+use outcome::Chunk;
 
-/// What is at the head.
+/// Head of the ring: the chunk or line that is taken out next.
 #[derive(Clone, Copy, Debug, Hash)]
 enum Head {
     Nothing,
@@ -43,7 +43,7 @@ enum Head {
     Cancel(Reason),
 }
 
-/// The transfer that is at the head.
+/// The open transfer.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Open {
     pub(crate) transfer: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Open {
     seen: u64,
     pub(crate) want_cts: bool,
     pub(crate) discarding: bool,
-    /// The application has seen it.
+    /// The application has seen the transfer.
     pub(crate) shown: bool,
 }
 
@@ -71,10 +71,10 @@ pub(crate) struct Receiver<F: Fabric> {
     head: Head,
     /// Bytes of the head that were shown in place, and not taken out since.
     shown: u32,
-    /// The REJECT that is due: the transfer, and why. Until it is told the gate is closed.
+    /// The REJECT that is due: transfer and reason. Until it is sent the gate is closed.
     reject: Option<(u64, Reason)>,
     close: Option<(u64, Reason)>,
-    /// Nothing is delivered any more.
+    /// Nothing is delivered any more, after a failure or a close with a reason.
     shut: bool,
     pub(crate) check_misses: u64,
     pub(crate) chunks: u64,
@@ -82,7 +82,8 @@ pub(crate) struct Receiver<F: Fabric> {
 }
 
 impl<F: Fabric> Receiver<F> {
-    pub(crate) const fn new(landing: Landing<F::Region>, sequence: u64, blocks: u64, transfers: u64) -> Self {
+    pub(crate) const fn new(landing: Landing<F::Region>, origin: &Origin) -> Self {
+        let Origin { sequence, blocks, transfers, .. } = *origin;
         Self {
             landing,
             sequence,
@@ -110,13 +111,13 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Blocks consumed, counted over the connection.
+    /// Returns the blocks consumed, counted over the connection.
     #[inline]
     pub(crate) const fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Blocks of so many bytes: one at least, and all of the ring at most.
+    /// Returns the blocks that `bytes` bytes take: at least one, at most the ring.
     #[inline]
     pub(crate) fn blocks_for(&self, bytes: u32) -> u64 {
         let Layout { block_bytes, block_count, .. } = self.landing.layout;
@@ -132,18 +133,18 @@ impl<F: Fabric> Receiver<F> {
         self.open.as_mut()
     }
 
-    /// Whether the head transfer is to be thrown away by [`drain`](Self::drain).
+    /// Returns true if [`drain`](Self::drain) is to discard the open transfer.
     pub(crate) fn is_discarding(&self) -> bool {
         self.open.is_some_and(|open| open.discarding)
     }
 
-    /// The gate: whether a transfer may begin. Not while a REJECT is due, nor once nothing is delivered any more.
+    /// Returns true if the gate is open: no REJECT is due, and this end still delivers.
     #[inline]
     pub(super) const fn may_begin(&self) -> bool {
         self.reject.is_none() && !self.shut
     }
 
-    /// Refuses the open transfer. False if there is none, or it is refused already.
+    /// Rejects the open transfer. Returns false if there is none, or it is rejected already.
     pub(crate) fn reject(&mut self, reason: Reason) -> bool {
         let Some(open) = self.open.as_mut().filter(|open| !open.discarding) else { return false };
         debug_assert!(self.reject.is_none(), "it began while the gate was open");
@@ -153,7 +154,7 @@ impl<F: Fabric> Receiver<F> {
         true
     }
 
-    /// The transfer and the reason of the REJECT that is due.
+    /// Returns transfer and reason of the REJECT that is due.
     pub(crate) const fn reject_due(&self) -> Option<(u64, Reason)> {
         self.reject
     }
@@ -162,12 +163,12 @@ impl<F: Fabric> Receiver<F> {
         self.reject.is_some()
     }
 
-    /// REJECT was sent, or need not be. Whether it was due.
-    pub(crate) const fn told_reject(&mut self) -> bool {
+    /// Notes that REJECT was sent, or need not be. Returns true if it was due.
+    pub(crate) const fn take_reject(&mut self) -> bool {
         self.reject.take().is_some()
     }
 
-    /// Delivers nothing any more: the connection has failed, or was closed with a reason (wire.md 5.3).
+    /// Stops delivering: the connection has failed, or was closed with a reason (wire.md 5.3).
     pub(crate) const fn shut(&mut self) {
         self.shut = true;
         self.open = None;
@@ -176,7 +177,13 @@ impl<F: Fabric> Receiver<F> {
         self.reject = None;
     }
 
-    /// The reason that the peer closed with, once all that it sent before was taken out.
+    /// Stops delivering, as [`shut`](Self::shut), after a failure or a close of the peer with a reason.
+    pub(crate) fn shut_after_failure(&mut self) {
+        planted!(FailedDelivers => return);
+        self.shut();
+    }
+
+    /// Returns the reason of the peer's CLOSE, once all that it sent before was taken out.
     pub(crate) fn closed(&self) -> Option<Reason> {
         let (last, reason) = self.close?;
         let done = is_before(last, self.sequence) && self.open.is_none();
@@ -201,26 +208,33 @@ impl<F: Fabric> Receiver<F> {
             return Err(ProtocolError::ChunkAfterClose);
         }
         self.close = Some((last, reason));
-        if reason != Reason::DONE && !is_planted(Bug::FailedDelivers) {
-            self.shut();
+        if reason != Reason::DONE {
+            self.shut_after_failure();
         }
         Ok(())
     }
 
-    /// The peer notifies of a chunk.
-    pub(crate) fn handle_notice(&mut self, low: Low) -> Result<(), ProtocolError> {
+    /// Handles the notification of a chunk.
+    pub(crate) fn handle_notification(&mut self, low: LowBits) -> Result<(), ProtocolError> {
         let next = after(self.notified);
         low.check(next, distance(self.last(), next), u64::from(self.landing.layout.block_count))?;
         self.notified = next;
         Ok(())
     }
 
-    /// Whether the chunk that is awaited, or at the head, was notified.
+    /// Returns true if the chunk that is awaited, or at the head, was notified.
     pub(crate) const fn is_notified(&self) -> bool {
         !is_before(self.notified, self.sequence)
     }
 
-    /// Looks for the next slot line, and checks it. Whether there is something at the head.
+    /// Returns true if the next slot line must not be read, because its chunk was not notified yet.
+    #[inline]
+    fn awaits_notification(&self, arrival: Arrival) -> bool {
+        planted!(NotificationNotRead => return false);
+        notifies::<F>(arrival) && !self.is_notified()
+    }
+
+    /// Polls the next slot line, and checks it. Returns true if there is a head.
     #[inline]
     pub(crate) fn poll(
         &mut self,
@@ -234,29 +248,32 @@ impl<F: Fabric> Receiver<F> {
         if self.open.is_none() && !self.may_begin() {
             return Ok(false);
         }
-        let notify = !F::DIRECT && arrival == Arrival::Notify;
-        if notify && !self.is_notified() && !is_planted(Bug::NoticeNotRead) {
+        if self.awaits_notification(arrival) {
             return Ok(false);
         }
         let Landing { memory, layout } = self.landing;
         let flag = fabric.flag(link, memory, layout.flag_at(self.at));
         if !arrival.may_be(flag, self.sequence) {
-            return self.not_there(notify);
+            return self.judge_missing(arrival);
         }
         let line = fabric.take_line(link, memory, layout.line_at(self.at));
-        if arrival == Arrival::CheckedFlag && !self.is_whole(fabric, link, &line) {
+        if arrival == Arrival::CheckedFlag && !self.is_line_intact(fabric, link, &line) {
             self.check_misses += 1;
             return Ok(false);
         }
         self.accept(&line)
     }
 
-    /// A flag is not there: that is the peer's fault if it was notified.
-    const fn not_there(&self, notify: bool) -> Result<bool, ProtocolError> {
-        if notify && self.is_notified() { Err(ProtocolError::NoticeWithoutFlag) } else { Ok(false) }
+    /// Judges a flag that is not there: a violation if its write was notified.
+    fn judge_missing(&self, arrival: Arrival) -> Result<bool, ProtocolError> {
+        if notifies::<F>(arrival) && self.is_notified() {
+            Err(ProtocolError::NotificationWithoutFlag)
+        } else {
+            Ok(false)
+        }
     }
 
-    /// Finds the next block that has arrived, whole: the sequence of its chunk, and the blocks of that before it.
+    /// Returns the next complete block that has arrived: the sequence of its chunk, and the number of blocks before it.
     pub(crate) fn next_arrival(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Option<(u64, u32)> {
         let Landing { memory, layout } = self.landing;
         let (index, blocks) = match self.head {
@@ -268,7 +285,7 @@ impl<F: Fabric> Receiver<F> {
             }
             Head::Chunk(chunk) => return Some((self.sequence, chunk.blocks)),
         };
-        if !F::DIRECT && arrival == Arrival::Notify {
+        if notifies::<F>(arrival) {
             return self.is_notified().then_some((self.sequence, blocks));
         }
         let flag = fabric.flag(link, memory, layout.flag_at(index));
@@ -276,17 +293,21 @@ impl<F: Fabric> Receiver<F> {
             && (arrival != Arrival::CheckedFlag
                 || match self.head {
                     Head::Chunk(chunk) => self.block_flag(fabric, link, &chunk) == flag,
-                    _ => self.is_whole(fabric, link, &fabric.take_line(link, memory, layout.line_at(index))),
+                    _ => self.is_line_intact(
+                        fabric,
+                        link,
+                        &fabric.take_line(link, memory, layout.line_at(index)),
+                    ),
                 });
         came.then_some((self.sequence, blocks))
     }
 
-    /// The number of the newest transfer that has begun.
+    /// Returns the number of the newest transfer that has begun.
     pub(crate) const fn transfers(&self) -> u64 {
         self.transfers
     }
 
-    /// Bytes of the message at the head, if that is in a line.
+    /// Returns the bytes of the message at the head, if it is in a line.
     pub(crate) const fn line_bytes(&self) -> Option<usize> {
         match self.head {
             Head::Inline { bytes, .. } => Some(bytes as usize),
@@ -294,13 +315,13 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Sequence of the newest chunk that was taken out.
+    /// Returns the sequence of the newest chunk that was taken out.
     pub(crate) const fn last(&self) -> u64 {
         before(self.sequence)
     }
 
-    /// Whether a slot line, and the payload that its flag stands for, match the CRC in the flag.
-    fn is_whole(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
+    /// Returns true if a slot line and the payload of its block match the CRC in the flag.
+    fn is_line_intact(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
         let arrival = Arrival::CheckedFlag;
         let Landing { memory, layout } = self.landing;
         match Header::parse(line) {
@@ -313,12 +334,12 @@ impl<F: Fabric> Receiver<F> {
                 let crc = fabric.crc_out(link, memory, piece.at, piece.bytes, seed);
                 arrival.flag(self.sequence, Arrival::body_crc(fabric, line, crc)) == line.flag()
             }
-            // Half arrived, or nonsense: only the deadline can tell.
+            // Incomplete or invalid, which only time can tell apart.
             Ok(Header::Chunk { .. }) | Err(_) => false,
         }
     }
 
-    /// wire.md 4.2: a chunk fits the blocks up to the end of the ring.
+    /// Checks that a chunk fits the blocks up to the end of the ring (wire.md 4.2).
     fn shape(&self, bytes: u32, left: bool) -> Result<(), ProtocolError> {
         let layout = self.landing.layout;
         if bytes > layout.capacity(layout.block_count - self.at) {
@@ -382,21 +403,26 @@ impl<F: Fabric> Receiver<F> {
                 });
             }
             Header::Cancel { transfer, reason } => {
-                match &self.open {
-                    None if is_planted(Bug::CancelOfNone) => {}
-                    None => return Err(ProtocolError::NoTransferOpen),
-                    Some(open) if open.transfer != transfer => return Err(ProtocolError::WrongTransfer),
-                    Some(_) => {}
-                }
+                self.check_is_open(transfer)?;
                 self.head = Head::Cancel(reason);
             }
         }
         Ok(true)
     }
 
-    /// wire.md 4.1: no transfer begins inside another.
+    /// Checks that no transfer begins inside another (wire.md 4.1).
     const fn check_none_open(&self) -> Result<(), ProtocolError> {
         if self.open.is_some() { Err(ProtocolError::TransferOpen) } else { Ok(()) }
+    }
+
+    /// Checks that a CANCEL names the open transfer (wire.md 4.1).
+    fn check_is_open(&self, transfer: u64) -> Result<(), ProtocolError> {
+        planted!(CancelOfNone => if self.open.is_none() { return Ok(()); });
+        match &self.open {
+            None => Err(ProtocolError::NoTransferOpen),
+            Some(open) if open.transfer != transfer => Err(ProtocolError::WrongTransfer),
+            Some(_) => Ok(()),
+        }
     }
 
     fn begin(&mut self, tag: u64, length: Length, seen: u64, want_cts: bool) {
@@ -412,7 +438,7 @@ impl<F: Fabric> Receiver<F> {
         });
     }
 
-    /// The checked flag that the chunk's next block, other than its first, has once it is whole.
+    /// Returns the checked flag that the chunk's next block, other than its first, has once it is complete.
     fn block_flag(&self, fabric: &F, link: &F::Link, chunk: &Chunk) -> u64 {
         let arrival = Arrival::CheckedFlag;
         let piece = chunk.piece(self.landing.layout, chunk.arrived);
@@ -421,7 +447,14 @@ impl<F: Fabric> Receiver<F> {
         arrival.flag(self.sequence, crc)
     }
 
-    /// Whether block `j` of the chunk at the head has arrived; with [`Chunk::whole`], whether all have.
+    /// Returns true if the chunk's next block, other than its first, matches its checked flag.
+    fn is_intact(&self, fabric: &F, link: &F::Link, chunk: &Chunk, flag: u64) -> bool {
+        let is_intact = self.block_flag(fabric, link, chunk) == flag;
+        planted!(CheckNotCompared => return true);
+        is_intact
+    }
+
+    /// Returns true if block `j` of the chunk at the head has arrived; with [`Chunk::whole`], if all blocks have.
     #[inline]
     fn has_arrived(
         &mut self,
@@ -432,19 +465,14 @@ impl<F: Fabric> Receiver<F> {
         j: u32,
     ) -> Result<bool, ProtocolError> {
         let upto = if chunk.whole { chunk.blocks } else { j + 1 };
-        if is_planted(Bug::EndBeforeFlag) && chunk.fin {
-            chunk.arrived = chunk.blocks;
-        }
+        planted!(EndBeforeFlag => if chunk.fin { chunk.arrived = chunk.blocks; });
         while chunk.arrived < upto {
             let Landing { memory, layout } = self.landing;
             let flag = fabric.flag(link, memory, layout.flag_at(chunk.first + chunk.arrived));
             if !arrival.may_be(flag, self.sequence) {
-                return self.not_there(!F::DIRECT && arrival == Arrival::Notify);
+                return self.judge_missing(arrival);
             }
-            if arrival == Arrival::CheckedFlag
-                && self.block_flag(fabric, link, chunk) != flag
-                && !is_planted(Bug::CheckNotCompared)
-            {
+            if arrival == Arrival::CheckedFlag && !self.is_intact(fabric, link, chunk, flag) {
                 self.check_misses += 1;
                 return Ok(false);
             }
@@ -454,7 +482,13 @@ impl<F: Fabric> Receiver<F> {
     }
 }
 
-/// wire.md 4.3: a message ends exactly when all of it was sent.
+/// Returns true if writes are notified. Decided at compile time where stores go direct.
+#[inline]
+pub(crate) fn notifies<F: Fabric>(arrival: Arrival) -> bool {
+    !F::DIRECT && arrival == Arrival::Notify
+}
+
+/// Checks that a message ends exactly when all of it was sent (wire.md 4.3).
 fn check_length(length: Length, seen: u64, fin: bool) -> Result<(), ProtocolError> {
     match length {
         Length::Stream => Ok(()),

@@ -1,4 +1,4 @@
-//! What of the sending half decides what it does next.
+//! Hash of the fields that decide what the sending half does next.
 
 use core::hash::{Hash, Hasher};
 
@@ -9,6 +9,8 @@ impl<F: Fabric> Hash for Sender<F> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self {
             landing: _,
+            arrival: _,
+            credits,
             sequence,
             at,
             produced,
@@ -25,6 +27,6 @@ impl<F: Fabric> Hash for Sender<F> {
         (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
         in_flight.len().hash(hasher);
         in_flight.iter().for_each(|chunk| chunk.hash(hasher));
-        (transfers, generation, open, cancelled).hash(hasher);
+        (transfers, generation, open, cancelled, credits).hash(hasher);
     }
 }

@@ -1,5 +1,5 @@
-//! The sending half of one direction: which blocks of the peer's landing buffer are free, how the open transfer is
-//! cut into chunks, and how a chunk is put into blocks. wire.md 4.
+//! The sending half: it tracks the free blocks of the peer's landing buffer, cuts the open transfer into chunks, puts chunks into
+//! blocks, and posts them. wire.md 4.
 //!
 //! ```text
 //!             start             first chunk (RTS)          CTS, or none needed
@@ -16,25 +16,33 @@
 //! of one block, never waits for the reader.
 
 mod emit;
+mod fill;
 mod fingerprint;
-mod whole;
+mod notification_credits;
+mod posting;
+mod reservation;
+mod schedule;
+mod single_chunk;
 
-use crate::config::{Config, Protocol};
+pub(crate) use notification_credits::NotificationCredits;
+pub use reservation::Reservation;
+pub use schedule::Schedule;
+
+use crate::config::{Config, Origin, Protocol};
 use crate::error::{ProtocolError, Reason, RefusedSend};
 use crate::fabric::Fabric;
-use crate::header::Length;
-use crate::layout::{Landing, Layout};
-use crate::planted::{Bug, is_planted};
-use crate::schedule::Schedule;
-use crate::sequence::{Advance, before, judge};
 use crate::slices::Gather;
 use crate::state::Sending;
+use crate::wire::arrival::Arrival;
+use crate::wire::header::Length;
+use crate::wire::layout::{Landing, Layout};
+use crate::wire::sequence::{Advance, before, judge};
 use heapless::Deque;
 
 /// Chunks that may be on the wire.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Names a transfer that was started here, until it ends. A stale one is refused.
+/// Name of a transfer that was started at this end, until it ends. A stale one is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferId {
     number: u64,
@@ -42,45 +50,17 @@ pub struct TransferId {
 }
 
 impl TransferId {
-    /// The number that both ends know the transfer by.
+    /// Returns the number of the transfer, which both ends use.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number
     }
 }
 
-/// Free payload bytes of blocks, for reading into them directly; valid until anything else is sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Reservation<M> {
-    /// The memory that the offsets refer to.
-    pub memory: M,
-    layout: Layout,
-    first: u32,
-    bytes: u32,
-}
-
-impl<M> Reservation<M> {
-    /// How many bytes there are; more than 0.
-    #[must_use]
-    pub const fn bytes(&self) -> u32 {
-        self.bytes
-    }
-
-    /// The spans as (offset, bytes), in order.
-    pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
-        let (layout, first, bytes) = (self.layout, self.first, self.bytes);
-        let blocks = layout.blocks_for(bytes);
-        (0..blocks).map(move |j| {
-            let piece = layout.piece(first, blocks, bytes, true, j);
-            (piece.at, piece.bytes)
-        })
-    }
-}
-
-/// What the open transfer may do next.
+/// Next step of the open transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A chunk of at most so many bytes.
+    /// A chunk of at most this number of bytes.
     Chunk(u32),
     /// Wait for acknowledgements or completions.
     NoCredit,
@@ -97,7 +77,7 @@ pub(crate) enum Last {
     Never,
 }
 
-/// Where a chunk's payload comes from.
+/// Source of a chunk's payload.
 pub(crate) enum Payload<'a, 'b> {
     Gathered(&'a mut Gather<'b>),
     InPlace,
@@ -146,6 +126,9 @@ struct Cancelled {
 #[derive(Clone)]
 pub(crate) struct Sender<F: Fabric> {
     landing: Landing<F::Remote>,
+    /// Arrival mode of the peer's reader.
+    arrival: Arrival,
+    pub(crate) credits: NotificationCredits,
     /// The sequence of the next chunk, and the block where it starts.
     sequence: u64,
     at: u32,
@@ -154,7 +137,7 @@ pub(crate) struct Sender<F: Fabric> {
     acked: u64,
     in_flight: Deque<InFlight, IN_FLIGHT_MAX>,
     unposted: Option<Unposted>,
-    /// Where the last two chunks ended, for triple buffering.
+    /// Ends of the last two chunks, for triple buffering.
     chunk_ends: [u64; 2],
     transfers: u64,
     /// The transfer number before this connection's first.
@@ -166,9 +149,17 @@ pub(crate) struct Sender<F: Fabric> {
 }
 
 impl<F: Fabric> Sender<F> {
-    pub(crate) const fn new(landing: Landing<F::Remote>, sequence: u64, blocks: u64, transfers: u64) -> Self {
+    pub(crate) const fn new(
+        landing: Landing<F::Remote>,
+        arrival: Arrival,
+        credits: NotificationCredits,
+        origin: &Origin,
+    ) -> Self {
+        let Origin { sequence, blocks, transfers, .. } = *origin;
         Self {
             landing,
+            arrival,
+            credits,
             sequence,
             at: 0,
             produced: blocks,
@@ -194,45 +185,55 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    /// Returns the arrival mode of the peer's reader.
+    #[inline]
+    pub(crate) const fn arrival(&self) -> Arrival {
+        self.arrival
+    }
+
     pub(crate) const fn layout(&self) -> Layout {
         self.landing.layout
     }
 
-    /// Sequence of the last chunk.
+    /// Returns the sequence of the last chunk.
     pub(crate) const fn last(&self) -> u64 {
         before(self.sequence)
     }
 
-    /// Everything was consumed by the peer, and the device owns nothing.
+    /// Returns true if the peer has consumed everything, and the device owns nothing.
     pub(crate) fn is_delivered(&self) -> bool {
         self.produced == self.acked && self.is_quiescent() && self.cancelled.is_none()
     }
 
-    /// The device owns nothing of ours.
+    /// Returns true if the device owns no memory of this end.
     pub(crate) fn is_quiescent(&self) -> bool {
         self.in_flight.is_empty() && self.unposted.is_none()
     }
 
-    /// Blocks that are neither the peer's nor the device's.
+    /// Returns the number of blocks that belong neither to the peer nor to the device.
     #[inline]
     fn free(&self) -> u32 {
         let mut used = self.produced.wrapping_sub(self.acked);
-        if is_planted(Bug::AckNotAwaited) {
-            used = 0;
-        }
+        planted!(AckNotAwaited => used = 0);
         if !F::DIRECT {
             if self.unposted.is_some() || self.in_flight.is_full() {
                 return 0;
             }
-            if let Some(oldest) = self.in_flight.front()
-                && !is_planted(Bug::CompletionNotAwaited)
-            {
+            if let Some(oldest) = self.oldest_in_flight() {
                 used = used.max(self.produced.wrapping_sub(oldest.from));
             }
         }
         // `used` is at most the number of blocks: acknowledgements are judged before they are taken.
-        let blocks = self.landing.layout.block_count + u32::from(is_planted(Bug::BlockTooMany));
+        let mut blocks = self.landing.layout.block_count;
+        planted!(BlockTooMany => blocks += 1);
         blocks - u32::try_from(used).unwrap_or(blocks)
+    }
+
+    /// Returns the oldest chunk whose write is not completed.
+    #[inline]
+    fn oldest_in_flight(&self) -> Option<&InFlight> {
+        planted!(CompletionNotAwaited => return None);
+        self.in_flight.front()
     }
 
     /// Returns true if no block is free: acknowledgements or completions are awaited.
@@ -241,14 +242,14 @@ impl<F: Fabric> Sender<F> {
         self.free() == 0
     }
 
-    /// Whether another transfer can begin.
+    /// Returns true if another transfer can begin.
     #[inline]
     pub(crate) const fn can_start(&self) -> bool {
         self.open.is_none() && self.cancelled.is_none()
     }
 
-    /// How a message of `bytes` bytes could go at once: the bytes of its first chunk, and of a second one behind
-    /// the end of the ring. Posted writes are one chunk: a second might find the send queue full.
+    /// Splits a message of `bytes` bytes that is sent at once into two chunks, the second behind the end of the ring. With posted
+    /// writes it is one chunk, since a second might find the send queue full.
     pub(crate) fn split(&self, bytes: u32) -> Result<(u32, u32), RefusedSend> {
         let layout = self.landing.layout;
         let (free, to_end) = (self.free(), layout.block_count - self.at);
@@ -305,7 +306,10 @@ impl<F: Fabric> Sender<F> {
         self.open.as_ref().is_some_and(|open| open.id == id && open.rejected.is_some())
     }
 
-    /// Why the transfer can't go on, if so: it was rejected, and has ended by this.
+    /// Checks that the transfer is open. A rejected one ends by this call.
+    ///
+    /// # Errors
+    /// `NotOpen`, `Rejected`.
     pub(crate) fn check(&mut self, id: TransferId) -> Result<(), RefusedSend> {
         if let Some(reason) = self.open(id)?.rejected {
             self.open = None;
@@ -314,12 +318,12 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
-    /// Bytes of the transfer that were sent, if it is open.
+    /// Returns the bytes of the transfer that were sent, if it is open.
     pub(crate) fn sent(&self, id: TransferId) -> Option<u64> {
         self.open.as_ref().filter(|open| open.id == id).map(|open| open.sent)
     }
 
-    /// Bytes that a message may still take; `None` for a stream.
+    /// Returns the bytes that a message has left; `None` for a stream.
     pub(crate) fn remaining(&mut self, id: TransferId) -> Result<Option<u64>, RefusedSend> {
         let open = self.open(id)?;
         Ok(match open.length {
@@ -328,7 +332,7 @@ impl<F: Fabric> Sender<F> {
         })
     }
 
-    /// How large a chunk may be now, of `wanted` bytes that are at hand (0: just an end).
+    /// Returns how large the next chunk may be. The caller has `wanted` bytes at hand; 0 for an end without payload.
     pub(crate) fn next(&self, config: &Config, wanted: u64, last: Last) -> Next {
         let Some(open) = &self.open else { return Next::NoCredit };
         let layout = self.landing.layout;
@@ -354,7 +358,8 @@ impl<F: Fabric> Sender<F> {
             Length::Stream => wanted == 0,
         };
         let is_last = last == Last::Possible && ends && layout.blocks_for(bytes) <= free.min(to_end);
-        let kept = u32::from(!is_last && !is_planted(Bug::BlockNotKept));
+        let mut kept = u32::from(!is_last);
+        planted!(BlockNotKept => kept = 0);
         let run = free.saturating_sub(kept).min(to_end);
         if run == 0
             || config.triple_buffer
@@ -362,7 +367,8 @@ impl<F: Fabric> Sender<F> {
         {
             return Next::NoCredit;
         }
-        // A posted chunk costs a gap: wait for half a fold rather than send crumbs, but for the end of the ring.
+        // Each posted chunk costs a gap on the wire. Wait for half a fold instead of posting small chunks, except at the end of the
+        // ring.
         if !F::DIRECT {
             let fold = (layout.block_count / u32::from(config.folds)).max(1);
             let enough = layout.blocks_for(bytes).min(fold.div_ceil(2)).min(to_end);
@@ -373,33 +379,29 @@ impl<F: Fabric> Sender<F> {
         Next::Chunk(bytes.min(layout.capacity(run)))
     }
 
-    /// The peer has consumed `blocks` blocks.
+    /// Handles an acknowledgement of `blocks` blocks. Returns true if blocks became free.
     #[inline]
     pub(crate) fn handle_ack(&mut self, blocks: u64) -> Result<bool, ProtocolError> {
         match judge(blocks, self.acked, self.produced) {
             Advance::Stale => {
-                if is_planted(Bug::StaleAckTaken) {
-                    self.acked = blocks;
-                }
+                planted!(StaleAckTaken => self.acked = blocks);
                 Ok(false)
             }
             Advance::Beyond => Err(ProtocolError::AckBeyondSent),
             Advance::Forward => {
                 self.acked = blocks;
-                if is_planted(Bug::CreditTwice) {
-                    self.acked = blocks.wrapping_add(1);
-                }
+                planted!(CreditTwice => self.acked = blocks.wrapping_add(1));
                 Ok(true)
             }
         }
     }
 
-    /// Blocks that the peer has consumed.
+    /// Returns the blocks that the peer has consumed.
     pub(crate) const fn acked(&self) -> u64 {
         self.acked
     }
 
-    /// Whether an acknowledgement that says `blocks` would tell something that matters here.
+    /// Returns true if an acknowledgement of `blocks` blocks would free some.
     pub(crate) fn has_news(&self, blocks: u64) -> bool {
         judge(blocks, self.acked, self.produced) == Advance::Forward
     }
@@ -414,19 +416,19 @@ impl<F: Fabric> Sender<F> {
                 open.cts = true;
                 Ok(())
             }
-            // It ended meanwhile.
+            // The transfer has ended meanwhile.
             _ if has_begun => Ok(()),
             _ => Err(ProtocolError::CtsUnknownTransfer),
         }
     }
 
-    /// Returns true if this transfer was begun; it may have ended.
+    /// Returns true if this transfer has begun. It may have ended.
     const fn has_begun(&self, transfer: u64) -> bool {
         let nth = transfer.wrapping_sub(self.before_first);
         nth != 0 && nth <= self.transfers.wrapping_sub(self.before_first)
     }
 
-    /// The peer does not want this transfer: if it is still open, it is cancelled.
+    /// Handles a REJECT: cancels the transfer if it is still open.
     pub(crate) fn handle_reject(&mut self, transfer: u64, reason: Reason) -> Result<(), ProtocolError> {
         if !self.has_begun(transfer) {
             return Err(ProtocolError::RejectUnknownTransfer);
@@ -454,7 +456,7 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
-    /// Ends the open transfer, whichever it is.
+    /// Cancels the open transfer, if there is one.
     pub(crate) fn abandon(&mut self, reason: Reason) {
         if let Some(id) = self.open.as_ref().map(|open| open.id) {
             let ended = self.cancel(id, reason);
@@ -462,15 +464,15 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
-    /// The peer need not be told.
+    /// Drops the CANCEL that is due, since the peer need not receive it.
     pub(crate) const fn drop_cancelled(&mut self) {
         self.cancelled = None;
     }
 
-    /// Sends nothing any more.
+    /// Stops sending, after a failure.
     pub(crate) fn stop(&mut self) {
         if self.unposted.take().is_some() {
-            // No completion comes for it.
+            // No completion comes for a chunk that was not posted.
             self.in_flight.pop_back();
         }
         self.open = None;

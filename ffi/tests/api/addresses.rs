@@ -25,12 +25,12 @@ fn a_port_of_this_host_is_shared_memory_under_all_its_names() {
     let port = port();
     for (listen, connect) in [("localhost", "127.0.0.1"), ("", "localhost"), ("0.0.0.0", "[::1]")] {
         let (one, other) = meet(&format!("{listen}:{port}"), &format!("{connect}:{port}"));
-        assert_eq!((one.describe().fabric, other.describe().fabric), ("shm", "shm"));
+        assert_eq!((one.description().fabric, other.description().fabric), ("shm", "shm"));
         assert!(
             matches!(one.peer(), Peer::Process(peer) if i64::from(peer.pid) == i64::from(std::process::id()))
         );
-        assert!(one.peer().is_maybe(other.peer()));
-        assert_eq!(one.describe().arrival_reason, "shared memory keeps the order of stores");
+        assert!(one.peer().may_be(other.peer()));
+        assert_eq!(one.description().arrival_reason, "shared memory keeps the order of stores");
     }
 }
 
@@ -38,15 +38,15 @@ fn a_port_of_this_host_is_shared_memory_under_all_its_names() {
 fn a_loopback_address_is_for_this_host_alone() {
     let listener = |text: String| Listener::bind(&text.parse().unwrap(), Options::default()).unwrap();
     let here = listener(format!("localhost:{}", port()));
-    assert!(here.path().is_some() && here.why_no_verbs().is_none());
+    assert!(here.socket_path().is_some() && here.rdma_unavailable().is_none());
     let everywhere = listener(format!(":{}", port()));
-    assert!(everywhere.path().is_some());
+    assert!(everywhere.socket_path().is_some());
     #[cfg(feature = "verbs")]
-    assert!(here.verbs_address().is_none());
+    assert!(here.rdma_addr().is_none());
     #[cfg(feature = "verbs")]
-    assert_ne!(everywhere.verbs_address().is_some(), everywhere.why_no_verbs().is_some());
+    assert_ne!(everywhere.rdma_addr().is_some(), everywhere.rdma_unavailable().is_some());
     #[cfg(not(feature = "verbs"))]
-    assert!(everywhere.why_no_verbs().unwrap().contains("built without RDMA"));
+    assert!(everywhere.rdma_unavailable().unwrap().contains("built without RDMA"));
 }
 
 #[test]
@@ -55,13 +55,13 @@ fn port_0_is_a_free_one_that_the_listener_names() {
     for text in ["localhost:0", "localhost:0", "127.0.0.1:0", "[::1]:0", ":0", "0.0.0.0:0"] {
         let asked: Address = text.parse().unwrap();
         let mut listener = Listener::bind(&asked, Options::default()).unwrap();
-        let address = listener.address().clone();
+        let address = listener.local_addr().clone();
         let (Address::Port { host: asked, .. }, Address::Port { host, port }) = (&asked, &address) else {
             panic!("{address}")
         };
         assert_eq!(asked, host);
         assert!(*port != 0 && !kept.iter().any(|(_, other)| other == port), "{address}");
-        assert!(listener.path().unwrap().ends_with(format!("{port}.sock")));
+        assert!(listener.socket_path().unwrap().ends_with(format!("{port}.sock")));
         let accepting = thread::spawn(move || (listener.accept(DEADLINE).unwrap(), listener));
         drop(Connection::connect(&address, Options::default(), DEADLINE).unwrap());
         // Kept, so that its port is nobody else's.
@@ -70,13 +70,13 @@ fn port_0_is_a_free_one_that_the_listener_names() {
     let free = "localhost:0".parse().unwrap();
     let mut listener = Listener::bind(&free, Options::default()).unwrap();
     let error = listener.accept(Duration::ZERO).unwrap_err().to_string();
-    assert_eq!(error, format!("nobody connected to {}", listener.address()));
+    assert_eq!(error, format!("nobody connected to {}", listener.local_addr()));
 }
 
 #[test]
 fn what_a_listener_was_told_it_names() {
     for address in [Address::Shm(crate::support::path()), format!("localhost:{}", port()).parse().unwrap()] {
-        assert_eq!(Listener::bind(&address, Options::default()).unwrap().address(), &address);
+        assert_eq!(Listener::bind(&address, Options::default()).unwrap().local_addr(), &address);
     }
 }
 
@@ -143,15 +143,15 @@ fn another_host_needs_what_was_not_built_in() {
 #[cfg(feature = "verbs")]
 mod verbs {
     use super::*;
-    use superpipe::Route;
-    use superpipe::verbs::DeviceList;
+    use superpipe::RdmaRoute;
+    use superpipe_verbs::DeviceList;
 
     fn has_device() -> bool {
         DeviceList::get().is_ok_and(|list| list.iter().next().is_some())
     }
 
     fn to_rxe0() -> Options {
-        let route = Route { device: Some("rxe0".parse().unwrap()), gid_index: None };
+        let route = RdmaRoute { device: Some("rxe0".parse().unwrap()), gid_index: None };
         Options { route, ..Options::default() }
     }
 
@@ -177,7 +177,7 @@ mod verbs {
         let plain = format!(":{}", port()).parse().unwrap();
         told(Listener::bind(&plain, to_rxe0()).unwrap_err());
         let listener = Listener::bind(&plain, Options::default()).unwrap();
-        assert!(listener.why_no_verbs().is_some_and(|why| why.contains("; ")));
+        assert!(listener.rdma_unavailable().is_some_and(|why| why.contains("; ")));
     }
 
     #[test]
@@ -205,7 +205,7 @@ fn an_ipv4_address_written_as_ipv6_is_the_same_host() {
 #[test]
 fn a_name_of_loopback_addresses_alone_is_for_this_host_alone() {
     let listener = Listener::bind(&"LOCALHOST:0".parse().unwrap(), Options::default()).unwrap();
-    assert_eq!(listener.why_no_verbs(), None, "it tried to listen for other hosts");
+    assert_eq!(listener.rdma_unavailable(), None, "it tried to listen for other hosts");
     #[cfg(feature = "verbs")]
-    assert_eq!(listener.verbs_address(), None);
+    assert_eq!(listener.rdma_addr(), None);
 }

@@ -28,13 +28,13 @@ fn a_call_that_waits_for_the_peer_and_for_a_sink_has_one_deadline() {
     let room = unsafe { libc::fcntl(filler.as_raw_fd(), libc::F_GETPIPE_SZ) };
     filler.write_all(&vec![0; usize::try_from(room).unwrap()]).unwrap();
     let sending = thread::spawn(move || {
-        let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+        let mut stream = sender.open_stream(1, DEADLINE).unwrap();
         stream.write_all(b"first").unwrap();
         thread::sleep(LIMIT * 4 / 5);
         stream.write_all(b"late").unwrap();
         thread::sleep(LIMIT * 2);
     });
-    let mut stream = receiver.recv_stream(DEADLINE).unwrap();
+    let mut stream = receiver.accept_stream(DEADLINE).unwrap();
     stream.read_exact(&mut [0; 5]).unwrap();
     stream.set_deadline(LIMIT);
     let begun = Instant::now();
@@ -52,12 +52,12 @@ fn a_call_that_waits_for_the_peer_and_for_a_source_has_one_deadline() {
     let (reader, _writer) = pipe().unwrap();
     let mut source = Source::new(reader.into()).unwrap();
     let receiving = thread::spawn(move || {
-        let mut stream = receiver.recv_stream(DEADLINE).unwrap();
+        let mut stream = receiver.accept_stream(DEADLINE).unwrap();
         thread::sleep(LIMIT * 4 / 5);
         assert!(stream.read(&mut vec![0; LONG]).unwrap() > 0);
         thread::sleep(LIMIT * 2);
     });
-    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    let mut stream = sender.open_stream(1, DEADLINE).unwrap();
     stream.set_deadline(LIMIT / 20);
     // There is no room any more.
     while stream.write(&[0; 4096]).is_ok() {}

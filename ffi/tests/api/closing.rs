@@ -17,7 +17,7 @@ fn two_rejected() -> (Connection, Connection) {
         idle.send(tag, &[b"unwanted"], DEADLINE).unwrap();
     }
     for _ in 0..2 {
-        end.incoming(DEADLINE).unwrap();
+        end.peek(DEADLINE).unwrap();
         assert!(end.reject(Reason(7)));
     }
     (idle, end)
@@ -44,7 +44,7 @@ fn what_was_sent_before_a_close_comes_behind_any_number_of_rejects() {
             assert_eq!(receiver.recv_into(&mut [&mut got], DEADLINE).unwrap().bytes, 9);
         }
         for _ in 0..2 {
-            receiver.incoming(DEADLINE).unwrap();
+            receiver.peek(DEADLINE).unwrap();
             assert!(receiver.reject(Reason(7)));
         }
         for _ in reads..2 {
@@ -66,7 +66,7 @@ fn what_was_sent_before_a_drop_comes_behind_dropped_streams() {
     sender.send(2, &[b"wanted"], DEADLINE).unwrap();
     drop(sender);
     for _ in 0..2 {
-        drop(receiver.recv_stream(DEADLINE).unwrap());
+        drop(receiver.accept_stream(DEADLINE).unwrap());
     }
     let mut got = [0; 6];
     assert_eq!(receiver.recv_into(&mut [&mut got], DEADLINE).unwrap().tag, 2);
@@ -84,7 +84,7 @@ fn a_sender_that_waits_for_its_source_learns_that_the_peer_has_closed() {
         let (reader, mut writer) = pipe().unwrap();
         let sending = thread::spawn(move || {
             let mut source = Source::new(reader.into()).unwrap();
-            let mut stream = sender.send_stream(2, DEADLINE).unwrap();
+            let mut stream = sender.open_stream(2, DEADLINE).unwrap();
             stream.read_from(&mut source, 1 << 20, &mut Digest::new(DigestKind::None)).is_err()
         });
         drop(peer);

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use superpipe::shm::handshake::{Agreed, HandshakeError, PACKET_BYTES, VERSION, Wishes, connect};
-use superpipe::shm::{ConnectError, Socket, SocketError};
+use superpipe::fabric::shm::handshake::{
+    Established, HandshakeError, PACKET_BYTES, ShmOptions, VERSION, connect,
+};
+use superpipe::fabric::shm::{ConnectError, Socket, SocketError};
 use superpipe::{Address, Connection, ErrorKind, Listener, Options};
 
 use crate::support::{DEADLINE, path};
@@ -42,13 +44,13 @@ pub(crate) fn hello() -> [u8; PACKET_BYTES] {
 }
 
 /// Agrees, and then does not warm the connection up. On a busy host it may have to make room, and tries again.
-pub(crate) fn half_way(path: &Path) -> (Socket, Agreed) {
+pub(crate) fn half_way(path: &Path) -> (Socket, Established) {
     let options = Options::default();
     let deadline_ns = superpipe::os::monotonic_ns() + 60_000_000_000;
-    let wishes =
-        Wishes { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns };
+    let handshake_options =
+        ShmOptions { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns };
     loop {
-        match connect(stranger(path), &wishes, &|| false) {
+        match connect(stranger(path), &handshake_options, &|| false) {
             Err(HandshakeError::Socket(SocketError::Closed)) => {}
             agreed => return agreed.unwrap(),
         }
@@ -58,6 +60,17 @@ pub(crate) fn half_way(path: &Path) -> (Socket, Agreed) {
 /// One who means it.
 pub(crate) fn honest(path: &Path) -> Connection {
     Connection::connect(&Address::Shm(path.to_owned()), Options::default(), DEADLINE).unwrap()
+}
+
+/// Accepts whoever is honest, whatever goes wrong with others.
+pub(crate) fn accept_somebody(listener: &mut Listener) -> Connection {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        match listener.accept(until) {
+            Ok(connection) => return connection,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+    }
 }
 
 /// Both ends are of one connection.
@@ -189,7 +202,7 @@ fn a_silent_peer_meets_the_timeout_and_is_told_of() {
     let agreeing = thread::spawn(move || half_way(&path));
     let error = listener.accept(DEADLINE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-    assert!(error.to_string().contains("its first messages did not come through in time"), "{error}");
+    assert!(error.to_string().contains("its first messages did not arrive in time"), "{error}");
     drop((silent, agreeing.join().unwrap()));
 }
 

@@ -54,7 +54,7 @@ fn a_rejected_message_ends_the_send_and_the_next_one_arrives() {
         a.send(2, &[b"next"], DEADLINE).unwrap();
         (a, error)
     });
-    assert_eq!(b.incoming(DEADLINE).unwrap().tag, 1);
+    assert_eq!(b.peek(DEADLINE).unwrap().tag, 1);
     assert!(b.reject(Reason(42)));
     let mut buffer = [0; 8];
     assert_eq!(b.recv_into(&mut [&mut buffer], DEADLINE).unwrap().tag, 2);
@@ -66,10 +66,10 @@ fn a_rejected_message_ends_the_send_and_the_next_one_arrives() {
 fn streams_dropped_on_either_side_tell_the_other() {
     let (mut a, mut b) = pair();
     let sender = thread::spawn(move || {
-        let mut stream = a.send_stream(1, DEADLINE).unwrap();
+        let mut stream = a.open_stream(1, DEADLINE).unwrap();
         stream.write_all(&bytes(1, 300_000)).unwrap();
         drop(stream);
-        let mut stream = a.send_stream(2, DEADLINE).unwrap();
+        let mut stream = a.open_stream(2, DEADLINE).unwrap();
         let error = loop {
             if let Err(error) = stream.write(&[1; 100_000]) {
                 break error;
@@ -79,11 +79,11 @@ fn streams_dropped_on_either_side_tell_the_other() {
         a.send(3, &[b"still there"], DEADLINE).unwrap();
         (a, error)
     });
-    let mut stream = b.recv_stream(DEADLINE).unwrap();
+    let mut stream = b.accept_stream(DEADLINE).unwrap();
     let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted);
     drop(stream);
-    let mut stream = b.recv_stream(DEADLINE).unwrap();
+    let mut stream = b.accept_stream(DEADLINE).unwrap();
     stream.read_exact(&mut [0; 1000]).unwrap();
     drop(stream);
     assert_eq!(b.recv_into(&mut [&mut [0; 16]], DEADLINE).unwrap().tag, 3);

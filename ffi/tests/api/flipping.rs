@@ -22,7 +22,7 @@ fn send(a: &mut Connection, payload: &[u8], flip_at: u64) {
     std::fs::remove_file(&path).unwrap();
     let mut digest = Digest::new(DigestKind::Crc64);
     digest.update(&payload[..WRITTEN]);
-    let mut stream = a.send_stream(7, DEADLINE).unwrap();
+    let mut stream = a.open_stream(7, DEADLINE).unwrap();
     stream.inject_flip(flip_at);
     stream.write_all(&payload[..WRITTEN]).unwrap();
     // Of different lengths, so that parts begin anywhere in the ring.
@@ -53,7 +53,7 @@ fn one_bit_of_one_byte_is_flipped() {
             parities[usize::from(expected[at] & 1)] += 1;
             expected[at] ^= 1;
             let mut all = Vec::new();
-            b.recv_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
+            b.accept_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
             let differ: Vec<usize> =
                 (0..BYTES).filter(|at| all.get(*at) != expected.get(*at)).take(5).collect();
             assert_eq!((all.len(), differ), (BYTES, vec![]), "a bit of byte {at}");
@@ -70,7 +70,7 @@ fn none_is_beyond_the_stream_or_in_what_was_written() {
         scope.spawn(|| offsets.into_iter().for_each(|at| send(&mut a, &bytes(3, BYTES), at)));
         for at in offsets {
             let mut all = Vec::new();
-            b.recv_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
+            b.accept_stream(DEADLINE).unwrap().read_to_end(&mut all).unwrap();
             assert!(all == bytes(3, BYTES), "{at}");
         }
     });

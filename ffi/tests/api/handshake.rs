@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
-use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
-use superpipe::shm::{Segment, Socket};
+use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
+use superpipe::fabric::shm::{Segment, Socket};
 use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options};
 
 use crate::support::{DEADLINE, path};
@@ -31,7 +31,7 @@ fn answer(socket: &Socket) -> [u8; PACKET_BYTES] {
     let mut answer = [0; PACKET_BYTES];
     loop {
         match socket.receive(&mut answer, deadline_ns()) {
-            Err(superpipe::shm::SocketError::Interrupted) => {}
+            Err(superpipe::fabric::shm::SocketError::Interrupted) => {}
             received => {
                 assert_eq!(received.unwrap().bytes, PACKET_BYTES);
                 return answer;
@@ -136,12 +136,12 @@ fn memory_that_is_not_sealed_or_not_of_the_agreed_size_is_refused() {
 #[test]
 fn a_connecting_end_refuses_a_listener_that_is_wrong() {
     let path = path();
-    let listener = superpipe::shm::Listener::bind(&path).unwrap();
+    let listener = superpipe::fabric::shm::Listener::bind(&path).unwrap();
     let wrong = thread::spawn(move || {
         for reply in [packet(GRANT), packet(WELCOME), [9; PACKET_BYTES]] {
             let socket = loop {
                 match listener.accept(deadline_ns()) {
-                    Err(superpipe::shm::SocketError::Interrupted) => {}
+                    Err(superpipe::fabric::shm::SocketError::Interrupted) => {}
                     socket => break socket.unwrap(),
                 }
             };
@@ -178,7 +178,7 @@ const WAKES_MAX: usize = 64;
 fn wake(socket: &Socket, times: usize) {
     for _ in 0..times {
         while let Err(error) = socket.send(b"W", None) {
-            assert_eq!(error, superpipe::shm::SocketError::Full);
+            assert_eq!(error, superpipe::fabric::shm::SocketError::Full);
             thread::yield_now();
         }
     }
@@ -200,13 +200,13 @@ fn a_few_wake_bytes_are_passed_over_and_a_flood_of_them_is_refused() {
     let socket = Socket::connect(path).unwrap();
     wake(&socket, WAKES_MAX + 1);
     assert_eq!(answer(&socket)[10], REFUSED);
-    let listener = superpipe::shm::Listener::bind(&at).unwrap();
+    let listener = superpipe::fabric::shm::Listener::bind(&at).unwrap();
     let connecting = thread::spawn(move || {
         Connection::connect(&Address::Shm(at), Options::default(), Duration::from_secs(5)).unwrap_err()
     });
     let socket = loop {
         match listener.accept(deadline_ns()) {
-            Err(superpipe::shm::SocketError::Interrupted) => {}
+            Err(superpipe::fabric::shm::SocketError::Interrupted) => {}
             socket => break socket.unwrap(),
         }
     };

@@ -8,6 +8,7 @@ mod crowds;
 mod failures;
 mod flipping;
 mod handshake;
+mod large_buffers;
 mod messages;
 mod odd_order;
 mod pressure;

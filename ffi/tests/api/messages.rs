@@ -84,15 +84,15 @@ fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
     let data = bytes(5, 2_000_003);
     let copy = data.clone();
     let sender = thread::spawn(move || {
-        let mut stream = a.send_stream(77, DEADLINE).unwrap();
+        let mut stream = a.open_stream(77, DEADLINE).unwrap();
         stream.write_all(&copy[..1_000_000]).unwrap();
         assert_eq!(stream.write(&[]).unwrap(), 0);
         // Not a word of superpipe's for longer than the idle timeout: the helper shows life.
         let mut rest = copy[1_000_000..].chunks(77_777);
         stream.write_all(rest.next().unwrap()).unwrap();
         stream.finish(DEADLINE).unwrap();
-        a.blocking(|| thread::sleep(Duration::from_secs(2)));
-        let mut stream = a.send_stream(78, DEADLINE).unwrap();
+        a.keep_alive_while(|| thread::sleep(Duration::from_secs(2)));
+        let mut stream = a.open_stream(78, DEADLINE).unwrap();
         for chunk in rest {
             stream.write_all(chunk).unwrap();
         }
@@ -101,7 +101,7 @@ fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
     });
     let mut got = Vec::new();
     for tag in [77, 78] {
-        let mut stream = b.recv_stream(DEADLINE).unwrap();
+        let mut stream = b.accept_stream(DEADLINE).unwrap();
         assert_eq!(stream.tag(), tag);
         stream.read_to_end(&mut got).unwrap();
     }
@@ -146,8 +146,8 @@ fn one_side_tunes_for_both() {
         ..Tuning::default()
     };
     let (mut a, mut b) = pair_with(Options { tuning, ..Options::default() }, Options::default());
-    assert_eq!(a.describe().settled, b.describe().settled);
-    assert_eq!(b.describe().settled.layout.block_bytes, 4096);
+    assert_eq!(a.description().negotiated, b.description().negotiated);
+    assert_eq!(b.description().negotiated.layout.block_bytes, 4096);
     let message = bytes(9, 1_000_001);
     let copy = message.clone();
     let sender = thread::spawn(move || a.send(0, &[&copy], DEADLINE).map(|()| a));

@@ -62,7 +62,7 @@ fn an_operation_of_another_connection_receives_nothing() {
     let (mut receive, mut room) = (ReceiveOperation::new(), vec![0; LONG]);
     take_a_part((&mut one, &mut send_one, &ones), (&mut from_one, &mut receive, &mut room));
     let _ = two.drive_send(&mut send_two, &[&twos]).unwrap();
-    from_two.incoming(DEADLINE).unwrap();
+    from_two.peek(DEADLINE).unwrap();
     let _ = from_two.drive_receive(&mut receive, &mut [&mut room]);
     let wrong = room.iter().filter(|byte| **byte == 2).count();
     assert_eq!(wrong, 0, "bytes of another connection's message, behind those of the one that was begun");
@@ -135,7 +135,7 @@ fn the_rest_of_a_begun_message_is_none_for_another_operation() {
 #[test]
 fn the_rest_of_a_begun_message_is_none_for_a_stream() {
     behind_an_operation(|receiver, room| {
-        let mut stream = receiver.recv_stream(DEADLINE).ok()?;
+        let mut stream = receiver.accept_stream(DEADLINE).ok()?;
         stream.set_deadline(Duration::from_secs(2));
         let mut bytes = 0;
         loop {
@@ -183,7 +183,7 @@ fn a_source_without_data_meets_the_deadline_of_its_stream() {
     let (mut sender, _receiver) = pair();
     let (reader, _writer) = pipe().unwrap();
     let mut source = Source::new(reader.into()).unwrap();
-    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    let mut stream = sender.open_stream(1, DEADLINE).unwrap();
     for is_time in [false, true] {
         let took = shortest(|| {
             if is_time {
@@ -206,7 +206,7 @@ fn a_sink_without_room_meets_the_deadline_of_its_stream() {
     let message = vec![1; 8 * LONG];
     let mut send = SendOperation::new(1, 8 * LONG);
     let _ = sender.drive_send(&mut send, &[&message]).unwrap();
-    let mut stream = receiver.recv_stream(DEADLINE).unwrap();
+    let mut stream = receiver.accept_stream(DEADLINE).unwrap();
     stream.set_deadline(LIMIT);
     let mut digest = Digest::new(DigestKind::None);
     while stream.write_to(&mut sink, &mut digest).is_ok() {
@@ -252,7 +252,7 @@ fn a_cold_receive_with_a_deadline_of_zero_loses_nothing() {
     let _ = sender.drive_send(&mut send, &[&message]).unwrap();
     let error = receiver.recv_into_cold(&mut [&mut room], Duration::ZERO).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    let next = receiver.incoming(Duration::from_millis(100));
+    let next = receiver.peek(Duration::from_millis(100));
     assert_eq!(next.map(|incoming| incoming.tag).map_err(|error| error.kind()), Ok(7));
 }
 /// Documented: "a message of which nothing was taken is still there". Where the sender waits for the CTS, nothing has come of it.
@@ -267,7 +267,7 @@ fn a_message_of_which_nothing_was_taken_is_still_there() {
         assert_eq!(send.sent(), 0);
         let error = receiver.recv_into(&mut [&mut room], Duration::from_millis(20)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
-        let next = receiver.incoming(Duration::from_millis(100));
+        let next = receiver.peek(Duration::from_millis(100));
         assert_eq!(next.map(|incoming| incoming.tag).map_err(|error| error.kind()), Ok(7), "{protocol:?}");
     }
 }
@@ -349,7 +349,7 @@ fn an_interrupted_receive_is_lost_and_an_operation_goes_on() {
     take_a_part((&mut sender, &mut send, &message), (&mut receiver, &mut receive, &mut room));
     let error = receiver.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage, "the message is the operation's: {error}");
-    let error = receiver.send_stream(1, DEADLINE).unwrap().write_all(&vec![1; LONG]).unwrap_err();
+    let error = receiver.open_stream(1, DEADLINE).unwrap().write_all(&vec![1; LONG]).unwrap_err();
     assert_eq!(error.to_string(), "interrupted");
     thread::scope(|scope| {
         scope.spawn(|| drive_to_the_end(&mut sender, &mut send, &message));
@@ -368,7 +368,7 @@ fn every_rejection_is_an_event() {
         let (mut sender, mut receiver) = pair();
         for tag in 0..rejections {
             sender.send(tag, &[b"unwanted"], DEADLINE).unwrap();
-            receiver.incoming(DEADLINE).unwrap();
+            receiver.peek(DEADLINE).unwrap();
             assert!(receiver.reject(Reason(7)));
             // It takes the rejection, and says so.
             (0..300).for_each(|_| _ = sender.progress() | receiver.progress());
@@ -404,9 +404,9 @@ fn an_attempt_that_is_given_up_has_a_kind_that_is_documented() {
 #[test]
 fn a_rejected_stream_stays_rejected() {
     let (mut sender, mut receiver) = pair();
-    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    let mut stream = sender.open_stream(1, DEADLINE).unwrap();
     stream.write_all(&[1; 1000]).unwrap();
-    receiver.incoming(DEADLINE).unwrap();
+    receiver.peek(DEADLINE).unwrap();
     assert!(receiver.reject(Reason(7)));
     stream.set_deadline(Duration::from_secs(2));
     assert!(stream.write_all(&vec![1; LONG]).is_err());
@@ -420,7 +420,7 @@ fn a_read_of_at_most_no_bytes_is_told_as_that() {
     let (mut sender, _receiver) = pair();
     let (reader, _writer) = pipe().unwrap();
     let mut source = Source::new(reader.into()).unwrap();
-    let mut stream = sender.send_stream(1, DEADLINE).unwrap();
+    let mut stream = sender.open_stream(1, DEADLINE).unwrap();
     stream.set_deadline(Duration::from_millis(20));
     let read = stream.read_from(&mut source, 0, &mut Digest::new(DigestKind::None));
     if let Err(error) = read {

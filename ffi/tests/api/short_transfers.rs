@@ -25,7 +25,7 @@ fn within_deadline<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 
 fn send_all(a: &mut Connection, tag: u64, payload: &[u8], is_stream: bool) {
     if is_stream {
-        let mut stream = a.send_stream(tag, DEADLINE).unwrap();
+        let mut stream = a.open_stream(tag, DEADLINE).unwrap();
         stream.write_all(payload).unwrap();
         stream.finish(DEADLINE).unwrap();
     } else {
@@ -59,7 +59,7 @@ fn play(receive: impl Fn(&mut Connection, usize) -> Vec<u8> + Send + 'static) {
 #[test]
 fn read_gives_transfers_of_any_length() {
     play(|b, length| {
-        let mut stream = b.recv_stream(DEADLINE).unwrap();
+        let mut stream = b.accept_stream(DEADLINE).unwrap();
         assert!(matches!(stream.length(), Length::Stream) || stream.length() == Length::Exact(length as u64));
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
@@ -73,7 +73,7 @@ fn write_to_gives_transfers_of_any_length() {
         let path = path();
         let mut sink = Sink::new(OwnedFd::from(File::create(&path).unwrap())).unwrap();
         let mut digest = Digest::new(DigestKind::None);
-        let mut stream = b.recv_stream(DEADLINE).unwrap();
+        let mut stream = b.accept_stream(DEADLINE).unwrap();
         while stream.write_to(&mut sink, &mut digest).unwrap() > 0 {}
         let all = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -93,10 +93,10 @@ fn a_short_message_can_be_left_in_the_middle() {
             a.flush(DEADLINE).unwrap();
         });
         let mut some = [0; 10];
-        let mut stream = b.recv_stream(DEADLINE).unwrap();
+        let mut stream = b.accept_stream(DEADLINE).unwrap();
         assert_eq!(stream.read(&mut some).unwrap(), 10);
         stream.reject(Reason(3));
-        let mut stream = b.recv_stream(DEADLINE).unwrap();
+        let mut stream = b.accept_stream(DEADLINE).unwrap();
         assert_eq!((stream.tag(), stream.read(&mut some).unwrap()), (1, 10));
         drop(stream);
         let mut all = [0; 40];

@@ -45,7 +45,7 @@ fn send_all(mut half: SendHalf, seed: u64, count: u64) -> SendHalf {
         let message = bytes(seed + number, size(seed, number));
         match number % 5 {
             0 => {
-                let mut stream = half.send_stream(number, DEADLINE).unwrap();
+                let mut stream = half.open_stream(number, DEADLINE).unwrap();
                 stream.write_all(&message).unwrap();
                 stream.finish(DEADLINE).unwrap();
             }
@@ -59,7 +59,7 @@ fn send_all(mut half: SendHalf, seed: u64, count: u64) -> SendHalf {
                 match half.try_send(number, &[&message]).unwrap() {
                     TrySend::Sent => break,
                     TrySend::Full => thread::yield_now(),
-                    TrySend::Long => break half.send(number, &[&message], DEADLINE).unwrap(),
+                    TrySend::TooLong => break half.send(number, &[&message], DEADLINE).unwrap(),
                 }
             },
             _ => half
@@ -80,7 +80,7 @@ fn receive_all(mut half: RecvHalf, seed: u64, count: u64) -> RecvHalf {
         let message = bytes(seed + number, size(seed, number));
         let received = match number % 5 {
             0 => {
-                let mut stream = half.recv_stream(DEADLINE).unwrap();
+                let mut stream = half.accept_stream(DEADLINE).unwrap();
                 assert_eq!(stream.tag(), number);
                 let mut got = Vec::new();
                 stream.read_to_end(&mut got).unwrap();
@@ -100,12 +100,14 @@ fn receive_all(mut half: RecvHalf, seed: u64, count: u64) -> RecvHalf {
                 match half.try_recv(&mut [&mut room]).unwrap() {
                     TryRecv::Received(received) => break received.bytes,
                     TryRecv::Nothing => thread::yield_now(),
-                    TryRecv::Long(_) => break half.recv_into(&mut [&mut room], DEADLINE).unwrap().bytes,
+                    TryRecv::Incomplete(_) => {
+                        break half.recv_into(&mut [&mut room], DEADLINE).unwrap().bytes;
+                    }
                     TryRecv::TooSmall(incoming) => panic!("{incoming:?}"),
                 }
             },
             3 => {
-                assert_eq!(half.incoming(DEADLINE).unwrap().tag, number);
+                assert_eq!(half.peek(DEADLINE).unwrap().tag, number);
                 half.recv_into_cold(&mut [&mut room], DEADLINE).unwrap().bytes
             }
             _ => half.recv_into(&mut [&mut room], DEADLINE).unwrap().bytes,
@@ -232,12 +234,12 @@ fn one_half_dropped_in_mid_transfer_leaves_the_other() {
 fn a_sending_half_dropped_in_a_stream_cancels_that_and_nothing_else() {
     let [(mut a_sends, mut a_receives), (mut b_sends, mut b_receives)] = split_pair(Options::default());
     let sending = thread::spawn(move || {
-        let mut stream = a_sends.send_stream(1, DEADLINE).unwrap();
+        let mut stream = a_sends.open_stream(1, DEADLINE).unwrap();
         stream.write_all(&bytes(1, 300_000)).unwrap();
         drop(stream);
         drop(a_sends);
     });
-    let mut stream = b_receives.recv_stream(DEADLINE).unwrap();
+    let mut stream = b_receives.accept_stream(DEADLINE).unwrap();
     assert!(stream.read_to_end(&mut Vec::new()).is_err());
     drop(stream);
     sending.join().unwrap();
@@ -324,7 +326,7 @@ fn a_close_by_one_half_harms_no_stream_of_the_other() {
     let (a, mut b) = pair();
     let (a_sends, mut a_receives) = a.split();
     let sending = thread::spawn(move || {
-        let mut stream = b.send_stream(1, DEADLINE).unwrap();
+        let mut stream = b.open_stream(1, DEADLINE).unwrap();
         while stream.write_all(&bytes(1, 300_000)).is_ok() {}
     });
     let (mut reader, writer) = pipe().unwrap();
@@ -336,7 +338,7 @@ fn a_close_by_one_half_harms_no_stream_of_the_other() {
     let receiving = thread::spawn(move || {
         let mut sink = Sink::new(writer.into()).unwrap();
         let mut digest = Digest::new(DigestKind::Crc64);
-        let mut stream = a_receives.recv_stream(DEADLINE).unwrap();
+        let mut stream = a_receives.accept_stream(DEADLINE).unwrap();
         assert!(stream.write_to(&mut sink, &mut digest).unwrap() > 0);
         told.send(()).unwrap();
         while stream.write_to(&mut sink, &mut digest).is_ok() {}
@@ -365,7 +367,7 @@ fn streams_go_between_pipes_both_ways_at_once() {
             });
             scope.spawn(move || {
                 let mut source = Source::new(from.into()).unwrap();
-                let mut stream = sends.send_stream(seed, DEADLINE).unwrap();
+                let mut stream = sends.open_stream(seed, DEADLINE).unwrap();
                 let mut digest = Digest::new(DigestKind::None);
                 while stream.read_from(&mut source, 1 << 20, &mut digest).unwrap() > 0 {}
                 stream.finish(DEADLINE).unwrap();
@@ -373,7 +375,7 @@ fn streams_go_between_pipes_both_ways_at_once() {
             let (mut out, to) = pipe().unwrap();
             scope.spawn(move || {
                 let mut sink = Sink::new(to.into()).unwrap();
-                let mut stream = receives.recv_stream(DEADLINE).unwrap();
+                let mut stream = receives.accept_stream(DEADLINE).unwrap();
                 let mut digest = Digest::new(DigestKind::None);
                 while stream.write_to(&mut sink, &mut digest).unwrap() > 0 {}
             });
@@ -392,7 +394,7 @@ fn a_half_that_is_blocked_shows_life() {
     let (mut waits, blocked) = pair_with(options, Options::default());
     let (mut sends, receives) = blocked.split();
     let blocking = thread::spawn(move || {
-        sends.blocking(|| thread::sleep(2 * options.idle_timeout));
+        sends.keep_alive_while(|| thread::sleep(2 * options.idle_timeout));
         sends.send(1, &[b"back"], DEADLINE).unwrap();
         (sends, receives)
     });

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::thread;
 
-use superpipe::shm::handshake::{PACKET_BYTES, VERSION};
-use superpipe::shm::{Listener, Socket, SocketError};
+use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
+use superpipe::fabric::shm::{Listener, Socket, SocketError};
 use superpipe::{Address, Connection, Error, ErrorKind, Options, Tuning};
 
 use superpipe_core::Layout;
@@ -64,7 +64,7 @@ fn connect_to(landing_bytes: u32, options: Options) -> ([u8; PACKET_BYTES], Erro
 }
 
 #[test]
-fn a_listener_makes_no_landing_buffer_larger_than_a_connecting_end_allows() {
+fn the_active_end_bounds_the_landing_buffer() {
     const ALLOWED: u32 = 1 << 20;
     let options = Options { landing_bytes_max: ALLOWED, ..Options::default() };
     for landing_bytes in [400 << 20, ALLOWED + (16 << 10)] {
@@ -82,7 +82,7 @@ fn an_end_that_wishes_for_a_large_landing_buffer_itself_gets_it() {
     let own = Options { landing_bytes_max: 1 << 20, tuning, ..Options::default() };
     for (one, other) in [(own, Options::default()), (Options::default(), own)] {
         let (one, _other) = pair_with(one, other);
-        let Layout { block_bytes, block_count, .. } = one.describe().settled.layout;
+        let Layout { block_bytes, block_count, .. } = one.description().negotiated.layout;
         assert_eq!(block_bytes * block_count, 2 << 20);
     }
 }

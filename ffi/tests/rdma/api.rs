@@ -8,14 +8,14 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 use superpipe::{Address, Arrival, Connection, Listener, Options, Peer, RecvBuf, Tuning, WaitStrategy};
 
-/// Ten times what any step takes in a guest.
+/// Ten times as long as any step takes in a guest.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
-/// Every mode: the default, and those that any device has where both ends ask.
+/// Every mode: the default, and those that any device has if both ends propose them.
 const MODES: [Option<Arrival>; 4] =
     [None, Some(Arrival::Flag), Some(Arrival::CheckedFlag), Some(Arrival::Notify)];
 const LONGEST: u64 = 4 << 20;
 
-/// Numbers that look random, from a seed that is printed.
+/// Pseudorandom numbers from a seed that is printed.
 pub(crate) struct Draw(u64);
 
 impl Draw {
@@ -33,7 +33,7 @@ impl Draw {
         self.0 % limit
     }
 
-    /// As many short ones as long ones.
+    /// Draws a size; short and long ones are equally frequent.
     pub(crate) fn size(&mut self) -> usize {
         let limit = 1 << (3 + self.below(20));
         usize::try_from(self.below(LONGEST.min(limit) + 1)).unwrap()
@@ -51,13 +51,13 @@ pub(crate) fn pattern(bytes: usize, tag: u64) -> Vec<u8> {
     all
 }
 
-/// The address that a listener has.
+/// Returns the address of a listener.
 pub(crate) fn address_of(listener: &Listener) -> Address {
-    let address = listener.verbs_address().unwrap();
+    let address = listener.rdma_addr().unwrap();
     Address::Verbs { host: address.ip().to_string(), port: address.port() }
 }
 
-/// A listener at a free port.
+/// Listens at a free port.
 pub(crate) fn listen(ip: IpAddr, options: Options) -> Listener {
     Listener::bind(&Address::Verbs { host: ip.to_string(), port: 0 }, options).unwrap()
 }
@@ -66,7 +66,7 @@ fn options(arrival: Option<Arrival>) -> Options {
     Options { tuning: Tuning { arrival, ..Tuning::default() }, ..Options::default() }
 }
 
-/// Who connected, who accepted.
+/// Returns a pair of connections; the first one has connected.
 pub(crate) fn pair(ip: IpAddr, options: Options) -> (Connection, Connection) {
     let mut listener = listen(ip, options);
     let address = address_of(&listener);
@@ -127,14 +127,14 @@ fn streams_of_random_sizes_arrive_in_every_mode() {
             let [write, read] = [draw.size(), draw.size()].map(|part| part.max(bytes / 200).max(1));
             thread::scope(|scope| {
                 scope.spawn(move || {
-                    let mut stream = one.send_stream(9, DEADLINE).unwrap();
+                    let mut stream = one.open_stream(9, DEADLINE).unwrap();
                     for part in pattern(bytes, 9).chunks(write) {
                         stream.write_all(part).unwrap();
                     }
                     stream.finish(DEADLINE).unwrap();
                     one.flush(DEADLINE).unwrap();
                 });
-                let mut stream = other.recv_stream(DEADLINE).unwrap();
+                let mut stream = other.accept_stream(DEADLINE).unwrap();
                 let (mut all, mut part) = (Vec::new(), vec![0; read]);
                 loop {
                     match stream.read(&mut part).unwrap() {
@@ -153,8 +153,8 @@ fn streams_of_random_sizes_arrive_in_every_mode() {
 fn both_ends_describe_the_same_connection() {
     for ip in addresses() {
         let (one, other) = pair(ip, options(None));
-        let (ours, theirs) = (one.describe(), other.describe());
-        assert_eq!((ours.fabric, ours.settled), ("verbs", theirs.settled));
+        let (ours, theirs) = (one.description(), other.description());
+        assert_eq!((ours.fabric, ours.negotiated), ("verbs", theirs.negotiated));
         assert!(ours.device.is_some() && ours.device == theirs.device, "{ours:?}");
         assert_eq!(ours.arrival_reason, theirs.arrival_reason);
         assert_ne!(ours.arrival_reason, "");

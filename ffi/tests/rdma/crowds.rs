@@ -3,7 +3,7 @@
 //! process for a failure, so that a process can have no more than 48 small queue pairs.
 
 use crate::api::{address_of, listen};
-use crate::strangers::ask;
+use crate::foreign_peers::ask;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -14,9 +14,9 @@ use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, Reason
 
 /// Twice the backlog, and as many as two emulated CPUs serve in ten seconds, one after the other.
 const CROWD: usize = 32;
-/// Ten times what either takes in a guest that is alone on its machine.
+/// Ten times as long as either takes in a guest that is alone on its machine.
 const DEADLINE: Duration = Duration::from_secs(200);
-/// A limit below which both mean something.
+/// Backlogs above this are too long for these tests.
 const BACKLOG_MAX: usize = 30;
 /// Time for which the mute clients stay.
 const MUTE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ fn devices() -> (usize, Vec<IpAddr>) {
     (limit, devices)
 }
 
-/// Serves until `count` clients have ended. Attempts that go wrong are told, and are the clients' to repeat.
+/// Serves until `count` clients have ended. Failed attempts are printed; the clients repeat them.
 fn serve(mut listener: Listener, ended: &AtomicUsize, count: usize) -> Vec<u64> {
     let mut tags = Vec::new();
     while ended.load(Ordering::Acquire) < count {
@@ -50,7 +50,7 @@ fn serve(mut listener: Listener, ended: &AtomicUsize, count: usize) -> Vec<u64> 
     tags
 }
 
-/// Sends a tag back to whoever sent it.
+/// Sends a tag back to its sender.
 fn answer(mut connection: Connection) -> Result<u64, Error> {
     let tag = connection.recv_into(&mut [], DEADLINE)?.tag;
     connection.send(tag, &[], DEADLINE)?;
@@ -58,7 +58,7 @@ fn answer(mut connection: Connection) -> Result<u64, Error> {
     Ok(tag)
 }
 
-/// Sends a tag, and has it sent back.
+/// Sends a tag, and receives it again.
 fn call(address: &Address, tag: u64) -> Result<(), Error> {
     let mut connection = Connection::connect(address, Options::default(), DEADLINE)?;
     connection.send(tag, &[], DEADLINE)?;
@@ -99,7 +99,7 @@ fn mute_clients_cost_an_honest_one_time_and_nothing_else() {
     for ip in devices {
         let listener = listen(ip, Options::default());
         let (to, address, ended) =
-            (listener.verbs_address().unwrap(), address_of(&listener), AtomicUsize::new(0));
+            (listener.rdma_addr().unwrap(), address_of(&listener), AtomicUsize::new(0));
         let from = Instant::now();
         let mutes: Vec<_> = (0..limit + 4).map(|_| ask(to)).collect();
         let (address, ended) = (&address, &ended);

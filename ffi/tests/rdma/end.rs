@@ -3,37 +3,41 @@
 use core::net::IpAddr;
 use std::thread;
 use superpipe::Tuning;
+use superpipe::fabric::rdma::{
+    Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaOptions, RdmaRoute, connect,
+};
 use superpipe::os::monotonic_ns;
-use superpipe::rdma::{Accepted, Accepting, ConnectError, Listener, Met, Rdma, Route, Wishes, connect};
 use superpipe_core::{Endpoint, Origin};
 
 pub(crate) const LANDING_BYTES_MAX: u32 = 64 << 20;
 
-/// Ten times what any step takes in a guest.
+/// Ten times as long as any step takes in a guest.
 pub(crate) fn deadline() -> u64 {
     monotonic_ns() + 20_000_000_000
 }
 
-pub(crate) fn wishes(tuning: &Tuning) -> Wishes<'_> {
-    Wishes { tuning, landing_bytes_max: LANDING_BYTES_MAX, route: Route::default() }
+pub(crate) fn options(tuning: &Tuning) -> RdmaOptions<'_> {
+    RdmaOptions { tuning, landing_bytes_max: LANDING_BYTES_MAX, route: RdmaRoute::default() }
 }
 
-/// As a listener bounds each handshake: an attempt that was given up must not use up the time of the next.
+/// Bound of a handshake, as a listener has it: an attempt that was given up must not use up the time of the next.
 fn handshake_deadline() -> u64 {
     monotonic_ns() + 5_000_000_000
 }
 
-/// A listener at a free port.
+/// Listens at a free port.
 pub(crate) fn listen(ip: IpAddr) -> (Listener, u16) {
-    let listener = Listener::bind(&ip.to_string(), 0, Route::default()).unwrap();
+    let listener = Listener::bind(&ip.to_string(), 0, RdmaRoute::default()).unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
 }
 
-pub(crate) fn accept(listener: &mut Listener, tuning: &Tuning) -> Result<Met, ConnectError> {
+pub(crate) fn accept(listener: &mut Listener, tuning: &Tuning) -> Result<Established, ConnectError> {
     let deadline = deadline();
     while monotonic_ns() < deadline {
-        if let Some(accepting) = listener.try_accept(&wishes(tuning), handshake_deadline(), monotonic_ns())? {
+        if let Some(accepting) =
+            listener.try_accept(&options(tuning), handshake_deadline(), monotonic_ns())?
+        {
             match finish(accepting) {
                 Accepted::Done(met) => return Ok(met),
                 Accepted::Pending(_) | Accepted::Nobody | Accepted::Failed(ConnectError::TimedOut) => {}
@@ -56,16 +60,16 @@ fn finish(mut accepting: Accepting) -> Accepted {
     }
 }
 
-/// What both ends have to say of a connection: the active one first.
+/// Returns both ends of a connection, the active one first.
 pub(crate) fn meet(
     ip: IpAddr,
     active: Tuning,
     passive: Tuning,
-) -> (Result<Met, ConnectError>, Result<Met, ConnectError>) {
+) -> (Result<Established, ConnectError>, Result<Established, ConnectError>) {
     let (mut listener, port) = listen(ip);
     thread::scope(|scope| {
         let there =
-            scope.spawn(move || connect(&ip.to_string(), port, &wishes(&active), deadline(), &|| false));
+            scope.spawn(move || connect(&ip.to_string(), port, &options(&active), deadline(), &|| false));
         let here = accept(&mut listener, &passive);
         (there.join().unwrap(), here)
     })
@@ -78,13 +82,13 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn of(met: Met) -> Self {
-        let Met { port, attachment, settled, .. } = met;
+    pub(crate) fn of(met: Established) -> Self {
+        let Established { port, attachment, settled, .. } = met;
         let endpoint = Endpoint::new(&port, attachment, settled.config, Origin::default()).unwrap();
         Self { port, endpoint }
     }
 
-    /// Until `done` says so. Panics at the deadline.
+    /// Makes progress until `done` returns true. Panics at the deadline.
     pub(crate) fn drive(&mut self, mut done: impl FnMut(&mut Endpoint<Rdma>, &mut Rdma) -> bool) {
         let deadline = deadline();
         let mut rounds = 0_u32;
@@ -94,7 +98,7 @@ impl End {
             }
             rounds = rounds.wrapping_add(1);
             if rounds.is_multiple_of(1024) {
-                self.endpoint.look(&mut self.port);
+                self.endpoint.poll_acknowledgements(&mut self.port);
                 assert!(monotonic_ns() < deadline, "closed: {:?}", self.endpoint.closed());
             }
             assert_eq!(self.endpoint.closed(), None);

@@ -24,7 +24,7 @@ fn send_all(mut half: SendHalf, first_tag: u64, sizes: &[usize]) -> SendHalf {
         let message = pattern(*bytes, tag);
         match tag % KINDS {
             0 => {
-                let mut stream = half.send_stream(tag, DEADLINE).unwrap();
+                let mut stream = half.open_stream(tag, DEADLINE).unwrap();
                 message.chunks(100_000).for_each(|part| stream.write_all(part).unwrap());
                 stream.finish(DEADLINE).unwrap();
             }
@@ -38,7 +38,7 @@ fn send_all(mut half: SendHalf, first_tag: u64, sizes: &[usize]) -> SendHalf {
                 match half.try_send(tag, &[&message]).unwrap() {
                     TrySend::Sent => break,
                     TrySend::Full => thread::yield_now(),
-                    TrySend::Long => break half.send(tag, &[&message], DEADLINE).unwrap(),
+                    TrySend::TooLong => break half.send(tag, &[&message], DEADLINE).unwrap(),
                 }
             },
             _ => {
@@ -66,7 +66,7 @@ fn receive_all(mut half: RecvHalf, first_tag: u64, sizes: &[usize]) -> RecvHalf 
     for (tag, bytes) in (first_tag..).zip(sizes) {
         let (got_tag, got) = match tag % KINDS {
             0 => {
-                let mut stream = half.recv_stream(DEADLINE).unwrap();
+                let mut stream = half.accept_stream(DEADLINE).unwrap();
                 let mut got = Vec::new();
                 stream.read_to_end(&mut got).unwrap();
                 room[..got.len()].copy_from_slice(&got);
@@ -89,7 +89,7 @@ fn receive_all(mut half: RecvHalf, first_tag: u64, sizes: &[usize]) -> RecvHalf 
                         thread::yield_now();
                         continue;
                     }
-                    TryRecv::Long(_) => half.recv_into(&mut [&mut room], DEADLINE).unwrap(),
+                    TryRecv::Incomplete(_) => half.recv_into(&mut [&mut room], DEADLINE).unwrap(),
                     TryRecv::TooSmall(incoming) => panic!("{incoming:?}"),
                 };
                 break (received.tag, received.bytes);

@@ -1,11 +1,11 @@
-//! Connections that come about, and those that do not.
+//! Handshakes that succeed, and those that fail.
 
 use crate::addresses;
-use crate::end::{accept, deadline, listen, meet, wishes};
+use crate::end::{accept, deadline, listen, meet, options};
 use std::thread;
-use superpipe::rdma::{ConnectError, PacketError, Route, Wishes, connect};
-use superpipe::verbs::Error;
+use superpipe::fabric::rdma::{ConnectError, PacketError, RdmaOptions, RdmaRoute, connect};
 use superpipe::{Arrival, Tuning};
+use superpipe_verbs::Error;
 
 #[test]
 fn both_ends_see_the_same_connection() {
@@ -39,7 +39,7 @@ fn flags_without_a_promise_need_both_users_word() {
         let (there, here) = meet(ip, flag, Tuning::default());
         assert!(matches!(here, Err(ConnectError::Packet(PacketError::Disagreement(_)))));
         let text = there.err().unwrap().to_string();
-        assert!(text.contains("wish for flag at both ends"), "{text}");
+        assert!(text.contains("set flag at both ends"), "{text}");
     }
 }
 
@@ -48,8 +48,9 @@ fn nobody_listens() {
     for ip in addresses() {
         let (listener, port) = listen(ip);
         drop(listener);
-        let error =
-            connect(&ip.to_string(), port, &wishes(&Tuning::default()), deadline(), &|| false).err().unwrap();
+        let error = connect(&ip.to_string(), port, &options(&Tuning::default()), deadline(), &|| false)
+            .err()
+            .unwrap();
         assert_eq!(error, ConnectError::Nobody);
         assert!(error.is_transient());
     }
@@ -60,12 +61,12 @@ fn a_wrong_device_or_gid_is_told_with_the_right_ones() {
     for ip in addresses() {
         let through = |route| {
             let tuning = Tuning::default();
-            let wishes = Wishes { route, ..wishes(&tuning) };
-            connect(&ip.to_string(), 1, &wishes, deadline(), &|| false).err().unwrap()
+            let options = RdmaOptions { route, ..options(&tuning) };
+            connect(&ip.to_string(), 1, &options, deadline(), &|| false).err().unwrap()
         };
-        let error = through(Route { device: Some("rxe99".parse().unwrap()), gid_index: None });
+        let error = through(RdmaRoute { device: Some("rxe99".parse().unwrap()), gid_index: None });
         assert!(matches!(error, ConnectError::Verbs(Error::NoSuchDevice { .. })), "{error}");
-        let error = through(Route { device: None, gid_index: Some(100_000) }).to_string();
+        let error = through(RdmaRoute { device: None, gid_index: Some(100_000) }).to_string();
         assert!(
             error.contains("has no GID at index 100000; choose of")
                 || error.contains("iWARP, which has no GIDs"),
@@ -84,9 +85,9 @@ fn a_named_device_is_used() {
         thread::scope(|scope| {
             let there = scope.spawn(move || {
                 let tuning = Tuning::default();
-                let route = Route { device: Some(device), gid_index: None };
-                let wishes = Wishes { route, ..wishes(&tuning) };
-                connect(&ip.to_string(), port, &wishes, deadline(), &|| false).map(|met| met.device)
+                let route = RdmaRoute { device: Some(device), gid_index: None };
+                let options = RdmaOptions { route, ..options(&tuning) };
+                connect(&ip.to_string(), port, &options, deadline(), &|| false).map(|met| met.device)
             });
             let here = accept(&mut listener, &Tuning::default());
             assert_eq!(there.join().unwrap(), Ok(device));
@@ -98,10 +99,10 @@ fn a_named_device_is_used() {
 #[test]
 fn an_interrupt_ends_the_wait() {
     for ip in addresses() {
-        // Somebody listens, and never answers.
+        // This listener never answers.
         let (_listener, port) = listen(ip);
         let error =
-            connect(&ip.to_string(), port, &wishes(&Tuning::default()), deadline(), &|| true).err().unwrap();
+            connect(&ip.to_string(), port, &options(&Tuning::default()), deadline(), &|| true).err().unwrap();
         assert_eq!(error, ConnectError::Interrupted);
     }
 }

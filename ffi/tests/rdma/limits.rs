@@ -1,4 +1,4 @@
-//! Limits of the process, each told by its name, and a port that the kernel chooses.
+//! Limits of the process, each reported by its name, and a port that the kernel chooses.
 
 use crate::addresses;
 use crate::api::{DEADLINE, address_of, listen};
@@ -7,15 +7,15 @@ use std::env;
 use std::fs::File;
 use std::process::Command;
 use std::thread;
-use superpipe::verbs::DeviceList;
 use superpipe::{Address, Connection, ErrorKind, Listener, Options};
+use superpipe_verbs::DeviceList;
 
-/// For a connection that does not come about.
+/// Deadline of a connection that fails.
 const SOON: Duration = Duration::from_millis(300);
-/// Limits are a process's own, so these tests run in one each: this program again.
+/// Limits are per process, so each of these tests runs this program again.
 const INSIDE: &str = "SUPERPIPE_INSIDE";
 
-/// Runs the test of this name again behind what a shell does first. True: this is the one behind it.
+/// Runs the test of this name again behind a shell command. Returns true in that process.
 fn behind(first: &str, test: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         return true;
@@ -79,7 +79,7 @@ fn a_port_that_the_kernel_chose_is_the_same_for_every_address() {
     }
     let mut listener =
         Listener::bind(&Address::Verbs { host: String::new(), port: 0 }, Options::default()).unwrap();
-    let port = listener.verbs_address().unwrap().port();
+    let port = listener.rdma_addr().unwrap().port();
     let count = addresses().len();
     thread::scope(|scope| {
         let accepting =
@@ -102,9 +102,9 @@ fn a_plain_address_has_one_port_on_both_fabrics() {
     }
     let address = Address::Port { host: String::new(), port: 0 };
     let mut listener = Listener::bind(&address, Options::default()).unwrap();
-    let port = listener.verbs_address().unwrap().port();
+    let port = listener.rdma_addr().unwrap().port();
     thread::scope(|scope| {
-        let accepting = scope.spawn(move || listener.accept(DEADLINE).map(|it| it.describe().fabric));
+        let accepting = scope.spawn(move || listener.accept(DEADLINE).map(|it| it.description().fabric));
         let near = Address::Port { host: "localhost".into(), port };
         drop(Connection::connect(&near, Options::default(), Duration::from_secs(10)).unwrap());
         assert_eq!(accepting.join().unwrap().unwrap(), "shm");

@@ -1,10 +1,10 @@
-//! Connections that do not come about, and how they end, by the std API: each its kind, with a line that helps.
+//! Connections that fail, by the std API: the kind of each error, and its line with the remedy.
 
 use crate::addresses;
 use crate::api::{DEADLINE, address_of, listen};
 use core::time::Duration;
 use std::thread;
-use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, Reason, Route, Tuning};
+use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, RdmaRoute, Reason, Tuning};
 
 fn refused(result: Result<Connection, Error>, kind: ErrorKind, words: &str) {
     let error = result.map(|_| ()).unwrap_err();
@@ -35,7 +35,7 @@ fn a_device_or_gid_that_is_not_there() {
     for ip in addresses() {
         let listener = listen(ip, Options::default());
         let with = |device: Option<&str>, gid_index| {
-            let route = Route { device: device.map(|name| name.parse().unwrap()), gid_index };
+            let route = RdmaRoute { device: device.map(|name| name.parse().unwrap()), gid_index };
             Options { route, ..Options::default() }
         };
         let address = address_of(&listener);
@@ -50,7 +50,7 @@ fn a_device_or_gid_that_is_not_there() {
 }
 
 #[test]
-fn wishes_that_differ_are_usage_at_both_ends_and_the_next_connection_is_made() {
+fn conflicting_proposals_are_usage_errors_at_both_ends() {
     let with =
         |folds| Options { tuning: Tuning { folds: Some(folds), ..Tuning::default() }, ..Options::default() };
     for ip in addresses() {
@@ -73,13 +73,13 @@ fn wishes_that_differ_are_usage_at_both_ends_and_the_next_connection_is_made() {
 }
 
 #[test]
-fn a_port_that_another_has_is_taken_whichever_of_the_two_is_a_wildcard() {
+fn a_used_port_is_taken_even_between_wildcards() {
     for ip in addresses() {
         let verbs = |host: &str, port| Address::Verbs { host: host.into(), port };
         let ip = ip.to_string();
         for (first, others) in [(&ip[..], [&ip[..], ""]), ("", ["", &ip])] {
             let listener = Listener::bind(&verbs(first, 0), Options::default()).unwrap();
-            let port = listener.verbs_address().unwrap().port();
+            let port = listener.rdma_addr().unwrap().port();
             let plain = Address::Port { host: String::new(), port };
             for address in others.map(|host| verbs(host, port)).into_iter().chain([plain]) {
                 let error = Listener::bind(&address, Options::default()).map(drop).unwrap_err();
@@ -99,8 +99,10 @@ fn a_close_is_seen_with_its_reason() {
             scope.spawn(move || {
                 listener.accept(DEADLINE).unwrap().close(Reason(42), DEADLINE).unwrap();
             });
-            let mut one = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
-            let error = one.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap_err();
+            // A close that arrives while `connect` still waits ends it.
+            let error = Connection::connect(&address, Options::default(), DEADLINE)
+                .and_then(|mut one| one.recv_into(&mut [&mut [0; 8]], DEADLINE))
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Closed(Reason(42)), "{ip}: {error}");
         });
     }

@@ -8,33 +8,33 @@ use core::time::Duration;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
+use superpipe::fabric::{HostFabric, Woken};
 use superpipe::os::monotonic_ns;
-use superpipe::port::{Port, Woken};
 use superpipe::{Arrival, Tuning};
 use superpipe_core::{End as Ended, Fabric, TryRecv};
 
 const QUIET: Duration = Duration::from_millis(400);
-/// Longer than the deadline allows three times: it takes a wake to end it.
+/// Longer than a third of the deadline: only a wake ends it in time.
 const LONG_NAP_NS: u64 = 10_000_000_000;
-const NAP_NS: u64 = 50_000_000;
+const SLEEP_MAX_NS: u64 = 50_000_000;
 const SIGNS_OF_LIFE: u32 = 50;
 /// Sleeps that something ends: the answer to SLEEP, its event, the message, its WAKE.
 const WOKEN_MAX: u32 = 12;
 
-/// Two that use this mode of arrival.
+/// Makes two ends with this arrival mode.
 fn ends(ip: IpAddr, arrival: Arrival) -> [End; 2] {
     let tuning = Tuning { arrival: Some(arrival), ..Tuning::default() };
     let (there, here) = meet(ip, tuning, tuning);
     [there, here].map(|end| End::of(end.unwrap()))
 }
 
-/// Sleeps until a message is there; how often.
+/// Sleeps until a message is there, and returns the number of sleeps.
 fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
     let (mut sleeps, deadline) = (0, deadline());
     loop {
         match end.endpoint.try_recv(&mut end.port, &mut [&mut *place], 4) {
             TryRecv::Taken { .. } => return sleeps,
-            // Not by the short way, which plain flags have.
+            // Not by the fast path of plain flags.
             TryRecv::Other if end.endpoint.incoming(&mut end.port).is_some() => {
                 let pulled = end.endpoint.pull_from(&mut end.port, &mut [&mut *place], 0);
                 assert_eq!(pulled.end, Ended::Fin, "a few bytes come whole");
@@ -79,7 +79,7 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
                     let mut message = [0; 8];
                     let sleeps = doze_until_message(&mut here, &mut message);
                     assert_eq!(u64::from_le_bytes(message), round);
-                    // Looking ten thousand times a second would be some 4000.
+                    // Polling ten thousand times per second would be some 4000.
                     assert!((1..400).contains(&sleeps), "{ip} {arrival:?}: {sleeps} sleeps");
                 }
                 let deadline = deadline();
@@ -103,7 +103,7 @@ fn two_that_sleep_both_sleep() {
                     let (from, mut sleeps) = (Instant::now(), 0);
                     while from.elapsed() < QUIET {
                         end.endpoint.progress(&mut end.port);
-                        assert_ne!(end.port.sleep(&mut end.endpoint, NAP_NS), Woken::PeerGone);
+                        assert_ne!(end.port.sleep(&mut end.endpoint, SLEEP_MAX_NS), Woken::PeerGone);
                         sleeps += 1;
                     }
                     both.wait();
@@ -114,12 +114,12 @@ fn two_that_sleep_both_sleep() {
     }
 }
 
-/// Shows life, as quietly as the API does.
+/// Sends a keepalive, as quietly as the API does.
 fn live(end: &mut End) {
     for _ in 0..SIGNS_OF_LIFE {
         end.endpoint.progress(&mut end.port);
         end.port.set_quiet(end.endpoint.link_mut(), true);
-        end.endpoint.show_life(&mut end.port);
+        end.endpoint.send_keepalive(&mut end.port);
         end.port.set_quiet(end.endpoint.link_mut(), false);
         thread::sleep(Duration::from_millis(4));
     }
@@ -134,12 +134,12 @@ fn signs_of_life_are_seen_and_wake_nobody() {
             thread::scope(|scope| {
                 scope.spawn(move || {
                     live(&mut there);
-                    // Not a sign of life: this wakes.
+                    // Not a keepalive: this wakes.
                     there.drive(|endpoint, port| endpoint.try_send(port, 0, &[b"up"]).is_ok());
                     there.drive(|endpoint, _| endpoint.delivered());
                     done.store(true, Ordering::Release); // pairs with the Acquire below
                 });
-                let (heard, mut woken, until) = (here.endpoint.heard(), 0, deadline());
+                let (heard, mut woken, until) = (here.endpoint.activity(), 0, deadline());
                 while !here.endpoint.has_arrivals(&here.port) {
                     assert!(monotonic_ns() < until, "{ip} {arrival:?}: nothing came");
                     here.endpoint.progress(&mut here.port);
@@ -150,8 +150,8 @@ fn signs_of_life_are_seen_and_wake_nobody() {
                     }
                 }
                 assert!((1..=WOKEN_MAX).contains(&woken), "{ip} {arrival:?}: woken {woken} times");
-                here.endpoint.look(&mut here.port);
-                assert_ne!(here.endpoint.heard(), heard);
+                here.endpoint.poll_acknowledgements(&mut here.port);
+                assert_ne!(here.endpoint.activity(), heard);
                 doze_until_message(&mut here, &mut [0; 8]);
                 let deadline = deadline();
                 // Pairs with the Release above.

@@ -1,8 +1,8 @@
-//! What rsend and rrecv, found by SUPERPIPE_BIN, make of strangers: a line that names them, and the exit code of a peer that
-//! speaks something else.
+//! rsend and rrecv, found by SUPERPIPE_BIN, with foreign peers: they print one line about the peer, and end with the exit code of
+//! a protocol mismatch.
 
 use crate::devices;
-use crate::strangers::{answer, knock, words};
+use crate::foreign_peers::{answer, knock, words};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::env;
@@ -15,10 +15,10 @@ use std::time::Instant;
 /// The tools' code for a peer of another version or protocol.
 const PROTOCOL: i32 = 7;
 const PORT: u16 = 7473;
-/// Far more than it takes.
+/// Far more than a tool takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A tool that is ended, whatever becomes of the test.
+/// A running tool, which is killed when this is dropped.
 struct Tool(Child);
 
 impl Tool {
@@ -36,7 +36,7 @@ impl Tool {
         BufReader::new(self.0.stderr.take().unwrap())
     }
 
-    /// Ended in time, with that code, and this as the only line that is left.
+    /// Checks that it ends in time with that code, and with this as its only line.
     fn ends(&mut self, mut errors: impl Read, words: &str) {
         let status = self.wait(Instant::now() + PATIENCE);
         let mut told = String::new();
@@ -64,7 +64,7 @@ impl Drop for Tool {
     }
 }
 
-/// An address as the tools take it.
+/// Formats an address for the tools.
 fn place(ip: IpAddr, port: u16) -> String {
     format!("verbs:{}", SocketAddr::new(ip, port))
 }

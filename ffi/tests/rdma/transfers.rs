@@ -1,4 +1,4 @@
-//! What arrives.
+//! Transfers, byte for byte.
 
 use crate::devices;
 use crate::end::{End, meet};

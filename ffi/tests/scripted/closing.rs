@@ -5,8 +5,8 @@ use superpipe::{ErrorKind, Reason};
 use crate::case::{CASE, Call, Case, SOON, Seen as Answer};
 use crate::peer::script::Flood::{Chunks, Cts, Life, Rejects, Wakes};
 use crate::peer::script::Step::{
-    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, Notice, Part, Slot, TakeChunks,
-    WarmUp,
+    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, Notification, Part, Slot,
+    TakeChunks, WarmUp,
 };
 use crate::peer::script::{CLOSE, CTS, DONE, FIN, GIVEN_UP, LEFT, Of, REJECT, RTS, Script};
 use crate::us::{Us, close, flush, leave, recv, recv_all, recv_three, send_long};
@@ -60,14 +60,14 @@ fn close_for_a_reason(us: &mut Us) -> Answer {
 
 /// Rejects what is at the head, and closes.
 fn reject_and_close(us: &mut Us) -> Answer {
-    us.connection().incoming(core::time::Duration::from_secs(10))?;
+    us.connection().peek(core::time::Duration::from_secs(10))?;
     assert!(us.connection().reject(Reason(7)));
     us.close(Reason::DONE)
 }
 
 /// Rejects what is at the head, and drops the connection.
 fn reject_and_leave(us: &mut Us) -> Answer {
-    us.connection().incoming(core::time::Duration::from_secs(10))?;
+    us.connection().peek(core::time::Duration::from_secs(10))?;
     assert!(us.connection().reject(Reason(7)));
     leave(us)
 }
@@ -129,7 +129,7 @@ cases! {
     closed_by_the_peer_who_ends_the_socket: on(warm![Message(1, 100), Close(0, DONE), CloseSocket], recv_all, CLOSED);
     closed_by_the_peer_while_this_end_sends: on(warm![TakeChunks(1), Close(0, DONE)], send_long, CLOSED);
     closed_by_the_peer_then_sent_to: on(warm![Close(0, DONE)], recv_and_send, CLOSED);
-    closed_by_the_peer_while_this_end_flushes: on(warm![Notice, Close(0, DONE)], flush, CLOSED);
+    closed_by_the_peer_while_this_end_flushes: on(warm![Notification, Close(0, DONE)], flush, CLOSED);
     closed_after_what_never_comes: busy(warm![Close(3, DONE), Cue], recv);
     closed_after_what_never_comes_by_one_who_dies: on(warm![Close(3, DONE), Die], recv, LOST);
     closed_under_rejects: busy(warm![Close(3, DONE), Cue, Flood(Rejects)], recv);

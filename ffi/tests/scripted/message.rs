@@ -12,8 +12,8 @@ use crate::peer::script::Flood::{
 };
 use crate::peer::script::Step::{
     Ack, Await, Bequeath, Close, CloseSocket, Control, Cue, Die, Flood, Flow, HearLife, Meet, MeetWith,
-    Message, More, Mute, Notice, Part, Raw, Skip, Sleep, Slot, Take, TakeChunks, Tamper, TornAck, Unsteady,
-    WarmUp,
+    Message, More, Mute, Notification, Part, Raw, Skip, Sleep, Slot, Take, TakeChunks, Tamper, TornAck,
+    Unsteady, WarmUp,
 };
 use crate::peer::script::{
     BROKEN, CANCEL, CTS, Carry, DONE, FIN, GIVEN_UP, INLINE, LEFT, Of, Patch, REJECT, RTS, STREAM, Script,
@@ -168,7 +168,7 @@ fn recv_small(us: &mut Us) -> Answer {
 
 /// Rejects what is at the head, then receives the next message.
 fn reject(us: &mut Us) -> Answer {
-    us.connection().incoming(Duration::from_secs(10))?;
+    us.connection().peek(Duration::from_secs(10))?;
     assert!(us.connection().reject(Reason(7)));
     recv(us)
 }
@@ -299,7 +299,7 @@ cases! {
     send_short_to_nobody: late(warm![], send_short);
     send_long_to_nobody: late(warm![], send_long);
     send_long_to_a_patient_peer: late(warm![Flood(Patience)], send_long);
-    send_without_acknowledgement_of_the_cts: late(warm![Notice, control(CTS, THIS, 0)], send_long);
+    send_without_acknowledgement_of_the_cts: late(warm![Notification, control(CTS, THIS, 0)], send_long);
     send_of_which_a_part_is_taken: late(warm![TakeChunks(3)], send_long);
     send_then_another: Case { limit: SOON, ..on(warm![TakeChunks(2), Await, Take, Take], send_twice, OK) };
     send_to_the_dead: on(warm![Cue, Die], send_long, LOST);
@@ -307,20 +307,20 @@ cases! {
     send_to_a_closed_socket: on(warm![TakeChunks(2), CloseSocket], send_long, LOST);
     send_to_one_who_closes: on(warm![TakeChunks(2), Close(0, DONE)], send_long, CLOSED);
     send_to_one_who_closes_with_a_reason: on(warm![TakeChunks(2), Close(0, GIVEN_UP)], send_long, GAVE_UP);
-    send_what_is_rejected: on(warm![Notice, control(REJECT, THIS, 7)], send_long, REJECTED);
+    send_what_is_rejected: on(warm![Notification, control(REJECT, THIS, 7)], send_long, REJECTED);
     send_what_is_rejected_twice: on(
-        warm![Notice, control(REJECT, THIS, 7), control(REJECT, THIS, 7)],
+        warm![Notification, control(REJECT, THIS, 7), control(REJECT, THIS, 7)],
         send_long,
         // The second may come once the transfer is over, which is legal.
         &[Err(ErrorKind::Protocol), Err(ErrorKind::Rejected(Reason(7)))],
     );
-    send_cts_twice: sending_breach!("CTS twice", Notice, control(CTS, THIS, 0), control(CTS, THIS, 0));
-    send_cts_of_the_next: sending_breach!("CTS for a transfer", Notice, control(CTS, NEXT, 0));
-    send_a_rejection_of_the_next: sending_breach!("REJECT of a transfer", Notice, control(REJECT, NEXT, 7));
-    send_acknowledged_too_much: sending_breach!("blocks that were never sent", Notice, Ack(100, 0));
-    send_acknowledged_a_control: sending_breach!("control messages that were never sent", Notice, Ack(0, 1));
+    send_cts_twice: sending_breach!("CTS twice", Notification, control(CTS, THIS, 0), control(CTS, THIS, 0));
+    send_cts_of_the_next: sending_breach!("CTS for a transfer", Notification, control(CTS, NEXT, 0));
+    send_a_rejection_of_the_next: sending_breach!("REJECT of a transfer", Notification, control(REJECT, NEXT, 7));
+    send_acknowledged_too_much: sending_breach!("blocks that were never sent", Notification, Ack(100, 0));
+    send_acknowledged_a_control: sending_breach!("control messages that were never sent", Notification, Ack(0, 1));
     send_acknowledged_less: late(warm![TakeChunks(2), Ack(u64::MAX, 0)], send_long);
-    send_acknowledged_torn: late(warm![Notice, TornAck], send_long);
+    send_acknowledged_torn: late(warm![Notification, TornAck], send_long);
     send_under_rejects: busy(warm![Cue, Flood(Rejects)], send_long);
     send_under_cts: busy(warm![Cue, Flood(Cts)], send_long);
     send_under_life: busy(warm![Cue, Flood(Life)], send_long);
@@ -360,7 +360,7 @@ cases! {
     flush_of_nobody: late(warm![], flush);
     flush_of_the_dead: on(warm![Cue, Die], flush, LOST);
     flush_under_rejects: busy(warm![Cue, Flood(Rejects)], flush);
-    flush_acknowledged_too_much: on(warm![Notice, Ack(2, 0)], flush, PROTOCOL);
+    flush_acknowledged_too_much: on(warm![Notification, Ack(2, 0)], flush, PROTOCOL);
     flush_of_a_silent_peer: Case { options: impatient, limit: Duration::from_secs(1), text: "silent", ..late(warm![], flush) };
 
     progress_is_heard: Case { limit: SOON, ..on(warm![Cue, HearLife], progress_shows_life, OK) };
@@ -375,12 +375,12 @@ const WHOLE: usize = 2_500_000;
 
 /// Tries to receive into two slices, and takes what is said to be for an operation with a blocking call.
 fn try_in_two_slices(us: &mut Us) -> Answer {
-    us.connection().incoming(Duration::from_secs(10))?;
+    us.connection().peek(Duration::from_secs(10))?;
     let mut room = vec![0; WHOLE];
     let (front, back) = room.split_at_mut(1000);
     match us.connection().try_recv(&mut [front, back])? {
         TryRecv::Received(_) => {}
-        TryRecv::Long(_) => _ = us.receive(WHOLE)?,
+        TryRecv::Incomplete(_) => _ = us.receive(WHOLE)?,
         tried => panic!("{tried:?} of a message that is there"),
     }
     Ok(())

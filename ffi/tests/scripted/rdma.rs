@@ -111,11 +111,11 @@ own_cases! {
     connect_a_laxer_mode: connect(&[Accept, Expect(Hello), Send(Welcome, &[(14, &[1]), (30, &[1])], Segment)], USAGE);
 
     recv_of_a_queue_pair_that_fails: gone(warm![FailQp], recv);
-    recv_long_mail: breach!("mail that its receive cannot take", Huge(LONG));
-    recv_crumbs: breach!("mail that means nothing", Raw(CRUMBS, Nothing));
-    recv_a_word_without_meaning: breach!("mail that means nothing", Raw(NONSENSE, Nothing));
-    recv_a_packet_out_of_turn: breach!("mail that means nothing", Send(Hello, &[], Nothing));
-    recv_a_write_to_outside: breach!("where no write may go", Raw(OUTSIDE, Nothing));
+    recv_long_mail: breach!("a message that its receive cannot take", Huge(LONG));
+    recv_crumbs: breach!("an unknown message", Raw(CRUMBS, Nothing));
+    recv_a_word_without_meaning: breach!("an unknown message", Raw(NONSENSE, Nothing));
+    recv_a_packet_out_of_turn: breach!("an unknown message", Send(Hello, &[], Nothing));
+    recv_a_write_to_outside: breach!("an enclosed write out of bounds", Raw(OUTSIDE, Nothing));
     recv_a_write_beyond_the_region: gone(warm![Stray], recv);
     recv_a_notice_of_nothing: breach!("what does not come next", Lie(0, 0));
     recv_a_notice_of_a_chunk_out_of_turn: breach!("what does not come next", Lie(1, 1));
@@ -230,7 +230,7 @@ fn play(phase: &str, name: &str, change: fn(Case) -> Case) {
 fn meet_once(host: &str) {
     let at = Address::Verbs { host: host.into(), port: 0 };
     let mut listener = Listener::bind(&at, Options::default()).unwrap();
-    let port = listener.verbs_address().unwrap().port();
+    let port = listener.rdma_addr().unwrap().port();
     let address = Address::Verbs { host: host.into(), port };
     thread::scope(|scope| {
         scope.spawn(|| drop(listener.accept(PATIENCE).unwrap()));

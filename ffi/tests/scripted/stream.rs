@@ -8,7 +8,7 @@ use superpipe::{ErrorKind, Reason};
 use crate::case::{CASE, Call, Case, SOON, Seen as Answer, impatient};
 use crate::peer::script::Flood::{Chunks, Cts, Life, Patience, Rejects, Wakes};
 use crate::peer::script::Step::{
-    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, More, Notice, Slot, Stream,
+    Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, More, Notification, Slot, Stream,
     TakeChunks, WarmUp,
 };
 use crate::peer::script::{CANCEL, CTS, DONE, FIN, GIVEN_UP, LEFT, Of, REJECT, RTS, Script};
@@ -65,7 +65,7 @@ fn read(us: &mut Us) -> Answer {
 /// Reads until the interrupt flag is set.
 fn read_interrupted(us: &mut Us) -> Answer {
     us.interrupted(|connection| {
-        let mut stream = connection.recv_stream(core::time::Duration::from_secs(60))?;
+        let mut stream = connection.accept_stream(core::time::Duration::from_secs(60))?;
         read_all(&mut stream)
     })
 }
@@ -73,20 +73,20 @@ fn read_interrupted(us: &mut Us) -> Answer {
 /// Writes until that fails.
 pub(crate) fn write(us: &mut Us) -> Answer {
     us.timed(|connection, _| {
-        Err(write_on(&mut connection.send_stream(1, core::time::Duration::from_secs(60))?))
+        Err(write_on(&mut connection.open_stream(1, core::time::Duration::from_secs(60))?))
     })
 }
 
 fn write_interrupted(us: &mut Us) -> Answer {
     us.interrupted(|connection| {
-        Err(write_on(&mut connection.send_stream(1, core::time::Duration::from_secs(60))?))
+        Err(write_on(&mut connection.open_stream(1, core::time::Duration::from_secs(60))?))
     })
 }
 
 /// Drops a stream in its middle, then the connection.
 fn write_and_drop(us: &mut Us) -> Answer {
     us.timed(|connection, _| {
-        let mut stream = connection.send_stream(1, core::time::Duration::from_secs(60))?;
+        let mut stream = connection.open_stream(1, core::time::Duration::from_secs(60))?;
         std::io::Write::write_all(&mut stream, &[7; 50_000])?;
         drop(stream);
         Ok(())
@@ -96,7 +96,7 @@ fn write_and_drop(us: &mut Us) -> Answer {
 /// Reads a part, and drops the stream, then receives the message that comes next.
 fn read_and_drop(us: &mut Us) -> Answer {
     us.timed(|connection, limit| {
-        let mut stream = connection.recv_stream(limit)?;
+        let mut stream = connection.accept_stream(limit)?;
         std::io::Read::read_exact(&mut stream, &mut [0; 100])?;
         drop(stream);
         Ok::<(), crate::case::Failed>(())
@@ -107,7 +107,7 @@ fn read_and_drop(us: &mut Us) -> Answer {
 /// Ends a stream whose last block nobody gives back.
 fn finish(us: &mut Us) -> Answer {
     us.timed(|connection, limit| {
-        let mut stream = connection.send_stream(1, core::time::Duration::from_secs(60))?;
+        let mut stream = connection.open_stream(1, core::time::Duration::from_secs(60))?;
         std::io::Write::write_all(&mut stream, &[7; 31 << 14])?;
         stream.finish(limit)?;
         connection.send(2, &[b"tiny"], limit)?;
@@ -120,7 +120,7 @@ fn read_from_nothing(us: &mut Us) -> Answer {
     let (pipe, _writer) = std::io::pipe().unwrap();
     let mut source = Source::new(OwnedFd::from(pipe)).unwrap();
     us.interrupted(|connection| {
-        let mut stream = connection.send_stream(1, core::time::Duration::from_secs(60))?;
+        let mut stream = connection.open_stream(1, core::time::Duration::from_secs(60))?;
         loop {
             stream.read_from(&mut source, 1000, &mut Digest::new(DigestKind::None))?;
         }
@@ -132,7 +132,7 @@ fn write_to_the_full(us: &mut Us) -> Answer {
     let (_reader, pipe) = std::io::pipe().unwrap();
     let mut sink = Sink::new(OwnedFd::from(pipe)).unwrap();
     us.interrupted(|connection| {
-        let mut stream = connection.recv_stream(core::time::Duration::from_secs(60))?;
+        let mut stream = connection.accept_stream(core::time::Duration::from_secs(60))?;
         loop {
             if stream.write_to(&mut sink, &mut Digest::new(DigestKind::None))? == 0 {
                 return Ok(());
@@ -172,9 +172,9 @@ cases! {
     write_to_one_who_dies: on(warm![TakeChunks(2), Die], write, LOST);
     write_to_a_closed_socket: on(warm![TakeChunks(2), CloseSocket], write, LOST);
     write_to_one_who_closes: on(warm![TakeChunks(2), Close(0, DONE)], write, CLOSED);
-    write_what_is_rejected: on(warm![Notice, control(REJECT, THIS, 7)], write, REJECTED);
-    write_with_cts_twice: on(warm![Notice, control(CTS, THIS, 0), control(CTS, THIS, 0)], write, PROTOCOL);
-    write_acknowledged_too_much: on(warm![Notice, Ack(100, 0)], write, PROTOCOL);
+    write_what_is_rejected: on(warm![Notification, control(REJECT, THIS, 7)], write, REJECTED);
+    write_with_cts_twice: on(warm![Notification, control(CTS, THIS, 0), control(CTS, THIS, 0)], write, PROTOCOL);
+    write_acknowledged_too_much: on(warm![Notification, Ack(100, 0)], write, PROTOCOL);
     write_to_a_patient_peer: stopped(warm![Flood(Patience)], write_interrupted);
     write_under_rejects: stopped(warm![Cue, Flood(Rejects)], write_interrupted);
     write_under_cts: stopped(warm![Cue, Flood(Cts)], write_interrupted);
@@ -182,7 +182,7 @@ cases! {
     write_under_life: stopped(warm![Cue, Flood(Life)], write_interrupted);
     write_dropped: on(warm![], write_and_drop, OK);
     write_dropped_under_rejects: on(warm![Cue, Flood(Rejects)], write_and_drop, OK);
-    finish_without_room: busy(warm![Notice, control(CTS, THIS, 0)], finish);
+    finish_without_room: busy(warm![Notification, control(CTS, THIS, 0)], finish);
 
     source_without_data: stopped(warm![], read_from_nothing);
     source_without_data_under_rejects: stopped(warm![Cue, Flood(Rejects)], read_from_nothing);

@@ -58,7 +58,7 @@ impl<'a> Us<'a> {
     /// The next stream is read until it ends or fails, and compared.
     pub(crate) fn read(&mut self) -> Seen {
         self.timed(|connection, limit| {
-            let mut stream = connection.recv_stream(limit)?;
+            let mut stream = connection.accept_stream(limit)?;
             read_all(&mut stream)
         })
     }

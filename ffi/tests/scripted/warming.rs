@@ -102,7 +102,7 @@ cases! {
     connect_a_rejection: Case {
         text: "(reason 7)",
         ..connect(
-            &[Meet, Warm(1), script::Step::Notice, Control([script::REJECT, 0, 0, 7, 0, 0, 0], Of::Newest(0))],
+            &[Meet, Warm(1), script::Step::Notification, Control([script::REJECT, 0, 0, 7, 0, 0, 0], Of::Newest(0))],
             PROTOCOL,
         )
     };

@@ -1,37 +1,36 @@
-//! Which call comes next: any, in any state.
+//! Next call of a client. Every call may come in every state.
 
-use superpipe_core::driver::{Drive, Outside};
+use superpipe_core::driver::{DescriptorWait, Drive};
 use superpipe_core::{Nanos, Reason, Sending};
-use superpipe_testkit::Stage;
+use superpipe_testkit::PairFabric;
 
 use super::ops::{Wanted, up_to};
-use super::{Course, Manner, Talk};
-use crate::calls::Call;
-use crate::turned::Turned;
+use super::{Behavior, Call, ClientPair, Course, TurnOutcome};
 
-/// How long a connection may take to be warm: signs of life may have to heal what was overtaken.
+/// Longest warm-up. Keepalives may have to repeat an acknowledgement that was overtaken.
 const WARM_UP_NS: u64 = 20_000_000_000;
 
-/// Longest deadline of those that are long.
+/// Longest of the long deadlines.
 const LONG_NS: usize = 300_000_000;
 
-/// What a client says when it closes in the middle.
+/// Reason of a close in the middle.
 const ABORTED: Reason = Reason(3 << 16);
 
-/// What a client says of a stream that it cancels.
+/// Base of the reasons with which a client cancels streams.
 const CHANGED_ITS_MIND: u32 = 1 << 16;
 
-impl<F: Stage> Talk<F> {
-    /// An end has its turn: it goes on waiting, or makes its next call.
-    pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> Turned {
-        self.poke(side, now);
-        match self.clients[side].program.manner {
-            Manner::Floods => self.flood(side),
-            Manner::Refuses => self.refuse(side),
-            Manner::Plain | Manner::Patient => {}
+impl<F: PairFabric> ClientPair<F> {
+    /// Gives an end its turn. It continues to wait, or makes its next call.
+    pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> TurnOutcome {
+        self.probe(side, now);
+        match self.clients[side].program.behavior {
+            Behavior::Flood => self.flood(side),
+            Behavior::Reject => self.refuse(side),
+            Behavior::RejectInRow => self.reject_in_row(side),
+            Behavior::Plain | Behavior::LongDeadlines => {}
         }
         self.quit_warming(side);
-        let nap_ns = if let Some(waiting) = self.clients[side].waiting.take() {
+        let sleep_ns = if let Some(waiting) = self.clients[side].waiting.take() {
             self.go_on(side, waiting, now)
         } else {
             match self.clients[side].course {
@@ -49,17 +48,17 @@ impl<F: Stage> Talk<F> {
             }
             0
         };
-        if !self.is_off() {
+        if !self.is_unchecked() {
             self.check_open(side);
         }
-        Turned { nap_ns, lets_go: [false; 2] }
+        TurnOutcome { sleep_ns, releases: [false; 2] }
     }
 
     fn is_warming(&self, side: usize) -> bool {
         matches!(self.clients[side].course, Course::Warming(..))
     }
 
-    /// Closes in the middle of warming up, if this program does so, and tries the next message once more.
+    /// Closes during the warm-up, if this program does so, and then drives the warm-up once more.
     fn quit_warming(&mut self, side: usize) {
         if !self.is_warming(side) {
             return;
@@ -68,7 +67,7 @@ impl<F: Stage> Talk<F> {
         client.warm_turns += 1;
         if client.program.quits_after == Some(client.warm_turns) {
             self.close(side, ABORTED);
-            // A program that has given up a message of it does not ask again.
+            // A program that has cancelled a message of the warm-up does not drive it again.
             if self.state_of(side).sending != Sending::Cancelling {
                 let _ = self.warm_up(side);
             }
@@ -77,7 +76,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// The next message of warming the connection up.
+    /// Drives the warm-up.
     pub(super) fn warm_up(&mut self, side: usize) -> Drive<()> {
         let state = self.state_of(side);
         let client = &mut self.clients[side];
@@ -100,13 +99,13 @@ impl<F: Stage> Talk<F> {
         self.clients[side].course = Course::Ending;
     }
 
-    /// Deadlines that strike at once, soon, in the middle, and late.
+    /// Draws a deadline: now, soon, later, or late.
     fn deadline(&mut self, side: usize, now: Nanos) -> Nanos {
         let client = &mut self.clients[side];
-        let is_patient = client.program.manner == Manner::Patient;
+        let has_long_deadlines = client.program.behavior == Behavior::LongDeadlines;
         let rng = &mut client.rng;
         let ns = match rng.below(6) {
-            4 | 5 if is_patient => rng.below(LONG_NS),
+            4 | 5 if has_long_deadlines => rng.below(LONG_NS),
             0 => 0,
             1 => rng.below(1000),
             2 => rng.below(20_000),
@@ -117,7 +116,7 @@ impl<F: Stage> Talk<F> {
         Nanos(now.0 + ns as u64)
     }
 
-    /// One call, or the begin of one that blocks.
+    /// Makes one call, or begins one that blocks.
     fn call(&mut self, side: usize, now: Nanos) {
         let slot = self.clients[side].rng.below(2);
         let rng = &mut self.clients[side].rng;
@@ -197,8 +196,8 @@ impl<F: Stage> Talk<F> {
             59 => self.take_events(side),
             60 => {
                 let outside = match self.clients[side].writing {
-                    Some(writing) if is_odd || some % 2 == 0 => Outside::source(writing.id),
-                    _ => Outside::sink(),
+                    Some(writing) if is_odd || some % 2 == 0 => DescriptorWait::source(writing.id),
+                    _ => DescriptorWait::sink(),
                 };
                 let ready = self.deadline(side, now);
                 self.wait_for(side, Wanted::Outside(outside, ready), Nanos(ready.0 + 10_000_000));
@@ -212,7 +211,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Returns true if nothing of what is written would be missing if it ended here.
+    /// Returns true if a transfer is open, so that `finish` has an object.
     fn is_writable(&self, side: usize) -> bool {
         self.clients[side].writing.is_some()
     }

@@ -1,33 +1,32 @@
-//! How a program comes to its end: what it has begun is ended, what comes is taken, and the connection is closed.
+//! End of a program: it ends its transfers, receives what arrives, and closes the connection.
 
 use superpipe_core::{Closed, Length, Nanos, Reason, Sending};
-use superpipe_testkit::Stage;
+use superpipe_testkit::PairFabric;
 
 use super::ops::{ReceiveOp, Wanted};
-use super::{Course, Ending, Talk};
-use crate::turned::Turned;
+use super::{ClientPair, Course, ExitPolicy, TurnOutcome};
 
-/// How long each wait of an end that ends takes at most.
+/// Deadline of each wait of an end that is ending.
 const STEP_NS: u64 = 5_000_000;
 
-/// How long an end waits for anything more to come: a sign of life may have to heal what was overtaken.
-const PATIENCE_NS: u64 = 1_500_000_000;
+/// Time without progress after which an end gives up. A keepalive may have to repeat an acknowledgement that was overtaken.
+const PROGRESS_TIMEOUT_NS: u64 = 1_500_000_000;
 
-/// How long a close is waited for.
+/// Deadline of the wait for a close.
 const LINGER_NS: u64 = 20_000_000;
 
-/// How long an end sleeps that is there for its peer only.
-const NAP_NS: u64 = 500_000;
+/// Sleep of an end that stays only for its peer.
+const SLEEP_MAX_NS: u64 = 500_000;
 
-impl<F: Stage> Talk<F> {
-    /// The next step to the end.
-    pub(super) fn end(&mut self, side: usize, now: Nanos) -> Turned {
-        let mut turned = Turned::default();
+impl<F: PairFabric> ClientPair<F> {
+    /// Takes the next step to the end.
+    pub(super) fn end(&mut self, side: usize, now: Nanos) -> TurnOutcome {
+        let mut outcome = TurnOutcome::default();
         let client = &mut self.clients[side];
-        if client.program.ending == Ending::Drop && client.closed_with.is_none() {
+        if client.program.exit_policy == ExitPolicy::Drop && client.closed_with.is_none() {
             client.has_dropped = true;
-            turned.lets_go[side] = true;
-            return turned;
+            outcome.releases[side] = true;
+            return outcome;
         }
         match self.clients[side].course {
             Course::Closing => {
@@ -35,37 +34,37 @@ impl<F: Stage> Talk<F> {
                 self.wait_for(side, Wanted::Close, deadline);
             }
             Course::Over => {
-                turned.nap_ns = NAP_NS;
-                turned.lets_go[side] = self.may_go(side, now);
+                outcome.sleep_ns = SLEEP_MAX_NS;
+                outcome.releases[side] = self.may_go(side, now);
             }
             _ => {
                 self.clients[side].course = Course::Ending;
                 self.wind_down(side, now);
             }
         }
-        turned
+        outcome
     }
 
     fn wind_down(&mut self, side: usize, now: Nanos) {
         let moved = self.moved(0) + self.moved(1);
         let other_calls = matches!(self.clients[1 - side].course, Course::Warming(..) | Course::Calling);
-        // One that has vanished calls nothing more.
+        // A peer that has vanished makes no more calls.
         if other_calls && !self.may_fail
             || self.clients[side].ends_since.is_none_or(|(_, before)| before != moved)
         {
             self.clients[side].ends_since = Some((now, moved));
         }
         let since = self.clients[side].ends_since.map_or(now, |(since, _)| since);
-        let step = Nanos(now.0 + self.crowd * STEP_NS);
+        let step = Nanos(now.0 + self.ends_per_cpu * STEP_NS);
         let closed = self.closed(side);
-        let ending = self.clients[side].program.ending;
+        let ending = self.clients[side].program.exit_policy;
         let is_gone = self.clients[side].driver.is_peer_gone();
         let is_lost = is_gone && (self.clients[side].has_seen_end || now.0 > since.0 + 2 * STEP_NS);
-        if closed.is_some() || is_lost || ending == Ending::Abort || self.is_off() {
+        if closed.is_some() || is_lost || ending == ExitPolicy::Abort || self.is_unchecked() {
             let reason = match (closed, ending) {
                 (Some(Closed::ByPeer(reason)), _) => reason,
-                (_, Ending::Abort) => Reason(4 << 16),
-                _ if self.is_off() || is_lost => Reason::GIVEN_UP,
+                (_, ExitPolicy::Abort) => Reason(4 << 16),
+                _ if self.is_unchecked() || is_lost => Reason::GIVEN_UP,
                 _ => Reason::DONE,
             };
             return self.leave(side, reason);
@@ -73,28 +72,29 @@ impl<F: Stage> Talk<F> {
         if let Some(index) = self.flows[side].open {
             return self.end_open(side, index, step);
         }
-        // A CANCEL that is due may wait for what the peer takes, which may wait for what this end takes.
+        // A CANCEL that is due may wait until the peer receives, which may wait until this end receives.
         let owes_cancel = self.state_of(side).sending != Sending::Nothing;
         let peer_sends = self.flows[1 - side].open.is_some() || other_calls;
         let is_taken = !peer_sends && self.flows[1 - side].is_taken();
-        if owes_cancel || ending == Ending::WhenTaken && !is_taken {
+        if owes_cancel || ending == ExitPolicy::WhenTaken && !is_taken {
             // A peer that may be gone need not send anything.
-            let patience_ns = if self.may_fail { PATIENCE_NS / 5 } else { self.crowd * PATIENCE_NS };
-            let is_stuck = now.0 > since.0 + patience_ns;
+            let timeout_ns =
+                if self.may_fail { PROGRESS_TIMEOUT_NS / 5 } else { self.ends_per_cpu * PROGRESS_TIMEOUT_NS };
+            let is_stuck = now.0 > since.0 + timeout_ns;
             let is_left = self.clients[1 - side].closed_with.is_some();
-            assert!(!is_stuck || self.may_fail || is_left, "nothing moves any more");
+            assert!(!is_stuck || self.may_fail || is_left, "no progress");
             if is_stuck {
                 return self.leave(side, Reason::GIVEN_UP);
             }
             return self.take(side, step);
         }
-        if ending == Ending::WhenTaken && !self.delivered(side) && now.0 < since.0 + 4 * STEP_NS {
+        if ending == ExitPolicy::WhenTaken && !self.delivered(side) && now.0 < since.0 + 4 * STEP_NS {
             return self.wait_for(side, Wanted::Flush, step);
         }
         self.leave(side, Reason::DONE);
     }
 
-    /// Ends what is being sent, or gives it up.
+    /// Completes the open transfer, or cancels it.
     fn end_open(&mut self, side: usize, index: usize, step: Nanos) {
         let slot =
             self.clients[side].sends.iter().position(|it| it.as_ref().is_some_and(|it| it.index == index));
@@ -107,7 +107,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Takes what comes.
+    /// Receives what arrives.
     fn take(&mut self, side: usize, step: Nanos) {
         let head = self.flows[1 - side].head;
         let mut begun = self.clients[side].receives.iter();
@@ -136,7 +136,7 @@ impl<F: Stage> Talk<F> {
         self.clients[side].course = Course::Closing;
     }
 
-    /// Returns true if this end may let go: the other one is over, too, or is not waited for any longer.
+    /// Returns true if this end may release everything: the other end is over, or has had enough time.
     fn may_go(&mut self, side: usize, now: Nanos) -> bool {
         let since = *self.clients[side].over_since.get_or_insert(now);
         self.progress(side);
@@ -146,17 +146,17 @@ impl<F: Stage> Talk<F> {
         if is_mutual || self.clients[side].driver.is_peer_gone() {
             return true;
         }
-        now.0 > since.0 + 2 * self.crowd * LINGER_NS
+        now.0 > since.0 + 2 * self.ends_per_cpu * LINGER_NS
     }
 
-    /// After the end: all that was sent has come, where both ends wanted it and nothing failed.
+    /// Checks at the end that everything sent has arrived, if both ends wanted it and nothing failed.
     pub(crate) fn check_oracle(&self) {
-        let wants_all = |side: usize| self.clients[side].program.ending == Ending::WhenTaken;
+        let wants_all = |side: usize| self.clients[side].program.exit_policy == ExitPolicy::WhenTaken;
         let in_order = |side: usize| {
             let reason = self.clients[side].closed_with;
             reason == Some(Reason::DONE)
         };
-        if self.may_fail || self.is_off() || !(in_order(0) && in_order(1)) {
+        if self.may_fail || self.is_unchecked() || !(in_order(0) && in_order(1)) {
             return;
         }
         for side in 0..2 {

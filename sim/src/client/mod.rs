@@ -1,14 +1,14 @@
-//! Two programs that talk over one connection, and use every call of the API in every state that they come to.
+//! Two programs that use one connection, with every call of the API in every state.
 //!
-//! A [`Talk`] is both of them, with what each knows of the other: an oracle for each direction decides for every call which
-//! results are right. A blocking call is what the shells of `superpipe` make of it: attempts, a round, and what the driver says
-//! comes after that, in virtual time.
+//! A [`ClientPair`] holds both programs. An oracle for each direction knows which results of each call are right. A blocking call is
+//! what the shells of `superpipe` do: attempts, a round, and then the driver's next step, in virtual time.
 
 mod calling;
+mod coverage;
 mod ending;
 mod ops;
 mod oracle;
-mod poking;
+mod probing;
 mod receiving;
 mod sending;
 mod waiting;
@@ -16,73 +16,84 @@ mod waiting;
 use superpipe_core::driver::{Driver, WaitStrategy, WarmUp, WarmUpPlan};
 use superpipe_core::{Arrival, Closed, Endpoint, Event, Nanos, Reason, State};
 use superpipe_testkit::pair::{IDLE_TIMEOUT_NS, Script};
-use superpipe_testkit::{Rng, Stage};
+use superpipe_testkit::{PairFabric, Rng};
 
-use crate::calls::{Call, Calls};
+pub use coverage::{Call, CallCoverage, unreachable_because};
 use ops::{ReceiveOp, SendOp, Waiting, Writing};
 use oracle::Flow;
 
-/// What both programs do.
+/// Parameters of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Decides each call.
+    /// Seed of its calls.
     pub seed: u64,
-    /// Calls, before it comes to its end.
+    /// Calls before it ends.
     pub calls: u32,
-    /// The longest message.
+    /// Bytes of its longest message.
     pub bytes_max: usize,
     /// How it ends.
-    pub ending: Ending,
+    pub exit_policy: ExitPolicy,
     /// How it waits.
     pub wait: WaitStrategy,
     /// Both ends warm the connection up first.
     pub warms_up: bool,
-    /// This end closes with a reason in the middle of that, after so many turns.
+    /// Turns of the warm-up after which this end closes with a reason.
     pub quits_after: Option<u32>,
-    /// Behaviour beside its calls.
-    pub manner: Manner,
+    /// Behavior besides its calls.
+    pub behavior: Behavior,
 }
 
-/// Behaviour of a program beside its calls.
+/// Behavior of a program besides its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
-    /// It does nothing else.
+pub enum Behavior {
+    /// None.
     Plain,
-    /// It floods its peer with legal messages, in each turn.
-    Floods,
-    /// It rejects one message after the other, in each turn, so that REJECTs wait for their turn.
-    Refuses,
-    /// Its deadlines are long.
-    Patient,
+    /// Floods its peer with legal messages in each turn.
+    Flood,
+    /// Rejects messages in each turn, so that REJECTs wait.
+    Reject,
+    /// Uses long deadlines.
+    LongDeadlines,
+    /// Begins messages by the short way while a REJECT is due, and rejects several in a row in each turn.
+    RejectInRow,
 }
 
-/// How a program ends.
+/// End of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It takes all that the other one sends, and closes.
+pub enum ExitPolicy {
+    /// Receives everything that the other end sends, and then closes.
     WhenTaken,
-    /// It closes once it has sent all: what the other one sends is for nobody.
+    /// Closes once it has sent everything, whatever the other end still sends.
     WhenSent,
-    /// It closes with a reason, whatever is under way.
+    /// Closes with a reason at once.
     Abort,
-    /// It lets go of driver and fabric, whatever is under way, and closes nothing.
+    /// Drops driver and fabric at once, without a close.
     Drop,
 }
 
-/// Where a program is.
+/// Outcome of an end's turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TurnOutcome {
+    /// Nanoseconds that the end may sleep.
+    pub(crate) sleep_ns: u64,
+    /// Ends that release everything.
+    pub(crate) releases: [bool; 2],
+}
+
+/// Phase of a program.
 #[derive(Debug)]
 enum Course {
     Warming(WarmUp, Vec<u8>),
     Calling,
-    /// It ends what it has begun, and takes what comes.
+    /// It completes its transfers and receives what arrives.
     Ending,
     Closing,
-    /// The peer was told; this end is still there for it.
+    /// The close is done, and this end stays for its peer.
     Over,
 }
 
-/// One program, at its end.
-pub(crate) struct Client<F: Stage> {
+/// One program at its end of the connection.
+pub(crate) struct Client<F: PairFabric> {
     pub(crate) driver: Driver<F>,
     rng: Rng,
     program: Program,
@@ -92,46 +103,46 @@ pub(crate) struct Client<F: Stage> {
     sends: [Option<SendOp>; 2],
     receives: [Option<ReceiveOp>; 2],
     writing: Option<Writing>,
-    /// Bytes that were reserved last.
+    /// Bytes of the last reservation.
     reserved: u32,
-    /// Bytes that were read in place last: of which message, from where on.
+    /// Bytes that were last read in place: message, offset, content.
     shown: Option<(Option<usize>, usize, Vec<u8>)>,
-    /// The reason that this end has closed with.
+    /// Reason with which this end has closed.
     closed_with: Option<Reason>,
-    /// Since when it ends without that anything moves, and what had moved by then.
+    /// Begin of the current time without progress while it ends, and the progress before it.
     ends_since: Option<(Nanos, u64)>,
-    /// The message at the head that a stream of this end takes.
+    /// Message at the head that a stream of this end receives.
     reads: Option<usize>,
-    /// Calls that are left in each kind of state that is over in a moment.
-    pokes_left: [u32; poking::STATES],
-    /// Turns in which it was warming up.
+    /// Calls left in each short state.
+    probes_left: [u32; probing::STATES],
+    /// Turns spent in the warm-up.
     warm_turns: u32,
-    /// It has let go of everything without closing.
+    /// It has dropped everything without a close.
     pub(crate) has_dropped: bool,
-    /// Since when it is there for its peer only.
+    /// Time since which it stays only for its peer.
     over_since: Option<Nanos>,
     has_seen_end: bool,
 }
 
-/// Two programs, a fabric, and what must come out.
-pub(crate) struct Talk<F: Stage> {
+/// Two programs, a fabric, and the oracles.
+pub(crate) struct ClientPair<F: PairFabric> {
     pub(crate) fabric: F,
     pub(crate) clients: [Client<F>; 2],
-    /// By sender.
+    /// Oracles by sender.
     flows: [Flow; 2],
-    pub(crate) calls: Calls,
-    /// Notices tell what is here: each look takes some of them.
+    pub(crate) call_coverage: CallCoverage,
+    /// Arrival by notification: each poll takes only some of them.
     is_notified: bool,
     /// Ends that share a CPU.
-    pub(crate) crowd: u64,
+    pub(crate) ends_per_cpu: u64,
     /// The connection may end at any time.
     may_fail: bool,
-    /// What could not be at once is repeated by signs of life only.
+    /// Only keepalives repeat an acknowledgement that was overtaken.
     pub(crate) needs_life: bool,
 }
 
-impl<F: Stage> Client<F> {
-    /// Returns true if this end has failed, or was closed with a reason: it delivers nothing.
+impl<F: PairFabric> Client<F> {
+    /// Returns true if this end has failed or was closed with a reason, so that it delivers nothing.
     fn is_shut(&self) -> bool {
         match self.driver.endpoint().closed() {
             None => false,
@@ -141,7 +152,7 @@ impl<F: Stage> Client<F> {
     }
 }
 
-impl<F: Stage> Talk<F> {
+impl<F: PairFabric> ClientPair<F> {
     pub(crate) fn over(mut fabric: F, script: &Script, programs: [Program; 2]) -> Self {
         fabric.start(script.origin.blocks);
         let clients = core::array::from_fn(|side| {
@@ -150,7 +161,7 @@ impl<F: Stage> Talk<F> {
                 .unwrap_or_else(|error| panic!("{error}"));
             let driver = Driver::new(end, 1 + side as u64, program.wait, IDLE_TIMEOUT_NS, Nanos(0));
             let course = if program.warms_up {
-                // Both must come to the same plan.
+                // Both ends must compute the same plan.
                 let smaller = usize::from(script.configs[0].c0_bytes > script.configs[1].c0_bytes);
                 let layout = script.setup.layouts[0];
                 let plan = WarmUpPlan::new(layout, &script.configs[smaller], F::DIRECT);
@@ -173,7 +184,7 @@ impl<F: Stage> Talk<F> {
                 closed_with: None,
                 ends_since: None,
                 reads: None,
-                pokes_left: [poking::POKES; poking::STATES],
+                probes_left: [probing::PROBES_MAX; probing::STATES],
                 warm_turns: 0,
                 has_dropped: false,
                 over_since: None,
@@ -184,9 +195,9 @@ impl<F: Stage> Talk<F> {
             fabric,
             clients,
             flows: Default::default(),
-            calls: Calls::default(),
+            call_coverage: CallCoverage::default(),
             is_notified: script.configs[0].arrival == Arrival::Notify,
-            crowd: 1,
+            ends_per_cpu: 1,
             may_fail: false,
             needs_life: false,
         }
@@ -196,15 +207,15 @@ impl<F: Stage> Talk<F> {
         self.may_fail = true;
     }
 
-    pub(crate) fn distrust(&mut self) {
-        self.flows.iter_mut().for_each(|flow| flow.is_off = true);
+    pub(crate) fn stop_checking(&mut self) {
+        self.flows.iter_mut().for_each(|flow| flow.is_unchecked = true);
     }
 
     pub(crate) fn transfers(&self) -> u64 {
         self.flows.iter().map(|flow| flow.transfers).sum()
     }
 
-    /// Counts everything that both ends have sent and received.
+    /// Counts everything that this end has sent and received.
     pub(crate) fn moved(&self, side: usize) -> u64 {
         let counters = self.clients[side].driver.counters();
         let sent = counters.inline_sent + counters.chunks_sent + counters.controls_sent;
@@ -220,23 +231,23 @@ impl<F: Stage> Talk<F> {
         format!("{} and {}", of(&self.clients[0]), of(&self.clients[1]))
     }
 
-    /// Returns true if both ends were told of each other's close, or wait no longer for that.
+    /// Returns true if each end knows of the other's close, or waits no longer.
     pub(crate) fn is_over(&self) -> bool {
         self.clients.iter().all(|client| matches!(client.course, Course::Over))
     }
 
-    fn is_off(&self) -> bool {
-        self.flows[0].is_off
+    fn is_unchecked(&self) -> bool {
+        self.flows[0].is_unchecked
     }
 
     fn state_of(&self, side: usize) -> State {
         self.clients[side].driver.endpoint().state()
     }
 
-    /// Counts a call whose result is compared: none is once somebody has lied.
+    /// Counts a call whose result is compared. None is after a forged line.
     fn count(&mut self, call: Call, state: State, is_accepted: bool) {
-        if !self.is_off() {
-            self.calls.count(call, state, is_accepted);
+        if !self.is_unchecked() {
+            self.call_coverage.count(call, state, is_accepted);
         }
     }
 
@@ -244,8 +255,8 @@ impl<F: Stage> Talk<F> {
         self.clients[side].is_shut()
     }
 
-    /// Returns true if this end may deliver nothing from now on: a call may have read that its peer has closed with a reason, or
-    /// broken a rule, before the connection says so.
+    /// Returns true if this end may deliver nothing from now on. A call may have read that the peer has closed with a reason or broken a
+    /// rule before the connection reports it.
     fn may_be_shut(&self, side: usize) -> bool {
         let abandons = |reason: Reason| reason != Reason::DONE;
         self.may_fail || self.is_shut(side) || self.clients[1 - side].closed_with.is_some_and(abandons)
@@ -255,7 +266,7 @@ impl<F: Stage> Talk<F> {
         self.clients[side].driver.endpoint().closed()
     }
 
-    /// Nothing but a call closes a connection that works.
+    /// Checks that nothing but a call has closed a connection that works.
     fn check_open(&self, side: usize) {
         let closed = self.closed(side);
         let is_right = match closed {
@@ -266,7 +277,7 @@ impl<F: Stage> Talk<F> {
             }
             Some(Closed::Failed(_)) => self.may_fail,
         };
-        assert!(is_right || self.is_off(), "end {side} is {closed:?}");
+        assert!(is_right || self.is_unchecked(), "end {side} is {closed:?}");
     }
 
     fn take_events(&mut self, side: usize) {
@@ -276,7 +287,7 @@ impl<F: Stage> Talk<F> {
         let has_closed = self.clients[side].closed_with.is_some();
         match event {
             Some(Event::Rejected { transfer, reason }) => {
-                self.flows[side].told_event(transfer, reason, has_closed);
+                self.flows[side].check_rejected_event(transfer, reason, has_closed);
             }
             Some(Event::Missed { count }) => self.flows[side].missed_events(count, has_closed),
             None => {}

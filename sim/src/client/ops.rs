@@ -1,16 +1,16 @@
-//! Operations that a client has begun, with the slices that they are driven with.
+//! Operations of a client, with their slices.
 
-use superpipe_core::driver::{Outside, Receive, Send, Wait};
+use superpipe_core::driver::{DescriptorWait, ReceiveOperation, SendOperation, Wait};
 use superpipe_core::{Nanos, TransferId};
 use superpipe_testkit::Rng;
 
-/// Slices of one message.
+/// Most slices of one message.
 const SLICES_MAX: usize = 6;
 
 /// A message that is being sent.
 #[derive(Debug)]
 pub(super) struct SendOp {
-    pub(super) op: Send,
+    pub(super) op: SendOperation,
     pub(super) index: usize,
     pub(super) cuts: Vec<usize>,
 }
@@ -18,14 +18,14 @@ pub(super) struct SendOp {
 /// A message that is being received.
 #[derive(Clone, Debug)]
 pub(super) struct ReceiveOp {
-    pub(super) op: Receive,
+    pub(super) op: ReceiveOperation,
     pub(super) buffer: Vec<u8>,
     pub(super) cuts: Vec<usize>,
-    /// What it took, as the oracle has it.
+    /// Bytes received so far, as the oracle knows them.
     pub(super) expected: Vec<u8>,
     pub(super) index: Option<usize>,
     pub(super) is_cold: bool,
-    /// Driven with other slices: where bytes go is its caller's fault.
+    /// Driven with other slices, so that the position of the bytes is undefined.
     pub(super) is_odd: bool,
 }
 
@@ -36,20 +36,20 @@ pub(super) struct Writing {
     pub(super) index: usize,
 }
 
-/// What a blocking call waits for.
+/// Goal of a blocking call.
 #[derive(Debug)]
 pub(super) enum Wanted {
     Send(usize),
     Receive(usize),
-    /// All of the stream, and its end.
+    /// The whole stream with its end.
     Write,
-    /// The stream's end at the head.
+    /// The end of the stream at the head.
     Read,
     Flush,
     WarmUp,
     Close,
-    /// A descriptor that is ready at a time.
-    Outside(Outside, Nanos),
+    /// A descriptor that is ready at this time.
+    Outside(DescriptorWait, Nanos),
 }
 
 /// A blocking call.
@@ -58,11 +58,11 @@ pub(super) struct Waiting {
     pub(super) wanted: Wanted,
     pub(super) wait: Wait,
     pub(super) deadline: Nanos,
-    /// Rounds with work since the last look.
+    /// Rounds with work since the last check of the time.
     pub(super) busy_rounds: u32,
 }
 
-/// Where slices begin, with empty ones among them.
+/// Draws where slices begin. Some are empty.
 pub(super) fn cuts(rng: &mut Rng, bytes: usize) -> Vec<usize> {
     let mut cuts: Vec<_> = (0..rng.below(SLICES_MAX)).map(|_| rng.below(bytes + 1)).collect();
     if rng.one_in(4) {
@@ -72,7 +72,7 @@ pub(super) fn cuts(rng: &mut Rng, bytes: usize) -> Vec<usize> {
     cuts
 }
 
-/// The slices of what is sent.
+/// Cuts the bytes to send into slices.
 pub(super) fn gather<'a>(mut bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut at = 0;
     let mut slices = Vec::new();
@@ -86,7 +86,7 @@ pub(super) fn gather<'a>(mut bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     slices
 }
 
-/// The slices of where to receive.
+/// Cuts the receive buffer into slices.
 pub(super) fn scatter<'a>(mut bytes: &'a mut [u8], cuts: &[usize]) -> Vec<&'a mut [u8]> {
     let mut at = 0;
     let mut slices = Vec::new();
@@ -100,7 +100,7 @@ pub(super) fn scatter<'a>(mut bytes: &'a mut [u8], cuts: &[usize]) -> Vec<&'a mu
     slices
 }
 
-/// A number up to `most`.
+/// Draws a number from 0 to `most`.
 #[expect(clippy::cast_possible_truncation, reason = "not more than a u32")]
 pub(super) const fn up_to(rng: &mut Rng, most: u32) -> u32 {
     rng.below(most as usize + 1) as u32

@@ -1,14 +1,14 @@
-//! What is known of one direction: what was sent, in which order, and what came out.
+//! Oracle of one direction: what was sent, in which order, and what arrived.
 
 use std::collections::VecDeque;
 
 use superpipe_core::{End, Incoming, Length, Reason};
 use superpipe_testkit::Rng;
 
-/// Bits of a tag that say which message it is.
+/// Bits of a tag that hold the message's index.
 const INDEX_BITS: u32 = 20;
 
-/// One message or stream.
+/// A message or stream.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) tag: u64,
@@ -21,33 +21,33 @@ pub(super) struct Message {
     pub(super) rejected: Option<Reason>,
     number: Option<u64>,
     received: Option<usize>,
-    /// Its receiver has seen its end, or refused it.
+    /// Its receiver has seen its end, or rejected it.
     over: bool,
 }
 
-/// One direction.
+/// Oracle of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) messages: Vec<Message>,
-    /// Those of which something may be on its way, in order.
+    /// Messages of which something may be on its way, in order.
     order: Vec<usize>,
-    /// So many of the order were seen, or passed over.
+    /// Number of messages in the order that have arrived or were skipped.
     seen: usize,
-    /// Those that were rejected, in order, and no event has said so.
-    untold: VecDeque<usize>,
-    /// The sender's open transfer.
+    /// Rejected messages, in order, that no event has reported.
+    unreported: VecDeque<usize>,
+    /// Open transfer of the sender.
     pub(super) open: Option<usize>,
-    /// The head, as its receiver knows it, and the bytes that were taken of it.
+    /// Message at the head, as its receiver knows it, and the bytes taken of it.
     pub(super) head: Option<usize>,
     pub(super) at: usize,
-    /// Somebody lies: nothing is compared any more.
-    pub(super) is_off: bool,
+    /// A line was forged, and nothing is compared any more.
+    pub(super) is_unchecked: bool,
     /// Transfers that were compared.
     pub(super) transfers: u64,
 }
 
 impl Flow {
-    /// A message that may be sent.
+    /// Draws a message.
     pub(super) fn draw(&mut self, rng: &mut Rng, bytes: usize, is_stream: bool) -> usize {
         let index = self.messages.len();
         let payload = (0..bytes.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).take(bytes).collect();
@@ -67,36 +67,36 @@ impl Flow {
         index
     }
 
-    /// A message goes at once.
-    pub(super) fn whole(&mut self, index: usize) {
-        assert!(self.is_off || self.open.is_none(), "{index} was sent whole while another is open");
+    /// Notes that a message was sent by one call.
+    pub(super) fn sent_at_once(&mut self, index: usize) {
+        assert!(self.is_unchecked || self.open.is_none(), "{index} was sent at once while another is open");
         self.order.push(index);
         let message = &mut self.messages[index];
         (message.bytes, message.ended) = (message.payload.len(), true);
     }
 
-    /// A transfer starts.
+    /// Notes that a transfer starts.
     pub(super) fn starts(&mut self, index: usize) {
-        assert!(self.is_off || self.open.is_none(), "{index} starts while another is open");
+        assert!(self.is_unchecked || self.open.is_none(), "{index} starts while another is open");
         self.order.push(index);
         self.open = Some(index);
     }
 
-    /// The endpoint took so many bytes.
+    /// Notes that the endpoint took bytes.
     pub(super) fn pushed(&mut self, index: usize, bytes: usize) {
         let message = &mut self.messages[index];
         message.bytes += bytes;
-        assert!(self.is_off || message.bytes <= message.payload.len(), "more was taken than was given");
+        assert!(self.is_unchecked || message.bytes <= message.payload.len(), "more was taken than was given");
     }
 
-    /// A transfer was sent to its end.
+    /// Notes that a transfer was sent completely.
     pub(super) fn ends(&mut self, index: usize) {
-        assert!(self.is_off || self.open == Some(index), "{index} ends, and is not open");
+        assert!(self.is_unchecked || self.open == Some(index), "{index} ends, and is not open");
         self.messages[index].ended = true;
         self.open = None;
     }
 
-    /// A transfer was given up by its sender, if it is open.
+    /// Notes that the sender cancels a transfer, if it is open.
     pub(super) fn gives_up(&mut self, index: usize, reason: Reason) {
         if self.open == Some(index) {
             self.messages[index].cancelled = Some(reason);
@@ -104,68 +104,69 @@ impl Flow {
         }
     }
 
-    /// The sender was told by a call that the receiver does not want it.
-    pub(super) fn told(&mut self, index: usize, reason: Reason) {
+    /// Checks a rejection that a call of the sender reported.
+    pub(super) fn check_rejected(&mut self, index: usize, reason: Reason) {
         if self.open == Some(index) {
             self.open = None;
         }
         assert!(
-            self.is_off || self.messages[index].rejected == Some(reason),
+            self.is_unchecked || self.messages[index].rejected == Some(reason),
             "{index} is said to be rejected for {reason:?}"
         );
     }
 
-    /// The sender was told by an event: of each rejection once, and in order, unless it has closed: then none need be told.
-    pub(super) fn told_event(&mut self, transfer: u64, reason: Reason, has_closed: bool) {
-        if self.is_off {
+    /// Checks a rejection that an event reported. Events report each rejection once and in order. After a close they may leave some out.
+    pub(super) fn check_rejected_event(&mut self, transfer: u64, reason: Reason, has_closed: bool) {
+        if self.is_unchecked {
             return;
         }
         let number = |index: usize| self.messages[index].number;
         let is_it = |index: &usize| number(*index) == Some(transfer);
-        // One that was refused before anybody looked at it has no number here.
+        // A message that was rejected before any peek has no number here.
         let may_be = |index: &usize| {
             number(*index).is_none() && (!has_closed || self.messages[*index].rejected == Some(reason))
         };
-        let place = self.untold.iter().position(is_it).or_else(|| self.untold.iter().position(may_be));
+        let place =
+            self.unreported.iter().position(is_it).or_else(|| self.unreported.iter().position(may_be));
         let Some(place) = place else {
             panic!("{transfer} is said to be rejected: it was not, or was told before")
         };
-        let first = self.untold[0];
+        let first = self.unreported[0];
         assert!(has_closed || place == 0, "{transfer} is told, and {first} before it was not");
-        let index = self.untold[place];
+        let index = self.unreported[place];
         assert_eq!(self.messages[index].rejected, Some(reason), "the reason of a rejection");
-        self.untold.drain(..=place);
+        self.unreported.drain(..=place);
     }
 
-    /// Notes that `count` events were dropped: those of the oldest rejections.
+    /// Notes that `count` events were dropped, those of the oldest rejections.
     pub(super) fn missed_events(&mut self, count: u64, has_closed: bool) {
-        if self.is_off || has_closed {
+        if self.is_unchecked || has_closed {
             return;
         }
         let missed = usize::try_from(count).unwrap_or(usize::MAX);
         assert!(
-            missed <= self.untold.len(),
+            missed <= self.unreported.len(),
             "{count} events were missed, of {} rejections",
-            self.untold.len()
+            self.unreported.len()
         );
-        self.untold.drain(..missed);
+        self.unreported.drain(..missed);
     }
 
-    /// The receiver was shown the transfer at the head.
-    pub(super) fn meet(&mut self, incoming: Incoming) {
-        if self.is_off {
+    /// Checks the transfer that the receiver was shown at the head.
+    pub(super) fn arrived(&mut self, incoming: Incoming) {
+        if self.is_unchecked {
             return;
         }
-        self.meet_tag(incoming.tag);
+        self.arrived_tag(incoming.tag);
         let Some(message) = self.head.and_then(|head| self.messages.get_mut(head)) else { return };
         assert_eq!(message.length, incoming.length, "length");
         let number = *message.number.get_or_insert(incoming.transfer);
         assert_eq!(number, incoming.transfer, "another number than before");
     }
 
-    /// A transfer is at the head: it must be the next of which anything was sent.
-    pub(super) fn meet_tag(&mut self, tag: u64) {
-        if self.is_off {
+    /// Checks the tag of the transfer at the head, which must be the next of which anything was sent.
+    pub(super) fn arrived_tag(&mut self, tag: u64) {
+        if self.is_unchecked {
             return;
         }
         let index = usize::try_from(tag & ((1 << INDEX_BITS) - 1)).unwrap_or(usize::MAX);
@@ -186,35 +187,35 @@ impl Flow {
         (self.head, self.at) = (Some(index), 0);
     }
 
-    /// The message that any look at the head must find: nothing is at the head, and a part of the next message was sent.
+    /// Returns the message that any poll of the head must find: nothing is at the head, and a part of the next message was sent.
     pub(super) fn certain(&self) -> Option<usize> {
         let next = self.next().filter(|_| self.head.is_none())?;
         let message = &self.messages[next];
         (message.bytes > 0 || message.ended).then_some(next)
     }
 
-    /// Notes that the message that was certain to come next has come.
-    pub(super) fn meet_certain(&mut self) {
+    /// Notes that the message that had to come next has arrived.
+    pub(super) fn arrived_certain(&mut self) {
         if let Some(index) = self.certain() {
-            self.meet_tag(self.messages[index].tag);
+            self.arrived_tag(self.messages[index].tag);
         }
     }
 
-    /// The next one that was given up for this reason, after so many bytes, begins and ends in one call.
-    pub(super) fn meet_cancelled(&mut self, reason: Reason, bytes: usize) {
+    /// Notes a cancelled message that begins and ends in one call, with this reason and this many bytes.
+    pub(super) fn arrived_cancelled(&mut self, reason: Reason, bytes: usize) {
         let rest = self.order.get(self.seen..).unwrap_or_default();
         let found = rest.iter().find(|index| {
             let message = &self.messages[**index];
             message.cancelled == Some(reason) && message.bytes == bytes
         });
         if let (None, Some(index)) = (self.head, found) {
-            self.meet_tag(self.messages[*index].tag);
+            self.arrived_tag(self.messages[*index].tag);
         }
     }
 
-    /// The receiver took bytes of the head.
+    /// Checks bytes that the receiver took of the head.
     pub(super) fn took(&mut self, got: &[u8]) {
-        if self.is_off || got.is_empty() {
+        if self.is_unchecked || got.is_empty() {
             return;
         }
         let Some(head) = self.head else { panic!("{} bytes of no transfer came out", got.len()) };
@@ -231,9 +232,9 @@ impl Flow {
         message.received = Some(self.at);
     }
 
-    /// How the head ended, if it has.
+    /// Checks the end of the message at the head, if it has ended.
     pub(super) fn ended(&mut self, end: End) {
-        if self.is_off || end == End::No {
+        if self.is_unchecked || end == End::No {
             return;
         }
         let Some(head) = self.head.take() else { panic!("{end:?} of no transfer") };
@@ -247,18 +248,18 @@ impl Flow {
         }
     }
 
-    /// The receiver refuses the head.
+    /// Notes that the receiver rejects the head.
     pub(super) fn rejects(&mut self, reason: Reason) {
-        if self.is_off {
+        if self.is_unchecked {
             return;
         }
         let Some(head) = self.head.take() else { panic!("what was never shown was rejected") };
         let message = &mut self.messages[head];
         (message.rejected, message.over) = (Some(reason), true);
-        self.untold.push_back(head);
+        self.unreported.push_back(head);
     }
 
-    /// All that was sent has come, or was given up.
+    /// Returns true if everything sent has arrived or was given up.
     pub(super) fn is_taken(&self) -> bool {
         let settled = |index: &usize| {
             let message = &self.messages[*index];
@@ -267,7 +268,7 @@ impl Flow {
         self.open.is_none() && self.order.iter().all(settled)
     }
 
-    /// All bytes that the endpoint took were taken out, or thrown away.
+    /// Returns true if all bytes that the endpoint took were received or discarded.
     pub(super) fn is_delivered(&self) -> bool {
         self.order.iter().all(|index| {
             let message = &self.messages[*index];
@@ -275,17 +276,17 @@ impl Flow {
         })
     }
 
-    /// The next of which something may come.
+    /// Returns the next message of which something may arrive.
     pub(super) fn next(&self) -> Option<usize> {
         self.order.get(self.seen).copied()
     }
 
-    /// The receiver took bytes of the head to where nobody knows.
+    /// Notes bytes of the head that went to an unknown place.
     pub(super) fn skipped(&mut self, bytes: usize) {
         let Some(head) = self.head else { return };
         self.at += bytes;
         let message = &mut self.messages[head];
-        assert!(self.is_off || self.at <= message.bytes, "message {head}: more came out than was sent");
+        assert!(self.is_unchecked || self.at <= message.bytes, "message {head}: more came out than was sent");
         message.received = Some(self.at);
     }
 }

@@ -1,29 +1,28 @@
-//! The calls that receive, each compared with what was sent.
+//! Receiving calls, each compared with what was sent.
 
-use superpipe_core::driver::{Drive, Receive, ReceiveFailed, Received, RefusedRecv};
+use superpipe_core::driver::{Drive, ReceiveFailed, ReceiveOperation, Received, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
-use superpipe_testkit::{Memory, Stage};
+use superpipe_testkit::{Memory, PairFabric};
 
 use super::ops::{ReceiveOp, cuts, scatter, up_to};
-use super::{Course, Talk};
-use crate::calls::Call;
+use super::{Call, ClientPair, Course};
 
-/// What is in a buffer before anything is received into it.
+/// Byte that fills a buffer before a receive.
 const UNTOUCHED: u8 = 0xa5;
 
-/// Whether nothing was written here. Without a branch, so that it is done many bytes at a time.
+/// Returns true if nothing was written here. It has no branch, so that the compiler vectorizes it.
 fn is_untouched(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |differs, byte| differs | (byte ^ UNTOUCHED)) == 0
 }
 
-/// More than any message has.
+/// More than the longest message.
 const ROOM_BYTES: usize = 9100;
 
-/// What a receiver says of what it does not want.
+/// Base of the reasons with which a receiver rejects.
 const NOT_WANTED: u32 = 2 << 16;
 
-impl<F: Stage> Talk<F> {
-    /// Room for a message: often enough, often just enough or one byte too little, or none.
+impl<F: PairFabric> ClientPair<F> {
+    /// Draws the size of a receive buffer: often enough, often exact or one byte too small, or none.
     fn room(&mut self, side: usize) -> usize {
         let flow = &self.flows[1 - side];
         let next = flow.head.or_else(|| flow.next()).map(|index| flow.messages[index].payload.len());
@@ -36,11 +35,11 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// What is shown must be next, and too long for the room, or not.
+    /// Checks that a shown message is next, and whether it fits the buffer.
     fn check_shown(&mut self, side: usize, incoming: Incoming, room: usize, is_too_small: bool) {
-        self.flows[1 - side].meet(incoming);
+        self.flows[1 - side].arrived(incoming);
         let fits = matches!(incoming.length, Length::Exact(length) if length <= room as u64);
-        assert!(fits != is_too_small || self.is_off(), "{incoming:?} and {room} bytes of room");
+        assert!(fits != is_too_small || self.is_unchecked(), "{incoming:?} and {room} bytes of room");
     }
 
     pub(super) fn try_recv(&mut self, side: usize) {
@@ -59,16 +58,16 @@ impl<F: Stage> Talk<F> {
                 let sees_all = state.receiving != Receiving::Discarding && !self.is_notified;
                 if sees_all && self.clients[side].rng.one_in(4) {
                     let peeked = self.clients[side].driver.try_peek(&mut self.fabric);
-                    assert!(peeked.is_none() || self.is_off(), "it was there: {peeked:?}");
+                    assert!(peeked.is_none() || self.is_unchecked(), "it was there: {peeked:?}");
                 }
             }
             Ok(Some(Received { tag, bytes })) => {
-                assert!(!is_shut || flow.is_off, "closed, and received");
-                flow.meet_tag(tag);
+                assert!(!is_shut || flow.is_unchecked, "closed, and received");
+                flow.arrived_tag(tag);
                 flow.took(&buffer[..bytes]);
                 flow.ended(End::Fin);
                 let rest = &buffer[bytes..];
-                assert!(is_untouched(rest) || self.is_off(), "written behind its end");
+                assert!(is_untouched(rest) || self.is_unchecked(), "written behind its end");
                 self.clients[side].shown = None;
             }
             Err(RefusedRecv::TooSmall(incoming)) => self.check_shown(side, incoming, room, true),
@@ -82,12 +81,12 @@ impl<F: Stage> Talk<F> {
         self.count(Call::TryPeek, state, peeked.is_some());
         match peeked {
             Some(incoming) => {
-                assert!(!is_shut || self.is_off(), "closed, and shown");
-                self.flows[1 - side].meet(incoming);
+                assert!(!is_shut || self.is_unchecked(), "closed, and shown");
+                self.flows[1 - side].arrived(incoming);
             }
             None => {
                 let is_gone = self.flows[1 - side].head.is_none() || self.may_be_shut(side);
-                assert!(is_gone || self.is_off(), "what was at the head is not shown");
+                assert!(is_gone || self.is_unchecked(), "what was at the head is not shown");
             }
         }
         peeked
@@ -103,11 +102,11 @@ impl<F: Stage> Talk<F> {
         let rejected = client.driver.reject(&mut self.fabric, reason);
         self.count(Call::Reject, state, rejected);
         if rejected {
-            self.flows[1 - side].meet_certain();
+            self.flows[1 - side].arrived_certain();
         }
         let is_known = self.flows[1 - side].head.is_some() && !self.is_shut(side);
         assert!(
-            rejected == is_known || !rejected && self.may_be_shut(side) || self.is_off(),
+            rejected == is_known || !rejected && self.may_be_shut(side) || self.is_unchecked(),
             "rejected: {rejected}, and at the head: {is_known}"
         );
         if rejected {
@@ -116,7 +115,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Rejects one message after the other, each as soon as it begins: while a REJECT is due, none may begin.
+    /// Rejects messages, each as soon as it begins. While a REJECT is due, none may begin.
     pub(super) fn refuse(&mut self, side: usize) {
         if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
             return;
@@ -133,14 +132,26 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Returns true if what is at the head is known, or it is now and then what must come next: nobody looked at it.
+    /// Begins and rejects messages without `progress` in between, so that a REJECT is due when the next one begins.
+    pub(super) fn reject_in_row(&mut self, side: usize) {
+        if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
+            return;
+        }
+        for _ in 0..up_to(&mut self.clients[side].rng, 8) {
+            self.begin_receive(side, 1, false);
+            let _ = self.drive_receive(side, 1, false);
+            self.cancel_receive(side, 1, Reason::GIVEN_UP);
+        }
+    }
+
+    /// Returns true if the head is known, or (sometimes) if the next message is certain although no call has shown it.
     fn knows_next(&mut self, side: usize) -> bool {
         let flow = &self.flows[1 - side];
         flow.head.is_some() || flow.certain().is_some() && self.clients[side].rng.one_in(2)
     }
 
-    /// Returns true if a stream may take what is at the head: nobody else has begun to, and it claims it; or it takes what must come
-    /// next unseen, or nothing comes.
+    /// Returns true if a stream may take the head: no operation has begun to, and the stream claims it. It may also take the next message
+    /// unseen, or find nothing.
     fn may_read(&mut self, side: usize) -> bool {
         let head = self.flows[1 - side].head;
         if head.is_some() && self.clients[side].reads == head || head.is_none() && self.knows_next(side) {
@@ -150,27 +161,27 @@ impl<F: Stage> Talk<F> {
         self.claim(side, &incoming)
     }
 
-    /// Returns true if nothing can be found at the head but what is certain to come next.
+    /// Returns true if the head can be nothing but the message that is certain to come next.
     fn is_certain(&self, side: usize) -> bool {
         let flow = &self.flows[1 - side];
         self.is_shut(side) || flow.certain().is_some() || flow.next().is_none()
     }
 
-    /// Claims what is at the head for a stream.
+    /// Claims the head for a stream.
     fn claim(&mut self, side: usize, incoming: &Incoming) -> bool {
         let client = &mut self.clients[side];
         let is_ours = client.driver.claim(incoming);
         let (head, at) = (self.flows[1 - side].head, self.flows[1 - side].at);
         let takes = |it: &ReceiveOp| it.op.has_begun() && it.index == head && it.op.taken() == at;
         let is_taken = client.receives.iter().flatten().any(takes);
-        assert!(is_ours != is_taken || self.flows[1 - side].is_off, "claimed: {is_ours}");
+        assert!(is_ours != is_taken || self.flows[1 - side].is_unchecked, "claimed: {is_ours}");
         if is_ours {
             client.reads = head;
         }
         is_ours
     }
 
-    /// A stream took something: if that was unseen, it has what is left of it.
+    /// Claims the rest of an unseen message of which a stream took a part.
     fn claim_rest(&mut self, side: usize) {
         let head = self.flows[1 - side].head;
         if head.is_some()
@@ -181,7 +192,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Makes a clone of an operation that has begun: whichever goes on first has the message.
+    /// Clones an operation that has begun. The one that continues first has the message.
     pub(super) fn fork_receive(&mut self, side: usize, slot: usize) {
         let client = &mut self.clients[side];
         if let Some(it) = client.receives[slot].as_ref().filter(|it| it.op.has_begun() && !it.is_odd) {
@@ -192,7 +203,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Drives a clone of what the other end has begun to receive: refused, and nothing is taken.
+    /// Drives a clone of an operation of the other end. It must be refused and take nothing.
     pub(super) fn receive_anothers(&mut self, side: usize, slot: usize) {
         let theirs = self.clients[1 - side].receives[slot].as_ref().filter(|it| it.op.has_begun());
         let Some(mut theirs) = theirs.cloned() else { return };
@@ -215,7 +226,7 @@ impl<F: Stage> Talk<F> {
         let client = &mut self.clients[side];
         let cuts = if is_cold { Vec::new() } else { cuts(&mut client.rng, room) };
         client.receives[slot] = Some(ReceiveOp {
-            op: if is_cold { Receive::cold() } else { Receive::new() },
+            op: if is_cold { ReceiveOperation::cold() } else { ReceiveOperation::new() },
             buffer: vec![UNTOUCHED; room],
             cuts,
             expected: Vec::new(),
@@ -225,14 +236,14 @@ impl<F: Stage> Talk<F> {
         });
     }
 
-    /// Drives a message that is received once: at first now and then with the looks of a blocking call.
+    /// Drives a message that is received once. The first drive sometimes is `begin_receive`, as in a blocking call.
     pub(super) fn drive_receive(&mut self, side: usize, slot: usize, is_odd: bool) -> Drive<()> {
         let (state, is_shut) = (self.state_of(side), self.is_shut(side));
         let Self { clients, fabric, .. } = self;
         let client = &mut clients[side];
         let Some(it) = client.receives[slot].as_mut() else { return Drive::Done(()) };
         let (had_begun, before) = (it.op.has_begun(), it.op.taken());
-        let is_fresh = it.op == Receive::new();
+        let is_fresh = it.op == ReceiveOperation::new();
         let mut room = it.buffer.len();
         let (call, driven);
         if it.is_cold && had_begun {
@@ -263,7 +274,7 @@ impl<F: Stage> Talk<F> {
         self.judge_received(side, slot, driven, (had_begun, before, room, is_shut))
     }
 
-    /// Compares what a call of an operation took, and how it ended.
+    /// Checks what an operation took, and how it ended.
     fn judge_received(
         &mut self,
         side: usize,
@@ -278,16 +289,16 @@ impl<F: Stage> Talk<F> {
         match driven {
             Drive::Done(Ok(Received { tag, bytes })) => {
                 if !had_begun {
-                    flow.meet_tag(tag);
+                    flow.arrived_tag(tag);
                 }
                 taken = bytes;
             }
             Drive::Done(Err(ReceiveFailed::Cancelled(reason))) if !had_begun => {
-                flow.meet_cancelled(reason, taken)
+                flow.arrived_cancelled(reason, taken)
             }
             Drive::Moved | Drive::Idle if has_begun && !had_begun => {
                 if let Some(incoming) = self.clients[side].driver.try_peek(&mut self.fabric) {
-                    flow.meet(incoming);
+                    flow.arrived(incoming);
                 }
             }
             _ => {}
@@ -297,10 +308,10 @@ impl<F: Stage> Talk<F> {
         if it.index.is_none() && (has_begun || !is_idle) {
             it.index = flow.head;
         }
-        // What tells which message it is may be what told that the connection is closed.
+        // The same poll may have found the message and the close of the connection.
         let is_unknown = flow.head.is_none() && may_be_shut && !is_shut;
         it.is_odd |= is_unknown;
-        if flow.is_off || is_unknown {
+        if flow.is_unchecked || is_unknown {
             return driven.map(|_| ());
         }
         let new = taken - before;
@@ -360,7 +371,7 @@ impl<F: Stage> Talk<F> {
         let has_begun = it.op.has_begun();
         client.driver.cancel_receive(&mut self.fabric, &mut it.op, reason);
         let flow = &mut self.flows[1 - side];
-        let is_its = it.op.taken() == flow.at || flow.is_off;
+        let is_its = it.op.taken() == flow.at || flow.is_unchecked;
         if has_begun && is_its && it.index.is_some() && it.index == flow.head && !is_shut {
             flow.rejects(reason);
             client.shown = None;
@@ -368,7 +379,7 @@ impl<F: Stage> Talk<F> {
         self.count(Call::CancelReceive, state, has_begun);
     }
 
-    /// Reads in place: what is shown is what was sent.
+    /// Reads in place, and checks the bytes.
     pub(super) fn readable(&mut self, side: usize) -> Drive<()> {
         if !self.may_read(side) {
             return Drive::Idle;
@@ -380,12 +391,12 @@ impl<F: Stage> Talk<F> {
         self.count(Call::Readable, state, !matches!(readable, Readable::Nothing));
         let flow = &mut self.flows[1 - side];
         if !matches!(readable, Readable::Nothing) {
-            flow.meet_certain();
+            flow.arrived_certain();
         }
         match readable {
             Readable::Nothing => Drive::Idle,
             Readable::Ended(end) => {
-                assert!(!is_shut || flow.is_off, "closed, and readable");
+                assert!(!is_shut || flow.is_unchecked, "closed, and readable");
                 flow.ended(end);
                 self.clients[side].shown = None;
                 Drive::Done(())
@@ -410,13 +421,13 @@ impl<F: Stage> Talk<F> {
         let client = &mut self.clients[side];
         let flow = &self.flows[1 - side];
         let shown = client.shown.take().filter(|(head, at, _)| (*head, *at) == (flow.head, flow.at));
-        // Giving back more than was shown, or anything where nothing is shown, has no effect.
+        // Giving back more than was shown, or anything while nothing is shown, has no effect.
         let most = shown.as_ref().map_or(0, |(.., shown)| shown.len());
         if shown.is_none() || client.rng.one_in(8) {
             let more = most + client.rng.below(100) + usize::from(most > 0);
             let more = u32::try_from(more).unwrap_or(u32::MAX);
             let end = client.driver.endpoint_mut().consume(&mut self.fabric, more);
-            assert!(end == End::No || self.is_off(), "what was not shown has ended: {end:?}");
+            assert!(end == End::No || self.is_unchecked(), "what was not shown has ended: {end:?}");
             self.clients[side].shown = shown;
             self.count(Call::Consume, state, false);
             return Drive::Idle;
@@ -454,14 +465,17 @@ impl<F: Stage> Talk<F> {
         let pulled = client.driver.endpoint_mut().pull(&mut self.fabric, &mut slices);
         self.count(Call::Pull, state, pulled.bytes > 0 || pulled.end != End::No);
         let flow = &mut self.flows[1 - side];
-        assert!(!is_shut || pulled.bytes == 0 && pulled.end == End::No || flow.is_off, "closed, and pulled");
+        assert!(
+            !is_shut || pulled.bytes == 0 && pulled.end == End::No || flow.is_unchecked,
+            "closed, and pulled"
+        );
         if pulled.bytes > 0 || pulled.end != End::No {
-            flow.meet_certain();
+            flow.arrived_certain();
         }
         flow.took(&buffer[..pulled.bytes]);
         flow.ended(pulled.end);
         let rest = &buffer[pulled.bytes..];
-        assert!(is_untouched(rest) || flow.is_off, "written behind what came");
+        assert!(is_untouched(rest) || flow.is_unchecked, "written behind what came");
         if pulled.bytes > 0 || pulled.end != End::No {
             self.clients[side].shown = None;
             self.claim_rest(side);

@@ -1,18 +1,17 @@
-//! The calls that send, each compared with what the state justifies.
+//! Sending calls, each compared with what the state permits.
 
-use superpipe_core::driver::{Drive, Send, SendFailed};
+use superpipe_core::driver::{Drive, SendFailed, SendOperation};
 use superpipe_core::{Closed, INLINE_BYTES_MAX, Length, Reason, RefusedSend, Sending, State};
-use superpipe_testkit::Stage;
+use superpipe_testkit::PairFabric;
 
-use super::Talk;
 use super::ops::{SendOp, Writing, cuts, gather, up_to};
-use crate::calls::Call;
+use super::{Call, ClientPair};
 
-/// Why a client gives up what it sends, beside the reason of what is dropped.
+/// Reason with which a client cancels an operation.
 const CHANGED_ITS_MIND: Reason = Reason(7);
 
-impl<F: Stage> Talk<F> {
-    /// Bytes of the next message: lines, the edges of blocks, and anything.
+impl<F: PairFabric> ClientPair<F> {
+    /// Draws the length of the next message: lines, the edges of blocks, or any length.
     fn bytes(&mut self, side: usize) -> usize {
         let block = self.fabric.setup().layouts[1 - side].block_bytes as usize;
         let client = &mut self.clients[side];
@@ -33,7 +32,7 @@ impl<F: Stage> Talk<F> {
         self.flows[side].draw(rng, bytes, is_stream)
     }
 
-    /// Compares why nothing was sent with what the end is in.
+    /// Checks the cause of a refusal against the state of the end.
     fn check_refused(&self, side: usize, state: State, refused: RefusedSend, bytes: usize) {
         let c0_bytes = self.clients[side].driver.endpoint().config().c0_bytes as usize;
         let layout = self.fabric.setup().layouts[1 - side];
@@ -48,7 +47,7 @@ impl<F: Stage> Talk<F> {
             RefusedSend::Closed => self.closed(side).is_some(),
             RefusedSend::NotOpen | RefusedSend::Rejected(_) | RefusedSend::WrongLength => false,
         };
-        assert!(is_right || self.is_off(), "refused: {refused:?}, in {state:?}, {bytes} bytes");
+        assert!(is_right || self.is_unchecked(), "refused: {refused:?}, in {state:?}, {bytes} bytes");
     }
 
     pub(super) fn try_send(&mut self, side: usize) {
@@ -61,7 +60,7 @@ impl<F: Stage> Talk<F> {
         let sent = client.driver.try_send(&mut self.fabric, message.tag, &slices);
         self.count(Call::TrySend, state, sent.is_ok());
         match sent {
-            Ok(_) => self.flows[side].whole(index),
+            Ok(_) => self.flows[side].sent_at_once(index),
             Err(refused) => {
                 let bytes = self.flows[side].messages[index].payload.len();
                 self.check_refused(side, state, refused, bytes);
@@ -69,18 +68,18 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Begins a message: nothing is done yet.
+    /// Creates an operation for a message, which does nothing yet.
     pub(super) fn begin_send(&mut self, side: usize, slot: usize) {
         self.cancel_send(side, slot, CHANGED_ITS_MIND);
         let index = self.draw(side, false);
         let client = &mut self.clients[side];
         let message = &self.flows[side].messages[index];
-        let op = Send::new(message.tag, message.payload.len());
+        let op = SendOperation::new(message.tag, message.payload.len());
         let cuts = cuts(&mut client.rng, message.payload.len());
         client.sends[slot] = Some(SendOp { op, index, cuts });
     }
 
-    /// Drives a message once, now and then with other slices. Returns what came of it.
+    /// Drives a message once, sometimes with other slices, and returns the result.
     pub(super) fn drive_send(&mut self, side: usize, slot: usize, is_odd: bool) -> Drive<()> {
         let state = self.state_of(side);
         let Self { clients, flows, fabric, .. } = self;
@@ -124,7 +123,7 @@ impl<F: Stage> Talk<F> {
             Drive::Moved => Drive::Moved,
             Drive::Idle => {
                 assert!(
-                    self.closed(side).is_none() || self.is_off(),
+                    self.closed(side).is_none() || self.is_unchecked(),
                     "waits for a connection that is closed"
                 );
                 Drive::Idle
@@ -135,21 +134,21 @@ impl<F: Stage> Talk<F> {
                 if flow.open == Some(index) {
                     flow.ends(index);
                 } else {
-                    flow.whole(index);
+                    flow.sent_at_once(index);
                 }
                 Drive::Done(())
             }
             Drive::Done(Err(failed)) => {
                 let open = self.flows[side].open;
                 match failed {
-                    SendFailed::Rejected(reason) => self.flows[side].told(index, reason),
+                    SendFailed::Rejected(reason) => self.flows[side].check_rejected(index, reason),
                     SendFailed::Closed => {
-                        assert!(self.closed(side).is_some() || self.is_off(), "closed, it says");
+                        assert!(self.closed(side).is_some() || self.is_unchecked(), "closed, it says");
                     }
                     SendFailed::WrongLength => {
-                        assert!(is_other || self.is_off(), "the same slices have another length");
+                        assert!(is_other || self.is_unchecked(), "the same slices have another length");
                         if !is_known && open.is_none() {
-                            // Begun and given up in one call, perhaps.
+                            // It may have begun and been given up in one call.
                             self.flows[side].starts(index);
                             self.flows[side].pushed(index, now - before);
                         }
@@ -157,7 +156,7 @@ impl<F: Stage> Talk<F> {
                     }
                     SendFailed::NotOpen => {
                         let is_right = !had_begun || self.closed(side).is_some() || open != Some(index);
-                        assert!(is_right || self.is_off(), "not open: it is");
+                        assert!(is_right || self.is_unchecked(), "not open: it is");
                     }
                 }
                 Drive::Done(())
@@ -165,7 +164,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Drives a clone of what the other end has begun to send: refused, and nothing is sent.
+    /// Drives a clone of an operation of the other end. It must be refused and send nothing.
     pub(super) fn send_anothers(&mut self, side: usize, slot: usize) {
         let [this, that] = match &mut self.clients {
             [first, second] if side == 0 => [first, second],
@@ -215,25 +214,27 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Compares why a transfer does not go on with what is known of it.
+    /// Checks why a transfer does not continue.
     fn check_stuck(&mut self, side: usize, index: usize, refused: RefusedSend) {
         match refused {
-            RefusedSend::Rejected(reason) => self.flows[side].told(index, reason),
-            RefusedSend::Closed => assert!(self.closed(side).is_some() || self.is_off(), "closed, it says"),
+            RefusedSend::Rejected(reason) => self.flows[side].check_rejected(index, reason),
+            RefusedSend::Closed => {
+                assert!(self.closed(side).is_some() || self.is_unchecked(), "closed, it says")
+            }
             RefusedSend::NotOpen => {
                 let is_open = self.flows[side].open == Some(index) && self.closed(side).is_none();
-                assert!(!is_open || self.is_off(), "not open: it is");
+                assert!(!is_open || self.is_unchecked(), "not open: it is");
             }
             RefusedSend::NoCredit => {
-                assert!(self.closed(side).is_none() || self.is_off(), "closed, and no credit")
+                assert!(self.closed(side).is_none() || self.is_unchecked(), "closed, and no credit")
             }
             RefusedSend::Busy | RefusedSend::TooLong | RefusedSend::WrongLength => {
-                assert!(self.is_off(), "refused: {refused:?}");
+                assert!(self.is_unchecked(), "refused: {refused:?}");
             }
         }
     }
 
-    /// Sends at most so many bytes of what is written. `Done` once it has ended, by itself or otherwise.
+    /// Pushes at most `bytes_max` bytes. Returns `Done` once the transfer has ended.
     pub(super) fn push(&mut self, side: usize, bytes_max: usize) -> Drive<()> {
         let state = self.state_of(side);
         let Self { clients, flows, fabric, .. } = self;
@@ -253,13 +254,13 @@ impl<F: Stage> Talk<F> {
                     self.clients[side].reserved = 0;
                 }
                 if self.flows[side].open != Some(index) {
-                    assert!(self.is_off() || bytes == 0, "what is not open takes bytes");
+                    assert!(self.is_unchecked() || bytes == 0, "what is not open takes bytes");
                     return Drive::Done(());
                 }
                 self.flows[side].pushed(index, bytes);
                 let message = &self.flows[side].messages[index];
                 let all = message.payload.len();
-                // One of no bytes ends with a push of none, if there is room for that.
+                // A message of no bytes ends with an empty push, if there is credit.
                 let has_ended = all > 0 || self.state_of(side).sending == Sending::Nothing;
                 if is_exact && message.bytes == all && has_ended {
                     self.flows[side].ends(index);
@@ -267,7 +268,7 @@ impl<F: Stage> Talk<F> {
                 }
                 if bytes > 0 { Drive::Moved } else { Drive::Idle }
             }
-            // One of no bytes tells so only here.
+            // A message of no bytes reports its end only here.
             Err(RefusedSend::NotOpen) if is_exact && self.flows[side].messages[index].payload.is_empty() => {
                 if self.flows[side].open == Some(index) {
                     self.flows[side].ends(index);
@@ -281,7 +282,7 @@ impl<F: Stage> Talk<F> {
         }
     }
 
-    /// Reserves, fills, and commits a part of it, or none yet.
+    /// Reserves space, and fills it.
     pub(super) fn reserve(&mut self, side: usize) {
         let state = self.state_of(side);
         let Self { clients, flows, fabric, .. } = self;
@@ -307,7 +308,7 @@ impl<F: Stage> Talk<F> {
             }
             Err(RefusedSend::WrongLength) => {
                 let is_right = message.length != Length::Stream && rest.is_empty();
-                assert!(is_right || self.is_off(), "it has bytes left");
+                assert!(is_right || self.is_unchecked(), "it has bytes left");
                 self.count(Call::Reserve, state, false);
             }
             Err(refused) => {
@@ -323,14 +324,14 @@ impl<F: Stage> Talk<F> {
         let Some(Writing { id, index }) = client.writing else { return };
         let reserved = core::mem::take(&mut client.reserved);
         let bytes = if client.rng.one_in(2) { reserved } else { up_to(&mut client.rng, reserved) };
-        // Now and then more than was reserved: refused, and nothing is sent.
+        // Sometimes commits more than was reserved, which must be refused.
         let is_odd = client.rng.one_in(8);
         let asked = if is_odd { u32::MAX } else { bytes };
         let committed = client.driver.endpoint_mut().commit(&mut self.fabric, id, asked);
         self.count(Call::Commit, state, committed.is_ok());
         match committed {
             Ok(()) => {
-                assert!(!is_odd || self.is_off(), "more was committed than was reserved");
+                assert!(!is_odd || self.is_unchecked(), "more was committed than was reserved");
                 let flow = &mut self.flows[side];
                 if flow.open == Some(index) {
                     flow.pushed(index, bytes as usize);
@@ -341,7 +342,9 @@ impl<F: Stage> Talk<F> {
                     }
                 }
             }
-            Err(RefusedSend::WrongLength) => assert!(is_odd || self.is_off(), "{bytes} of {reserved} bytes"),
+            Err(RefusedSend::WrongLength) => {
+                assert!(is_odd || self.is_unchecked(), "{bytes} of {reserved} bytes")
+            }
             Err(refused) => self.check_stuck(side, index, refused),
         }
     }
@@ -361,7 +364,7 @@ impl<F: Stage> Talk<F> {
             }
             Err(RefusedSend::WrongLength) => {
                 let is_exact = self.flows[side].messages[index].length != Length::Stream;
-                assert!(is_exact || self.is_off(), "it is a stream");
+                assert!(is_exact || self.is_unchecked(), "it is a stream");
                 Drive::Done(())
             }
             Err(RefusedSend::NoCredit) => Drive::Idle,
@@ -383,13 +386,13 @@ impl<F: Stage> Talk<F> {
         self.flows[side].gives_up(index, reason);
     }
 
-    /// Asks whether all was taken.
+    /// Asks whether everything was delivered.
     pub(super) fn delivered(&mut self, side: usize) -> bool {
         let state = self.state_of(side);
         let delivered = self.clients[side].driver.endpoint_mut().delivered();
         self.count(Call::Delivered, state, delivered);
         let is_right = !delivered || self.flows[side].is_delivered() || self.closed(side).is_some();
-        assert!(is_right || self.may_fail || self.is_off(), "not all of what was delivered was taken");
+        assert!(is_right || self.may_fail || self.is_unchecked(), "not all of what was delivered was taken");
         delivered
     }
 

@@ -1,21 +1,21 @@
-//! The states by number, how each was reached first, and from which the wanted end can be reached.
+//! Graph of the explored states: how each was reached first, and from which the wanted end is reachable.
 
 use super::step::Step;
 
-/// The explored states; numbers grow with the fewest steps that lead to a state.
+/// Explored states. Their numbers grow with the fewest steps to them.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// How each state was reached first.
+    /// Predecessor and step of each state, when it was reached first.
     came: Vec<Option<(u32, Step)>>,
-    /// How many steps that takes, at the most.
+    /// Number of steps to each state.
     depths: Vec<u32>,
-    /// From and to, of the steps that happen in the end.
+    /// Steps that must happen eventually, as pairs of states.
     edges: Vec<(u32, u32)>,
     ends: Vec<u32>,
 }
 
 impl Graph {
-    /// A new state. Its number.
+    /// Adds a state, and returns its number.
     #[expect(clippy::cast_possible_truncation, reason = "the search ends far below 2^32 states")]
     pub(super) fn add(&mut self, came: Option<(u32, Step)>, is_end: bool) -> u32 {
         let number = self.came.len() as u32;
@@ -39,7 +39,7 @@ impl Graph {
         self.ends.len()
     }
 
-    /// The steps from the first state to this one.
+    /// Returns the steps from the first state to this one.
     pub(super) fn way_to(&self, mut number: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         while let Some((from, step)) = self.came[number as usize] {
@@ -50,7 +50,7 @@ impl Graph {
         steps
     }
 
-    /// The first state from which no end can be reached: backwards from the ends, every state that leads to one is marked.
+    /// Returns the first state from which no end is reachable. It marks predecessors, beginning with the ends.
     pub(super) fn first_without_end(&mut self) -> Option<u32> {
         self.edges.sort_unstable_by_key(|(_, to)| *to);
         let mut reaches = vec![false; self.came.len()];

@@ -1,4 +1,4 @@
-//! Every state that can be reached, breadth first, so that what leads to a failure is as short as can be.
+//! Breadth-first search through all reachable states, so that the steps to a violation are as few as possible.
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
@@ -6,42 +6,42 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::catch_unwind;
 use std::rc::Rc;
 
-use super::case::Case;
+use super::cases::Case;
+use super::fingerprint::Fingerprint;
 use super::graph::Graph;
-use super::part::Print;
 use super::state::State;
 use super::step::Step;
 
-/// States of a case, at most: it would not be a small one.
+/// Most states of a case.
 const STATES_MAX: usize = 20_000_000;
 
-/// What was explored.
+/// Counts of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Explored {
-    /// States that differ.
+    /// Different states.
     pub states: usize,
-    /// Steps from one to another.
+    /// Steps between states.
     pub transitions: usize,
-    /// Steps from the first state to the last that was new.
+    /// Steps from the first state to the last new one.
     pub depth: usize,
     /// States that are a wanted end.
     pub ends: usize,
 }
 
-/// A state that must not be.
+/// A wrong state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// In which case.
+pub struct Violation {
+    /// Name of the case.
     pub case: &'static str,
-    /// What is wrong.
-    pub what: String,
-    /// The fewest steps that lead there.
+    /// Description.
+    pub description: String,
+    /// Fewest steps to the state.
     pub steps: Vec<String>,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}; {} steps:", self.case, self.what, self.steps.len())?;
+        writeln!(f, "{}: {}; {} steps:", self.case, self.description, self.steps.len())?;
         self.steps.iter().try_for_each(|step| writeln!(f, "  {step}"))
     }
 }
@@ -49,16 +49,16 @@ impl fmt::Display for Wrong {
 /// Explores a case to its end.
 ///
 /// # Errors
-/// [`Wrong`]: a panic of core or of a checker, a state without a next one that is not the wanted end, or one from which
-/// that cannot be reached.
-pub fn explore(case: &Case) -> Result<Explored, Wrong> {
+/// [`Violation`]: a panic of core or of a checker, a state without a next one that is not the wanted end, or a state from which
+/// the wanted end is unreachable.
+pub fn explore(case: &Case) -> Result<Explored, Violation> {
     let case = Rc::new(case.clone());
     if case.direct { Search::<true>::new(&case).run() } else { Search::<false>::new(&case).run() }
 }
 
 struct Search<const DIRECT: bool> {
     case: Rc<Case>,
-    known: HashMap<Print, u32>,
+    known: HashMap<Fingerprint, u32>,
     graph: Graph,
     /// States whose steps were not tried yet, with their numbers.
     queue: VecDeque<(u32, State<DIRECT>)>,
@@ -76,43 +76,43 @@ impl<const DIRECT: bool> Search<DIRECT> {
         }
     }
 
-    fn run(mut self) -> Result<Explored, Wrong> {
+    fn run(mut self) -> Result<Explored, Violation> {
         let first = State::new(&self.case);
-        self.known.insert(first.print(), 0);
+        self.known.insert(first.fingerprint(), 0);
         self.graph.add(None, first.is_over());
         self.queue.push_back((0, first));
         while let Some((number, state)) = self.queue.pop_front() {
-            let before = state.print();
+            let before = state.fingerprint();
             let mut moved = state.is_over();
             for step in state.steps() {
                 let mut next = state.clone();
                 // The state is not used after a panic.
                 let taken = catch_unwind(AssertUnwindSafe(|| next.take(step)));
                 match taken {
-                    Err(panic) => return Err(self.wrong(number, Some(step), &text(&*panic))),
+                    Err(panic) => return Err(self.violation(number, Some(step), &text(&*panic))),
                     Ok(false) => continue,
                     Ok(true) => {}
                 }
-                let print = next.print();
-                if print == before {
+                let fingerprint = next.fingerprint();
+                if fingerprint == before {
                     continue;
                 }
                 moved |= !step.is_optional();
                 self.transitions += 1;
-                let to = self.meet(print, number, step, next);
+                let to = self.number(fingerprint, number, step, next);
                 if !step.is_optional() {
                     self.graph.edge(number, to);
                 }
             }
             if !moved {
-                return Err(self.wrong(number, None, "nothing more happens, and it is not over"));
+                return Err(self.violation(number, None, "nothing more happens, and it is not over"));
             }
             if self.known.len() > STATES_MAX {
-                return Err(self.wrong(0, None, "more than 20 million states"));
+                return Err(self.violation(0, None, "more than 20 million states"));
             }
         }
         if let Some(stuck) = self.graph.first_without_end() {
-            return Err(self.wrong(stuck, None, "from here on the end cannot be reached"));
+            return Err(self.violation(stuck, None, "from here on the end cannot be reached"));
         }
         Ok(Explored {
             states: self.known.len(),
@@ -122,19 +122,19 @@ impl<const DIRECT: bool> Search<DIRECT> {
         })
     }
 
-    /// The number of a state, which may be new.
-    fn meet(&mut self, print: Print, from: u32, step: Step, state: State<DIRECT>) -> u32 {
-        if let Some(number) = self.known.get(&print) {
+    /// Returns the number of a state, and adds it if it is new.
+    fn number(&mut self, fingerprint: Fingerprint, from: u32, step: Step, state: State<DIRECT>) -> u32 {
+        if let Some(number) = self.known.get(&fingerprint) {
             return *number;
         }
         let number = self.graph.add(Some((from, step)), state.is_over());
-        self.known.insert(print, number);
+        self.known.insert(fingerprint, number);
         self.queue.push_back((number, state));
         number
     }
 
-    /// Goes the way to a state again, and tells it.
-    fn wrong(&self, number: u32, last: Option<Step>, what: &str) -> Wrong {
+    /// Repeats the steps to a state, and describes them.
+    fn violation(&self, number: u32, last: Option<Step>, what: &str) -> Violation {
         let mut steps = Vec::new();
         let mut state = State::<DIRECT>::new(&self.case);
         for step in self.graph.way_to(number) {
@@ -143,7 +143,7 @@ impl<const DIRECT: bool> Search<DIRECT> {
         }
         steps.extend(last.map(|step| state.describe(step)));
         let what = what.lines().next().unwrap_or_default().to_owned();
-        Wrong { case: self.case.name, what, steps }
+        Violation { case: self.case.name, description: what, steps }
     }
 }
 

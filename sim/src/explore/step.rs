@@ -1,25 +1,25 @@
-//! What can happen next.
+//! Steps between states.
 
 use core::fmt;
 
-/// One step of one end, or of what is between them.
+/// A step of one end or of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The application hands the next bytes over, or begins or ends a transfer.
+    /// The application sends the next bytes, or begins or ends a transfer.
     Send(usize),
-    /// The application gives its open transfer up.
+    /// The application cancels its open transfer.
     Cancel(usize),
-    /// The application looks for a transfer, or takes out what has come of the one that it knows.
+    /// The application polls for a transfer, or receives more of the one that it knows.
     Receive(usize),
-    /// The application refuses the transfer that it knows.
+    /// The application rejects the transfer that it knows.
     Reject(usize),
-    /// One round of `progress`, and the events that it gave.
+    /// One round of `progress`, and its events.
     Progress(usize),
-    /// So many rounds in which nothing is to be done that what is owed is acknowledged.
+    /// Rounds without work, until the end acknowledges what it owes.
     Rest(usize),
-    /// The endpoint looks at the peer's acknowledgements.
+    /// The endpoint reads the peer's acknowledgements.
     Look(usize),
-    /// A sign of life.
+    /// A keepalive.
     ShowLife(usize),
     /// The application asks whether everything was delivered, and if so closes.
     Close(usize),
@@ -27,12 +27,12 @@ pub(super) enum Step {
     Abort(usize),
     /// A piece of a write of this end becomes visible.
     Deliver { from: usize, write: usize, piece: usize },
-    /// The oldest WR of this end is completed, and if that is signaled the end progresses: until it does, it cannot know.
+    /// The oldest WR of this end completes. If it is signaled, the end progresses, since it cannot know before.
     Complete(usize),
 }
 
 impl Step {
-    /// Whether it may never happen: what must come to an end must do so without.
+    /// Returns true if it may never happen, so that the wanted end must be reachable without it.
     pub(super) const fn is_optional(self) -> bool {
         matches!(self, Self::Cancel(_) | Self::Reject(_) | Self::Look(_) | Self::Abort(_))
     }

@@ -1,19 +1,19 @@
-//! Notifications over one QP: as immediate data of the write, or in a SEND behind it where the device has none (iWARP).
+//! Notifications over one QP: immediate data of the write, or a SEND behind it on devices without (iWARP).
 //!
-//! Each end keeps its receives posted. One CQ tells of sends and of receives, and core asks for either by itself. What of a
-//! notified write is read before its notification is a panic, as is a notification that finds no receive.
+//! Each end keeps its receives posted. One CQ reports sends and receives, and core polls each kind by itself. A read of a notified write
+//! before its notification is a panic, and so is a notification that finds no receive.
 
-use superpipe_core::{LINE_BYTES, Notice, seat};
+use superpipe_core::{LINE_BYTES, Notification, control_page};
 use superpipe_testkit::{Memory, Place};
 
-use super::{Sim, word};
-use crate::nic::{Key, Op, Refused, Wc, World, Wr, status};
+use super::{SimFabric, word};
+use crate::nic::{Key, Op, PostRefused, Wc, World, Wr, status};
 
 /// Bytes of a notification in a SEND.
 pub(super) const WORD_BYTES: u32 = 4;
 
-impl<const DIRECT: bool> Sim<DIRECT> {
-    /// Bytes for receives, and behind them for what is sent: none with immediate data.
+impl<const DIRECT: bool> SimFabric<DIRECT> {
+    /// Returns the bytes for receives and for sends, or `None` with immediate data.
     pub(super) fn words_bytes(world: &World, notices: u16, is_notify: bool) -> Option<u32> {
         let sends = u32::try_from(world.profile.send_queue).unwrap_or(u32::MAX);
         let is_apart = is_notify && !world.profile.write_with_immediate;
@@ -28,7 +28,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         }
     }
 
-    /// Where a receive has its word, if it needs one.
+    /// Returns the place of a receive's word, if it needs one.
     fn receive(&self, side: usize, index: u64) -> (Key, u32, u32) {
         match self.words[side] {
             #[expect(clippy::cast_possible_truncation, reason = "the number of a receive")]
@@ -37,7 +37,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         }
     }
 
-    /// The next completion of a send, or of a receive.
+    /// Polls the next completion of a send or of a receive.
     pub(super) fn poll(&mut self, side: usize, is_receive: bool) -> Option<Wc> {
         let polled = self.polled[side][usize::from(is_receive)].pop_front();
         if polled.is_some() {
@@ -46,7 +46,7 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         loop {
             let wc = self.world.poll_cq(self.qps[side])?;
             let is_rnr = wc.status == status::RNR_RETRY_EXC_ERR;
-            assert!(!is_rnr || self.lied, "a notification finds no receive");
+            assert!(!is_rnr || self.is_forged, "a notification finds no receive");
             if wc.received.is_some() == is_receive {
                 return Some(wc);
             }
@@ -54,24 +54,24 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         }
     }
 
-    pub(super) fn take_notice(&mut self, side: usize) -> Option<Notice> {
+    pub(super) fn take_notice(&mut self, side: usize) -> Option<Notification> {
         let wc = self.poll(side, true)?;
         self.unseen[1 - side].pop_front();
         let (to, at, bytes) = self.receive(side, wc.id);
         #[expect(clippy::cast_possible_truncation, reason = "four bytes")]
         let notice = wc.immediate.unwrap_or_else(|| word(self.bytes(to, at, bytes)) as u32);
         self.world.post_receive(self.qps[side], wc.id, to, at, bytes);
-        Some(Notice(notice))
+        Some(Notification(notice))
     }
 
-    /// Whether the send queue has room for a write and what is sent behind it.
-    pub(super) fn has_room(&self, side: usize, notice: Option<Notice>) -> bool {
+    /// Returns true if the send queue has room for a write and the SEND behind it.
+    pub(super) fn has_room(&self, side: usize, notice: Option<Notification>) -> bool {
         let both = notice.is_some() && self.words[side].is_some();
         self.world.room(self.qps[side]) > usize::from(both)
     }
 
-    /// Sends a notification of its own, behind its write.
-    pub(super) fn send_notice(&mut self, side: usize, notice: Notice) {
+    /// Sends a notification behind its write.
+    pub(super) fn send_notice(&mut self, side: usize, notice: Notification) {
         let Some(from) = self.words[side] else { return };
         let slot = u32::from(self.setup.notices) + self.next_word[side];
         let sends = u32::try_from(self.world.profile.send_queue).unwrap_or(u32::MAX);
@@ -83,24 +83,24 @@ impl<const DIRECT: bool> Sim<DIRECT> {
         let wr = Wr { id: None, op: Op::Send, from, at, bytes: WORD_BYTES, inline, held_ns: 0 };
         match self.world.post(self.qps[side], wr) {
             Ok(_) => {}
-            Err(error @ (Refused::SqFull | Refused::InlineTooLong { .. })) => panic!("{error}"),
+            Err(error @ (PostRefused::SqFull | PostRefused::InlineTooLong { .. })) => panic!("{error}"),
         }
     }
 
-    /// A notified write is under way.
+    /// Notes a notified write.
     pub(super) fn notified(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
         self.unseen[side].push_back((to, at, bytes));
         let (unseen, receives) = (self.unseen[side].len(), self.setup.notices);
         assert!(
-            self.lied || unseen <= usize::from(receives),
+            self.is_forged || unseen <= usize::from(receives),
             "{unseen} notifications for {receives} receives"
         );
     }
 
-    /// Of a notified write nothing is read before its notification was taken; but for acknowledgements, which are written over
-    /// and over.
+    /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
+    /// overwritten all the time.
     pub(super) fn check_noticed(&self, from: Memory, at: u32, bytes: u32) {
-        if self.lied || from.place == Place::Seat && at < seat::ACK + LINE_BYTES {
+        if self.is_forged || from.place == Place::Seat && at < control_page::ACK + LINE_BYTES {
             return;
         }
         for unseen in &self.unseen[1 - from.owner] {

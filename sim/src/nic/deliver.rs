@@ -1,11 +1,11 @@
-//! From the wire to the peer: what happens when its time has come.
+//! Delivery: events of a WR from the wire to the peer and back.
 
-use super::flight::{Event, Flight, Piece, Place};
-use super::trace::What;
+use super::flight::{Flight, NicEvent, Piece, Placement};
+use super::trace::TraceEvent;
 use super::{Op, QpName, Wc, World, status};
 
 impl World {
-    /// Everything that is due by then happens, up to what wakes a CPU, which is returned: its clock is then at what woke it.
+    /// Runs all events due by `by_ns`, or until one wakes a CPU. Returns that CPU, whose clock is then at the event.
     pub fn settle(&mut self, by_ns: u64) -> Option<usize> {
         while let Some((now, event)) = self.queue.pop_due(by_ns) {
             self.happen(now, event);
@@ -18,7 +18,7 @@ impl World {
         None
     }
 
-    /// Something has come to this host.
+    /// Wakes the CPU of a host.
     fn wake(&mut self, now: u64, host: usize) {
         let node = &self.nodes[host];
         let Some(from_ns) = node.asleep_from_ns.take() else { return };
@@ -29,21 +29,20 @@ impl World {
         }
     }
 
-    fn happen(&mut self, now: u64, event: Event) {
+    fn happen(&mut self, now: u64, event: NicEvent) {
         match event {
-            Event::Read { flight, pieces, left_ns, there_ns } => {
+            NicEvent::Read { flight, pieces, left_ns, there_ns } => {
                 self.note_leave(now, flight, &pieces, left_ns, there_ns);
                 self.read(flight, pieces);
             }
-            Event::Arrive { flight } => self.arrive(now, flight),
-            Event::Place(place) => self.place(now, &place),
-            Event::Receive { flight } => self.receive(now, flight),
-            Event::Done { flight } => self.done(now, flight),
+            NicEvent::Arrive { flight } => self.arrive(now, flight),
+            NicEvent::Placement(place) => self.place(now, &place),
+            NicEvent::Receive { flight } => self.receive(now, flight),
+            NicEvent::Done { flight } => self.done(now, flight),
         }
     }
 
-    /// A WR has done what it does. What its peer does not answer is tried again for a while, and what was posted behind
-    /// it waits.
+    /// Ends a WR. A WR that the peer does not answer is retried for a while, and delays those behind it.
     fn done(&mut self, now: u64, number: u64) {
         let Some(flight) = self.flights.get_mut(&number) else { return };
         let Some(fails) = flight.fails.take() else {
@@ -55,7 +54,7 @@ impl World {
             }
             let until = qp.retries_until_ns;
             if until > now {
-                self.queue.push(until, Event::Done { flight: number });
+                self.queue.push(until, NicEvent::Done { flight: number });
             } else if let Some(flight) = self.flights.remove(&number) {
                 let status = flight.status;
                 self.complete(now, flight, status);
@@ -71,7 +70,7 @@ impl World {
             let host = flight.qp.node;
             let bytes = pieces.iter().map(|piece| piece.bytes).sum();
             let offset = pieces.first().map_or(0, |piece| piece.offset);
-            self.note(now, host, What::Leave { wr, offset, bytes, left_ns, there_ns });
+            self.note(now, host, TraceEvent::Leave { wr, offset, bytes, left_ns, there_ns });
         }
     }
 
@@ -89,7 +88,7 @@ impl World {
             match wr.op {
                 Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } => {
                     let at = at.saturating_add(offset);
-                    self.queue.push(at_ns, Event::Place(Place { flight: number, to, at, data }));
+                    self.queue.push(at_ns, NicEvent::Placement(Placement { flight: number, to, at, data }));
                 }
                 Op::Send if wr.inline => {}
                 Op::Send => flight.data.extend_from_slice(&data),
@@ -117,8 +116,8 @@ impl World {
         }
     }
 
-    fn place(&mut self, now: u64, place: &Place) {
-        let Place { flight, to, at, ref data } = *place;
+    fn place(&mut self, now: u64, place: &Placement) {
+        let Placement { flight, to, at, ref data } = *place;
         let fails = self.flights.get(&flight).is_some_and(|flight| flight.status != status::SUCCESS);
         if fails || self.failed.contains(&flight) {
             return;
@@ -128,14 +127,14 @@ impl World {
         // Memory that was deregistered meanwhile takes nothing.
         if let Ok(there) = self.bytes_mut(to, at, bytes) {
             there.copy_from_slice(data);
-            self.note(now, to.node, What::Visible { wr: flight, bytes, to, at });
+            self.note(now, to.node, TraceEvent::Visible { wr: flight, bytes, to, at });
             self.wake(now, to.node);
         }
     }
 
-    /// The receiver's side of a send, or of a write with immediate.
+    /// Completes a receive of the peer for a SEND or a write with immediate.
     fn receive(&mut self, now: u64, number: u64) {
-        // Receives are in order: after a WR that has failed there is none.
+        // Receives complete in order, and none after a failed WR.
         let Some(qp) = self.flights.get(&number).map(|flight| flight.qp) else { return };
         let failed = |flight: &Flight| flight.qp == qp && flight.status != status::SUCCESS;
         if self.flights.range(..number).any(|(_, flight)| failed(flight)) {
@@ -169,8 +168,8 @@ impl World {
         }
         self.qp(peer).cq.push_back(wc);
         self.wake(now, peer.node);
-        let what = What::Receive { wr: number, id: wc.id, status: wc.status };
-        self.note(now, peer.node, what);
+        let event = TraceEvent::Receive { wr: number, id: wc.id, status: wc.status };
+        self.note(now, peer.node, event);
         if wc.status != status::SUCCESS {
             self.fail(now, peer);
         }
@@ -182,10 +181,10 @@ impl World {
         }
     }
 
-    /// A WR is over. One that was not to be signaled only gives its place in the queue back, unless it failed.
+    /// Completes a WR. An unsignaled WR only frees its place in the queue, unless it failed.
     pub(super) fn complete(&mut self, now: u64, flight: Flight, status: u32) {
         let Flight { number, qp: name, wr, lost, .. } = flight;
-        self.note(now, name.node, What::Complete { wr: number, status, is_lost: lost });
+        self.note(now, name.node, TraceEvent::Complete { wr: number, status, is_lost: lost });
         let qp = self.qp(name);
         match wr.id {
             None if status == status::SUCCESS => qp.queued -= 1,
@@ -199,12 +198,12 @@ impl World {
         }
     }
 
-    /// A QP fails: what has not completed is flushed, and what is on its way never becomes visible.
+    /// Fails a QP: what has not completed is flushed, and what is on its way never becomes visible.
     fn fail(&mut self, now: u64, name: QpName) {
         if core::mem::replace(&mut self.qp(name).failed, true) {
             return;
         }
-        self.note(now, name.node, What::Failed { qp: name.index });
+        self.note(now, name.node, TraceEvent::Failed { qp: name.index });
         for flight in self.flights.values_mut().filter(|flight| flight.qp == name) {
             flight.status = status::WR_FLUSH_ERR;
         }

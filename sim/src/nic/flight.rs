@@ -1,23 +1,23 @@
-//! A work request on its way, and the events that it makes.
+//! A work request on its way, and its events.
 
 use super::{Key, Op, QpName};
 
 /// A work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wr {
-    /// What its completion says; without one, none is told.
+    /// Number of its completion; `None` if unsignaled.
     pub id: Option<u64>,
-    /// What to do.
+    /// Operation.
     pub op: Op,
-    /// Our memory.
+    /// Local memory.
     pub from: Key,
-    /// Where in it.
+    /// Offset in it.
     pub at: u32,
-    /// So many bytes.
+    /// Length in bytes.
     pub bytes: u32,
-    /// They are copied now, so that the memory is free at once.
+    /// Copies the bytes when posting, so that the memory is free at once.
     pub inline: bool,
-    /// The packets are held up for so long.
+    /// Delay of the packets.
     pub held_ns: u64,
 }
 
@@ -28,24 +28,24 @@ pub(super) struct Piece {
     pub(super) at_ns: u64,
 }
 
-/// Bytes that are about to be visible.
-pub(super) struct Place {
+/// Bytes that become visible.
+pub(super) struct Placement {
     pub(super) flight: u64,
     pub(super) to: Key,
     pub(super) at: u32,
     pub(super) data: Vec<u8>,
 }
 
-pub(super) enum Event {
-    /// The NIC reads a packet of the sender's memory; when the last of it has left, and is there.
+pub(super) enum NicEvent {
+    /// The NIC reads a packet of the sender's memory. Its last byte leaves and arrives at these times.
     Read { flight: u64, pieces: Vec<Piece>, left_ns: u64, there_ns: u64 },
-    /// The first packet is there: the receiver's NIC looks whether it is permitted.
+    /// The first packet arrives, and the receiver's NIC checks the permission.
     Arrive { flight: u64 },
     /// Bytes become visible.
-    Place(Place),
-    /// All is visible, and a receive completes.
+    Placement(Placement),
+    /// All bytes are visible, and a receive completes.
     Receive { flight: u64 },
-    /// The sender knows.
+    /// The completion reaches the sender.
     Done { flight: u64 },
 }
 
@@ -54,13 +54,13 @@ pub(super) struct Flight {
     pub(super) number: u64,
     pub(super) qp: QpName,
     pub(super) wr: Wr,
-    /// Inline: all bytes. A send: what was read so far.
+    /// All bytes of an inline WR; of a SEND those read so far.
     pub(super) data: Vec<u8>,
     /// Packets that the NIC has not read.
     pub(super) unread: u32,
     pub(super) status: u32,
-    /// It fails with this status after all it does.
+    /// Status with which it fails after all its effects.
     pub(super) fails: Option<u32>,
-    /// Nobody is told of its completion.
+    /// Its completion is lost.
     pub(super) lost: bool,
 }

@@ -1,21 +1,21 @@
-//! Registered memory: who may do what with which bytes.
+//! Registered memory and its permissions.
 
 use core::fmt;
 
 use super::World;
 use crate::faults::Fault;
 
-/// Names an MR: its lkey and rkey. Never used again, so that one that was deregistered names nothing.
+/// Key of an MR: its lkey and rkey. Keys are never reused, so that the key of a deregistered MR names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// The host that it belongs to.
+    /// Host of the MR.
     pub node: usize,
-    /// Of the host's.
+    /// Index at the host.
     pub index: usize,
 }
 
 impl Key {
-    /// One that names nothing at this host.
+    /// Returns a key of this host that names nothing.
     pub(crate) const fn void(node: usize) -> Self {
         Self { node, index: usize::MAX }
     }
@@ -30,7 +30,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a peer may do with an MR.
+/// Permissions of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// RDMA writes (IBV_ACCESS_REMOTE_WRITE).
@@ -42,14 +42,14 @@ pub(super) struct Mr {
     bytes: Vec<u8>,
 }
 
-/// The bytes are not those of an MR.
+/// The bytes are outside of every MR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadAccess {
-    /// What was named.
+    /// Key of the access.
     pub key: Key,
-    /// From here.
+    /// Offset of the access.
     pub at: u32,
-    /// So many.
+    /// Bytes of the access.
     pub bytes: u32,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for BadAccess {
 /// Memory could not be registered (ibv_reg_mr(3), ENOMEM).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRegistered {
-    /// So many bytes.
+    /// Bytes of the registration.
     pub bytes: u32,
 }
 
@@ -77,10 +77,10 @@ impl fmt::Display for NotRegistered {
 }
 
 impl World {
-    /// Registers new memory, all zero. Takes this host's CPU T_reg, and page faults where it is not resident.
+    /// Registers new memory, all zero. It takes T_reg of this host's CPU, and page faults unless the memory is resident.
     ///
     /// # Errors
-    /// [`NotRegistered`], as the faults have it.
+    /// [`NotRegistered`], if the fault strikes.
     pub fn register(
         &mut self,
         node: usize,
@@ -97,22 +97,22 @@ impl World {
         Ok(Key { node, index: mrs.len() - 1 })
     }
 
-    /// How many MRs this host has.
+    /// Returns the number of MRs of this host.
     #[must_use]
     pub fn registered(&self, node: usize) -> usize {
         self.nodes[node].mrs.iter().flatten().count()
     }
 
-    /// Ends an MR: whatever arrives for it from now on fails.
+    /// Deregisters an MR. Whatever arrives for it from now on fails.
     pub fn deregister(&mut self, key: Key) {
         self.spend(key.node, self.profile.deregister_ns);
         self.nodes[key.node].mrs[key.index] = None;
     }
 
-    /// Bytes of an MR, as its host sees them.
+    /// Returns bytes of an MR as its host sees them.
     ///
     /// # Errors
-    /// [`BadAccess`].
+    /// [`BadAccess`] if they are outside of the MR.
     pub fn bytes(&self, key: Key, at: u32, bytes: u32) -> Result<&[u8], BadAccess> {
         let mr = self.nodes.get(key.node).and_then(|node| node.mrs.get(key.index)?.as_ref());
         mr.and_then(|mr| mr.bytes.get(at as usize..)?.get(..bytes as usize)).ok_or(BadAccess {
@@ -122,17 +122,17 @@ impl World {
         })
     }
 
-    /// The same, to write.
+    /// Returns the bytes for writing.
     ///
     /// # Errors
-    /// [`BadAccess`].
+    /// [`BadAccess`] if they are outside of the MR.
     pub fn bytes_mut(&mut self, key: Key, at: u32, bytes: u32) -> Result<&mut [u8], BadAccess> {
         let mr = self.nodes.get_mut(key.node).and_then(|node| node.mrs.get_mut(key.index)?.as_mut());
         let bytes_mut = mr.and_then(|mr| mr.bytes.get_mut(at as usize..)?.get_mut(..bytes as usize));
         bytes_mut.ok_or(BadAccess { key, at, bytes })
     }
 
-    /// Whether a peer may write there.
+    /// Returns true if a peer may write there.
     pub(super) fn may_write(&self, key: Key, at: u32, bytes: u32) -> bool {
         let mr = self.nodes.get(key.node).and_then(|node| node.mrs.get(key.index)?.as_ref());
         mr.is_some_and(|mr| mr.rights.remote_write) && self.bytes(key, at, bytes).is_ok()

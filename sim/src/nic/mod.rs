@@ -1,16 +1,18 @@
-//! A host with a NIC each, by number, and the wires between them, in virtual time.
+//! Hosts with one NIC each, and the wires between them, in virtual time.
 //!
-//! Memory is what was registered (`memory.rs`). A WR is posted, goes out with the doorbell (`post.rs`), and is cut into
-//! packets, which read the sender's memory as they leave and become visible at the receiver as they arrive (`deliver.rs`).
-//! The NIC of a sender handles one WR after the other, whatever QP it is of. Statuses are those of `ibv_poll_cq(3)`.
+//! Memory must be registered (`memory.rs`). A WR is posted, leaves with the doorbell (`post.rs`), and is cut into packets. Each packet reads
+//! the sender's memory when it leaves, and becomes visible at the receiver when it arrives (`deliver.rs`). A sender's NIC handles one WR
+//! after the other, of all QPs. Statuses are those of `ibv_poll_cq(3)`.
 //!
-//! A CPU has a clock of its own: what it does takes time there, and [`World::settle`] lets everything happen that is due
-//! by then. Nothing that one CPU does is visible to another without an event.
+//! Each CPU has its own clock, which its work advances. [`World::settle`] runs all events that are due. What one CPU does becomes visible
+//! to another only by an event.
 
 mod deliver;
 mod flight;
 mod memory;
 mod post;
+mod profile;
+mod queue;
 mod trace;
 
 use core::cell::Cell;
@@ -21,30 +23,29 @@ use superpipe_testkit::Rng;
 
 pub use flight::Wr;
 pub use memory::{BadAccess, Key, NotRegistered, Rights};
-pub use post::Refused;
-pub use trace::{Entry, Trace, Use, What};
+pub use post::PostRefused;
+pub(crate) use profile::time_ns;
+pub use profile::{CopyStep, Profile};
+pub use trace::{MemoryUse, Trace, TraceEntry, TraceEvent};
 
-use crate::column::Column;
-use crate::faults::{Fault, Faults};
-use crate::profile::Profile;
-use crate::queue::Queue;
-use crate::tally::Tally;
-use flight::{Event, Flight};
+use crate::faults::{EndState, Fault, FaultCoverage, Faults};
+use flight::{Flight, NicEvent};
 use memory::Mr;
+use queue::Queue;
 
-/// Statuses of work completions, by their numbers in `ibv_poll_cq(3)`.
+/// Statuses of work completions, with their numbers in `ibv_poll_cq(3)`.
 pub mod status {
-    /// All went well.
+    /// Success.
     pub const SUCCESS: u32 = 0;
-    /// What came is longer than the receive.
+    /// The message is longer than the receive.
     pub const LOC_LEN_ERR: u32 = 1;
-    /// The NIC cannot go on with the QP.
+    /// The NIC cannot continue the QP.
     pub const LOC_QP_OP_ERR: u32 = 2;
     /// The QP had failed before.
     pub const WR_FLUSH_ERR: u32 = 5;
-    /// The receiver cannot take what was sent.
+    /// The receiver cannot take the message.
     pub const REM_INV_REQ_ERR: u32 = 9;
-    /// The memory is not registered, not permitted, or ends before.
+    /// The memory is not registered, not permitted, or too short.
     pub const REM_ACCESS_ERR: u32 = 10;
     /// The receiver does not answer.
     pub const RETRY_EXC_ERR: u32 = 12;
@@ -52,54 +53,54 @@ pub mod status {
     pub const RNR_RETRY_EXC_ERR: u32 = 13;
 }
 
-/// A QP by name: whose it is, and which of its.
+/// Name of a QP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpName {
-    /// The host.
+    /// Host of the QP.
     pub node: usize,
-    /// Of the host's.
+    /// Index at the host.
     pub index: usize,
 }
 
-/// What is to be done.
+/// Operation of a WR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// RDMA write.
     Write {
-        /// The peer's memory.
+        /// Memory of the peer.
         to: Key,
-        /// Where in it.
+        /// Offset in it.
         at: u32,
     },
-    /// RDMA write, then a receive of the peer's completes with this number.
+    /// RDMA write, followed by the completion of a receive of the peer.
     WriteWithImmediate {
-        /// The peer's memory.
+        /// Memory of the peer.
         to: Key,
-        /// Where in it.
+        /// Offset in it.
         at: u32,
-        /// What the receive's completion says.
+        /// Immediate data of the receive's completion.
         immediate: u32,
     },
-    /// Into the oldest receive of the peer's.
+    /// SEND into the oldest receive of the peer.
     Send,
 }
 
 /// A work completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wc {
-    /// The WR's number.
+    /// Number of the WR.
     pub id: u64,
     /// One of [`status`].
     pub status: u32,
-    /// Of a receive: bytes that came.
+    /// Bytes received, for a receive.
     pub received: Option<u32>,
-    /// Of a receive: the number that came with them.
+    /// Immediate data, for a receive.
     pub immediate: Option<u32>,
 }
 
-/// A receive that is posted.
+/// A posted receive.
 #[derive(Clone, Copy, Debug)]
-struct Receive {
+struct PostedReceive {
     id: u64,
     to: Key,
     at: u32,
@@ -109,17 +110,17 @@ struct Receive {
 struct Qp {
     peer: QpName,
     failed: bool,
-    /// The peer is asked again until then, and does not answer: what was posted completes no sooner.
+    /// End of the retries to a peer that does not answer. WRs complete no sooner.
     retries_until_ns: u64,
-    /// WRs whose completion was lost, and whose place in the send queue comes back with the next one.
+    /// WRs whose completion was lost. The next completion frees their places in the send queue.
     lost: usize,
-    /// Posted, and waiting for the doorbell.
+    /// WRs that wait for the doorbell.
     staged: VecDeque<Flight>,
     /// WRs that take a place in the send queue.
     queued: usize,
-    receives: VecDeque<Receive>,
+    receives: VecDeque<PostedReceive>,
     cq: VecDeque<Wc>,
-    /// When the last WR arrives, is visible and completes.
+    /// Times at which the last WR arrives, is visible and completes.
     arrives_ns: u64,
     visible_ns: u64,
     completes_ns: u64,
@@ -128,48 +129,48 @@ struct Qp {
 #[derive(Default)]
 struct Node {
     clock_ns: Cell<u64>,
-    /// Time when its CPU began to sleep, while it does.
+    /// Time at which its CPU began to sleep, while it does.
     asleep_from_ns: Cell<Option<u64>>,
-    /// When the NIC has sent, and received, all that it has begun with.
+    /// Times at which the NIC has sent and received everything so far.
     nic_free_ns: u64,
     ingress_free_ns: u64,
     mrs: Vec<Option<Mr>>,
     qps: Vec<Qp>,
 }
 
-/// Hosts, wires, and what is on its way.
+/// Hosts, wires, and everything on its way.
 pub struct World {
     pub(crate) profile: Profile,
     pub(crate) faults: Faults,
-    /// What struck whom so far.
-    pub(crate) tally: Tally,
-    /// Something struck that can end a connection.
+    /// Counts of the faults.
+    pub(crate) fault_coverage: FaultCoverage,
+    /// A fault has struck that can end a connection.
     pub(crate) broken: bool,
-    /// The states of the end whose turn it is, and of its peer; `None` while they connect.
+    /// States of the end whose turn it is, and of its peer; `None` while they connect.
     pub(crate) states: [Option<State>; 2],
     pub(crate) rng: Rng,
-    /// While somebody wants it.
+    /// Trace, if requested.
     pub(crate) trace: Option<Trace>,
     nodes: Vec<Node>,
-    queue: Queue<Event>,
+    queue: Queue<NicEvent>,
     flights: BTreeMap<u64, Flight>,
-    /// Those that failed: what of them is not visible by then never is.
+    /// Failed WRs. Their bytes that are not visible never will be.
     failed: BTreeSet<u64>,
     last_flight: u64,
-    /// All that was due by then has happened.
+    /// Time up to which all events have run.
     settled_ns: u64,
-    /// A CPU that slept until something came.
+    /// A CPU that an event woke.
     woken: Option<usize>,
 }
 
 impl World {
-    /// So many hosts, all their clocks at 0.
+    /// Makes `nodes` hosts whose clocks are at 0.
     #[must_use]
     pub fn new(nodes: usize, profile: Profile, faults: Faults, seed: u64) -> Self {
         Self {
             profile,
             faults,
-            tally: Tally::default(),
+            fault_coverage: FaultCoverage::default(),
             broken: false,
             states: [None; 2],
             rng: Rng::new(seed),
@@ -184,45 +185,45 @@ impl World {
         }
     }
 
-    /// A world without hosts: what is left where one was lent from.
-    pub(crate) fn nowhere() -> Self {
+    /// Returns a world without hosts, which stays where one was lent from.
+    pub(crate) fn placeholder() -> Self {
         Self::new(0, Profile::roce_100g(), Faults::default(), 0)
     }
 
-    /// Whether it was lent to somebody, and this is what was left.
-    pub(crate) fn is_nowhere(&self) -> bool {
+    /// Returns true if this is the placeholder of a world that was lent.
+    pub(crate) fn is_placeholder(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// When the last of the CPUs ended what it did.
+    /// Returns the latest clock of all CPUs.
     pub(crate) fn time_ns(&self) -> u64 {
         self.nodes.iter().map(|node| node.clock_ns.get()).max().unwrap_or(0)
     }
 
-    /// The clock of this host's CPU.
+    /// Returns the clock of this host's CPU.
     #[must_use]
     pub fn clock_ns(&self, node: usize) -> u64 {
         self.nodes[node].clock_ns.get()
     }
 
-    /// This host's CPU is busy for so long.
+    /// Advances the clock of this host's CPU.
     pub fn spend(&self, node: usize, ns: u64) {
         let clock = &self.nodes[node].clock_ns;
         clock.set(clock.get() + ns);
     }
 
-    /// This host's CPU sleeps for so long, or until anything comes.
+    /// Lets this host's CPU sleep for a time, or until something arrives.
     pub(crate) fn sleep(&self, node: usize, ns: u64) {
         self.nodes[node].asleep_from_ns.set(Some(self.clock_ns(node)));
         self.spend(node, ns);
     }
 
-    /// This host's CPU does not sleep any more.
+    /// Ends the sleep of this host's CPU.
     pub(crate) fn awake(&self, node: usize) {
         self.nodes[node].asleep_from_ns.set(None);
     }
 
-    /// A new QP at each of two hosts, connected.
+    /// Connects a new QP at each of two hosts.
     pub fn connect(&mut self, nodes: [usize; 2]) -> [QpName; 2] {
         let [one, other] = nodes;
         let name = |node: usize, more: usize| QpName { node, index: self.nodes[node].qps.len() + more };
@@ -245,7 +246,7 @@ impl World {
         names
     }
 
-    /// Takes the oldest completion out, if there is one by now.
+    /// Takes the oldest completion.
     pub fn poll_cq(&mut self, qp: QpName) -> Option<Wc> {
         self.spend(qp.node, self.profile.poll_cq_ns);
         let wc = self.qp(qp).cq.pop_front()?;
@@ -256,17 +257,17 @@ impl World {
         Some(wc)
     }
 
-    /// WRs that the send queue has room for.
+    /// Returns the WRs that the send queue has room for.
     pub(crate) fn room(&self, name: QpName) -> usize {
         self.profile.send_queue.saturating_sub(self.nodes[name.node].qps[name.index].queued)
     }
 
-    /// Whether a receive has completed that was not polled.
+    /// Returns true if a completed receive was not polled.
     pub(crate) fn has_received(&self, name: QpName) -> bool {
         self.nodes[name.node].qps[name.index].cq.iter().any(|wc| wc.received.is_some())
     }
 
-    /// A QP ends: what was not read is not sent, no completion comes, and the peer's WRs find nobody.
+    /// Destroys a QP. What was not read is not sent, no completion comes, and WRs of the peer fail.
     pub(crate) fn destroy_qp(&mut self, name: QpName) {
         let qp = self.qp(name);
         qp.failed = true;
@@ -278,18 +279,18 @@ impl World {
         self.flights.retain(|_, flight| flight.qp != name);
     }
 
-    /// Whether a fault strikes now; it is counted, with the state of who has to cope with it.
+    /// Draws whether a fault strikes now, and counts it with the state of the end that has to cope with it.
     pub(crate) fn strikes(&mut self, fault: Fault) -> bool {
-        let columns = Column::of(self.states[usize::from(fault.strikes_peer())]);
-        let happens = self.faults.happens(fault, columns, &mut self.rng);
+        let end_states = EndState::of(self.states[usize::from(fault.strikes_peer())]);
+        let happens = self.faults.happens(fault, end_states, &mut self.rng);
         if happens {
             self.broken |= fault.is_fatal();
-            self.tally.count(fault, columns);
+            self.fault_coverage.count(fault, end_states);
         }
         happens
     }
 
-    /// Nothing of this QP is on its way, and no completion waits.
+    /// Returns true if nothing of this QP is on its way and no completion waits.
     #[must_use]
     pub(crate) fn is_idle(&self, name: QpName) -> bool {
         let qp = &self.nodes[name.node].qps[name.index];
@@ -300,7 +301,7 @@ impl World {
             && self.flights.values().all(|flight| flight.qp != name)
     }
 
-    /// Nothing is on its way, and no completion waits.
+    /// Returns true if nothing is on its way and no completion waits.
     #[must_use]
     pub fn is_quiescent(&self) -> bool {
         let idle = |qp: &Qp| qp.cq.is_empty() && qp.staged.is_empty();
@@ -313,14 +314,14 @@ impl World {
         &mut self.nodes[name.node].qps[name.index]
     }
 
-    /// Into the trace, with the time of this host's CPU.
-    pub(crate) fn note_here(&mut self, host: usize, what: What) {
-        self.note(self.clock_ns(host), host, what);
+    /// Adds an event to the trace, with the clock of this host's CPU.
+    pub(crate) fn note_here(&mut self, host: usize, event: TraceEvent) {
+        self.note(self.clock_ns(host), host, event);
     }
 
-    pub(crate) fn note(&mut self, at_ns: u64, host: usize, what: What) {
+    pub(crate) fn note(&mut self, at_ns: u64, host: usize, event: TraceEvent) {
         if let Some(trace) = &mut self.trace {
-            trace.0.push(Entry { at_ns, host, what });
+            trace.0.push(TraceEntry { at_ns, host, event });
         }
     }
 }

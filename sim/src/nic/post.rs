@@ -1,33 +1,33 @@
-//! From the caller to the wire: posting, doorbells, and when each packet leaves, arrives and becomes visible.
+//! Posting: from the caller to the wire, and when each packet leaves, arrives and becomes visible.
 
 use core::fmt;
 
-use super::flight::{Event, Flight, Piece, Place, Wr};
-use super::trace::What;
-use super::{Key, Op, QpName, Receive, World, status};
+use super::flight::{Flight, NicEvent, Piece, Placement, Wr};
+use super::trace::TraceEvent;
+use super::{Key, Op, PostedReceive, QpName, World, status};
 use crate::faults::Fault;
 
-/// Pieces that a torn packet becomes visible in, at most.
+/// Most pieces of a split packet.
 const PIECES_MAX: usize = 5;
 
-/// Lateness, in round trips, at most.
+/// Most lateness of a fault, in round trips.
 pub(crate) const LATE_ROUND_TRIPS: usize = 20;
 
-/// Nothing was posted.
+/// Cause why nothing was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The send queue holds no more.
+pub enum PostRefused {
+    /// The send queue is full.
     SqFull,
     /// More bytes than a WR can carry inline.
     InlineTooLong {
-        /// How many they are.
+        /// Bytes of the WR.
         bytes: u32,
-        /// How many can be.
+        /// Limit of the profile.
         most: u32,
     },
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for PostRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SqFull => f.write_str("the send queue is full; post again after a completion"),
@@ -39,20 +39,20 @@ impl fmt::Display for Refused {
 }
 
 impl World {
-    /// Posts a WR; it goes out with the doorbell. Its number, for [`is_read`](Self::is_read).
+    /// Posts a WR, which leaves with the doorbell. Returns its number for [`is_read`](Self::is_read).
     ///
     /// # Errors
-    /// [`Refused`]; nothing was posted.
+    /// [`PostRefused`]. Then nothing was posted.
     ///
     /// # Panics
-    /// If our memory is not registered: verbs leave that to a completion, and it is a bug of ours.
-    pub fn post(&mut self, name: QpName, wr: Wr) -> Result<u64, Refused> {
+    /// If the local memory is not registered. Verbs report that by a completion, but here it is our bug.
+    pub fn post(&mut self, name: QpName, wr: Wr) -> Result<u64, PostRefused> {
         let (most, room) = (self.profile.inline_bytes, self.profile.send_queue);
         if wr.inline && wr.bytes > most {
-            return Err(Refused::InlineTooLong { bytes: wr.bytes, most });
+            return Err(PostRefused::InlineTooLong { bytes: wr.bytes, most });
         }
         if self.qp(name).queued >= room {
-            return Err(Refused::SqFull);
+            return Err(PostRefused::SqFull);
         }
         self.spend(name.node, self.profile.post_ns);
         let data = self.bytes(wr.from, wr.at, wr.bytes).unwrap_or_else(|error| panic!("{error}"));
@@ -65,17 +65,17 @@ impl World {
         qp.queued += 1;
         qp.staged.push_back(flight);
         let Wr { id, op, from, bytes, .. } = wr;
-        self.note_here(name.node, What::Post { wr: number, op, bytes, from, id });
+        self.note_here(name.node, TraceEvent::Post { wr: number, op, bytes, from, id });
         Ok(number)
     }
 
     /// Posts a receive.
     pub fn post_receive(&mut self, name: QpName, id: u64, to: Key, at: u32, bytes: u32) {
         self.spend(name.node, self.profile.post_ns);
-        self.qp(name).receives.push_back(Receive { id, to, at, bytes });
+        self.qp(name).receives.push_back(PostedReceive { id, to, at, bytes });
     }
 
-    /// What was posted goes out.
+    /// Sends the posted WRs.
     pub fn ring_doorbell(&mut self, name: QpName) {
         if self.qp(name).staged.is_empty() {
             return;
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Whether the NIC has read all that this WR names, or copied it while it was posted.
+    /// Returns true if the NIC has read the bytes of this WR, or copied them when it was posted.
     #[must_use]
     pub fn is_read(&self, name: QpName, number: u64) -> bool {
         let staged = &self.nodes[name.node].qps[name.index].staged;
@@ -124,18 +124,18 @@ impl World {
             let read_at = leaves;
             let wire_ns = self.profile.wire_ns(u64::from(bytes));
             leaves += wire_ns;
-            // The receiver's wire takes one packet after the other, from whomever, in the order in which they set out.
+            // The receiver's wire takes packets of all senders in the order in which they left.
             let ingress = &mut self.nodes[peer].ingress_free_ns;
             *ingress = (*ingress + wire_ns).max(leaves + self.profile.latency_ns);
-            // Packets of a QP arrive in order; what the host sees of them may not.
+            // Packets of a QP arrive in order, but may become visible in another.
             let arrives = before.max(*ingress + wr.held_ns);
             if offset == 0 {
-                self.queue.push(arrives, Event::Arrive { flight: flight.number });
+                self.queue.push(arrives, NicEvent::Arrive { flight: flight.number });
             }
             before = if wr.held_ns > 0 { before } else { arrives };
-            let pieces = self.tear(offset, bytes, arrives + write_late, &mut visible, round_trip / 2);
+            let pieces = self.split(offset, bytes, arrives + write_late, &mut visible, round_trip / 2);
             flight.unread += 1;
-            let read = Event::Read { flight: flight.number, pieces, left_ns: leaves, there_ns: arrives };
+            let read = NicEvent::Read { flight: flight.number, pieces, left_ns: leaves, there_ns: arrives };
             self.queue.push(read_at, read);
             offset += bytes;
             if offset >= wr.bytes {
@@ -150,17 +150,17 @@ impl World {
         qp.visible_ns = qp.visible_ns.max(visible);
         qp.completes_ns = qp.completes_ns.max(leaves + wr.held_ns + 2 * latency + late).max(before + latency);
         let (visible, completes) = (qp.visible_ns, qp.completes_ns);
-        // A receive completes after the last byte, and no sooner is the sender told.
+        // A receive completes after the last byte, and the sender's completion follows.
         let is_received = !matches!(wr.op, Op::Write { .. });
         if is_received {
-            self.queue.push(visible + 1, Event::Receive { flight: flight.number });
+            self.queue.push(visible + 1, NicEvent::Receive { flight: flight.number });
         }
         let done = if is_received { completes.max(visible + 1) } else { completes };
-        self.queue.push(done, Event::Done { flight: flight.number });
+        self.queue.push(done, NicEvent::Done { flight: flight.number });
         self.flights.insert(flight.number, flight);
     }
 
-    /// Up to 20 round trips.
+    /// Draws a delay of up to 20 round trips.
     pub(crate) fn late_ns(&mut self) -> u64 {
         self.below(2 * self.profile.latency_ns * LATE_ROUND_TRIPS as u64)
     }
@@ -169,9 +169,9 @@ impl World {
         self.rng.next() % limit.max(1)
     }
 
-    /// The pieces in which a packet becomes visible, and when: with order inside a write none before the one in front.
-    /// None is a round trip late, so that whoever answers to what it saw comes after all of it.
-    fn tear(
+    /// Returns the pieces in which a packet becomes visible, and when. With order inside a write each follows the one before. No delay is a
+    /// round trip, so that an answer to a piece arrives after the whole packet.
+    fn split(
         &mut self,
         offset: u32,
         bytes: u32,
@@ -180,12 +180,12 @@ impl World {
         late_max: u64,
     ) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        let torn = bytes > 8 && self.strikes(Fault::TornPacket);
-        let count = if torn { 2 + self.rng.below(PIECES_MAX - 1) } else { 1 };
+        let is_split = bytes > 8 && self.strikes(Fault::SplitPacket);
+        let count = if is_split { 2 + self.rng.below(PIECES_MAX - 1) } else { 1 };
         let grain = [8, 16, 64][self.rng.below(3)];
         let mut cuts = [bytes; PIECES_MAX];
         for cut in &mut cuts[..count - 1] {
-            // Near the end there is more to tear: the flag.
+            // Half of the cuts are near the end, where the flag is.
             let far = if self.rng.one_in(2) { bytes } else { bytes.min(128) };
             #[expect(clippy::cast_possible_truncation, reason = "below bytes")]
             let back = self.rng.below(far as usize) as u32;
@@ -195,7 +195,7 @@ impl World {
         let mut from = 0;
         for cut in &cuts[..count] {
             if *cut > from || bytes == 0 {
-                let late = if torn { self.below(late_max) } else { 0 };
+                let late = if is_split { self.below(late_max) } else { 0 };
                 let mut at_ns = arrives + late;
                 if self.profile.order_inside_write {
                     at_ns = at_ns.max(*visible);
@@ -208,11 +208,11 @@ impl World {
         pieces
     }
 
-    /// Direct store: what this host's CPU wrote is seen by others a little later, all in order.
+    /// Stores directly: other CPUs see the bytes a little later, in order.
     pub(crate) fn store(&mut self, name: QpName, to: Key, at: u32, data: Vec<u8>, held_ns: u64) {
         let at_ns = self.clock_ns(name.node) + self.profile.store_ns + held_ns;
         let visible_ns = &mut self.qp(name).visible_ns;
         *visible_ns = at_ns.max(*visible_ns);
-        self.queue.push(at_ns, Event::Place(Place { flight: 0, to, at, data }));
+        self.queue.push(at_ns, NicEvent::Placement(Placement { flight: 0, to, at, data }));
     }
 }

@@ -1,4 +1,4 @@
-//! What happened, one line an event; the legend is in docs/testing.md.
+//! Trace of a run, one line per event. docs/testing.md has the legend.
 
 use core::fmt;
 
@@ -7,34 +7,34 @@ use superpipe_core::recorder::Step;
 
 use super::{Key, NotRegistered, Op};
 
-/// Events, in the order in which they were noted.
+/// Events in the order in which they were noted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace(pub Vec<Entry>);
+pub struct Trace(pub Vec<TraceEntry>);
 
-/// An event: a line of the trace.
+/// An event, which is a line of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// When, by the clock of who notes it.
+pub struct TraceEntry {
+    /// Time by the clock of the noting CPU.
     pub at_ns: u64,
-    /// Where.
+    /// Host of the event.
     pub host: usize,
-    /// What.
-    pub what: What,
+    /// The event.
+    pub event: TraceEvent,
 }
 
-/// What happened. A WR is named by its number; 0 is a store.
+/// An event. A WR is named by its number; 0 is a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are named as what they are")]
-pub enum What {
-    /// Memory was registered, for this.
-    Register { key: Key, bytes: u32, use_of_it: Use },
-    /// Memory could not be registered, and nobody connects.
+pub enum TraceEvent {
+    /// Memory was registered for this use.
+    Register { key: Key, bytes: u32, memory_use: MemoryUse },
+    /// Memory could not be registered, so the connection fails.
     Refused(NotRegistered),
-    /// A WR was posted; `id` is for its completion, if it has one.
+    /// A WR was posted. `id` names its completion, if it has one.
     Post { wr: u64, op: Op, bytes: u32, from: Key, id: Option<u64> },
-    /// A packet begins to leave: the NIC reads these bytes now. The last of it has left, and is there, at these times.
+    /// A packet begins to leave, and the NIC reads these bytes. The last byte leaves and arrives at these times.
     Leave { wr: u64, offset: u32, bytes: u32, left_ns: u64, there_ns: u64 },
-    /// The CPUs of this host can see these bytes.
+    /// The CPU of this host can see these bytes.
     Visible { wr: u64, bytes: u32, to: Key, at: u32 },
     /// A receive completed.
     Receive { wr: u64, id: u64, status: u32 },
@@ -42,34 +42,34 @@ pub enum What {
     Complete { wr: u64, status: u32, is_lost: bool },
     /// A QP failed.
     Failed { qp: usize },
-    /// The CPU did nothing for so long, and goes on now.
+    /// The CPU has stalled for this time.
     Stall { ns: u64 },
-    /// The process of an end of this connection is gone, which its peer is told.
+    /// The process of an end was killed, and its peer is told.
     Killed { connection: usize },
-    /// An end of this connection is gone, which nobody is told.
+    /// An end vanished, and its peer is not told.
     Vanished { connection: usize },
-    /// This line is not the one that core meant.
-    Lie { line: Line, to: Use, at: u32 },
-    /// What an endpoint recorded: it began then.
+    /// A line was written instead of core's.
+    Forge { line: Line, to: MemoryUse, at: u32 },
+    /// A step that an endpoint recorded, with its begin.
     Core { connection: usize, begin_ns: u64, step: Step },
 }
 
-/// What memory is for.
+/// Use of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// The peer writes acknowledgements and control messages there.
+pub enum MemoryUse {
+    /// Acknowledgements and control messages of the peer.
     Seat,
-    /// The peer writes chunks and messages in lines there.
+    /// Chunks and inline messages of the peer.
     Landing,
-    /// The image of the peer's seat.
+    /// Image of the peer's seat.
     SeatImage,
-    /// The image of the peer's landing buffer.
+    /// Image of the peer's landing buffer.
     LandingImage,
-    /// Notifications, where they are sent by themselves.
+    /// Notifications that are SENDs.
     Notices,
 }
 
-impl fmt::Display for Use {
+impl fmt::Display for MemoryUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Seat => "seat",
@@ -81,8 +81,8 @@ impl fmt::Display for Use {
     }
 }
 
-impl What {
-    /// The word for it.
+impl TraceEvent {
+    /// Name in the trace.
     const fn name(&self) -> &'static str {
         match self {
             Self::Register { .. } => "register",
@@ -96,20 +96,20 @@ impl What {
             Self::Stall { .. } => "stall",
             Self::Killed { .. } => "killed",
             Self::Vanished { .. } => "vanished",
-            Self::Lie { .. } => "lie",
+            Self::Forge { .. } => "forge",
             Self::Core { .. } => "core",
         }
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for TraceEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_ns, host, what } = self;
-        write!(f, "{at_ns:>9} {host} {:<8} ", what.name())?;
-        match *what {
-            What::Register { key, bytes, use_of_it } => write!(f, "{key} {bytes} B, {use_of_it}"),
-            What::Refused(error) => write!(f, "{error}"),
-            What::Post { wr, op, bytes, from, id } => {
+        let Self { at_ns, host, event } = self;
+        write!(f, "{at_ns:>9} {host} {:<8} ", event.name())?;
+        match *event {
+            TraceEvent::Register { key, bytes, memory_use } => write!(f, "{key} {bytes} B, {memory_use}"),
+            TraceEvent::Refused(error) => write!(f, "{error}"),
+            TraceEvent::Post { wr, op, bytes, from, id } => {
                 match op {
                     Op::Send => write!(f, "#{wr} send {bytes} B of {from}")?,
                     Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } => {
@@ -121,22 +121,24 @@ impl fmt::Display for Entry {
                 }
                 id.map_or(Ok(()), |id| write!(f, ", wr {id}"))
             }
-            What::Leave { wr, offset, bytes, left_ns, there_ns } => {
+            TraceEvent::Leave { wr, offset, bytes, left_ns, there_ns } => {
                 write!(f, "#{wr} {bytes} B from {offset} on, left {left_ns}, there {there_ns}")
             }
-            What::Visible { wr, bytes, to, at } => write!(f, "#{wr} {bytes} B at {at} of {to}"),
-            What::Receive { wr, id, status } => write!(f, "#{wr} wr {id} status {status}"),
-            What::Complete { wr, status, is_lost } => {
+            TraceEvent::Visible { wr, bytes, to, at } => write!(f, "#{wr} {bytes} B at {at} of {to}"),
+            TraceEvent::Receive { wr, id, status } => write!(f, "#{wr} wr {id} status {status}"),
+            TraceEvent::Complete { wr, status, is_lost } => {
                 write!(f, "#{wr} status {status}{}", if is_lost { ", and lost" } else { "" })
             }
-            What::Failed { qp } => write!(f, "qp {qp}"),
-            What::Stall { ns } => write!(f, "{ns} ns"),
-            What::Killed { connection } | What::Vanished { connection } => write!(f, "c{connection}"),
-            What::Lie { line, to, at } => write!(f, "{line:?} at {at} of the peer's {to}"),
-            What::Core { connection, begin_ns, step } if begin_ns < *at_ns => {
+            TraceEvent::Failed { qp } => write!(f, "qp {qp}"),
+            TraceEvent::Stall { ns } => write!(f, "{ns} ns"),
+            TraceEvent::Killed { connection } | TraceEvent::Vanished { connection } => {
+                write!(f, "c{connection}")
+            }
+            TraceEvent::Forge { line, to, at } => write!(f, "{line:?} at {at} of the peer's {to}"),
+            TraceEvent::Core { connection, begin_ns, step } if begin_ns < *at_ns => {
                 write!(f, "c{connection} {step:?} since {begin_ns}")
             }
-            What::Core { connection, step, .. } => write!(f, "c{connection} {step:?}"),
+            TraceEvent::Core { connection, step, .. } => write!(f, "c{connection} {step:?}"),
         }
     }
 }

@@ -5,39 +5,34 @@ use superpipe_core::{Arrival, Closed, Driver, Failure, Nanos, Reason};
 use superpipe_testkit::Pair;
 
 use super::scripted::Scripted;
-use crate::calls::Calls;
-use crate::case::{Case, Plan};
-use crate::client::Talk;
-use crate::fabric::Sim;
+use crate::case::{Case, ConnectionPlan};
+use crate::client::{CallCoverage, ClientPair, TurnOutcome};
+use crate::fabric::{ArrivalFlags, PartialBlocks, SimFabric};
 use crate::faults::Fault;
-use crate::flags::Flags;
-use crate::nic::What;
-use crate::nic::{NotRegistered, World};
-use crate::torn::Torn;
-use crate::turned::Turned;
+use crate::nic::{NotRegistered, TraceEvent, World};
 
-/// Faults that can overtake an acknowledgement, which then needs a sign of life (wire.md 7.3): elsewhere none may be needed, and
-/// nobody waits so long.
-const NEED_LIFE: [Fault; 3] = [Fault::TornPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
+/// Faults that can overtake an acknowledgement, which then needs a keepalive (wire.md 7.3). Without them no keepalive may be needed, and
+/// the timeouts are short.
+const NEED_LIFE: [Fault; 3] = [Fault::SplitPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
 
-/// What the applications at both ends do.
-enum Play<const DIRECT: bool> {
-    /// What a script says, of which nothing may be left.
+/// Applications at both ends.
+enum Applications<const DIRECT: bool> {
+    /// A script, which must be carried out to its end.
     Script(Box<Scripted<DIRECT>>),
-    /// Any call, at any time.
-    Talk(Box<Talk<Sim<DIRECT>>>),
+    /// Two clients, which make any call at any time.
+    Clients(Box<ClientPair<SimFabric<DIRECT>>>),
 }
 
 pub(super) struct Connection<const DIRECT: bool> {
     number: usize,
     pub(super) hosts: [usize; 2],
-    play: Play<DIRECT>,
+    applications: Applications<DIRECT>,
     gone: [bool; 2],
-    /// When each end is told that its peer has died.
+    /// Time at which each end learns that its peer has died.
     death_ns: [Option<u64>; 2],
-    /// What went wrong may end the connection.
+    /// A fault may end the connection.
     may_fail: bool,
-    /// What each end recorded last.
+    /// Last step that each end recorded.
     steps: [Option<Step>; 2],
 }
 
@@ -46,28 +41,30 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     pub(super) fn open(
         world: &mut World,
         case: &Case,
-        plan: &Plan,
+        plan: &ConnectionPlan,
         recorded: bool,
     ) -> Result<Self, NotRegistered> {
         world.states = [None; 2];
         let arrival = plan.script.configs[0].arrival;
         let (checked, notify) = (arrival == Arrival::CheckedFlag, arrival == Arrival::Notify);
-        let flags = Flags { checked, notify, crc_bits: case.crc_bits };
-        let mut fabric = Sim::connect(world, plan.hosts, &plan.script.setup, flags)?;
+        let flags = ArrivalFlags { checked, notify, crc_bits: case.crc_bits };
+        let mut fabric = SimFabric::connect(world, plan.hosts, &plan.script.setup, flags)?;
         if recorded {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];
         }
-        let play = match plan.programs {
-            Some(programs) => Play::Talk(Box::new(Talk::over(fabric, &plan.script, programs))),
+        let applications = match plan.programs {
+            Some(programs) => {
+                Applications::Clients(Box::new(ClientPair::over(fabric, &plan.script, programs)))
+            }
             None => {
                 let pair = Pair::over(fabric, plan.script.clone());
-                Play::Script(Box::new(Scripted::new(pair, plan.closing)))
+                Applications::Script(Box::new(Scripted::new(pair, plan.close_policy)))
             }
         };
         Ok(Self {
             number: plan.number,
             hosts: plan.hosts,
-            play,
+            applications,
             gone: [false; 2],
             death_ns: [None; 2],
             may_fail: false,
@@ -75,11 +72,11 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         })
     }
 
-    /// So many ends share a CPU: each of them waits for the others.
-    pub(super) fn be_patient(&mut self, crowd: u64) {
-        match &mut self.play {
-            Play::Script(scripted) => scripted.be_patient(crowd),
-            Play::Talk(talk) => talk.crowd = crowd,
+    /// Notes the number of ends per CPU, which stretches the timeouts.
+    pub(super) fn share_cpu(&mut self, ends_per_cpu: u64) {
+        match &mut self.applications {
+            Applications::Script(scripted) => scripted.share_cpu(ends_per_cpu),
+            Applications::Clients(clients) => clients.ends_per_cpu = ends_per_cpu,
         }
     }
 
@@ -88,63 +85,63 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     }
 
     pub(super) fn state(&self) -> String {
-        match &self.play {
-            Play::Script(scripted) => scripted.pair.state(),
-            Play::Talk(talk) => talk.state(),
+        match &self.applications {
+            Applications::Script(scripted) => scripted.pair.state(),
+            Applications::Clients(clients) => clients.state(),
         }
     }
 
-    /// Transfers that programs made; those of a script are counted before.
+    /// Returns the transfers of clients. Those of scripts are counted from the plan.
     pub(super) fn transfers(&self) -> u64 {
-        match &self.play {
-            Play::Script(_) => 0,
-            Play::Talk(talk) => talk.transfers(),
+        match &self.applications {
+            Applications::Script(_) => 0,
+            Applications::Clients(clients) => clients.transfers(),
         }
     }
 
-    pub(super) fn calls(&self) -> Option<&Calls> {
-        match &self.play {
-            Play::Script(_) => None,
-            Play::Talk(talk) => Some(&talk.calls),
+    pub(super) fn call_coverage(&self) -> Option<&CallCoverage> {
+        match &self.applications {
+            Applications::Script(_) => None,
+            Applications::Clients(clients) => Some(&clients.call_coverage),
         }
     }
 
-    pub(super) fn torn(&self) -> Torn {
-        match &self.play {
-            Play::Script(scripted) => scripted.pair.fabric.looks.borrow().torn,
-            Play::Talk(talk) => talk.fabric.looks.borrow().torn,
+    pub(super) fn partial_blocks(&self) -> PartialBlocks {
+        match &self.applications {
+            Applications::Script(scripted) => scripted.pair.fabric.partial_blocks.borrow().blocks,
+            Applications::Clients(clients) => clients.fabric.partial_blocks.borrow().blocks,
         }
     }
 
-    fn fabric(&mut self) -> &mut Sim<DIRECT> {
-        match &mut self.play {
-            Play::Script(scripted) => &mut scripted.pair.fabric,
-            Play::Talk(talk) => &mut talk.fabric,
+    fn fabric(&mut self) -> &mut SimFabric<DIRECT> {
+        match &mut self.applications {
+            Applications::Script(scripted) => &mut scripted.pair.fabric,
+            Applications::Clients(clients) => &mut clients.fabric,
         }
     }
 
-    fn driver(&self, side: usize) -> &Driver<Sim<DIRECT>> {
-        match &self.play {
-            Play::Script(scripted) => &scripted.pair.ends[side],
-            Play::Talk(talk) => &talk.clients[side].driver,
+    fn driver(&self, side: usize) -> &Driver<SimFabric<DIRECT>> {
+        match &self.applications {
+            Applications::Script(scripted) => &scripted.pair.ends[side],
+            Applications::Clients(clients) => &clients.clients[side].driver,
         }
     }
 
-    fn driver_mut(&mut self, side: usize) -> &mut Driver<Sim<DIRECT>> {
-        match &mut self.play {
-            Play::Script(scripted) => &mut scripted.pair.ends[side],
-            Play::Talk(talk) => &mut talk.clients[side].driver,
+    fn driver_mut(&mut self, side: usize) -> &mut Driver<SimFabric<DIRECT>> {
+        match &mut self.applications {
+            Applications::Script(scripted) => &mut scripted.pair.ends[side],
+            Applications::Clients(clients) => &mut clients.clients[side].driver,
         }
     }
 
     fn moved(&self, side: usize) -> u64 {
-        match &self.play {
-            Play::Script(scripted) => scripted.pair.moved(side),
-            Play::Talk(talk) => talk.moved(side),
+        match &self.applications {
+            Applications::Script(scripted) => scripted.pair.moved(side),
+            Applications::Clients(clients) => clients.moved(side),
         }
     }
 
-    /// How each end ended, as one says it.
+    /// Returns how each end ended, for the report.
     pub(super) fn endings(&self) -> [String; 2] {
         [0, 1].map(|side| match self.driver(side).endpoint().closed() {
             None => "killed, or vanished".to_owned(),
@@ -157,13 +154,13 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         })
     }
 
-    /// The world, if it is here: a turn did not end.
+    /// Returns the world if a turn panicked while it was lent to this connection.
     pub(super) fn world_lent(&mut self) -> Option<Box<World>> {
         let lent = &mut self.fabric().world;
-        (!lent.is_nowhere()).then(|| core::mem::replace(lent, Box::new(World::nowhere())))
+        (!lent.is_placeholder()).then(|| core::mem::replace(lent, Box::new(World::placeholder())))
     }
 
-    /// An end acts. Whether it did anything, and how long it may sleep.
+    /// Gives an end its turn. Returns whether it did anything, and the time that it may sleep.
     pub(super) fn turn(
         &mut self,
         world: &mut Box<World>,
@@ -172,9 +169,9 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     ) -> Result<(bool, u64), String> {
         world.states = [side, 1 - side].map(|side| Some(self.driver(side).endpoint().state()));
         core::mem::swap(world, &mut self.fabric().world);
-        let turned = self.turn_here(side, now_ns);
+        let outcome = self.turn_here(side, now_ns);
         core::mem::swap(world, &mut self.fabric().world);
-        turned
+        outcome
     }
 
     fn turn_here(&mut self, side: usize, now_ns: u64) -> Result<(bool, u64), String> {
@@ -186,35 +183,37 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         }
         let moved = self.moved(side);
         self.fabric().acting = side;
-        let is_whole = !self.gone[1 - side];
+        let has_both_ends = !self.gone[1 - side];
         let (may_fail, needs_life) = (self.may_fail, self.fabric().world.faults.any(&NEED_LIFE));
-        let turned = match &mut self.play {
-            Play::Script(scripted) => {
+        let outcome = match &mut self.applications {
+            Applications::Script(scripted) => {
                 scripted.pair.turn(side);
-                Turned::default()
+                TurnOutcome::default()
             }
-            Play::Talk(talk) => {
-                talk.needs_life = needs_life;
-                talk.turn(side, Nanos(now_ns))
+            Applications::Clients(clients) => {
+                clients.needs_life = needs_life;
+                clients.turn(side, Nanos(now_ns))
             }
         };
         self.mind_faults();
         self.note_steps(side);
         let may_fail = may_fail || self.may_fail;
-        let turned = match &mut self.play {
-            Play::Script(scripted) => scripted.heed(side, now_ns, is_whole, may_fail, needs_life)?,
-            Play::Talk(_) => turned,
+        let outcome = match &mut self.applications {
+            Applications::Script(scripted) => {
+                scripted.after_turn(side, now_ns, has_both_ends, may_fail, needs_life)?
+            }
+            Applications::Clients(_) => outcome,
         };
         self.mind_faults();
         self.judge(side)?;
         let has_moved = moved != self.moved(side);
-        for side in (0..2).filter(|side| turned.lets_go[*side]) {
-            self.let_go(side);
+        for side in (0..2).filter(|side| outcome.releases[*side]) {
+            self.release(side);
         }
-        Ok((has_moved, turned.nap_ns))
+        Ok((has_moved, outcome.sleep_ns))
     }
 
-    /// What can strike an end before its turn. Returns true if it is gone.
+    /// Lets faults strike an end before its turn. Returns true if it is gone.
     fn strikes(&mut self, side: usize) -> bool {
         let both = !self.gone[1 - side];
         let (host, connection) = (self.hosts[side], self.number);
@@ -222,7 +221,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         if world.strikes(Fault::StalledPeer) {
             let ns = world.late_ns();
             world.spend(host, ns);
-            world.note_here(host, What::Stall { ns });
+            world.note_here(host, TraceEvent::Stall { ns });
         }
         let killed = both && world.strikes(Fault::KilledProcess);
         if !(killed || both && world.strikes(Fault::VanishedPeer)) {
@@ -230,17 +229,17 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         }
         world.note_here(
             host,
-            if killed { What::Killed { connection } } else { What::Vanished { connection } },
+            if killed { TraceEvent::Killed { connection } } else { TraceEvent::Vanished { connection } },
         );
         if killed {
             self.tell_death(side);
         }
         self.mind_faults();
-        self.let_go(side);
+        self.release(side);
         true
     }
 
-    /// The peer is told that this end is gone.
+    /// Tells the peer that this end is gone.
     fn tell_death(&mut self, side: usize) {
         let host = self.hosts[side];
         let world = &self.fabric().world;
@@ -249,52 +248,52 @@ impl<const DIRECT: bool> Connection<DIRECT> {
 
     fn judge(&mut self, side: usize) -> Result<(), String> {
         match self.driver(side).endpoint().closed() {
-            Some(Closed::Failed(Failure::Protocol(rule))) if !self.fabric().lied => {
-                Err(format!("nobody lied, and {rule}: {}", self.state()))
+            Some(Closed::Failed(Failure::Protocol(rule))) if !self.fabric().is_forged => {
+                Err(format!("no line was forged, and {rule}: {}", self.state()))
             }
             _ => Ok(()),
         }
     }
 
-    /// What struck in this turn decides what is asked of the next ones.
+    /// Adapts the checks to the faults of this turn.
     fn mind_faults(&mut self) {
-        let lied = self.fabric().lied;
+        let is_forged = self.fabric().is_forged;
         let is_broken = core::mem::take(&mut self.fabric().world.broken);
         self.may_fail |= is_broken;
-        match &mut self.play {
-            Play::Script(scripted) => {
+        match &mut self.applications {
+            Applications::Script(scripted) => {
                 if is_broken {
                     scripted.pair.expect_failure();
                 }
-                if lied {
-                    scripted.pair.distrust();
+                if is_forged {
+                    scripted.pair.stop_checking();
                 }
             }
-            Play::Talk(talk) => {
+            Applications::Clients(clients) => {
                 if is_broken {
-                    talk.expect_failure();
+                    clients.expect_failure();
                 }
-                if lied {
-                    talk.distrust();
+                if is_forged {
+                    clients.stop_checking();
                 }
             }
         }
     }
 
-    /// An end is gone, with its QP and its memory. One that has closed has told so, or waited long enough: the other one may find
-    /// nobody any more.
-    fn let_go(&mut self, side: usize) {
+    /// Releases an end with its QP and its memory. An end that has closed has told its peer or waited long enough, so the peer may find it
+    /// gone.
+    fn release(&mut self, side: usize) {
         if core::mem::replace(&mut self.gone[side], true) {
             return;
         }
-        self.fabric().let_go(side);
-        if let Play::Talk(talk) = &mut self.play {
+        self.fabric().release(side);
+        if let Applications::Clients(clients) = &mut self.applications {
             if self.gone[1 - side] {
-                talk.check_oracle();
-            } else if self.may_fail || !talk.is_over() {
-                talk.expect_failure();
+                clients.check_oracle();
+            } else if self.may_fail || !clients.is_over() {
+                clients.expect_failure();
                 self.may_fail = true;
-                let has_left = talk.clients[side].has_dropped || talk.clients[side].driver.is_closing();
+                let has_left = clients.clients[side].has_dropped || clients.clients[side].driver.is_closing();
                 if self.death_ns[1 - side].is_none() && has_left {
                     self.tell_death(side);
                 }
@@ -302,7 +301,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         }
     }
 
-    /// What the endpoint recorded goes into the trace; of a wait that goes on, its begin.
+    /// Moves the recorded steps into the trace. A wait is noted once, with its begin.
     fn note_steps(&mut self, side: usize) {
         let (host, connection) = (self.hosts[side], self.number);
         let mut last = self.steps[side];
@@ -315,7 +314,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
                 continue;
             }
             let at_ns = if is_wait { begin_ns } else { record.end.0 };
-            fabric.world.note(at_ns, host, What::Core { connection, begin_ns, step });
+            fabric.world.note(at_ns, host, TraceEvent::Core { connection, begin_ns, step });
         }
         self.steps[side] = last;
     }

@@ -1,22 +1,21 @@
-//! Whose turn it is.
+//! Scheduling of the hosts' CPUs.
 //!
-//! A host has one CPU, which polls the ends on it in rounds, and pauses after each, after many without work for longer, or until
-//! anything comes. The CPU whose clock is behind acts next, after everything that is
-//! due by then. What it does sees the world as it was when it began; what it causes comes later, by events. So the order
-//! of all things depends on nothing but the seed.
+//! A host has one CPU, which polls its ends in rounds. It pauses after each round, longer after many rounds without work, or until
+//! something arrives. The CPU whose clock is furthest behind acts next, after all events that are due. It sees the world as it was when its
+//! turn began, and its actions become events. So the seed alone decides the order of everything.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::nic::World;
 
-/// Each time that a CPU has made so many rounds without work, it pauses twice as long as before.
+/// Rounds without work after which a CPU doubles its pause.
 const IDLE_ROUNDS: usize = 32;
 
-/// At most a million pauses at once, and never longer than its ends may sleep.
+/// Limit of the doubling. A pause is never longer than the ends may sleep.
 const PAUSES_MAX_LOG2: usize = 20;
 
-/// An end's turn.
+/// A turn of an end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     host: usize,
@@ -26,26 +25,26 @@ pub(super) struct Turn {
 }
 
 struct Cpu {
-    /// By connection and side.
+    /// Ends by connection and side.
     ends: Vec<(usize, usize)>,
     next: usize,
     idle_turns: usize,
-    /// Time for which all ends of this round may sleep together.
-    nap_ns: u64,
-    /// Time when it is free.
+    /// Time that all ends of this round may sleep.
+    sleep_ns: u64,
+    /// Time at which it is free.
     free_ns: u64,
 }
 
-/// The CPUs, and when each of them is free.
+/// CPUs, and when each of them is free.
 pub(super) struct Hosts {
     cpus: Vec<Cpu>,
     free: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl Hosts {
-    /// With the ends of these connections, each between two hosts.
+    /// Makes the CPUs of these connections, each between two hosts.
     pub(super) fn new(world: &World, connections: impl Iterator<Item = [usize; 2]>, count: usize) -> Self {
-        let idle = |free_ns| Cpu { ends: Vec::new(), next: 0, idle_turns: 0, nap_ns: u64::MAX, free_ns };
+        let idle = |free_ns| Cpu { ends: Vec::new(), next: 0, idle_turns: 0, sleep_ns: u64::MAX, free_ns };
         let mut cpus: Vec<_> = (0..count).map(|host| idle(world.clock_ns(host))).collect();
         for (connection, hosts) in connections.enumerate() {
             for (side, host) in hosts.into_iter().enumerate() {
@@ -57,11 +56,11 @@ impl Hosts {
         Self { cpus, free }
     }
 
-    /// The end that acts next, unless all are gone.
+    /// Returns the next turn, or `None` if all ends are gone.
     pub(super) fn next(&mut self, world: &mut World) -> Option<Turn> {
         loop {
             let Reverse((now_ns, host)) = self.free.pop()?;
-            // It was woken before.
+            // An arrival woke this CPU earlier.
             if self.cpus[host].free_ns != now_ns {
                 continue;
             }
@@ -80,19 +79,19 @@ impl Hosts {
         }
     }
 
-    /// The turn is over; whether anything was done in it, and how long the end may sleep.
-    pub(super) fn done(&mut self, world: &World, turn: Turn, worked: bool, nap_ns: u64) {
+    /// Ends a turn, and sets the pause.
+    pub(super) fn done(&mut self, world: &World, turn: Turn, worked: bool, sleep_ns: u64) {
         let Turn { host, .. } = turn;
         let cpu = &mut self.cpus[host];
         cpu.idle_turns = if worked { 0 } else { cpu.idle_turns + 1 };
-        cpu.nap_ns = cpu.nap_ns.min(nap_ns);
+        cpu.sleep_ns = cpu.sleep_ns.min(sleep_ns);
         if cpu.next == 0 {
             let rounds = cpu.idle_turns / cpu.ends.len().max(1);
             let pauses = 1u64 << (rounds / IDLE_ROUNDS).min(PAUSES_MAX_LOG2);
             let pause_ns = world.profile.pause_ns;
             world.spend(host, pause_ns);
-            world.sleep(host, (pauses * pause_ns).min(cpu.nap_ns).saturating_sub(pause_ns));
-            cpu.nap_ns = u64::MAX;
+            world.sleep(host, (pauses * pause_ns).min(cpu.sleep_ns).saturating_sub(pause_ns));
+            cpu.sleep_ns = u64::MAX;
         }
         self.free_again(world, host);
     }
@@ -103,12 +102,12 @@ impl Hosts {
         self.free.push(Reverse((free_ns, host)));
     }
 
-    /// The most ends that share a CPU.
-    pub(super) fn crowd(&self) -> usize {
+    /// Returns the most ends that share a CPU.
+    pub(super) fn ends_per_cpu(&self) -> usize {
         self.cpus.iter().map(|cpu| cpu.ends.len()).max().unwrap_or(0)
     }
 
-    /// This end is gone from this host.
+    /// Removes an end from its host.
     pub(super) fn remove(&mut self, host: usize, connection: usize, side: usize) {
         self.cpus[host].ends.retain(|end| *end != (connection, side));
     }

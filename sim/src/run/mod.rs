@@ -1,8 +1,8 @@
-//! A run: from the first registration until every end has let go of all it had and nothing is on its way.
+//! A run: from the first registration until every end has released everything and nothing is on its way.
 
 mod connection;
 mod hosts;
-mod patience;
+mod liveness;
 mod scripted;
 
 use core::fmt;
@@ -10,67 +10,66 @@ use core::panic::AssertUnwindSafe;
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 
-use crate::calls::Calls;
 use crate::case::Case;
-use crate::nic::World;
-use crate::nic::{Trace, What};
-use crate::tally::Tally;
-use crate::torn::Torn;
+use crate::client::CallCoverage;
+use crate::fabric::PartialBlocks;
+use crate::faults::FaultCoverage;
+use crate::nic::{Trace, TraceEvent, World};
 use connection::Connection;
 use hosts::Hosts;
 
-/// Virtual time after which a run that is not over never will be: ten times what the longest of 100,000 seeds took.
+/// Limit of virtual time: ten times that of the longest of 100,000 seeds.
 const LIMIT_NS: u64 = 1_000_000_000_000;
 
-/// Turns after which a run that is not over never will be.
+/// Limit of turns.
 const TURNS_MAX: u64 = 60_000_000;
 
-/// How a run is looked at.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// Keep what happens.
+pub struct RunOptions {
+    /// Records a trace.
     pub traced: bool,
-    /// Stop after so many turns.
+    /// Stops after this many turns.
     pub turns_max: Option<u64>,
 }
 
-/// How a run ended well.
+/// Result of a successful run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Virtual time that it took.
+    /// Virtual time of the run.
     pub time_ns: u64,
-    /// Turns that all ends had.
+    /// Turns of all ends.
     pub turns: u64,
-    /// Transfers that were to be made.
+    /// Transfers of scripts and clients.
     pub transfers: u64,
-    /// Where a CRC has less than 32 bits: what it let pass.
-    pub torn: Torn,
-    /// Which fault struck in which state.
-    pub tally: Tally,
-    /// Which call was made in which state.
-    pub calls: Calls,
-    /// How ends ended, and how many did so.
+    /// Incomplete blocks that a CRC with fewer than 32 bits accepted.
+    pub partial_blocks: PartialBlocks,
+    /// Counts of faults by state.
+    pub fault_coverage: FaultCoverage,
+    /// Counts of calls by state.
+    pub call_coverage: CallCoverage,
+    /// Counts of how ends ended.
     pub endings: BTreeMap<String, u64>,
-    /// What happened, if that was asked for.
+    /// Trace, if requested.
     pub trace: Trace,
 }
 
-/// A checker found something.
+/// Failure that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The seed that finds it again.
+pub struct RunFailure {
+    /// Seed that repeats it.
     pub seed: u64,
-    /// What is wrong.
-    pub what: String,
-    /// Where a CRC has less than 32 bits: what it let pass.
-    pub torn: Torn,
-    /// What happened up to there, if that was asked for.
+    /// Description of the failure.
+    pub description: String,
+    /// Incomplete blocks that a CRC with fewer than 32 bits accepted.
+    pub partial_blocks: PartialBlocks,
+    /// Trace up to the failure, if requested.
     pub trace: Trace,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RunFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let first = self.what.lines().next().unwrap_or_default();
+        let first = self.description.lines().next().unwrap_or_default();
         let short: String = first.chars().take(300).collect();
         write!(f, "superpipe-sim replay {}: {short}", self.seed)
     }
@@ -79,35 +78,35 @@ impl fmt::Display for Failure {
 /// Runs a case.
 ///
 /// # Errors
-/// [`Failure`]: bytes differ, come twice, late or never, memory is used by who does not own it, an end does not notice
-/// that its peer is gone, something is kept, or it never ends.
-pub fn run(case: &Case, look: Look) -> Result<Outcome, Failure> {
-    if case.direct { play::<true>(case, look) } else { play::<false>(case, look) }
+/// [`RunFailure`] if bytes differ, arrive twice, late or never; if an end uses memory that it does not own, or does not notice that its
+/// peer is gone; if something is not released; or if the run never ends.
+pub fn run(case: &Case, options: RunOptions) -> Result<Outcome, RunFailure> {
+    if case.direct { play::<true>(case, options) } else { play::<false>(case, options) }
 }
 
-fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure> {
+fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome, RunFailure> {
     let mut world = Box::new(World::new(case.hosts, case.profile, case.faults, case.seed));
-    if look.traced {
+    if options.traced {
         world.trace = Some(Trace::default());
     }
     let mut connections = Vec::new();
-    // Nothing is used after a panic but the trace and what was counted.
+    // After a panic only the trace and the counts are used.
     let ended = catch_unwind(AssertUnwindSafe(|| {
         for plan in &case.connections {
-            match Connection::<DIRECT>::open(&mut world, case, plan, look.traced) {
+            match Connection::<DIRECT>::open(&mut world, case, plan, options.traced) {
                 Ok(connection) => connections.push(connection),
-                Err(error) => world.note_here(plan.hosts[0], What::Refused(error)),
+                Err(error) => world.note_here(plan.hosts[0], TraceEvent::Refused(error)),
             }
         }
-        drive(&mut world, &mut connections, case.hosts, look.turns_max)
+        drive(&mut world, &mut connections, case.hosts, options.turns_max)
     }));
-    // Where a turn ended in a panic, the world is where it was lent to.
+    // After a panic in a turn, the world is where it was lent to.
     let taken = connections.iter_mut().find_map(Connection::world_lent);
     let mut world = taken.unwrap_or(world);
     let trace = world.trace.take().unwrap_or_default();
-    let mut torn = Torn::default();
-    connections.iter().for_each(|connection| torn += connection.torn());
-    let what = match ended {
+    let mut partial_blocks = PartialBlocks::default();
+    connections.iter().for_each(|connection| partial_blocks += connection.partial_blocks());
+    let description = match ended {
         Ok(Ok(turns)) => {
             let mut endings = BTreeMap::new();
             connections
@@ -120,31 +119,34 @@ fn play<const DIRECT: bool>(case: &Case, look: Look) -> Result<Outcome, Failure>
             }
             let scripted = case.connections.iter().filter(|plan| plan.programs.is_none());
             let scripted = scripted.map(|plan| plan.script.transfers.iter().flatten().count() as u64);
-            let talked = connections.iter().map(Connection::transfers);
-            let mut calls = Calls::default();
-            connections.iter().filter_map(Connection::calls).for_each(|theirs| calls.add(theirs));
+            let of_clients = connections.iter().map(Connection::transfers);
+            let mut call_coverage = CallCoverage::default();
+            connections
+                .iter()
+                .filter_map(Connection::call_coverage)
+                .for_each(|theirs| call_coverage.add(theirs));
             return Ok(Outcome {
                 time_ns: world.time_ns(),
                 turns,
-                transfers: scripted.sum::<u64>() + talked.sum::<u64>(),
-                torn,
-                tally: world.tally,
-                calls,
+                transfers: scripted.sum::<u64>() + of_clients.sum::<u64>(),
+                partial_blocks,
+                fault_coverage: world.fault_coverage,
+                call_coverage,
                 endings,
                 trace,
             });
         }
-        Ok(Err(what)) => what,
+        Ok(Err(description)) => description,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             text.unwrap_or_else(|| "a panic without words".to_owned())
         }
     };
-    Err(Failure { seed: case.seed, what, torn, trace })
+    Err(RunFailure { seed: case.seed, description, partial_blocks, trace })
 }
 
-/// Turn by turn until all ends are gone; how many turns that took.
+/// Runs turns until all ends are gone, and returns their number.
 fn drive<const DIRECT: bool>(
     world: &mut Box<World>,
     connections: &mut [Connection<DIRECT>],
@@ -152,8 +154,8 @@ fn drive<const DIRECT: bool>(
     turns_max: Option<u64>,
 ) -> Result<u64, String> {
     let mut hosts = Hosts::new(world, connections.iter().map(|connection| connection.hosts), count);
-    let crowd = hosts.crowd() as u64;
-    connections.iter_mut().for_each(|connection| connection.be_patient(crowd));
+    let ends_per_cpu = hosts.ends_per_cpu() as u64;
+    connections.iter_mut().for_each(|connection| connection.share_cpu(ends_per_cpu));
     let mut turns = 0;
     while let Some(turn) = hosts.next(world) {
         if turns_max == Some(turns) {
@@ -167,18 +169,18 @@ fn drive<const DIRECT: bool>(
             return Err(format!("not over after {LIMIT_NS} ns: {}", connections[turn.connection].state()));
         }
         let connection = &mut connections[turn.connection];
-        let (worked, nap_ns) = connection.turn(world, turn.side, turn.now_ns)?;
-        hosts.done(world, turn, worked, nap_ns);
+        let (worked, sleep_ns) = connection.turn(world, turn.side, turn.now_ns)?;
+        hosts.done(world, turn, worked, sleep_ns);
         for side in (0..2).filter(|side| connection.is_gone(*side)) {
             hosts.remove(connection.hosts[side], turn.connection, side);
         }
     }
     while world.settle(u64::MAX).is_some() {}
     if !world.is_quiescent() {
-        return Err("every end is gone, and something is still on its way".to_owned());
+        return Err("every end is gone, but something is on its way".to_owned());
     }
     match (0..count).find(|host| world.registered(*host) > 0) {
-        Some(host) => Err(format!("every end is gone, and host {host} has {} MRs", world.registered(host))),
+        Some(host) => Err(format!("every end is gone, but host {host} has {} MRs", world.registered(host))),
         None => Ok(turns),
     }
 }

@@ -1,18 +1,18 @@
-//! What is known of one direction: what was sent, what came of it, and what must come.
+//! Oracle of one direction: what was sent, and what has arrived.
 
 use superpipe_core::{Origin, Reason, TransferId};
 
 use super::script::{Content, Transfer};
 use crate::{Rng, wire};
 
-/// What an end has open.
+/// Open transfer of an end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) index: usize,
     pub(super) id: TransferId,
 }
 
-/// What is known of one transfer, by index.
+/// Progress of one transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) tag: u64,
@@ -22,23 +22,23 @@ pub(super) struct Sent {
     pub(super) ended: bool,
     pub(super) cancelled: Option<Reason>,
     pub(super) rejected: Option<Reason>,
-    pub(super) told: bool,
+    pub(super) rejection_reported: bool,
     pub(super) received: Option<usize>,
-    pub(super) whole: bool,
+    pub(super) complete: bool,
 }
 
-/// One direction: from end `from` to the other.
+/// Oracle of the direction from end `from` to the other.
 pub(super) struct Flow {
     pub(super) sent: Vec<Sent>,
     pub(super) next: usize,
     pub(super) open: Option<Open>,
-    /// The head, as the receiver knows it.
+    /// Transfer at the head, as the receiver knows it.
     pub(super) head: Option<(usize, u64)>,
-    /// Indices below this were seen, or passed over.
+    /// Transfers with a smaller index have arrived or were skipped.
     pub(super) seen: usize,
     pub(super) at: usize,
 }
-/// What is sent with this index, in this direction, says why it is cancelled or rejected.
+/// Returns the reason with which a transfer is cancelled or rejected.
 #[expect(clippy::cast_possible_truncation, reason = "few transfers")]
 pub(super) const fn reason(side: usize, index: usize, kind: u32) -> Reason {
     Reason(kind << 16 | (side as u32) << 15 | (index as u32 + 1))
@@ -75,9 +75,9 @@ impl Flow {
             ended: false,
             cancelled: None,
             rejected: None,
-            told: false,
+            rejection_reported: false,
             received: None,
-            whole: false,
+            complete: false,
         });
         Self { sent: sent.collect(), next: 0, open: None, head: None, seen: 0, at: 0 }
     }

@@ -1,8 +1,6 @@
-//! Two ends of a connection over one fabric, played against a plain oracle: lists of what each end sends, and how each end takes
-//! it out.
+//! Two ends of a connection over one fabric, which carry out a script under an oracle.
 //!
-//! A [`Script`] is plain data, so that a property test can shrink it and a fuzzer can play it. What happens when is
-//! decided by its seed.
+//! A [`Script`] is plain data, so that a property test can shrink it and a fuzzer can run it. Its seed decides what happens when.
 
 mod flow;
 mod playing;
@@ -11,51 +9,51 @@ mod script;
 mod sending;
 mod unchecked;
 
-use superpipe_core::driver::{Drive, Driver, LookFailed, Next, Wait, WaitStrategy};
+use superpipe_core::driver::{Drive, Driver, Next, Wait, WaitFailed, WaitStrategy};
 use superpipe_core::{Closed, Endpoint, Event, Nanos, Reason};
 
-use crate::{Rng, Stage};
+use crate::{PairFabric, Rng};
 use flow::{Flow, Sent};
 
 pub use playing::play;
-pub use script::{Content, How, Script, Take, Transfer};
+pub use script::{Content, ReceiveMethod, Script, SendMethod, Transfer};
 
-/// The silence of a peer that is borne: five signs of life.
+/// Idle timeout: five keepalives.
 pub const IDLE_TIMEOUT_NS: u64 = 1_000_000_000;
 
-/// Two ends as their users have them, a fabric, and what must come out.
-pub struct Pair<F: Stage> {
-    /// The fabric.
+/// Two ends, a fabric, and the oracles.
+pub struct Pair<F: PairFabric> {
+    /// Fabric of the connection.
     pub fabric: F,
-    /// The ends.
+    /// Drivers of the ends.
     pub ends: [Driver<F>; 2],
     waits: [Wait; 2],
-    /// What each end's last round came to, unless it was asked for since.
+    /// Result of each end's last round, until it is taken.
     next: [Option<Next>; 2],
-    /// What each end had moved by then.
+    /// Progress of each end at that time.
     moved: [u64; 2],
     script: Script,
     flows: [Flow; 2],
     rng: Rng,
     buffer: Vec<u8>,
-    belief: Belief,
-    /// Which end takes nothing out any more.
-    deaf: [bool; 2],
+    peer: PeerAssumption,
+    /// Ends that receive nothing any more.
+    no_longer_receives: [bool; 2],
 }
 
-/// What is known of the other end, and of the fabric.
+/// Assumption about the peer and the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Belief {
+enum PeerAssumption {
     /// Nothing but the script ends the connection.
-    Works,
-    /// It may end at any time; what comes before is right.
+    Correct,
+    /// The connection may end at any time. What arrives before is right.
     MayFail,
-    /// An end lies: nothing that comes proves anything.
-    Lies,
+    /// An end forges lines, so that nothing that arrives proves anything.
+    Hostile,
 }
 
-impl<F: Stage> Pair<F> {
-    /// Both ends, connected over a fabric that was made with the script's setup.
+impl<F: PairFabric> Pair<F> {
+    /// Connects both ends over a fabric that was made with the script's setup.
     #[must_use]
     pub fn over(mut fabric: F, script: Script) -> Self {
         fabric.start(script.origin.blocks);
@@ -77,15 +75,15 @@ impl<F: Stage> Pair<F> {
             flows,
             rng,
             buffer: vec![0; 1 << 16],
-            belief: Belief::Works,
-            deaf: [false; 2],
+            peer: PeerAssumption::Correct,
+            no_longer_receives: [false; 2],
         }
     }
 
-    /// This end does one thing: a round, or the next step of what it sends or receives. What comes after a round
-    /// ([`next`](Self::next)) is left to the caller, who has a clock.
+    /// Gives this end a turn: a round, or the next step of sending or receiving. The caller, who has a clock, acts on
+    /// [`next`](Self::next).
     pub fn turn(&mut self, side: usize) {
-        if self.belief == Belief::Lies {
+        if self.peer == PeerAssumption::Hostile {
             return self.turn_unchecked(side);
         }
         let kind = 3 + self.rng.below(5);
@@ -93,38 +91,38 @@ impl<F: Stage> Pair<F> {
         self.check_open();
     }
 
-    /// What comes after the last round of this end: told once.
+    /// Takes the result of this end's last round.
     pub const fn next(&mut self, side: usize) -> Option<Next> {
         self.next[side].take()
     }
 
-    /// This end looks at the time, in a wait until `deadline`: see [`Driver::look`].
+    /// Checks the time in a wait of this end until `deadline`: see [`Driver::check_time`].
     ///
     /// # Errors
-    /// As that has them.
-    pub fn look(&mut self, side: usize, now: Nanos, deadline: Nanos) -> Result<u64, LookFailed> {
-        self.ends[side].look(&mut self.fabric, &mut self.waits[side], now, deadline)
+    /// Those of [`Driver::check_time`].
+    pub fn look(&mut self, side: usize, now: Nanos, deadline: Nanos) -> Result<u64, WaitFailed> {
+        self.ends[side].check_time(&mut self.fabric, &mut self.waits[side], now, deadline)
     }
 
-    /// This end, which has closed, goes on telling so: see [`Driver::drive_close`].
+    /// Drives the close of this end: see [`Driver::drive_close`].
     pub fn drive_close(&mut self, side: usize) -> Next {
         let driven = self.ends[side].drive_close(&mut self.fabric);
         self.ends[side].close_round(&mut self.waits[side], driven == Drive::Moved)
     }
 
-    /// From now on the connection may end at any time. What comes before must still be right.
+    /// Permits the connection to end at any time. What arrives before must still be right.
     pub fn expect_failure(&mut self) {
-        if self.belief == Belief::Works {
-            self.belief = Belief::MayFail;
+        if self.peer == PeerAssumption::Correct {
+            self.peer = PeerAssumption::MayFail;
         }
     }
 
-    /// From now on an end lies: nothing that comes is compared with anything.
-    pub const fn distrust(&mut self) {
-        self.belief = Belief::Lies;
+    /// Ends all comparisons, because an end forges lines.
+    pub const fn stop_checking(&mut self) {
+        self.peer = PeerAssumption::Hostile;
     }
 
-    /// Counts everything that this end has sent and received: while it stands still at both ends, nothing moves.
+    /// Counts everything that this end has sent and received. There is progress while it grows at either end.
     #[must_use]
     pub fn moved(&self, side: usize) -> u64 {
         let counters = self.ends[side].counters();
@@ -133,7 +131,7 @@ impl<F: Stage> Pair<F> {
         sent + received + counters.bytes_received
     }
 
-    /// This end gives up, or answers a close: an open transfer is cancelled with the reason.
+    /// Closes this end with a reason, or answers a close. An open transfer is cancelled.
     pub fn give_up(&mut self, side: usize, reason: Reason) {
         let flow = &mut self.flows[side];
         if !matches!(self.ends[side].endpoint().closed(), Some(Closed::Here(_) | Closed::Failed(_)))
@@ -144,9 +142,9 @@ impl<F: Stage> Pair<F> {
         self.ends[side].close(&mut self.fabric, reason);
     }
 
-    /// Whether everything was sent, taken out and acknowledged.
+    /// Returns true if everything was sent, received and acknowledged.
     pub fn is_exchanged(&mut self) -> bool {
-        self.belief != Belief::Lies
+        self.peer != PeerAssumption::Hostile
             && self.flows.iter().all(Flow::is_done)
             && self.flows.iter().all(|flow| flow.head.is_none())
             && self
@@ -156,27 +154,27 @@ impl<F: Stage> Pair<F> {
                 .all(|end| end.delivered() && end.controls_delivered())
     }
 
-    /// Whether this end has sent all: it may close, though the other one may still have to take it out.
+    /// Returns true if this end has sent everything, so that it may close. The other end may still have to receive.
     #[must_use]
     pub fn has_sent(&self, side: usize) -> bool {
-        self.belief != Belief::Lies && self.flows[side].is_done()
+        self.peer != PeerAssumption::Hostile && self.flows[side].is_done()
     }
 
-    /// Whether this end has taken out all that the other one sends.
+    /// Returns true if this end has received everything that the other end sends.
     #[must_use]
     pub fn has_taken(&self, side: usize) -> bool {
         let theirs = &self.flows[1 - side];
-        let settled = |sent: &Sent| sent.whole || sent.cancelled.is_some() || sent.rejected.is_some();
+        let settled = |sent: &Sent| sent.complete || sent.cancelled.is_some() || sent.rejected.is_some();
         theirs.is_done() && theirs.head.is_none() && theirs.sent.iter().all(settled)
     }
 
-    /// This end closes in good order, and takes nothing out any more: what the other one still sends is lost, and it knows.
+    /// Closes this end in good order. It receives nothing any more, and what the other end still sends is lost.
     pub fn leave(&mut self, side: usize) {
-        self.deaf[side] = true;
+        self.no_longer_receives[side] = true;
         self.give_up(side, Reason::DONE);
     }
 
-    /// Both ends close, and all that came is compared with the script.
+    /// Closes both ends, and checks everything that arrived.
     pub fn close(&mut self) {
         self.check_oracle();
         for side in 0..2 {
@@ -184,7 +182,7 @@ impl<F: Stage> Pair<F> {
         }
     }
 
-    /// Whether both are closed in good order and were told so, and nothing is on the way.
+    /// Returns true if both ends are closed in good order, know of each other's close, and nothing is on its way.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let in_order = |end: &Driver<F>| {
@@ -196,11 +194,11 @@ impl<F: Stage> Pair<F> {
         heard(0)
             && heard(1)
             && self.ends.iter().all(in_order)
-            && self.ends.iter().map(Driver::endpoint).all(|end| end.is_told() && end.is_quiescent())
+            && self.ends.iter().map(Driver::endpoint).all(|end| end.is_flushed() && end.is_quiescent())
             && self.fabric.is_quiescent()
     }
 
-    /// How far it is, for messages.
+    /// Describes the progress, for messages.
     #[must_use]
     pub fn state(&self) -> String {
         let open: Vec<_> = self.flows.iter().map(|flow| (flow.next, flow.open, flow.head, flow.at)).collect();
@@ -215,7 +213,7 @@ impl<F: Stage> Pair<F> {
                 self.take_events(side);
             }
             5 | 6 => self.send(side),
-            _ if self.deaf[side] => {}
+            _ if self.no_longer_receives[side] => {}
             _ if self.rng.one_in(self.script.slowness[side]) => self.receive(side),
             _ => {}
         }
@@ -231,19 +229,19 @@ impl<F: Stage> Pair<F> {
 
     fn now_and_then(&mut self, side: usize) {
         if self.rng.one_in(128) {
-            self.ends[side].endpoint_mut().look(&mut self.fabric);
+            self.ends[side].endpoint_mut().poll_acknowledgements(&mut self.fabric);
         }
         if self.rng.one_in(256) {
-            self.ends[side].endpoint_mut().show_life(&mut self.fabric);
+            self.ends[side].endpoint_mut().send_keepalive(&mut self.fabric);
         }
         self.check_open();
     }
 
-    /// Nothing but the script closes a connection that works.
+    /// Checks that nothing but the script has closed a connection that works.
     fn check_open(&self) {
         for end in self.ends.iter().map(Driver::endpoint) {
             assert!(
-                self.belief != Belief::Works
+                self.peer != PeerAssumption::Correct
                     || matches!(end.closed(), None | Some(Closed::Here(_) | Closed::ByPeer(Reason::DONE))),
                 "{:?} {:?}",
                 end.closed(),
@@ -257,26 +255,26 @@ impl<F: Stage> Pair<F> {
             let sent = self.flows[side].sent.iter_mut().rfind(|sent| sent.number == Some(transfer));
             let sent = sent.unwrap_or_else(|| panic!("{transfer} was rejected, and never sent"));
             assert_eq!(sent.rejected, Some(reason));
-            assert!(!core::mem::replace(&mut sent.told, true), "told twice");
+            assert!(!core::mem::replace(&mut sent.rejection_reported, true), "reported twice");
         }
     }
 
-    /// Everything came exactly once, or was given up; unless an end lies.
+    /// Checks that everything arrived exactly once or was given up, unless an end forges lines.
     pub fn check_oracle(&mut self) {
-        if self.belief == Belief::Lies {
+        if self.peer == PeerAssumption::Hostile {
             return;
         }
         for side in 0..2 {
-            if self.deaf[1 - side] && !self.has_taken(1 - side) {
+            if self.no_longer_receives[1 - side] && !self.has_taken(1 - side) {
                 continue;
             }
             self.take_events(side);
             for (index, sent) in self.flows[side].sent.iter().enumerate() {
                 let given_up = sent.cancelled.is_some() || sent.rejected.is_some();
-                assert!(sent.whole || given_up, "transfer {index} of end {side} never came");
-                // Between two that have closed, a REJECT need not be told any more.
-                let is_moot = self.deaf.contains(&true);
-                let told = sent.told || sent.rejected.is_some() && is_moot;
+                assert!(sent.complete || given_up, "transfer {index} of end {side} never came");
+                // Two ends that have closed need not report a REJECT.
+                let is_moot = self.no_longer_receives.contains(&true);
+                let told = sent.rejection_reported || sent.rejected.is_some() && is_moot;
                 assert_eq!(told, sent.rejected.is_some(), "transfer {index} of end {side}: told of a reject");
             }
         }

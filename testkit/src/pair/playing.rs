@@ -1,24 +1,24 @@
-//! Playing on a fabric without a clock: what happens next is drawn, from the first transfer to the last close.
+//! Runs a script on a fabric without a clock. The seed draws each step, from the first transfer to the last close.
 
 use super::{Pair, Script};
-use crate::Rig;
+use crate::TestFabric;
 
 /// Rounds without any change after which a connection counts as stuck.
 const IDLE_ROUNDS_MAX: u32 = 20_000;
 
-/// Plays a script to its end; panics where anything is not as it must be.
-pub fn play<F: Rig>(script: &Script) {
+/// Runs a script to its end, and panics at the first violation.
+pub fn play<F: TestFabric>(script: &Script) {
     Pair::<F>::new(script.clone()).play();
 }
 
-impl<F: Rig> Pair<F> {
-    /// Both ends, connected.
+impl<F: TestFabric> Pair<F> {
+    /// Connects both ends.
     #[must_use]
     pub fn new(script: Script) -> Self {
         Self::over(F::new(&script.setup), script)
     }
 
-    /// From the first transfer to the last close.
+    /// Runs everything from the first transfer to the last close.
     pub fn play(&mut self) {
         self.until("everything is sent and taken out", Self::is_exchanged);
         self.close();
@@ -42,7 +42,7 @@ impl<F: Rig> Pair<F> {
         panic!("stuck before {what}: {}", self.state());
     }
 
-    /// Something happens somewhere.
+    /// Takes one step of an end or of the fabric.
     fn round(&mut self) {
         let side = self.rng.below(2);
         match self.rng.below(8) {

@@ -1,14 +1,14 @@
-//! The next step of what an end receives, compared with what was sent.
+//! Receiving steps of an end, compared with what was sent.
 
 use superpipe_core::{Closed, End, Incoming, Length, Readable, Reason, TryRecv};
 
 use super::Pair;
 use super::flow::reason;
-use super::script::Take;
-use crate::{Memory, Stage};
+use super::script::ReceiveMethod;
+use crate::{Memory, PairFabric};
 
-impl<F: Stage> Pair<F> {
-    /// The next step of receiving what the other end sends.
+impl<F: PairFabric> Pair<F> {
+    /// Takes the next receiving step.
     pub(super) fn receive(&mut self, side: usize) {
         let from = 1 - side;
         if self.is_shut(side) {
@@ -19,11 +19,11 @@ impl<F: Stage> Pair<F> {
         }
         if self.flows[from].head.is_none() || self.rng.one_in(8) {
             let Some(incoming) = self.ends[side].try_peek(&mut self.fabric) else { return };
-            self.meet(from, incoming);
+            self.arrived(from, incoming);
         }
         let Some((index, _)) = self.flows[from].head else { return };
-        match self.script.transfers[from][index].take {
-            Take::Reject(at) if self.flows[from].at >= at => {
+        match self.script.transfers[from][index].receive_method {
+            ReceiveMethod::Reject(at) if self.flows[from].at >= at => {
                 let why = reason(from, index, 2);
                 if !self.ends[side].reject(&mut self.fabric, why) {
                     assert!(
@@ -36,13 +36,13 @@ impl<F: Stage> Pair<F> {
                 self.flows[from].sent[index].rejected = Some(why);
                 self.flows[from].head = None;
             }
-            Take::Pull(bytes, slices) => self.pull(side, index, bytes, slices),
-            Take::Reject(at) => self.pull(side, index, (at - self.flows[from].at).div_ceil(2), 2),
-            Take::InPlace(bytes) => self.read_in_place(side, index, bytes),
+            ReceiveMethod::Pull(bytes, slices) => self.pull(side, index, bytes, slices),
+            ReceiveMethod::Reject(at) => self.pull(side, index, (at - self.flows[from].at).div_ceil(2), 2),
+            ReceiveMethod::InPlace(bytes) => self.read_in_place(side, index, bytes),
         }
     }
 
-    /// Takes the next message the short way, if it can be had so.
+    /// Takes the next message by the short way, if it permits that.
     fn receive_whole(&mut self, side: usize) -> bool {
         let from = 1 - side;
         let room = if self.rng.one_in(4) { self.rng.below(100) } else { self.buffer.len() };
@@ -53,13 +53,13 @@ impl<F: Stage> Pair<F> {
         let index = (tag & 0xffff) as usize;
         let all = self.script.transfers[from][index].bytes;
         let transfer = self.flows[from].sent[index].number.expect("it was sent");
-        self.meet(from, Incoming { transfer, tag, length: Length::Exact(all as u64) });
+        self.arrived(from, Incoming { transfer, tag, length: Length::Exact(all as u64) });
         self.compare(from, index, bytes, 0);
         self.ended(from, index, if matches!(found, TryRecv::Taken { .. }) { End::Fin } else { End::No });
         true
     }
 
-    /// Returns true if this end has failed, or was closed with a reason.
+    /// Returns true if this end has failed or was closed with a reason.
     pub(super) fn is_shut(&self, side: usize) -> bool {
         match self.ends[side].endpoint().closed() {
             None => false,
@@ -68,7 +68,7 @@ impl<F: Stage> Pair<F> {
         }
     }
 
-    /// No call that receives gives anything.
+    /// Checks that no receiving call delivers anything.
     pub(super) fn receive_nothing(&mut self, side: usize) {
         let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
         let found = end.endpoint_mut().try_recv(fabric, &mut [&mut self.buffer[..]], 1);
@@ -83,8 +83,8 @@ impl<F: Stage> Pair<F> {
         assert!(!end.reject(fabric, Reason(1)), "closed, and rejected");
     }
 
-    /// A transfer is at the head: it must be the next one of which anything was sent.
-    fn meet(&mut self, from: usize, incoming: Incoming) {
+    /// Checks the transfer at the head, which must be the next of which anything was sent.
+    fn arrived(&mut self, from: usize, incoming: Incoming) {
         let flow = &mut self.flows[from];
         let index = (incoming.tag & 0xffff) as usize;
         if let Some(head) = flow.head {
@@ -153,7 +153,7 @@ impl<F: Stage> Pair<F> {
         }
     }
 
-    /// What is in the buffer is what was sent.
+    /// Compares the buffer with what was sent.
     fn compare(&mut self, from: usize, index: usize, bytes: usize, start: usize) {
         let flow = &mut self.flows[from];
         let wanted = flow.sent[index].payload.get(flow.at..flow.at + bytes);
@@ -173,7 +173,7 @@ impl<F: Stage> Pair<F> {
             End::No => return,
             End::Fin => {
                 assert_eq!(flow.at, sent.payload.len(), "transfer {index} ended early");
-                sent.whole = true;
+                sent.complete = true;
             }
             End::Cancelled(reason) => {
                 assert_eq!(sent.cancelled, Some(reason));

@@ -1,41 +1,41 @@
-//! What is played: plain data.
+//! Scripts, which are plain data.
 
 use superpipe_core::{Config, Origin, Protocol};
 
 use crate::Setup;
 
-/// What payload looks like.
+/// Content of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Anything.
+    /// Random bytes.
     Random,
-    /// Words that are the flags of the chunks to come.
+    /// Words that are flags of later chunks.
     Flags,
-    /// Lines that are chunk headers, with the flags of the chunks to come.
+    /// Lines that are chunk headers, with flags of later chunks.
     Headers,
 }
 
-/// How a transfer is handed to the endpoint.
+/// Call that sends a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// At once, in so many slices; started and pushed where that is too long.
+pub enum SendMethod {
+    /// `try_send` of this many slices; pushes if the transfer is too long for it.
     TrySend(usize),
-    /// In pushes of at most so many bytes, in so many slices.
+    /// Pushes of at most this many bytes, in this many slices.
     Push(usize, usize),
-    /// Read into the blocks, at most so many bytes at a time; short reads happen.
+    /// Reservations of at most this many bytes, with short reads.
     Reserve(u32),
-    /// Now this, now that.
+    /// Pushes and reservations in turn.
     Mixed(u32),
 }
 
-/// How a transfer is taken out.
+/// Call that receives a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Take {
-    /// Pulled into so many slices of so many bytes.
+pub enum ReceiveMethod {
+    /// `pull` into slices of this many bytes, and how many of them.
     Pull(usize, usize),
-    /// Read in place, so many bytes at most, and often less is consumed.
+    /// Reads in place of at most this many bytes, often consuming less.
     InPlace(u32),
-    /// Rejected once so many bytes were taken out.
+    /// Rejects once this many bytes were received.
     Reject(usize),
 }
 
@@ -44,31 +44,31 @@ pub enum Take {
 pub struct Transfer {
     /// Payload bytes.
     pub bytes: usize,
-    /// Length unknown.
+    /// The length is unknown.
     pub stream: bool,
-    /// What the payload looks like.
+    /// Content of the payload.
     pub content: Content,
-    /// By which protocol.
+    /// Protocol.
     pub protocol: Protocol,
-    /// How it is sent.
-    pub how: How,
-    /// How it is taken out.
-    pub take: Take,
-    /// Cancelled once so many bytes were sent, if it has not ended by then.
+    /// Sending call.
+    pub send_method: SendMethod,
+    /// Receiving call.
+    pub receive_method: ReceiveMethod,
+    /// Cancels the transfer once this many bytes were sent, unless it has ended.
     pub cancel_at: Option<usize>,
 }
 
-/// A connection from beginning to end.
+/// A connection from its begin to its end.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The fabric.
+    /// Parameters of the fabric.
     pub setup: Setup,
-    /// The policies of the two ends.
+    /// Policies of the two ends.
     pub configs: [Config; 2],
-    /// Where counting starts.
+    /// First values of the counters.
     pub origin: Origin,
-    /// What each end sends.
+    /// Transfers of each end.
     pub transfers: [Vec<Transfer>; 2],
-    /// One in so many chances to receive is taken.
+    /// Each end takes one in this many chances to receive.
     pub slowness: [usize; 2],
 }

@@ -1,14 +1,14 @@
-//! The next step of what an end sends.
+//! Sending steps of an end.
 
 use superpipe_core::{Length, Reason, RefusedSend, Sending};
 
 use super::Pair;
 use super::flow::{Open, reason};
-use super::script::How;
-use crate::{Rng, Stage};
+use super::script::SendMethod;
+use crate::{PairFabric, Rng};
 
-impl<F: Stage> Pair<F> {
-    /// The next step of sending.
+impl<F: PairFabric> Pair<F> {
+    /// Takes the next sending step.
     pub(super) fn send(&mut self, side: usize) {
         match self.flows[side].open {
             _ if self.ends[side].endpoint().closed().is_some() => {}
@@ -28,7 +28,9 @@ impl<F: Stage> Pair<F> {
         let end = &mut self.ends[side];
         end.set_protocol(transfer.protocol);
         let sent = &mut flow.sent[index];
-        if let (How::TrySend(count), false, None) = (transfer.how, transfer.stream, transfer.cancel_at) {
+        if let (SendMethod::TrySend(count), false, None) =
+            (transfer.send_method, transfer.stream, transfer.cancel_at)
+        {
             let mut slices = [&[][..]; 4];
             cut(&mut self.rng, &sent.payload, count, &mut slices);
             match end.try_send(&mut self.fabric, sent.tag, &slices[..count.clamp(1, 4)]) {
@@ -65,32 +67,32 @@ impl<F: Stage> Pair<F> {
             match self.ends[side].endpoint_mut().cancel(&mut self.fabric, id, reason) {
                 Ok(()) => {
                     sent.cancelled = Some(reason);
-                    // The block that is kept for CANCEL is free, and no completion is awaited.
+                    // The block that is reserved for CANCEL is free, and no completion is awaited.
                     let sending = self.ends[side].endpoint().state().sending;
                     assert!(!F::DIRECT || sending == Sending::Nothing, "CANCEL waits: {:?}", self.script);
                 }
-                // A message of no bytes has ended with a push that could not tell.
+                // A message of no bytes has ended with a push that could not report it.
                 Err(RefusedSend::NotOpen) if transfer.bytes == 0 => sent.ended = true,
                 Err(other) => panic!("{other}"),
             }
             self.flows[side].open = None;
             return;
         }
-        let how = match transfer.how {
-            How::TrySend(slices) => How::Push(usize::MAX, slices),
-            How::Mixed(bytes) if self.rng.one_in(2) => How::Reserve(bytes),
-            How::Mixed(bytes) => How::Push(bytes as usize, 2),
-            how => how,
+        let send_method = match transfer.send_method {
+            SendMethod::TrySend(slices) => SendMethod::Push(usize::MAX, slices),
+            SendMethod::Mixed(bytes) if self.rng.one_in(2) => SendMethod::Reserve(bytes),
+            SendMethod::Mixed(bytes) => SendMethod::Push(bytes as usize, 2),
+            send_method => send_method,
         };
         let result = if transfer.stream && self.flows[side].sent[index].bytes == transfer.bytes {
             self.ends[side]
                 .endpoint_mut()
                 .finish(&mut self.fabric, id)
                 .map(|()| self.flows[side].sent[index].ended = true)
-        } else if let (How::Reserve(max_bytes), true) = (how, transfer.bytes > 0) {
+        } else if let (SendMethod::Reserve(max_bytes), true) = (send_method, transfer.bytes > 0) {
             self.reserve(side, open, max_bytes)
         } else {
-            self.push(side, open, how)
+            self.push(side, open, send_method)
         };
         let flow = &mut self.flows[side];
         match result {
@@ -104,7 +106,7 @@ impl<F: Stage> Pair<F> {
         }
     }
 
-    /// Calls that are refused, and of which nothing may come.
+    /// Makes calls that must be refused without effect.
     fn misuse(&mut self, side: usize) {
         let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
         for length in [1, u64::MAX - 1, u64::MAX] {
@@ -125,9 +127,10 @@ impl<F: Stage> Pair<F> {
         }
     }
 
-    fn push(&mut self, side: usize, open: Open, how: How) -> Result<(), RefusedSend> {
+    fn push(&mut self, side: usize, open: Open, send_method: SendMethod) -> Result<(), RefusedSend> {
         let sent = &mut self.flows[side].sent[open.index];
-        let (limit, count) = if let How::Push(limit, count) = how { (limit, count) } else { (usize::MAX, 1) };
+        let (limit, count) =
+            if let SendMethod::Push(limit, count) = send_method { (limit, count) } else { (usize::MAX, 1) };
         let rest = &sent.payload[sent.bytes..];
         let run = &rest[..rest.len().min(limit.max(1))];
         let mut slices = [&[][..]; 4];
@@ -140,7 +143,7 @@ impl<F: Stage> Pair<F> {
                 sent.ended = !self.script.transfers[side][open.index].stream && sent.bytes == all && all > 0;
                 Ok(())
             }
-            // A message of no bytes tells so only here.
+            // A message of no bytes reports its end only here.
             Err(RefusedSend::NotOpen) if all == 0 => {
                 sent.ended = true;
                 Ok(())
@@ -178,7 +181,7 @@ impl<F: Stage> Pair<F> {
     }
 }
 
-/// Cuts a run into `count` slices of any size, empty ones too.
+/// Cuts bytes into `count` slices, some of them empty.
 fn cut<'a>(rng: &mut Rng, mut run: &'a [u8], count: usize, slices: &mut [&'a [u8]; 4]) {
     let count = count.clamp(1, 4);
     for slice in &mut slices[..count - 1] {

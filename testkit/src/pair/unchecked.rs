@@ -1,13 +1,13 @@
-//! What an application does whose peer may lie: it goes on as its script says, takes whatever comes, believes none of
-//! it and compares nothing. That it survives, and that the connection ends, is for the caller to see.
+//! Steps of an application whose peer may forge lines. It continues its script, receives whatever arrives, and compares nothing. The
+//! caller checks that it survives and that the connection ends.
 
 use superpipe_core::{Arrival, End, Length};
 
 use super::Pair;
 use super::flow::Open;
-use crate::Stage;
+use crate::PairFabric;
 
-impl<F: Stage> Pair<F> {
+impl<F: PairFabric> Pair<F> {
     pub(super) fn turn_unchecked(&mut self, side: usize) {
         if self.is_shut(side) {
             self.receive_nothing(side);
@@ -33,7 +33,7 @@ impl<F: Stage> Pair<F> {
                 let all = self.rng.below(self.buffer.len());
                 let pulled =
                     self.ends[side].endpoint_mut().pull(&mut self.fabric, &mut [&mut self.buffer[..all]]);
-                // In notify mode each look takes some notices, so the second may find a transfer that the first did not.
+                // In notify mode each poll takes some notifications, so the second may find a transfer that the first did not.
                 let sees_more = self.script.configs[side].arrival == Arrival::Notify;
                 let is_right = incoming.is_some() || sees_more || pulled.end == End::No;
                 assert!(is_right, "the end of what was never shown");
@@ -54,7 +54,7 @@ impl<F: Stage> Pair<F> {
             return;
         };
         let sent = &mut flow.sent[index];
-        // What was begun as a stream, before anybody lied, ends here, too.
+        // A stream that began before the first forged line ends here, too.
         let rest = &sent.payload[sent.bytes..];
         match end.endpoint_mut().push(&mut self.fabric, id, &[rest]) {
             Ok(bytes) if bytes < rest.len() => sent.bytes += bytes,

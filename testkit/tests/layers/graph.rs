@@ -1,18 +1,18 @@
-//! Circles among the modules side by side in one module.
+//! Cycles among sibling modules.
 
 use crate::sources::{Crate, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Edges between modules side by side, and for each those inside them that make it.
+/// Edges between sibling modules, and for each the modules inside them that make it.
 type Edges = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// Returns a text for each set of modules side by side that know each other in a circle.
+/// Returns a text for each cycle of sibling modules.
 pub(crate) fn cycles(read: &Crate) -> Vec<String> {
     let mut levels: BTreeMap<Name, Edges> = BTreeMap::new();
     for from in read.names() {
         for to in read.known_by(from) {
             let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-            // One of the two holds the other.
+            // Otherwise one of the two contains the other.
             let (Some(one), Some(other)) = (from.get(shared), to.get(shared)) else { continue };
             let level = levels.entry(from[..shared].to_vec()).or_default();
             let edge = level.entry(one.clone()).or_default().entry(other.clone()).or_default();
@@ -51,7 +51,7 @@ fn of_level(level: &Name, edges: &Edges) -> Vec<String> {
     texts
 }
 
-/// Modules that one knows, also by way of others.
+/// Returns the modules that one knows, directly or indirectly.
 fn reached(edges: &Edges, from: &str) -> BTreeSet<String> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from.to_owned()];

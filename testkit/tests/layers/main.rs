@@ -1,7 +1,7 @@
-//! The modules of each crate are in layers: of two modules side by side, one knows the other or neither does, also by way of
-//! third ones. A module and those inside it may know each other: they are one thing, in several files.
+//! The modules of each crate are in layers: of two sibling modules at most one knows the other, directly or indirectly. A module and those
+//! inside it may know each other, since they are one thing in several files.
 //!
-//! Tests are left out, as is what stands behind `cfg(test)`.
+//! Tests and code behind `cfg(test)` are left out.
 
 mod graph;
 mod sources;
@@ -11,30 +11,33 @@ use sources::Crate;
 use std::path::Path;
 
 /// Root files of the crates.
-const ROOTS: [&str; 7] = [
+const ROOTS: [&str; 10] = [
     "bench/src/lib.rs",
     "bench/src/bin/benchmarks/main.rs",
     "bins/src/lib.rs",
     "core/src/lib.rs",
     "ffi/lib.rs",
+    "ffi/verbs/src/lib.rs",
     "sim/src/lib.rs",
+    "sim/src/main.rs",
     "soak/src/main.rs",
+    "testkit/src/lib.rs",
 ];
 
 #[test]
-fn modules_side_by_side_do_not_know_each_other_in_circles() {
+fn sibling_modules_have_no_cycles() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = Vec::new();
     for root in ROOTS {
         let read = Crate::read(&top.join(root));
-        assert!(read.modules() > 2, "{root}: few modules were found");
+        assert!(read.modules() > 2, "{root}: too few modules");
         found.extend(cycles(&read).into_iter().map(|cycle| format!("{root}: {cycle}")));
     }
-    assert!(found.is_empty(), "modules know each other in circles:\n{}", found.join("\n"));
+    assert!(found.is_empty(), "modules in cycles:\n{}", found.join("\n"));
 }
 
 #[test]
-fn a_circle_is_found_by_use_by_path_by_macro_and_by_a_reexport() {
+fn a_cycle_by_use_path_macro_or_reexport_is_found() {
     let texts = |other: &str| {
         Crate::of(&[
             ("", "mod one; mod two; mod three; pub use three::Thing;"),
@@ -52,7 +55,7 @@ fn a_circle_is_found_by_use_by_path_by_macro_and_by_a_reexport() {
         "use crate::Thing;",
         "use crate::{Thing as Other};",
         "mod inside { use super::super::one::One; }",
-        "fn f() -> super::Thing { todo!() }",
+        "fn f(_: super::Thing) {}",
     ] {
         assert_eq!(cycles(&texts(circle)).len(), 1, "{circle}");
     }

@@ -1,4 +1,4 @@
-//! A crate's modules, and which others each of them names.
+//! Modules of a crate, and which others each of them names.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree};
 
-/// A module's path from the root of its crate, which is empty.
+/// Path of a module from the root of its crate. That of the root is empty.
 pub(crate) type Name = Vec<String>;
 
 #[derive(Default)]
@@ -17,13 +17,13 @@ pub(crate) struct Crate {
 
 #[derive(Default)]
 struct Module {
-    /// Paths that are named in it, from the root.
+    /// Paths named in the module, from the root.
     named: BTreeSet<Name>,
-    /// Names that it has from elsewhere, and the path from the root of each.
+    /// Imported names, and the path of each from the root.
     imports: BTreeMap<String, Name>,
-    /// Modules of which it has all names.
+    /// Modules whose names are all imported.
     globs: Vec<Name>,
-    /// Names of its own items.
+    /// Names of the module's own items.
     items: BTreeSet<String>,
 }
 
@@ -36,7 +36,7 @@ impl Crate {
         all
     }
 
-    /// Makes one of texts by module.
+    /// Makes a crate of texts by module.
     pub(crate) fn of(texts: &[(&str, &str)]) -> Self {
         let mut all = Self::default();
         for (name, text) in texts {
@@ -55,13 +55,13 @@ impl Crate {
         self.modules.keys()
     }
 
-    /// Modules that one knows: those that hold what it names.
+    /// Returns the modules that one knows, which are those that define what it names.
     pub(crate) fn known_by(&self, name: &Name) -> BTreeSet<Name> {
         let known = self.modules[name].named.iter();
         known.map(|path| self.home(path, 0)).filter(|home| home != name).collect()
     }
 
-    /// Follows a path to the module where what it names is defined.
+    /// Follows a path to the module that defines what it names.
     fn home(&self, path: &[String], followed: usize) -> Name {
         let depth = (0..=path.len()).rev().find(|&depth| self.modules.contains_key(&path[..depth]));
         let depth = depth.unwrap_or(0);
@@ -72,7 +72,7 @@ impl Crate {
         assert!(followed < 64, "{path:?} is imported in a circle");
         if let Some(import) = module.imports.get(first) {
             let imported: Name = import.iter().chain(&rest[1..]).cloned().collect();
-            // A macro of the module's own that is handed on is imported from where it stands.
+            // A re-exported macro of the module is imported from where it stands.
             return if imported == path { name.to_vec() } else { self.home(&imported, followed + 1) };
         }
         let of_glob = module.globs.iter().find(|glob| {
@@ -108,7 +108,7 @@ impl Crate {
         }
     }
 
-    /// Adds a module with its items; `child` is told those that have a file of their own.
+    /// Adds a module with its items. Calls `child` for modules with a file of their own.
     fn add(&mut self, name: Name, items: &[Item], child: &mut impl FnMut(Name, Option<String>)) {
         let mut module = Module::default();
         for item in items {
@@ -165,7 +165,7 @@ impl Module {
             if known_as == "self" { path.last().cloned().unwrap_or_default() } else { known_as.to_string() };
         let full = from_root(name, &path);
         self.named.extend(full.clone());
-        // Else it is from another crate, or from a module inside this one.
+        // Otherwise it is from another crate, or from a module inside this one.
         let full = full.unwrap_or_else(|| name.iter().chain(&path).cloned().collect());
         self.imports.insert(known_as, full);
     }
@@ -184,7 +184,7 @@ impl Paths<'_> {
         }
     }
 
-    /// Paths in the tokens of a macro.
+    /// Collects the paths in the tokens of a macro.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path = Name::new();
         let mut colons = 0;
@@ -231,7 +231,7 @@ impl Visit<'_> for Paths<'_> {
     fn visit_vis_restricted(&mut self, _: &syn::VisRestricted) {}
 }
 
-/// A path that begins with `crate`, `super` or `self`, from the root; None for others.
+/// Returns a path that begins with `crate`, `super` or `self` as a path from the root, and `None` for others.
 fn from_root(name: &Name, path: &[String]) -> Option<Name> {
     let (first, mut rest) = path.split_first()?;
     let mut full = match first.as_str() {
@@ -253,10 +253,10 @@ fn from_root(name: &Name, path: &[String]) -> Option<Name> {
 fn is_for_tests(attribute: &Attribute) -> bool {
     let mut is_for_tests = false;
     if attribute.path().is_ident("cfg") {
-        // `cfg(all(test, ..))` is for tests as well, `cfg(not(test))` is not.
+        // `cfg(all(test, ..))` and `cfg(any(test, ..))` are for tests as well; `cfg(not(test))` is not.
         let _ = attribute.parse_nested_meta(|meta| {
             is_for_tests |= meta.path.is_ident("test");
-            if meta.path.is_ident("all") {
+            if meta.path.is_ident("all") || meta.path.is_ident("any") {
                 return meta.parse_nested_meta(|meta| {
                     is_for_tests |= meta.path.is_ident("test");
                     Ok(())

@@ -1,30 +1,31 @@
-//! Memory as one thread sees it.
+//! Fabric of one thread.
 
 use std::sync::Arc;
 
 use superpipe_core::{
-    Attachment, Caps, Completion, Config, CopyHint, Endpoint, Fabric, LINE_BYTES, Landing, Layout, Line,
-    Nanos, Notice, Origin, SEAT_BYTES, SqFull, WrId, seat, word,
+    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyHint, Endpoint, Fabric, LINE_BYTES,
+    Landing, Layout, Line, Nanos, Notification, Origin, SqFull, WrId, control_page, word,
 };
 
 use crate::memory::{BLOCK_BYTES, BLOCKS_MAX, Memory, Place};
 
-/// One thread's view of the memory that both share: with direct store, or as a device that carries an image over.
+/// One thread's view of the shared memory, with direct store or as a device that writes an image.
 pub(crate) struct Loom<const DIRECT: bool> {
     shared: Arc<[Memory; 2]>,
-    /// The peer's seat and landing buffer, as this end builds them.
+    /// Seat and landing buffer of the peer, as this end builds them.
     images: [Vec<u8>; 2],
-    /// Completions that were not polled yet, at most as many as the send queue holds.
+    /// Completions that were not polled, at most as many as the send queue holds.
     completions: Vec<WrId>,
 }
 
-/// Work requests that the device takes before a completion is polled.
+/// WRs that the device takes before a completion is polled.
 const SEND_QUEUE: usize = 2;
 
 impl<const DIRECT: bool> Loom<DIRECT> {
     pub(crate) fn new(shared: Arc<[Memory; 2]>) -> Self {
         let landing = (BLOCKS_MAX * BLOCK_BYTES) as usize;
-        let images = [SEAT_BYTES as usize, landing].map(|bytes| vec![0; if DIRECT { 0 } else { bytes }]);
+        let images =
+            [CONTROL_PAGE_BYTES as usize, landing].map(|bytes| vec![0; if DIRECT { 0 } else { bytes }]);
         Self { shared, images, completions: Vec::new() }
     }
 
@@ -40,15 +41,15 @@ impl<const DIRECT: bool> Loom<DIRECT> {
     pub(crate) fn end(&self, side: usize, layout: Layout, config: Config) -> Endpoint<Self> {
         let attachment = Attachment {
             link: (),
-            seat: Place::Seat(side),
-            peer_seat: Place::Seat(1 - side),
+            control_page: Place::Seat(side),
+            peer_control_page: Place::Seat(1 - side),
             landing: Landing { memory: Place::Landing(side), layout },
             peer_landing: Landing { memory: Place::Landing(1 - side), layout },
         };
         Endpoint::new(self, attachment, config, Origin::default()).expect("a configuration that can be")
     }
 
-    /// A line becomes visible, its flag last.
+    /// Makes a line visible, its flag last.
     fn show_line(&self, to: Place, at: u32, line: &Line) {
         let memory = self.of(to);
         if is_ack(to, at) {
@@ -61,7 +62,7 @@ impl<const DIRECT: bool> Loom<DIRECT> {
 }
 
 const fn is_ack(place: Place, at: u32) -> bool {
-    matches!(place, Place::Seat(_)) && at == seat::ACK
+    matches!(place, Place::Seat(_)) && at == control_page::ACK
 }
 
 fn line_of(bytes: &[u8]) -> Line {
@@ -76,7 +77,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
     type Remote = Place;
 
     fn caps(&self, (): &()) -> Caps {
-        Caps { order_inside_write: true, notices: 0 }
+        Caps { order_inside_write: true, notifications_max: 0 }
     }
     fn now(&mut self) -> Nanos {
         Nanos(0)
@@ -132,7 +133,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
     fn crc(&self, _: &[u8], _: u32) -> u32 {
         unreachable!("plain flags")
     }
-    /// The device carries the bytes over in ascending order, block by block, and completes the write.
+    /// Writes the bytes in ascending order, block by block, and completes the WR.
     fn post_write(
         &mut self,
         (): &mut (),
@@ -140,7 +141,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        _: Option<Notice>,
+        _: Option<Notification>,
     ) -> Result<(), SqFull> {
         if self.completions.len() == SEND_QUEUE {
             return Err(SqFull);

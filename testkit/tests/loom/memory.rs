@@ -1,23 +1,23 @@
-//! What both ends share: words that are loom's atomics, and bytes whose unordered use loom reports as a race.
+//! Memory that both ends share: loom's atomics, and cells whose unordered use loom reports as a race.
 
 use core::sync::atomic::Ordering;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU64;
-use superpipe_core::{LINE_BYTES, seat, word};
+use superpipe_core::{LINE_BYTES, control_page, word};
 
 pub(crate) const BLOCK_BYTES: u32 = 128;
 
-/// Blocks of the largest landing buffer here.
+/// Blocks of the largest landing buffer.
 pub(crate) const BLOCKS_MAX: u32 = 3;
 
 /// Control lines that these models use.
 const MAILBOX_LINES: u32 = 3;
 
 pub(crate) enum Word {
-    /// As it is shipped, with loom's atomic.
+    /// The shipped word, over loom's atomic.
     Modelled(AtomicU64),
-    /// Always this value: a word whose changes a model does without, since each doubles the number of executions.
+    /// A constant. A word whose changes a model does not need would double the number of executions.
     Fixed(u64),
 }
 
@@ -41,8 +41,8 @@ impl Word {
     }
 }
 
-/// The line of acknowledgements: the count of blocks and its complement; no control message is acknowledged, and no sign
-/// of life shown.
+/// Returns an acknowledgement line: the count of blocks and its complement. Control messages are not acknowledged, and there are no
+/// keepalives.
 fn ack_line() -> [Word; 8] {
     let [controls, life] = [u64::MAX, 0];
     [Word::new(), Word::new()]
@@ -53,7 +53,7 @@ fn ack_line() -> [Word; 8] {
         .unwrap_or_else(|_| unreachable!("eight words"))
 }
 
-/// Bytes that are read only once their flag was seen: they must never be read while they are written.
+/// Bytes that may be read only after their flag was seen, and never while they are written.
 struct Flagged<const BYTES: usize> {
     body: UnsafeCell<[u8; BYTES]>,
     flag: Word,
@@ -62,7 +62,7 @@ struct Flagged<const BYTES: usize> {
 /// A control line.
 type ControlLine = Flagged<56>;
 
-/// A block, with its flag inside.
+/// A block with its flag inside.
 type Block = Flagged<{ BLOCK_BYTES as usize - 8 }>;
 
 impl<const BYTES: usize> Flagged<BYTES> {
@@ -81,9 +81,9 @@ impl<const BYTES: usize> Flagged<BYTES> {
     }
 }
 
-/// What one end owns and the other writes.
+/// Memory that one end owns and the other writes.
 pub(crate) struct Memory {
-    /// Written over and over, and read at any time.
+    /// Acknowledgement line, which is overwritten and read at any time.
     pub(crate) ack: [Word; 8],
     mailbox: Vec<ControlLine>,
     blocks: Vec<Block>,
@@ -102,17 +102,19 @@ impl Memory {
     }
 
     fn control(&self, at: u32) -> &ControlLine {
-        &self.mailbox[((at - seat::MAILBOX) / LINE_BYTES) as usize]
+        &self.mailbox[((at - control_page::MAILBOX) / LINE_BYTES) as usize]
     }
 
-    /// The block that has this offset, and where in it.
+    /// Returns the block at this offset, and the offset in it.
     fn block(&self, at: u32) -> (&Block, usize) {
         (&self.blocks[(at / BLOCK_BYTES) as usize], (at % BLOCK_BYTES) as usize)
     }
 
     pub(crate) fn flag(&self, place: Place, at: u32) -> &Word {
         match place {
-            Place::Seat(_) if at < seat::ACK + LINE_BYTES => &self.ack[((at - seat::ACK) / 8) as usize],
+            Place::Seat(_) if at < control_page::ACK + LINE_BYTES => {
+                &self.ack[((at - control_page::ACK) / 8) as usize]
+            }
             Place::Seat(_) => &self.control(at - (LINE_BYTES - 8)).flag,
             Place::Landing(_) => &self.block(at).0.flag,
         }

@@ -1,10 +1,10 @@
-//! One thread's end of the connection, and what it does with it.
+//! One thread's end of the connection.
 
 use superpipe_core::{CopyHint, End, Endpoint, Fabric, Length, Readable, RefusedSend, TryRecv};
 
 use crate::fabric::Loom;
 
-/// Bytes that say where they belong.
+/// Returns bytes that depend on the message and their position.
 fn payload(message: u64, bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|index| (index * 7 + message * 31 + 1).to_le_bytes()[0]).collect()
 }
@@ -12,7 +12,7 @@ fn payload(message: u64, bytes: usize) -> Vec<u8> {
 /// One thread's end of the connection.
 pub(crate) struct Party<const DIRECT: bool> {
     pub(crate) fabric: Loom<DIRECT>,
-    /// On the heap: loom's threads have small stacks.
+    /// On the heap, since loom's threads have small stacks.
     pub(crate) end: Box<Endpoint<Loom<DIRECT>>>,
 }
 
@@ -24,7 +24,7 @@ impl<const DIRECT: bool> Party<DIRECT> {
         assert_eq!(self.end.closed(), None);
     }
 
-    /// Sends a message, at once if it fits a line, else pushed.
+    /// Sends a message, by `try_send` if it fits a line, otherwise by `push`.
     pub(crate) fn send(&mut self, message: u64, bytes: usize) {
         let source = payload(message, bytes);
         if bytes <= 40 {
@@ -43,27 +43,27 @@ impl<const DIRECT: bool> Party<DIRECT> {
                 Err(refused) => panic!("{refused}"),
             }
         }
-        // What found the send queue full goes out later.
-        while !self.end.is_told() {
+        // A write that found the send queue full is posted later.
+        while !self.end.is_flushed() {
             self.idle();
         }
     }
 
-    /// Sends a message by one call, if it goes so.
+    /// Sends a message by one call, if possible.
     pub(crate) fn send_at_once(&mut self, message: u64, bytes: usize) {
         let source = payload(message, bytes);
         loop {
             match self.end.try_send(&mut self.fabric, message, &[&source]) {
                 Ok(_) => return,
                 Err(RefusedSend::NoCredit) => self.idle(),
-                // Posted, behind the end of the ring.
+                // A posted chunk does not wrap around the ring.
                 Err(RefusedSend::TooLong) => return self.send(message, bytes),
                 Err(refused) => panic!("{refused}"),
             }
         }
     }
 
-    /// Takes a message out by one call, if it comes so, and compares it.
+    /// Receives a message by one call, if possible, and compares it.
     pub(crate) fn receive_at_once(&mut self, message: u64, bytes: usize) {
         let mut place = vec![0; bytes];
         let mut received = 0;
@@ -89,7 +89,7 @@ impl<const DIRECT: bool> Party<DIRECT> {
         assert_eq!(place, payload(message, bytes), "message {message}");
     }
 
-    /// Takes a message out and compares it.
+    /// Receives a message, and compares it.
     pub(crate) fn receive(&mut self, message: u64, bytes: usize) {
         let mut place = vec![0; bytes];
         let mut received = 0;
@@ -106,7 +106,7 @@ impl<const DIRECT: bool> Party<DIRECT> {
         assert_eq!(place, payload(message, bytes), "message {message}");
     }
 
-    /// The same, where it lies.
+    /// Receives a message in place, and compares it.
     pub(crate) fn read_in_place(&mut self, message: u64, bytes: usize) {
         let mut got = Vec::new();
         loop {

@@ -1,8 +1,8 @@
 //! The harness's transport over iceoryx2, for transport.h.
 //!
-//! iceoryx2 hands over references to samples in shared memory. superpipe's users have their data in memory of their
-//! own, and want them in memory of their own; so by default a message is copied into a sample and out of it. With
-//! `PEER_ZERO_COPY=1` in the environment nothing is copied: what it costs when sender and receiver work in the samples.
+//! iceoryx2 passes references to samples in shared memory. superpipe's users have their data in memory of their own, and
+//! receive into memory of their own; so by default a message is copied into a sample and out of it. With
+//! `PEER_ZERO_COPY=1` in the environment nothing is copied, as when sender and receiver work in the samples.
 
 mod link;
 
@@ -28,7 +28,7 @@ struct State {
     /// the same in both processes, another one in each run
     name: String,
     link: Option<Link>,
-    /// where a slot's message goes
+    /// destination of a slot's message
     targets: [(*mut u8, usize); WINDOW],
     is_receive: [bool; WINDOW],
 }

@@ -8,17 +8,17 @@ use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::port::update_connections::UpdateConnections;
 use iceoryx2::prelude::*;
 
-/// What may be on its way at most: more, of large messages, would only leave the caches.
+/// Bytes that may be on their way: more, of large messages, would leave the caches.
 const BYTES_ON_THEIR_WAY: usize = 1 << 20;
 const SAMPLES_MIN: usize = 2;
 const SAMPLES_MAX: usize = 64;
 
-/// How what iceoryx2 leaves in /dev/shm begins: scripts/compare.sh removes it.
+/// Prefix of the files that iceoryx2 leaves in /dev/shm, which scripts/compare.sh removes.
 const PREFIX: &[u8] = b"superpipe_bench_";
 
 pub type Failure = Box<dyn Error>;
 
-/// Sends messages one way, and receives those that come the other way.
+/// Sends messages in one direction, and receives those of the other.
 pub struct Link {
     publisher: Publisher<ipc::Service, [u8], ()>,
     subscriber: Subscriber<ipc::Service, [u8], ()>,
@@ -28,11 +28,11 @@ pub struct Link {
 }
 
 /// Flow control of streams. iceoryx2's own, for a publisher that loses nothing, sleeps ever longer while there is no
-/// room; a program that cares for its rate lets the other end say what it has taken.
+/// room; a program that needs the rate has the receiver acknowledge instead.
 struct Credit {
     /// messages that may be on their way
     window: usize,
-    /// messages to one acknowledgement
+    /// messages per acknowledgement
     step: usize,
     unacknowledged: usize,
     /// since the last acknowledgement
@@ -46,8 +46,8 @@ impl Credit {
 }
 
 impl Link {
-    /// An end for messages of up to `bytes_max`, over services of this name. `meet` returns when the other process has
-    /// called its own: nothing may be published before there is somebody to receive it.
+    /// Makes an end for messages of up to `bytes_max`, over services of this name. `meet` returns when the other process
+    /// has called its own: nothing may be published before there is a subscriber.
     pub fn new(name: &str, is_client: bool, bytes_max: usize, meet: impl Fn()) -> Result<Self, Failure> {
         let mut config = Config::default();
         config.global.prefix = FileName::new(PREFIX)?;
@@ -83,7 +83,7 @@ impl Link {
             .create()?;
         let subscriber = incoming.subscriber_builder().buffer_size(sample_count).create()?;
         meet();
-        // Each side finds the other's port now and not within what is timed.
+        // Each side finds the other's port now, before the time is measured.
         publisher.update_connections()?;
         subscriber.has_samples()?;
         meet();
@@ -93,7 +93,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Makes every sample resident: twice as many messages go each way as can be on their way.
+    /// Makes every sample resident, by twice as many messages in each direction as can be on their way.
     fn touch_samples(&self, bytes: usize, sample_count: usize) -> Result<(), Failure> {
         let message = vec![0; bytes];
         for _ in 0..2 * (sample_count + 2) {
@@ -113,7 +113,7 @@ impl Link {
         Ok(())
     }
 
-    /// Tells the sender of a stream, now and then, what arrived.
+    /// Acknowledges a stream once per several messages.
     pub fn give_credit(&mut self) -> Result<(), Failure> {
         self.credit.received += 1;
         if self.credit.received == self.credit.step {
@@ -123,7 +123,7 @@ impl Link {
         Ok(())
     }
 
-    /// Ends a stream at either end: takes what is still to come of credit.
+    /// Ends a stream at either end: takes the credit that is still to come.
     pub fn end_stream(&mut self) -> Result<(), Failure> {
         for _ in 0..self.credit.unacknowledged / self.credit.step {
             self.receive(|_| {})?;

@@ -1,20 +1,18 @@
-//! What is measured: data only. A part is measured by itself and has a file of its own.
-
-use serde::{Deserialize, Serialize};
+//! The parts of the measurement and their sizes: data only. Each part is measured by itself and has a file of its own.
 
 const K: usize = 1 << 10;
 const M: usize = 1 << 20;
 
-/// The sizes of short messages, and of long ones.
+/// Sizes of short messages, and of long ones.
 const SMALL: [usize; 6] = [8, 64, 256, K, 4 * K, 8 * K];
 const LARGE: [usize; 8] = [16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M];
 /// Sizes of messages into memory that was never used.
 const COLD: [usize; 6] = [64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M];
 
-/// The range of the steps, and each one's factor.
+/// The range of the steps, and the factor of one step.
 const STEPS: (usize, usize, f64) = (64, 64 * M, 1.05);
 
-/// A share of the measurement.
+/// One part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Part {
     /// 8 B to 8 KiB, reused buffers
@@ -29,13 +27,17 @@ pub(crate) enum Part {
     First,
     /// superpipe's wait strategies
     Waiting,
+    /// RDMA in a guest, measured by scripts/bench-vm.sh
+    #[value(skip)]
+    Rdma,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 6] =
+    /// Those that this program measures, in the order of the page.
+    pub(crate) const LOCAL: [Self; 6] =
         [Self::Small, Self::Large, Self::Cold, Self::Steps, Self::First, Self::Waiting];
 
-    /// Its file's name without `.jsonl`.
+    /// The name of its file without `.jsonl`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -44,19 +46,26 @@ impl Part {
             Self::Steps => "steps",
             Self::First => "first",
             Self::Waiting => "waiting",
+            Self::Rdma => "rdma",
         }
     }
 
-    /// Whether limits, superpipe and peers compete.
+    /// Returns whether limits, superpipe and peers compete over shared memory.
     pub(crate) const fn is_contest(self) -> bool {
         matches!(self, Self::Small | Self::Large | Self::Cold)
     }
 
-    /// What every contestant does in a round.
+    /// Memory that peers receive into.
+    pub(crate) const fn memory(self) -> &'static str {
+        if matches!(self, Self::Cold) { PLAIN } else { REUSED }
+    }
+
+    /// The work of every contestant in a round.
     pub(crate) fn cells(self, is_quick: bool) -> Vec<Cell> {
-        let tests: &[Test] = match self {
-            Self::First | Self::Waiting => &[Test::Latency],
-            _ => &[Test::Latency, Test::Stream],
+        let tests: &[&'static str] = match self {
+            Self::First => &[LATENCY],
+            Self::Waiting | Self::Rdma => &[],
+            _ => &[LATENCY, STREAM],
         };
         let sizes = match self {
             Self::Small => SMALL.to_vec(),
@@ -64,9 +73,9 @@ impl Part {
             Self::Cold => COLD.to_vec(),
             Self::Steps => steps(),
             Self::First => [&SMALL[..], &LARGE[..]].concat(),
-            Self::Waiting => Vec::new(),
+            Self::Waiting | Self::Rdma => Vec::new(),
         };
-        // A quick run is to show that everything works: few sizes, and few messages.
+        // A quick run shows that everything works, with few sizes and few messages.
         let sizes: Vec<usize> = if is_quick { few(&sizes) } else { sizes };
         let cell = |test, bytes| {
             let messages = match self {
@@ -80,50 +89,31 @@ impl Part {
     }
 }
 
-/// What is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Test {
-    /// half a round trip
-    Latency,
-    /// one way, at the receiver
-    Stream,
-}
+/// Half a round trip, as rperf, the peers' harness and the figures name it.
+pub(crate) const LATENCY: &str = "latency";
+/// One way, at the receiver.
+pub(crate) const STREAM: &str = "stream";
+/// The first message of a connection.
+pub(crate) const CONNECTION: &str = "connection";
+/// The same resident buffers for every message.
+pub(crate) const REUSED: &str = "reused";
+/// A destination that was never used.
+pub(crate) const PLAIN: &str = "plain";
+/// A destination that was never used, announced to superpipe as such.
+pub(crate) const ADVISED: &str = "advised";
+/// A destination that superpipe allocated.
+pub(crate) const SUPERPIPE: &str = "superpipe";
 
-impl Test {
-    /// As rperf, the peers' harness and the raw figures call it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::Stream => "stream",
-        }
-    }
-}
-
-/// The memory at both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Memory {
-    /// the same resident buffers for every message
-    Reused,
-    /// a destination that was never used
-    Plain,
-    /// the same, of which superpipe is told so
-    Advised,
-    /// a destination that superpipe allocated
-    Superpipe,
-}
-
-/// One figure's worth of messages.
+/// The messages behind one figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cell {
-    pub(crate) test: Test,
+    pub(crate) test: &'static str,
     pub(crate) bytes: usize,
-    /// how many are timed
+    /// messages that are timed
     pub(crate) messages: usize,
 }
 
-/// Of which everybody's take some 10 to 100 ms.
+/// Messages that take every contestant some 10 to 100 ms.
 const fn messages(bytes: usize) -> usize {
     match bytes {
         0..=2048 => 20_000,
@@ -147,7 +137,7 @@ const fn cold_messages(bytes: usize) -> usize {
     }
 }
 
-/// Every size of the steps.
+/// The sizes of the steps.
 fn steps() -> Vec<usize> {
     let (from, to, factor) = STEPS;
     let mut sizes = Vec::new();
@@ -160,7 +150,7 @@ fn steps() -> Vec<usize> {
     sizes
 }
 
-/// The first, the middle and the last one of those that are not too large.
+/// The first, the middle and the last one of those up to 1 MiB.
 fn few(sizes: &[usize]) -> Vec<usize> {
     let short: Vec<usize> = sizes.iter().copied().filter(|&bytes| bytes <= M).collect();
     let chosen = [0, short.len() / 2, short.len().saturating_sub(1)];
@@ -169,7 +159,7 @@ fn few(sizes: &[usize]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Test, steps};
+    use super::{LATENCY, Part, STREAM, steps};
 
     #[test]
     fn steps_are_of_five_percent() {
@@ -180,9 +170,9 @@ mod tests {
 
     #[test]
     fn a_quick_run_has_every_test_of_a_part() {
-        for part in Part::ALL {
+        for part in Part::LOCAL {
             let tests = |cells: Vec<super::Cell>| {
-                [Test::Latency, Test::Stream].map(|test| cells.iter().any(|cell| cell.test == test))
+                [LATENCY, STREAM].map(|test| cells.iter().any(|cell| cell.test == test))
             };
             assert_eq!(tests(part.cells(true)), tests(part.cells(false)), "{part:?}");
             assert!(part.cells(true).len() <= 6);

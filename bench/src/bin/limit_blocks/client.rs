@@ -1,34 +1,34 @@
-//! The measuring process: checks, warms up, times.
+//! The measuring process, which checks, warms up and measures.
 
 use core::mem;
 
+use superpipe_bench::channel::Channel;
 use superpipe_bench::failure::Failure;
-use superpipe_bench::mailbox::Mailbox;
 use superpipe_bench::pattern;
 use superpipe_bench::slices::SlicePlan;
-use superpipe_bench::spin::Patience;
+use superpipe_bench::spin::Timeout;
 use superpipe_bench::stats::Summary;
 
 use crate::config::Config;
 use crate::end::{End, World};
 use crate::task::{Pattern, Task, answer_to};
 
-/// What the check moves at least, in turns of the ring.
+/// The least that the check moves, in turns of the ring.
 const CHECK_TURNS: usize = 2;
 
 pub(crate) struct Client<'a> {
     end: End<'a>,
-    mailbox: Mailbox<'a>,
+    channel: Channel<'a>,
     flip_byte: bool,
 }
 
 impl<'a> Client<'a> {
-    pub(crate) fn new(world: &'a World<'a>, patience: &'a Patience) -> Result<Self, Failure> {
+    pub(crate) fn new(world: &'a World<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
         let flip_byte = world.options.limit.flip_byte;
-        Ok(Self { end: End::new(world, patience)?, mailbox: Mailbox::new(world.map), flip_byte })
+        Ok(Self { end: End::new(world, timeout)?, channel: Channel::new(world.map), flip_byte })
     }
 
-    /// One visit to a configuration.
+    /// Visits a configuration.
     pub(crate) fn visit(&mut self, config: Config, visit_ns: u64) -> Result<Summary, Failure> {
         self.check(config)?;
         let warm_up = SlicePlan::warm_up(config.bytes);
@@ -37,7 +37,7 @@ impl<'a> Client<'a> {
         Ok(Summary::new(&self.time(config, plan)?, plan.messages, config.pattern.legs()))
     }
 
-    /// Numbered messages through every block, in the pattern that is timed next, compared byte for byte.
+    /// Moves numbered messages through every block, in the pattern that is measured next, and compares them byte for byte.
     fn check(&mut self, config: Config) -> Result<(), Failure> {
         let count = (CHECK_TURNS * config.ring / config.bytes.max(config.block)).max(2) as u64;
         let number = self.end.sent_count();
@@ -59,7 +59,7 @@ impl<'a> Client<'a> {
             }
             Ok(wrong_at)
         })?;
-        let server_found_wrong = self.mailbox.wait_done(1, self.end.patience)? != [0];
+        let server_found_wrong = self.channel.wait_done(1, self.end.timeout)? != [0];
         match wrong_at {
             Some(at) => Err(Failure::Integrity(format!("the client received it at byte {at}, {config:?}"))),
             None if server_found_wrong => {
@@ -81,7 +81,7 @@ impl<'a> Client<'a> {
                         Ok(())
                     })
                 })?;
-                self.mailbox.wait_done(0, self.end.patience)?;
+                self.channel.wait_done(0, self.end.timeout)?;
                 Ok(slices_ns)
             }
             Pattern::Stream => {
@@ -89,13 +89,13 @@ impl<'a> Client<'a> {
                     (0..plan.total()).try_for_each(|_| work.forth.send(work.from, config.copy))
                 })?;
                 let count = usize::try_from(plan.slices).unwrap_or(usize::MAX);
-                self.mailbox.wait_done(count, self.end.patience)
+                self.channel.wait_done(count, self.end.timeout)
             }
         }
     }
 
     fn post(&mut self, config: Config, task: Task) {
         let index = self.end.world.configs.iter().position(|&other| other == config);
-        self.mailbox.post(task.to_words(index.unwrap_or(usize::MAX)));
+        self.channel.post(task.to_words(index.unwrap_or(usize::MAX)));
     }
 }

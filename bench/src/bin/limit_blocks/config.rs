@@ -1,4 +1,4 @@
-//! What is swept: message size, pattern, ring, block, where the flag is, how bytes are copied.
+//! The configurations of a sweep: message size, pattern, ring, block, place of the flag, copy kernel.
 
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use superpipe_bench::size::Size;
 
 use crate::task::Pattern;
 
-/// Flags that stand apart are this far from each other: neighbouring lines are fetched in pairs.
+/// Bytes between flags that stand apart, since processors fetch neighbouring lines in pairs.
 const FLAG_STRIDE: usize = 128;
 const LINE_BYTES: usize = 64;
 const FLAG_BYTES: usize = 8;
@@ -37,10 +37,10 @@ pub(crate) struct Options {
     /// Bytes of a ring; combinations with less than one block are left out
     #[arg(long, value_delimiter = ',', default_value = "32K,64K,128K,256K,512K,1M,2M,4M")]
     pub(crate) ring: Vec<Size>,
-    /// Where a block's flag is
+    /// Place of a block's flag
     #[arg(long, value_delimiter = ',', value_enum, default_value = "end,line,tail,apart")]
     pub(crate) flag: Vec<Flag>,
-    /// How bytes are copied
+    /// Copy kernels
     #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,movsb,nt")]
     pub(crate) copy: Vec<Kernel>,
     /// Bytes by which the messages' own buffers miss a page boundary
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     pub(crate) offset: Size,
 }
 
-/// Where a block's flag is.
+/// The place of a block's flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Flag {
     /// in the block's last 8 bytes
@@ -73,7 +73,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Every combination that the options name and that has a block at least, grouped by size and pattern.
+    /// Lists every combination of the options that has at least one block, grouped by size and pattern.
     pub(crate) fn all(options: &Options) -> Result<Vec<Vec<Self>>, Failure> {
         let too_large = |size: &&Size| size.0 > BYTES_MAX;
         if let Some(size) = options.sizes.iter().chain(&options.ring).find(too_large) {
@@ -127,7 +127,7 @@ impl Config {
     }
 }
 
-/// Where blocks and flags are in one direction's memory.
+/// The layout of blocks and flags in the memory of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) block_count: usize,
@@ -138,7 +138,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// What the direction needs.
+    /// Bytes of the direction.
     pub(crate) const fn bytes(self) -> usize {
         let blocks_bytes = self.block_count * self.stride;
         let flags_bytes = self.flags_at + self.block_count * self.flag_stride;

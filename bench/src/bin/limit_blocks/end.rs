@@ -1,33 +1,34 @@
-//! What both processes have in common, and what each has of its own.
+//! The shared state of both processes, and the state of each.
 
+use memmap2::MmapMut;
+use superpipe_bench::channel::CHANNEL_BYTES;
 use superpipe_bench::failure::Failure;
-use superpipe_bench::mailbox::MAILBOX_BYTES;
-use superpipe_bench::map::{Buffer, PAGE_BYTES, SharedMapping};
-use superpipe_bench::spin::Patience;
+use superpipe_bench::map::{self, PAGE_BYTES, SharedMapping};
+use superpipe_bench::spin::Timeout;
 
 use crate::config::{Config, Options};
 use crate::ring::{Place, Ring};
 
-/// Where the first direction begins.
-const RINGS_AT: usize = MAILBOX_BYTES.next_multiple_of(PAGE_BYTES);
+/// The beginning of the first direction.
+const RINGS_AT: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
 
-/// What both processes have in common: made before the fork.
+/// The state that both processes share, made before the fork.
 pub(crate) struct World<'a> {
     pub(crate) map: &'a SharedMapping,
     pub(crate) options: &'a Options,
-    /// a command names a configuration by its index here
+    /// a command names a configuration by its index
     pub(crate) configs: &'a [Config],
     /// client to server, server to client
     places: [Place; 2],
 }
 
 impl<'a> World<'a> {
-    /// What the mapping needs for the largest of `configs`.
+    /// Bytes of the mapping for the largest of `configs`.
     pub(crate) fn bytes(configs: &[Config]) -> usize {
         RINGS_AT + 2 * direction_bytes(configs)
     }
 
-    /// The world in `map`, which has [`World::bytes`].
+    /// Makes the world in `map`, which has [`World::bytes`].
     pub(crate) fn new(map: &'a SharedMapping, options: &'a Options, configs: &'a [Config]) -> Self {
         Self { map, options, configs, places: [Place(RINGS_AT), Place(RINGS_AT + direction_bytes(configs))] }
     }
@@ -39,12 +40,12 @@ fn direction_bytes(configs: &[Config]) -> usize {
     bytes_max.next_multiple_of(PAGE_BYTES) + PAGE_BYTES
 }
 
-/// What one process has: its buffers, and how many blocks went each way.
+/// The state of one process: its buffers, and the blocks that went each way.
 pub(crate) struct End<'a> {
     pub(crate) world: &'a World<'a>,
-    pub(crate) patience: &'a Patience,
-    from: Buffer,
-    to: Buffer,
+    pub(crate) timeout: &'a Timeout,
+    from: MmapMut,
+    to: MmapMut,
     counts: [u64; 2],
 }
 
@@ -57,13 +58,13 @@ pub(crate) struct Work<'b, 'a> {
 }
 
 impl<'a> End<'a> {
-    /// The buffers, resident.
-    pub(crate) fn new(world: &'a World<'a>, patience: &'a Patience) -> Result<Self, Failure> {
+    /// Makes the buffers, resident.
+    pub(crate) fn new(world: &'a World<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
         let options = world.options;
         let bytes_max = options.sizes.iter().map(|size| size.0).max().unwrap_or(0) + options.offset.0;
         let huge = options.limit.huge;
-        let (from, to) = (Buffer::new(bytes_max, huge)?, Buffer::new(bytes_max, huge)?);
-        Ok(Self { world, patience, from, to, counts: [0; 2] })
+        let (from, to) = (map::resident(bytes_max, huge)?, map::resident(bytes_max, huge)?);
+        Ok(Self { world, timeout, from, to, counts: [0; 2] })
     }
 
     /// Blocks that went from the client to the server so far.
@@ -80,10 +81,10 @@ impl<'a> End<'a> {
         let (map, places, layout) = (self.world.map, self.world.places, config.layout());
         let at = self.world.options.offset.0;
         let mut all = Work {
-            from: &mut self.from.bytes_mut()[at..at + config.bytes],
-            to: &mut self.to.bytes_mut()[at..at + config.bytes],
-            forth: Ring::new(map, places[0], layout, self.counts[0], self.patience),
-            back: Ring::new(map, places[1], layout, self.counts[1], self.patience),
+            from: &mut self.from[at..at + config.bytes],
+            to: &mut self.to[at..at + config.bytes],
+            forth: Ring::new(map, places[0], layout, self.counts[0], self.timeout),
+            back: Ring::new(map, places[1], layout, self.counts[1], self.timeout),
         };
         let outcome = work(&mut all)?;
         self.counts = [all.forth.count(), all.back.count()];

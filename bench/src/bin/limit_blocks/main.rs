@@ -1,8 +1,8 @@
-//! The raw limit of large messages: a ring of flagged blocks a direction between two processes, no protocol.
+//! The raw limit of large messages: a ring of flagged blocks per direction between two processes, no protocol.
 //!
 //! The sender copies a message into blocks and raises each block's flag; the receiver polls the flags and
-//! copies out. Each process sends from one buffer and receives into another, the same for every message. In
-//! ping-pong half of the round trip is told; in streaming the receiver times what arrives.
+//! copies out. Each process sends from one buffer and receives into another, the same for every message. The result
+//! of ping-pong is half of the round trip; in streaming the receiver measures the time.
 
 mod client;
 mod config;
@@ -35,8 +35,8 @@ fn measure(options: &Options) -> Result<(), Failure> {
     let configs = groups.concat();
     let map = SharedMapping::new(World::bytes(&configs), limit.huge)?;
     let world = World::new(&map, options, &configs);
-    let (_peer, patience) = Peer::fork(common.cores, |patience| server::serve(&world, patience))?;
-    let mut client = Client::new(&world, &patience)?;
+    let (_peer, timeout) = Peer::fork(common.cores, |timeout| server::serve(&world, timeout))?;
+    let mut client = Client::new(&world, &timeout)?;
     let mut chosen = configs.clone();
     if limit.best {
         chosen.clear();

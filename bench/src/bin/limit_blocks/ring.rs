@@ -1,8 +1,8 @@
 //! One direction: a ring of blocks, each with a flag, and a count of consumed blocks for flow control.
 //!
 //! A message takes consecutive blocks; the first is the short one, its payload right-aligned. Blocks are counted
-//! over the whole run, and the count is the flag, so no flag is ever used twice. The receiver writes how many
-//! blocks it has consumed a few times a turn of the ring; the sender reads that only when the ring seems full.
+//! over the whole run, and the count is the flag, so no flag is ever used twice. The receiver writes its count of
+//! consumed blocks a few times per turn of the ring; the sender reads it only when the ring seems full.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,14 +10,14 @@ use superpipe_bench::failure::Failure;
 use superpipe_bench::kernels::Kernel;
 use superpipe_bench::map::{PAGE_BYTES, SharedMapping};
 use superpipe_bench::pattern::FLAG_BIT;
-use superpipe_bench::spin::{Patience, await_count, await_word};
+use superpipe_bench::spin::{Timeout, await_count, await_word};
 
 use crate::config::Layout;
 
-/// How many times a turn of the ring the receiver tells what it consumed.
+/// Updates of the count of consumed blocks per turn of the ring.
 const CREDITS_PER_TURN: usize = 8;
 
-/// Where a direction's memory is in the mapping: a page for the count, then blocks and flags.
+/// The place of a direction's memory in the mapping: a page for the count, then blocks and flags.
 #[derive(Clone, Copy)]
 pub(crate) struct Place(pub(crate) usize);
 
@@ -25,7 +25,7 @@ pub(crate) struct Place(pub(crate) usize);
 pub(crate) struct Ring<'a> {
     map: &'a SharedMapping,
     consumed: &'a AtomicU64,
-    patience: &'a Patience,
+    timeout: &'a Timeout,
     layout: Layout,
     blocks_at: usize,
     slot: usize,
@@ -37,19 +37,19 @@ pub(crate) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// An end of the direction at `place`, through which `count` blocks went before, all of them consumed.
+    /// Makes an end of the direction at `place`, through which `count` blocks went before, all of them consumed.
     pub(crate) fn new(
         map: &'a SharedMapping,
         place: Place,
         layout: Layout,
         count: u64,
-        patience: &'a Patience,
+        timeout: &'a Timeout,
     ) -> Self {
         let credit_every = (layout.block_count / CREDITS_PER_TURN).max(1).next_power_of_two();
         Self {
             map,
             consumed: &map.words(place.0, 8)[0],
-            patience,
+            timeout,
             layout,
             blocks_at: place.0 + PAGE_BYTES,
             slot: 0,
@@ -63,7 +63,7 @@ impl<'a> Ring<'a> {
         self.count
     }
 
-    /// The sender: copies a message in.
+    /// Copies a message in, at the sender.
     pub(crate) fn send(&mut self, message: &[u8], kernel: Kernel) -> Result<(), Failure> {
         let (first, rest) = message.split_at(self.first_bytes(message.len()));
         self.send_block(first, kernel)?;
@@ -73,7 +73,7 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// The receiver: copies a message out.
+    /// Copies a message out, at the receiver.
     pub(crate) fn receive(&mut self, message: &mut [u8], kernel: Kernel) -> Result<(), Failure> {
         let (first, rest) = message.split_at_mut(self.first_bytes(message.len()));
         self.receive_block(first, kernel)?;
@@ -84,7 +84,7 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// The sender: an answer to all that was sent came back, so all of it was consumed.
+    /// Notes at the sender that the answer came back, so that all blocks were consumed.
     pub(crate) const fn answered(&mut self) {
         self.consumed_known = self.count;
     }
@@ -93,7 +93,7 @@ impl<'a> Ring<'a> {
     fn send_block(&mut self, payload: &[u8], kernel: Kernel) -> Result<(), Failure> {
         let block_count = self.layout.block_count as u64;
         if self.count - self.consumed_known >= block_count {
-            self.consumed_known = await_count(self.consumed, self.count - block_count + 1, self.patience)?;
+            self.consumed_known = await_count(self.consumed, self.count - block_count + 1, self.timeout)?;
         }
         // SAFETY: fewer than block_count blocks are not consumed, so this slot's last payload was: the receiver's
         // Release of `consumed` (or its answer's flag) paired with our Acquire. It reads the slot again only
@@ -109,9 +109,9 @@ impl<'a> Ring<'a> {
     #[inline]
     fn receive_block(&mut self, payload: &mut [u8], kernel: Kernel) -> Result<(), Failure> {
         self.count += 1;
-        await_word::<true>(self.flag(), FLAG_BIT | self.count, self.patience)?;
+        await_word::<true>(self.flag(), FLAG_BIT | self.count, self.timeout)?;
         // SAFETY: the flag's Acquire paired with the Release in `send_block`, and the sender writes the slot
-        // again only after `consumed`, or an answer, has told it that this payload was read.
+        // again only after `consumed`, or an answer, has shown that this payload was read.
         unsafe { self.map.copy_out(self.payload_at(payload.len()), payload, kernel) };
         if self.count & self.credit_mask == 0 {
             // Pairs with the Acquire in `send_block`.
@@ -128,7 +128,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// A payload ends where the block's payload ends, be it short or not.
+    /// The place of a payload, which ends where the payload of a full block ends.
     const fn payload_at(&self, bytes: usize) -> usize {
         self.blocks_at + self.slot * self.layout.stride + self.layout.payload_bytes - bytes
     }

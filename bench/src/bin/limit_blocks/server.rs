@@ -1,21 +1,21 @@
-//! The other process: does what the client asks until it is killed with its parent's last breath.
+//! The other process, which executes the client's commands until the kernel kills it with its parent.
 
+use superpipe_bench::channel::Channel;
 use superpipe_bench::failure::Failure;
-use superpipe_bench::mailbox::Mailbox;
 use superpipe_bench::pattern;
 use superpipe_bench::slices::SlicePlan;
-use superpipe_bench::spin::Patience;
+use superpipe_bench::spin::Timeout;
 
 use crate::config::Config;
 use crate::end::{End, World};
 use crate::task::{Pattern, Task, answer_to};
 
-/// Serves commands until the patience ends or the process is killed.
-pub(crate) fn serve(world: &World, patience: &Patience) -> Result<(), Failure> {
-    let mut mailbox = Mailbox::new(world.map);
-    let mut end = End::new(world, patience)?;
+/// Serves commands until the timeout or the end of the process.
+pub(crate) fn serve(world: &World, timeout: &Timeout) -> Result<(), Failure> {
+    let mut channel = Channel::new(world.map);
+    let mut end = End::new(world, timeout)?;
     loop {
-        let (task, index) = Task::from_words(mailbox.take(patience)?);
+        let (task, index) = Task::from_words(channel.take(timeout)?);
         let config = world.configs[index];
         let results = match task {
             Task::Check { count, number } => {
@@ -23,11 +23,11 @@ pub(crate) fn serve(world: &World, patience: &Patience) -> Result<(), Failure> {
             }
             Task::Time(plan) => time(&mut end, config, plan)?,
         };
-        mailbox.answer(&results);
+        channel.answer(&results);
     }
 }
 
-/// Whether every message was the one expected; answers all of them in any case, since the client waits.
+/// Returns whether every message was as expected. Answers all of them in any case, since the client waits.
 fn check(end: &mut End, config: Config, numbers: core::ops::Range<u64>) -> Result<bool, Failure> {
     end.with_rings(config, |work| {
         let mut all_right = true;

@@ -1,20 +1,20 @@
-//! What a client asks of its server, in the words of a mailbox command.
+//! Tasks of the server, in the words of a command.
 
-use superpipe_bench::mailbox::COMMAND_WORDS;
+use superpipe_bench::channel::COMMAND_WORDS;
 use superpipe_bench::slices::SlicePlan;
 
-/// Who sends when.
+/// The order of sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Pattern {
-    /// a message forth, then one back
+    /// one message forth, then one back
     Pingpong,
-    /// messages one way, as many as there is room for
+    /// messages one way, without pauses while the ring has room
     #[value(alias = "streaming")]
     Stream,
 }
 
 impl Pattern {
-    /// The name that the command line and the JSON use.
+    /// The name on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Pingpong => "pingpong",
@@ -22,7 +22,7 @@ impl Pattern {
         }
     }
 
-    /// How many ways a timed message goes.
+    /// Ways of a message that is timed.
     pub(crate) const fn legs(self) -> u64 {
         match self {
             Self::Pingpong => 2,
@@ -36,7 +36,7 @@ impl Pattern {
 pub(crate) enum Task {
     /// receive messages numbered from `number`, compare them, and in ping-pong answer with numbered ones
     Check {
-        /// how many
+        /// number of messages
         count: u64,
         /// the first's number
         number: u64,
@@ -46,7 +46,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// The command's words, with the configuration's index.
+    /// Returns the command's words, with the configuration's index.
     pub(crate) const fn to_words(self, config_index: usize) -> [u64; COMMAND_WORDS] {
         match self {
             Self::Check { count, number } => [0, config_index as u64, count, number, 0, 0],
@@ -54,7 +54,7 @@ impl Task {
         }
     }
 
-    /// The command that `to_words` made, and the configuration's index.
+    /// Returns the command that `to_words` made, and the configuration's index.
     pub(crate) fn from_words(words: [u64; COMMAND_WORDS]) -> (Self, usize) {
         let [kind, config_index, a, b, ..] = words;
         let task = match kind {
@@ -75,7 +75,7 @@ mod tests {
     use super::{SlicePlan, Task};
 
     #[test]
-    fn tasks_survive_the_mailbox() {
+    fn tasks_survive_the_channel() {
         let plan = SlicePlan { messages: 5, slices: 6 };
         for task in [Task::Check { count: 3, number: u64::MAX }, Task::Time(plan)] {
             assert_eq!(Task::from_words(task.to_words(42)), (task, 42));

@@ -1,27 +1,30 @@
 //! The measuring process.
 
 use core::hint;
+use core::num::NonZeroU64;
 use core::time::Duration;
 use std::thread;
 
+use memmap2::MmapMut;
+use rustix::thread::set_current_timer_slack;
+use superpipe::os::monotonic_ns;
 use superpipe::{Connection, Reason};
-use superpipe_bench::clock::{now_ns, thread_cpu_ns};
+use superpipe_bench::connection::{DEADLINE, fail};
 use superpipe_bench::failure::Failure;
-use superpipe_bench::map::Buffer;
-use superpipe_bench::meeting::{DEADLINE, fail};
+use superpipe_bench::map;
 use superpipe_bench::pattern;
 use superpipe_bench::stats::Summary;
 
 use crate::options::Placement;
-use crate::server::{Stamp, TAG_ECHO, TAG_STAMP};
+use crate::server::{Stamp, TAG_ECHO, TAG_STAMP, thread_cpu_ns};
 
-/// What a slice of round trips takes at least: far more than reading the clock.
+/// The shortest time of a slice of round trips: far more than reading the clock (22 ns).
 const SLICE_NS: u64 = 50_000;
-/// And has at most.
+/// The most round trips of a slice.
 const MESSAGES_MAX: u64 = 1 << 20;
-/// Fewer samples make no median.
+/// The fewest samples of which a median means something.
 const SAMPLES_MIN: usize = 5;
-/// More only take memory.
+/// The most samples, which bounds the memory.
 const SAMPLES_MAX: usize = 100_000;
 
 /// One measurement.
@@ -33,8 +36,8 @@ pub(crate) struct Measured {
 
 pub(crate) struct Client {
     connection: Connection,
-    from: Buffer,
-    to: Buffer,
+    from: MmapMut,
+    to: MmapMut,
     placement: Placement,
     number: u64,
 }
@@ -45,14 +48,14 @@ impl Client {
         placement: Placement,
         bytes_max: usize,
     ) -> Result<Self, Failure> {
-        // Without it a pause lasts 50 us longer than asked for.
-        // SAFETY: prctl with these arguments touches no memory.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let buffer = || Buffer::new(bytes_max, false);
+        // With the default slack a pause lasts 50 us longer than asked for.
+        set_current_timer_slack(NonZeroU64::new(1))
+            .map_err(|e| Failure::Os("set the timer slack", e.into()))?;
+        let buffer = || map::resident(bytes_max, false);
         Ok(Self { connection, from: buffer()?, to: buffer()?, placement, number: 0 })
     }
 
-    /// Half of a round trip, back to back.
+    /// Measures half of a round trip, back to back.
     pub(crate) fn latency(&mut self, bytes: usize, visit_ns: u64) -> Result<Measured, Failure> {
         self.check(bytes)?;
         let mut messages = 1;
@@ -63,13 +66,13 @@ impl Client {
         Ok(cpu.of(Summary::new(&samples_ns, messages, 2)))
     }
 
-    /// One way, after the receiver has waited for so long.
+    /// Measures one way, after the receiver has waited for `pause_us`.
     pub(crate) fn wake_up(&mut self, pause_us: u32, visit_ns: u64) -> Result<Measured, Failure> {
         let pause_ns = u64::from(pause_us) * 1000;
         let (samples_ns, cpu) = self.with_cpu(|client| {
             sample(visit_ns, || {
                 client.pause(pause_ns);
-                let sent_ns = now_ns();
+                let sent_ns = monotonic_ns();
                 Ok(client.stamp()?.received_ns.saturating_sub(sent_ns))
             })
         })?;
@@ -80,38 +83,38 @@ impl Client {
         self.connection.close(Reason::DONE, DEADLINE).map_err(fail)
     }
 
-    /// A few numbered messages, compared byte for byte.
+    /// Exchanges a few numbered messages, and compares them byte for byte.
     fn check(&mut self, bytes: usize) -> Result<(), Failure> {
         for _ in 0..3 {
             self.number += 1;
-            pattern::fill(self.number, &mut self.from.bytes_mut()[..bytes]);
-            self.to.bytes_mut()[..bytes].fill(0);
+            pattern::fill(self.number, &mut self.from[..bytes]);
+            self.to[..bytes].fill(0);
             self.echo(bytes)?;
-            if let Some(at) = pattern::find_wrong_byte(self.number, &self.to.bytes()[..bytes]) {
+            if let Some(at) = pattern::find_wrong_byte(self.number, &self.to[..bytes]) {
                 return Err(Failure::Integrity(format!("an echo of {bytes} bytes at byte {at}")));
             }
         }
         Ok(())
     }
 
-    /// The nanoseconds of so many round trips.
+    /// Returns the nanoseconds of some round trips.
     fn slice(&mut self, bytes: usize, messages: u64) -> Result<u64, Failure> {
-        let start_ns = now_ns();
+        let start_ns = monotonic_ns();
         for _ in 0..messages {
             self.echo(bytes)?;
         }
-        Ok(now_ns() - start_ns)
+        Ok(monotonic_ns() - start_ns)
     }
 
     #[inline]
     fn echo(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.connection.send(TAG_ECHO, &[&self.from.bytes()[..bytes]], DEADLINE).map_err(fail)?;
-        let to = &mut self.to.bytes_mut()[..bytes];
+        self.connection.send(TAG_ECHO, &[&self.from[..bytes]], DEADLINE).map_err(fail)?;
+        let to = &mut self.to[..bytes];
         let received = self.connection.recv_into(&mut [to], DEADLINE).map_err(fail)?;
         if received.bytes == bytes { Ok(()) } else { Err(wrong_answer()) }
     }
 
-    /// Has the server say when it received a message.
+    /// Asks the server when it received this message, and for its CPU time.
     fn stamp(&mut self) -> Result<Stamp, Failure> {
         self.connection.send(TAG_STAMP, &[], DEADLINE).map_err(fail)?;
         let mut words = [[0; 8]; 2];
@@ -120,27 +123,27 @@ impl Client {
         if received.tag == TAG_STAMP { Ok(Stamp::from_words(words)) } else { Err(wrong_answer()) }
     }
 
-    /// Lets the server wait. On one core it must be given that.
+    /// Lets the server wait. Where both ends share a core, the client must sleep for that.
     fn pause(&self, pause_ns: u64) {
         match self.placement {
             Placement::OneCore => thread::sleep(Duration::from_nanos(pause_ns)),
             Placement::TwoCores => {
-                let end_ns = now_ns() + pause_ns;
-                while now_ns() < end_ns {
+                let end_ns = monotonic_ns() + pause_ns;
+                while monotonic_ns() < end_ns {
                     hint::spin_loop();
                 }
             }
         }
     }
 
-    /// Runs `work` between two looks at what both processes have used.
+    /// Runs `work`, and measures the CPU time of both processes meanwhile.
     fn with_cpu<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<(T, Cpu), Failure> {
-        let (server, client) = (self.stamp()?, (now_ns(), thread_cpu_ns()));
+        let (server, client) = (self.stamp()?, (monotonic_ns(), thread_cpu_ns()));
         let result = work(self)?;
-        let client_cpu_percent = percent(thread_cpu_ns() - client.1, now_ns() - client.0);
+        let client_cpu_percent = percent(thread_cpu_ns() - client.1, monotonic_ns() - client.0);
         let end = self.stamp()?;
         let server_cpu_percent =
             percent(end.cpu_ns - server.cpu_ns, end.received_ns.saturating_sub(server.received_ns));
@@ -160,11 +163,11 @@ impl Cpu {
     }
 }
 
-/// Samples until the time is over, and a few in any case.
+/// Takes samples until the time is over, and a few in any case.
 fn sample(visit_ns: u64, mut take: impl FnMut() -> Result<u64, Failure>) -> Result<Vec<u64>, Failure> {
-    let end_ns = now_ns() + visit_ns;
+    let end_ns = monotonic_ns() + visit_ns;
     let mut samples_ns = Vec::with_capacity(SAMPLES_MAX);
-    while samples_ns.len() < SAMPLES_MIN || now_ns() < end_ns && samples_ns.len() < SAMPLES_MAX {
+    while samples_ns.len() < SAMPLES_MIN || monotonic_ns() < end_ns && samples_ns.len() < SAMPLES_MAX {
         samples_ns.push(take()?);
     }
     Ok(samples_ns)

@@ -1,10 +1,10 @@
-//! What waiting costs: latency, CPU use and wake-up of each wait strategy, with the two ends on two cores and on one.
+//! The cost of waiting: latency, CPU use and wake-up of each wait strategy, with the two ends on two cores and on one.
 //!
 //! Two processes over superpipe, each pinned. **Latency** is half of a round trip, back to back. **Wake-up** is one way:
-//! the receiver has waited for a pause, and is told a message; counted from just before the message is sent to just
-//! after it is received, by the monotonic clock that all processes share. On two cores the sender spends the pause
-//! on its own core, spinning; on one it sleeps, since the receiver would else not come to wait. CPU use is that of each
-//! process's thread over the time of the measurement, in percent of a core.
+//! the receiver has waited for a pause, and then gets a message; the time from just before the message is sent to just
+//! after it is received, by the monotonic clock that all processes share. On two cores the sender spins during the pause;
+//! on one it sleeps, since the receiver could not run otherwise. CPU use is that of each process's thread over the time of
+//! the measurement, in percent of a core.
 
 mod client;
 mod options;
@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use superpipe::{Connection, Options as ConnectionOptions, WaitStrategy};
+use superpipe_bench::connection::{DEADLINE, SocketDirectory, fail};
 use superpipe_bench::failure::Failure;
-use superpipe_bench::meeting::{DEADLINE, Place, fail};
 use superpipe_bench::process::Peer;
 
 use client::Client;
 use options::{Options, Placement};
-use print::Told;
+use print::Output;
 
 fn main() -> ExitCode {
     Failure::report(measure(&Options::parse()))
@@ -39,7 +39,7 @@ fn measure(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A connection of its own, and everything that is measured over it.
+/// Makes a connection, and measures everything over it.
 fn visit(
     options: &Options,
     round: u64,
@@ -47,20 +47,20 @@ fn visit(
     wait: WaitStrategy,
     visit_ns: u64,
 ) -> Result<(), Failure> {
-    let place = Place::new()?;
-    let address = place.address();
+    let directory = SocketDirectory::new()?;
+    let address = directory.address();
     let with = ConnectionOptions { wait, idle_timeout: DEADLINE, ..ConnectionOptions::default() };
     let bytes_max = options.bytes_max();
     let cores = placement.cores(options.common.cores);
     let (_peer, _) = Peer::fork(cores, |_| server::serve(&address, with, bytes_max))?;
     let connection = Connection::connect(&address, with, DEADLINE).map_err(fail)?;
     let mut client = Client::new(connection, placement, bytes_max)?;
-    let told = Told { json: options.common.json, round, placement, wait };
+    let output = Output { json: options.common.json, round, placement, wait };
     for size in &options.sizes {
-        told.latency(size.0, &client.latency(size.0, visit_ns)?);
+        output.latency(size.0, &client.latency(size.0, visit_ns)?);
     }
     for &pause_us in &options.pauses_us {
-        told.wake_up(pause_us, &client.wake_up(pause_us, visit_ns)?);
+        output.wake_up(pause_us, &client.wake_up(pause_us, visit_ns)?);
     }
     client.close()
 }

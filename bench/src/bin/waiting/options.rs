@@ -1,27 +1,27 @@
-//! What is measured, where and how long.
+//! The options: tests, placements and times.
 
 use clap::{Parser, ValueEnum};
 use superpipe::WaitStrategy;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::options::Common;
-use superpipe_bench::pin::Cores;
+use superpipe_bench::options::Cores;
 use superpipe_bench::size::Size;
 
-/// Larger messages say nothing more of waiting.
+/// The largest message; larger ones show nothing more about waiting.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What waiting costs: latency, CPU use and wake-up by wait strategy, on two cores and on one
+/// The cost of waiting: latency, CPU use and wake-up by wait strategy, on two cores and on one
 #[derive(Parser)]
 #[command(name = "waiting", version)]
-// A visit to a pause has to hold a good many of them.
+// The time of a visit must hold many pauses.
 #[command(mut_arg("seconds_per_config", |arg| arg.default_value("0.1")))]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// How to wait
+    /// Wait strategies
     #[arg(long, value_delimiter = ',', default_value = "spin,yield,sleep")]
     pub(crate) wait: Vec<WaitStrategy>,
-    /// Where the two ends run
+    /// Placement of the two ends
     #[arg(long, value_delimiter = ',', value_enum, default_value = "two-cores,one-core")]
     pub(crate) placement: Vec<Placement>,
     /// Message sizes for the latency
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     pub(crate) pauses_us: Vec<u32>,
 }
 
-/// Where the two ends run.
+/// Placement of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Placement {
     /// each on its own
@@ -42,7 +42,7 @@ pub(crate) enum Placement {
 }
 
 impl Placement {
-    /// What the command line and the JSON call it.
+    /// The name on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TwoCores => "two-cores",
@@ -59,7 +59,7 @@ impl Placement {
 }
 
 impl Options {
-    /// The nanoseconds of one measurement, if all that is asked for can be measured.
+    /// Returns the nanoseconds of one measurement, if the options are valid.
     pub(crate) fn visit_ns(&self) -> Result<u64, Failure> {
         if let Some(size) = self.sizes.iter().find(|size| size.0 > BYTES_MAX) {
             return Err(Failure::Usage(format!("{} bytes are over 64 MiB", size.0)));

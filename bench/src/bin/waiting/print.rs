@@ -1,4 +1,4 @@
-//! What is printed: one JSON object a line, or a table for people.
+//! The output: JSON, one object per line, or a table for people.
 
 use serde_json::{Value, json};
 use superpipe::WaitStrategy;
@@ -6,15 +6,15 @@ use superpipe::WaitStrategy;
 use crate::client::Measured;
 use crate::options::Placement;
 
-/// What every line says first.
-pub(crate) struct Told {
+/// The fields that every line begins with.
+pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) round: u64,
     pub(crate) placement: Placement,
     pub(crate) wait: WaitStrategy,
 }
 
-impl Told {
+impl Output {
     pub(crate) fn latency(&self, bytes: usize, measured: &Measured) {
         self.line("latency", ("bytes", bytes as u64), measured);
     }

@@ -1,4 +1,4 @@
-//! How both ends end: contents that are wrong, kills, signals, silence, and what cannot be followed.
+//! Ends of a measurement: wrong contents, kills, signals, silent peers, and wrong usage.
 
 use super::QUICK;
 use crate::support::{BOUND, Scratch};
@@ -6,20 +6,20 @@ use core::time::Duration;
 use std::fs;
 use std::process::Stdio;
 
-/// The time that `--help` promises, under --idle-timeout.
+/// Time that `--help` promises, under --idle-timeout.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
-fn a_wrong_byte_is_found_at_both_ends() {
+fn a_wrong_byte_is_reported_at_both_ends() {
     let scratch = Scratch::new("perf-flip");
     let words = |message: u32, bytes: u32, at: u32| {
         format!("message {message}, of {bytes} bytes, is wrong from byte {at} on")
     };
     for (arguments, words) in [
         (&["--inject-flip", "3"][..], words(0, 8, 3)),
-        // the first of the second size
+        // first message of the second size
         (&["--inject-flip", "5007"], words(1, 8192, 4999)),
-        // while it is timed
+        // a timed message
         (&["--verify", "--inject-flip", "81"], words(10, 8, 1)),
         (&["--verify", "--inject-flip", "81", "--test", "stream"], words(10, 8, 1)),
         (&["--fresh", "--verify", "--inject-flip", "81"], words(10, 8, 1)),
@@ -29,14 +29,14 @@ fn a_wrong_byte_is_found_at_both_ends() {
         client.assert(6, &format!("server: what arrived is not what was sent: {words}"));
         server.assert(6, &format!("what arrived is not what was sent: {words}"));
     }
-    // what is not compared is not noticed
+    // a message that is not compared fails nothing
     let (_, client, server) =
         scratch.measure(&[&["-q", "--sizes", "8", "--inject-flip", "81"], &QUICK[..]].concat());
     assert_eq!((client.code, server.code), (0, 0));
 }
 
 #[test]
-fn a_server_that_is_kept_serves_the_next() {
+fn a_kept_server_serves_the_next_client() {
     let scratch = Scratch::new("perf-keep");
     let server = scratch.start_server(&["--keep"]);
     for arguments in [&["--sizes", "8"][..], &["--sizes", "8", "--inject-flip", "0"], &["--sizes", "8,4K"]] {
@@ -54,10 +54,10 @@ fn a_server_that_is_kept_serves_the_next() {
 }
 
 #[test]
-fn either_side_can_be_killed() {
+fn the_end_of_either_side_is_reported_at_the_other() {
     let scratch = Scratch::new("perf-kill");
     let endless = ["--iterations", "10000000", "--warmup", "1", "-v", "--sizes", "4K"];
-    // where there are two connections, the one that is measured is closed first, and says why
+    // of two connections the measured one is closed first, with the reason
     for (test, connections) in [(&["--test=latency"][..], 1), (&["--test=stream"], 1), (&["--reconnect"], 2)]
     {
         for (victim, signal, code, words) in [
@@ -94,7 +94,7 @@ fn either_side_can_be_killed() {
 }
 
 #[test]
-fn a_silent_peer_is_given_up() {
+fn a_silent_peer_is_an_idle_timeout() {
     let scratch = Scratch::new("perf-silent");
     let server = scratch.start_server(&["-v"]);
     let arguments = ["--idle-timeout", "500ms", "--iterations", "10000000", "-v", "--sizes", "4K"];
@@ -110,7 +110,7 @@ fn a_silent_peer_is_given_up() {
 }
 
 #[test]
-fn usage() {
+fn wrong_usage_exits_with_2() {
     let scratch = Scratch::new("perf-usage");
     for wrong in [
         &[][..],

@@ -1,4 +1,4 @@
-//! What becomes of the files that a client was asked for where its measurement does not end well.
+//! Output files of a client whose measurement fails.
 
 use super::QUICK;
 use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option, wait_for};
@@ -10,11 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-/// Everything that a client can be asked for.
+/// Names of all reports of a client.
 const NAMES: [&str; 5] = ["csv", "json", "picture", "plot", "trace"];
 
 impl Scratch {
-    /// A client that is to write every file.
+    /// Returns a client that writes every report.
     fn client_with_files(&self, arguments: &[&str]) -> Command {
         let mut client = self.client(&[&["-q"], arguments].concat());
         for name in NAMES {
@@ -23,7 +23,7 @@ impl Scratch {
         client
     }
 
-    /// One that meets a server.
+    /// Runs such a client with a server.
     fn files_of(&self, arguments: &[&str]) -> Ended {
         let server = self.start_server(&[]);
         let client = self.run("rperf", &mut self.client_with_files(&[arguments, &QUICK[..]].concat()));
@@ -35,7 +35,7 @@ impl Scratch {
         fs::read_to_string(self.data(name)).unwrap().lines().count()
     }
 
-    /// There was a file of each name before.
+    /// Creates an old file of each name.
     fn with_old(&self) {
         for name in NAMES {
             fs::write(self.data(name), name).unwrap();
@@ -52,7 +52,7 @@ impl Scratch {
 }
 
 #[test]
-fn where_nobody_connects_all_stays() {
+fn without_a_connection_old_files_are_kept() {
     let scratch = Scratch::new("perf-files-alone");
     let alone = || {
         let mut client = scratch.client_with_files(&["--connect-timeout=1ms"]);
@@ -66,7 +66,7 @@ fn where_nobody_connects_all_stays() {
 }
 
 #[test]
-fn where_nothing_was_measured_only_the_trace_is_new() {
+fn without_results_only_the_trace_is_written() {
     let scratch = Scratch::new("perf-files-first");
     let fails = ["--sizes=64,8K", "--inject-flip=3"];
     scratch.files_of(&fails).assert(6, "what arrived is not what was sent");
@@ -79,7 +79,7 @@ fn where_nothing_was_measured_only_the_trace_is_new() {
 }
 
 #[test]
-fn what_was_measured_is_kept_and_nothing_is_drawn_of_a_part() {
+fn a_failed_run_keeps_results_and_draws_nothing() {
     let scratch = Scratch::new("perf-files-second");
     let fails = ["--sizes=64,8K", "--inject-flip=5000"];
     scratch.files_of(&fails).assert(6, "message 1, of 8192 bytes");
@@ -91,7 +91,7 @@ fn what_was_measured_is_kept_and_nothing_is_drawn_of_a_part() {
     scratch.assert_old(&["picture", "plot"]);
     assert_eq!((scratch.lines("csv"), scratch.lines("json")), (2, 1));
     assert_eq!(fs::metadata(scratch.data("csv")).unwrap().permissions().mode() & 0o777, 0o640);
-    // and where all is well, all is new
+    // a run that succeeds replaces all
     scratch.with_old();
     scratch.files_of(&["--sizes=64,8K"]).assert_done();
     assert_eq!((scratch.lines("csv"), scratch.lines("json")), (3, 2));
@@ -102,7 +102,7 @@ fn what_was_measured_is_kept_and_nothing_is_drawn_of_a_part() {
 }
 
 #[test]
-fn a_kill_leaves_what_is_whole() {
+fn a_kill_leaves_complete_files_only() {
     let scratch = Scratch::new("perf-files-kill");
     scratch.with_old();
     let server = scratch.start_server(&[]);
@@ -117,7 +117,7 @@ fn a_kill_leaves_what_is_whole() {
 }
 
 #[test]
-fn results_that_cannot_be_written_end_it() {
+fn unwritable_results_end_the_measurement() {
     let scratch = Scratch::new("perf-files-full");
     for (option, words) in [
         ("--csv=/dev/full", "cannot write to /dev/full: no space left on device"),
@@ -127,7 +127,7 @@ fn results_that_cannot_be_written_end_it() {
     ] {
         let (_, client, server) = scratch.measure(&[&["-q", "--sizes=64", option], &QUICK[..]].concat());
         client.assert(8, words);
-        // a plot is drawn when the server has gone
+        // a plot is drawn after the server has ended
         if option.starts_with("--plot") {
             server.assert_done();
         } else {
@@ -150,18 +150,18 @@ fn results_that_cannot_be_written_end_it() {
     scratch.assert_only(&[]);
 }
 
-/// Reads a pipe into a file, until its end.
+/// Starts a process that reads a pipe into a file, until its end.
 fn reader(scratch: &Scratch, fifo: &Path) -> Tool {
     let mut cat = Command::new("cat");
     scratch.start("cat", cat.arg(fifo).stdout(File::create(scratch.root().join("read")).unwrap()))
 }
 
 #[test]
-fn pipes_are_waited_for() {
+fn a_slow_reader_of_a_pipe_is_waited_for() {
     let scratch = Scratch::new("perf-files-pipe");
     let fifo = scratch.data("fifo");
     mkfifo(&fifo);
-    // more than a pipe holds, so that it is full until its reader goes on
+    // the trace exceeds the capacity of a pipe, so the client waits for its reader
     let server = scratch.start_server(&["-v"]);
     let mut client = scratch.client(&["-q", "--sizes=8,1M", "--iterations=9", "--warmup=2"]);
     let client = scratch.start("rperf", client.arg(option("trace", &fifo)));
@@ -178,7 +178,7 @@ fn pipes_are_waited_for() {
     assert!(text.len() > 128 << 10, "{}", text.len());
     let whole: Value = serde_json::from_str(&text).unwrap();
     assert!(whole["traceEvents"].as_array().unwrap().len() > 200);
-    // nobody reads on
+    // the reader is stopped and does not continue
     let server = scratch.start_server(&["-v"]);
     let mut client = scratch.client(&["-q", "--sizes=1M", "--iterations=9", "--warmup=2"]);
     let client = scratch.start("rperf", client.arg(option("trace", &fifo)));
@@ -187,7 +187,7 @@ fn pipes_are_waited_for() {
     cat.signal("STOP");
     client.wait(BOUND).assert(0, "its reader read nothing within 10s");
     server.wait(BOUND).assert_done();
-    // nobody reads at all, and a signal comes
+    // there is no reader, and a signal ends the wait
     let client = scratch.start("rperf", scratch.client(&["-q"]).arg(option("plot", &fifo)));
     thread::sleep(Duration::from_millis(200));
     client.signal("INT");

@@ -1,4 +1,4 @@
-//! Clients and servers that say what neither would, by hand from wire.md 8.2.
+//! Hostile clients and servers, whose messages are built by hand from wire.md 8.2.
 
 use super::QUICK;
 use crate::support::{BOUND, Scratch, option};
@@ -6,13 +6,13 @@ use core::time::Duration;
 use std::fs;
 use superpipe::{Connection, Options, Reason};
 
-/// A client that says what no rperf would before a measurement begins: the server, kept or not, says so once, goes on and serves
-/// the next.
+/// Plays a client that breaks a rule before a measurement begins. Asserts that the server, with `--keep` and without, reports it
+/// once and serves the next client.
 fn server_goes_on(said: &[(u64, &[u8])], words: &str) {
     for options in [&[][..], &["--keep"]] {
         let scratch = Scratch::new("perf-hostile-client");
         let server = scratch.start_server(&[&["--idle-timeout", "2s"], options].concat());
-        let mut connection = connect(&scratch);
+        let mut connection = scratch.connect();
         for (tag, bytes) in said {
             connection.send(*tag, &[bytes], BOUND).unwrap();
         }
@@ -30,11 +30,11 @@ fn server_goes_on(said: &[(u64, &[u8])], words: &str) {
     }
 }
 
-/// A client that says it in the midst of a measurement, which ends the server.
+/// Plays a client that breaks a rule during a measurement. Asserts that the server ends.
 fn server_ends(said: &[(u64, &[u8])], code: i32, words: &str) {
     let scratch = Scratch::new("perf-hostile-measurement");
     let server = scratch.start_server(&["--idle-timeout", "2s"]);
-    let mut connection = connect(&scratch);
+    let mut connection = scratch.connect();
     for (tag, bytes) in said {
         connection.send(*tag, &[bytes], BOUND).unwrap();
     }
@@ -44,14 +44,9 @@ fn server_ends(said: &[(u64, &[u8])], code: i32, words: &str) {
     scratch.assert_only(&[]);
 }
 
-fn connect(scratch: &Scratch) -> Connection {
-    let address = scratch.address().parse().unwrap();
-    Connection::connect(&address, Options::default(), Duration::from_secs(10)).unwrap()
-}
-
-/// A client's first connection, that has asked for a check of eight bytes over one of its own.
+/// Returns a client's control connection that has sent a RUN: a check of eight bytes over a new connection.
 fn begin(scratch: &Scratch) -> Connection {
-    let mut control = connect(scratch);
+    let mut control = scratch.connect();
     let reconnect = with(with(with(run(), 0, 1), 24, 1), 1, 1);
     for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &reconnect)] {
         control.send(tag, &[bytes], BOUND).unwrap();
@@ -59,7 +54,7 @@ fn begin(scratch: &Scratch) -> Connection {
     control
 }
 
-/// As the tag and bytes of a HELLO of this role.
+/// Returns a valid HELLO of this role.
 fn hello(role: u8) -> [u8; 32] {
     let mut hello = [0; 32];
     hello[..4].copy_from_slice(b"sptl");
@@ -68,7 +63,7 @@ fn hello(role: u8) -> [u8; 32] {
     hello
 }
 
-/// A good PLAN for messages of at most a KiB.
+/// Returns a valid PLAN for messages of at most 1 KiB.
 fn plan() -> [u8; 32] {
     let mut plan = [0; 32];
     plan[0] = 1;
@@ -77,7 +72,7 @@ fn plan() -> [u8; 32] {
     plan
 }
 
-/// A good RUN: ten round trips of 8 bytes.
+/// Returns a valid RUN: ten round trips of 8 bytes.
 fn run() -> [u8; 40] {
     let mut run = [0; 40];
     (run[0], run[4], run[8], run[24]) = (2, 1, 8, 10);
@@ -90,14 +85,14 @@ fn with<const N: usize>(mut bytes: [u8; N], at: usize, value: u8) -> [u8; N] {
 }
 
 #[test]
-fn a_hostile_client_is_refused_by_name() {
+fn the_rule_that_a_client_breaks_is_reported() {
     server_goes_on(&[(1, &hello(1))], "the peer is no rperf");
     server_goes_on(&[(1, &hello(4))], "has the same part as we");
     server_goes_on(&[(1, b"hello")], "the peer is no rperf");
     server_goes_on(&[(1, &hello(3)), (9, &plan())], "out of turn");
-    // a TRAILER: it ends before it has begun
+    // a TRAILER ends the measurement before its begin
     server_goes_on(&[(1, &hello(3)), (3, &[0; 24])], "ended the measurement before its end");
-    // one that says nothing more, or nothing at all
+    // a client that sends nothing more, or nothing at all
     server_goes_on(&[(1, &hello(3)), (5, &plan())], "silent");
     server_goes_on(&[], "the peer sent no HELLO within 2s");
     for (plan, words) in [
@@ -122,11 +117,11 @@ fn a_hostile_client_is_refused_by_name() {
     ] {
         server_goes_on(&[(1, &hello(3)), (5, &plan()), (7, &run)], words);
     }
-    // a message of another size or kind than its turn
+    // a message of another size or tag than the expected one
     server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 9])], 7, "its turn");
     server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 7])], 7, "its turn");
     server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (11, &[0; 8])], 7, "its turn");
-    // nobody comes to the new connection, and nothing more is said
+    // the new connection is not made, or the client sends nothing more
     let again = with(with(run(), 0, 1), 24, 1);
     server_ends(
         &[(1, &hello(3)), (5, &plan()), (7, &with(again, 1, 1))],
@@ -134,13 +129,13 @@ fn a_hostile_client_is_refused_by_name() {
         "the client made no new connection within 5s",
     );
     server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run())], 4, "silent");
-    // a second RUN is judged in the midst of it
+    // a second RUN is checked as well
     let idle = with(run(), 24, 0);
     let second = with(run(), 39, 1);
     server_ends(&[(1, &hello(3)), (5, &plan()), (7, &idle), (7, &second)], 7, "reserved bytes");
 }
 
-/// A server that says what no rperf serve would, up to the given message, in answer to one run.
+/// Plays a server that sends these messages in answer to one run. Asserts how the client ends.
 fn client_meets(said: &[(u64, &[u8])], code: i32, words: &str) {
     let scratch = Scratch::new("perf-hostile-server");
     let address = scratch.address().parse().unwrap();
@@ -148,7 +143,7 @@ fn client_meets(said: &[(u64, &[u8])], code: i32, words: &str) {
     let client = scratch.start("rperf", &mut scratch.client(&["--sizes", "8", "--idle-timeout", "2s"]));
     let mut connection = listener.accept(Duration::from_secs(10)).unwrap();
     for (tag, bytes) in said {
-        // one that has ended already has heard enough
+        // a client that has ended needs no more messages
         if connection.send(*tag, &[bytes], BOUND).is_err() {
             break;
         }
@@ -158,7 +153,7 @@ fn client_meets(said: &[(u64, &[u8])], code: i32, words: &str) {
 }
 
 #[test]
-fn a_hostile_server_is_refused_by_name() {
+fn the_rule_that_a_server_breaks_is_reported() {
     let mut ready = [0; 16];
     (ready[0], ready[1]) = (1, 2);
     ready[4..8].fill(0xFF);
@@ -173,7 +168,7 @@ fn a_hostile_server_is_refused_by_name() {
     client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 9])], 7, "its turn");
     let verdict = [0; 24];
     client_meets(&[server, (6, &ready), (4, &verdict)], 7, "ended the measurement before its end");
-    // an answer of the right size, and the wrong contents; then no figures can be
+    // an answer of the right size with wrong contents, then impossible figures
     let mut done = [0; 80];
     done[0] = 9;
     client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &done)], 7, "figures that cannot be");
@@ -182,7 +177,7 @@ fn a_hostile_server_is_refused_by_name() {
         7,
         "DONE of the wrong length",
     );
-    // all is as it should be but what the message holds
+    // every message is valid except the contents of MESSAGE
     client_meets(
         &[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &[0; 80])],
         6,
@@ -191,7 +186,7 @@ fn a_hostile_server_is_refused_by_name() {
 }
 
 #[test]
-fn a_stranger_between_two_connections_is_sent_away() {
+fn a_stranger_is_refused_during_a_reconnect() {
     let scratch = Scratch::new("perf-stranger");
     let server = scratch.start_server(&["-v"]);
     let mut control = begin(&scratch);
@@ -201,7 +196,7 @@ fn a_stranger_between_two_connections_is_sent_away() {
     }
     let mut stranger = scratch.client(&["-q", "--idle-timeout", "10s"]);
     scratch.run("rperf", &mut stranger).assert(5, "rperf serve ended the connection: no connection (code 3)");
-    let data = connect(&scratch);
+    let data = scratch.connect();
     let go = control.recv_into(&mut [&mut place], BOUND).unwrap();
     assert_eq!((go.tag, go.bytes), (8, 0));
     drop((data, control));
@@ -210,14 +205,14 @@ fn a_stranger_between_two_connections_is_sent_away() {
 }
 
 #[test]
-fn a_last_word_in_the_place_of_a_message_is_the_last_word() {
+fn a_report_in_place_of_a_message_ends_the_run() {
     let scratch = Scratch::new("perf-last-word");
     // a TRAILER: code 8, and no text
     let trailer = with([0; 24], 0, 8);
-    // which does not fit the place of the message that is awaited, or is taken for it
+    // the TRAILER exceeds the buffer of the expected message, or fits it
     for bytes in [8, 64] {
         let server = scratch.start_server(&[]);
-        let mut connection = connect(&scratch);
+        let mut connection = scratch.connect();
         let run = with(run(), 8, bytes);
         for (tag, bytes) in [(1, &hello(3)[..]), (5, &plan()), (7, &run), (3, &trailer)] {
             connection.send(tag, &[bytes], BOUND).unwrap();
@@ -230,11 +225,11 @@ fn a_last_word_in_the_place_of_a_message_is_the_last_word() {
 }
 
 #[test]
-fn the_end_of_one_connection_is_explained_on_the_other() {
+fn a_closed_data_connection_is_explained_by_the_trailer() {
     let scratch = Scratch::new("perf-two-ends");
     let server = scratch.start_server(&[]);
     let mut control = begin(&scratch);
-    let data = connect(&scratch);
+    let data = scratch.connect();
     // a TRAILER: code 8, and five bytes of text
     let trailer = [&with(with([0; 24], 0, 8), 1, 5)[..], b"wrong"].concat();
     control.send(3, &[&trailer], BOUND).unwrap();
@@ -243,18 +238,18 @@ fn the_end_of_one_connection_is_explained_on_the_other() {
 }
 
 #[test]
-fn a_connection_that_just_ends_is_explained_by_how_the_other_does() {
+fn a_lost_data_connection_is_explained_by_the_close() {
     let scratch = Scratch::new("perf-mute-end");
     let server = scratch.start_server(&[]);
     let control = begin(&scratch);
-    drop(connect(&scratch));
+    drop(scratch.connect());
     control.close(Reason(130), BOUND).unwrap();
     let words = "rperf was interrupted (SIGINT) before the measurement was complete";
     server.wait(BOUND).assert(5, words);
 }
 
 #[test]
-fn an_end_between_two_connections_is_told() {
+fn an_end_during_a_reconnect_is_reported() {
     let scratch = Scratch::new("perf-between");
     let server = scratch.start_server(&["--idle-timeout", "60s"]);
     let control = begin(&scratch);
@@ -281,7 +276,7 @@ fn an_end_between_two_connections_is_told() {
     client.wait(BOUND).assert(5, words);
 }
 
-/// A server that does all that it should, with messages of no bytes, and then sends this as its records.
+/// Plays a server that performs all runs, with empty messages, and then sends these records. Asserts how the client ends.
 fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
     let scratch = Scratch::new("perf-hostile-records");
     let address = scratch.address().parse().unwrap();
@@ -291,23 +286,23 @@ fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
     let client = scratch.start("rperf", client.arg(option("trace", &scratch.data("trace"))));
     let mut connection = listener.accept(Duration::from_secs(10)).unwrap();
     let mut place = [0; 64];
-    let mut hear = |connection: &mut Connection| {
+    let mut receive = |connection: &mut Connection| {
         connection.recv_into(&mut [&mut place], BOUND).unwrap();
         place
     };
     let ready = with(with([0; 16], 0, 1), 1, 2);
     for (tag, bytes) in [(1, &hello(4)[..]), (6, &ready)] {
-        hear(&mut connection);
+        receive(&mut connection);
         connection.send(tag, &[bytes], BOUND).unwrap();
     }
     let mut is_recorded = false;
     while !is_recorded {
-        let run = hear(&mut connection);
+        let run = receive(&mut connection);
         is_recorded = run[2] == 1;
         connection.send(8, &[], BOUND).unwrap();
-        // warm-up and samples, of which there are few
+        // counts of warm-up and samples below 256
         for _ in 0..run[16] + run[24] {
-            hear(&mut connection);
+            receive(&mut connection);
             connection.send(10, &[], BOUND).unwrap();
         }
         connection.send(9, &[&[0; 80]], BOUND).unwrap();
@@ -321,7 +316,7 @@ fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
 }
 
 #[test]
-fn records_are_believed_only_where_they_can_be() {
+fn impossible_records_are_refused() {
     let good = r#"{"pid":1,"marks":[{"begin":2,"end":3,"what":{"ack-in":{"blocks":4}}}]}"#;
     client_is_told(11, good, 0, "");
     client_is_told(9, good, 7, "sent another message than its records");

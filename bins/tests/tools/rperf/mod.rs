@@ -1,4 +1,4 @@
-//! rperf and rperf serve. No figure is compared with a time.
+//! Tests of rperf and rperf serve. No test compares a figure with a time.
 
 mod endings;
 mod files;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::process::Command;
 
-/// Few messages, and both ends may share a core with other tests.
+/// Options for few messages, since both ends may share a core with other tests.
 const QUICK: [&str; 4] = ["--iterations", "20", "--warmup", "3"];
 
 impl Scratch {
@@ -27,7 +27,7 @@ impl Scratch {
         client
     }
 
-    /// One client with its server: what the client printed, and how both ended.
+    /// Runs one client with its server. Returns the client's standard output and both ends.
     pub(super) fn measure(&self, arguments: &[&str]) -> (String, Ended, Ended) {
         let server = self.start_server(&[]);
         let out = self.root().join("out");
@@ -36,7 +36,7 @@ impl Scratch {
         (fs::read_to_string(out).unwrap(), client, server.wait(BOUND))
     }
 
-    /// The objects that a client printed, when all was well.
+    /// Runs one client with its server, which must succeed. Returns the client's JSON objects.
     pub(super) fn objects(&self, arguments: &[&str]) -> Vec<Map<String, Value>> {
         let arguments = [&["--json=-", "-q"], arguments].concat();
         let (out, client, server) = self.measure(&arguments);

@@ -1,16 +1,16 @@
-//! What is printed and written, and that it is what was asked for.
+//! Results on standard output and in files.
 
 use super::QUICK;
 use crate::support::{BOUND, Scratch, some_core};
 use serde_json::{Map, Value};
 use std::fs;
 
-/// What stands first in every object, in this order.
+/// First fields of every object, in order.
 const FIELDS: [&str; 11] = [
     "event", "test", "bytes", "first_us", "min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us",
     "gb_per_s",
 ];
-/// What stands behind that.
+/// Further fields, in order.
 const MORE_FIELDS: [&str; 21] = [
     "iterations",
     "batch",
@@ -35,7 +35,7 @@ const MORE_FIELDS: [&str; 21] = [
     "version",
 ];
 
-/// The figures of one object, which must be in order.
+/// Asserts that the figures of one object are plausible.
 fn check_figures(object: &Map<String, Value>) {
     let figure = |name: &str| object[name].as_f64().unwrap_or_else(|| panic!("{name} of {object:?}"));
     let rising = ["min_us", "p50_us", "p99_us", "p999_us", "max_us"].map(figure);
@@ -50,7 +50,7 @@ fn check_figures(object: &Map<String, Value>) {
 }
 
 #[test]
-fn json_is_an_object_a_size_with_every_field_in_order() {
+fn json_has_one_object_per_size_with_all_fields() {
     let scratch = Scratch::new("perf-json");
     for test in ["latency", "stream"] {
         let sizes = "1000,0,8,64..128,64,3M";
@@ -71,7 +71,7 @@ fn json_is_an_object_a_size_with_every_field_in_order() {
 }
 
 #[test]
-fn fields_have_their_order() {
+fn json_fields_have_a_fixed_order() {
     let scratch = Scratch::new("perf-order");
     let (out, client, _) = scratch.measure(&[&["--json=-", "-q", "--sizes", "8"], &QUICK[..]].concat());
     client.assert_done();
@@ -86,7 +86,7 @@ fn fields_have_their_order() {
 }
 
 #[test]
-fn the_table_is_for_people() {
+fn the_table_shows_settings_and_one_line_per_size() {
     let scratch = Scratch::new("perf-table");
     let core = some_core();
     let server = scratch.start_server(&["--core", &core]);
@@ -113,7 +113,7 @@ fn the_table_is_for_people() {
 }
 
 #[test]
-fn files_hold_what_is_printed() {
+fn json_csv_and_plot_hold_the_same_results() {
     let scratch = Scratch::new("perf-files");
     let [json, csv, plot] = ["json", "csv", "svg"].map(|name| scratch.data(name).display().to_string());
     let reports = [("json", &json), ("csv", &csv), ("plot", &plot)];
@@ -149,12 +149,12 @@ fn files_hold_what_is_printed() {
     for word in ["polyline", "microseconds", "GB/s", "median", "first"] {
         assert!(plot.contains(word), "the picture lacks {word}");
     }
-    // before anybody is asked
+    // an output that cannot be written is refused before connecting
     scratch.run("rperf", &mut scratch.client(&["--csv=/nowhere/x"])).assert(8, "cannot write to /nowhere/x");
 }
 
 #[test]
-fn a_trace_of_each_end() {
+fn each_end_writes_its_own_trace() {
     let scratch = Scratch::new("perf-trace");
     let [one, other] = ["client", "server"].map(|name| scratch.data(name).display().to_string());
     let [to_one, to_other] = [&one, &other].map(|path| format!("--trace={path}"));
@@ -177,7 +177,7 @@ fn short_messages_are_timed_in_batches() {
         let objects = scratch.objects(&["--test", test, "--sizes", "8", "--iterations", "20000"]);
         check_figures(&objects[0]);
         let batch = objects[0]["batch"].as_u64().unwrap();
-        // a machine where a message takes longer than 2 us has no short ones
+        // on a machine where a message takes longer than 2 us there are no batches
         assert!([1, 64].contains(&batch), "{objects:?}");
         let timed = if batch == 1 { 20_000 } else { 20_000 / 128 * 128 };
         assert_eq!(objects[0]["iterations"], timed);
@@ -185,7 +185,7 @@ fn short_messages_are_timed_in_batches() {
 }
 
 #[test]
-fn memory_of_every_kind() {
+fn every_kind_of_fresh_memory_works() {
     let scratch = Scratch::new("perf-fresh");
     for (fresh, name) in [
         ("--fresh", "superpipe"),
@@ -206,7 +206,7 @@ fn memory_of_every_kind() {
 }
 
 #[test]
-fn every_protocol_and_wait_is_told_by_the_client_alone() {
+fn the_client_alone_sets_protocol_and_wait() {
     let scratch = Scratch::new("perf-tuned");
     for protocol in ["eager", "copy", "pipeline", "superpipeline"] {
         let arguments = ["--protocol", protocol, "--block-bytes", "8K", "--sizes", "8,100K"];
@@ -221,7 +221,7 @@ fn every_protocol_and_wait_is_told_by_the_client_alone() {
 }
 
 #[test]
-fn connections_for_each_size() {
+fn reconnect_makes_new_connections_per_size() {
     let scratch = Scratch::new("perf-reconnect");
     for (reconnect, each) in [(&["--reconnect"][..], 1), (&["--reconnect=3"], 3), (&[], 0)] {
         for test in ["latency", "stream"] {
@@ -245,7 +245,7 @@ fn connections_for_each_size() {
 }
 
 #[test]
-fn a_large_message() {
+fn a_message_of_256_mib_is_measured() {
     let scratch = Scratch::new("perf-large");
     let objects = scratch.objects(&["--sizes", "256M", "--iterations", "2", "--warmup", "0"]);
     assert_eq!((&objects[0]["bytes"], &objects[0]["iterations"]), (&(256 << 20).into(), &2.into()));

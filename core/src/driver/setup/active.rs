@@ -1,71 +1,76 @@
-//! Part of the active end: it sends HELLO, and judges WELCOME.
+//! Handshake of the active end: HELLO, WELCOME, GRANT.
 
 use super::arrival;
-use super::arrival::Means;
+use super::arrival::ArrivalCaps;
 use super::config::{FabricKind, HandshakeConfig};
 use super::error::PacketError;
-use super::handshake::{Grants, Handshake, Settlement, Step};
+use super::handshake::{Grants, Handshake, Negotiation, Step};
 use super::packet::{Kind, Packet};
-use super::tuning::{Settled, Terms, Tuning};
+use super::tuning::{Defaults, Negotiated, Tuning};
 
 impl<G: Grants> Handshake<G> {
-    /// First packet of the active end.
+    /// Returns HELLO.
     pub(super) fn hello(config: &HandshakeConfig) -> Packet {
         let mut hello = Packet::new(Kind::Hello);
-        hello.set_tuning(&config.wishes);
+        hello.set_tuning(&config.proposed);
         match config.fabric {
             FabricKind::Direct { is_fenced, .. } => hello.set_fenced(is_fenced),
             FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
-                hello.set_means(keeps_order, has_fast_crc);
+                hello.set_arrival_caps(keeps_order, has_fast_crc);
             }
         }
         hello
     }
 
-    /// Judges what the peer settled, and its memory.
-    pub(super) fn heard_welcome(
+    /// Handles WELCOME: checks the negotiated values and the peer's memory.
+    pub(super) fn handle_welcome(
         &mut self,
         welcome: &Packet,
         grant: Option<G::Received>,
     ) -> Result<(), PacketError> {
         let said = welcome.tuning()?;
         let config = &self.config;
-        let settlement = match config.fabric {
-            FabricKind::Direct { is_fenced, .. } => Settlement {
-                settled: keep_to(&config.wishes, &said, &Terms::SHM)?,
-                why: None,
+        let negotiation = match config.fabric {
+            FabricKind::Direct { is_fenced, .. } => Negotiation {
+                negotiated: accept(&config.proposed, &said, &Defaults::SHM)?,
+                arrival_reason: None,
                 is_fenced: is_fenced && welcome.is_fenced(),
                 pid: Some(welcome.pid()),
             },
-            FabricKind::Posted { keeps_order, has_fast_crc, notices } => {
-                let ours = Means { keeps_order, has_fast_crc, wish: config.wishes.arrival };
+            FabricKind::Posted { keeps_order, has_fast_crc, notifications_max } => {
+                let ours = ArrivalCaps { keeps_order, has_fast_crc, proposed: config.proposed.arrival };
                 let mode = said.arrival.ok_or(PacketError::Malformed("WELCOME without an arrival mode"))?;
-                let why = welcome.why()?;
-                // The peer's own wish is not told; what was settled stands for it where it is our wish, too.
-                let theirs = welcome.means(ours.wish.filter(|wish| *wish == mode))?;
+                let why = welcome.arrival_reason()?;
+                // WELCOME does not carry the peer's own proposal. The result stands for it if it is this end's proposal, too.
+                let theirs = welcome.arrival_caps(ours.proposed.filter(|proposed| *proposed == mode))?;
                 arrival::check(ours, theirs, mode)?;
-                let settled = keep_to(&config.wishes, &said, &arrival::terms(mode, notices))?;
-                Settlement { settled, why: Some(why), is_fenced: false, pid: None }
+                let negotiated =
+                    accept(&config.proposed, &said, &arrival::defaults(mode, notifications_max))?;
+                Negotiation { negotiated, arrival_reason: Some(why), is_fenced: false, pid: None }
             }
         };
-        settlement.settled.allow_landing(config.landing_bytes_max, &config.wishes, config.role.name())?;
+        negotiation.negotiated.check_landing(
+            config.landing_bytes_max,
+            &config.proposed,
+            config.role.name(),
+        )?;
         let claim = self.claim(welcome, grant)?;
-        self.provision(settlement, Some(claim));
+        self.provision(negotiation, Some(claim));
         Ok(())
     }
 
-    /// Hands this end's memory over.
-    pub(super) fn grant(&mut self, settlement: Settlement, own: G::Own, peer: G::Peer) {
+    /// Sends GRANT, which hands this end's memory over.
+    pub(super) fn grant(&mut self, negotiation: Negotiation, own: G::Own, peer: G::Peer) {
         let mut grant = Packet::new(Kind::Grant);
         Self::name(&mut grant, &own);
         self.outgoing = Some(grant);
-        self.step = Step::AwaitReady(settlement, own, peer);
+        self.step = Step::AwaitReady(negotiation, own, peer);
     }
 }
 
-/// Returns the settlement that the peer names, if it is possible and meets our wishes.
-fn keep_to(wishes: &Tuning, said: &Tuning, terms: &Terms) -> Result<Settled, PacketError> {
-    let settled = Settled::from_tuning(said, terms).map_err(PacketError::Malformed)?;
-    wishes.check(&settled, terms)?;
-    Ok(settled)
+/// Returns the result that the peer names, if it is valid and respects the proposal of this end.
+fn accept(proposed: &Tuning, said: &Tuning, defaults: &Defaults) -> Result<Negotiated, PacketError> {
+    let negotiated = Negotiated::from_tuning(said, defaults).map_err(PacketError::Malformed)?;
+    proposed.check(&negotiated, defaults)?;
+    Ok(negotiated)
 }

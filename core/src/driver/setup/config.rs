@@ -6,14 +6,14 @@ use crate::nanos::Nanos;
 /// Role of this end in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It connected, and speaks first.
+    /// The connecting end, which sends HELLO.
     Active,
-    /// It accepted.
+    /// The accepting end.
     Passive,
 }
 
 impl Role {
-    /// Name of the role in texts.
+    /// Returns the name of the role in texts.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Active => "connecting end",
@@ -22,24 +22,24 @@ impl Role {
     }
 }
 
-/// A fabric, as far as packets differ by it.
+/// Kind of fabric, with the values that its packets carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricKind {
-    /// Shared memory: stores go direct, and memory is handed over beside a packet. wire.md 6.
+    /// Shared memory, with direct store. A descriptor of the memory accompanies a packet. wire.md 6.
     Direct {
         /// This process has registered with membarrier.
         is_fenced: bool,
-        /// This process.
+        /// This process id.
         pid: u32,
     },
-    /// RDMA: writes are posted, and a packet names the memory. wire.md 10.2.
+    /// RDMA, with posted writes. A packet names the memory. wire.md 10.2.
     Posted {
         /// The bytes of a write that arrives here become visible in order.
         keeps_order: bool,
         /// This CPU checks faster than it copies.
         has_fast_crc: bool,
-        /// Receives that each end keeps posted for notifications.
-        notices: u16,
+        /// Most notifications under way to an end.
+        notifications_max: u16,
     },
 }
 
@@ -48,26 +48,26 @@ pub enum FabricKind {
 pub struct HandshakeConfig {
     /// Role of this end.
     pub role: Role,
-    /// The fabric, and what this end can do on it.
+    /// Kind of fabric.
     pub fabric: FabricKind,
-    /// Wishes of this end's user.
-    pub wishes: Tuning,
+    /// Values that this end proposes.
+    pub proposed: Tuning,
     /// Most bytes that a peer may make the landing buffer at either end, slot lines included. A landing buffer as large as this
-    /// end's own wishes make it is allowed as well.
+    /// end's own proposal makes it is allowed as well.
     pub landing_bytes_max: u32,
-    /// Time between two HELLOs of an active end that hears nothing; none: HELLO is said once.
+    /// Time between two HELLOs of an active end that receives nothing; `None`: HELLO is sent once.
     pub hello_repeat: Option<Nanos>,
-    /// The longest that a passive end waits for HELLO; none: up to the deadline.
+    /// Longest time that a passive end waits for HELLO; `None`: up to the deadline.
     pub first_silence: Option<Nanos>,
-    /// Time when it must be over.
+    /// Time at which the handshake fails if it is not over.
     pub deadline: Nanos,
 }
 
-/// A region of the peer's that a packet named: it is aligned, and does not wrap. The device of the peer checks the key.
+/// Region of the peer that a packet named. It is aligned, and does not wrap. The peer's device checks the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteRegion {
-    /// Its address there.
+    /// Address at the peer.
     pub addr: u64,
-    /// Its key.
+    /// Remote key.
     pub rkey: u32,
 }

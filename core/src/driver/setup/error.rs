@@ -7,41 +7,41 @@ use core::{error, fmt};
 
 /// REFUSED because of versions.
 pub const REFUSED_VERSION: u8 = 1;
-/// REFUSED because the two ends want different things, or one what the other does not allow.
-pub const REFUSED_WISHES: u8 = 2;
+/// REFUSED because the two ends propose different values, or one a value that the other does not allow.
+pub const REFUSED_PROPOSAL: u8 = 2;
 /// REFUSED because a limit of the process or of its machine is reached.
 pub const REFUSED_LIMIT: u8 = 3;
 
-/// Reason why a packet of the other end makes no connection.
+/// Packet of the peer that makes no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketError {
     /// The packet is not one of superpipe.
     Garbage,
     /// The peer speaks another version.
     Version {
-        /// the peer's
+        /// version of the peer
         theirs: u16,
     },
-    /// A packet that is not the next one, or a field out of its range.
+    /// A packet out of turn, or a field out of its range.
     Malformed(&'static str),
-    /// The two ends want different things.
+    /// The two ends do not agree.
     Disagreement(Disagreement),
-    /// The peer refused, in its own words.
+    /// The peer refused.
     Refused {
-        /// why: [`REFUSED_VERSION`], [`REFUSED_WISHES`], or anything else
+        /// code of the reason: [`REFUSED_VERSION`], [`REFUSED_PROPOSAL`], or anything else
         code: u8,
-        /// printable when displayed
+        /// text of the peer, printable when displayed
         text: Text,
     },
 }
 
 impl PacketError {
-    /// Returns the code of the REFUSED that tells the peer; none where the peer has told us.
+    /// Returns the code of the REFUSED to send. `None` if the peer has refused.
     #[must_use]
     pub const fn refusal(&self) -> Option<u8> {
         match self {
             Self::Version { .. } => Some(REFUSED_VERSION),
-            Self::Disagreement(_) => Some(REFUSED_WISHES),
+            Self::Disagreement(_) => Some(REFUSED_PROPOSAL),
             Self::Garbage | Self::Malformed(_) => Some(0),
             Self::Refused { .. } => None,
         }
@@ -75,9 +75,9 @@ impl error::Error for PacketError {}
 /// Contents of a REFUSED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Code of the reason: [`REFUSED_LIMIT`](super::REFUSED_LIMIT), or 0 for anything else.
+    /// Code of the reason: [`REFUSED_LIMIT`], or 0 for anything else.
     pub code: u8,
-    /// Reason, for people.
+    /// Reason in words.
     pub text: Text,
 }
 
@@ -86,15 +86,15 @@ pub struct Refusal {
 pub enum HandshakeFailure<E> {
     /// A packet of the peer makes no connection.
     Packet(PacketError),
-    /// Something of this end's own failed: memory, or what carries packets.
+    /// This end failed: its memory, or its socket.
     Local(E),
     /// The deadline passed.
     TimedOut,
-    /// A passive end heard nothing for as long as it waits for HELLO.
+    /// No HELLO reached the passive end in time.
     Silent,
-    /// The peer went away.
+    /// The peer disconnected.
     Lost,
-    /// The peer went away from a passive end without a word.
+    /// The peer disconnected before HELLO.
     Nobody,
 }
 

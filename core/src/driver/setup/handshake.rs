@@ -1,57 +1,57 @@
-//! The exchange itself, for both ends and both fabrics.
+//! State machine of the handshake, for both ends and both fabrics.
 
-use super::arrival::Why;
+use super::arrival::ArrivalReason;
 use super::config::{FabricKind, HandshakeConfig, RemoteRegion, Role};
 use super::error::{HandshakeFailure, PacketError, Refusal};
 use super::packet::{Kind, Packet};
 use super::text::Text;
-use super::tuning::Settled;
-use crate::layout::Layout;
+use super::tuning::Negotiated;
 use crate::nanos::Nanos;
+use crate::wire::layout::Layout;
 use core::fmt;
 use core::mem;
 
-/// A packet of shared memory that wakes a sleeper. Nobody sleeps in a handshake, where it means nothing.
+/// Packet of shared memory that wakes a sleeper. A handshake ignores it.
 pub const WAKE: u8 = b'W';
-/// Wake bytes that are passed over before a packet. An honest peer sends none while nobody can sleep.
+/// Most wake bytes that are ignored before a packet. An honest peer sends none while nobody can sleep.
 const WAKES_MAX: u32 = 64;
 
 pub(super) const OUT_OF_TURN: PacketError = PacketError::Malformed("a packet out of turn");
 const STRAY: PacketError = PacketError::Malformed("a descriptor where none belongs");
 
-/// Memory that a fabric's two ends grant each other, opaque to the handshake.
+/// Types of the memory that the two ends grant each other, opaque to the handshake.
 pub trait Grants {
     /// Memory of this end, provisioned for the peer to write.
     type Own;
-    /// Memory that came beside a packet. It is a claim until it was adopted.
+    /// Memory that came with a packet as ancillary data. It is a claim until it is adopted.
     type Received;
     /// Memory of the peer, ready to be written.
     type Peer;
-    /// Error of provisioning memory, or of the carrier of packets.
+    /// Error of provisioning memory, or of the socket.
     type Error;
 
-    /// Returns the region that a packet names; none where memory travels beside the packet.
+    /// Returns the region that a packet names; `None` if memory travels as ancillary data.
     fn region(own: &Self::Own) -> Option<RemoteRegion>;
 
-    /// Returns what to tell the peer of this error; none where that makes no sense.
+    /// Returns the REFUSED for this error; `None` if the peer need not know.
     fn refusal(error: &Self::Error) -> Option<Refusal>;
 }
 
-/// Things that came beside a packet.
+/// Ancillary data of a packet.
 #[derive(Debug)]
-pub enum Beside<R> {
-    /// Nothing.
+pub enum Ancillary<R> {
+    /// None.
     Nothing,
-    /// One thing, held by the caller until now.
+    /// One item.
     One(R),
-    /// Something that was not taken: it may not be there, or there is too much of it.
+    /// An item that may not be there, or too many items. They were not taken.
     Stray,
 }
 
 /// Memory that the peer claims to have.
 #[derive(Debug)]
 pub enum Claim<R> {
-    /// It came beside the packet.
+    /// It came with the packet.
     Received(R),
     /// The packet names it.
     Region(RemoteRegion),
@@ -59,48 +59,48 @@ pub enum Claim<R> {
 
 /// Action that the handshake asks for. Actions are carried out in their order.
 pub enum Action<G: Grants> {
-    /// Send this packet, with [`own`](Handshake::own) beside it where `with_own`. What cannot be sent is told by
-    /// [`handle_broken`](Handshake::handle_broken).
+    /// Send this packet, with [`own`](Handshake::own) as ancillary data if `with_own`. Call [`handle_broken`](Handshake::handle_broken)
+    /// if that fails.
     Send {
         /// the packet
         packet: Packet,
-        /// whether this end's memory goes beside it
+        /// whether to send this end's memory with it
         with_own: bool,
     },
     /// Provision memory of this layout, and room for the peer's, then [`handle_provisioned`](Handshake::handle_provisioned).
     Provision(Layout),
     /// Check and map the peer's memory, then [`handle_adopted`](Handshake::handle_adopted).
     Adopt(Claim<G::Received>),
-    /// Make the pages of [`own`](Handshake::own) stay, now that the peer has mapped them, then
+    /// Make the pages of [`own`](Handshake::own) resident for good, now that the peer has mapped them, then
     /// [`handle_held`](Handshake::handle_held).
     Hold,
-    /// It is over: both ends agreed.
-    Established(Agreed<G>),
-    /// It is over: there is no connection.
+    /// The handshake is over: both ends agreed.
+    Established(Established<G>),
+    /// The handshake is over: there is no connection.
     Failed(HandshakeFailure<G::Error>),
 }
 
-/// Connection that both ends agreed on.
-pub struct Agreed<G: Grants> {
-    /// This end's memory.
+/// Connection that both ends have agreed on.
+pub struct Established<G: Grants> {
+    /// Memory of this end.
     pub own: G::Own,
-    /// The peer's.
+    /// Memory of the peer.
     pub peer: G::Peer,
-    /// Settled configuration and layout.
-    pub settled: Settled,
+    /// Negotiated configuration and layout.
+    pub negotiated: Negotiated,
     /// Reason for the arrival mode. `None` on shared memory, where there is no choice.
-    pub why: Option<Why>,
+    pub arrival_reason: Option<ArrivalReason>,
     /// Both processes have registered with membarrier.
     pub is_fenced: bool,
-    /// The process that serves the connection, as a passive end on shared memory says.
+    /// Process that serves the connection, as the passive end on shared memory names it.
     pub pid: Option<u32>,
 }
 
-/// Settled configuration, and what else WELCOME says of it.
+/// Result of the negotiation, with the other fields of WELCOME.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settlement {
-    pub(super) settled: Settled,
-    pub(super) why: Option<Why>,
+pub(super) struct Negotiation {
+    pub(super) negotiated: Negotiated,
+    pub(super) arrival_reason: Option<ArrivalReason>,
     pub(super) is_fenced: bool,
     pub(super) pid: Option<u32>,
 }
@@ -110,15 +110,15 @@ pub(super) enum Step<G: Grants> {
     AwaitHello,
     AwaitWelcome,
     /// The active end has the peer's claim already.
-    Provisioning(Settlement, Option<Claim<G::Received>>),
-    AwaitGrant(Settlement, G::Own),
-    Adopting(Settlement, G::Own),
-    AwaitReady(Settlement, G::Own, G::Peer),
-    Holding(Settlement, G::Own, G::Peer),
+    Provisioning(Negotiation, Option<Claim<G::Received>>),
+    AwaitGrant(Negotiation, G::Own),
+    Adopting(Negotiation, G::Own),
+    AwaitReady(Negotiation, G::Own, G::Peer),
+    Holding(Negotiation, G::Own, G::Peer),
     Over,
 }
 
-/// One handshake, of either role, on either fabric.
+/// A handshake of either role, on either fabric.
 ///
 /// ```text
 /// active   AWAIT-WELCOME -> PROVISIONING -> ADOPTING -> AWAIT-READY -> HOLDING -> over
@@ -126,32 +126,32 @@ pub(super) enum Step<G: Grants> {
 /// passive  AWAIT-HELLO -> PROVISIONING -> AWAIT-GRANT -> ADOPTING -> HOLDING -> over
 ///                                  WELCOME                              READY
 ///
-///          any of them -> over, with REFUSED where the peer does not know why
+///          any of them -> over, with REFUSED if the peer does not know the reason
 /// ```
 ///
 /// Events go in by `handle_packet`, `handle_provisioned`, `handle_adopted`, `handle_held`, `handle_timeout`,
 /// `handle_lost` and `handle_broken`. After each of them, and once at the begin, call [`poll_action`](Self::poll_action)
 /// until there is none, then [`poll_timeout`](Self::poll_timeout). The last action is `Established` or `Failed`;
-/// after that all events are ignored. Whatever a peer sends, one packet at most waits to be sent, memory is provisioned
-/// once at most, and the handshake is over by its deadline.
+/// after that all events are ignored. For any packets of a peer, at most one packet waits to be sent, memory is provisioned at most
+/// once, and the handshake is over by its deadline.
 pub struct Handshake<G: Grants> {
     pub(super) config: HandshakeConfig,
     pub(super) step: Step<G>,
-    /// A packet to be sent before `next` is done.
+    /// Packet to be sent before `next` is done.
     pub(super) outgoing: Option<Packet>,
     pub(super) next: Option<Action<G>>,
-    /// Time to say HELLO again.
+    /// Time to send HELLO again.
     hello_due: Option<Nanos>,
-    /// Time up to which HELLO is waited for.
+    /// Time until which the passive end waits for HELLO.
     silence_end: Option<Nanos>,
-    /// Wake bytes since the packet before.
+    /// Wake bytes since the last packet.
     wakes: u32,
     /// Packets that came when they were due.
     steps: u32,
 }
 
 impl<G: Grants> Handshake<G> {
-    /// Begins one at the time `now`.
+    /// Begins a handshake at the time `now`.
     #[must_use]
     pub fn new(config: HandshakeConfig, now: Nanos) -> Self {
         let after = |wait: Nanos| Nanos(now.0.saturating_add(wait.0));
@@ -171,7 +171,7 @@ impl<G: Grants> Handshake<G> {
         }
     }
 
-    /// Returns what is to be done next, once.
+    /// Returns the next action, once.
     pub fn poll_action(&mut self) -> Option<Action<G>> {
         match self.outgoing.take() {
             Some(packet) => {
@@ -182,7 +182,7 @@ impl<G: Grants> Handshake<G> {
         }
     }
 
-    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout) at the latest; none once it is over.
+    /// Returns the time by which to call [`handle_timeout`](Self::handle_timeout); `None` once the handshake is over.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
         if self.is_over() {
@@ -197,7 +197,7 @@ impl<G: Grants> Handshake<G> {
         self.steps
     }
 
-    /// Returns true if the next packet may have memory beside it.
+    /// Returns true if the next packet may carry memory as ancillary data.
     #[must_use]
     pub const fn expects_grant(&self) -> bool {
         self.is_direct() && matches!(self.step, Step::AwaitWelcome | Step::AwaitGrant(..))
@@ -215,14 +215,14 @@ impl<G: Grants> Handshake<G> {
         }
     }
 
-    /// Returns true once nothing is awaited any more.
+    /// Returns true once the handshake is over.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.step, Step::Over)
     }
 
-    /// Takes a packet that came, whatever it is.
-    pub fn handle_packet(&mut self, bytes: &[u8], beside: Beside<G::Received>, now: Nanos) {
+    /// Handles a received packet.
+    pub fn handle_packet(&mut self, bytes: &[u8], beside: Ancillary<G::Received>, now: Nanos) {
         if !self.is_over()
             && let Err(error) = self.take(bytes, beside, now)
         {
@@ -230,55 +230,62 @@ impl<G: Grants> Handshake<G> {
         }
     }
 
-    /// Takes the memory that was provisioned.
+    /// Handles the result of [`Action::Provision`].
     pub fn handle_provisioned(&mut self, result: Result<G::Own, G::Error>) {
         if self.next.is_some() {
-            return; // nobody has asked yet
+            return; // the action was not polled yet
         }
         match (self.take_step(), result) {
             (Step::Provisioning(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
-            (Step::Provisioning(settlement, None), Ok(own)) => self.welcome(settlement, own),
-            (Step::Provisioning(settlement, Some(claim)), Ok(own)) => {
-                self.step = Step::Adopting(settlement, own);
+            (Step::Provisioning(negotiation, None), Ok(own)) => self.welcome(negotiation, own),
+            (Step::Provisioning(negotiation, Some(claim)), Ok(own)) => {
+                self.step = Step::Adopting(negotiation, own);
                 self.next = Some(Action::Adopt(claim));
             }
-            // It failed meanwhile, or nobody asked.
+            // The handshake failed meanwhile, or this result was not asked for.
             (step, _) => self.step = step,
         }
     }
 
-    /// Takes the peer's memory that was adopted.
+    /// Handles the result of [`Action::Adopt`].
     pub fn handle_adopted(&mut self, result: Result<G::Peer, G::Error>) {
         if self.next.is_some() {
-            return; // nobody has asked yet
+            return; // the action was not polled yet
         }
         match (self.take_step(), result) {
             (Step::Adopting(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
-            (Step::Adopting(settlement, own), Ok(peer)) => match self.config.role {
-                Role::Active => self.grant(settlement, own, peer),
-                Role::Passive => self.hold(settlement, own, peer),
+            (Step::Adopting(negotiation, own), Ok(peer)) => match self.config.role {
+                Role::Active => self.grant(negotiation, own, peer),
+                Role::Passive => self.hold(negotiation, own, peer),
             },
             (step, _) => self.step = step,
         }
     }
 
-    /// Takes the outcome of [`Action::Hold`].
+    /// Handles the result of [`Action::Hold`].
     pub fn handle_held(&mut self, result: Result<(), G::Error>) {
         if self.next.is_some() {
-            return; // nobody has asked yet
+            return; // the action was not polled yet
         }
         match (self.take_step(), result) {
             (Step::Holding(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
-            (Step::Holding(settlement, own, peer), Ok(())) => {
+            (Step::Holding(negotiation, own, peer), Ok(())) => {
                 self.outgoing = (self.config.role == Role::Passive).then(|| Packet::new(Kind::Ready));
-                let Settlement { settled, why, is_fenced, pid } = settlement;
-                self.next = Some(Action::Established(Agreed { own, peer, settled, why, is_fenced, pid }));
+                let Negotiation { negotiated, arrival_reason, is_fenced, pid } = negotiation;
+                self.next = Some(Action::Established(Established {
+                    own,
+                    peer,
+                    negotiated,
+                    arrival_reason,
+                    is_fenced,
+                    pid,
+                }));
             }
             (step, _) => self.step = step,
         }
     }
 
-    /// Looks at the time.
+    /// Handles the time `now`.
     pub fn handle_timeout(&mut self, now: Nanos) {
         let has_passed = |end: Option<Nanos>| end.is_some_and(|end| end <= now);
         if self.is_over() {
@@ -292,7 +299,7 @@ impl<G: Grants> Handshake<G> {
         }
     }
 
-    /// The peer went away, and nothing that it sent is left.
+    /// Handles a disconnect of the peer, once all its packets were handled.
     pub fn handle_lost(&mut self) {
         let failure = match self.step {
             Step::AwaitHello => HandshakeFailure::Nobody,
@@ -301,16 +308,16 @@ impl<G: Grants> Handshake<G> {
         self.end(failure);
     }
 
-    /// Notes that the carrier of packets failed: nothing can be sent any more. A failure that was found before stays.
+    /// Handles a failure of the socket: nothing can be sent any more. An earlier failure stays.
     pub fn handle_broken(&mut self, error: G::Error) {
         self.end(HandshakeFailure::Local(error));
     }
 
-    fn take(&mut self, bytes: &[u8], beside: Beside<G::Received>, now: Nanos) -> Result<(), PacketError> {
+    fn take(&mut self, bytes: &[u8], beside: Ancillary<G::Received>, now: Nanos) -> Result<(), PacketError> {
         let grant = match beside {
-            Beside::Nothing => None,
-            Beside::One(grant) => Some(grant),
-            Beside::Stray => return Err(STRAY),
+            Ancillary::Nothing => None,
+            Ancillary::One(grant) => Some(grant),
+            Ancillary::Stray => return Err(STRAY),
         };
         if grant.is_some() && !self.expects_grant() {
             return Err(STRAY);
@@ -348,16 +355,16 @@ impl<G: Grants> Handshake<G> {
         self.wakes = 0;
         self.steps += 1;
         match (self.take_step(), grant) {
-            (Step::AwaitHello, _) => self.heard_hello(&packet),
-            (Step::AwaitWelcome, grant) => self.heard_welcome(&packet, grant),
-            (Step::AwaitGrant(settlement, own), grant) => {
+            (Step::AwaitHello, _) => self.handle_hello(&packet),
+            (Step::AwaitWelcome, grant) => self.handle_welcome(&packet, grant),
+            (Step::AwaitGrant(negotiation, own), grant) => {
                 let claim = self.claim(&packet, grant)?;
-                self.step = Step::Adopting(settlement, own);
+                self.step = Step::Adopting(negotiation, own);
                 self.next = Some(Action::Adopt(claim));
                 Ok(())
             }
-            (Step::AwaitReady(settlement, own, peer), _) => {
-                self.hold(settlement, own, peer);
+            (Step::AwaitReady(negotiation, own, peer), _) => {
+                self.hold(negotiation, own, peer);
                 Ok(())
             }
             (Step::Provisioning(..) | Step::Adopting(..) | Step::Holding(..) | Step::Over, _) => {
@@ -366,14 +373,14 @@ impl<G: Grants> Handshake<G> {
         }
     }
 
-    /// A peer over RDMA says HELLO again until WELCOME comes, which it may not have seen yet.
+    /// Returns true if HELLO may be a repetition: a peer over RDMA repeats it until it has seen WELCOME.
     const fn may_repeat_hello(&self) -> bool {
         !self.is_direct()
             && matches!(self.config.role, Role::Passive)
             && !matches!(self.step, Step::AwaitHello)
     }
 
-    /// The memory that comes with WELCOME or GRANT.
+    /// Returns the memory that comes with WELCOME or GRANT.
     pub(super) fn claim(
         &self,
         packet: &Packet,
@@ -385,20 +392,20 @@ impl<G: Grants> Handshake<G> {
         grant.map(Claim::Received).ok_or(PacketError::Malformed("no descriptor came along"))
     }
 
-    /// Puts this end's memory into a packet, where the packet names it.
+    /// Sets the region of this end's memory in a packet that names it.
     pub(super) fn name(packet: &mut Packet, own: &G::Own) {
         if let Some(region) = G::region(own) {
             packet.set_region(region);
         }
     }
 
-    pub(super) fn provision(&mut self, settlement: Settlement, claim: Option<Claim<G::Received>>) {
-        self.step = Step::Provisioning(settlement, claim);
-        self.next = Some(Action::Provision(settlement.settled.layout));
+    pub(super) fn provision(&mut self, negotiation: Negotiation, claim: Option<Claim<G::Received>>) {
+        self.step = Step::Provisioning(negotiation, claim);
+        self.next = Some(Action::Provision(negotiation.negotiated.layout));
     }
 
-    fn hold(&mut self, settlement: Settlement, own: G::Own, peer: G::Peer) {
-        self.step = Step::Holding(settlement, own, peer);
+    fn hold(&mut self, negotiation: Negotiation, own: G::Own, peer: G::Peer) {
+        self.step = Step::Holding(negotiation, own, peer);
         self.next = Some(Action::Hold);
     }
 
@@ -406,7 +413,7 @@ impl<G: Grants> Handshake<G> {
         matches!(self.config.fabric, FabricKind::Direct { .. })
     }
 
-    /// The step, which is over unless the caller says how it goes on.
+    /// Takes the step, and leaves `Over` unless the caller sets another one.
     fn take_step(&mut self) -> Step<G> {
         mem::replace(&mut self.step, Step::Over)
     }
@@ -419,14 +426,14 @@ impl<G: Grants> Handshake<G> {
         self.silence_end.filter(|_| matches!(self.step, Step::AwaitHello))
     }
 
-    /// Ends it for a failure that the peer is told of, where it does not know.
+    /// Ends the handshake by a failure, with REFUSED if the peer does not know of it.
     fn fail(&mut self, failure: HandshakeFailure<G::Error>) {
         let refusal = match &failure {
             HandshakeFailure::Packet(error) => {
                 error.refusal().map(|code| Refusal { code, text: Text::of(error) })
             }
             HandshakeFailure::Local(error) => G::refusal(error),
-            // An active end that has waited in vain tries again: it must not take the listener for one that refused.
+            // An active end that timed out tries again. It must not make the listener seem to have refused.
             HandshakeFailure::TimedOut if self.config.role == Role::Passive && !self.is_direct() => {
                 Some(Refusal { code: 0, text: Text::of("the peer did not answer in time") })
             }
@@ -440,7 +447,7 @@ impl<G: Grants> Handshake<G> {
         self.next = Some(Action::Failed(failure));
     }
 
-    /// Ends it without a word, unless it has failed already. Where all was agreed on, READY did not go out.
+    /// Ends the handshake without a packet, unless it has failed already. If both ends had agreed, READY was not sent.
     fn end(&mut self, failure: HandshakeFailure<G::Error>) {
         self.outgoing = None;
         match (&self.step, &self.next) {

@@ -1,7 +1,7 @@
 //! The packets of a handshake, the same on every fabric. wire.md 6.1, 10.2.
 
 use super::VERSION;
-use super::arrival::{Means, Why};
+use super::arrival::{ArrivalCaps, ArrivalReason};
 use super::config::{FabricKind, RemoteRegion};
 use super::error::PacketError;
 use super::text::{TEXT_BYTES, Text};
@@ -11,7 +11,7 @@ use crate::{Arrival, Protocol};
 /// Bytes of a packet.
 pub const PACKET_BYTES: usize = 192;
 
-/// First bytes of every packet and greeting of superpipe.
+/// First bytes of every packet of superpipe.
 const MAGIC: [u8; 8] = *b"SUPRPIPE";
 const HEAD_BYTES: usize = 10;
 
@@ -21,11 +21,11 @@ const FENCED_AT: usize = 12;
 const TUNING_AT: usize = 13;
 /// Offset of a fabric's own part, which ends where the text begins.
 const FABRIC_AT: usize = 28;
-/// Place in WELCOME of the process that serves the connection, on shared memory.
+/// Offset in WELCOME of the process that serves the connection, on shared memory.
 const PID_AT: usize = FABRIC_AT;
 const ORDER_AT: usize = FABRIC_AT;
 const CRC_AT: usize = FABRIC_AT + 1;
-const WHY_AT: usize = FABRIC_AT + 2;
+const REASON_AT: usize = FABRIC_AT + 2;
 const ADDR_AT: usize = FABRIC_AT + 4;
 const RKEY_AT: usize = FABRIC_AT + 12;
 const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
@@ -34,29 +34,29 @@ const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Wishes, and what the active end can do.
+    /// Proposal and capabilities of the active end.
     Hello = 1,
-    /// The settlement, and the memory of the passive end.
+    /// Negotiated values, and the memory of the passive end.
     Welcome = 2,
-    /// The memory of the active end.
+    /// Memory of the active end.
     Grant = 3,
     /// The passive end has the active end's memory.
     Ready = 4,
-    /// There will be no connection, and why.
+    /// No connection, with the reason.
     Refused = 5,
 }
 
-/// Writes what everything of superpipe's begins with, of this version.
+/// Writes the head of a packet: magic and version.
 pub fn write_head(bytes: &mut [u8; HEAD_BYTES]) {
     let [magic @ .., low, high] = bytes;
     *magic = MAGIC;
     [*low, *high] = VERSION.to_le_bytes();
 }
 
-/// Checks the first bytes of anything, which never change from version to version.
+/// Checks the head of a packet, whose format is the same in all versions.
 ///
 /// # Errors
-/// It is not of superpipe, or of another version.
+/// The packet is not one of superpipe, or of another version.
 pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
     match bytes.first_chunk::<HEAD_BYTES>() {
         Some([magic @ .., low, high]) if *magic == MAGIC => match u16::from_le_bytes([*low, *high]) {
@@ -67,13 +67,13 @@ pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
     }
 }
 
-/// One packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
+/// A packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
 /// landing_bytes, chunk_bytes (4 each), the fabric's own part (36), text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(pub [u8; PACKET_BYTES]);
 
 impl Packet {
-    /// A packet of this kind in which all else is zero.
+    /// Makes a packet of this kind in which all else is zero.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         let mut packet = Self::empty();
@@ -84,13 +84,13 @@ impl Packet {
         packet
     }
 
-    /// Zeros, to be filled by what is received.
+    /// Makes a packet of zeros, to be filled by a receive.
     #[must_use]
     pub const fn empty() -> Self {
         Self([0; PACKET_BYTES])
     }
 
-    /// REFUSED.
+    /// Makes a REFUSED.
     #[must_use]
     pub fn refused(code: u8, text: &Text) -> Self {
         let mut packet = Self::new(Kind::Refused);
@@ -99,10 +99,10 @@ impl Packet {
         packet
     }
 
-    /// Returns the kind, by number: of any but REFUSED, which is the peer's error.
+    /// Returns the kind as a number. REFUSED is an error.
     ///
     /// # Errors
-    /// It is not of superpipe, of another version, or the peer refuses.
+    /// The packet is not one of superpipe, of another version, or REFUSED.
     pub fn kind(&self) -> Result<u8, PacketError> {
         check_head(&self.0)?;
         match self.0[KIND_AT] {
@@ -114,7 +114,7 @@ impl Packet {
         }
     }
 
-    /// Checks that what this kind does not use is zero: code and text belong to REFUSED, tuning to HELLO and WELCOME.
+    /// Checks that bytes which this kind does not use are zero: code and text belong to REFUSED, tuning to HELLO and WELCOME.
     pub(super) fn check_reserved(&self, kind: Kind, fabric: &FabricKind) -> Result<(), PacketError> {
         let is_direct = matches!(fabric, FabricKind::Direct { .. });
         let says_much = matches!(kind, Kind::Hello | Kind::Welcome);
@@ -126,7 +126,7 @@ impl Packet {
             FABRIC_AT..TEXT_AT => match (fabric, kind) {
                 (FabricKind::Direct { .. }, Kind::Welcome) => at < PID_AT + 4,
                 (FabricKind::Posted { .. }, Kind::Hello) => at <= CRC_AT,
-                (FabricKind::Posted { .. }, Kind::Welcome) => at <= WHY_AT || is_region(at),
+                (FabricKind::Posted { .. }, Kind::Welcome) => at <= REASON_AT || is_region(at),
                 (FabricKind::Posted { .. }, Kind::Grant) => is_region(at),
                 (FabricKind::Direct { .. }, Kind::Hello | Kind::Grant | Kind::Ready | Kind::Refused)
                 | (FabricKind::Posted { .. }, Kind::Ready | Kind::Refused) => false,
@@ -141,7 +141,7 @@ impl Packet {
         }
     }
 
-    /// Puts wishes, or what was settled. Zero is no wish.
+    /// Sets proposed or negotiated values. Zero stands for none.
     pub fn set_tuning(&mut self, tuning: &Tuning) {
         self.0[13] = tuning.protocol.map_or(0, |protocol| 1 + index(&Protocol::ALL, &protocol));
         self.0[14] = tuning.arrival.map_or(0, |arrival| 1 + index(&ARRIVALS, &arrival));
@@ -151,10 +151,10 @@ impl Packet {
         }
     }
 
-    /// Takes out wishes, or what was settled.
+    /// Returns proposed or negotiated values.
     ///
     /// # Errors
-    /// A choice that there is not.
+    /// An unknown choice.
     pub fn tuning(&self) -> Result<Tuning, PacketError> {
         let number = |at| Some(u32::from_le_bytes(self.get(at))).filter(|value| *value != 0);
         Ok(Tuning {
@@ -183,27 +183,27 @@ impl Packet {
         u32::from_le_bytes(self.get(PID_AT))
     }
 
-    pub(super) fn set_means(&mut self, keeps_order: bool, has_fast_crc: bool) {
+    pub(super) fn set_arrival_caps(&mut self, keeps_order: bool, has_fast_crc: bool) {
         self.0[ORDER_AT] = u8::from(keeps_order);
         self.0[CRC_AT] = u8::from(has_fast_crc);
     }
 
-    /// Capabilities of the sender, with its wish.
-    pub(super) fn means(&self, wish: Option<Arrival>) -> Result<Means, PacketError> {
+    /// Returns the capabilities of the sender, with its proposed mode.
+    pub(super) fn arrival_caps(&self, proposed: Option<Arrival>) -> Result<ArrivalCaps, PacketError> {
         match (self.0[ORDER_AT], self.0[CRC_AT]) {
             (order @ 0..=1, crc @ 0..=1) => {
-                Ok(Means { keeps_order: order == 1, has_fast_crc: crc == 1, wish })
+                Ok(ArrivalCaps { keeps_order: order == 1, has_fast_crc: crc == 1, proposed })
             }
             _ => Err(UNKNOWN_CHOICE),
         }
     }
 
-    pub(super) fn set_why(&mut self, why: Why) {
-        self.0[WHY_AT] = why as u8;
+    pub(super) fn set_arrival_reason(&mut self, why: ArrivalReason) {
+        self.0[REASON_AT] = why as u8;
     }
 
-    pub(super) fn why(&self) -> Result<Why, PacketError> {
-        Why::from_number(self.0[WHY_AT]).ok_or(PacketError::Malformed("an unknown reason"))
+    pub(super) fn arrival_reason(&self) -> Result<ArrivalReason, PacketError> {
+        ArrivalReason::from_number(self.0[REASON_AT]).ok_or(PacketError::Malformed("an unknown reason"))
     }
 
     pub(super) fn set_region(&mut self, region: RemoteRegion) {
@@ -211,7 +211,7 @@ impl Packet {
         self.set(RKEY_AT, region.rkey.to_le_bytes());
     }
 
-    /// The region that the peer names: a claim, which its own NIC checks.
+    /// Returns the region that the peer names: a claim, which its own NIC checks.
     pub(super) fn region(&self) -> Result<RemoteRegion, PacketError> {
         let addr = u64::from_le_bytes(self.get(ADDR_AT));
         let rkey = u32::from_le_bytes(self.get(RKEY_AT));
@@ -221,7 +221,7 @@ impl Packet {
         Ok(RemoteRegion { addr, rkey })
     }
 
-    /// The bytes from `at` on, which is a constant that leaves room for them.
+    /// Returns the bytes from `at` on, which is a constant that leaves room for them.
     fn get<const N: usize>(&self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
     }
@@ -252,5 +252,4 @@ fn choice<T: Copy>(all: &[T], number: u8) -> Result<Option<T>, PacketError> {
 }
 
 #[cfg(test)]
-#[path = "packet_tests.rs"]
 mod tests;

@@ -1,55 +1,59 @@
-//! Part of the passive end: it settles, and sends WELCOME.
+//! Handshake of the passive end: HELLO and WELCOME.
 
-use super::arrival::{self, Means};
+use super::arrival::{self, ArrivalCaps};
 use super::config::FabricKind;
 use super::error::PacketError;
-use super::handshake::{Grants, Handshake, Settlement, Step};
+use super::handshake::{Grants, Handshake, Negotiation, Step};
 use super::packet::{Kind, Packet};
-use super::tuning::Terms;
+use super::tuning::Defaults;
 
 impl<G: Grants> Handshake<G> {
-    /// Settles both ends' wishes.
-    pub(super) fn heard_hello(&mut self, hello: &Packet) -> Result<(), PacketError> {
+    /// Handles HELLO: negotiates the values of both ends.
+    pub(super) fn handle_hello(&mut self, hello: &Packet) -> Result<(), PacketError> {
         let said = hello.tuning()?;
         let config = &self.config;
-        let settlement = match config.fabric {
-            FabricKind::Direct { is_fenced, .. } => Settlement {
-                settled: config.wishes.settle(&said, &Terms::SHM)?,
-                why: None,
+        let negotiation = match config.fabric {
+            FabricKind::Direct { is_fenced, .. } => Negotiation {
+                negotiated: config.proposed.negotiate(&said, &Defaults::SHM)?,
+                arrival_reason: None,
                 is_fenced: is_fenced && hello.is_fenced(),
                 pid: None,
             },
-            FabricKind::Posted { keeps_order, has_fast_crc, notices } => {
-                let ours = Means { keeps_order, has_fast_crc, wish: config.wishes.arrival };
-                let (mode, why) = arrival::settle(ours, hello.means(said.arrival)?)?;
-                let terms = arrival::terms(mode, notices);
-                let settled = config.wishes.settle(&said, &terms)?;
-                Settlement { settled, why: Some(why), is_fenced: false, pid: None }
+            FabricKind::Posted { keeps_order, has_fast_crc, notifications_max } => {
+                let ours = ArrivalCaps { keeps_order, has_fast_crc, proposed: config.proposed.arrival };
+                let (mode, why) = arrival::negotiate(ours, hello.arrival_caps(said.arrival)?)?;
+                let defaults = arrival::defaults(mode, notifications_max);
+                let negotiated = config.proposed.negotiate(&said, &defaults)?;
+                Negotiation { negotiated, arrival_reason: Some(why), is_fenced: false, pid: None }
             }
         };
-        settlement.settled.allow_landing(config.landing_bytes_max, &config.wishes, config.role.name())?;
-        self.provision(settlement, None);
+        negotiation.negotiated.check_landing(
+            config.landing_bytes_max,
+            &config.proposed,
+            config.role.name(),
+        )?;
+        self.provision(negotiation, None);
         Ok(())
     }
 
-    /// Says what was settled, and hands this end's memory over.
-    pub(super) fn welcome(&mut self, settlement: Settlement, own: G::Own) {
+    /// Sends WELCOME, with the negotiated values and this end's memory.
+    pub(super) fn welcome(&mut self, negotiation: Negotiation, own: G::Own) {
         let mut welcome = Packet::new(Kind::Welcome);
-        welcome.set_tuning(&settlement.settled.to_tuning());
+        welcome.set_tuning(&negotiation.negotiated.to_tuning());
         match self.config.fabric {
             FabricKind::Direct { is_fenced, pid } => {
                 welcome.set_fenced(is_fenced);
                 welcome.set_pid(pid);
             }
             FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
-                welcome.set_means(keeps_order, has_fast_crc);
+                welcome.set_arrival_caps(keeps_order, has_fast_crc);
             }
         }
-        if let Some(why) = settlement.why {
-            welcome.set_why(why);
+        if let Some(why) = negotiation.arrival_reason {
+            welcome.set_arrival_reason(why);
         }
         Self::name(&mut welcome, &own);
         self.outgoing = Some(welcome);
-        self.step = Step::AwaitGrant(settlement, own);
+        self.step = Step::AwaitGrant(negotiation, own);
     }
 }

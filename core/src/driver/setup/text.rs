@@ -1,11 +1,11 @@
-//! Text for people, without an allocator.
+//! Texts without an allocator.
 
 use core::fmt::{self, Write};
 
 /// Bytes of the text of a REFUSED.
 pub const TEXT_BYTES: usize = 128;
 
-/// Text of a packet: as many bytes as it holds, which may be any. Displayed, it is printable.
+/// Text of a packet, which may hold any bytes. Display makes it printable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text {
     bytes: [u8; TEXT_BYTES],
@@ -13,16 +13,16 @@ pub struct Text {
 }
 
 impl Text {
-    /// Text that displays `what`, cut between two characters where it is too long.
+    /// Makes a text that displays `what`, cut between two characters if it is too long.
     #[must_use]
     pub fn of(what: impl fmt::Display) -> Self {
         let mut text = Self { bytes: [0; TEXT_BYTES], len: 0 };
-        // An error says that it was cut.
+        // An error means that it was cut.
         let _ = write!(text, "{what}");
         text
     }
 
-    /// Text that a peer sent, up to the first zero.
+    /// Makes a text of what a peer sent, up to the first zero.
     #[must_use]
     pub fn received(bytes: [u8; TEXT_BYTES]) -> Self {
         let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(TEXT_BYTES);
@@ -31,7 +31,7 @@ impl Text {
         text
     }
 
-    /// Bytes as a packet carries them, ended by zeros if shorter.
+    /// Returns the bytes of a packet, padded with zeros.
     #[must_use]
     pub const fn to_bytes(&self) -> [u8; TEXT_BYTES] {
         self.bytes
@@ -39,7 +39,7 @@ impl Text {
 }
 
 impl Write for Text {
-    /// Takes what fits, and nothing after something did not.
+    /// Writes as much as fits, and nothing after that.
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let room = TEXT_BYTES - self.len;
         let len = if part.len() <= room { part.len() } else { part.floor_char_boundary(room) };
@@ -53,7 +53,7 @@ impl Write for Text {
 }
 
 impl fmt::Display for Text {
-    /// Writes a question mark for each control character, and a replacement character where it is no UTF-8.
+    /// Writes a question mark for each control character, and a replacement character for invalid UTF-8.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (text, _) = self.bytes.split_at(self.len);
         for chunk in text.utf8_chunks() {

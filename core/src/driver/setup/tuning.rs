@@ -1,21 +1,20 @@
-//! Wishes of the two ends, and how they are settled: each wish of either side counts, so that only one side needs to have any;
-//! two different wishes for one thing are refused.
+//! Proposals of the two ends, and their negotiation. A value that one end proposes holds for both. If both ends propose different values,
+//! the handshake fails.
 
 use super::text::Bytes;
-use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, Layout, NOTICES_MIN, Protocol};
+use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, Layout, NOTIFICATIONS_MIN, Protocol};
 use core::{error, fmt};
 
-/// Bytes of a block where nobody wishes otherwise. On shared memory: within 5 % of the best from 64 KiB up, and
-/// without the collapse of smaller ones where the cores are far apart (docs/architecture.md). Over RDMA a chunk is a
-/// contiguous write of blocks, so they cost little.
+/// Default bytes of a block. On shared memory it is within 5 % of the best from 64 KiB up, and does not collapse between cache clusters
+/// as smaller blocks do (docs/architecture.md, decision 3). Over RDMA a chunk is a contiguous write of blocks, so they cost little.
 pub const BLOCK_BYTES: u32 = 16 << 10;
 
-/// Bytes of a landing buffer's blocks where nobody wishes otherwise.
+/// Default bytes of a landing buffer's blocks (docs/architecture.md, decision 3).
 pub const LANDING_BYTES: u32 = 512 << 10;
 
-/// Settings of a fabric for which neither end has a wish, and its capabilities.
+/// Defaults of a fabric, for values that neither end proposes, and its capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Defaults {
     /// Place of the slot lines.
     pub flags: FlagPlace,
     /// Bytes of a block.
@@ -24,32 +23,32 @@ pub struct Terms {
     pub c0_bytes: u32,
     /// Arrival mode.
     pub arrival: Arrival,
-    /// The bytes of a write become visible in order, at both ends, or their users say so.
+    /// The bytes of a write become visible in order at both ends, or their users assert it.
     pub ordered: bool,
-    /// Receives that each end keeps posted for notifications; 0: there are none.
-    pub notices: u16,
+    /// Most notifications under way to an end; 0: the fabric has none.
+    pub notifications_max: u16,
 }
 
-impl Terms {
-    /// Shared memory: stores go direct, a round trip is short, and the landing buffer is granted already.
+impl Defaults {
+    /// Defaults of shared memory, with direct store and short round trips.
     pub const SHM: Self = Self {
         flags: FlagPlace::Apart,
         block_bytes: BLOCK_BYTES,
         c0_bytes: 64 << 10,
         arrival: Arrival::Flag,
         ordered: true,
-        notices: 0,
+        notifications_max: 0,
     };
 }
 
-/// Wishes; `None` leaves it to the other side, or to the default.
+/// Proposed values. `None` leaves a value to the other end, or to the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// Protocol of transfers. Default: superpipeline.
     pub protocol: Option<Protocol>,
     /// Arrival mode. Default: the cheapest that the fabric supports.
     pub arrival: Option<Arrival>,
-    /// Chunks in a landing buffer. Default 3.
+    /// Folds of a landing buffer: a chunk takes at most one of them. Default 3.
     pub folds: Option<u8>,
     /// Bytes of a block: a multiple of 64, 128 to 1 MiB. Default 16 KiB.
     pub block_bytes: Option<u32>,
@@ -59,118 +58,121 @@ pub struct Tuning {
     pub chunk_bytes: Option<u32>,
 }
 
-/// Configuration and layout that both ends keep to.
+/// Negotiated configuration and layout, the same at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct Negotiated {
     /// The policy.
     pub config: Config,
     /// The layout of both landing buffers.
     pub layout: Layout,
 }
 
-/// Reason why wishes cannot be settled.
+/// Reason why the ends cannot agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disagreement {
-    /// The two ends wish for different things.
-    Wishes {
-        /// what for
+    /// The two ends propose different values.
+    Proposals {
+        /// name of the value
         name: &'static str,
-        /// wish of the listening end
-        listening: Wish,
-        /// wish of the connecting end
-        connecting: Wish,
+        /// value of the listening end
+        listening: Proposal,
+        /// value of the connecting end
+        connecting: Proposal,
     },
-    /// The wishes make an invalid configuration.
+    /// The proposed values make an invalid configuration.
     Config(ConfigError),
     /// The peer makes the landing buffer larger than this end allows.
     Landing {
-        /// bytes of it
+        /// bytes of the landing buffer
         bytes: u32,
-        /// the most that is allowed
+        /// most bytes allowed
         bytes_max: u32,
-        /// who allows no more
+        /// name of the end that sets the limit
         by: &'static str,
     },
-    /// Plain flags are wished for at one end, and a device there or at the other promises no order.
+    /// One end proposes plain flags, and a device of either end promises no order.
     FlagAtOneEnd,
-    /// The peer settled for an arrival mode that it may not choose.
+    /// The peer chose an arrival mode that it may not choose.
     Mode {
-        /// the peer's
+        /// mode of the peer
         said: Arrival,
-        /// the one that is due
+        /// mode that follows from the proposals
         due: Arrival,
     },
 }
 
-/// One wish.
+/// A proposed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// For a number.
+pub enum Proposal {
+    /// Number.
     Number(u32),
-    /// For a protocol.
+    /// Protocol.
     Protocol(Protocol),
-    /// For an arrival mode.
+    /// Arrival mode.
     Arrival(Arrival),
 }
 
 impl Tuning {
-    /// Settles the wishes of the listening end, which these are, and those of the connecting end.
+    /// Negotiates these values of the listening end with those of the connecting end.
     ///
     /// # Errors
-    /// Both wish for the same thing differently, or what is wished for cannot be.
-    pub fn settle(&self, theirs: &Self, terms: &Terms) -> Result<Settled, Disagreement> {
-        let number = |name, ours, theirs| one(name, ours, theirs, Wish::Number);
+    /// The ends propose different values, or values that make no valid configuration.
+    pub fn negotiate(&self, theirs: &Self, defaults: &Defaults) -> Result<Negotiated, Disagreement> {
+        let number = |name, ours, theirs| proposed_by_either(name, ours, theirs, Proposal::Number);
         let (ours_folds, their_folds) = (self.folds, theirs.folds);
-        let protocol = one("protocol", self.protocol, theirs.protocol, Wish::Protocol)?;
-        let arrival = one("arrival", self.arrival, theirs.arrival, Wish::Arrival)?;
-        let folds = one("folds", ours_folds, their_folds, |folds| Wish::Number(folds.into()))?;
+        let protocol = proposed_by_either("protocol", self.protocol, theirs.protocol, Proposal::Protocol)?;
+        let arrival = proposed_by_either("arrival", self.arrival, theirs.arrival, Proposal::Arrival)?;
+        let folds =
+            proposed_by_either("folds", ours_folds, their_folds, |folds| Proposal::Number(folds.into()))?;
         let block_bytes = number("block-bytes", self.block_bytes, theirs.block_bytes)?;
         let landing_bytes = number("landing-bytes", self.landing_bytes, theirs.landing_bytes)?;
         let chunk_bytes = number("chunk-bytes", self.chunk_bytes, theirs.chunk_bytes)?;
-        let block_bytes = block_bytes.unwrap_or(terms.block_bytes);
+        let block_bytes = block_bytes.unwrap_or(defaults.block_bytes);
         let landing_bytes = landing_bytes.unwrap_or(LANDING_BYTES.max(block_bytes.saturating_mul(4)));
         let block_count = landing_bytes / block_bytes.max(1);
-        let layout = Layout { block_bytes, block_count, flags: terms.flags };
-        let defaults = Config::default();
+        let layout = Layout { block_bytes, block_count, flags: defaults.flags };
+        let base = Config::default();
         let config = Config {
-            protocol: protocol.unwrap_or(defaults.protocol),
-            arrival: arrival.unwrap_or(terms.arrival),
-            folds: folds.unwrap_or(defaults.folds),
-            chunk_bytes: chunk_bytes.unwrap_or(defaults.chunk_bytes),
-            c0_bytes: terms.c0_bytes,
-            order_asserted: terms.ordered && terms.flags == FlagPlace::Inside,
-            ..defaults
+            protocol: protocol.unwrap_or(base.protocol),
+            arrival: arrival.unwrap_or(defaults.arrival),
+            folds: folds.unwrap_or(base.folds),
+            chunk_bytes: chunk_bytes.unwrap_or(base.chunk_bytes),
+            c0_bytes: defaults.c0_bytes,
+            order_asserted: defaults.ordered && defaults.flags == FlagPlace::Inside,
+            ..base
         };
-        let direct = terms.flags == FlagPlace::Apart;
-        let caps = Caps { order_inside_write: terms.ordered, notices: terms.notices };
+        let direct = defaults.flags == FlagPlace::Apart;
+        let caps =
+            Caps { order_inside_write: defaults.ordered, notifications_max: defaults.notifications_max };
         config.validate(direct, caps, [layout; 2]).map_err(Disagreement::Config)?;
-        Ok(Settled { config, layout })
+        Ok(Negotiated { config, layout })
     }
 
-    /// Checks that what the listening end settled respects the wishes of the connecting end, which these are.
+    /// Checks that the result of the listening end respects these values of the connecting end.
     ///
     /// # Errors
-    /// The wish that it does not.
-    pub fn check(&self, settled: &Settled, terms: &Terms) -> Result<(), Disagreement> {
-        // A landing buffer holds whole blocks: the wish for one is met by as many as it has room for.
-        let landing_bytes = self.landing_bytes.map(|bytes| bytes - bytes % settled.layout.block_bytes);
-        settled.to_tuning().settle(&Self { landing_bytes, ..*self }, terms).map(|_| ())
+    /// The first value that it does not respect.
+    pub fn check(&self, negotiated: &Negotiated, defaults: &Defaults) -> Result<(), Disagreement> {
+        // A landing buffer holds complete blocks: as many as the proposed bytes have room for.
+        let landing_bytes = self.landing_bytes.map(|bytes| bytes - bytes % negotiated.layout.block_bytes);
+        negotiated.to_tuning().negotiate(&Self { landing_bytes, ..*self }, defaults).map(|_| ())
     }
 
-    /// Checks the wishes by themselves.
+    /// Checks the values without those of a peer.
     ///
     /// # Errors
     /// The field, the value and the range.
     pub fn validate(&self) -> Result<(), Disagreement> {
-        // The fabric is not known yet: these are the terms of one that supports the wished arrival mode.
-        let posted = Terms { flags: FlagPlace::Inside, notices: NOTICES_MIN, ..Terms::SHM };
-        let terms = if self.arrival == Some(Arrival::Notify) { posted } else { Terms::SHM };
-        self.settle(&Self::default(), &terms).map(|_| ())
+        // The fabric is not known yet: these are the defaults of one that supports the proposed arrival mode.
+        let posted =
+            Defaults { flags: FlagPlace::Inside, notifications_max: NOTIFICATIONS_MIN, ..Defaults::SHM };
+        let defaults = if self.arrival == Some(Arrival::Notify) { posted } else { Defaults::SHM };
+        self.negotiate(&Self::default(), &defaults).map(|_| ())
     }
 }
 
-impl Settled {
-    /// Returns wishes that settle to exactly this.
+impl Negotiated {
+    /// Returns proposed values whose negotiation gives exactly this.
     #[must_use]
     pub const fn to_tuning(&self) -> Tuning {
         let Self { config, layout } = self;
@@ -184,25 +186,25 @@ impl Settled {
         }
     }
 
-    /// Returns the settlement that a peer names.
+    /// Returns the result that a peer names.
     ///
     /// # Errors
-    /// A phrase, if that is impossible.
-    pub fn from_tuning(tuning: &Tuning, terms: &Terms) -> Result<Self, &'static str> {
-        tuning.settle(&Tuning::default(), terms).map_err(|_| "what it settled cannot be")
+    /// A phrase, if that is invalid.
+    pub fn from_tuning(tuning: &Tuning, defaults: &Defaults) -> Result<Self, &'static str> {
+        tuning.negotiate(&Tuning::default(), defaults).map_err(|_| "the values that it chose are invalid")
     }
 
-    /// Refuses a landing buffer of more than `bytes_max`, the bound that the end called `by` sets its peer. A landing buffer as large
-    /// as that end's own `wishes` make it, slot lines included, is not the peer's doing and is allowed.
-    pub(super) fn allow_landing(
+    /// Refuses a landing buffer of more than `bytes_max`, the limit that the end named `by` sets its peer. A landing buffer as large
+    /// as that end's own proposal makes it, slot lines included, is allowed.
+    pub(super) fn check_landing(
         &self,
         bytes_max: u32,
-        wishes: &Tuning,
+        proposed: &Tuning,
         by: &'static str,
     ) -> Result<(), Disagreement> {
         let bytes = self.layout.bytes();
-        let own_bytes = wishes.landing_bytes.map_or(0, |landing_bytes| {
-            let block_bytes = wishes.block_bytes.unwrap_or(BLOCK_BYTES);
+        let own_bytes = proposed.landing_bytes.map_or(0, |landing_bytes| {
+            let block_bytes = proposed.block_bytes.unwrap_or(BLOCK_BYTES);
             let block_count = landing_bytes / block_bytes.max(1);
             Layout { block_bytes, block_count, ..self.layout }.bytes()
         });
@@ -211,22 +213,22 @@ impl Settled {
     }
 }
 
-/// The one wish of two.
-fn one<T: PartialEq + Copy>(
+/// Returns the proposed value of two ends.
+fn proposed_by_either<T: PartialEq + Copy>(
     name: &'static str,
     ours: Option<T>,
     theirs: Option<T>,
-    shown: impl Fn(T) -> Wish,
+    shown: impl Fn(T) -> Proposal,
 ) -> Result<Option<T>, Disagreement> {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) if ours != theirs => {
-            Err(Disagreement::Wishes { name, listening: shown(ours), connecting: shown(theirs) })
+            Err(Disagreement::Proposals { name, listening: shown(ours), connecting: shown(theirs) })
         }
         (ours, theirs) => Ok(ours.or(theirs)),
     }
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
@@ -239,7 +241,7 @@ impl fmt::Display for Wish {
 impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Wishes { name, listening, connecting } => write!(
+            Self::Proposals { name, listening, connecting } => write!(
                 f,
                 "the two ends disagree: {name} is {listening} at the listening end and {connecting} at the connecting end; set it at \
                  one end only"
@@ -250,12 +252,12 @@ impl fmt::Display for Disagreement {
                 write!(f, "a landing buffer of {bytes} is more than the {bytes_max} that the {by} allows")
             }
             Self::FlagAtOneEnd => f.write_str(
-                "plain flags need order inside a write, which a device of one of the two ends does not promise: wish for \
+                "plain flags need order inside a write, which a device of one of the two ends does not promise: set \
                  flag at both ends, or at none",
             ),
             Self::Mode { said, due } => write!(
                 f,
-                "the peer settled for arrival mode {}, which is not {}",
+                "the peer chose arrival mode {}, and the proposals give {}",
                 arrival_name(*said),
                 arrival_name(*due)
             ),
@@ -265,7 +267,7 @@ impl fmt::Display for Disagreement {
 
 impl error::Error for Disagreement {}
 
-/// Returns what reports call it.
+/// Returns the name that reports use.
 #[must_use]
 pub const fn arrival_name(arrival: Arrival) -> &'static str {
     match arrival {
@@ -276,5 +278,4 @@ pub const fn arrival_name(arrival: Arrival) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "tuning_tests.rs"]
 mod tests;

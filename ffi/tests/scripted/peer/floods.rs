@@ -23,7 +23,7 @@ pub(super) fn flood(wire: &mut Wire, flood: Flood) -> ! {
             Flood::Cts => control(wire, [CTS, 0, 0, 0, 0, 0, 0], CTS_MAX),
             Flood::Wakes => wire.link().wake(),
             Flood::Life => {
-                wire.show_life();
+                wire.send_keepalive();
                 true
             }
             Flood::Acks => {
@@ -39,7 +39,7 @@ pub(super) fn flood(wire: &mut Wire, flood: Flood) -> ! {
                 true
             }
             Flood::Patience => {
-                wire.show_life();
+                wire.send_keepalive();
                 thread::sleep(PATIENCE);
                 true
             }

@@ -4,10 +4,9 @@ use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use superpipe::os::Mapping;
-use superpipe::verbs::{
-    Access, CmEventKind, CmId, Cq, Error, EventChannel, Mr, Pd, Qp, QpConfig, QpState, RemoteAddr, Rkey,
-    SendBatch, SendFlags, Transport, Wc, WcOpcode,
+use superpipe_verbs::{
+    Access, CmEventKind, CmId, Cq, Error, EventChannel, Mr, Pages, Pd, Qp, QpConfig, QpState, RemoteAddr,
+    Rkey, SendBatch, SendFlags, Transport, Wc, WcOpcode,
 };
 
 use super::link::{Link, Told};
@@ -74,8 +73,7 @@ pub(super) struct Post {
 }
 
 fn region(pd: &Pd, bytes: usize, access: Access) -> &'static Mr {
-    let memory = Mapping::anonymous(bytes).unwrap();
-    memory.populate().unwrap();
+    let memory = Pages::map(bytes).unwrap();
     Box::leak(Box::new(Mr::register(pd, memory, access).unwrap()))
 }
 

@@ -4,8 +4,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use superpipe::verbs::Mr;
 use superpipe_core::Line;
+use superpipe_verbs::Mr;
 
 /// A segment that is mapped for as long as the process lives.
 #[derive(Clone, Copy)]

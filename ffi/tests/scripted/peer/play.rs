@@ -104,7 +104,7 @@ impl Player {
             Step::TakeChunks(many) => (0..many).for_each(|_| _ = wire.take_chunk()),
             Step::Mute(tag, bytes) => wire.mute(|wire| wire.message(tag, bytes)),
             Step::Skip(many) => wire.skip(many),
-            Step::Notice => wire.notice(),
+            Step::Notification => wire.notice(),
             Step::Slot(words, of, blocks) => wire.write_slot(words, of, blocks),
             Step::Unsteady(one, other) => {
                 wire.write_slot(one, Of::Newest(1), 1);

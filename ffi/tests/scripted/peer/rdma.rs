@@ -6,8 +6,7 @@ use core::time::Duration;
 use std::rc::Rc;
 use std::time::Instant;
 
-use superpipe::os::monotonic_ns;
-use superpipe::verbs::{CmEvent, CmEventKind, CmId, ConnectParams, Error, EventChannel, Qp};
+use superpipe_verbs::{CmEvent, CmEventKind, CmId, ConnectParams, Error, EventChannel, Qp};
 
 use super::entry::Entry;
 use super::link::Link;
@@ -160,9 +159,9 @@ fn expect(channel: &EventChannel, due: CmEventKind) -> CmEvent {
 
 /// Waits for an event.
 pub(super) fn next(channel: &EventChannel) -> CmEvent {
-    let deadline_ns = monotonic_ns() + u64::try_from(PATIENCE.as_nanos()).unwrap();
+    let deadline = Instant::now() + PATIENCE;
     loop {
-        match channel.next_event(deadline_ns) {
+        match channel.next_event(deadline) {
             Err(Error::Interrupted) => {}
             event => return event.unwrap(),
         }

@@ -141,7 +141,7 @@ pub(crate) enum Step {
     /// Takes chunks, so many, in good faith.
     TakeChunks(u32),
     /// Waits for a chunk that begins a transfer, and learns its number; takes nothing.
-    Notice,
+    Notification,
     /// Words 0 to 6 of the next slot line, with the flag that is awaited; word 4 becomes the number. Takes so many blocks.
     Slot([u64; 7], Of, u64),
     /// A slot line whose header changes without end between these two, with the flag that is awaited.

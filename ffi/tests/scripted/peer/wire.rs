@@ -315,7 +315,7 @@ impl Wire {
         self.mute(|wire| wire.publish(ACK, LINE, Told::Ack));
     }
 
-    pub(super) fn show_life(&mut self) {
+    pub(super) fn send_keepalive(&mut self) {
         self.life += 1;
         self.acknowledge(0, 0);
     }

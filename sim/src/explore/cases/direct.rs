@@ -1,7 +1,7 @@
-//! Direct store.
+//! Cases with direct store.
 
-use super::super::case::{Case, Closing, How, Take};
 use super::Transfer;
+use super::case::{Case, ClosePolicy, ReceiveMethod, SendMethod};
 use super::{at_once, inline, message, stream};
 
 fn direct(name: &'static str, transfers: &[Transfer]) -> Case {
@@ -24,39 +24,40 @@ pub(super) fn cases() -> Vec<Case> {
             )
         }
         .ring(4)
-        .taking(Take::Whole),
+        .taking(ReceiveMethod::Whole),
         direct("direct: stream, inline", &[stream(128), inline()]),
-        direct("direct: in place, 3 chunks", &[message(180).how(How::Reserve(60))]).taking(Take::InPlace(30)),
+        direct("direct: in place, 3 chunks", &[message(180).send_method(SendMethod::Reserve(60))])
+            .taking(ReceiveMethod::InPlace(30)),
         direct(
             "direct: cancel, cancel, inline",
             &[message(128).cancelled(), message(128).cancelled(), inline()],
         ),
         direct("direct: cancel, cancel, cancel", &[message(65).cancelled(); 3]),
         direct("direct: reject inline, inline", &[inline().rejected(), inline()]),
-        direct("direct: reject, reject, inline", &[long.rejected(), long.rejected(), inline()]).untorn(),
+        direct("direct: reject, reject, inline", &[long.rejected(), long.rejected(), inline()]).unsplit(),
         Case {
             c0_bytes: 150,
             ..direct("direct: 3 at once of 2 blocks, refused or not, try_recv", &[at_once(150).rejected(); 3])
         }
         .ring(4)
-        .taking(Take::Whole)
-        .untorn(),
+        .taking(ReceiveMethod::Whole)
+        .unsplit(),
         direct("direct: inline in place", &[inline().rejected(), at_once(0), at_once(40)])
-            .taking(Take::InPlace(30)),
-        direct("direct: cancel, cancel, ring of 3", &[message(192).cancelled(); 2]).ring(3).untorn(),
-        direct("direct: reject or cancel, the same", &[either; 2]).untorn(),
-        direct("direct: 3 inline both ways", &[inline(); 3]).back(&[inline(); 3]).untorn(),
-        direct("direct: 3 chunks both ways", &[long]).back(&[long]).untorn(),
+            .taking(ReceiveMethod::InPlace(30)),
+        direct("direct: cancel, cancel, ring of 3", &[message(192).cancelled(); 2]).ring(3).unsplit(),
+        direct("direct: reject or cancel, the same", &[either; 2]).unsplit(),
+        direct("direct: 3 inline both ways", &[inline(); 3]).back(&[inline(); 3]).unsplit(),
+        direct("direct: 3 chunks both ways", &[long]).back(&[long]).unsplit(),
         direct("direct: cancel both ways", &[message(128).cancelled()])
             .back(&[message(128).cancelled()])
-            .untorn(),
+            .unsplit(),
         direct("direct: 3 chunks there, inline back, both close under way", &[long])
             .back(&[inline()])
-            .closing([Closing::Sent; 2]),
+            .closing([ClosePolicy::Sent; 2]),
         direct("direct: 3 chunks both ways, both abort", &[long])
             .back(&[long])
-            .closing([Closing::Any; 2])
-            .untorn(),
+            .closing([ClosePolicy::Any; 2])
+            .unsplit(),
         direct("direct, checked: 3 chunks, cancel, inline", &[long, long.cancelled(), inline()]).checked(),
     ]
 }

@@ -1,14 +1,15 @@
-//! The cases, and the words in which they are written down.
+//! The cases, and functions that build them.
 
+mod case;
 mod direct;
 mod notified;
 mod posted;
 
-use superpipe_core::{Arrival, FlagPlace, NOTICES_MIN, Origin, Protocol};
+use superpipe_core::{Arrival, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
 
-use super::case::{Acks, Case, Closing, How, Take, Transfer};
+pub use case::{AckOrder, Case, ClosePolicy, ReceiveMethod, SendMethod, Transfer};
 
-/// All of them.
+/// Returns all cases.
 #[must_use]
 pub fn cases() -> Vec<Case> {
     let mut cases = posted::cases();
@@ -17,34 +18,34 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A message of so many bytes, as an operation.
+/// Returns a message of this many bytes, as an operation.
 const fn message(bytes: usize) -> Transfer {
-    let (protocol, how) = (Protocol::Superpipeline, How::Drive);
-    Transfer { bytes, stream: false, protocol, how, cancel: false, reject: false }
+    let (protocol, send_method) = (Protocol::Superpipeline, SendMethod::Drive);
+    Transfer { bytes, stream: false, protocol, send_method, cancel: false, reject: false }
 }
 
-/// A message that is sent at once: in a line, if it has at most 40 bytes.
+/// Returns a message for `try_send`. Up to 40 bytes travel in a line.
 const fn at_once(bytes: usize) -> Transfer {
-    Transfer { how: How::TrySend, ..message(bytes) }
+    Transfer { send_method: SendMethod::TrySend, ..message(bytes) }
 }
 
-/// A message of 8 bytes in a line.
+/// Returns a message of 8 bytes in a line.
 const fn inline() -> Transfer {
     at_once(8)
 }
 
-/// A stream of so many bytes.
+/// Returns a stream of this many bytes.
 const fn stream(bytes: usize) -> Transfer {
-    Transfer { stream: true, how: How::Push(bytes), ..message(bytes) }
+    Transfer { stream: true, send_method: SendMethod::Push(bytes), ..message(bytes) }
 }
 
 impl Transfer {
-    /// It may be given up at any step.
+    /// Lets the sender cancel it at any step.
     const fn cancelled(self) -> Self {
         Self { cancel: true, ..self }
     }
 
-    /// It may be refused at any step.
+    /// Lets the receiver reject it at any step.
     const fn rejected(self) -> Self {
         Self { reject: true, ..self }
     }
@@ -53,12 +54,12 @@ impl Transfer {
         Self { protocol, ..self }
     }
 
-    const fn how(self, how: How) -> Self {
-        Self { how, ..self }
+    const fn send_method(self, send_method: SendMethod) -> Self {
+        Self { send_method, ..self }
     }
 }
 
-/// Two blocks, everything torn, a send queue of one, no close; end 0 sends.
+/// Returns a case with two blocks, all splits, a send queue of one, and no close, in which end 0 sends.
 fn case(name: &'static str, transfers: &[Transfer]) -> Case {
     Case {
         name,
@@ -69,22 +70,22 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         blocks: 2,
         c0_bytes: 64,
         send_queue: 1,
-        notices: NOTICES_MIN,
-        torn: true,
+        notices: NOTIFICATIONS_MIN,
+        split: true,
         late: 1,
         reads_late: false,
-        acks: Acks::InOrder,
+        acks: AckOrder::InOrder,
         life: false,
         looks: false,
         origin: Origin::default(),
-        closing: [Closing::Not; 2],
-        take: [Take::Drive(0); 2],
+        close_policy: [ClosePolicy::Not; 2],
+        receive_method: [ReceiveMethod::Drive(0); 2],
         transfers: [transfers.to_vec(), Vec::new()],
     }
 }
 
 impl Case {
-    /// End 1 sends, too.
+    /// Lets end 1 send these transfers.
     fn back(self, transfers: &[Transfer]) -> Self {
         let [there, _] = self.transfers;
         Self { transfers: [there, transfers.to_vec()], ..self }
@@ -98,22 +99,22 @@ impl Case {
         Self { send_queue, ..self }
     }
 
-    /// Torn between blocks only.
-    fn untorn(self) -> Self {
-        Self { torn: false, ..self }
+    /// Splits writes between blocks only.
+    fn unsplit(self) -> Self {
+        Self { split: false, ..self }
     }
 
-    /// A write is visible before its WR completes.
+    /// Makes a write visible before its WR completes.
     fn prompt(self) -> Self {
         Self { late: 0, ..self }
     }
 
-    /// Checked flags; where writes are posted, without order inside them.
+    /// Uses checked flags. Posted writes then have no order inside.
     fn checked(self) -> Self {
         Self { arrival: Arrival::CheckedFlag, ordered: self.direct, ..self }
     }
 
-    /// Notifications, without order inside writes.
+    /// Uses notifications, without order inside writes.
     fn notified(self) -> Self {
         Self { arrival: Arrival::Notify, ordered: false, ..self }
     }
@@ -122,16 +123,16 @@ impl Case {
         Self { flags: FlagPlace::Apart, ..self }
     }
 
-    fn taking(self, take: Take) -> Self {
-        Self { take: [take; 2], ..self }
+    fn taking(self, receive_method: ReceiveMethod) -> Self {
+        Self { receive_method: [receive_method; 2], ..self }
     }
 
-    fn closing(self, closing: [Closing; 2]) -> Self {
-        Self { closing, ..self }
+    fn closing(self, close_policy: [ClosePolicy; 2]) -> Self {
+        Self { close_policy, ..self }
     }
 
-    /// Acknowledgements overtake each other, and ends show life.
+    /// Lets acknowledgements overtake each other, and ends send keepalives.
     fn overtaken(self) -> Self {
-        Self { acks: Acks::Overtaken, life: true, ..self }
+        Self { acks: AckOrder::Overtaken, life: true, ..self }
     }
 }

@@ -1,39 +1,39 @@
-//! Posted writes with notifications, without order inside a write; each end keeps four receives posted, the fewest.
+//! Cases with notifications, without order inside a write. Each end keeps four receives posted, which is the least.
 
 use superpipe_core::Protocol;
 
-use super::super::case::{Case, Closing, How, Take};
+use super::case::{Case, ClosePolicy, ReceiveMethod, SendMethod};
 use super::posted::WRAP;
 use super::{at_once, case, inline, message, stream};
 
 pub(super) fn cases() -> Vec<Case> {
-    let [done, sent, any] = [Closing::Done, Closing::Sent, Closing::Any];
+    let [done, sent, any] = [ClosePolicy::Done, ClosePolicy::Sent, ClosePolicy::Any];
     let long = message(128);
     vec![
         case("notified: 2 inline", &[inline(), at_once(40)]).notified(),
-        case("notified: 4 inline", &[inline(); 4]).notified().untorn().queue(2),
+        case("notified: 4 inline", &[inline(); 4]).notified().unsplit().queue(2),
         case("notified: 3 chunks", &[message(192)]).notified(),
-        case("notified: 4 chunks", &[message(256)]).notified().untorn().queue(2),
+        case("notified: 4 chunks", &[message(256)]).notified().unsplit().queue(2),
         case("notified: 2 chunks of 1 and 2 blocks, ring of 4", &[message(248)])
             .notified()
-            .untorn()
+            .unsplit()
             .prompt()
             .ring(4),
         case("notified: copy, 2 chunks", &[message(128).by(Protocol::Copy)]).notified(),
-        case("notified: stream in place, 2 chunks", &[stream(120).how(How::Reserve(60))])
+        case("notified: stream in place, 2 chunks", &[stream(120).send_method(SendMethod::Reserve(60))])
             .notified()
-            .untorn()
-            .taking(Take::InPlace(30)),
-        case("notified: cancel, inline", &[long.cancelled(), inline()]).notified().untorn(),
-        case("notified: reject, inline", &[long.rejected(), inline()]).notified().untorn(),
-        case("notified: 2 inline both ways", &[inline(); 2]).back(&[inline(); 2]).notified().untorn(),
-        case("notified: 2 chunks there, inline back", &[long]).back(&[inline()]).notified().untorn(),
-        case("notified: 2 chunks both ways", &[long]).back(&[long]).notified().untorn().prompt(),
+            .unsplit()
+            .taking(ReceiveMethod::InPlace(30)),
+        case("notified: cancel, inline", &[long.cancelled(), inline()]).notified().unsplit(),
+        case("notified: reject, inline", &[long.rejected(), inline()]).notified().unsplit(),
+        case("notified: 2 inline both ways", &[inline(); 2]).back(&[inline(); 2]).notified().unsplit(),
+        case("notified: 2 chunks there, inline back", &[long]).back(&[inline()]).notified().unsplit(),
+        case("notified: 2 chunks both ways", &[long]).back(&[long]).notified().unsplit().prompt(),
         Case { origin: WRAP, ..case("notified: counts wrap, 3 chunks, inline", &[message(192), inline()]) }
             .notified()
-            .untorn(),
+            .unsplit(),
         case("notified: 2 chunks, close", &[long]).closing([done; 2]).notified(),
-        case("notified: 2 chunks, close under way", &[long]).closing([sent, done]).notified().untorn(),
-        case("notified: 2 chunks, sender aborts", &[long]).closing([any, done]).notified().untorn(),
+        case("notified: 2 chunks, close under way", &[long]).closing([sent, done]).notified().unsplit(),
+        case("notified: 2 chunks, sender aborts", &[long]).closing([any, done]).notified().unsplit(),
     ]
 }

@@ -1,134 +1,116 @@
-//! The report, put together.
+//! The page, section by section.
 
 use core::fmt::Write;
 
 use superpipe_bench::failure::Failure;
 
-use super::causes::Causes;
-use super::data::Measured;
-use super::{tables, text, verdicts, waiting};
+use super::plots::Plot;
+use super::verdicts::{self, Causes};
+use super::{Measured, tables, text};
+use crate::figures::{Distance, Kind};
 use crate::plan::Part;
-use crate::raw::{Kind, State};
 
-const INTRODUCTION: &str = "\
-# Benchmarks
+const INTRODUCTION: &str = include_str!("introduction.md");
+const RDMA: &str = include_str!("rdma.md");
 
-superpipe beside the raw limits of one machine and beside its peers, over shared memory, two processes on two cores. This page
-and its plots are made by `make compare` from the raw figures in [benchmarks/](benchmarks/); nothing in it is typed by hand
-but the causes of missed targets ([causes.json](benchmarks/causes.json)). `make bench` measures the limits and superpipe alone
-on your machine, without a network, and writes the same report to target/benchmarks.
-
-- **Half round trip**: a message there and one of the same size back, again and again; half of that, the median. **Streaming**:
-  message after message one way; the rate at the receiver. GB are 10^9 bytes.
-- Every figure is the median of the rounds, with the lowest and the highest. In a round every contestant has its turn, in
-  a process of its own; ratios are formed inside a round, and the median of these is told.
-- **Reused**: the same resident buffers for every message. **Cold**: each message arrives in memory that was never used
-  and is not resident; what is sent was written before. superpipe's users can have it allocate such memory (*its own*), or
-  tell it that theirs is new (*advised*), or say nothing (*not told*).
-- The **bare ring** has no protocol: lines or blocks in shared memory with a flag each, in the configuration that a sweep finds to be
-  the best for that size and test. Nobody who copies in and out is faster, but for luck and caches.
-- The two cores of a virtual machine may be **near** (8 bytes cross in some 30 ns) or **far** (some 200), and that changes
-  every few minutes. The distance is probed around each round, a round with a change in it is run again, and rounds of the
-  two kinds are never mixed. Targets are judged where there are the most rounds.
-- Peers stand twice where other settings than their defaults make them much faster. All peers stream through a window
-  of 64 nonblocking operations, and send from and receive into ordinary memory. **iceoryx2** hands over references to samples in
-  shared memory; superpipe's users have their data in memory of their own, so it is measured with a copy into the sample
-  and a copy out of it. *No copies* is what it costs when both programs work in the samples: something else than superpipe does,
-  and left out of all comparisons.
-";
-
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn page(
-    measured: &[Measured],
+    all: &[Measured],
     causes: &Causes,
-    plots: &[(String, String)],
+    plots: &[Plot],
     unexplained: bool,
 ) -> Result<String, Failure> {
-    let mut page = INTRODUCTION.to_owned();
-    page.push('\n');
-    page += &verdicts::render(measured, causes, unexplained)?;
-    page.push('\n');
-    page += &tables::ahead(measured);
-    let pictures = |names: &[&str]| -> String {
-        let is_named = |file: &str| {
-            names.iter().any(|name| {
-                [format!("{name}-near.svg"), format!("{name}-far.svg")].contains(&file.to_owned())
-            })
+    let (rdma, local): (Vec<_>, Vec<_>) = all.iter().partition(|measured| measured.part == Part::Rdma);
+    let mut page = format!("{INTRODUCTION}\n");
+    page += &verdicts::render(all, causes, |part| part != Part::Rdma, "##", unexplained)?;
+    let _ = write!(page, "\n{}", tables::ahead(all));
+    for measured in &local {
+        let (title, curves, table) = match measured.part {
+            Part::Small => {
+                let curves: &[&str] = &["latency", "pingpong", "stream"];
+                ("8 B to 8 KiB, reused buffers", curves, tables::contest(measured, "###"))
+            }
+            Part::Large => ("16 KiB to 64 MiB, reused buffers", &[][..], tables::contest(measured, "###")),
+            Part::Cold => {
+                ("64 KiB to 64 MiB, cold destination", &["cold"][..], tables::contest(measured, "###"))
+            }
+            Part::Steps => {
+                let text = "The figures of every size are in [steps.jsonl](benchmarks/steps.jsonl).\n";
+                ("Steps of 5 %", &["steps", "steps-stream"][..], text.to_owned())
+            }
+            Part::First => ("The first message of a connection", &[][..], tables::first(measured)),
+            Part::Waiting => ("Wait strategies", &[][..], tables::waiting(measured)),
+            Part::Rdma => continue,
         };
-        let files = plots.iter().filter(|(file, _)| is_named(file));
-        files
-            .map(|(file, _)| format!("![{}](benchmarks/{file})\n\n", file.trim_end_matches(".svg")))
-            .collect()
-    };
-    for measured in measured {
-        let (title, pictures) = match measured.part {
-            Part::Small => ("8 B to 8 KiB, reused buffers", pictures(&["latency", "pingpong", "stream"])),
-            Part::Large => ("16 KiB to 64 MiB, reused buffers", String::new()),
-            Part::Cold => ("64 KiB to 64 MiB, cold destination", pictures(&["cold"])),
-            Part::Steps => ("Steps of 5 %", pictures(&["steps", "steps-stream"])),
-            Part::First => ("The first message of a connection", String::new()),
-            Part::Waiting => ("Wait strategies", String::new()),
-        };
-        let _ = write!(page, "\n## {title}\n\n{pictures}");
-        page += &match measured.part {
-            Part::Small | Part::Large | Part::Cold => tables::contest(measured),
-            Part::Steps => "Every size's figures are in [steps.jsonl](benchmarks/steps.jsonl).\n".to_owned(),
-            Part::First => tables::first(measured),
-            Part::Waiting => waiting::table(measured),
-        };
+        let _ = write!(page, "\n## {title}\n\n{}{table}", pictures(plots, curves));
     }
-    let _ = write!(page, "\n## The bare rings\n\n{}", tables::limits(measured));
-    page += &contestants(measured);
-    page += &machine(measured);
+    let _ = write!(page, "\n## The bare rings\n\n{}", tables::limits(all));
+    let _ = write!(page, "\n## Contestants\n\n{}", contestants(&local));
+    let _ = write!(page, "\n## Machine and rounds\n\n{}", machine(&local));
+    for measured in rdma {
+        let verdicts = verdicts::render(all, causes, |part| part == Part::Rdma, "###", unexplained)?;
+        let _ = write!(page, "\n{RDMA}\n{verdicts}\n{}", tables::contest(measured, "###"));
+        let _ = write!(page, "### Versions and commands\n\n{}\n", facts(measured, ""));
+        let commands = measured.figures.commands.iter().map(|(who, line)| vec![who.clone(), code(line)]);
+        let head = ["contestant and test", "the client's first command"];
+        page += &text::table(&head, &commands.collect::<Vec<_>>());
+    }
     Ok(page)
 }
 
-fn contestants(measured: &[Measured]) -> String {
+fn pictures(plots: &[Plot], names: &[&str]) -> String {
+    let wanted = plots.iter().filter(|plot| names.contains(&plot.name));
+    wanted.map(|plot| format!("![{}](benchmarks/{})\n\n", plot.title, plot.file)).collect()
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { format!("`{text}`") }
+}
+
+fn contestants(parts: &[&Measured]) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for contestant in measured.iter().flat_map(|measured| &measured.contestants) {
+    for contestant in parts.iter().flat_map(|measured| &measured.figures.contestants) {
         if rows.iter().any(|row| row[0] == contestant.title) || contestant.kind == Kind::Limit {
             continue;
         }
-        let code = |text: &str| if text.is_empty() { "-".to_owned() } else { format!("`{text}`") };
-        let version = contestant.version.clone();
-        rows.push(vec![
-            contestant.title.clone(),
-            version,
-            code(&contestant.settings),
-            code(&contestant.command),
-        ]);
+        let [title, version] = [&contestant.title, &contestant.version].map(String::clone);
+        rows.push(vec![title, version, code(&contestant.settings), code(&contestant.command)]);
     }
-    let head = ["contestant", "version", "settings beside the defaults", "command, with one of its sizes"];
-    format!("\n## Contestants\n\n{}", text::table(&head.map(str::to_owned), &rows))
+    text::table(
+        &["contestant", "version", "settings beside the defaults", "command, with one of its sizes"],
+        &rows,
+    )
 }
 
-/// Where each part ran, and what its rounds were like.
-fn machine(measured: &[Measured]) -> String {
-    let mut section = String::from("\n## Machine and rounds\n\n");
-    if let Some(first) = measured.first() {
-        let rows: Vec<Vec<String>> =
-            first.machine.facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-        section += &text::table(&["what".to_owned(), format!("in the part '{}'", first.part.name())], &rows);
-        section.push('\n');
+fn facts(measured: &Measured, head: &str) -> String {
+    let rows = measured.figures.facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]);
+    text::table(&["what", head], &rows.collect::<Vec<_>>())
+}
+
+/// The machine of each part, and its rounds.
+fn machine(parts: &[&Measured]) -> String {
+    let mut section = String::new();
+    if let Some(first) = parts.first() {
+        let _ = writeln!(section, "{}", facts(first, &format!("in the part '{}'", first.part.name())));
     }
-    let fact = |measured: &Measured, wanted: &str| {
-        let found = measured.machine.facts.iter().find(|(name, _)| name == wanted);
-        found.map(|(_, value)| value.clone()).unwrap_or_default()
-    };
-    let rows: Vec<Vec<String>> = measured
+    let rows: Vec<Vec<String>> = parts
         .iter()
         .map(|measured| {
-            let count = |state| measured.round_count(state).to_string();
-            let loads = measured.rounds.iter().map(|round| round.load);
-            let load = loads.fold(0.0, f64::max);
-            let again = measured.rounds.iter().filter(|round| round.attempts > 1).count();
+            let figures = &measured.figures;
+            let fact = |wanted: &str| {
+                let found = figures.facts.iter().find(|(name, _)| name == wanted);
+                found.map(|(_, value)| value.clone()).unwrap_or_default()
+            };
+            let count = |distance| figures.round_count(distance).to_string();
+            let load = figures.rounds.iter().map(|round| round.load).fold(0.0, f64::max);
+            let again = figures.rounds.iter().filter(|round| round.attempts > 1).count();
             vec![
                 measured.part.name().to_owned(),
-                fact(measured, "date"),
-                fact(measured, "superpipe"),
-                count(State::Near),
-                count(State::Far),
-                count(State::Mixed),
+                fact("date"),
+                fact("superpipe"),
+                count(Distance::SameCluster),
+                count(Distance::OtherCluster),
+                count(Distance::Mixed),
                 again.to_string(),
                 format!("{load:.2}"),
             ]
@@ -138,12 +120,11 @@ fn machine(measured: &[Measured]) -> String {
         "part",
         "date",
         "superpipe",
-        "rounds near",
-        "far",
+        "rounds in the same cluster",
+        "in other clusters",
         "mixed (not used)",
         "run again",
         "load average, at most",
     ];
-    section += &text::table(&head.map(str::to_owned), &rows);
-    section
+    section + &text::table(&head, &rows)
 }

@@ -1,4 +1,4 @@
-//! The plots: bandwidth and time over size, as SVG.
+//! Plots of bandwidth and time over size, as SVG.
 
 use core::error::Error;
 use core::ops::Range;
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
 
-use super::data::{Measured, Series};
-use super::text;
-use crate::plan::{Memory, Part, Test};
-use crate::raw::{Kind, State};
+use super::tables::title;
+use super::{Measured, text};
+use crate::figures::{Distance, Kind, Series};
+use crate::plan::{ADVISED, LATENCY, PLAIN, Part, REUSED, STREAM, SUPERPIPE};
 
 const SIZE: (u32, u32) = (1000, 620);
 const FONT: &str = "sans-serif";
-/// Colours that people with any eyes tell apart, for peers; used again with a thinner line when they are used up.
+/// Colours for peers that colour-blind people can tell apart; used again, with a thinner line, when they are used up.
 const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -27,7 +27,13 @@ const COLORS: [RGBColor; 8] = [
 ];
 const OWN: [RGBColor; 3] = [RGBColor(200, 0, 0), RGBColor(255, 110, 90), RGBColor(120, 0, 40)];
 
-type Drawn = Result<String, Box<dyn Error>>;
+/// A plot as a file.
+pub(super) struct Plot {
+    pub(super) name: &'static str,
+    pub(super) title: String,
+    pub(super) file: String,
+    pub(super) svg: String,
+}
 
 /// One line.
 struct Curve {
@@ -37,103 +43,97 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// A plot's words, and what it shows of time.
+/// The content of a plot, and its place in the plane.
 struct Shape {
-    title: String,
-    y: &'static str,
-    /// gigabytes a second, instead of microseconds
+    name: &'static str,
+    parts: &'static [Part],
+    test: &'static str,
+    /// gigabytes per second, instead of microseconds
     is_rate: bool,
     with_points: bool,
+    /// the corner where the curves leave room
     legend: SeriesLabelPosition,
+    title: &'static str,
 }
 
-/// Every plot that there are figures for: file name and contents.
-pub(super) fn all(measured: &[Measured]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
-    let mut files = Vec::new();
-    for state in [State::Near, State::Far] {
-        let cores = text::state(state);
-        let of = |parts: &[Part]| -> Vec<&Measured> {
-            measured.iter().filter(|measured| parts.contains(&measured.part)).collect()
-        };
-        let (reused, cold, steps) = (of(&[Part::Small, Part::Large]), of(&[Part::Cold]), of(&[Part::Steps]));
-        let plots = [
-            ("latency", &reused, Test::Latency, false, "half round trip, reused buffers"),
-            ("pingpong", &reused, Test::Latency, true, "ping-pong, reused buffers"),
-            ("stream", &reused, Test::Stream, true, "streaming, reused buffers"),
-            ("cold", &cold, Test::Latency, true, "ping-pong, cold destination"),
-            ("steps", &steps, Test::Latency, true, "superpipe, ping-pong, steps of 5 %"),
-            ("steps-stream", &steps, Test::Stream, true, "superpipe, streaming, steps of 5 %"),
-        ];
-        for (name, parts, test, is_rate, title) in plots {
-            let curves = curves(parts, state, test, is_rate);
+const REUSED_PARTS: &[Part] = &[Part::Small, Part::Large];
+const LEFT: SeriesLabelPosition = SeriesLabelPosition::UpperLeft;
+const RIGHT: SeriesLabelPosition = SeriesLabelPosition::LowerRight;
+
+#[rustfmt::skip]
+const SHAPES: [Shape; 6] = [
+    Shape { name: "latency", parts: REUSED_PARTS, test: LATENCY, is_rate: false, with_points: true, legend: LEFT, title: "half round trip, reused buffers" },
+    Shape { name: "pingpong", parts: REUSED_PARTS, test: LATENCY, is_rate: true, with_points: true, legend: RIGHT, title: "ping-pong, reused buffers" },
+    Shape { name: "stream", parts: REUSED_PARTS, test: STREAM, is_rate: true, with_points: true, legend: RIGHT, title: "streaming, reused buffers" },
+    Shape { name: "cold", parts: &[Part::Cold], test: LATENCY, is_rate: true, with_points: true, legend: LEFT, title: "ping-pong, cold destination" },
+    Shape { name: "steps", parts: &[Part::Steps], test: LATENCY, is_rate: true, with_points: false, legend: RIGHT, title: "superpipe, ping-pong, steps of 5 %" },
+    Shape { name: "steps-stream", parts: &[Part::Steps], test: STREAM, is_rate: true, with_points: false, legend: RIGHT, title: "superpipe, streaming, steps of 5 %" },
+];
+
+/// Draws every plot that there are figures for.
+pub(super) fn all(measured: &[Measured]) -> Result<Vec<Plot>, Box<dyn Error>> {
+    let mut plots = Vec::new();
+    for distance in [Distance::SameCluster, Distance::OtherCluster] {
+        for shape in &SHAPES {
+            let curves = curves(measured, shape, distance);
             if !curves.is_empty() {
-                let y = if is_rate { "GB/s, 10^9 bytes a second" } else { "time of a message" };
-                let title = format!("{title}, cores {cores}");
-                // where the curves leave room
-                let legend = if is_rate && name != "cold" {
-                    SeriesLabelPosition::LowerRight
-                } else {
-                    SeriesLabelPosition::UpperLeft
-                };
-                let shape = Shape { title, y, is_rate, with_points: !name.starts_with("steps"), legend };
-                files.push((format!("{name}-{cores}.svg"), draw(&shape, &curves)?));
+                let cores = text::distance(distance);
+                let title = format!("{}, {cores}", shape.title);
+                let file = format!("{}-{}.svg", shape.name, cores.replace(' ', "-"));
+                let svg = draw(shape, &title, &curves)?;
+                plots.push(Plot { name: shape.name, title, file, svg });
             }
         }
     }
-    Ok(files)
+    Ok(plots)
 }
 
-fn curves(parts: &[&Measured], state: State, test: Test, is_rate: bool) -> Vec<Curve> {
-    let mut points: BTreeMap<(usize, Memory), Curve> = BTreeMap::new();
-    let mut peers: Vec<String> = Vec::new();
-    for measured in parts {
-        for contestant in measured.contestants.iter().filter(|other| other.kind != Kind::Aside) {
-            let place = peers.iter().position(|id| *id == contestant.id).unwrap_or_else(|| {
-                peers.push(contestant.id.clone());
-                peers.len() - 1
+/// The curves by contestant and place, each over all parts of the plot.
+fn curves(measured: &[Measured], shape: &Shape, distance: Distance) -> Vec<Curve> {
+    let mut curves: BTreeMap<(usize, usize), Curve> = BTreeMap::new();
+    let mut seen: Vec<&str> = Vec::new();
+    let test = shape.test;
+    for measured in measured.iter().filter(|measured| shape.parts.contains(&measured.part)) {
+        let contestants = &measured.figures.contestants;
+        for contestant in contestants.iter().filter(|other| other.kind != Kind::Aside) {
+            let who = contestant.id.as_str();
+            let index = seen.iter().position(|id| *id == who).unwrap_or_else(|| {
+                seen.push(who);
+                seen.len() - 1
             });
-            for memory in [Memory::Reused, Memory::Superpipe, Memory::Advised, Memory::Plain] {
-                let series = |bytes| Series { who: &contestant.id, memory, test, bytes };
-                let point = |bytes| {
-                    let us = measured.us(state, series(bytes))?.median;
-                    Some((bytes as f64, if is_rate { text::gb_per_s(bytes, us) } else { us }))
+            for (at, place) in [REUSED, PLAIN, ADVISED, SUPERPIPE].into_iter().enumerate() {
+                let point = |size| {
+                    let us = measured.figures.spread(distance, Series { test, who, place, size })?.median;
+                    Some((size as f64, if shape.is_rate { text::gb_per_s(size, us) } else { us }))
                 };
-                let found: Vec<_> = measured.sizes(test).into_iter().filter_map(point).collect();
-                if !found.is_empty() {
-                    let curve = points.entry((place, memory)).or_insert_with(|| {
-                        let peers = measured.contestants.iter().filter(|other| other.kind == Kind::Peer);
-                        let peer = peers.map(|peer| &peer.id).position(|id| *id == contestant.id);
-                        let (color, width) = style(contestant.kind, memory, peer.unwrap_or(0));
-                        Curve { title: title(contestant, memory), color, width, points: Vec::new() }
+                let points: Vec<_> =
+                    measured.figures.sizes(test, &[place]).into_iter().filter_map(point).collect();
+                if !points.is_empty() {
+                    let curve = curves.entry((index, at)).or_insert_with(|| {
+                        let mut peers = contestants.iter().filter(|other| other.kind == Kind::Peer);
+                        let peer = peers.position(|peer| peer.id == who).unwrap_or(0);
+                        let (color, width) = style(contestant.kind, place, peer);
+                        Curve { title: title(contestant, place), color, width, points: Vec::new() }
                     });
-                    curve.points.extend(found);
+                    curve.points.extend(points);
                 }
             }
         }
     }
-    points.into_values().collect()
+    curves.into_values().collect()
 }
 
-fn title(contestant: &crate::raw::Contestant, memory: Memory) -> String {
-    match memory {
-        Memory::Superpipe => "superpipe, its own".to_owned(),
-        Memory::Advised => "superpipe, advised".to_owned(),
-        Memory::Plain if contestant.kind == Kind::Superpipe => "superpipe, not told".to_owned(),
-        Memory::Plain | Memory::Reused => contestant.title.clone(),
-    }
-}
-
-fn style(kind: Kind, memory: Memory, peer: usize) -> (RGBColor, u32) {
-    match (kind, memory) {
+fn style(kind: Kind, place: &str, peer: usize) -> (RGBColor, u32) {
+    match (kind, place) {
         (Kind::Limit, _) => (BLACK, 2),
-        (Kind::Superpipe, Memory::Advised) => (OWN[1], 3),
-        (Kind::Superpipe, Memory::Plain) => (OWN[2], 3),
+        (Kind::Superpipe, ADVISED) => (OWN[1], 3),
+        (Kind::Superpipe, PLAIN) => (OWN[2], 3),
         (Kind::Superpipe, _) => (OWN[0], 3),
         _ => (COLORS[peer % COLORS.len()], if peer < COLORS.len() { 2 } else { 1 }),
     }
 }
 
-fn draw(shape: &Shape, curves: &[Curve]) -> Drawn {
+fn draw(shape: &Shape, title: &str, curves: &[Curve]) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -141,7 +141,7 @@ fn draw(shape: &Shape, curves: &[Curve]) -> Drawn {
         let x = range(curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0)));
         let y = range(curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1)));
         let mut chart = ChartBuilder::on(&area)
-            .caption(&shape.title, (FONT, 20))
+            .caption(title, (FONT, 20))
             .margin(12)
             .x_label_area_size(48)
             .y_label_area_size(72)
@@ -151,7 +151,7 @@ fn draw(shape: &Shape, curves: &[Curve]) -> Drawn {
             .light_line_style(BLACK.mix(0.06))
             .bold_line_style(BLACK.mix(0.2))
             .x_desc("bytes of a message")
-            .y_desc(shape.y)
+            .y_desc(if shape.is_rate { "GB/s, 10^9 bytes per second" } else { "time of a message" })
             .x_labels(14)
             .x_label_formatter(&|bytes| label_of_size(*bytes))
             .y_label_formatter(&|value| {
@@ -178,7 +178,7 @@ fn draw(shape: &Shape, curves: &[Curve]) -> Drawn {
     Ok(svg)
 }
 
-/// All values, with a little room around them.
+/// The range of all values, with some room around them.
 fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), value| (low.min(value), high.max(value)));

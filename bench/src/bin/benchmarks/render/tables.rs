@@ -1,192 +1,221 @@
-//! The report's tables: who took how long.
+//! The tables of figures.
 
 use core::fmt::Write;
 
-use super::data::{LIMIT, Measured, SUPERPIPE, Series, Spread};
-use super::text;
-use crate::plan::{Memory, Part, Test};
-use crate::raw::{Kind, State};
+use super::{Measured, text};
+use crate::figures::{Contestant, Distance, Kind, Series};
+use crate::plan::{ADVISED, CONNECTION, LATENCY, PLAIN, Part, REUSED, STREAM, SUPERPIPE};
 
-/// One column of a table of a contest.
+/// Places that share a table, by what it is called.
+type Group = (&'static str, &'static [&'static str]);
+
+/// One column of a contest.
 struct Column<'a> {
     title: String,
-    who: &'a str,
-    memory: Memory,
-    kind: Kind,
+    contestant: &'a Contestant,
+    place: &'static str,
 }
 
-/// Where a peer is ahead of superpipe, or that none is.
-pub(super) fn ahead(measured: &[Measured]) -> String {
+impl Column<'_> {
+    fn series<'a>(&'a self, test: &'a str, size: usize) -> Series<'a> {
+        Series { test, who: &self.contestant.id, place: self.place, size }
+    }
+}
+
+/// A contestant's title with what superpipe knows of the destination.
+pub(super) fn title(contestant: &Contestant, place: &str) -> String {
+    let suffix = match place {
+        SUPERPIPE => ", its own",
+        ADVISED => ", advised",
+        PLAIN if contestant.kind == Kind::Superpipe => ", not told",
+        _ => "",
+    };
+    format!("{}{suffix}", contestant.title)
+}
+
+/// Renders where a peer is ahead of superpipe over shared memory, or that none is.
+pub(super) fn ahead(parts: &[Measured]) -> String {
     let mut rows = Vec::new();
-    for measured in measured.iter().filter(|measured| measured.part.is_contest()) {
-        for state in measured.states() {
-            for test in [Test::Latency, Test::Stream] {
-                for bytes in measured.sizes(test) {
-                    rows.extend(row_ahead(measured, state, test, bytes));
+    for measured in parts.iter().filter(|measured| measured.part.is_contest()) {
+        for distance in measured.figures.distances() {
+            for test in [LATENCY, STREAM] {
+                for (_, places) in groups(measured.part) {
+                    for size in measured.figures.sizes(test, places) {
+                        rows.extend(row_ahead(measured, distance, test, places, size));
+                    }
                 }
             }
         }
     }
     let head = ["test", "size", "buffers", "cores", "ahead", "its time", "superpipe's", "superpipe is"];
-    let mut section = String::from("## Where a peer is ahead\n\n");
-    if rows.is_empty() {
-        section += "Nowhere, of what was measured.\n";
-    } else {
-        section += &text::table(&head.map(str::to_owned), &rows);
-    }
-    section
+    let table = text::table(&head, &rows);
+    let text = if rows.is_empty() { "Nowhere, of what was measured.\n" } else { &table };
+    format!("## Where a peer is ahead\n\n{text}")
 }
 
-fn row_ahead(measured: &Measured, state: State, test: Test, bytes: usize) -> Option<Vec<String>> {
-    let (peer, peer_us) = measured.best_peer(state, test, bytes)?;
-    let best_own = columns(measured)
-        .into_iter()
-        .filter(|column| column.kind == Kind::Superpipe)
-        .filter_map(|column| {
-            let series = Series { who: column.who, memory: column.memory, test, bytes };
-            Some((series, measured.us(state, series)?))
-        })
-        .min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
-    let (own, own_us) = best_own;
-    if own_us.median <= peer_us {
+fn row_ahead(
+    measured: &Measured,
+    distance: Distance,
+    test: &'static str,
+    places: &'static [&'static str],
+    size: usize,
+) -> Option<Vec<String>> {
+    let columns = columns(measured, test, places);
+    let own = columns.iter().filter(|column| column.contestant.kind == Kind::Superpipe);
+    let own = own.filter_map(|column| {
+        let own = column.series(test, size);
+        Some((own, measured.figures.spread(distance, own)?))
+    });
+    let (own, own_us) = own.min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+    let (peer, peers) = measured.best_peer(distance, own)?;
+    let peer_us = measured.figures.spread(distance, peers)?;
+    if own_us.median <= peer_us.median {
         return None;
     }
-    let peers = Series { who: &peer.id, memory: measured.peers_memory(), test, bytes };
-    let ratio = measured.ratio(state, peers, own)?;
+    let speed = measured.speed(distance, own, peers)?;
     Some(vec![
         text::test(test).to_owned(),
-        text::size(bytes),
-        text::memory(own.memory).to_owned(),
-        text::state(state).to_owned(),
-        format!("**{}**", peer.title),
-        text::time(measured.us(state, peers)?),
+        text::size(size),
+        text::place(own),
+        text::distance(distance).to_owned(),
+        format!("**{peer}**"),
+        text::time(peer_us),
         text::time(own_us),
-        format!("{:.2}x as fast ({:.2} to {:.2})", ratio.median, ratio.min, ratio.max),
+        format!("{:.2}x as fast ({:.2} to {:.2})", speed.median, speed.min, speed.max),
     ])
 }
 
-/// Every table of a contest.
-pub(super) fn contest(measured: &Measured) -> String {
+const fn groups(part: Part) -> &'static [Group] {
+    match part {
+        Part::Rdma => &[("rxe", &["rxe"]), ("siw", &["siw"])],
+        Part::Cold => &[("cold destination", &[SUPERPIPE, ADVISED, PLAIN])],
+        _ => &[("reused buffers", &[REUSED])],
+    }
+}
+
+/// Renders every table of a contest: a row per size, a column per contestant.
+pub(super) fn contest(measured: &Measured, level: &str) -> String {
     let mut section = String::new();
-    for state in measured.states() {
-        for test in [Test::Latency, Test::Stream] {
-            let what = match test {
-                Test::Latency => "half round trip",
-                Test::Stream => "streaming, GB/s at the receiver",
-            };
-            let buffers = if measured.part == Part::Cold { "cold destination" } else { "reused buffers" };
-            let cores = text::rounds(state, measured.round_count(state));
-            let rows: Vec<_> =
-                measured.sizes(test).into_iter().map(|bytes| row(measured, state, test, bytes)).collect();
-            let _ = write!(
-                section,
-                "### {what}, {buffers}, cores {cores}\n\n{}\n",
-                text::table(&head(measured), &rows)
-            );
+    let tests: &[(&str, &str)] = match measured.part {
+        Part::Rdma => &[
+            ("rate", "rate, MB/s"),
+            (LATENCY, "half round trip"),
+            (CONNECTION, "first message of a connection, half round trip"),
+            ("first", "first message of a process, half round trip"),
+            ("lossy", "rate between two hosts, 1 % of the packets lost, MB/s"),
+        ],
+        _ => &[(LATENCY, "half round trip"), (STREAM, "streaming, GB/s at the receiver")],
+    };
+    for distance in measured.figures.distances() {
+        for &(place, places) in groups(measured.part) {
+            for &(test, what) in tests {
+                let columns = columns(measured, test, places);
+                let sizes = measured.figures.sizes(test, places);
+                let rows: Vec<_> =
+                    sizes.iter().map(|&size| row(measured, &columns, distance, test, size)).collect();
+                let head = ["size".to_owned(), "fastest".to_owned()].into_iter();
+                let head: Vec<_> = head.chain(columns.into_iter().map(|column| column.title)).collect();
+                let rounds = text::rounds(distance, measured.figures.round_count(distance));
+                let table = text::table(&head, &rows);
+                let _ = writeln!(section, "{level} {what}, {place}, {rounds}\n\n{table}");
+            }
         }
     }
     section
 }
 
-fn columns(measured: &Measured) -> Vec<Column<'_>> {
+/// The columns that have figures of a test.
+fn columns<'a>(measured: &'a Measured, test: &str, places: &'static [&'static str]) -> Vec<Column<'a>> {
     let mut columns = Vec::new();
-    for contestant in &measured.contestants {
-        let memories: &[Memory] = match contestant.kind {
-            Kind::Superpipe if measured.part == Part::Cold => {
-                &[Memory::Superpipe, Memory::Advised, Memory::Plain]
+    for contestant in &measured.figures.contestants {
+        for &place in places {
+            let mut series = measured.figures.series(test);
+            if series.any(|series| (series.who, series.place) == (contestant.id.as_str(), place)) {
+                columns.push(Column { title: title(contestant, place), contestant, place });
             }
-            _ => &[measured.peers_memory()],
-        };
-        for &memory in memories {
-            let title = match memory {
-                Memory::Superpipe => format!("{}, its own", contestant.title),
-                Memory::Advised => format!("{}, advised", contestant.title),
-                Memory::Plain if contestant.kind == Kind::Superpipe => {
-                    format!("{}, not told", contestant.title)
-                }
-                Memory::Plain | Memory::Reused => contestant.title.clone(),
-            };
-            columns.push(Column { title, who: &contestant.id, memory, kind: contestant.kind });
         }
     }
     columns
 }
 
-fn head(measured: &Measured) -> Vec<String> {
-    let mut head = vec!["size".to_owned(), "fastest".to_owned()];
-    head.extend(columns(measured).into_iter().map(|column| column.title));
-    head
-}
-
-fn row(measured: &Measured, state: State, test: Test, bytes: usize) -> Vec<String> {
-    let columns = columns(measured);
-    let spread =
-        |column: &Column| measured.us(state, Series { who: column.who, memory: column.memory, test, bytes });
-    let competes = |column: &&Column| matches!(column.kind, Kind::Superpipe | Kind::Peer);
+fn row(
+    measured: &Measured,
+    columns: &[Column<'_>],
+    distance: Distance,
+    test: &str,
+    size: usize,
+) -> Vec<String> {
+    let spread = |column: &Column<'_>| measured.figures.spread(distance, column.series(test, size));
+    let competes = |column: &&Column<'_>| matches!(column.contestant.kind, Kind::Superpipe | Kind::Peer);
+    let better = |median: f64| if text::is_rate(test) { -median } else { median };
     let fastest = columns
         .iter()
         .filter(competes)
-        .filter_map(|column| Some((&column.title, spread(column)?.median)))
+        .filter_map(|column| Some((&column.title, better(spread(column)?.median))))
         .min_by(|a, b| a.1.total_cmp(&b.1));
-    let shown = |spread: Spread| match test {
-        Test::Latency => text::time(spread),
-        Test::Stream => text::rate(bytes, spread),
-    };
-    let mut row =
-        vec![text::size(bytes), fastest.map_or_else(String::new, |(title, _)| format!("**{title}**"))];
-    row.extend(columns.iter().map(|column| spread(column).map_or_else(|| "-".to_owned(), shown)));
+    let mut row = vec![text::size(size)];
+    row.push(fastest.map_or_else(String::new, |(title, _)| format!("**{title}**")));
+    let cell =
+        |column| spread(column).map_or_else(|| "-".to_owned(), |spread| text::cell(test, size, spread));
+    row.extend(columns.iter().map(cell));
     row
 }
 
-/// The first message of a connection beside those that follow.
+/// Renders the first message of a connection beside those that follow.
 pub(super) fn first(measured: &Measured) -> String {
     let mut section = String::new();
-    for state in measured.states() {
-        let rows: Vec<Vec<String>> = measured
-            .sizes(Test::Latency)
+    for distance in measured.figures.distances() {
+        let sizes = measured.figures.sizes(CONNECTION, &[REUSED]);
+        let rows: Vec<Vec<String>> = sizes
             .into_iter()
-            .filter_map(|bytes| {
-                let own = Series { who: SUPERPIPE, memory: Memory::Reused, test: Test::Latency, bytes };
-                let first = measured.by_round(state, own, |figure| figure.first_us);
-                let first = Spread::new(&first.into_values().collect::<Vec<_>>())?;
-                let after = measured.us(state, own)?;
-                let times = format!("{:.2}x", first.median / after.median);
-                Some(vec![text::size(bytes), text::time(first), text::time(after), times])
+            .filter_map(|size| {
+                let first = Series { test: CONNECTION, who: SUPERPIPE, place: REUSED, size };
+                let later = measured.figures.spread(distance, Series { test: LATENCY, ..first })?;
+                let first = measured.figures.spread(distance, first)?;
+                let times = format!("{:.2}x", first.median / later.median);
+                Some(vec![text::size(size), text::time(first), text::time(later), times])
             })
             .collect();
-        let head = ["size", "first message", "median of those that follow", "first is"].map(str::to_owned);
-        let cores = text::rounds(state, measured.round_count(state));
-        let _ = write!(section, "### cores {cores}\n\n{}\n", text::table(&head, &rows));
+        let head = ["size", "first message", "median of those that follow", "first is"];
+        let rounds = text::rounds(distance, measured.figures.round_count(distance));
+        let _ = writeln!(section, "### {rounds}\n\n{}", text::table(&head, &rows));
     }
     section
 }
 
-/// How the limit was configured at each size, where it was in most rounds.
-pub(super) fn limits(measured: &[Measured]) -> String {
+/// Renders the wait strategies: a row per strategy, placement and measurement. Rounds of all distances count.
+pub(super) fn waiting(measured: &Measured) -> String {
     let mut rows = Vec::new();
-    for measured in measured.iter().filter(|measured| measured.part.is_contest()) {
-        for state in measured.states() {
-            for test in [Test::Latency, Test::Stream] {
-                for bytes in measured.sizes(test) {
-                    let config = measured.figures.iter().rev().find(|figure| {
-                        figure.contestant == LIMIT
-                            && (figure.test, figure.bytes) == (test, bytes)
-                            && measured
-                                .rounds
-                                .iter()
-                                .any(|round| round.round == figure.round && round.state == state)
-                    });
-                    let Some(config) = config else { continue };
-                    let cells = [
-                        text::size(bytes),
-                        text::test(test).into(),
-                        text::state(state).into(),
-                        config.config.clone(),
-                    ];
-                    rows.push(cells.into());
-                }
-            }
-        }
+    for test in [LATENCY, "wake-up"] {
+        let mut all: Vec<Series<'_>> = measured.figures.series(test).collect();
+        all.sort_by_key(|series| (series.size, series.place));
+        rows.extend(all.into_iter().filter_map(|series| {
+            let what = match test {
+                LATENCY => format!("{} half round trip", text::size(series.size)),
+                _ => format!("wake-up after {} µs", series.size),
+            };
+            let spread = |suffix: &str| {
+                let test = format!("{test}{suffix}");
+                measured.figures.spread_of_all(Series { test: &test, ..series })
+            };
+            let percent = |suffix| Some(format!("{:.0} %", spread(suffix)?.median));
+            let [median, p99] = [spread("")?, spread(" p99")?].map(text::time);
+            let names = [what, series.place.to_owned(), series.who.to_owned()];
+            Some(names.into_iter().chain([median, p99, percent(" client")?, percent(" server")?]).collect())
+        }));
     }
-    text::table(&["size", "test", "cores", "best configuration"].map(str::to_owned), &rows)
+    let head = ["what", "where", "strategy", "median", "99 %", "client's CPU", "server's CPU"];
+    text::table(&head, &rows)
+}
+
+/// Renders the configuration of the bare ring at each size.
+pub(super) fn limits(parts: &[Measured]) -> String {
+    let bests = parts.iter().flat_map(|measured| &measured.figures.bests);
+    let rows: Vec<Vec<String>> = bests
+        .map(|best| {
+            let [test, cores] = [text::test(&best.test), text::distance(best.distance)].map(str::to_owned);
+            vec![text::size(best.size), test, cores, best.options.clone()]
+        })
+        .collect();
+    text::table(&["size", "test", "cores", "best configuration"], &rows)
 }

@@ -1,163 +1,119 @@
-//! What superpipe aims at: data only.
+//! The aims of superpipe: data only.
 
-use crate::plan::{Memory, Part, Test};
+use crate::plan::{ADVISED, CONNECTION, LATENCY, Part, REUSED, STREAM, SUPERPIPE};
 
 const K: usize = 1 << 10;
 const M: usize = 1 << 20;
-const LATENCY: &[Test] = &[Test::Latency];
-const STREAM: &[Test] = &[Test::Stream];
-const BOTH: &[Test] = &[Test::Latency, Test::Stream];
-const REUSED: &[Memory] = &[Memory::Reused];
+const LARGE: &[usize] = &[16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M];
+const OWN: &[&str] = &[SUPERPIPE];
+const NOTIFY: &str = "superpipe, notify";
+const FLAG: &str = "superpipe, flag";
+const DRIVERS: &[&str] = &["rxe", "siw"];
 
 /// One aim, for some sizes.
+#[derive(Clone, Copy)]
 pub(super) struct Target {
-    /// by which causes.json names it
+    /// its name in causes.json
     pub(super) id: &'static str,
     pub(super) text: &'static str,
     pub(super) part: Part,
-    pub(super) tests: &'static [Test],
-    pub(super) memories: &'static [Memory],
-    /// none: judged over all sizes of the part at once, or at each size there is
+    pub(super) tests: &'static [&'static str],
+    /// superpipe's contestants
+    pub(super) who: &'static [&'static str],
+    pub(super) places: &'static [&'static str],
+    /// none: every size there is
     pub(super) sizes: &'static [usize],
     pub(super) rule: Rule,
 }
 
-/// How it is judged.
+/// The condition that a target sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     /// superpipe's time is at most so many times the rival's
     TimesAtMost(Rival, f64),
     /// superpipe is at least so many times as fast as the rival
     SpeedAtLeast(Rival, f64),
-    /// superpipe is faster than the rival
-    FasterThan(Rival),
     /// superpipe's time is at most so many nanoseconds more than the rival's
     NanosecondsMore(Rival, f64),
     /// from one size to the next, at least this share of the bandwidth remains
     StepKeeps(f64),
-    /// the first message takes at most so many times the median
-    FirstAtMost(f64),
 }
 
-/// Whom superpipe is compared with.
+/// The series that superpipe is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rival {
-    /// the bare ring
-    Limit,
-    /// UCX itself, with the settings that are the best for it at that size
-    Ucx,
-    /// whichever peer is the fastest at that size
+    /// the contestant with this id, or the fastest whose id begins so, with the settings that are best for it at that size
+    Named(&'static str),
+    /// the peer that is the fastest at that size
     BestPeer,
+    /// superpipe itself in another test
+    Own(&'static str),
 }
 
-/// In the order of the report.
+const RING: Rival = Rival::Named("limit");
+
+const fn shm(
+    id: &'static str,
+    text: &'static str,
+    part: Part,
+    tests: &'static [&'static str],
+    sizes: &'static [usize],
+    rule: Rule,
+) -> Target {
+    Target { id, text, part, tests, who: OWN, places: &[REUSED], sizes, rule }
+}
+
+const fn rdma(
+    id: &'static str,
+    text: &'static str,
+    tests: &'static [&'static str],
+    sizes: &'static [usize],
+    rule: Rule,
+) -> Target {
+    Target { id, text, part: Part::Rdma, tests, who: &[NOTIFY, FLAG], places: DRIVERS, sizes, rule }
+}
+
+/// All of them, in the order of the page.
+#[rustfmt::skip]
 pub(super) const TARGETS: &[Target] = &[
-    Target {
-        id: "tiny-limit",
-        text: "8 B half round trip: within 1.15x of the best bare ring of lines",
-        part: Part::Small,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[8],
-        rule: Rule::TimesAtMost(Rival::Limit, 1.15),
-    },
-    Target {
-        id: "tiny-ucx",
-        text: "8 B half round trip: at most 0.75x UCX's",
-        part: Part::Small,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[8],
-        rule: Rule::TimesAtMost(Rival::Ucx, 0.75),
-    },
-    Target {
-        id: "small-peers",
-        text: "64 B to 1 KiB, half round trip: at most 0.8x the best peer's",
-        part: Part::Small,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[64, 256, K],
-        rule: Rule::TimesAtMost(Rival::BestPeer, 0.8),
-    },
-    Target {
-        id: "medium-limit",
-        text: "4 and 8 KiB, half round trip: within 1.2x of the bare ring",
-        part: Part::Small,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[4 * K, 8 * K],
-        rule: Rule::TimesAtMost(Rival::Limit, 1.2),
-    },
-    Target {
-        id: "medium-peers",
-        text: "4 and 8 KiB, half round trip: ahead of every peer",
-        part: Part::Small,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[4 * K, 8 * K],
-        rule: Rule::FasterThan(Rival::BestPeer),
-    },
-    Target {
-        id: "large-limit-short",
-        text: "16 and 32 KiB, half round trip: the bare ring and 100 ns",
-        part: Part::Large,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[16 * K, 32 * K],
-        rule: Rule::NanosecondsMore(Rival::Limit, 100.0),
-    },
-    Target {
-        id: "large-limit",
-        text: "64 KiB to 64 MiB, half round trip: at least 85 % of the bare ring",
-        part: Part::Large,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M],
-        rule: Rule::SpeedAtLeast(Rival::Limit, 0.85),
-    },
-    Target {
-        id: "stream-limit",
-        text: "16 KiB to 64 MiB, streaming: at least 85 % of the bare ring",
-        part: Part::Large,
-        tests: STREAM,
-        memories: REUSED,
-        sizes: &[16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M],
-        rule: Rule::SpeedAtLeast(Rival::Limit, 0.85),
-    },
-    Target {
-        id: "large-peers",
-        text: "16 KiB to 64 MiB, half round trip and streaming: at least 1.5x the best peer",
-        part: Part::Large,
-        tests: BOTH,
-        memories: REUSED,
-        sizes: &[16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M],
-        rule: Rule::SpeedAtLeast(Rival::BestPeer, 1.5),
-    },
-    Target {
-        id: "cold-peers",
-        text: "cold destination of 4 MiB and more, allocated by superpipe or advised: at least 3x every peer",
-        part: Part::Cold,
-        tests: BOTH,
-        memories: &[Memory::Superpipe, Memory::Advised],
-        sizes: &[4 * M, 16 * M, 64 * M],
-        rule: Rule::SpeedAtLeast(Rival::BestPeer, 3.0),
-    },
-    Target {
-        id: "no-cliff",
-        text: "64 B to 64 MiB in steps of 5 %: no step loses more than 15 % of bandwidth",
-        part: Part::Steps,
-        tests: BOTH,
-        memories: REUSED,
-        sizes: &[],
-        rule: Rule::StepKeeps(0.85),
-    },
-    Target {
-        id: "first-message",
-        text: "first message of a connection, resident buffers: at most 1.5x the median, at every size",
-        part: Part::First,
-        tests: LATENCY,
-        memories: REUSED,
-        sizes: &[],
-        rule: Rule::FirstAtMost(1.5),
-    },
+    shm("tiny-limit", "8 B half round trip: within 1.15x of the best bare ring of lines",
+        Part::Small, &[LATENCY], &[8], Rule::TimesAtMost(RING, 1.15)),
+    shm("tiny-ucx", "8 B half round trip: at most 0.75x UCX's",
+        Part::Small, &[LATENCY], &[8], Rule::TimesAtMost(Rival::Named("ucx"), 0.75)),
+    shm("small-peers", "64 B to 1 KiB, half round trip: at most 0.8x the best peer's",
+        Part::Small, &[LATENCY], &[64, 256, K], Rule::TimesAtMost(Rival::BestPeer, 0.8)),
+    shm("medium-limit", "4 and 8 KiB, half round trip: within 1.2x of the bare ring",
+        Part::Small, &[LATENCY], &[4 * K, 8 * K], Rule::TimesAtMost(RING, 1.2)),
+    shm("medium-peers", "4 and 8 KiB, half round trip: ahead of every peer",
+        Part::Small, &[LATENCY], &[4 * K, 8 * K], Rule::SpeedAtLeast(Rival::BestPeer, 1.0)),
+    shm("large-limit-short", "16 and 32 KiB, half round trip: the bare ring and 100 ns",
+        Part::Large, &[LATENCY], &[16 * K, 32 * K], Rule::NanosecondsMore(RING, 100.0)),
+    shm("large-limit", "64 KiB to 64 MiB, half round trip: at least 85 % of the bare ring",
+        Part::Large, &[LATENCY], &[64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M], Rule::SpeedAtLeast(RING, 0.85)),
+    shm("stream-limit", "16 KiB to 64 MiB, streaming: at least 85 % of the bare ring",
+        Part::Large, &[STREAM], LARGE, Rule::SpeedAtLeast(RING, 0.85)),
+    shm("large-peers", "16 KiB to 64 MiB, half round trip and streaming: at least 1.5x the best peer",
+        Part::Large, &[LATENCY, STREAM], LARGE, Rule::SpeedAtLeast(Rival::BestPeer, 1.5)),
+    Target { places: &[SUPERPIPE, ADVISED],
+        ..shm("cold-peers", "cold destination of 4 MiB and more, allocated by superpipe or advised: at least 3x every peer",
+            Part::Cold, &[LATENCY, STREAM], &[4 * M, 16 * M, 64 * M], Rule::SpeedAtLeast(Rival::BestPeer, 3.0)) },
+    shm("no-cliff", "64 B to 64 MiB in steps of 5 %: no step loses more than 15 % of bandwidth",
+        Part::Steps, &[LATENCY, STREAM], &[], Rule::StepKeeps(0.85)),
+    shm("first-message", "first message of a connection, resident buffers: at most 1.5x the median, at every size",
+        Part::First, &[CONNECTION], &[], Rule::TimesAtMost(Rival::Own(LATENCY), 1.5)),
+    rdma("rdma-bound-short", "16 KiB: at least 88 % of the bound",
+        &["rate"], &[16 * K], Rule::SpeedAtLeast(Rival::Named("bound"), 0.88)),
+    rdma("rdma-bound", "from 64 KiB on: at least 95 % of the bound",
+        &["rate"], &[64 * K, 256 * K, M, 4 * M], Rule::SpeedAtLeast(Rival::Named("bound"), 0.95)),
+    rdma("rdma-first", "first message of a connection: at least 90 % of the steady rate",
+        &[CONNECTION], &[64 * K, M], Rule::SpeedAtLeast(Rival::Own(LATENCY), 0.9)),
+    rdma("rdma-ucx-first", "first message of a process: as fast as UCX's",
+        &["first"], &[4 * K, 16 * K, 64 * K, M], Rule::SpeedAtLeast(Rival::Named("UCX"), 1.0)),
+    rdma("rdma-ucx", "half round trip and rate: at least 93 % of UCX's speed",
+        &[LATENCY, "rate"], &[], Rule::SpeedAtLeast(Rival::Named("UCX"), 0.93)),
+    rdma("rdma-loss", "two hosts, 1 % of packets lost: at least 80 % of `ib_write_bw`",
+        &["lossy"], &[], Rule::SpeedAtLeast(Rival::Named("ib_write_bw"), 0.8)),
+    Target { who: &[FLAG],
+        ..rdma("rdma-latency", "8 B by flag: at most 1.15x `ib_write_lat`",
+            &[LATENCY], &[8], Rule::TimesAtMost(Rival::Named("ib_write_lat"), 1.15)) },
 ];

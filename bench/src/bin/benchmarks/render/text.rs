@@ -1,9 +1,22 @@
-//! Figures as people read them.
+//! Figures and names as the page shows them.
 
-use super::data::Spread;
 use super::targets::Rule;
-use crate::plan::{Memory, Test};
-use crate::raw::State;
+use crate::figures::{Distance, Series, Spread};
+use crate::plan::{ADVISED, CONNECTION, LATENCY, PLAIN, STREAM, SUPERPIPE};
+
+/// Returns whether more is better: 10^6 bytes per second, and not a time.
+pub(super) fn is_rate(test: &str) -> bool {
+    matches!(test, "rate" | "lossy")
+}
+
+/// A table's cell.
+pub(super) fn cell(test: &str, size: usize, spread: Spread) -> String {
+    match test {
+        STREAM => rate(size, spread),
+        _ if is_rate(test) => range([spread.median, spread.min, spread.max].map(digits)),
+        _ => time(spread),
+    }
+}
 
 /// `71 ns (70 to 75)`
 pub(super) fn time(spread: Spread) -> String {
@@ -18,16 +31,19 @@ pub(super) fn time(spread: Spread) -> String {
 
 /// `47.9 (44.1 to 50.2)`: bytes over times, so that the fastest round is the highest rate.
 pub(super) fn rate(bytes: usize, spread: Spread) -> String {
-    let [median, min, max] = [spread.median, spread.max, spread.min].map(|us| digits(gb_per_s(bytes, us)));
+    range([spread.median, spread.max, spread.min].map(|us| digits(gb_per_s(bytes, us))))
+}
+
+fn range([median, min, max]: [String; 3]) -> String {
     format!("{median} ({min} to {max})")
 }
 
-/// 10^9 bytes a second.
+/// 10^9 bytes per second.
 pub(super) fn gb_per_s(bytes: usize, us: f64) -> f64 {
     bytes as f64 / (us * 1e3)
 }
 
-/// What a rule is about, in its unit.
+/// The value that a rule limits, in its unit.
 pub(super) fn got(rule: Rule, spread: Spread) -> String {
     let Spread { median, min, max, .. } = spread;
     match rule {
@@ -35,16 +51,12 @@ pub(super) fn got(rule: Rule, spread: Spread) -> String {
         Rule::StepKeeps(_) | Rule::SpeedAtLeast(_, ..1.0) => {
             format!("{:.0} % ({:.0} to {:.0})", median * 100.0, min * 100.0, max * 100.0)
         }
-        Rule::TimesAtMost(..) | Rule::FirstAtMost(_) => {
-            format!("{median:.3}x the time ({min:.3} to {max:.3})")
-        }
-        Rule::SpeedAtLeast(..) | Rule::FasterThan(_) => {
-            format!("{median:.2}x as fast ({min:.2} to {max:.2})")
-        }
+        Rule::TimesAtMost(..) => format!("{median:.3}x the time ({min:.3} to {max:.3})"),
+        Rule::SpeedAtLeast(..) => format!("{median:.2}x as fast ({min:.2} to {max:.2})"),
     }
 }
 
-/// Three digits that count.
+/// Three significant digits.
 pub(super) fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
@@ -63,49 +75,57 @@ pub(super) fn size(bytes: usize) -> String {
     }
 }
 
-pub(super) const fn test(test: Test) -> &'static str {
+pub(super) fn test(test: &str) -> &str {
     match test {
-        Test::Latency => "half round trip",
-        Test::Stream => "streaming",
+        LATENCY => "half round trip",
+        STREAM => "streaming",
+        CONNECTION => "first message of a connection",
+        "first" => "first message of a process",
+        "lossy" => "rate with 1 % of the packets lost",
+        _ => test,
     }
 }
 
-pub(super) const fn memory(memory: Memory) -> &'static str {
-    match memory {
-        Memory::Reused => "reused",
-        Memory::Plain => "cold",
-        Memory::Advised => "cold, advised",
-        Memory::Superpipe => "cold, superpipe's",
+/// `cold, advised`; over RDMA driver and arrival mode: `rxe, notify`
+pub(super) fn place(of: Series<'_>) -> String {
+    match of.place {
+        PLAIN => "cold".to_owned(),
+        ADVISED => "cold, advised".to_owned(),
+        SUPERPIPE => "cold, superpipe's".to_owned(),
+        place => of.who.split_once(", ").map_or(place.to_owned(), |(_, mode)| format!("{place}, {mode}")),
     }
 }
 
-pub(super) const fn state(state: State) -> &'static str {
-    match state {
-        State::Near => "near",
-        State::Far => "far",
-        State::Mixed => "mixed",
+pub(super) const fn distance(distance: Distance) -> &'static str {
+    match distance {
+        Distance::SameCluster => "same cluster",
+        Distance::OtherCluster => "other clusters",
+        Distance::Mixed => "mixed",
+        Distance::Unknown => "",
     }
 }
 
-/// `near, 7 rounds`
-pub(super) fn rounds(cores: State, count: usize) -> String {
+/// `same cluster, 7 rounds`
+pub(super) fn rounds(cores: Distance, count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{}, {count} round{plural}", state(cores))
+    let comma = if cores == Distance::Unknown { "" } else { ", " };
+    format!("{}{comma}{count} round{plural}", distance(cores))
 }
 
-/// A table: its head, and its rows.
-pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(head);
-    text += &line(&vec!["---".to_owned(); head.len()]);
-    rows.iter().for_each(|row| text += &line(row));
+/// A table of a head and rows.
+pub(super) fn table(head: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(&head.iter().map(AsRef::as_ref).collect::<Vec<_>>());
+    text += &line(&vec!["---"; head.len()]);
+    for row in rows {
+        text += &line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+    }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::Spread;
-    use super::{digits, rate, size, time};
+    use super::{Spread, digits, rate, size, time};
 
     #[test]
     fn figures_have_three_digits() {
@@ -116,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_one_unit_and_rates_turn_the_range_round() {
+    fn times_have_one_unit_and_rates_reverse_the_range() {
         let spread = Spread { median: 2.0, min: 1.0, max: 4.0, count: 3 };
         assert_eq!(time(spread), "2.00 µs (1.00 to 4.00)");
         assert_eq!(rate(8000, spread), "4.00 (2.00 to 8.00)");
@@ -127,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_whole() {
+    fn sizes_have_the_largest_exact_unit() {
         assert_eq!(
             [8, 1024, 1536, 65_536, 64 << 20].map(size),
             ["8 B", "1 KiB", "1536 B", "64 KiB", "64 MiB"]

@@ -1,23 +1,23 @@
-//! Who takes part in a part, and how a round of each is run.
+//! The contestants of a part, and a round of each.
 
 use superpipe_bench::failure::Failure;
 
+use super::Timing;
 use super::limits::{self, Limits};
 use super::peers::{PEERS, Peer};
 use super::rperf::{self, Rperf};
 use super::world::World;
-use crate::plan::{Cell, Memory, Part};
-use crate::raw::{self, Figure, Kind, State};
+use crate::figures::{self, Distance, Figures, Kind, Series};
+use crate::plan::{ADVISED, CONNECTION, Cell, PLAIN, Part, REUSED, SUPERPIPE};
 
-const SUPERPIPE: &str = "superpipe";
-/// How many connections have a first message of each size in a round.
+/// Connections of a round that each have a first message of every size.
 const CONNECTIONS: usize = 3;
 
-/// One of them.
+/// A contestant, with the memory that it receives into.
 pub(crate) struct Contestant {
     who: Who,
-    memory: Memory,
-    /// as it says itself
+    place: &'static str,
+    /// as it prints itself
     version: String,
 }
 
@@ -28,71 +28,86 @@ enum Who {
 }
 
 impl Contestant {
-    /// All that take part, the limit first.
+    /// Lists all that take part, the limit first.
     pub(crate) fn all(part: Part, with_peers: bool) -> Vec<Self> {
-        let new = |who, memory| Self { who, memory, version: env!("CARGO_PKG_VERSION").to_owned() };
-        let superpipe = |memory| new(Who::Superpipe, memory);
+        let new = |who, place| Self { who, place, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let superpipe = |place| new(Who::Superpipe, place);
         let mut all = match part {
             Part::Small | Part::Large => {
-                vec![new(Who::Limit(Limits::default()), Memory::Reused), superpipe(Memory::Reused)]
+                vec![new(Who::Limit(Limits::default()), REUSED), superpipe(REUSED)]
             }
-            Part::Cold => [Memory::Superpipe, Memory::Advised, Memory::Plain].map(superpipe).into(),
-            Part::Steps | Part::First => vec![superpipe(Memory::Reused)],
-            Part::Waiting => Vec::new(),
+            Part::Cold => [SUPERPIPE, ADVISED, PLAIN].map(superpipe).into(),
+            Part::Steps | Part::First => vec![superpipe(REUSED)],
+            Part::Waiting | Part::Rdma => Vec::new(),
         };
         if with_peers && part.is_contest() {
-            let memory = if part == Part::Cold { Memory::Plain } else { Memory::Reused };
-            all.extend(PEERS.iter().map(|peer| new(Who::Peer(peer), memory)));
+            all.extend(PEERS.iter().map(|peer| new(Who::Peer(peer), part.memory())));
         }
         all
     }
 
-    /// Gets ready for cores that are so far apart.
-    pub(crate) fn tune(&mut self, world: &World, cells: &[Cell], state: State) -> Result<(), Failure> {
+    /// Prepares for a distance of the cores.
+    pub(crate) fn tune(&mut self, world: &World, cells: &[Cell], distance: Distance) -> Result<(), Failure> {
         match &mut self.who {
-            Who::Limit(limits) => limits.tune(world, cells, state),
+            Who::Limit(limits) => limits.tune(world, cells, distance),
             Who::Superpipe | Who::Peer(_) => Ok(()),
         }
     }
 
-    /// One round.
+    /// Runs one round.
     pub(crate) fn run(
         &mut self,
         world: &World,
         server: &Rperf,
         part: Part,
         cells: &[Cell],
-        state: State,
-    ) -> Result<Vec<Figure>, Failure> {
-        let mut figures = match &self.who {
-            Who::Limit(limits) => limits.run(world, cells, state)?,
+        distance: Distance,
+    ) -> Result<Vec<Timing>, Failure> {
+        match &self.who {
+            Who::Limit(limits) => limits.run(world, cells, distance),
             Who::Superpipe if part == Part::First => {
-                let mut figures = Vec::new();
+                let mut timings = Vec::new();
                 for _ in 0..CONNECTIONS {
-                    figures.extend(server.run(world, cells, self.memory, true)?);
+                    timings.extend(server.run(world, cells, self.place, true)?);
                 }
-                figures
+                Ok(timings)
             }
-            Who::Superpipe => server.run(world, cells, self.memory, false)?,
+            Who::Superpipe => server.run(world, cells, self.place, false),
             Who::Peer(peer) => {
-                let (figures, version) = peer.run(world, cells, self.memory)?;
+                let (timings, version) = peer.run(world, cells, self.place)?;
                 self.version = version;
-                figures
+                Ok(timings)
             }
-        };
-        for figure in &mut figures {
-            figure.contestant = self.id().to_owned();
         }
-        Ok(figures)
     }
 
-    /// What the report says of it.
+    /// Adds what a round took to the figures of a part.
+    pub(crate) fn add(&self, figures: &mut Figures, round: usize, part: Part, timings: &[Timing]) {
+        for timing in timings {
+            let Cell { test, bytes: size, .. } = timing.cell;
+            let of = Series { test, who: self.id(), place: self.place, size };
+            figures.add(round, of, timing.us);
+            if let (Part::First, Some(first_us)) = (part, timing.first_us) {
+                figures.add(round, Series { test: CONNECTION, ..of }, first_us);
+            }
+        }
+    }
+
+    /// Adds the configurations that were found to be the best, if it is the limit.
+    pub(crate) fn add_bests(&self, figures: &mut Figures, cells: &[Cell]) {
+        if let Who::Limit(limits) = &self.who {
+            let used = figures.distances();
+            figures.bests.extend(limits.bests(cells, &used));
+        }
+    }
+
+    /// Describes it for the page.
     pub(crate) fn describe(
         &self,
         world: &World,
         part: Part,
         cells: &[Cell],
-    ) -> Result<raw::Contestant, Failure> {
+    ) -> Result<figures::Contestant, Failure> {
         let first = cells.first().copied();
         let (title, kind, settings, command) = match &self.who {
             Who::Limit(_) => {
@@ -101,15 +116,15 @@ impl Contestant {
                 ("bare ring", Kind::Limit, settings, example)
             }
             Who::Superpipe => {
-                let command = rperf::client(world, first.as_slice(), self.memory, part == Part::First)?;
+                let command = rperf::client(world, first.as_slice(), self.place, part == Part::First)?;
                 (SUPERPIPE, Kind::Superpipe, String::new(), Some(command))
             }
             Who::Peer(peer) => {
-                let command = peer.command(world, first.as_slice(), self.memory);
+                let command = peer.command(world, first.as_slice(), self.place);
                 (peer.title, peer.kind, peer.settings(), Some(command))
             }
         };
-        Ok(raw::Contestant {
+        Ok(figures::Contestant {
             id: self.id().to_owned(),
             title: title.to_owned(),
             kind,

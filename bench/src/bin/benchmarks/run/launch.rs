@@ -1,4 +1,4 @@
-//! Running a program to its end, with a deadline, and what it printed.
+//! Running a program to its end, with a deadline, and its output.
 
 use core::time::Duration;
 use std::io::{self, Read};
@@ -10,18 +10,18 @@ use serde_json::Value;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::process::die_with_parent;
 
-/// What a program may take: a whole sweep of a limit, or all of a peer's sizes.
+/// Deadline of a program: a whole sweep of a limit, or all of a peer's sizes.
 pub(crate) const SECONDS_MAX: u64 = 180;
-/// How much of what a failed program said is told.
-const WORDS_MAX: usize = 2000;
+/// Characters of a failed program's output that the error quotes.
+const QUOTED_MAX: usize = 2000;
 
-/// The JSON objects that the command prints, if it succeeds in time.
+/// Returns the JSON objects that the command prints, if it succeeds in time.
 pub(crate) fn objects(command: &mut Command) -> Result<Vec<Value>, Failure> {
     let text = output(command)?;
     Ok(text.lines().filter_map(|line| serde_json::from_str(line.trim()).ok()).collect())
 }
 
-/// What the command prints, if it succeeds in time.
+/// Returns the output of the command, if it succeeds in time.
 pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let refused =
@@ -46,7 +46,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
         return Ok(text);
     }
     let said = stderr.and_then(|text| text.recv_timeout(Duration::from_secs(1)).ok()).unwrap_or_default();
-    let said: String = said.trim().chars().take(WORDS_MAX).collect();
+    let said: String = said.trim().chars().take(QUOTED_MAX).collect();
     Err(refused(io::Error::other(format!("{status}: {said}"))))
 }
 

@@ -1,38 +1,32 @@
-//! What the figures depend on, as the machine tells it.
+//! Facts about the machine that the figures depend on.
 
 use std::fs;
 use std::process::Command;
 
 use super::launch;
 use super::world::World;
-use crate::raw::Machine;
 
-/// All facts that can be had; one that cannot says so.
-pub(crate) fn describe(world: &World) -> Machine {
+/// Returns all facts, as `unknown` where one cannot be read.
+pub(crate) fn describe(world: &World) -> Vec<(String, String)> {
     let fact =
         |name: &str, value: Option<String>| (name.to_owned(), value.unwrap_or_else(|| "unknown".to_owned()));
-    Machine {
-        facts: vec![
-            fact("superpipe", Some(commit())),
-            fact("processor", field("/proc/cpuinfo", "model name")),
-            fact(
-                "processors",
-                field("/proc/cpuinfo", "siblings").map(|count| format!("{count} in a package")),
-            ),
-            fact("cores used", Some(format!("client {}, server {}", world.cores.client, world.cores.server))),
-            fact("hypervisor", hypervisor()),
-            fact("memory", field("/proc/meminfo", "MemTotal")),
-            fact("huge pages on request", file("/sys/kernel/mm/transparent_hugepage/enabled")),
-            fact("kernel", file("/proc/sys/kernel/osrelease")),
-            fact("system", field("/etc/os-release", "PRETTY_NAME")),
-            fact("Rust", said("rustc", &["--version"])),
-            fact("C compiler of the peers' harness", said("cc", &["--version"])),
-            fact("date", said("date", &["-u", "+%Y-%m-%d %H:%M UTC"])),
-        ],
-    }
+    vec![
+        fact("superpipe", Some(commit())),
+        fact("processor", field("/proc/cpuinfo", "model name")),
+        fact("processors", field("/proc/cpuinfo", "siblings").map(|count| format!("{count} in a package"))),
+        fact("cores used", Some(format!("client {}, server {}", world.cores.client, world.cores.server))),
+        fact("hypervisor", hypervisor()),
+        fact("memory", field("/proc/meminfo", "MemTotal")),
+        fact("huge pages on request", file("/sys/kernel/mm/transparent_hugepage/enabled")),
+        fact("kernel", file("/proc/sys/kernel/osrelease")),
+        fact("system", field("/etc/os-release", "PRETTY_NAME")),
+        fact("Rust", said("rustc", &["--version"])),
+        fact("C compiler of the peers' harness", said("cc", &["--version"])),
+        fact("date", said("date", &["-u", "+%Y-%m-%d %H:%M UTC"])),
+    ]
 }
 
-/// superpipe's version, and which commit that is.
+/// superpipe's version and commit.
 fn commit() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let commit = said("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
@@ -44,7 +38,7 @@ fn hypervisor() -> Option<String> {
     Some(if is_guest { "yes, a virtual machine" } else { "no" }.to_owned())
 }
 
-/// The first line that a command prints.
+/// Returns the first line that a command prints.
 fn said(program: &str, args: &[&str]) -> Option<String> {
     let text = launch::output(Command::new(program).args(args)).ok()?;
     text.lines().next().map(|line| line.trim().to_owned())
@@ -54,7 +48,7 @@ fn file(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// What follows a name in a file of `name: value` or `name="value"`.
+/// Returns the value in a file of lines `name: value` or `name="value"`.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;

@@ -9,130 +9,158 @@ mod rperf;
 mod waiting;
 mod world;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde_json::Value;
 use superpipe_bench::failure::Failure;
-use superpipe_bench::pin::Cores;
+use superpipe_bench::options::Cores;
 
-use crate::plan::{Cell, Part};
-use crate::raw::{self, Figure, Line, Round, State};
+use crate::figures::{Distance, Figures, Round};
+use crate::plan::{Cell, LATENCY, Part};
 use contestants::Contestant;
 use rperf::Rperf;
 use world::World;
 
-/// How often a round is run during which the distance of the cores changed.
+/// Runs of a round during which the distance of the cores changes.
 const ATTEMPTS_MAX: u32 = 3;
-/// A machine with more to do than this is not idle.
+/// The load average above which the machine is not idle.
 const LOAD_MAX: f64 = 0.5;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where benchmarks/ is, with a file for each part
+    /// Directory of benchmarks/, which has a file per part
     #[arg(long, default_value = "target/benchmarks", value_name = "DIR")]
     dir: PathBuf,
     /// The two cores, the client's first
     #[arg(long, default_value = "0,1", value_name = "A,B")]
     cores: Cores,
-    /// Only these parts; the files of the others stay as they are
+    /// Measure only these parts; the files of the others stay as they are
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Rounds of a part that must be of one kind; up to twice as many are run for that
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// The peers as well, which scripts/peers.sh must have set up
+    /// Rounds of a part at the same distance of the cores; up to twice as many are run for that
+    #[arg(long, default_value_t = 7, value_parser = at_least_one)]
+    rounds: usize,
+    /// Measure the peers as well, which scripts/peers.sh must have set up
     #[arg(long)]
     peers: bool,
-    /// One short round, to see that everything works
+    /// Run one short round, to see that everything works
     #[arg(long)]
     quick: bool,
 }
 
-/// Measures all parts that are asked for.
+/// Measures the chosen parts.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let world = World::new(options.cores, options.quick)?;
     let load = world::load();
     if load > LOAD_MAX && !options.quick {
         eprintln!("warning: the machine is not idle (load {load}): the figures will be too high");
     }
-    // before anything is written to a work tree, which would then not be the commit's any more
-    let machine = machine::describe(&world);
-    let chosen = Part::ALL.into_iter().filter(|part| options.only.is_empty() || options.only.contains(part));
+    // before anything is written: a changed work tree is no longer that of the commit
+    let facts = machine::describe(&world);
+    let chosen =
+        Part::LOCAL.into_iter().filter(|part| options.only.is_empty() || options.only.contains(part));
     for part in chosen {
-        let lines = match part {
+        let mut figures = match part {
             Part::Waiting => waiting::run(&world, options)?,
             _ => run_part(&world, options, part)?,
         };
-        let lines = [vec![Line::Machine(machine.clone())], lines].concat();
-        raw::write(&options.dir.join("benchmarks").join(format!("{}.jsonl", part.name())), &lines)?;
+        figures.facts.clone_from(&facts);
+        figures.write(&options.dir.join("benchmarks").join(format!("{}.jsonl", part.name())))?;
     }
     Ok(())
 }
 
-fn run_part(world: &World, options: &Options, part: Part) -> Result<Vec<Line>, Failure> {
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| format!("'{text}' is not a number from 1 on"))
+}
+
+/// The time of one cell in one round.
+pub(crate) struct Timing {
+    cell: Cell,
+    us: f64,
+    /// the first message of a connection
+    first_us: Option<f64>,
+}
+
+impl Timing {
+    /// Reads a program's object: the median of half round trips, or the average of a stream, in which messages may arrive in
+    /// bunches.
+    fn new(object: &Value, cell: Cell) -> Self {
+        let us = |name: &str| object[name].as_f64();
+        let compared = if cell.test == LATENCY { "p50_us" } else { "avg_us" };
+        Self { cell, us: us(compared).unwrap_or(f64::NAN), first_us: us("first_us") }
+    }
+}
+
+fn run_part(world: &World, options: &Options, part: Part) -> Result<Figures, Failure> {
     let cells = part.cells(options.quick);
     let mut contestants = Contestant::all(part, options.peers);
     let server = Rperf::new(world)?;
-    let mut rounds = Vec::new();
-    let mut seen: BTreeMap<State, u32> = BTreeMap::new();
+    let mut figures = Figures::default();
     let rounds_wanted = if options.quick { 1 } else { options.rounds };
-    for number in 1..=2 * rounds_wanted {
-        eprintln!("{}: round {number}", part.name());
-        let (round, figures) = run_round(world, &server, part, number, &cells, &mut contestants)?;
-        *seen.entry(round.state).or_default() += 1;
-        rounds.push(Line::Round(round));
-        rounds.extend(figures.into_iter().map(|figure| Line::Figure(Figure { round: number, ..figure })));
-        if seen.iter().any(|(&state, &count)| state != State::Mixed && count >= rounds_wanted) {
+    for round in 0..2 * rounds_wanted {
+        eprintln!("{}: round {}", part.name(), round + 1);
+        let ran = run_round(world, &server, part, round, &cells, &mut contestants)?;
+        figures.rounds.push(ran.0);
+        for (index, timings) in ran.1 {
+            contestants[index].add(&mut figures, round, part, &timings);
+        }
+        let count = |distance| figures.round_count(distance);
+        if count(Distance::SameCluster).max(count(Distance::OtherCluster)) >= rounds_wanted {
             break;
         }
     }
-    let mut described: Vec<raw::Contestant> = Vec::new();
     for contestant in &contestants {
-        let contestant = contestant.describe(world, part, &cells)?;
-        // superpipe takes part once for each kind of memory
-        if described.iter().all(|other| other.id != contestant.id) {
-            described.push(contestant);
+        let described = contestant.describe(world, part, &cells)?;
+        // superpipe takes part once per kind of memory
+        if figures.contestants.iter().all(|other| other.id != described.id) {
+            figures.contestants.push(described);
         }
+        contestant.add_bests(&mut figures, &cells);
     }
-    Ok(described.into_iter().map(Line::Contestant).chain(rounds).collect())
+    Ok(figures)
 }
 
-/// Every contestant once: forwards and backwards in turn, since whoever comes first may find the machine otherwise.
+/// A round's timings, by the index of the contestant.
+type Timings = Vec<(usize, Vec<Timing>)>;
+
+/// Runs every contestant once: forwards and backwards in turn, since the first may find the machine in another state.
 fn run_round(
     world: &World,
     server: &Rperf,
     part: Part,
-    number: u32,
+    round: usize,
     cells: &[Cell],
     contestants: &mut [Contestant],
-) -> Result<(Round, Vec<Figure>), Failure> {
+) -> Result<(Round, Timings), Failure> {
     let mut attempts = 0;
     loop {
         attempts += 1;
         let load = world::load();
         let now_ns = world.distance_ns()?;
-        let tuned_for = world::state(now_ns, now_ns);
+        let tuned_for = world::distance(now_ns, now_ns);
         for contestant in &mut *contestants {
             contestant.tune(world, cells, tuned_for)?;
         }
-        // tuning took its time
+        // probed again, since tuning took its time
         let before_ns = world.distance_ns()?;
         let mut order: Vec<usize> = (0..contestants.len()).collect();
-        if number.is_multiple_of(2) {
+        if !round.is_multiple_of(2) {
             order.reverse();
         }
-        let mut figures = Vec::new();
+        let mut timings = Vec::new();
         for index in order {
-            figures.extend(contestants[index].run(world, server, part, cells, tuned_for)?);
+            timings.push((index, contestants[index].run(world, server, part, cells, tuned_for)?));
         }
         let after_ns = world.distance_ns()?;
-        let mut state = world::state(before_ns, after_ns);
-        if state != tuned_for {
-            state = State::Mixed;
+        let mut distance = world::distance(before_ns, after_ns);
+        if distance != tuned_for {
+            distance = Distance::Mixed;
         }
-        if state != State::Mixed || attempts == ATTEMPTS_MAX || world.is_quick {
-            return Ok((Round { round: number, attempts, before_ns, after_ns, state, load }, figures));
+        if distance != Distance::Mixed || attempts == ATTEMPTS_MAX || world.is_quick {
+            timings.sort_by_key(|(index, _)| *index);
+            return Ok((Round { distance, attempts, before_ns, after_ns, load }, timings));
         }
-        eprintln!("{}: the distance of the cores changed; once more", part.name());
+        eprintln!("{}: the distance of the cores changed; the round is run again", part.name());
     }
 }

@@ -1,15 +1,16 @@
-//! The peers: who they are, with which settings they are at their best, and how they are started.
+//! The peers, with the settings that are best for them, and their commands.
 
 use std::process::Command;
 
 use superpipe_bench::failure::Failure;
 
+use super::Timing;
 use super::launch::{self, SECONDS_MAX};
 use super::world::World;
-use crate::plan::{Cell, Memory};
-use crate::raw::{Figure, Kind};
+use crate::figures::Kind;
+use crate::plan::{Cell, REUSED};
 
-/// What differs from a peer's defaults.
+/// Environment variables that differ from a peer's defaults.
 type Settings = &'static [(&'static str, &'static str)];
 
 /// One peer with one set of settings.
@@ -35,7 +36,7 @@ const UCX: (&str, &str) = ("UCX_TLS", "posix,sysv,cma,self");
 const EAGER: (&str, &str) = ("UCX_RNDV_THRESH", "inf");
 const SEGMENT: (&str, &str) = ("UCX_POSIX_SEG_SIZE", "16k");
 
-/// Each as it comes, and, where that is much faster at some size, tuned.
+/// Each with its defaults and, where that is much faster at some size, tuned.
 pub(crate) const PEERS: &[Peer] = &[
     peer("ucx", "UCX", "ucx", Launcher::Itself, &[UCX]),
     peer("ucx-eager", "UCX, eager", "ucx", Launcher::Itself, &[UCX, EAGER, SEGMENT]),
@@ -93,14 +94,14 @@ const fn peer(
 }
 
 impl Peer {
-    /// The settings as one types them.
+    /// Returns the settings as in a shell.
     pub(crate) fn settings(&self) -> String {
         let all: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         all.join(" ")
     }
 
-    /// The command that runs all cells.
-    pub(crate) fn command(&self, world: &World, cells: &[Cell], memory: Memory) -> Command {
+    /// Returns the command that runs all cells.
+    pub(crate) fn command(&self, world: &World, cells: &[Cell], place: &str) -> Command {
         let harness = world.peers.join("bin").join(self.program);
         let own = world.peers.join(self.program);
         let mut command = match self.launcher {
@@ -126,40 +127,39 @@ impl Peer {
         };
         command.envs(self.settings.iter().copied()).env("PEER_ROOT", world.peers.join("run/"));
         command.args(["--cores", &world.cores(), "--seconds-max", &SECONDS_MAX.to_string()]);
-        let suffix = if memory == Memory::Reused { "" } else { "-fresh" };
-        command.args(
-            cells.iter().map(|cell| format!("{}{suffix}:{}:{}", cell.test.name(), cell.bytes, cell.messages)),
-        );
+        let suffix = if place == REUSED { "" } else { "-fresh" };
+        command
+            .args(cells.iter().map(|cell| format!("{}{suffix}:{}:{}", cell.test, cell.bytes, cell.messages)));
         command
     }
 
-    /// One round, and the version that the peer says it is of.
+    /// Runs one round. Returns its timings and the version that the peer prints.
     pub(crate) fn run(
         &self,
         world: &World,
         cells: &[Cell],
-        memory: Memory,
-    ) -> Result<(Vec<Figure>, String), Failure> {
-        let objects = launch::objects(&mut self.command(world, cells, memory))?;
+        place: &str,
+    ) -> Result<(Vec<Timing>, String), Failure> {
+        let objects = launch::objects(&mut self.command(world, cells, place))?;
         let version = objects.iter().find(|object| object["event"] == "version");
         let version =
             short_version(version.and_then(|object| object["version"].as_str()).unwrap_or_default());
-        let figures = cells.iter().map(|cell| {
+        let timings = cells.iter().map(|cell| {
             let of_cell = |object: &&serde_json::Value| {
                 object["event"] == "result"
-                    && object["test"] == cell.test.name()
+                    && object["test"] == cell.test
                     && object["bytes"].as_u64() == u64::try_from(cell.bytes).ok()
             };
             let object = objects.iter().find(of_cell).ok_or_else(|| {
-                Failure::Usage(format!("{}: no result of {} B, {}", self.title, cell.bytes, cell.test.name()))
+                Failure::Usage(format!("{}: no result of {} B, {}", self.title, cell.bytes, cell.test))
             })?;
-            Ok(Figure::new(object, *cell, memory))
+            Ok(Timing::new(object, *cell))
         });
-        Ok((figures.collect::<Result<_, Failure>>()?, version))
+        Ok((timings.collect::<Result<_, Failure>>()?, version))
     }
 }
 
-/// The words up to the first comma, with single spaces.
+/// Returns the words up to the first comma, with single spaces.
 fn short_version(version: &str) -> String {
     let words = version.split(',').next().unwrap_or_default().split_whitespace();
     words.collect::<Vec<_>>().join(" ")

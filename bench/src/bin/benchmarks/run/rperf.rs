@@ -1,4 +1,4 @@
-//! superpipe, measured by rperf: a server that stays for a part, and a client for each cell.
+//! superpipe, measured by rperf: a server per part, and a client per cell.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use std::{env, process};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::process::die_with_parent;
 
+use super::Timing;
 use super::launch;
 use super::world::World;
-use crate::plan::{Cell, Memory};
-use crate::raw::Figure;
+use crate::plan::{Cell, REUSED};
 
-/// A server, which ends with this value.
+/// A server. Dropping ends it.
 pub(crate) struct Rperf {
     server: Child,
     directory: PathBuf,
 }
 
 impl Rperf {
-    /// A server on its core, at a socket of its own.
+    /// Starts a server on its core, at a socket of its own.
     pub(crate) fn new(world: &World) -> Result<Self, Failure> {
         let directory = directory();
         fs::create_dir_all(&directory).map_err(|error| Failure::Os("make a directory", error))?;
@@ -35,28 +35,28 @@ impl Rperf {
         Ok(Self { server, directory })
     }
 
-    /// One round. With `is_first` each size has a connection of its own.
+    /// Runs one round. With `is_first` each size has a connection of its own.
     pub(crate) fn run(
         &self,
         world: &World,
         cells: &[Cell],
-        memory: Memory,
+        place: &str,
         is_first: bool,
-    ) -> Result<Vec<Figure>, Failure> {
-        let mut figures = Vec::with_capacity(cells.len());
-        // One client does all sizes of which as many messages are wanted.
+    ) -> Result<Vec<Timing>, Failure> {
+        let mut timings = Vec::with_capacity(cells.len());
+        // One client runs all sizes with the same count of messages.
         for alike in cells.chunk_by(|a, b| (a.test, a.messages) == (b.test, b.messages)) {
-            let objects = launch::objects(&mut client(world, alike, memory, is_first)?)?;
+            let objects = launch::objects(&mut client(world, alike, place, is_first)?)?;
             for &cell in alike {
                 let of_cell =
                     |object: &&serde_json::Value| object["bytes"].as_u64() == Some(cell.bytes as u64);
                 let object = objects.iter().find(of_cell);
                 let object =
                     object.ok_or_else(|| Failure::Usage(format!("rperf: no result of {} B", cell.bytes)))?;
-                figures.push(Figure::new(object, cell, memory));
+                timings.push(Timing::new(object, cell));
             }
         }
-        Ok(figures)
+        Ok(timings)
     }
 }
 
@@ -69,13 +69,8 @@ impl Drop for Rperf {
     }
 }
 
-/// The client for cells of one test and one count of messages.
-pub(crate) fn client(
-    world: &World,
-    cells: &[Cell],
-    memory: Memory,
-    is_first: bool,
-) -> Result<Command, Failure> {
+/// Returns the client for cells of one test and one count of messages.
+pub(crate) fn client(world: &World, cells: &[Cell], place: &str, is_first: bool) -> Result<Command, Failure> {
     let mut command = world.program("rperf")?;
     command.args([
         &address(),
@@ -89,14 +84,11 @@ pub(crate) fn client(
     if let Some(cell) = cells.first() {
         let sizes: Vec<String> = cells.iter().map(|cell| cell.bytes.to_string()).collect();
         let warm_up = cell.messages / 10 + 1;
-        command.args(["--test", cell.test.name(), "--sizes", &sizes.join(",")]);
+        command.args(["--test", cell.test, "--sizes", &sizes.join(",")]);
         command.args(["--iterations", &cell.messages.to_string(), "--warmup", &warm_up.to_string()]);
     }
-    match memory {
-        Memory::Reused => {}
-        Memory::Plain => drop(command.arg("--fresh=plain")),
-        Memory::Advised => drop(command.arg("--fresh=advised")),
-        Memory::Superpipe => drop(command.arg("--fresh=superpipe")),
+    if place != REUSED {
+        command.arg(format!("--fresh={place}"));
     }
     if is_first {
         command.arg("--reconnect");

@@ -1,18 +1,26 @@
 //! The wait strategies, measured by a program of their own.
 
-use serde_json::Value;
 use superpipe_bench::failure::Failure;
 
 use super::world::{self, World};
 use super::{Options, launch};
-use crate::raw::{Line, Round, Waiting};
+use crate::figures::{Figures, Round, Series};
+use crate::plan::LATENCY;
 
-/// Every round is a run of the program.
-pub(crate) fn run(world: &World, options: &Options) -> Result<Vec<Line>, Failure> {
-    let mut lines = Vec::new();
+/// Figures of one measurement: the suffix of the test, and their name in the program's output.
+const FIGURES: [(&str, &str); 4] = [
+    ("", "p50_us"),
+    (" p99", "p99_us"),
+    (" client", "client_cpu_percent"),
+    (" server", "server_cpu_percent"),
+];
+
+/// Runs the program once per round.
+pub(crate) fn run(world: &World, options: &Options) -> Result<Figures, Failure> {
+    let mut figures = Figures::default();
     let (rounds, seconds) = if options.quick { (1, "0.001") } else { (options.rounds, "0.05") };
-    for number in 1..=rounds {
-        eprintln!("waiting: round {number}");
+    for round in 0..rounds {
+        eprintln!("waiting: round {}", round + 1);
         let load = world::load();
         let before_ns = world.distance_ns()?;
         let mut command = world.program("waiting")?;
@@ -20,19 +28,21 @@ pub(crate) fn run(world: &World, options: &Options) -> Result<Vec<Line>, Failure
         if options.quick {
             command.args(["--sizes", "8", "--pauses-us", "100"]);
         }
-        let objects = launch::objects(&mut command)?;
-        let after_ns = world.distance_ns()?;
-        let state = world::state(before_ns, after_ns);
-        lines.push(Line::Round(Round { round: number, attempts: 1, before_ns, after_ns, state, load }));
-        for object in &objects {
-            lines.push(Line::Waiting(row(number, object)?));
+        for object in &launch::objects(&mut command)? {
+            let fail = || Failure::Usage(format!("waiting printed {object}"));
+            let text = |name: &str| object[name].as_str().ok_or_else(fail);
+            let (test, who, place) = (text("test")?, text("wait")?, text("placement")?);
+            let size = if test == LATENCY { &object["bytes"] } else { &object["pause_us"] };
+            let size = size.as_u64().and_then(|size| usize::try_from(size).ok()).ok_or_else(fail)?;
+            for (suffix, name) in FIGURES {
+                let test = format!("{test}{suffix}");
+                let figure = object[name].as_f64().ok_or_else(fail)?;
+                figures.add(round, Series { test: &test, who, place, size }, figure);
+            }
         }
+        let after_ns = world.distance_ns()?;
+        let distance = world::distance(before_ns, after_ns);
+        figures.rounds.push(Round { distance, attempts: 1, before_ns, after_ns, load });
     }
-    Ok(lines)
-}
-
-fn row(round: u32, object: &Value) -> Result<Waiting, Failure> {
-    let row = serde_json::from_value::<Waiting>(object.clone())
-        .map_err(|error| Failure::Usage(format!("waiting printed {object}: {error}")))?;
-    Ok(Waiting { round, ..row })
+    Ok(figures)
 }

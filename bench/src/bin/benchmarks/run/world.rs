@@ -1,4 +1,4 @@
-//! Where programs are, on which cores they run, and how far these are apart.
+//! The programs, their cores, and the distance of these.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::process::Command;
 use std::{env, io};
 
 use superpipe_bench::failure::Failure;
-use superpipe_bench::pin::Cores;
+use superpipe_bench::options::Cores;
 
 use super::launch;
-use crate::raw::State;
+use crate::figures::Distance;
 
-/// Cores that are further apart than this don't share a cache.
-const FAR_NS: f64 = 100.0;
+/// The time of 8 bytes from core to core above which they share no cache: some 30 ns in the same cluster, 200 in others.
+const OTHER_CLUSTER_NS: f64 = 100.0;
 const PROBE: &[&str] = &[
     "--slots",
     "64",
@@ -27,18 +27,18 @@ const PROBE: &[&str] = &[
     "--json",
 ];
 
-/// What every contestant needs to know.
+/// The environment of every contestant.
 pub(crate) struct World {
-    /// where superpipe's own programs are
+    /// directory of superpipe's own programs
     pub(crate) programs: PathBuf,
-    /// where scripts/peers.sh put the peers
+    /// directory of the peers, made by scripts/peers.sh
     pub(crate) peers: PathBuf,
     pub(crate) cores: Cores,
     pub(crate) is_quick: bool,
 }
 
 impl World {
-    /// With the programs that lie where this one does, in a target directory.
+    /// Finds the programs in the directory of this one, in a target directory.
     pub(crate) fn new(cores: Cores, is_quick: bool) -> Result<Self, Failure> {
         let own = env::current_exe().map_err(|error| Failure::Os("find this program", error))?;
         let programs = own.parent().map(PathBuf::from).unwrap_or_default();
@@ -46,7 +46,7 @@ impl World {
         Ok(Self { programs, peers, cores, is_quick })
     }
 
-    /// One of superpipe's own programs.
+    /// Returns the command of one of superpipe's own programs.
     pub(crate) fn program(&self, name: &str) -> Result<Command, Failure> {
         let path = self.programs.join(name);
         if path.exists() {
@@ -56,12 +56,12 @@ impl World {
         Err(Failure::Os("run a program", missing))
     }
 
-    /// The cores as the limits and the peers want them.
+    /// The cores in the form of the options of limits and peers.
     pub(crate) fn cores(&self) -> String {
         format!("{},{}", self.cores.client, self.cores.server)
     }
 
-    /// What 8 bytes take from core to core now.
+    /// Probes the time of 8 bytes from core to core.
     pub(crate) fn distance_ns(&self) -> Result<f64, Failure> {
         let mut command = self.program("limit_lines")?;
         command.args(PROBE).args(["--cores", &self.cores()]);
@@ -70,7 +70,7 @@ impl World {
         Ok((distance_us * 1e4).round() / 10.0)
     }
 
-    /// A command as the report shows it: without this machine's paths.
+    /// Returns a command as the page shows it, without this machine's paths.
     pub(crate) fn shown(&self, command: &Command) -> String {
         let words = [command.get_program()].into_iter().chain(command.get_args());
         let words: Vec<String> = words.map(|word| self.without_paths(&word.to_string_lossy())).collect();
@@ -84,12 +84,12 @@ impl World {
     }
 }
 
-/// What the distances before and after a round make it.
-pub(crate) fn state(before_ns: f64, after_ns: f64) -> State {
-    match (before_ns > FAR_NS, after_ns > FAR_NS) {
-        (false, false) => State::Near,
-        (true, true) => State::Far,
-        _ => State::Mixed,
+/// Returns the distance during a round, from the times before and after it.
+pub(crate) fn distance(before_ns: f64, after_ns: f64) -> Distance {
+    match (before_ns > OTHER_CLUSTER_NS, after_ns > OTHER_CLUSTER_NS) {
+        (false, false) => Distance::SameCluster,
+        (true, true) => Distance::OtherCluster,
+        _ => Distance::Mixed,
     }
 }
 
@@ -101,12 +101,12 @@ pub(crate) fn load() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, state};
+    use super::{Distance, distance};
 
     #[test]
     fn a_round_is_of_one_kind_only_if_nothing_changed() {
-        assert_eq!(state(30.0, 48.0), State::Near);
-        assert_eq!(state(190.0, 230.0), State::Far);
-        assert_eq!([state(30.0, 200.0), state(200.0, 30.0)], [State::Mixed; 2]);
+        assert_eq!(distance(30.0, 48.0), Distance::SameCluster);
+        assert_eq!(distance(190.0, 230.0), Distance::OtherCluster);
+        assert_eq!([distance(30.0, 200.0), distance(200.0, 30.0)], [Distance::Mixed; 2]);
     }
 }

@@ -1,0 +1,263 @@
+//! Steps of every tool with its connection: the exchange of HELLOs, the reports at the end, and the close.
+
+use crate::command_line::options::{Common, Core};
+use crate::connection::peer;
+use crate::exit::{Code, Failure};
+use crate::os::core_choice::{End, choose_core};
+use crate::protocol::{
+    Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
+};
+use crate::quantity::shown;
+use crate::report::events::Joined;
+use crate::signals::Signals;
+use crate::stderr::{self, print_line};
+use crate::timeouts::{GOODBYE, HELLO_PATIENCE, LAST_WORDS};
+use core::cell::Cell;
+use core::time::Duration;
+use superpipe::io::{Digest, DigestKind};
+use superpipe::os::{PinError, WaitStrategy, pin_current_thread};
+use superpipe::{Address, Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
+
+/// One end's run: its role, options and signals.
+#[derive(Debug, Clone)]
+pub struct Session<'a> {
+    /// this tool
+    pub role: Role,
+    /// options that all tools have
+    pub common: &'a Common,
+    /// signals that ask the tool to stop
+    pub signals: Signals,
+    /// true if standard error carries nothing but events
+    is_mute: bool,
+    pinned_to: Cell<Option<u32>>,
+}
+
+impl<'a> Session<'a> {
+    /// Creates a session, and installs the signal handlers.
+    ///
+    /// # Errors
+    /// The handlers cannot be installed.
+    pub fn new(role: Role, common: &'a Common, is_mute: bool) -> Result<Self, Failure> {
+        let signals = Signals::install(role.work())?;
+        stderr::set_signal_flag(signals.flag());
+        Ok(Self { role, common, signals, is_mute, pinned_to: Cell::new(None) })
+    }
+
+    /// Pins this thread, if `--core` asks for that and the core is already known. Must be called before any memory is touched,
+    /// and after other threads were started.
+    ///
+    /// # Errors
+    /// The core does not exist, or this process may not use it.
+    pub fn pin(&self) -> Result<(), Failure> {
+        match (self.common.core, self.common.routed.device) {
+            (Some(Core::Number(core)), _) => self.pin_to(core),
+            (Some(Core::Auto), Some(device)) => self.pin_near(Some(device)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports the properties of a new connection with --verbose, and pins this thread near its device, if `--core` asks for that
+    /// and the device was not known before.
+    ///
+    /// # Errors
+    /// The kernel refuses to pin.
+    pub fn connected(&self, connection: &Connection) -> Result<Joined, Failure> {
+        let description = connection.description();
+        let joined = Joined::new(&description);
+        let peer = match connection.peer() {
+            Peer::Process(cred) => format!("; the peer is process {} of uid {}", cred.pid, cred.uid),
+            Peer::Host(address) => format!("; the peer is at {address}"),
+            _ => String::new(),
+        };
+        self.say_if(self.common.verbose, &format!("{joined}{peer}"));
+        if (self.common.core, self.common.routed.device) == (Some(Core::Auto), None) {
+            self.pin_near(description.device)?;
+        }
+        Ok(joined)
+    }
+
+    fn pin_near(&self, device: Option<DeviceName>) -> Result<(), Failure> {
+        let end = match self.role {
+            Role::Receiver | Role::Server => End::Listening,
+            Role::Sender | Role::Client => End::Connecting,
+        };
+        let choice = choose_core(device.as_ref().map(DeviceName::as_str), end);
+        self.pin_to(choice.core)?;
+        self.say_if(self.common.verbose, &format!("pinned to {choice}"));
+        Ok(())
+    }
+
+    fn pin_to(&self, core: usize) -> Result<(), Failure> {
+        pin_current_thread(core).map_err(|error| {
+            let code = if matches!(error, PinError::Os(_)) { Code::Device } else { Code::Usage };
+            Failure::new(code, error.to_string())
+        })?;
+        self.pinned_to.set(u32::try_from(core).ok());
+        Ok(())
+    }
+
+    /// Returns the core that this end is pinned to.
+    #[must_use]
+    pub const fn core(&self) -> Option<u32> {
+        self.pinned_to.get()
+    }
+
+    /// Returns the library's options, with the signals' flag.
+    #[must_use]
+    pub fn options(&self, wait: WaitStrategy) -> Options {
+        Options {
+            wait,
+            idle_timeout: self.common.idle_timeout,
+            route: self.common.routed.route(),
+            peer_uid: self.common.peer_uid,
+            tuning: self.common.tuned.wishes(),
+            interrupt: Some(self.signals.flag()),
+            ..Options::default()
+        }
+    }
+
+    /// Connects. Any timeout, of a name server or a listener, is a failure to connect.
+    ///
+    /// # Errors
+    /// No connection is established within `timeout`, or none is possible.
+    pub fn connect(
+        &self,
+        address: &Address,
+        options: Options,
+        timeout: Duration,
+    ) -> Result<Connection, Failure> {
+        Connection::connect(address, options, timeout).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => {
+                let text = format!("{error}; --connect-timeout is {}", shown(timeout));
+                Failure::new(Code::Connect, text)
+            }
+            _ => self.failure(&error),
+        })
+    }
+
+    /// Returns the failure for an error of the library.
+    #[must_use]
+    pub fn failure(&self, error: &Error) -> Failure {
+        peer::failure(error, self.role.other(), &self.signals)
+    }
+
+    /// Sends this end's HELLO, and receives the peer's.
+    ///
+    /// # Errors
+    /// The peer is not one of these tools, has another version or the wrong role, is gone, or is silent.
+    pub fn exchange_hellos(
+        &self,
+        connection: &mut Connection,
+        checksum: Option<DigestKind>,
+        size_hint: Option<u64>,
+    ) -> Result<Hello, Failure> {
+        let timeout = match self.role {
+            // A silent client must not block others that wait behind it.
+            Role::Receiver | Role::Server => self.common.idle_timeout.min(HELLO_PATIENCE),
+            Role::Sender | Role::Client => self.common.idle_timeout,
+        };
+        let hello = Hello { role: self.role, checksum, size_hint };
+        connection.send(TAG_HELLO, &[&hello.encode()], timeout).map_err(|error| self.failure(&error))?;
+        let mut bytes = [0; HELLO_BYTES];
+        let theirs = match connection.recv_into(&mut [&mut bytes], timeout) {
+            Ok(received) if received.tag == TAG_HELLO => {
+                Hello::decode(&bytes[..received.bytes], self.role.other())
+            }
+            Ok(_) => Hello::decode(&[], self.role.other()),
+            Err(error) if is_of_another_kind(&error) => Hello::decode(&[], self.role.other()),
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                let text = format!("the peer sent no HELLO within {}", shown(timeout));
+                return Err(Failure::new(Code::Timeout, text));
+            }
+            Err(error) => return Err(self.failure(&error)),
+        };
+        theirs.map_err(peer::broken)
+    }
+
+    /// Sends this end's TRAILER or VERDICT; after a success it carries the remark, if there is one.
+    ///
+    /// # Errors
+    /// The message cannot be sent.
+    pub fn send_report(
+        &self,
+        connection: &mut Connection,
+        outcome: Result<Option<&str>, &Failure>,
+        digest: &Digest,
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        let (code, text) = match outcome {
+            Ok(remark) => (Code::Done, remark.unwrap_or_default().to_owned()),
+            Err(failure) => (failure.code, failure.text.clone()),
+        };
+        let report = Report { code: code.number(), bytes: digest.bytes(), checksum: digest.value(), text };
+        connection.send(self.role.report_tag(), &[&report.encode()], timeout)
+    }
+
+    /// Reports a failure to the peer, waits a limited time for the delivery, and returns the failure.
+    pub fn give_up(&self, connection: &mut Connection, failure: Failure, digest: &Digest) -> Failure {
+        let sent = self.send_report(connection, Err(&failure), digest, LAST_WORDS);
+        // A peer that does not receive the report gets the code with the close.
+        let _ = sent.and_then(|()| connection.flush(LAST_WORDS));
+        failure
+    }
+
+    /// Receives the peer's TRAILER or VERDICT.
+    ///
+    /// # Errors
+    /// No report arrives, or it violates the protocol.
+    pub fn receive_report(&self, connection: &mut Connection, timeout: Duration) -> Result<Report, Failure> {
+        let mut bytes = [0; REPORT_BYTES_MAX];
+        let received = connection.recv_into(&mut [&mut bytes], timeout).map_err(|error| {
+            if is_of_another_kind(&error) {
+                peer::broken(Broken("sent a longer message, or a stream, where its report was due"))
+            } else {
+                self.failure(&error)
+            }
+        })?;
+        if received.tag != self.role.other().report_tag() {
+            return Err(peer::broken(Broken("sent another message than its report")));
+        }
+        Report::decode(&bytes[..received.bytes]).map_err(peer::broken)
+    }
+
+    /// Returns the failure of a peer that gave up: the one in its report, if that arrives, else the one for the reason.
+    #[must_use]
+    pub fn peer_gave_up(&self, connection: &mut Connection, reason: Reason) -> Failure {
+        // These reasons say less than the error with which the connection ends.
+        let is_unspecific = [Reason::DONE, Reason::GIVEN_UP].contains(&reason);
+        match self.receive_report(connection, LAST_WORDS) {
+            Ok(report) if report.code != 0 => peer::said(&report, self.role.other()),
+            Err(failure) if is_unspecific && failure.code == Code::PeerLost => failure,
+            _ => self.signals.failure().unwrap_or_else(|| peer::left(reason, self.role.other())),
+        }
+    }
+
+    /// Closes with the outcome as the reason. Ignores errors: the work is over, and a peer that cannot be reached is gone.
+    pub fn close(&self, connection: Connection, outcome: &Result<(), Failure>) {
+        let code = outcome.as_ref().err().map_or(Code::Done, |failure| failure.code);
+        let _ = connection.close(code.into(), GOODBYE);
+    }
+
+    /// Prints one line on standard error if it is `wanted`, unless standard error carries events.
+    pub fn say_if(&self, wanted: bool, text: &str) {
+        if wanted && !self.is_mute {
+            print_line(self.role, text);
+        }
+    }
+}
+
+/// Returns true if the next transfer is longer than the expected message, or a stream.
+fn is_of_another_kind(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TooSmall | ErrorKind::Usage)
+}
+
+impl Role {
+    /// Returns the tag of this role's report.
+    #[must_use]
+    pub const fn report_tag(self) -> u64 {
+        match self {
+            Self::Sender | Self::Client => TAG_TRAILER,
+            Self::Receiver | Self::Server => TAG_VERDICT,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Calls of the operating system that only the tools need: inherited descriptors and signals, and the choice of a core. It has
+//! the only unsafe code of this crate.
+
+#[expect(unsafe_code, reason = "runs before main, and duplicates descriptors by number")]
+pub mod inherited;
+#[expect(unsafe_code, reason = "asks for the action of a signal, which signal-hook does not tell")]
+pub mod signals;
+
+pub mod core_choice;

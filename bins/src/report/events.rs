@@ -1,0 +1,266 @@
+//! Events of `--json`: one JSON object per line. `start` comes first and `end` last, whatever happens in between.
+
+use crate::command_line::options::{Checksum, Common, Core, Crossing, Moving, Seen, Wait};
+use crate::exit::Failure;
+use crate::report::lines::Lines;
+use crate::signals::Signals;
+use core::time::Duration;
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+use std::sync::Mutex;
+use superpipe::Description;
+use superpipe::os::Bytes;
+use superpipe::setup::arrival_name;
+
+/// Options of the run: waiting, timeouts and tuning.
+#[derive(Debug, Clone, Serialize)]
+pub struct Settings {
+    core: Option<Core>,
+    wait: Wait,
+    checksum: Option<Checksum>,
+    protocol: Option<Crossing>,
+    block_bytes: Option<u32>,
+    chunk_bytes: Option<u32>,
+    folds: Option<u8>,
+    arrival: Seen,
+    device: Option<String>,
+    gid_index: Option<u32>,
+    peer_uid: Option<u32>,
+    idle_timeout_s: f64,
+    /// rsend: `--connect-timeout`; rrecv: `--accept-timeout`
+    connect_timeout_s: f64,
+}
+
+/// Properties of an established connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Joined {
+    /// name of the fabric
+    pub fabric: &'static str,
+    /// RDMA device, if the fabric uses one
+    pub device: Option<String>,
+    /// name of the transfer protocol
+    pub protocol: &'static str,
+    /// name of the arrival mode
+    pub arrival: &'static str,
+    /// reason for the arrival mode
+    pub arrival_reason: &'static str,
+    /// size of a block
+    pub block_bytes: u32,
+    /// blocks in a landing buffer
+    pub block_count: u32,
+    /// size of the largest chunk; 0: the protocol chooses it
+    pub chunk_bytes: u32,
+    /// least number of chunks that a landing buffer holds
+    pub folds: u8,
+    provisioned_bytes: u64,
+}
+
+/// One event, and so one line.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event<'a> {
+    /// The tool has started, and is not connected yet.
+    Start {
+        /// name of the tool: rsend or rrecv
+        tool: &'a str,
+        /// version of the tool
+        version: &'a str,
+        /// process id
+        pid: u32,
+        /// address to connect to or to listen at
+        address: String,
+        /// file that is read or written
+        file: &'a str,
+        /// length of FILE, if it is known
+        size: Option<u64>,
+        /// options of waiting, timeouts and tuning
+        settings: &'a Settings,
+    },
+    /// The tool listens at a port that the system chose, because port 0 was requested.
+    Listening {
+        /// address with that port
+        address: String,
+    },
+    /// One second has passed.
+    Interval {
+        /// time since the transfer began: in rsend after the exchange of HELLOs, in rrecv at the first byte
+        seconds: f64,
+        /// bytes since the transfer began
+        bytes: u64,
+        /// rate of this interval, in 10^9 bytes per second
+        gb_per_s: f64,
+    },
+    /// The tool ends.
+    End {
+        /// duration of the transfer, from the same start as in an interval
+        seconds: f64,
+        /// bytes that went through this end
+        bytes: u64,
+        /// average rate, in 10^9 bytes per second
+        gb_per_s: f64,
+        /// exit code of the process
+        exit_code: u8,
+        /// cause of the failure, if the exit code is not 0
+        error: Option<&'a str>,
+        /// cause for which the trace could not be written; it does not change the exit code
+        report_error: Option<&'a str>,
+        /// name of the checksum that was compared
+        checksum: Option<&'a str>,
+        /// value of that checksum
+        checksum_value: Option<String>,
+        /// core that this end was pinned to
+        core: Option<u32>,
+        /// properties of the connection: fabric, device, layout, arrival, protocol
+        connection: Option<&'a Joined>,
+    },
+}
+
+/// Writer of events, which several threads may use.
+#[derive(Debug)]
+pub struct Events {
+    out: Mutex<Out>,
+}
+
+#[derive(Debug)]
+struct Out {
+    lines: Lines,
+    /// failure of the first failed write, until it is taken
+    failed: Option<Failure>,
+    over: bool,
+}
+
+impl Settings {
+    /// Collects the settings from the options and the tool's own timeout.
+    #[must_use]
+    pub fn new(options: &Moving, connect_timeout: Duration) -> Self {
+        let Common { core, idle_timeout, peer_uid, routed, tuned, .. } = &options.common;
+        Self {
+            core: *core,
+            wait: options.wait,
+            checksum: options.checksum,
+            protocol: tuned.protocol,
+            block_bytes: tuned.block_bytes,
+            chunk_bytes: tuned.chunk_bytes,
+            folds: tuned.folds,
+            arrival: tuned.arrival,
+            device: routed.device.map(|device| device.to_string()),
+            gid_index: routed.gid_index,
+            peer_uid: *peer_uid,
+            idle_timeout_s: idle_timeout.as_secs_f64(),
+            connect_timeout_s: connect_timeout.as_secs_f64(),
+        }
+    }
+}
+
+impl Joined {
+    /// Converts the library's description to the words of the options.
+    #[must_use]
+    pub fn new(description: &Description) -> Self {
+        let Description { fabric, device, negotiated, arrival_reason, provisioned_bytes, .. } = description;
+        Self {
+            fabric,
+            device: device.map(|device| device.to_string()),
+            protocol: negotiated.config.protocol.name(),
+            arrival: arrival_name(negotiated.config.arrival),
+            arrival_reason,
+            block_bytes: negotiated.layout.block_bytes,
+            block_count: negotiated.layout.block_count,
+            chunk_bytes: negotiated.config.chunk_bytes,
+            folds: negotiated.config.folds,
+            provisioned_bytes: *provisioned_bytes,
+        }
+    }
+}
+
+impl fmt::Display for Joined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "connected by {}", self.fabric)?;
+        if let Some(device) = &self.device {
+            write!(f, " on {device}")?;
+        }
+        write!(
+            f,
+            ": {}, arrival by {} ({}), {} blocks of {}, {} folds, {} of memory at this end",
+            self.protocol,
+            self.arrival,
+            self.arrival_reason,
+            self.block_count,
+            Bytes(self.block_bytes.into()),
+            self.folds,
+            Bytes(self.provisioned_bytes),
+        )
+    }
+}
+
+impl Events {
+    /// Opens the file of `--json` as [`Lines::open`] does; `-` is standard error.
+    ///
+    /// # Errors
+    /// The file cannot be written, or a signal arrived.
+    pub fn open(path: &Path, signals: &Signals) -> Result<Self, Failure> {
+        let lines = Lines::open(path, 2, signals)?;
+        Ok(Self { out: Mutex::new(Out { lines, failed: None, over: false }) })
+    }
+
+    /// Writes one event at once, or as soon as a pipe has room. The first failure is kept, and disables all later events.
+    pub fn put(&self, event: &Event<'_>) {
+        let Ok(mut out) = self.out.lock() else { return };
+        if out.over {
+            return;
+        }
+        let line = serde_json::to_vec(event).map_err(|error| out.lines.failure(&error.into()));
+        let written = line.and_then(|mut line| {
+            line.push(b'\n');
+            out.lines.write(&line)
+        });
+        out.over = written.is_err();
+        out.failed = written.err();
+    }
+
+    /// Returns the failure to write events, if there was one, and only once.
+    pub fn take_failure(&self) -> Option<Failure> {
+        self.out.lock().ok()?.failed.take()
+    }
+}
+
+/// Returns a rate in 10^9 bytes per second.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+pub fn gb_per_s(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { round(bytes as f64 / seconds / 1e9) } else { 0.0 }
+}
+
+/// Rounds to 6 decimals: microseconds are precise enough, and shorter to read.
+#[must_use]
+pub fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_one_object_per_line() {
+        let event = Event::Interval { seconds: 1.0, bytes: 5, gb_per_s: gb_per_s(2_000_000_000, 0.5) };
+        assert_eq!(
+            serde_json::to_string(&event).unwrap(),
+            r#"{"event":"interval","seconds":1.0,"bytes":5,"gb_per_s":4.0}"#
+        );
+        assert_eq!(gb_per_s(7, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_once() {
+        let signals = Signals::install("test").unwrap();
+        let events = Events::open(Path::new("/dev/full"), &signals).unwrap();
+        let event = Event::Interval { seconds: 1.0, bytes: 5, gb_per_s: 0.0 };
+        events.put(&event);
+        assert!(events.take_failure().unwrap().text.ends_with("/dev/full: no space left on device"));
+        assert_eq!(events.take_failure(), None);
+        events.put(&event);
+        assert_eq!(events.take_failure(), None);
+        assert!(Events::open(Path::new("/nowhere/x"), &signals).is_err());
+    }
+}

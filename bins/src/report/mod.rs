@@ -1,0 +1,6 @@
+//! Progress and results for people and programs.
+
+pub mod bar;
+pub mod events;
+pub mod lines;
+pub mod meter;

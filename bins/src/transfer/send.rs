@@ -1,0 +1,152 @@
+//! rsend: connects to a receiver, and sends it the input.
+
+use crate::command_line::command;
+use crate::command_line::generate;
+use crate::command_line::options::Send;
+use crate::connection::peer;
+use crate::exit::{Code, Failure};
+use crate::files::descriptor::DASH;
+use crate::files::distinct::Named;
+use crate::files::input::Input;
+use crate::files::preserve::{Attributes, TAG_ATTRIBUTES};
+use crate::protocol::{Role, TAG_DATA};
+use crate::signals::Signals;
+use crate::timeouts::PATIENCE;
+use crate::transfer::pace::Pace;
+use crate::transfer::run::{Run, run_tool};
+use crate::transfer::stopped::Stopped;
+use clap::CommandFactory;
+use core::time::Duration;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+use superpipe::io::Digest;
+use superpipe::{Address, Connection};
+
+/// Most bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Runs rsend.
+#[must_use]
+pub fn main() -> ExitCode {
+    let options = match command::parse::<Send>(Role::Sender, &[]) {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
+    let data = Named::read("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)));
+    match (options.moving.common.generate, &options.address) {
+        (Some(kind), _) => generate::print(Role::Sender, kind, Send::command()),
+        (None, Some(address)) => {
+            run_tool(Role::Sender, &options.moving, data, |run| send(run, &options, address))
+        }
+        (None, None) => unreachable!("clap asks for an address where nothing is generated"),
+    }
+}
+
+fn send(run: &mut Run<'_>, options: &Send, address: &Address) -> Result<(), Failure> {
+    let input = Input::open(options.file.as_deref());
+    let (name, size) = match &input {
+        Ok(input) => (input.name.clone(), input.announced()),
+        Err(_) => (options.file.as_ref().map_or_else(String::new, |path| path.display().to_string()), None),
+    };
+    run.start(address, &name, size, options.connect_timeout)?;
+    let mut input = input?;
+    let attributes = options.preserve.then(|| input.attributes()).transpose()?;
+    run.session.pin()?;
+    let mut connection = run.session.connect(address, run.options(), options.connect_timeout)?;
+    run.connected(&mut connection)?;
+    let outcome = transfer(run, &mut connection, &mut input, attributes.as_ref(), options);
+    run.close(connection, &outcome);
+    outcome
+}
+
+fn transfer(
+    run: &mut Run<'_>,
+    connection: &mut Connection,
+    input: &mut Input,
+    attributes: Option<&Attributes>,
+    options: &Send,
+) -> Result<(), Failure> {
+    let size = input.announced();
+    let (_, kind) = run.exchange_hellos(connection, size)?;
+    if let Some(attributes) = attributes {
+        let sent = connection.send(TAG_ATTRIBUTES, &[&attributes.encode()], PATIENCE);
+        sent.map_err(|error| run.session.failure(&error))?;
+    }
+    let mut digest = Digest::new(kind);
+    run.meter.start(size);
+    let streamed = stream(run, connection, input, &mut digest, options);
+    run.computed(&digest);
+    run.settle(streamed, connection, &digest)?;
+    let remark = input.remark();
+    let sent = run.session.send_report(connection, Ok(remark.as_deref()), &digest, PATIENCE);
+    sent.map_err(|error| run.session.failure(&error))?;
+    let verdict = run.session.receive_report(connection, PATIENCE)?;
+    if verdict.code != 0 {
+        return Err(peer::said(&verdict, Role::Receiver));
+    }
+    if (verdict.bytes, verdict.checksum) != (digest.bytes(), digest.value()) {
+        return Err(Failure::new(Code::Integrity, "the receiver is content with other data than were sent"));
+    }
+    if let Some(remark) = remark {
+        run.session.say_if(true, &remark);
+    }
+    Ok(())
+}
+
+/// Waits for this time, or until a signal arrives.
+fn wait(time: Duration, signals: &Signals) {
+    const STEP: Duration = Duration::from_millis(50);
+    let begin = Instant::now();
+    while let Some(left) = time.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
+        && signals.failure().is_none()
+    {
+        thread::sleep(left.min(STEP));
+    }
+}
+
+fn stream(
+    run: &Run<'_>,
+    connection: &mut Connection,
+    input: &mut Input,
+    digest: &mut Digest,
+    options: &Send,
+) -> Result<(), Stopped> {
+    let mut stream = connection.open_stream(TAG_DATA, PATIENCE).map_err(|error| run.stopped(&error))?;
+    if let Some(offset) = options.inject_flip {
+        stream.inject_flip(offset);
+    }
+    let mut pace = options.rate_limit.map(Pace::new);
+    let at_once = pace.as_ref().map_or(READ_BYTES, Pace::piece).min(READ_BYTES);
+    loop {
+        let left = input.announced().map_or(u64::MAX, |announced| announced.saturating_sub(digest.bytes()));
+        let most = usize::try_from(left).unwrap_or(at_once).min(at_once);
+        let Input { name, source, .. } = input;
+        let read = match most {
+            0 => Ok(0),
+            _ => run.step(|| format!("cannot read {name}"), || stream.read_from(source, most, digest)),
+        };
+        let ended = match read {
+            Ok(0) => input.check_end(digest.bytes()).map_err(Stopped::Here),
+            Ok(bytes) => {
+                let left = pace.as_mut().map_or(Duration::ZERO, |pace| pace.after(bytes));
+                if !left.is_zero() {
+                    // send keepalives meanwhile
+                    stream.keep_alive_while(|| wait(left, &run.session.signals));
+                }
+                continue;
+            }
+            Err(stopped) => Err(stopped),
+        };
+        return match ended {
+            Ok(()) => stream.finish(PATIENCE).map_err(|error| run.stopped(&error)),
+            Err(stopped) => {
+                if let Some(code) = stopped.code() {
+                    stream.cancel(code.into());
+                }
+                Err(stopped)
+            }
+        };
+    }
+}

@@ -1,0 +1,13 @@
+//! Scratch directories, child processes with bounded waits, reproducible data, and facts about the system.
+
+mod data;
+mod peer;
+mod process;
+mod scratch;
+mod system;
+
+pub(crate) use data::{Noise, feed, verify};
+pub(crate) use peer::rsend_hello;
+pub(crate) use process::{BOUND, Ended, Tool, wait_for};
+pub(crate) use scratch::Scratch;
+pub(crate) use system::{Mounted, NOBODY, is_root, mkfifo, open_to_write, option, some_core, with_files};

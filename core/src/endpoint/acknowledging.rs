@@ -1,0 +1,164 @@
+//! Control messages and acknowledgements: sending those that are due, and reading the peer's acknowledgements.
+
+use super::Endpoint;
+use crate::fabric::Fabric;
+use crate::wire::ack::Ack;
+use crate::wire::arrival::Arrival;
+use crate::wire::control::Control;
+use crate::wire::layout::control_page;
+
+impl<F: Fabric> Endpoint<F> {
+    /// Returns true if no CTS, REJECT, CANCEL or CLOSE is due.
+    pub(super) const fn owes_nothing(&self) -> bool {
+        self.pending_cts.is_none()
+            && !self.receiver.owes_reject()
+            && self.pending_close.is_none()
+            && !self.sender.owes_cancel()
+    }
+
+    /// Sends the CTS, REJECT, CANCEL and CLOSE that are due, as far as there is room. Returns their number.
+    #[inline]
+    pub(super) fn flush_controls(&mut self, fabric: &mut F) -> usize {
+        if self.owes_nothing() { 0 } else { self.flush_due(fabric) }
+    }
+
+    pub(super) fn flush_due(&mut self, fabric: &mut F) -> usize {
+        let mut sent = 0;
+        if let Some(transfer) = self.pending_cts
+            && self.post_control(fabric, Control::Cts { transfer })
+        {
+            self.pending_cts = None;
+            sent += 1;
+        }
+        planted!(CtsForgotten => self.pending_cts = None);
+        if let Some((transfer, reason)) = self.receiver.reject_due()
+            && self.post_control(fabric, Control::Reject { transfer, reason })
+        {
+            self.receiver.take_reject();
+            sent += 1;
+        }
+        planted!(RejectForgotten => _ = self.receiver.take_reject());
+        if self.sender.emit_cancel(fabric, &mut self.link) {
+            self.counters.chunks_sent += 1;
+            sent += 1;
+        }
+        planted!(CancelForgotten => self.sender.drop_cancelled());
+        // CLOSE names the last chunk, which may be a CANCEL.
+        if let Some(reason) = self.pending_close
+            && !self.sender.owes_cancel()
+            && self.acknowledges_all(fabric)
+            && self.post_control(fabric, Control::Close { last: self.sender.last(), reason })
+        {
+            self.pending_close = None;
+            sent += 1;
+        }
+        if sent > 0 {
+            fabric.ring_doorbell(&mut self.link);
+        }
+        sent
+    }
+
+    pub(super) fn post_control(&mut self, fabric: &mut F, control: Control) -> bool {
+        if !self.outbox.has_room(control.kind()) {
+            self.wants_ack = true;
+            return false;
+        }
+        let (link, to) = (&mut self.link, self.peer_control_page);
+        let posted = self.outbox.post(fabric, link, to, &mut self.sender, control);
+        if posted {
+            self.counters.controls_sent += 1;
+            record!(fabric, &self.link, ControlOut(control.kind()));
+        } else {
+            self.counters.sq_full += 1;
+        }
+        posted
+    }
+
+    /// Polls the peer's acknowledgements. Returns true if blocks became free, and this end may still send: the peer may have broken a
+    /// rule.
+    #[cold]
+    pub(super) fn refill(&mut self, fabric: &mut F) -> bool {
+        let acked = self.sender.acked();
+        if Self::notifies(&self.config) {
+            self.take_notifications(fabric);
+        } else {
+            self.read_ack(fabric);
+        }
+        acked != self.sender.acked() && self.may_send()
+    }
+
+    /// Reads the peer's acknowledgements.
+    pub(super) fn read_ack(&mut self, fabric: &mut F) {
+        let line = fabric.take_line(&self.link, self.control_page, control_page::ACK);
+        let Some(ack) = Ack::parse(fabric, self.config.arrival, &line) else { return };
+        let blocks = self.sender.handle_ack(ack.blocks);
+        let blocks = self.judged(fabric, blocks).unwrap_or(false);
+        if blocks {
+            record!(fabric, &self.link, AckIn { blocks: ack.blocks });
+        }
+        let controls = self.outbox.handle_ack(ack.controls);
+        let controls = self.judged(fabric, controls).unwrap_or(false);
+        if blocks || controls || ack.keepalives != self.peer_keepalives {
+            self.peer_keepalives = ack.keepalives;
+            self.activity = self.activity.wrapping_add(1);
+        }
+        self.wants_ack = false;
+    }
+
+    pub(super) fn owes_ack(&self) -> bool {
+        self.acked.blocks != self.receiver.consumed() || self.acked.controls != self.inbox.consumed()
+    }
+
+    /// Acknowledges all that was consumed. Returns true once nothing is left to acknowledge; the peer may wait for it.
+    pub(super) fn acknowledges_all(&mut self, fabric: &mut F) -> bool {
+        self.acknowledge(fabric);
+        !self.owes_ack()
+    }
+
+    /// Writes the acknowledgement. With direct store, writes only the count of blocks if nothing else has changed.
+    pub(super) fn write_ack(&mut self, fabric: &mut F) {
+        let Ack { blocks, controls, .. } = self.newest_ack();
+        if F::DIRECT
+            && self.config.arrival == Arrival::Flag
+            && self.ack_line_is_there
+            && controls == self.acked.controls
+        {
+            // As in `word::write_line`, the even word comes last.
+            fabric.publish(&mut self.link, self.peer_control_page, control_page::ACK + 8, !blocks);
+            fabric.publish(&mut self.link, self.peer_control_page, control_page::ACK, blocks);
+            fabric.ring_doorbell(&mut self.link);
+            self.wrote_ack(fabric);
+        } else {
+            self.write_ack_line(fabric);
+        }
+    }
+
+    /// Writes the whole line of acknowledgements.
+    pub(super) fn write_ack_line(&mut self, fabric: &mut F) {
+        let line = self.newest_ack().line(fabric, self.config.arrival);
+        fabric.write_line(&mut self.link, self.peer_control_page, control_page::ACK, &line);
+        let (link, to) = (&mut self.link, self.peer_control_page);
+        if !F::DIRECT && self.sender.post_ack(fabric, link, to, control_page::ACK).is_err() {
+            self.counters.sq_full += 1;
+            self.idle_rounds = Self::IDLE_ROUNDS;
+            return;
+        }
+        fabric.ring_doorbell(&mut self.link);
+        self.ack_line_is_there = true;
+        self.wrote_ack(fabric);
+    }
+
+    #[inline]
+    fn newest_ack(&self) -> Ack {
+        let mut blocks = self.receiver.consumed();
+        planted!(AckBeforeCopy => if self.receiver.open().is_some() { blocks = blocks.wrapping_add(1); });
+        Ack { blocks, controls: self.inbox.consumed(), keepalives: self.acked.keepalives }
+    }
+
+    #[inline]
+    fn wrote_ack(&mut self, fabric: &mut F) {
+        self.acked = self.newest_ack();
+        self.counters.acks_sent += 1;
+        record!(fabric, &self.link, AckOut { blocks: self.acked.blocks });
+    }
+}

@@ -1,0 +1,131 @@
+//! Results of receiving calls.
+
+use crate::error::Reason;
+use crate::wire::header::INLINE_PAYLOAD_AT;
+use crate::wire::layout::{Layout, Piece};
+
+/// End of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The transfer goes on.
+    No,
+    /// The transfer is complete.
+    Fin,
+    /// The sender cancelled the transfer, which is incomplete.
+    Cancelled(Reason),
+}
+
+/// Result of taking payload out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// Payload bytes.
+    pub bytes: usize,
+    /// End of the transfer, if these were its last bytes.
+    pub end: End,
+}
+
+impl Pulled {
+    pub(crate) const NOTHING: Self = Self { bytes: 0, end: End::No };
+}
+
+/// Result of [`Endpoint::try_recv`](crate::Endpoint::try_recv).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecv {
+    /// Nothing has arrived.
+    Nothing,
+    /// A complete message, which was taken.
+    Taken {
+        /// The sender's tag.
+        tag: u64,
+        /// Bytes of the message.
+        bytes: usize,
+    },
+    /// The first bytes of a message that fits; the others are late. [`Endpoint::pull_from`](crate::Endpoint::pull_from)
+    /// takes the rest.
+    Begun {
+        /// The sender's tag.
+        tag: u64,
+        /// Bytes that were taken.
+        bytes: usize,
+    },
+    /// Anything else, which [`Endpoint::incoming`](crate::Endpoint::incoming) shows.
+    Other,
+}
+
+/// Result of reading in place.
+#[derive(Clone, Copy, Debug)]
+pub enum Readable<M> {
+    /// Nothing has arrived.
+    Nothing,
+    /// Payload in blocks.
+    Run(Run<M>),
+    /// The transfer has ended.
+    Ended(End),
+}
+
+/// Payload that has arrived, in place. Valid until it is consumed.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<M> {
+    /// Memory that the offsets refer to.
+    pub memory: M,
+    /// Bytes in it; more than 0.
+    pub bytes: u32,
+    pub(super) place: Place,
+}
+
+/// Place of a run's payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// In blocks of the chunk that is being taken out.
+    Blocks { layout: Layout, chunk: Chunk },
+    /// In the slot line at `at`, of whose payload `offset` bytes were consumed.
+    Line { at: u32, offset: u32 },
+}
+
+impl<M> Run<M> {
+    /// Returns the spans as (offset, bytes), in order.
+    pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
+        let (place, mut rest) = (self.place, self.bytes);
+        let blocks = match place {
+            Place::Blocks { chunk, .. } => chunk.j..chunk.blocks,
+            Place::Line { .. } => 0..1,
+        };
+        // A block may be empty: the first of a right-aligned chunk, or one that was taken out to its last byte.
+        blocks.filter_map(move |j| {
+            let (at, there) = match place {
+                Place::Blocks { layout, chunk } => {
+                    let piece = chunk.piece(layout, j);
+                    let skip = if j == chunk.j { chunk.offset } else { 0 };
+                    (piece.at + skip, piece.bytes - skip)
+                }
+                Place::Line { at, offset } => (at + INLINE_PAYLOAD_AT + offset, rest),
+            };
+            let bytes = there.min(rest);
+            rest -= bytes;
+            (bytes > 0).then_some((at, bytes))
+        })
+    }
+}
+
+/// The chunk that is being taken out.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Chunk {
+    pub(super) first: u32,
+    pub(super) bytes: u32,
+    pub(super) blocks: u32,
+    pub(super) left: bool,
+    pub(super) whole: bool,
+    pub(super) fin: bool,
+    /// Next block, and the bytes of it that were taken.
+    pub(super) j: u32,
+    pub(super) offset: u32,
+    /// Blocks that are known to have arrived.
+    pub(super) arrived: u32,
+}
+
+impl Chunk {
+    #[inline]
+    pub(super) const fn piece(&self, layout: Layout, j: u32) -> Piece {
+        layout.piece(self.first, self.blocks, self.bytes, self.left, j)
+    }
+}

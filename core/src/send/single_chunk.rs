@@ -1,0 +1,163 @@
+//! The fast path: messages that are sent complete, in a slot line or, by direct store, in a single chunk. No transfer is opened
+//! for them, since it would end within the same call. wire.md 3.2, 4.2.
+
+use super::{Sender, TransferId};
+use crate::config::Protocol;
+use crate::fabric::{Fabric, SqFull};
+use crate::wire::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
+use crate::wire::inline::pack;
+use crate::wire::layout::{FlagPlace, Landing};
+use crate::wire::line::{LINE_BYTES, Line};
+use crate::wire::notification::Subject;
+
+impl<F: Fabric> Sender<F> {
+    /// Sends a message of at most 40 bytes in a slot line.
+    #[inline]
+    pub(crate) fn emit_inline(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        tag: u64,
+        slices: &[&[u8]],
+        bytes: usize,
+    ) -> Result<TransferId, SqFull> {
+        debug_assert!(bytes <= INLINE_BYTES_MAX, "the caller has checked it");
+        let header = Header::Inline { tag, bytes: bytes.to_le_bytes()[0], payload: pack(slices) };
+        let mut line = header.line();
+        line.0[7] = self.arrival.line_flag(fabric, &line, self.sequence);
+        let at = self.landing.layout.line_at(self.at);
+        fabric.write_line(link, self.landing.memory, at, &line);
+        if !F::DIRECT {
+            let (to, subject) = (self.landing.memory, Subject::Chunk(self.sequence));
+            self.post_line(fabric, link, to, at, subject)?;
+        }
+        Ok(self.count_message(1))
+    }
+
+    /// Sends a message as a single chunk, if there is room for it up to the end of the ring. For direct store and plain flags
+    /// only.
+    #[inline]
+    pub(crate) fn emit_single_chunk(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        protocol: Protocol,
+        tag: u64,
+        message: &[u8],
+    ) -> Option<TransferId> {
+        let bytes = u32::try_from(message.len()).ok()?;
+        if bytes <= self.landing.layout.first_capacity() {
+            self.emit_block(fabric, link, protocol, tag, message, bytes)
+        } else {
+            self.emit_blocks(fabric, link, protocol, tag, message, bytes)
+        }
+    }
+
+    /// Sends a message that fits a block.
+    #[inline]
+    fn emit_block(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        protocol: Protocol,
+        tag: u64,
+        message: &[u8],
+        bytes: u32,
+    ) -> Option<TransferId> {
+        if self.is_full() {
+            return None;
+        }
+        let Landing { memory, layout } = self.landing;
+        let left = layout.flags == FlagPlace::Apart;
+        let line = self.single_chunk_line(protocol, tag, bytes, left);
+        let (at, piece) = (layout.line_at(self.at), layout.piece(self.at, 1, bytes, left, 0));
+        self.record_begin(fabric, link, bytes);
+        fabric.expect_write(link, memory, at, LINE_BYTES);
+        self.copy_in(fabric, link, piece.at, message, 0);
+        fabric.write_line(link, memory, at, &line);
+        Some(self.end_single_chunk(fabric, link, 1))
+    }
+
+    /// Sends a message that takes several blocks.
+    #[inline(never)]
+    fn emit_blocks(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        protocol: Protocol,
+        tag: u64,
+        message: &[u8],
+        bytes: u32,
+    ) -> Option<TransferId> {
+        let Landing { memory, layout } = self.landing;
+        let (first, blocks, sequence) = (self.at, layout.blocks_for(bytes), self.sequence);
+        if blocks > self.free().min(layout.block_count - first) {
+            return None;
+        }
+        let left = !layout.can_right_align(bytes);
+        let line = self.single_chunk_line(protocol, tag, bytes, left);
+        self.record_begin(fabric, link, bytes);
+        let mut rest = message;
+        for j in 0..blocks {
+            let piece = layout.piece(first, blocks, bytes, left, j);
+            let (run, after) = rest.split_at_checked(piece.bytes as usize)?;
+            fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
+            self.copy_in(fabric, link, piece.at, run, j);
+            if j == 0 {
+                fabric.write_line(link, memory, layout.line_at(first), &line);
+            } else {
+                fabric.publish(link, memory, layout.flag_at(first + j), sequence);
+            }
+            rest = after;
+        }
+        Some(self.end_single_chunk(fabric, link, blocks))
+    }
+
+    /// Returns the slot line of a single chunk.
+    #[inline]
+    fn single_chunk_line(&self, protocol: Protocol, tag: u64, bytes: u32, left: bool) -> Line {
+        let header = Header::Chunk {
+            transfer: self.transfers.wrapping_add(1),
+            bytes,
+            fin: true,
+            left,
+            whole: protocol.copies_whole_chunks(),
+            rts: Some(RtsFields(Rts { tag, length: Length::Exact(u64::from(bytes)), want_cts: false })),
+        };
+        let mut line = header.line();
+        line.0[7] = self.sequence;
+        line
+    }
+
+    #[inline]
+    fn record_begin(&self, fabric: &mut F, link: &F::Link, bytes: u32) {
+        let (transfer, length) = (self.transfers.wrapping_add(1), Length::Exact(u64::from(bytes)));
+        record!(fabric, link, SendBegin { transfer, length });
+    }
+
+    #[inline]
+    fn end_single_chunk(&mut self, fabric: &mut F, link: &F::Link, blocks: u32) -> TransferId {
+        let id = self.count_message(blocks);
+        record!(fabric, link, SendEnd { transfer: id.number });
+        id
+    }
+
+    /// Fetches the next block for writing: the next message is likely to be as long as the last.
+    #[inline]
+    pub(crate) fn expect_write(&self, fabric: &mut F, link: &mut F::Link, bytes: usize) {
+        let Landing { memory, layout } = self.landing;
+        let bytes = u32::try_from(bytes).unwrap_or(0).min(layout.first_capacity());
+        let piece = layout.piece(self.at, 1, bytes, !layout.can_right_align(bytes), 0);
+        fabric.expect_write(link, memory, piece.at, piece.bytes);
+    }
+
+    /// Counts a message that takes `blocks` blocks.
+    #[inline]
+    fn count_message(&mut self, blocks: u32) -> TransferId {
+        self.produce(blocks);
+        self.transfers = self.transfers.wrapping_add(1);
+        let generation = self.generation;
+        self.generation = generation.wrapping_add(1);
+        TransferId { number: self.transfers, generation }
+    }
+}

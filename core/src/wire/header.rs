@@ -1,0 +1,266 @@
+//! The chunk header, in the slot line of the chunk's first block. A message of at most 40 bytes is in the header itself. wire.md 3.2.
+//!
+//! ```text
+//! word   chunk                                      message of at most 40 bytes (INLINE)
+//!  0     kind bits | inline_bytes (8) | 0           kind bits | inline_bytes (8) | 0
+//!  1     tag (RTS), reason (CANCEL), else 0         tag
+//!  2     length (RTS of a message), else 0          payload
+//!  3     payload bytes of the chunk                 payload
+//!  4     transfer                                   payload
+//!  5, 6  0                                          payload
+//!  7     flag                                       flag
+//! ```
+
+use crate::error::{ProtocolError, Reason};
+use crate::wire::line::{BODY_WORDS, Line};
+
+/// Payload bytes of a message that travels in its slot line.
+pub const INLINE_BYTES_MAX: usize = 40;
+
+/// Offset of that payload in the line.
+pub(crate) const INLINE_PAYLOAD_AT: u32 = 16;
+
+const RTS: u64 = 1;
+const FIN: u64 = 1 << 1;
+const INLINE: u64 = 1 << 2;
+const STREAM: u64 = 1 << 3;
+const WANT_CTS: u64 = 1 << 4;
+const WHOLE: u64 = 1 << 5;
+const LEFT: u64 = 1 << 6;
+const CANCEL: u64 = 1 << 7;
+const KINDS: u64 = 0xff;
+const INLINE_BYTES_SHIFT: u32 = 8;
+
+/// Length of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// A message of this number of bytes.
+    Exact(u64),
+    /// A stream, whose length is known when it ends.
+    Stream,
+}
+
+/// The first words of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rts {
+    pub(crate) tag: u64,
+    pub(crate) length: Length,
+    /// Only the first C0 bytes come before a CTS.
+    pub(crate) want_cts: bool,
+}
+
+/// A header that passed all checks that need no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// A whole message in the line.
+    #[non_exhaustive]
+    Inline {
+        /// The sender's tag.
+        tag: u64,
+        /// Payload bytes.
+        bytes: u8,
+        /// The payload, in words.
+        payload: [u64; 5],
+    },
+    /// A chunk.
+    #[non_exhaustive]
+    Chunk {
+        /// The transfer that it belongs to.
+        transfer: u64,
+        /// Payload bytes.
+        bytes: u32,
+        /// The last of its transfer.
+        fin: bool,
+        /// Filled from the left, the last block short.
+        left: bool,
+        /// Copied out only once all of its blocks are there: the copy and pipeline protocols of the papers.
+        whole: bool,
+        #[doc(hidden)]
+        rts: Option<RtsFields>,
+    },
+    /// A chunk without payload that ends its transfer incomplete.
+    #[non_exhaustive]
+    Cancel {
+        /// The transfer that it ends.
+        transfer: u64,
+        /// The sender's reason.
+        reason: Reason,
+    },
+}
+
+/// The RTS fields of a transfer's first chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtsFields(pub(crate) Rts);
+
+impl Header {
+    /// A line without its flag.
+    #[inline]
+    pub(crate) fn line(&self) -> Line {
+        let mut words = [0; BODY_WORDS + 1];
+        match *self {
+            Self::Inline { tag, bytes, payload } => {
+                words[0] = RTS | FIN | INLINE | u64::from(bytes) << INLINE_BYTES_SHIFT;
+                words[1] = tag;
+                words[2..BODY_WORDS].copy_from_slice(&payload);
+            }
+            Self::Chunk { transfer, bytes, fin, left, whole, rts } => {
+                words[0] = bit(fin, FIN) | bit(left, LEFT) | bit(whole, WHOLE);
+                if let Some(RtsFields(rts)) = rts {
+                    words[0] |= RTS | bit(rts.want_cts, WANT_CTS);
+                    words[1] = rts.tag;
+                    match rts.length {
+                        Length::Exact(length) => words[2] = length,
+                        Length::Stream => words[0] |= STREAM,
+                    }
+                }
+                words[3] = u64::from(bytes);
+                words[4] = transfer;
+            }
+            Self::Cancel { transfer, reason } => {
+                words[0] = CANCEL;
+                words[1] = u64::from(reason.0);
+                words[4] = transfer;
+            }
+        }
+        Line(words)
+    }
+
+    /// Returns tag, length and payload of an inline message; `None` for anything else, invalid headers included.
+    #[inline]
+    pub(crate) fn plain_inline(line: &Line) -> Option<(u64, usize, [u64; 5])> {
+        let [head, tag, payload @ .., _] = line.0;
+        let bytes = head >> INLINE_BYTES_SHIFT;
+        let plain = head & KINDS == RTS | FIN | INLINE && bytes <= INLINE_BYTES_MAX as u64;
+        plain.then_some((tag, usize::from(bytes.to_le_bytes()[0]), payload))
+    }
+
+    /// Returns tag, length and left alignment of a single chunk: a message in one chunk, which is the transfer of this number and
+    /// asks for no CTS. `None` for anything else, invalid headers included.
+    #[inline]
+    pub(crate) fn plain_message(line: &Line, transfer: u64) -> Option<(u64, u32, bool)> {
+        let [head, tag, length, bytes, its, r5, r6, _] = line.0;
+        let plain = head & !LEFT == RTS | FIN && length == bytes && its == transfer && r5 | r6 == 0;
+        let bytes = u32::try_from(bytes).ok()?;
+        plain.then_some((tag, bytes, head & LEFT != 0))
+    }
+
+    /// Reads a line that was copied out of memory which the peer can write.
+    ///
+    /// # Errors
+    /// The rule of wire.md 3.2 that it breaks.
+    #[inline]
+    pub fn parse(line: &Line) -> Result<Self, ProtocolError> {
+        let [head, tag, length, bytes, transfer, r5, r6, _] = line.0;
+        let inline_bytes = head >> INLINE_BYTES_SHIFT;
+        if head & INLINE != 0 {
+            if head & KINDS != RTS | FIN | INLINE {
+                return Err(ProtocolError::HeaderKinds);
+            }
+            if inline_bytes > INLINE_BYTES_MAX as u64 {
+                return Err(ProtocolError::InlineTooLong);
+            }
+            let [_, _, payload @ .., _] = line.0;
+            return Ok(Self::Inline { tag, bytes: inline_bytes.to_le_bytes()[0], payload });
+        }
+        if head & CANCEL != 0 {
+            return Self::parse_cancel(line);
+        }
+        let is_rts = head & RTS != 0;
+        let stream = head & STREAM != 0;
+        let rts_only = STREAM | WANT_CTS;
+        if inline_bytes != 0 || r5 | r6 != 0 || (!is_rts && (tag | length) != 0) || (stream && length != 0) {
+            return Err(ProtocolError::ReservedNotZero);
+        }
+        if !is_rts && head & rts_only != 0 {
+            return Err(ProtocolError::HeaderKinds);
+        }
+        let Ok(bytes) = u32::try_from(bytes) else { return Err(ProtocolError::ChunkTooLong) };
+        let rts = is_rts.then_some(RtsFields(Rts {
+            tag,
+            length: if stream { Length::Stream } else { Length::Exact(length) },
+            want_cts: head & WANT_CTS != 0,
+        }));
+        Ok(Self::Chunk {
+            transfer,
+            bytes,
+            fin: head & FIN != 0,
+            left: head & LEFT != 0,
+            whole: head & WHOLE != 0,
+            rts,
+        })
+    }
+
+    #[cold]
+    fn parse_cancel(line: &Line) -> Result<Self, ProtocolError> {
+        let [head, reason, length, bytes, transfer, r5, r6, _] = line.0;
+        if head & KINDS != CANCEL {
+            return Err(ProtocolError::HeaderKinds);
+        }
+        match u32::try_from(reason) {
+            Ok(reason) if head & !KINDS | length | bytes | r5 | r6 == 0 => {
+                Ok(Self::Cancel { transfer, reason: Reason(reason) })
+            }
+            _ => Err(ProtocolError::ReservedNotZero),
+        }
+    }
+}
+
+#[inline]
+const fn bit(set: bool, mask: u64) -> u64 {
+    if set { mask } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(rts: Option<Rts>) -> Header {
+        Header::Chunk {
+            transfer: 7,
+            bytes: 4000,
+            fin: true,
+            left: false,
+            whole: true,
+            rts: rts.map(RtsFields),
+        }
+    }
+
+    #[test]
+    fn headers_survive_the_line() {
+        let rts = |length| Rts { tag: u64::MAX, length, want_cts: true };
+        let cancel = Header::Cancel { transfer: 7, reason: Reason(u32::MAX) };
+        let inline = Header::Inline { tag: 3, bytes: 40, payload: [1, 2, 3, 4, u64::MAX] };
+        let [message, stream] = [Length::Exact(9), Length::Stream].map(|length| chunk(Some(rts(length))));
+        for header in [inline, chunk(None), message, stream, cancel] {
+            assert_eq!(Header::parse(&header.line()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn each_broken_rule_has_its_name() {
+        let broken = |header: Header, word: usize, value: u64| {
+            let mut line = header.line();
+            line.0[word] ^= value;
+            Header::parse(&line)
+        };
+        let inline = Header::Inline { tag: 3, bytes: 40, payload: [0; 5] };
+        assert_eq!(broken(inline, 0, 1 << 8), Err(ProtocolError::InlineTooLong));
+        assert_eq!(broken(inline, 0, 1 << 63), Err(ProtocolError::InlineTooLong));
+        assert_eq!(broken(inline, 0, FIN), Err(ProtocolError::HeaderKinds));
+        assert_eq!(broken(inline, 0, STREAM), Err(ProtocolError::HeaderKinds));
+        assert_eq!(broken(inline, 0, CANCEL), Err(ProtocolError::HeaderKinds));
+        let cancel = Header::Cancel { transfer: 7, reason: Reason(5) };
+        for kind in [RTS, FIN, STREAM, WANT_CTS, WHOLE, LEFT, INLINE] {
+            assert_eq!(broken(cancel, 0, kind), Err(ProtocolError::HeaderKinds));
+        }
+        for (word, value) in [(0, 1 << 8), (1, 1 << 32), (2, 1), (3, 1), (5, 1), (6, 1)] {
+            assert_eq!(broken(cancel, word, value), Err(ProtocolError::ReservedNotZero));
+        }
+        for word in [5, 6, 1, 2] {
+            assert_eq!(broken(chunk(None), word, 1), Err(ProtocolError::ReservedNotZero));
+        }
+        assert_eq!(broken(chunk(None), 0, 1 << 8), Err(ProtocolError::ReservedNotZero));
+        assert_eq!(broken(chunk(None), 0, WANT_CTS), Err(ProtocolError::HeaderKinds));
+        assert_eq!(broken(chunk(None), 3, 1 << 32), Err(ProtocolError::ChunkTooLong));
+    }
+}

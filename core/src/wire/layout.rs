@@ -1,0 +1,283 @@
+//! Layout of control pages and landing buffers, as pure arithmetic. wire.md 2.
+//!
+//! A **control page** is one page that the peer writes as long as the connection lives: its acknowledgements, and the mailbox of
+//! control lines. A **landing buffer** is a ring of blocks. Each block has a *slot line*: 64 bytes whose last word is the
+//! block's flag, and whose other words hold the chunk header if the block is the first of its chunk. A message of at most 40
+//! bytes travels in the slot line itself.
+//!
+//! The slot lines have one of two places, depending on the fabric:
+//!
+//! ```text
+//! FlagPlace::Inside   a chunk is one contiguous write     FlagPlace::Apart   direct store: payload stays aligned
+//!  block i: | payload ....... | slot line i (64) |         line 0 . line 1 . line 2 . ...  (stride 128)
+//!  later blocks of a chunk:                                | block 0 | block 1 | block 2 | ...
+//!           | payload ................ | flag (8) |
+//! ```
+
+use core::fmt;
+
+use crate::wire::line::LINE_BYTES;
+
+/// Bytes of a control page.
+pub const CONTROL_PAGE_BYTES: u32 = 4096;
+
+/// Distance of slot lines that lie apart. CPUs fetch neighbouring cache lines in pairs, so two slot lines share none.
+pub const LINE_STRIDE_BYTES: u32 = 128;
+
+/// Offsets in a control page. wire.md 2.1.
+pub mod control_page {
+    use super::{CONTROL_PAGE_BYTES, LINE_BYTES};
+
+    /// The line of acknowledgements.
+    pub const ACK: u32 = 0;
+    /// 128 bytes for the fabric's own use (shared memory: the sleep flag).
+    pub const FABRIC: u32 = 128;
+    /// The first control line.
+    pub const MAILBOX: u32 = 256;
+    /// Control lines in the mailbox.
+    pub const MAILBOX_SLOTS: u32 = 16;
+
+    const _: () = assert!(MAILBOX + MAILBOX_SLOTS * LINE_BYTES <= CONTROL_PAGE_BYTES / 2);
+}
+
+/// Place of a landing buffer's slot lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlagPlace {
+    /// At the end of each block, so that a chunk is one contiguous write.
+    Inside,
+    /// In an array of their own before the blocks, so that payload stays aligned. Direct store only.
+    Apart,
+}
+
+/// Layout of a landing buffer. It never changes while the landing buffer lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Bytes of a block: a multiple of 64, 128 at least.
+    pub block_bytes: u32,
+    /// Blocks in the ring.
+    pub block_count: u32,
+    /// Place of the slot lines.
+    pub flags: FlagPlace,
+}
+
+/// The memory of one landing buffer, with its layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing<M> {
+    /// The memory: a [`Region`](crate::Fabric::Region) or a [`Remote`](crate::Fabric::Remote).
+    pub memory: M,
+    /// Layout of the memory.
+    pub layout: Layout,
+}
+
+/// Invalid layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadLayout(pub Layout);
+
+impl fmt::Display for BadLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Layout { block_bytes, block_count, .. } = self.0;
+        write!(
+            f,
+            "cannot divide a landing buffer into {block_count} blocks of {block_bytes} bytes: a block is a multiple \
+             of 64, from 128 to 1048576 bytes, there are 2 to 65536, and together they are less than 1 GiB"
+        )
+    }
+}
+
+/// A run of payload bytes inside one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) at: u32,
+    pub(crate) bytes: u32,
+}
+
+impl Layout {
+    /// Checks the ranges that the arithmetic below relies on.
+    ///
+    /// # Errors
+    /// [`BadLayout`], whose text gives them.
+    pub const fn validate(self) -> Result<Self, BadLayout> {
+        let sane = self.block_bytes >= 128
+            && self.block_bytes <= 1 << 20
+            && self.block_bytes.is_multiple_of(LINE_BYTES)
+            && self.block_count >= 2
+            && self.block_count <= 1 << 16
+            && (self.block_bytes as u64) * (self.block_count as u64) < 1 << 30;
+        if sane { Ok(self) } else { Err(BadLayout(self)) }
+    }
+
+    /// Bytes of the whole landing buffer.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        self.blocks_at() + self.block_bytes * self.block_count
+    }
+
+    /// Offset of the first block.
+    const fn blocks_at(self) -> u32 {
+        match self.flags {
+            FlagPlace::Inside => 0,
+            FlagPlace::Apart => (self.block_count * LINE_STRIDE_BYTES).next_multiple_of(4096),
+        }
+    }
+
+    /// Offset of block `index`.
+    #[inline]
+    const fn block_at(self, index: u32) -> u32 {
+        self.blocks_at() + index * self.block_bytes
+    }
+
+    /// Offset of the slot line of block `index`.
+    #[must_use]
+    #[inline]
+    pub const fn line_at(self, index: u32) -> u32 {
+        match self.flags {
+            FlagPlace::Inside => (index + 1) * self.block_bytes - LINE_BYTES,
+            FlagPlace::Apart => index * LINE_STRIDE_BYTES,
+        }
+    }
+
+    /// Offset of the flag of block `index`: the last word of its slot line.
+    #[must_use]
+    #[inline]
+    pub const fn flag_at(self, index: u32) -> u32 {
+        self.line_at(index) + LINE_BYTES - 8
+    }
+
+    /// Payload that fits the first block of a chunk.
+    #[inline]
+    pub(crate) const fn first_capacity(self) -> u32 {
+        match self.flags {
+            FlagPlace::Inside => self.block_bytes - LINE_BYTES,
+            FlagPlace::Apart => self.block_bytes,
+        }
+    }
+
+    /// Payload that fits any later block.
+    #[inline]
+    pub(crate) const fn later_capacity(self) -> u32 {
+        match self.flags {
+            FlagPlace::Inside => self.block_bytes - 8,
+            FlagPlace::Apart => self.block_bytes,
+        }
+    }
+
+    /// Payload that fits a chunk of `blocks` blocks.
+    #[must_use]
+    #[inline]
+    pub const fn capacity(self, blocks: u32) -> u32 {
+        if blocks == 0 { 0 } else { self.first_capacity() + (blocks - 1) * self.later_capacity() }
+    }
+
+    /// Blocks of a chunk of `bytes` payload bytes: one at least.
+    #[must_use]
+    #[inline]
+    pub const fn blocks_for(self, bytes: u32) -> u32 {
+        if bytes <= self.first_capacity() {
+            1
+        } else {
+            1 + (bytes - self.first_capacity()).div_ceil(self.later_capacity())
+        }
+    }
+
+    /// Returns true if a chunk of `bytes` bytes can be right-aligned: not with slot lines that lie apart, and not for the few
+    /// sizes that are too long for one block less and yet leave nothing for the first (wire.md 4.2).
+    #[must_use]
+    #[inline]
+    pub const fn can_right_align(self, bytes: u32) -> bool {
+        matches!(self.flags, FlagPlace::Inside)
+            && bytes >= (self.blocks_for(bytes) - 1) * self.later_capacity()
+    }
+
+    /// The payload of block `j` of a chunk of `bytes` bytes in `blocks` blocks that starts at block `first`.
+    ///
+    /// With `left` the chunk is filled from the left and its last block is the short one; without it, where
+    /// [`can_right_align`](Self::can_right_align), the first is, its payload right-aligned against the header.
+    #[inline]
+    pub(crate) const fn piece(self, first: u32, blocks: u32, bytes: u32, left: bool, j: u32) -> Piece {
+        let index = first + j;
+        let head = self.first_capacity();
+        let rest = self.later_capacity();
+        if left {
+            let before = if j == 0 { 0 } else { head + (j - 1) * rest };
+            let room = if j == 0 { head } else { rest };
+            let left_over = bytes - before;
+            Piece { at: self.block_at(index), bytes: if left_over < room { left_over } else { room } }
+        } else if j == 0 {
+            let short = bytes - (blocks - 1) * rest;
+            Piece { at: self.block_at(index) + head - short, bytes: short }
+        } else {
+            Piece { at: self.block_at(index), bytes: rest }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACES: [FlagPlace; 2] = [FlagPlace::Inside, FlagPlace::Apart];
+
+    fn layout(block_bytes: u32, flags: FlagPlace) -> Layout {
+        Layout { block_bytes, block_count: 8, flags }
+    }
+
+    #[test]
+    fn pieces_cover_the_chunk_once_and_never_touch_a_flag() {
+        for flags in PLACES {
+            for block_bytes in [128, 192, 256] {
+                let l = layout(block_bytes, flags);
+                for bytes in 0..=l.capacity(5) {
+                    for left in [false, true] {
+                        if !left && !l.can_right_align(bytes) {
+                            continue;
+                        }
+                        let blocks = l.blocks_for(bytes);
+                        let mut used = [0u8; 8 * 384 + 4096];
+                        let mut sum = 0;
+                        for j in 0..blocks {
+                            let piece = l.piece(2, blocks, bytes, left, j);
+                            sum += piece.bytes;
+                            for at in piece.at..piece.at + piece.bytes {
+                                used[at as usize] += 1;
+                            }
+                            let guard = if j == 0 {
+                                l.line_at(2)..l.line_at(2) + 64
+                            } else {
+                                l.flag_at(2 + j)..l.flag_at(2 + j) + 8
+                            };
+                            for at in guard {
+                                used[at as usize] += 1;
+                            }
+                        }
+                        assert_eq!(sum, bytes);
+                        assert!(used.iter().all(|n| *n <= 1), "{l:?} {bytes} {left}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_right_aligned_chunk_is_one_contiguous_write() {
+        let l = layout(256, FlagPlace::Inside);
+        for bytes in (0..=l.capacity(4)).filter(|bytes| l.can_right_align(*bytes)) {
+            let blocks = l.blocks_for(bytes);
+            let mut next = l.piece(1, blocks, bytes, false, 0).at;
+            for j in 0..blocks {
+                let piece = l.piece(1, blocks, bytes, false, j);
+                assert_eq!(piece.at, next);
+                next = piece.at + piece.bytes + if j == 0 { 64 } else { 8 };
+            }
+            assert_eq!(next, l.line_at(blocks) + 64);
+        }
+    }
+
+    #[test]
+    fn absurd_layouts_are_refused() {
+        for (block_bytes, block_count) in
+            [(0, 8), (64, 8), (130, 8), (128, 1), (1 << 21, 8), (1 << 20, 1 << 16)]
+        {
+            assert!(Layout { block_bytes, block_count, flags: FlagPlace::Inside }.validate().is_err());
+        }
+    }
+}

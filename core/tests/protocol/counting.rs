@@ -1,0 +1,41 @@
+//! Counters for reports.
+
+use superpipe_core::{Config, Counters, End, Endpoint, FlagPlace, Layout, Length, Origin, TryRecv};
+use superpipe_testkit::{Direct, PairFabric, Setup, TestFabric};
+
+const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 16, flags: FlagPlace::Inside };
+
+#[test]
+fn what_was_done_is_counted_and_counted_again_from_a_reset_on() {
+    let fabric = &mut Direct::new(&Setup::new(LAYOUT, 1));
+    let [mut sender, mut receiver] = [0, 1].map(|side| {
+        Endpoint::new(fabric, fabric.attachment(side), Config::default(), Origin::default()).unwrap()
+    });
+    for _ in 0..2 {
+        sender.try_send(fabric, 1, &[&[7; 8]]).unwrap();
+        sender.try_send(fabric, 1, &[&[7; 100]]).unwrap();
+        sender.try_send(fabric, 1, &[&[7; 50], &[7; 60]]).unwrap();
+        let id = sender.start(1, Length::Stream).unwrap();
+        assert_eq!(sender.push(fabric, id, &[&[7; 90]]), Ok(90));
+        sender.finish(fabric, id).unwrap();
+        let taken = receiver.try_recv(fabric, &mut [&mut [0; 8]], 1);
+        assert_eq!(taken, TryRecv::Taken { tag: 1, bytes: 8 });
+        for bytes in [100, 110, 90] {
+            let pulled = receiver.pull(fabric, &mut [&mut [0; 200]]);
+            assert_eq!((pulled.bytes, pulled.end), (bytes, End::Fin));
+        }
+        receiver.acknowledge(fabric);
+        let (sent, received) = (sender.counters(), receiver.counters());
+        assert_eq!((sent.inline_sent, sent.chunks_sent, sent.bytes_sent), (1, 4, 300));
+        assert_eq!(
+            (received.inline_received, received.chunks_received, received.bytes_received),
+            (1, 4, 300)
+        );
+        assert!(received.acks_sent > 0);
+        assert_eq!((sent.controls_sent, received.controls_received), (0, 0));
+        for end in [&mut sender, &mut receiver] {
+            end.reset_counters();
+            assert_eq!(end.counters(), Counters::default());
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Tests of the protocol core, in one program: each module holds one rule, or one part of core, on both in-memory fabrics.
+
+mod acknowledging;
+mod activity;
+mod arrivals;
+mod arrivals_reported;
+mod cancelling;
+mod checking;
+mod closing;
+mod consuming;
+mod counting;
+mod delivering;
+mod discarding;
+mod doorbells;
+mod driver;
+mod driving;
+mod emptiness;
+mod equal_words;
+mod events;
+mod failing;
+mod gate;
+mod half_open;
+mod honest;
+mod hostile;
+mod model;
+mod no_alloc;
+mod pacing;
+mod properties;
+mod recording;
+mod recording_consumed;
+mod refusing;
+mod rejecting;
+mod ring;
+mod setup;
+mod table;
+mod texts;

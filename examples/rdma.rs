@@ -1,0 +1,56 @@
+//! Two ends in one process move a message over an RDMA device of this host, and compare it.
+//!
+//! `cargo run --release --example rdma -- ADDRESS`, where ADDRESS is one of this host's that has an RDMA device.
+//! A host without one is told how to make a soft device, and the exit code is 69: nothing was checked.
+
+use core::error::Error;
+use core::time::Duration;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use superpipe::{Address, Connection, ErrorKind, Listener, Options};
+
+const BYTES: usize = 16 << 20;
+const DEADLINE: Duration = Duration::from_secs(30);
+/// EX_UNAVAILABLE of sysexits.h.
+const UNAVAILABLE: u8 = 69;
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let host = std::env::args().nth(1).unwrap_or_default();
+    // Without a host a listener takes every address that has a device, so that a lack of devices shows first.
+    let mut listener =
+        match Listener::bind(&Address::Verbs { host: host.clone(), port: 0 }, Options::default()) {
+            Ok(listener) => listener,
+            Err(error) if error.kind() == ErrorKind::Device => {
+                eprintln!("{error}");
+                return Ok(ExitCode::from(UNAVAILABLE));
+            }
+            Err(error) => return Err(error.into()),
+        };
+    if host.is_empty() {
+        eprintln!(
+            "usage: rdma ADDRESS: an address of this host that has an RDMA device; rdma link names the interfaces"
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let port = listener.rdma_addr().ok_or("the listener has no address")?.port();
+    let receiver = thread::spawn(move || -> Result<Vec<u8>, superpipe::Error> {
+        let mut connection = listener.accept(DEADLINE)?;
+        let mut bytes = vec![0; BYTES];
+        let received = connection.recv_into(&mut [&mut bytes], DEADLINE)?;
+        connection.send(received.tag, &[b"done"], DEADLINE)?;
+        Ok(bytes)
+    });
+
+    let mut connection = Connection::connect(&Address::Verbs { host, port }, Options::default(), DEADLINE)?;
+    let message: Vec<u8> = (0..BYTES).map(|at| (at ^ (at >> 9)).to_le_bytes()[0]).collect();
+    let start = Instant::now();
+    connection.send(7, &[&message], DEADLINE)?;
+    connection.recv_into(&mut [&mut [0; 4]], DEADLINE)?;
+    let elapsed = start.elapsed();
+    let received = receiver.join().expect("the other thread does not panic")?;
+    assert!(received == message, "the message arrived changed");
+    println!("{BYTES} bytes in {elapsed:?}, confirmed by the receiver");
+    Ok(ExitCode::SUCCESS)
+}

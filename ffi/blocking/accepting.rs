@@ -1,0 +1,329 @@
+//! Accepting: makes the connections of a listener side by side, in turns that never wait for one of them alone.
+
+use core::ops::Range;
+
+use superpipe_core::Nanos;
+use superpipe_core::driver::HalfOpenTable;
+
+use super::established::Established;
+use super::fabric_listeners::FabricListeners;
+use super::half_open::{AcceptProgress, PendingConnection};
+use super::listener_clock::{LISTENED_MAX_NS, ListenerClock};
+use crate::address::Address;
+use crate::budget::Budget;
+use crate::deadline::Deadline;
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::os::clock::until;
+use crate::os::descriptors::{lack_of_descriptors, limit};
+use crate::os::monotonic_ns;
+use crate::os::owner::Owner;
+use crate::os::poll::{PollFd, poll, poll_now};
+
+/// Descriptors that a connection over either fabric opens until it is made, and the libraries beside it for a moment.
+const DESCRIPTORS: usize = 8;
+/// Longest wait between two checks of the interrupt flag.
+const SLICE_NS: u64 = 100_000_000;
+/// Connections that are made side by side. Each has 1 MiB of the budget by default, and over RDMA a QP.
+const HALF_OPEN_MAX: usize = 16;
+/// Time that a turn may take if its deadline has passed when it begins, and that each turn of a `try_accept` may take. Work that has begun by
+/// then, such as provisioning memory for one connection, is finished.
+const TURN_NS: u64 = 1_000_000;
+/// Most turns of one `try_accept`: a few polls for each message of the warm-up.
+const TRY_TURNS_MAX: u32 = 1024;
+
+/// A listener's half-open connections, and the listening ends from which new ones come.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    listeners: FabricListeners,
+    options: Options,
+    half_open: HalfOpenTable<Box<dyn PendingConnection>, HALF_OPEN_MAX>,
+    /// Index of the one that is driven next.
+    next: usize,
+    clock: ListenerClock,
+    /// Bytes of the budget that half-open connections have taken so far.
+    taken_bytes: u64,
+    /// No client is accepted before half-open connections give descriptors back.
+    lacks_descriptors: bool,
+    owner: Owner,
+}
+
+impl Acceptor {
+    /// Listens.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`](crate::Listener::bind).
+    pub(crate) fn bind(address: &Address, options: Options) -> Result<Self, Error> {
+        Ok(Self {
+            listeners: FabricListeners::bind(address, &options)?,
+            options,
+            half_open: HalfOpenTable::new(),
+            next: 0,
+            clock: ListenerClock::new(),
+            taken_bytes: 0,
+            lacks_descriptors: false,
+            owner: Owner::current(),
+        })
+    }
+
+    /// Returns the listening ends.
+    pub(crate) const fn listeners(&self) -> &FabricListeners {
+        &self.listeners
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// As [`Listener::accept`](crate::Listener::accept).
+    pub(crate) fn accept(&mut self, deadline: Deadline) -> Result<Established, Error> {
+        if deadline.is_poll() {
+            return self.try_accept()?.ok_or_else(|| self.nobody_connected());
+        }
+        let deadline_ns = deadline.at_ns();
+        self.clock.begin();
+        let accepted = self.accept_until(deadline_ns);
+        self.clock.pause(accepted.is_err());
+        accepted
+    }
+
+    /// Takes the next connection if one is done, without waiting.
+    ///
+    /// # Errors
+    /// As [`Listener::try_accept`](crate::Listener::try_accept).
+    pub(crate) fn try_accept(&mut self) -> Result<Option<Established>, Error> {
+        self.clock.begin();
+        let accepted = self.try_turns();
+        self.clock.pause(!matches!(accepted, Ok(Some(_))));
+        accepted
+    }
+
+    /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most, and none after one that took memory or all of its
+    /// time.
+    fn try_turns(&mut self) -> Result<Option<Established>, Error> {
+        for _ in 0..TRY_TURNS_MAX {
+            let (taken_bytes, end_ns) = (self.taken_bytes, monotonic_ns().saturating_add(TURN_NS));
+            let turn = self.turn(0, 0);
+            let is_last = self.taken_bytes != taken_bytes || until(end_ns) == 0;
+            match turn {
+                Err(error) if error.kind() == ErrorKind::Timeout => {}
+                Ok(None) if is_last => break,
+                Ok(None) => {
+                    let now_ns = self.clock.now_ns();
+                    if !self.half_open.iter().any(|opening| opening.timeout_ns() <= now_ns) {
+                        break;
+                    }
+                }
+                over => return over,
+            }
+        }
+        Ok(None)
+    }
+
+    fn accept_until(&mut self, deadline_ns: u64) -> Result<Established, Error> {
+        let mut wait_ns = 0;
+        loop {
+            if let Some(connection) = self.turn(wait_ns, deadline_ns)? {
+                return Ok(connection);
+            }
+            if self.options.is_interrupted() {
+                return Err(Error::interrupted());
+            }
+            let left_ns = until(deadline_ns);
+            if left_ns == 0 {
+                return Err(self.nobody_connected());
+            }
+            wait_ns = left_ns.min(SLICE_NS);
+        }
+    }
+
+    fn nobody_connected(&self) -> Error {
+        Error::new(
+            ErrorKind::Timeout,
+            format!("nobody connected to {}{}", self.listeners.address(), self.listeners.why_unreachable()),
+        )
+    }
+
+    /// Waits until there is something to do, `wait_ns` at most, and does it. Work that is left at the deadline is done by the next
+    /// turn.
+    fn turn(&mut self, wait_ns: u64, deadline_ns: u64) -> Result<Option<Established>, Error> {
+        self.disown();
+        let mut ready = self.wait(wait_ns)?;
+        self.clock.look(monotonic_ns());
+        let end_ns = deadline_ns.max(monotonic_ns().saturating_add(TURN_NS));
+        // Half-open connections come before new ones, so that a flood of new ones delays none of them for ever.
+        for _ in 0..self.half_open.len() {
+            if self.next >= self.half_open.len() {
+                self.next = 0;
+            }
+            let is_ready = ready.get(self.next).is_some_and(|is_ready| *is_ready);
+            if !is_ready && !self.is_due(self.next) {
+                self.next += 1;
+                continue;
+            }
+            match self.drive(self.next, is_ready) {
+                AcceptProgress::Pending => self.next += 1,
+                over => {
+                    if self.next < ready.len() {
+                        ready.swap_remove(self.next);
+                    }
+                    if let Some(connection) = connection(over)? {
+                        return Ok(Some(connection));
+                    }
+                }
+            }
+            if until(end_ns) == 0 {
+                return Ok(None);
+            }
+        }
+        if let Some(connection) = self.make_room(end_ns)? {
+            return Ok(Some(connection));
+        }
+        if self.lacks_descriptors {
+            self.lacks_descriptors = !self.has_descriptors();
+        }
+        for _ in 0..HALF_OPEN_MAX {
+            if self.lacks_descriptors || !self.half_open.has_room(self.clock.listened()) || until(end_ns) == 0
+            {
+                break;
+            }
+            let newcomer = match self.listeners.try_accept(self.options, self.clock.now_ns()) {
+                Ok(Some(newcomer)) => newcomer,
+                Ok(None) => break,
+                Err(error) if error.kind() == ErrorKind::Limit && !self.has_descriptors() => {
+                    self.lacks_descriptors = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            // The handshake that makes room is dropped without a packet to its peer.
+            if self.half_open.admit(newcomer, self.clock.listened()).is_ok()
+                && let Some(connection) = connection(self.drive(self.half_open.len() - 1, false))?
+            {
+                return Ok(Some(connection));
+            }
+            self.lacks_descriptors = !self.has_descriptors();
+        }
+        Ok(None)
+    }
+
+    /// Makes room in the budget for the first handshake that lacks it: drops others that hold a share, the longest silence first.
+    /// Refuses that handshake if all shares together are too small. Continues with the next handshake until `end_ns`.
+    fn make_room(&mut self, end_ns: u64) -> Result<Option<Established>, Error> {
+        for _ in 0..HALF_OPEN_MAX {
+            let lacking = self.half_open.iter().map(|opening| opening.lacks()).enumerate();
+            let Some((index, bytes)) = lacking.filter_map(|(index, bytes)| Some((index, bytes?))).next()
+            else {
+                break;
+            };
+            let left_bytes = Budget::left_bytes();
+            if left_bytes < bytes {
+                let shares: u64 = self.half_open.iter().map(|opening| opening.share_bytes()).sum();
+                if left_bytes + shares < bytes {
+                    self.half_open.get_mut(index).into_iter().for_each(|opening| opening.refuse());
+                } else {
+                    let silent =
+                        self.half_open.silent(self.clock.listened(), |opening| opening.share_bytes() > 0);
+                    let Some(silent) = silent else { break };
+                    drop(self.half_open.release(silent));
+                    continue;
+                }
+            }
+            if let Some(connection) = connection(self.drive(index, false))? {
+                return Ok(Some(connection));
+            }
+            if until(end_ns) == 0 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns true if this process can open the descriptors of another connection, or no half-open connection holds any. Where a
+    /// client waits for them, those that were silent for longest are dropped first, without a packet to their peers.
+    fn has_descriptors(&mut self) -> bool {
+        while !self.half_open.is_empty() && lack_of_descriptors(DESCRIPTORS).is_some() {
+            let silent = self.half_open.silent(self.clock.listened(), |_| true);
+            let Some(silent) = silent.filter(|_| poll_now(&mut self.listeners.interests())) else {
+                return false;
+            };
+            drop(self.half_open.release(silent));
+        }
+        true
+    }
+
+    /// Returns true if the time has come to drive this half-open connection, whatever its peer does.
+    fn is_due(&mut self, index: usize) -> bool {
+        let now_ns = self.clock.now_ns();
+        self.half_open.get_mut(index).is_some_and(|opening| opening.timeout_ns() <= now_ns)
+    }
+
+    /// Drives a half-open connection, and takes it out of the table once it is over.
+    fn drive(&mut self, index: usize, is_ready: bool) -> AcceptProgress {
+        let now_ns = self.clock.now_ns();
+        let Some(opening) = self.half_open.get_mut(index) else { return AcceptProgress::PeerGone };
+        let (steps, share_bytes) = (opening.steps(), opening.share_bytes());
+        let opened = opening.drive(now_ns, is_ready);
+        self.taken_bytes += opening.share_bytes().saturating_sub(share_bytes);
+        // A peer whose handshake lacks memory waits for this end, and is not silent.
+        let is_heard = opening.steps() != steps || opening.lacks().is_some();
+        let work_ns = opening.work_ns();
+        match opened {
+            AcceptProgress::Pending if is_heard => {
+                let Nanos(listened_ns) = self.clock.listened();
+                self.half_open.note_activity(index, Nanos(listened_ns.saturating_add(work_ns)));
+            }
+            AcceptProgress::Pending => {}
+            AcceptProgress::Done(_) | AcceptProgress::PeerGone | AcceptProgress::Failed(_) => {
+                drop(self.half_open.release(index))
+            }
+        }
+        opened
+    }
+
+    /// Waits until a client may have connected, a peer may have sent something, or a timeout is due. Returns, for each half-open
+    /// connection, true if one of its descriptors is ready.
+    fn wait(&self, wait_ns: u64) -> Result<heapless::Vec<bool, HALF_OPEN_MAX>, Error> {
+        let now_ns = self.clock.now_ns();
+        let mut fds = heapless::Vec::<PollFd<'_>, { 2 + 2 * HALF_OPEN_MAX }>::new();
+        // There are as many places as descriptors: the kernel takes no more places than the limit of open files is.
+        let mut due_ns = u64::MAX;
+        if self.half_open.has_room(self.clock.listened()) && !self.lacks_descriptors {
+            fds.extend(self.listeners.interests());
+        } else if self.lacks_descriptors || self.half_open.poll_timeout().is_some() {
+            due_ns = now_ns.saturating_add(LISTENED_MAX_NS);
+        }
+        let mut ranges = heapless::Vec::<Range<usize>, HALF_OPEN_MAX>::new();
+        for opening in self.half_open.iter() {
+            let begin = fds.len();
+            fds.extend(opening.interests().into_iter().filter(|fd| !fd.is_none()));
+            let _ = ranges.push(begin..fds.len());
+            due_ns = due_ns.min(opening.timeout_ns());
+        }
+        // A limit that was lowered later may be less. Those beyond it are looked at now and then.
+        let count =
+            limit().map_or(fds.len(), |limit| fds.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
+        if count < fds.len() {
+            due_ns = due_ns.min(now_ns.saturating_add(LISTENED_MAX_NS));
+        }
+        poll(&mut fds[..count], wait_ns.min(due_ns.saturating_sub(now_ns)))?;
+        let is_ready = |range: Range<usize>| range.end > count || fds[range].iter().any(PollFd::is_ready);
+        Ok(ranges.into_iter().map(is_ready).collect())
+    }
+
+    /// Drops the half-open connections in a child of fork: they are the parent's.
+    fn disown(&mut self) {
+        if !self.owner.is_current() {
+            while self.half_open.release(0).is_some() {}
+            self.owner = Owner::current();
+        }
+    }
+}
+
+/// Returns the connection if it is made.
+fn connection(opened: AcceptProgress) -> Result<Option<Established>, Error> {
+    match opened {
+        AcceptProgress::Done(connection) => Ok(Some(connection)),
+        AcceptProgress::Pending | AcceptProgress::PeerGone => Ok(None),
+        AcceptProgress::Failed(error) => Err(error),
+    }
+}

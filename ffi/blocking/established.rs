@@ -1,0 +1,43 @@
+//! A connection that both ends agreed on: before it is warmed up, and after.
+
+use super::dispatch::AnyConnection;
+use super::{Blocking, Exclusive, WarmingUp};
+use crate::deadline::Deadline;
+use crate::description::{Description, Peer};
+use crate::error::Error;
+use crate::fabric::HostFabric;
+
+/// A connection that is ready for use.
+pub(crate) struct Established {
+    pub(crate) inner: AnyConnection,
+    pub(crate) description: Description,
+    pub(crate) peer: Peer,
+}
+
+/// A connection that both ends agreed on, and that is not warm yet.
+pub(super) struct NewConnection<F: HostFabric> {
+    pub(super) blocking: Blocking<Exclusive<F>>,
+    pub(super) warming: WarmingUp,
+    pub(super) description: Description,
+    pub(super) peer: Peer,
+}
+
+impl<F: HostFabric> NewConnection<F>
+where
+    AnyConnection: From<Blocking<Exclusive<F>>>,
+{
+    /// Warms it up, and waits for that until the deadline.
+    ///
+    /// # Errors
+    /// As [`Blocking::warm_up`].
+    pub(super) fn warm_up(mut self, deadline_ns: u64) -> Result<Established, Error> {
+        self.blocking.warm_up(&mut self.warming, Deadline::at_time(deadline_ns))?;
+        Ok(self.into_established())
+    }
+
+    /// Returns the connection, warm or not.
+    pub(super) fn into_established(self) -> Established {
+        let Self { blocking, description, peer, .. } = self;
+        Established { inner: blocking.into(), description, peer }
+    }
+}

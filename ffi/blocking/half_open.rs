@@ -1,0 +1,257 @@
+//! A connection that a listener makes beside others, without waiting: first the handshake, then the warm-up.
+
+use core::fmt;
+
+use super::established::{Established, NewConnection};
+use super::{AnyConnection, Blocking, Exclusive, WarmingUp};
+use crate::error::Error;
+use crate::fabric::HostFabric;
+use crate::os::owner::Owner;
+use crate::os::poll::PollFd;
+
+/// Polls in a row that find nothing, before pauses between them. They take about a round trip within a host.
+const LOOKS: u32 = 32;
+/// First and longest pause. A peer's writes wake no one here, since a sleep would need a wake-up for each of many peers; a silent peer may
+/// cost at most a hundredth of a core. The pauses are sleeps and no yields: a yield can last the time slices of
+/// other threads, while a sleeper gets the core soon after its time.
+const SLEEP_MAX_NS: u64 = 20_000;
+const NAP_MAX_NS: u64 = 1_000_000;
+/// Period of the checks of the budget: no descriptor reports that a connection elsewhere in the process returned its share. A tenth of the
+/// silence after which a peer makes room, so that a wait for memory is hardly longer than the lack of it, at 200 checks per second.
+const LACK_NS: u64 = 5_000_000;
+/// Time that a peer has to provision and map its share of the memory, in addition to the silence that every peer is allowed: 8 µs for a page
+/// of 4 KiB, which is enough for a core that has other work as well.
+const WORK_NS_PER_KIB: u64 = 2_000;
+
+/// State of a connection that is being made.
+pub(super) enum AcceptProgress {
+    /// It waits for one of its interests, or for a time.
+    Pending,
+    /// It is established.
+    Done(Established),
+    /// The peer ended without a packet.
+    PeerGone,
+    /// It failed. The peer was sent the reason, if it can use it.
+    Failed(Error),
+}
+
+/// A connection that is being made, over any fabric. Times are the listener's.
+pub(super) trait PendingConnection: fmt::Debug + Send {
+    /// Continues as far as possible without waiting; `is_ready`: one of the interests was ready.
+    fn drive(&mut self, now_ns: u64, is_ready: bool) -> AcceptProgress;
+    /// Returns the descriptors that become ready when there is work.
+    fn interests(&self) -> [PollFd<'_>; 2];
+    /// Returns the time at which to drive it at the latest.
+    fn timeout_ns(&self) -> u64;
+    /// Returns the count of its steps: packets of the handshake and messages of the warm-up, not keepalives.
+    fn steps(&self) -> u64;
+    /// Returns the time that the peer may take to provision memory before its next step.
+    fn work_ns(&self) -> u64;
+    /// Returns the bytes of the budget that it holds.
+    fn share_bytes(&self) -> u64;
+    /// Returns the bytes of the budget that it waits for, if it does.
+    fn lacks(&self) -> Option<u64>;
+    /// Makes the next `drive` refuse the peer if the budget still lacks those bytes.
+    fn refuse(&mut self);
+}
+
+/// The handshake of a fabric: from the first packet until both ends agree.
+pub(super) trait FabricHandshake: Send + Sized + 'static {
+    /// The fabric.
+    type Fabric: HostFabric;
+
+    /// Continues as far as possible without waiting.
+    fn drive(self, now_ns: u64) -> HandshakeProgress<Self>;
+    /// Returns the descriptors that become ready when there is work.
+    fn interests(&self) -> [PollFd<'_>; 2];
+    /// Returns the time at which to drive it at the latest.
+    fn timeout_ns(&self) -> u64;
+    /// Returns the count of packets that advanced it.
+    fn steps(&self) -> u32;
+    /// Returns the bytes of the budget that it holds.
+    fn share_bytes(&self) -> u64;
+    /// Returns the bytes of the budget that it waits for, if it does. The next `drive` takes them if there is room.
+    fn lacks(&self) -> Option<u64>;
+    /// Makes the next `drive` refuse the peer if the budget still lacks those bytes.
+    fn refuse(&mut self);
+}
+
+/// State of a handshake.
+#[expect(clippy::large_enum_variant, reason = "the large one ends it, once")]
+pub(super) enum HandshakeProgress<A: FabricHandshake> {
+    Pending(A),
+    Done(NewConnection<A::Fabric>),
+    PeerGone,
+    Failed(Error),
+}
+
+/// A connection that is being made over one fabric.
+pub(super) struct Accepting<A: FabricHandshake> {
+    /// Stage of the work; `None` once it is over.
+    stage: Option<Stage<A>>,
+    deadline_ns: u64,
+    driven_at_ns: u64,
+    owner: Owner,
+}
+
+#[expect(clippy::large_enum_variant, reason = "it is in a box")]
+enum Stage<A: FabricHandshake> {
+    HandshakeProgress(A),
+    /// `quiet`: polls that found nothing since the last message.
+    WarmingUp {
+        connection: NewConnection<A::Fabric>,
+        quiet: u32,
+    },
+}
+
+impl<A: FabricHandshake> Accepting<A> {
+    /// Begins at the listener's time `now_ns`.
+    pub(super) fn new(agree: A, deadline_ns: u64, now_ns: u64) -> Self {
+        let stage = Some(Stage::HandshakeProgress(agree));
+        Self { stage, deadline_ns, driven_at_ns: now_ns, owner: Owner::current() }
+    }
+
+    fn agree(&mut self, agree: A, now_ns: u64) -> Option<AcceptProgress> {
+        match agree.drive(now_ns) {
+            HandshakeProgress::Pending(agree) => {
+                self.stage = Some(Stage::HandshakeProgress(agree));
+                Some(AcceptProgress::Pending)
+            }
+            HandshakeProgress::Done(connection) => {
+                self.stage = Some(Stage::WarmingUp { connection, quiet: 0 });
+                None
+            }
+            HandshakeProgress::PeerGone => Some(AcceptProgress::PeerGone),
+            HandshakeProgress::Failed(error) => Some(AcceptProgress::Failed(error)),
+        }
+    }
+}
+
+impl<A: FabricHandshake> PendingConnection for Accepting<A>
+where
+    AnyConnection: From<Blocking<Exclusive<A::Fabric>>>,
+{
+    fn drive(&mut self, now_ns: u64, is_ready: bool) -> AcceptProgress {
+        let driven_at_ns = core::mem::replace(&mut self.driven_at_ns, now_ns);
+        let Some(stage) = self.stage.take() else { return AcceptProgress::PeerGone };
+        let stage = match stage {
+            Stage::HandshakeProgress(agree) => match self.agree(agree, now_ns) {
+                Some(progress) => return progress,
+                None => self.stage.take(),
+            },
+            warming @ Stage::WarmingUp { .. } => Some(warming),
+        };
+        let Some(Stage::WarmingUp { mut connection, quiet }) = stage else { return AcceptProgress::PeerGone };
+        let steps = connection.warming.steps();
+        let warm = connection.blocking.try_warm_up(&mut connection.warming, is_ready);
+        let has_moved = connection.warming.steps() != steps;
+        if has_moved {
+            // The peer has answered, and the time for which nobody looked is not its own. The messages are limited, and so are these
+            // extensions of the deadline.
+            self.deadline_ns = self.deadline_ns.saturating_add(now_ns.saturating_sub(driven_at_ns));
+        }
+        let quiet = if has_moved { 0 } else { quiet.saturating_add(1) };
+        match warm {
+            Ok(true) => AcceptProgress::Done(connection.into_established()),
+            Ok(false) if now_ns >= self.deadline_ns => {
+                connection.blocking.abandon();
+                AcceptProgress::Failed(WarmingUp::late())
+            }
+            Ok(false) => {
+                self.stage = Some(Stage::WarmingUp { connection, quiet });
+                AcceptProgress::Pending
+            }
+            Err(error) => AcceptProgress::Failed(error),
+        }
+    }
+
+    fn interests(&self) -> [PollFd<'_>; 2] {
+        match &self.stage {
+            Some(Stage::HandshakeProgress(agree)) => agree.interests(),
+            Some(Stage::WarmingUp { connection, .. }) => {
+                let [peer] = connection.blocking.interests();
+                [peer, PollFd::none()]
+            }
+            None => [PollFd::none(); 2],
+        }
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        match &self.stage {
+            Some(Stage::HandshakeProgress(agree)) if agree.lacks().is_some() => {
+                agree.timeout_ns().min(self.driven_at_ns.saturating_add(LACK_NS))
+            }
+            Some(Stage::HandshakeProgress(agree)) => agree.timeout_ns().min(self.deadline_ns),
+            Some(Stage::WarmingUp { quiet, .. }) => match quiet.checked_sub(LOOKS) {
+                None => 0,
+                Some(naps) => {
+                    let nap_ns = (SLEEP_MAX_NS << naps.min(16)).min(NAP_MAX_NS);
+                    self.driven_at_ns.saturating_add(nap_ns).min(self.deadline_ns)
+                }
+            },
+            None => 0,
+        }
+    }
+
+    fn steps(&self) -> u64 {
+        match &self.stage {
+            // The count must grow from stage to stage; a handshake never has 2^32 packets.
+            Some(Stage::WarmingUp { connection, .. }) => (1 << 32) + u64::from(connection.warming.steps()),
+            Some(Stage::HandshakeProgress(agree)) => u64::from(agree.steps()),
+            None => 0,
+        }
+    }
+
+    fn work_ns(&self) -> u64 {
+        match &self.stage {
+            Some(Stage::WarmingUp { connection, .. }) if connection.warming.steps() > 0 => 0,
+            Some(_) => self.share_bytes() / 1024 * WORK_NS_PER_KIB,
+            None => 0,
+        }
+    }
+
+    fn share_bytes(&self) -> u64 {
+        match &self.stage {
+            Some(Stage::HandshakeProgress(agree)) => agree.share_bytes(),
+            Some(Stage::WarmingUp { connection, .. }) => connection.description.provisioned_bytes,
+            None => 0,
+        }
+    }
+
+    fn lacks(&self) -> Option<u64> {
+        match &self.stage {
+            Some(Stage::HandshakeProgress(agree)) => agree.lacks(),
+            Some(Stage::WarmingUp { .. }) | None => None,
+        }
+    }
+
+    fn refuse(&mut self) {
+        if let Some(Stage::HandshakeProgress(agree)) = &mut self.stage {
+            agree.refuse();
+        }
+    }
+}
+
+impl<A: FabricHandshake> Drop for Accepting<A> {
+    /// Gives the connection up without waiting. In a child of fork it is the parent's, and is left alone.
+    fn drop(&mut self) {
+        if !self.owner.is_current() {
+            if !A::Fabric::DROPS_IN_CHILD {
+                core::mem::forget(self.stage.take());
+            }
+        } else if let Some(Stage::WarmingUp { connection, .. }) = &mut self.stage {
+            connection.blocking.abandon();
+        }
+    }
+}
+
+impl<A: FabricHandshake> fmt::Debug for Accepting<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Some(Stage::HandshakeProgress(_)) => "agreeing",
+            Some(Stage::WarmingUp { .. }) => "warming",
+            None => "over",
+        };
+        write!(f, "Accepting({}, {stage})", A::Fabric::NAME)
+    }
+}

@@ -1,0 +1,203 @@
+//! The blocking shells over core's driver: connecting, accepting, and everything that moves bytes.
+//!
+//! ```text
+//! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each
+//! accepting                      the half-open connections of a listener
+//! sending, receiving, cold       messages            send_stream, recv_stream   streams
+//! waiting                        the loop around core's driver
+//! host_driver                    core's driver with its fabric, and the trait Access: who may use it
+//! exclusive, half                one owner, or two halves behind a lock
+//! ```
+
+use core::fmt;
+use std::thread;
+
+#[cfg(feature = "recorder")]
+use superpipe_core::Fabric;
+use superpipe_core::driver::setup::Negotiated;
+use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
+
+use crate::budget::Budget;
+use crate::deadline::Deadline;
+use crate::error::{Error, ErrorKind};
+use crate::fabric::HostFabric;
+use crate::options::Options;
+use crate::os::WaitStrategy;
+use host_driver::{Access, HostDriver};
+use keepalive_thread::KeepaliveThread;
+use waiting::Waiting;
+
+pub(crate) mod dispatch;
+
+mod accepting;
+mod cold;
+mod connecting;
+mod established;
+mod exclusive;
+mod fabric_listeners;
+mod half;
+mod half_open;
+mod host_driver;
+mod io_vectors;
+mod keepalive_thread;
+mod listener_clock;
+#[cfg(feature = "verbs")]
+mod rdma;
+mod receiving;
+mod recv_stream;
+mod retry;
+mod route;
+mod send_stream;
+mod sending;
+mod shm;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod warm_up;
+
+pub(crate) use accepting::Acceptor;
+pub(crate) use connecting::connect;
+use dispatch::AnyConnection;
+pub(crate) use established::Established;
+pub(crate) use exclusive::Exclusive;
+pub(crate) use half::Half;
+pub(crate) use recv_stream::BlockingRecvStream;
+pub(crate) use send_stream::BlockingSendStream;
+use warm_up::WarmingUp;
+
+/// One end of a connection, or a half of it, over a fabric that the compiler knows.
+pub(crate) struct Blocking<A: Access> {
+    /// `None` while it is lent to the keepalive thread.
+    access: Option<A>,
+    lender: KeepaliveThread<A>,
+}
+
+impl<F: HostFabric> Blocking<Exclusive<F>> {
+    /// Makes an end of an attachment to the peer's memory.
+    ///
+    /// # Errors
+    /// `Usage`: the fabric cannot do what was negotiated.
+    pub(crate) fn new(
+        fabric: F,
+        attachment: Attachment<F>,
+        settled: &Negotiated,
+        budget: Budget,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let endpoint = Endpoint::new(&fabric, attachment, settled.config, Origin::default())
+            .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+        Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), budget).into())
+    }
+
+    /// Splits the connection into two halves.
+    pub(crate) fn split(self) -> [Blocking<Half<F>>; 2] {
+        Half::split(self.into_access()).map(Into::into)
+    }
+}
+
+impl<F: HostFabric> Blocking<Half<F>> {
+    /// Joins the two halves.
+    ///
+    /// # Errors
+    /// The halves are not of one connection.
+    pub(crate) fn reunite(self, other: Self) -> Result<Blocking<Exclusive<F>>, [Self; 2]> {
+        let reunited = self.into_access().reunite(other.into_access());
+        reunited.map(Into::into).map_err(|halves| halves.map(Into::into))
+    }
+}
+
+impl<A: Access> From<A> for Blocking<A> {
+    fn from(access: A) -> Self {
+        Self { access: Some(access), lender: KeepaliveThread::new() }
+    }
+}
+
+impl<A: Access> Blocking<A> {
+    /// Counts bytes that were moved without a wait, and yields once they are many and the other half runs on the same core.
+    #[inline]
+    fn after_moving(&mut self, bytes: usize) {
+        if self.access().count_moved(bytes) {
+            thread::yield_now();
+        }
+    }
+
+    /// Returns the access to the driver.
+    #[inline]
+    fn access(&mut self) -> &mut A {
+        match &mut self.access {
+            Some(access) => access,
+            None => unreachable!("it is lent only inside `blocking`, which borrows the connection"),
+        }
+    }
+
+    fn into_access(self) -> A {
+        match self.access {
+            Some(access) => access,
+            None => unreachable!("it is lent only inside `blocking`, which borrows the connection"),
+        }
+    }
+
+    /// Returns true in the process that made it.
+    fn is_ours(&self) -> bool {
+        self.access.as_ref().is_some_and(A::is_ours)
+    }
+
+    /// Waits until the peer has acknowledged everything that was sent.
+    pub(crate) fn flush(&mut self, deadline: Deadline) -> Result<(), Error> {
+        self.access().wait(deadline, |driver, _| driver.endpoint_mut().delivered().then_some(()).into())
+    }
+
+    /// Runs `work` while a helper thread sends keepalives.
+    pub(crate) fn keep_alive_while<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        self.lender.lend(&mut self.access, work)
+    }
+
+    /// Makes one round of progress, unless the other half holds the driver. Returns true if anything was done.
+    pub(crate) fn progress(&mut self) -> bool {
+        self.access().try_hold().is_some_and(|mut host| host.progress())
+    }
+
+    /// Takes the oldest event.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.access().hold().driver.poll_event()
+    }
+
+    /// Sets the protocol of transfers that start from now on.
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.access().hold().driver.set_protocol(protocol);
+    }
+
+    /// Sets the wait strategy from now on.
+    pub(crate) fn set_wait(&mut self, wait: WaitStrategy) {
+        self.access().hold().set_wait(wait);
+    }
+
+    /// Returns the counters of the connection.
+    pub(crate) fn counters(&mut self) -> Counters {
+        self.access().hold().driver.counters()
+    }
+
+    /// Closes the connection, without waiting for the peer's application.
+    pub(crate) fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
+        self.access().close(reason, deadline)
+    }
+
+    /// Begins to record events, with an empty recorder, or stops and forgets what was recorded.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn record(&mut self, on: bool) {
+        self.access().hold().fabric.record(on);
+    }
+
+    /// Takes the oldest record.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn take_record(&mut self) -> Option<superpipe_core::recorder::Record> {
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        fabric.recorder(driver.endpoint().link())?.take()
+    }
+}
+
+impl<A: Access> fmt::Debug for Blocking<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.access.fmt(f)
+    }
+}

@@ -1,0 +1,142 @@
+//! Connecting and accepting over RDMA.
+
+use super::established::{Established, NewConnection};
+use super::half_open::{Accepting, FabricHandshake, HandshakeProgress, PendingConnection};
+use super::retry::{ConnectFailure, may_pass};
+use super::{Blocking, WarmingUp};
+use crate::description::{Description, Peer};
+use crate::error::Error;
+use crate::fabric::HostFabric;
+use crate::fabric::rdma::{self, ConnectError, Listener, Rdma, RdmaOptions};
+use crate::options::Options;
+use crate::os::poll::PollFd;
+use superpipe_verbs as verbs;
+
+/// Makes one attempt to connect.
+pub(super) fn connect(
+    host: &str,
+    port: u16,
+    options: Options,
+    deadline_ns: u64,
+) -> Result<Established, ConnectFailure> {
+    let interrupted = || options.is_interrupted();
+    let met = rdma::connect(host, port, &rdma_options(&options), deadline_ns, &interrupted);
+    let met =
+        met.map_err(|error| ConnectFailure { is_transient: error.is_transient(), error: error.into() })?;
+    // The listener may have ended after the handshake.
+    join(met, options, true)
+        .and_then(|connection| connection.warm_up(deadline_ns))
+        .map_err(|error| ConnectFailure { is_transient: may_pass(&error), error })
+}
+
+/// Begins the handshake with the next client, at the listener's time `now_ns`. Returns `None` if there is none, or if it ended.
+pub(super) fn open(
+    listener: &mut Listener,
+    options: Options,
+    now_ns: u64,
+) -> Result<Option<Box<dyn PendingConnection>>, Error> {
+    let deadline_ns = options.handshake_deadline_ns(now_ns);
+    let Some(accepting) = listener.try_accept(&rdma_options(&options), deadline_ns, now_ns)? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(Accepting::new(RdmaHandshake { accepting, options }, deadline_ns, now_ns))))
+}
+
+/// Handshake of the listening end.
+struct RdmaHandshake {
+    accepting: rdma::Accepting,
+    options: Options,
+}
+
+impl FabricHandshake for RdmaHandshake {
+    type Fabric = Rdma;
+
+    fn drive(self, now_ns: u64) -> HandshakeProgress<Self> {
+        let Self { accepting, options } = self;
+        match accepting.drive(now_ns) {
+            rdma::Accepted::Pending(accepting) => HandshakeProgress::Pending(Self { accepting, options }),
+            rdma::Accepted::Nobody => HandshakeProgress::PeerGone,
+            rdma::Accepted::Failed(error) => HandshakeProgress::Failed(error.into()),
+            rdma::Accepted::Done(met) => match join(met, options, false) {
+                Ok(connection) => HandshakeProgress::Done(connection),
+                Err(error) => HandshakeProgress::Failed(error),
+            },
+        }
+    }
+
+    fn interests(&self) -> [PollFd<'_>; 2] {
+        self.accepting.interests()
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        self.accepting.timeout_ns()
+    }
+
+    fn steps(&self) -> u32 {
+        self.accepting.steps()
+    }
+
+    fn share_bytes(&self) -> u64 {
+        self.accepting.share_bytes()
+    }
+
+    fn lacks(&self) -> Option<u64> {
+        self.accepting.lacks()
+    }
+
+    fn refuse(&mut self) {
+        self.accepting.refuse();
+    }
+}
+
+/// Listens. The inner error is the lack of a device.
+///
+/// # Errors
+/// Every other failure.
+pub(super) fn listen(host: &str, port: u16, options: &Options) -> Result<Result<Listener, Error>, Error> {
+    match Listener::bind(host, port, options.route) {
+        Err(error) if is_for_lack_of_a_device(&error) => Ok(Err(error.into())),
+        listener => Ok(Ok(listener?)),
+    }
+}
+
+/// Returns true if the error means that this host has no RDMA, or none for this user.
+fn is_for_lack_of_a_device(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Verbs(verbs::Error::NoDevice | verbs::Error::Library(_)) => true,
+        error => matches!(
+            error.errno(),
+            Some(
+                libc::ENODEV | libc::ENOSYS | libc::ENOENT | libc::EACCES | libc::EPERM | libc::EADDRNOTAVAIL
+            )
+        ),
+    }
+}
+
+const fn rdma_options(options: &Options) -> RdmaOptions<'_> {
+    RdmaOptions {
+        tuning: &options.tuning,
+        landing_bytes_max: options.landing_bytes_max,
+        route: options.route,
+    }
+}
+
+/// Makes the connection that was agreed on. `is_first`: this end sends the first message of the warm-up.
+fn join(
+    established: rdma::Established,
+    options: Options,
+    is_first: bool,
+) -> Result<NewConnection<Rdma>, Error> {
+    let rdma::Established { port, attachment, settled, arrival_reason, device, share, peer } = established;
+    let provisioned_bytes = share.bytes();
+    let blocking = Blocking::new(port, attachment, &settled, share, options)?;
+    let description = Description {
+        fabric: Rdma::NAME,
+        device: Some(device),
+        negotiated: settled,
+        arrival_reason,
+        provisioned_bytes,
+    };
+    let warming = WarmingUp::new::<Rdma>(&settled, is_first);
+    Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer) })
+}

@@ -1,0 +1,166 @@
+//! Sending messages.
+
+use superpipe_core::driver::{Drive, SendFailed, SendOperation};
+use superpipe_core::{Length, Reason, RefusedSend, TransferId};
+
+use super::host_driver::Access;
+use super::host_driver::HostDriver;
+use super::waiting::Waiting;
+use super::{Blocking, BlockingSendStream};
+use crate::deadline::Deadline;
+use crate::error::{Error, ErrorKind};
+use crate::fabric::HostFabric;
+use crate::outcome::TrySend;
+
+impl<A: Access> Blocking<A> {
+    /// Sends a message, gathered from slices: at once if it is short and there is room, else as an operation in a wait.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        tag: u64,
+        slices: &[&[u8]],
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), Error> {
+        let tried = match self.access().try_hold() {
+            Some(mut held) => {
+                let HostDriver { driver, fabric, .. } = &mut *held;
+                driver.try_send(fabric, tag, slices)
+            }
+            None => Err(RefusedSend::Busy),
+        };
+        if let Err(refused) = tried {
+            return self.send_refused(tag, slices, refused, deadline.into());
+        }
+        if A::IS_SHARED {
+            self.after_moving(bytes_of(slices));
+        }
+        Ok(())
+    }
+
+    /// Goes on with a message that did not go at once, unless the deadline is zero: waits for room, and sends it part by part.
+    #[cold]
+    fn send_refused(
+        &mut self,
+        tag: u64,
+        slices: &[&[u8]],
+        refused: RefusedSend,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        if deadline.is_poll() {
+            return Err(self.not_at_once(refused));
+        }
+        let access = self.access();
+        let mut send = SendOperation::refused(tag, bytes_of(slices), refused);
+        let sent = access.wait(deadline, |driver, fabric| driver.drive_send(fabric, &mut send, slices));
+        match sent {
+            Ok(sent) => sent.map_err(|failed| access.hold().send_failed(failed)),
+            Err(error) => {
+                let HostDriver { driver, fabric, .. } = &mut *access.hold();
+                driver.cancel_send(fabric, &mut send, Reason::GIVEN_UP);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the error of a message that did not go at once, and may not wait.
+    fn not_at_once(&mut self, refused: RefusedSend) -> Error {
+        let mut host = self.access().hold();
+        match refused {
+            RefusedSend::NoCredit | RefusedSend::Busy => {
+                // A program may call nothing but this. What this finds, the next call reports.
+                let ended = host.after_empty_try().err();
+                host.progress();
+                ended.unwrap_or_else(Error::deadline)
+            }
+            RefusedSend::TooLong => Error::new(
+                ErrorKind::Timeout,
+                "the message is too long to be sent without waiting: give it a deadline, or begin an operation",
+            ),
+            refused => host.refused(refused),
+        }
+    }
+
+    /// Sends a message if that is possible without waiting.
+    #[inline]
+    pub(crate) fn try_send(&mut self, tag: u64, slices: &[&[u8]]) -> Result<TrySend, Error> {
+        let Some(mut held) = self.access().try_hold() else { return Ok(TrySend::Full) };
+        let host = &mut *held;
+        match host.driver.try_send(&mut host.fabric, tag, slices) {
+            Ok(_) => Ok(TrySend::Sent),
+            Err(RefusedSend::NoCredit | RefusedSend::Busy) => {
+                host.after_empty_try()?;
+                Ok(TrySend::Full)
+            }
+            Err(RefusedSend::TooLong) => Ok(TrySend::TooLong),
+            Err(refused) => Err(host.refused(refused)),
+        }
+    }
+
+    /// Sends the next part of a message.
+    pub(crate) fn drive_send(
+        &mut self,
+        send: &mut SendOperation,
+        slices: &[&[u8]],
+    ) -> Result<Drive<()>, Error> {
+        let Some(mut held) = self.access().try_hold() else { return Ok(Drive::Idle) };
+        let host = &mut *held;
+        match host.driver.drive_send(&mut host.fabric, send, slices) {
+            Drive::Done(sent) => sent.map(Drive::Done).map_err(|failed| host.send_failed(failed)),
+            Drive::Moved => Ok(Drive::Moved),
+            Drive::Idle => {
+                host.after_idle_drive()?;
+                Ok(Drive::Idle)
+            }
+        }
+    }
+
+    /// Cancels a message.
+    pub(crate) fn cancel_send(&mut self, send: &mut SendOperation, reason: Reason) {
+        let host = &mut *self.access().hold();
+        host.driver.cancel_send(&mut host.fabric, send, reason);
+    }
+
+    /// Opens a stream, once the previous transfer has ended or its cancellation was sent.
+    pub(crate) fn open_stream(
+        &mut self,
+        tag: u64,
+        deadline: Deadline,
+    ) -> Result<BlockingSendStream<'_, A>, Error> {
+        let started = self.access().wait(deadline, |driver, _| {
+            let started = driver.endpoint_mut().start(tag, Length::Stream);
+            (started != Err(RefusedSend::Busy)).then_some(started).into()
+        })?;
+        let id = started.map_err(|refused| self.access().hold().refused(refused))?;
+        Ok(BlockingSendStream::new(self, id))
+    }
+
+    pub(super) fn give_up(&mut self, id: TransferId, reason: Reason) {
+        let host = &mut *self.access().hold();
+        host.driver.cancel_stream(&mut host.fabric, id, reason);
+    }
+}
+
+impl<F: HostFabric> HostDriver<F> {
+    /// Returns the error of a sending call that was refused for good.
+    pub(super) fn refused(&self, refused: RefusedSend) -> Error {
+        match (refused, self.driver.endpoint().closed()) {
+            (RefusedSend::Rejected(reason), _) => Error::rejected(reason),
+            (RefusedSend::Closed, Some(closed)) => Error::closed(closed),
+            _ => Error::new(ErrorKind::Usage, refused.to_string()),
+        }
+    }
+
+    fn send_failed(&self, failed: SendFailed) -> Error {
+        self.refused(match failed {
+            SendFailed::Rejected(reason) => RefusedSend::Rejected(reason),
+            SendFailed::Closed => RefusedSend::Closed,
+            SendFailed::WrongLength => RefusedSend::WrongLength,
+            SendFailed::NotOpen => RefusedSend::NotOpen,
+        })
+    }
+}
+
+/// Returns the bytes of all slices together, saturating.
+fn bytes_of(slices: &[&[u8]]) -> usize {
+    slices.iter().fold(0, |bytes: usize, slice| bytes.saturating_add(slice.len()))
+}

@@ -1,0 +1,12 @@
+//! Tests of waiting: its end and its cost.
+
+mod chilled;
+mod doomed;
+mod dying;
+mod halves;
+mod idling;
+mod lingering_descriptors;
+mod moving;
+mod played;
+mod trying;
+mod turns;

@@ -1,0 +1,312 @@
+//! Waiting: the loop of attempts, and of what core's driver decides after each round of them.
+//!
+//! The driver is held for a few attempts and a round of progress, and released before anything that takes time: a yield, a sleep, a poll of
+//! descriptors.
+
+use core::{hint, mem};
+use std::thread;
+
+use superpipe_core::driver::{
+    ATTEMPTS_PER_ROUND, DescriptorWait, DescriptorWaitNext, Drive, Driver, Next, Rest, SLEEP_MAX_NS, Wait,
+};
+use superpipe_core::{Nanos, Reason};
+
+use super::host_driver::{Access, Attempt, pause};
+use super::host_driver::{HostDriver, now};
+use crate::deadline::{ArmedDeadline, Deadline};
+use crate::error::Error;
+use crate::fabric::HostFabric;
+use crate::os::clock::until;
+use crate::os::poll::{PollFd, Polled, poll};
+use crate::os::{WaitStrategy, monotonic_ns};
+
+/// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block. Few, since the
+/// other half may have work, and does not run meanwhile.
+const SHARED_SPIN_ROUNDS: u32 = 8;
+/// The same while the other half has lent its attempt: then only the peer can bring work. Many, since a yield costs a switch of threads and
+/// the other half, whose attempt is made here in each round, would find nothing; bounded, since the peer may need this core. Measure a
+/// change with `cargo bench -p superpipe-bench --bench duplex`.
+const JOINT_SPIN_ROUNDS: u32 = 64;
+/// Bytes that a round with work counts as: a block of the default size.
+const PART_BYTES: usize = 16 << 10;
+
+/// Attempt of a waiting call, with its result.
+struct Task<S, T> {
+    attempt: S,
+    /// Result of the attempt, once it is done.
+    value: Option<T>,
+    /// True if the attempt moved a part, made by this half or by the other.
+    has_moved: bool,
+}
+
+impl<F: HostFabric, T, S: FnMut(&mut Driver<F>, &mut F) -> Drive<T>> Attempt<F> for Task<S, T> {
+    #[inline]
+    fn step(&mut self, driver: &mut Driver<F>, fabric: &mut F) -> Drive<()> {
+        let driven = (self.attempt)(driver, fabric);
+        self.has_moved |= !matches!(driven, Drive::Idle);
+        driven.map(|value| self.value = Some(value))
+    }
+}
+
+/// Calls that wait, for every kind of access.
+pub(super) trait Waiting: Access {
+    /// Makes attempts and progress until an attempt is done, or the wait has ended.
+    #[inline]
+    fn wait<T>(
+        &mut self,
+        deadline: Deadline,
+        attempt: impl FnMut(&mut Driver<Self::Fabric>, &mut Self::Fabric) -> Drive<T> + Send,
+    ) -> Result<T, Error>
+    where
+        T: Send,
+    {
+        self.wait_armed(&mut ArmedDeadline::Unarmed(deadline), attempt)
+    }
+
+    /// Waits as [`wait`](Self::wait) does, as one of several waits of a call that share a deadline.
+    fn wait_armed<T>(
+        &mut self,
+        armed: &mut ArmedDeadline,
+        attempt: impl FnMut(&mut Driver<Self::Fabric>, &mut Self::Fabric) -> Drive<T> + Send,
+    ) -> Result<T, Error>
+    where
+        T: Send,
+    {
+        let mut wait = self.hold().driver.begin_wait();
+        let (mut refused, mut awake, mut idle, mut shares_core) = (0, 0, 0, self.shares_core());
+        let mut task = Task { attempt, value: None, has_moved: false };
+        loop {
+            let mut has_yielded = self.give_way();
+            let Some(mut held) = self.try_hold() else {
+                refused += 1;
+                self.follow_refusal(refused, armed)?;
+                continue;
+            };
+            refused = 0;
+            let yields = shares_core && held.driver.wait_strategy() != WaitStrategy::Spin;
+            let mut has_moved = mem::take(&mut task.has_moved);
+            let mut other = None;
+            for _ in 0..ATTEMPTS_PER_ROUND {
+                let HostDriver { driver, fabric, .. } = &mut *held;
+                let driven = task.step(driver, fabric);
+                if let Some(value) = task.value.take() {
+                    return Ok(value);
+                }
+                other = if yields { Self::step_other(&mut held) } else { None };
+                has_moved |= driven == Drive::Moved || other.is_some_and(|other| other != Drive::Idle);
+                if has_moved {
+                    break;
+                }
+                hint::spin_loop();
+            }
+            let HostDriver { driver, fabric, .. } = &mut *held;
+            let next = driver.round(fabric, &mut wait, has_moved);
+            drop(held);
+            task.has_moved = false;
+            let lends = matches!(other, Some(Drive::Idle | Drive::Moved));
+            match next {
+                Next::Again => {
+                    idle = 0;
+                    let other_is_done = other == Some(Drive::Done(()));
+                    if other_is_done || self.count_moved(PART_BYTES) && !lends {
+                        self.yield_lending(&mut task);
+                        has_yielded = true;
+                    }
+                }
+                Next::Rest(Rest::Spin) if yields => {
+                    idle += 1;
+                    if idle >= if lends { JOINT_SPIN_ROUNDS } else { SHARED_SPIN_ROUNDS } {
+                        idle = 0;
+                        self.yield_lending(&mut task);
+                        (has_yielded, shares_core) = (true, self.shares_core());
+                    }
+                }
+                Next::Rest(Rest::Sleep) => {
+                    let nap_ns = self.look(&mut wait, armed)?;
+                    self.sleep(nap_ns, &mut awake, |driver, fabric| match task.step(driver, fabric) {
+                        Drive::Done(()) | Drive::Moved => true,
+                        Drive::Idle => driver.endpoint().closed().is_some(),
+                    });
+                }
+                next => self.follow(next, &mut wait, armed)?,
+            }
+            // The other half may have completed the attempt while this one yielded.
+            if let Some(value) = task.value.take() {
+                return Ok(value);
+            }
+            // A yield may have lasted another thread's time slice.
+            if has_yielded {
+                self.look(&mut wait, armed)?;
+            }
+        }
+    }
+
+    /// Does what comes after a round, except to sleep.
+    fn follow(&mut self, next: Next, wait: &mut Wait, armed: &mut ArmedDeadline) -> Result<(), Error> {
+        match next {
+            Next::Again | Next::Rest(Rest::Sleep) => {}
+            Next::CheckTime | Next::Rest(Rest::CheckTime) => _ = self.look(wait, armed)?,
+            Next::Rest(Rest::Spin) => hint::spin_loop(),
+            Next::Rest(Rest::Yield { is_first }) => {
+                self.yield_core(wait, is_first);
+                self.look(wait, armed)?;
+            }
+            Next::Ended(ended) => return Err(self.hold().ended(ended)),
+        }
+        Ok(())
+    }
+
+    /// Pauses after the lock was refused, and now and then checks the interrupt flag and the deadline.
+    #[cold]
+    fn follow_refusal(&mut self, refused: u32, armed: &mut ArmedDeadline) -> Result<(), Error> {
+        if !pause(refused) {
+            return Ok(());
+        }
+        if self.is_interrupted() {
+            return Err(Error::interrupted());
+        }
+        let now_ns = monotonic_ns();
+        if now_ns >= armed.at_ns(now_ns) { Err(Error::deadline()) } else { Ok(()) }
+    }
+
+    fn yield_core(&mut self, wait: &Wait, is_first: bool) {
+        let begin_ns = monotonic_ns();
+        thread::yield_now();
+        self.hold().driver.note_yield(wait, is_first, monotonic_ns() - begin_ns);
+    }
+
+    /// Sleeps until the peer writes something. `last_look` returns true if something has arrived already; it is called after the peer can
+    /// see the request for a wake-up, and under the lock, so that the other half cannot take what has arrived. While the other half has not
+    /// ended a sleep from which both were woken, this one cannot sleep; `awake` counts these refusals.
+    fn sleep(
+        &mut self,
+        nap_ns: u64,
+        awake: &mut u32,
+        last_look: impl FnOnce(&mut Driver<Self::Fabric>, &mut Self::Fabric) -> bool,
+    ) {
+        let (mut fds, nap_ns) = {
+            let mut held = self.hold();
+            let host = &mut *held;
+            let HostDriver { driver, fabric, .. } = host;
+            if driver.is_peer_gone() {
+                return;
+            }
+            driver.endpoint_mut().acknowledge(fabric);
+            let nap_ns = match fabric.begin_sleep(driver.endpoint_mut(), nap_ns) {
+                Ok(nap_ns) => nap_ns,
+                Err(woken) => {
+                    host.note_woken(woken);
+                    drop(held);
+                    // Lets the other half have the core, to end its sleep.
+                    *awake += 1;
+                    if Self::IS_SHARED {
+                        pause(*awake);
+                    }
+                    return;
+                }
+            };
+            if last_look(driver, fabric) {
+                let fds = fabric.sleep_interests(driver.endpoint().link());
+                // SAFETY: as below; they are not even polled.
+                let fds = fds.map(|fd| unsafe { fd.without_borrow() });
+                fabric.end_sleep(driver.endpoint_mut(), Ok(Polled::Interrupted), fds);
+                return;
+            }
+            let fds = fabric.sleep_interests(driver.endpoint().link());
+            // SAFETY: the descriptors are open until the link is dropped (`HostFabric`), and the host, which has it, is there as
+            // long as this access to it, which is borrowed until the end of this function.
+            (fds.map(|fd| unsafe { fd.without_borrow() }), nap_ns)
+        };
+        *awake = 0;
+        let polled = poll(&mut fds, nap_ns);
+        let host = &mut *self.hold();
+        let woken = host.fabric.end_sleep(host.driver.endpoint_mut(), polled, fds);
+        host.note_woken(woken);
+    }
+
+    /// Checks the clock, the interrupt flag and the peer's end. Returns the nanoseconds that a sleep may last afterwards.
+    fn look(&mut self, wait: &mut Wait, armed: &mut ArmedDeadline) -> Result<u64, Error> {
+        let now = now();
+        if self.is_interrupted() {
+            return Err(Error::interrupted());
+        }
+        let deadline = Nanos(armed.at_ns(now.0));
+        let host = &mut *self.hold();
+        host.look_for_peer(now);
+        let HostDriver { driver, fabric, .. } = host;
+        driver.check_time(fabric, wait, now, deadline).map_err(Error::late)
+    }
+
+    /// Waits until a descriptor is ready, or its stream was rejected, and makes progress meanwhile.
+    fn wait_for_fd(
+        &mut self,
+        fd: PollFd<'_>,
+        mut outside: DescriptorWait,
+        armed: &mut ArmedDeadline,
+    ) -> Result<(), Error> {
+        let mut nap_ns = until(armed.at_ns(monotonic_ns())).min(SLEEP_MAX_NS);
+        loop {
+            if self.is_interrupted() {
+                return Err(Error::interrupted());
+            }
+            let (is_gone, peer) = {
+                let host = &*self.hold();
+                let [peer] = host.fabric.interests(host.driver.endpoint().link());
+                // SAFETY: as in `sleep`: the link is there as long as this access, and its descriptors are open.
+                (host.driver.is_peer_gone(), unsafe { peer.without_borrow() })
+            };
+            let mut fds = [fd, if is_gone { PollFd::none() } else { peer }];
+            poll(&mut fds, nap_ns)?;
+            let (is_ready, is_peer_ready) = (fds[0].is_ready(), fds[1].is_ready());
+            let host = &mut *self.hold();
+            let link = host.driver.endpoint().link();
+            if !is_gone && (is_peer_ready || !is_ready) && !host.fabric.is_alive(link) {
+                host.driver.peer_is_gone();
+            }
+            let now = now();
+            nap_ns = match host.driver.descriptor_round(&mut host.fabric, &mut outside, is_ready, now) {
+                DescriptorWaitNext::Ready => return Ok(()),
+                DescriptorWaitNext::Ended(ended) => return Err(host.ended(ended)),
+                DescriptorWaitNext::Poll => 0,
+                DescriptorWaitNext::Wait => {
+                    let left_ns = armed.at_ns(now.0).saturating_sub(now.0);
+                    if left_ns == 0 {
+                        return Err(Error::deadline());
+                    }
+                    left_ns.min(SLEEP_MAX_NS)
+                }
+            };
+        }
+    }
+
+    /// Closes the connection, without waiting for the peer's application. A drop afterwards may use the rest of the deadline.
+    fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
+        let mut armed = ArmedDeadline::Unarmed(deadline);
+        let mut wait = {
+            let host = &mut *self.hold();
+            host.driver.close(&mut host.fabric, reason);
+            let by_ns = armed.at_ns(monotonic_ns());
+            host.fabric.end_by(host.driver.endpoint_mut().link_mut(), by_ns);
+            host.driver.begin_wait()
+        };
+        let mut awake = 0;
+        loop {
+            let next = {
+                let host = &mut *self.hold();
+                let has_moved = match host.driver.drive_close(&mut host.fabric) {
+                    Drive::Done(closed) => return closed.map_err(|ended| host.ended(ended)),
+                    Drive::Moved => true,
+                    Drive::Idle => false,
+                };
+                host.driver.close_round(&mut wait, has_moved)
+            };
+            if next == Next::Rest(Rest::Sleep) {
+                let nap_ns = self.look(&mut wait, &mut armed)?;
+                self.sleep(nap_ns, &mut awake, |driver, fabric| driver.drive_close(fabric) != Drive::Idle);
+            }
+            self.follow(next, &mut wait, &mut armed)?;
+        }
+    }
+}
+
+impl<A: Access> Waiting for A {}

@@ -1,0 +1,340 @@
+//! Connections: the calls of one end. Each chooses the fabric ([`dispatch`]) and hands the call to its blocking shell.
+
+use core::fmt;
+#[cfg(feature = "recorder")]
+use core::iter;
+
+use superpipe_core::driver::{Drive, ReceiveOperation, Received, SendOperation};
+#[cfg(feature = "recorder")]
+use superpipe_core::recorder::Record;
+use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
+
+use crate::address::Address;
+use crate::blocking::dispatch::{AnyConnection, dispatch};
+use crate::blocking::{Established, connect};
+use crate::deadline::Deadline;
+use crate::description::{Description, Peer};
+use crate::error::Error;
+use crate::options::Options;
+use crate::os::WaitStrategy;
+use crate::outcome::{TryRecv, TrySend};
+use crate::stream::{RecvInner, RecvStream, SendInner, SendStream};
+
+/// One end of a connection.
+///
+/// Messages and streams of one direction arrive in the order in which they were sent; the two directions are independent. A message that
+/// the peer does not receive keeps its blocks of the landing buffer. Once these are full, the sender waits, so two ends that only send
+/// both reach their deadlines.
+///
+/// ```
+/// # use core::time::Duration;
+/// # use superpipe::{Address, Connection, Error, Listener, Options, Reason};
+/// const DEADLINE: Duration = Duration::from_secs(30);
+/// # fn main() -> Result<(), Error> {
+/// # let path = std::env::temp_dir().join(format!("superpipe-doc-{}.sock", std::process::id()));
+/// # let address = Address::Shm(path);
+/// let mut listener = Listener::bind(&address, Options::default())?;
+/// let server = std::thread::spawn(move || -> Result<(), Error> {
+///     let mut connection = listener.accept(DEADLINE)?;
+///     let mut message = [0; 64];
+///     let received = connection.recv_into(&mut [&mut message], DEADLINE)?;
+///     connection.send(received.tag, &[b"got: ", &message[..received.bytes]], DEADLINE)?;
+///     connection.flush(DEADLINE)
+/// });
+///
+/// let mut connection = Connection::connect(&address, Options::default(), DEADLINE)?;
+/// connection.send(7, &[b"hello"], DEADLINE)?;
+/// let mut reply = [0; 64];
+/// let received = connection.recv_into(&mut [&mut reply], DEADLINE)?;
+/// assert_eq!((received.tag, &reply[..received.bytes]), (7, &b"got: hello"[..]));
+/// connection.close(Reason::DONE, DEADLINE)?;
+/// # let _ = server.join().unwrap();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping closes the connection; the peer can still drain what was sent. A drop waits until what was sent has left this end, for at
+/// most [`Options::linger`](crate::Options::linger).
+///
+/// **After fork** the connection belongs to the process that made it. The child does not have its memory and must not use it. The child may
+/// drop it, or a stream of it: over shared memory that closes the child's descriptors, over RDMA it does nothing. While the child keeps
+/// it, the peer does not see the socket close when the parent ends; it learns of that from the parent's process if it can observe it.
+pub struct Connection {
+    inner: AnyConnection,
+    description: Description,
+    peer: Peer,
+}
+
+impl Connection {
+    /// Makes a connection of its parts.
+    pub(crate) const fn new(inner: AnyConnection, description: Description, peer: Peer) -> Self {
+        Self { inner, description, peer }
+    }
+
+    /// Returns its parts.
+    pub(crate) fn into_parts(self) -> (AnyConnection, Description, Peer) {
+        let Self { inner, description, peer } = self;
+        (inner, description, peer)
+    }
+
+    /// Connects to a listener. If there is none yet, retries until the deadline.
+    ///
+    /// # Errors
+    /// The last cause: `Connect`, `Auth`, `Version`, `Protocol`, `Usage` (options that contradict those of the peer, or the address), `Limit`,
+    /// `Device`, `PeerLost`, `Closed` (the peer closed at once), `Timeout`, `Interrupted`.
+    pub fn connect(
+        address: &Address,
+        options: Options,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Self, Error> {
+        connect(address, options, deadline.into()).map(Self::from)
+    }
+
+    /// Returns the peer.
+    #[must_use]
+    pub const fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Sends a message, gathered from slices, and returns when the caller may use the slices again. The receiver can then take the message,
+    /// unless it closes or ends before; [`flush`](Self::flush) waits until it has. Calls that wait, and [`progress`](Self::progress), detect
+    /// that the peer has closed; what is sent until then, a full landing buffer at most, is lost.
+    ///
+    /// # Errors
+    /// `Timeout`, `Interrupted`: this end cancelled the message; a receiver that has begun it gets `Cancelled` with
+    /// [`Reason::GIVEN_UP`], and the connection can still be used. With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the
+    /// call is [`try_send`](Self::try_send) and cancels nothing.
+    /// `Rejected`, `Closed`, `PeerLost`, `Protocol`, `Device`.
+    #[inline]
+    pub fn send(&mut self, tag: u64, slices: &[&[u8]], deadline: impl Into<Deadline>) -> Result<(), Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.send(tag, slices, deadline))
+    }
+
+    /// Receives the next message, scattered into slices.
+    ///
+    /// # Errors
+    /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: if a part was
+    /// taken, it is lost and this end rejects the rest; a message of which nothing was taken is still there. (Only an operation can
+    /// continue, since it gets the same slices each time.) With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call is
+    /// [`try_recv`](Self::try_recv) and loses nothing. `Usage`: an operation or a stream has begun to take the message. `Cancelled`,
+    /// `Closed`, `PeerLost`, `Protocol`, `Device`.
+    #[inline]
+    pub fn recv_into(
+        &mut self,
+        slices: &mut [&mut [u8]],
+        deadline: impl Into<Deadline>,
+    ) -> Result<Received, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_into(slices, deadline))
+    }
+
+    /// Sends a message of up to 64 KiB if that is possible without waiting. Makes no system call, except to wake a peer that sleeps,
+    /// allocates nothing and takes no lock.
+    ///
+    /// A loop of tries must call [`progress`](Self::progress) now and then, which sends keepalives and detects a peer that has ended.
+    ///
+    /// # Errors
+    /// `Closed`, `PeerLost`, `Protocol`, `Device`.
+    #[inline]
+    pub fn try_send(&mut self, tag: u64, slices: &[&[u8]]) -> Result<TrySend, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.try_send(tag, slices))
+    }
+
+    /// Receives the next message if it is complete and fits; never takes a part of a message. Makes no system call, except to wake a peer
+    /// that sleeps, allocates nothing, takes no lock, and reads no clock while messages are there.
+    ///
+    /// A loop of tries must call [`progress`](Self::progress) now and then, which sends keepalives and detects a peer that has ended.
+    ///
+    /// # Errors
+    /// `Closed`, `PeerLost`, `Protocol`, `Device`.
+    #[inline]
+    pub fn try_recv(&mut self, slices: &mut [&mut [u8]]) -> Result<TryRecv, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.try_recv(slices))
+    }
+
+    /// Returns the next transfer, message or stream, if its begin has arrived, and leaves it there.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_peek(&mut self) -> Result<Option<Incoming>, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.try_peek())
+    }
+
+    /// Sends the next part of a message that [`SendOperation::new`](crate::SendOperation::new) began, without waiting, from the same slices
+    /// each time. [`Drive::Idle`]: there is no credit now.
+    ///
+    /// # Errors
+    /// `Usage`: the slices do not have the bytes that the message was begun with; it was cancelled. `Rejected`, `Closed`, `PeerLost`,
+    /// `Protocol`, `Device`.
+    pub fn drive_send(&mut self, send: &mut SendOperation, slices: &[&[u8]]) -> Result<Drive<()>, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.drive_send(send, slices))
+    }
+
+    /// Cancels a message. If it has begun, the receiver gets the reason.
+    pub fn cancel_send(&mut self, send: &mut SendOperation, reason: Reason) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.cancel_send(send, reason));
+    }
+
+    /// Receives the next part of a message that [`ReceiveOperation::new`](crate::ReceiveOperation::new) began, without waiting, into the same
+    /// slices each time. [`Drive::Idle`]: nothing more has arrived.
+    ///
+    /// # Errors
+    /// `TooSmall`: the message is still there, and the operation has ended. `Usage`: the slices have less room than at first, and the message
+    /// was rejected; or the operation has ended. `Cancelled`, `Closed`, `PeerLost`, `Protocol`,
+    /// `Device`.
+    pub fn drive_receive(
+        &mut self,
+        receive: &mut ReceiveOperation,
+        slices: &mut [&mut [u8]],
+    ) -> Result<Drive<Received>, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.drive_receive(receive, slices))
+    }
+
+    /// Gives a message up. If it has begun, this end rejects the rest, and the sender gets the reason.
+    pub fn cancel_receive(&mut self, receive: &mut ReceiveOperation, reason: Reason) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.cancel_receive(receive, reason));
+    }
+
+    /// Receives as [`recv_into`](Self::recv_into) does, into memory that was not written yet. While the message arrives, the call advises
+    /// huge pages where they fit, and makes each 2 MiB resident just before it is written. It is faster from 64 KiB on, and many times
+    /// faster from 2 MiB on; with memory that is resident already it is a little slower (docs/performance.md, "Cold memory").
+    ///
+    /// A [`RecvBuf`](crate::RecvBuf) has huge pages with `recv_into` as well. If the kernel ignores the advice, only speed is lost. The call
+    /// touches no memory beyond the message, and none before the peer may send. The kernel keeps the advice after the call.
+    ///
+    /// # Errors
+    /// As [`recv_into`](Self::recv_into).
+    pub fn recv_into_cold(
+        &mut self,
+        slices: &mut [&mut [u8]],
+        deadline: impl Into<Deadline>,
+    ) -> Result<Received, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_into_cold(slices, deadline.into()))
+    }
+
+    /// Waits for the next transfer, message or stream, and leaves it there.
+    ///
+    /// # Errors
+    /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
+    pub fn peek(&mut self, deadline: impl Into<Deadline>) -> Result<Incoming, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.peek(deadline.into()))
+    }
+
+    /// Rejects the next transfer. Returns false if there is none.
+    pub fn reject(&mut self, reason: Reason) -> bool {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.reject(reason))
+    }
+
+    /// Opens a stream: a transfer whose length is known when it ends. Waits while the previous transfer is being cancelled.
+    ///
+    /// # Errors
+    /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
+    pub fn open_stream(&mut self, tag: u64, deadline: impl Into<Deadline>) -> Result<SendStream<'_>, Error> {
+        Ok(SendStream(match &mut self.inner {
+            AnyConnection::Shm(inner) => SendInner::Shm(inner.open_stream(tag, deadline.into())?),
+            #[cfg(feature = "verbs")]
+            AnyConnection::Rdma(inner) => SendInner::Rdma(inner.open_stream(tag, deadline.into())?),
+        }))
+    }
+
+    /// Waits for the next transfer, and receives it as a stream, be it a message or a stream.
+    ///
+    /// # Errors
+    /// `Usage`: an operation has begun to take the message. `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
+    pub fn accept_stream(&mut self, deadline: impl Into<Deadline>) -> Result<RecvStream<'_>, Error> {
+        Ok(RecvStream(match &mut self.inner {
+            AnyConnection::Shm(inner) => RecvInner::Shm(inner.accept_stream(deadline.into())?),
+            #[cfg(feature = "verbs")]
+            AnyConnection::Rdma(inner) => RecvInner::Rdma(inner.accept_stream(deadline.into())?),
+        }))
+    }
+
+    /// Waits until the peer has received and acknowledged everything that was sent. The peer acknowledges a message of more than 40 bytes
+    /// (over RDMA: 64 KiB) or a stream at its end, and the last few smaller messages at its next wait, progress or close.
+    ///
+    /// # Errors
+    /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
+    pub fn flush(&mut self, deadline: impl Into<Deadline>) -> Result<(), Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.flush(deadline.into()))
+    }
+
+    /// Runs `work`, which may block for long (a disk, another service), while a helper thread sends keepalives to the peer. The first call
+    /// makes the thread.
+    pub fn keep_alive_while<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.keep_alive_while(work))
+    }
+
+    /// Closes the connection. With [`Reason::DONE`] the peer can drain what was sent before it sees the close. With another reason it sees the
+    /// close at its next wait; calls that do not wait may still return what was sent before.
+    ///
+    /// # Errors
+    /// `Timeout`: the close could not be sent to the peer.
+    pub fn close(mut self, reason: Reason, deadline: impl Into<Deadline>) -> Result<(), Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.close(reason, deadline.into()))
+    }
+
+    /// Makes one round of progress, for a program with a loop of its own. It also sends keepalives, and detects a peer that has ended, which
+    /// the next try then reports. Returns true if anything was done.
+    pub fn progress(&mut self) -> bool {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.progress())
+    }
+
+    /// Takes the oldest event: a transfer that the peer rejected. Sixteen are kept. If older ones were dropped, [`Event::Missed`] comes first,
+    /// with their count.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.poll_event())
+    }
+
+    /// Sets the protocol of transfers that start from now on.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_protocol(protocol));
+    }
+
+    /// Sets the wait strategy from now on.
+    pub fn set_wait(&mut self, wait: WaitStrategy) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_wait(wait));
+    }
+
+    /// Returns the counters of the connection.
+    #[must_use]
+    pub fn counters(&mut self) -> Counters {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.counters())
+    }
+
+    /// Returns the fabric and the settings of the connection.
+    #[must_use]
+    pub const fn description(&self) -> Description {
+        self.description
+    }
+
+    /// Begins to record events, with an empty recorder, or stops and forgets what was recorded. Memory for
+    /// [`recorder::CAPACITY`](superpipe_core::recorder::CAPACITY) records is allocated here; recording itself allocates
+    /// nothing and overwrites the oldest records.
+    ///
+    /// Times are `CLOCK_MONOTONIC` in nanoseconds, which all processes of a host share.
+    #[cfg(feature = "recorder")]
+    pub fn record(&mut self, on: bool) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.record(on));
+    }
+
+    /// Takes the records, oldest first. Recording continues.
+    #[cfg(feature = "recorder")]
+    pub fn take_records(&mut self) -> impl Iterator<Item = Record> + use<'_> {
+        iter::from_fn(|| dispatch!(AnyConnection, &mut self.inner, inner => inner.take_record()))
+    }
+}
+
+impl From<Established> for Connection {
+    fn from(established: Established) -> Self {
+        let Established { inner, description, peer } = established;
+        Self { inner, description, peer }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("description", &self.description)
+            .field("peer", &self.peer)
+            .finish()
+    }
+}

@@ -1,0 +1,94 @@
+//! The trait of a fabric on this operating system. Beyond core's `Fabric` it has addresses of blocks for `readv` and `writev`, sleeping,
+//! and detection of a peer that has ended.
+
+use superpipe_core::{Endpoint, Fabric};
+
+use crate::os::OsError;
+use crate::os::poll::{PollFd, Polled, poll};
+
+/// Reason for the end of a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Something may have arrived: poll.
+    Look,
+    /// The time is over, and the peer's end existed all the while.
+    Nothing,
+    /// The peer has ended. What it wrote before is still there.
+    PeerGone,
+}
+
+/// Reason for the loss of a peer that did not just end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It broke this rule.
+    Wrong(String),
+    /// The device of this host was removed or failed.
+    Device(&'static str),
+}
+
+/// A fabric of this operating system.
+///
+/// # Safety
+/// 1. The addresses that [`source_of`](Self::source_of) and [`place_in`](Self::place_in) return are valid for the bytes
+///    asked for until the link is dropped.
+/// 2. No reference to these bytes is ever made.
+/// 3. The descriptors that [`interests`](Self::interests) and [`sleep_interests`](Self::sleep_interests) return are open until the
+///    link is dropped.
+pub unsafe trait HostFabric:
+    Fabric<Link: Send, Region: Send, Remote: Send> + Send + Sized + 'static
+{
+    /// Name in reports.
+    const NAME: &'static str;
+    /// True if a child of fork may drop a link that it inherited: that closes descriptors, and does nothing to the parent's
+    /// connection. Otherwise the child keeps it until it ends.
+    const DROPS_IN_CHILD: bool;
+
+    /// Returns the address of bytes that have arrived.
+    fn source_of(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32) -> *const u8;
+    /// Returns the address of bytes to be sent.
+    fn place_in(&self, link: &Self::Link, to: Self::Remote, at: u32, bytes: u32) -> *mut u8;
+    /// Begins to record, with an empty recorder, or ends it and forgets what was recorded.
+    #[cfg(feature = "recorder")]
+    fn record(&mut self, on: bool);
+    /// Returns true while the peer's end exists. Makes a system call.
+    fn is_alive(&self, link: &Self::Link) -> bool;
+    /// Returns the reason for the loss of the peer, if one is known.
+    fn why_gone(&self, _: &Self::Link) -> Option<Gone> {
+        None
+    }
+    /// Returns a descriptor that becomes ready when the peer ends: then [`is_alive`](Self::is_alive) returns false, or the descriptor is not
+    /// ready any more. Nothing else that the peer does may make it ready, since it is never drained.
+    fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
+    /// Bounds the wait of a later drop for what was sent to leave this end: until `by_ns`, a time of the monotonic clock.
+    fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
+    /// Requests a wake-up from the peer or the device, and polls once more. Returns the time for which
+    /// [`sleep_interests`](Self::sleep_interests) may be polled, never so long that a signal is missed. The caller then calls
+    /// [`end_sleep`](Self::end_sleep).
+    ///
+    /// Several threads may sleep at a time, each with its own begin and end: what wakes one wakes all.
+    ///
+    /// # Errors
+    /// No sleep was begun: something has arrived, or another sleep is about to end.
+    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken>;
+    /// Returns descriptors that become ready when the peer writes something, or ends.
+    fn sleep_interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 2];
+    /// Ends a sleep, after a poll of its descriptors.
+    fn end_sleep(
+        &self,
+        endpoint: &mut Endpoint<Self>,
+        polled: Result<Polled, OsError>,
+        fds: [PollFd<'_>; 2],
+    ) -> Woken;
+    /// Sleeps until the peer writes something, for at most `timeout_ns`.
+    fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
+        let nap_ns = match self.begin_sleep(endpoint, timeout_ns) {
+            Ok(nap_ns) => nap_ns,
+            Err(woken) => return woken,
+        };
+        let mut fds = self.sleep_interests(endpoint.link());
+        let polled = poll(&mut fds, nap_ns);
+        // SAFETY: the link, which has the descriptors, is borrowed with the endpoint until the end of this function.
+        let fds = fds.map(|fd| unsafe { fd.without_borrow() });
+        self.end_sleep(endpoint, polled, fds)
+    }
+}

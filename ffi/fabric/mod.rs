@@ -1,0 +1,12 @@
+//! Fabrics of this operating system: what the blocking shells need of one, what fabrics share, shared memory and RDMA.
+
+mod concurrent_sleeps;
+mod host_fabric;
+#[cfg(feature = "verbs")]
+pub mod rdma;
+pub mod shm;
+mod span;
+
+pub(crate) use concurrent_sleeps::ConcurrentSleeps;
+pub use host_fabric::{Gone, HostFabric, Woken};
+pub(crate) use span::Span;

@@ -1,0 +1,154 @@
+//! The QP of one connection and its CQ, with all objects that belong to them.
+//!
+//! ```text
+//! connecting   until it is ready: the steps of rdma_cm, packets
+//! posting      writes behind the doorbell, single SENDs
+//! polling      completions, notifications, messages of the peer
+//! ending       a peer that is gone, and the drain at the end
+//! state        what is known of the peer
+//! ```
+
+mod connecting;
+mod ending;
+mod polling;
+mod posting;
+mod state;
+
+use super::cm::Cm;
+use super::error::ConnectError;
+use super::memory::RegisteredMemory;
+use super::receive_pool::{RECEIVES, ReceivePool, SENDS_MAX};
+use super::send_queue::SendQueue;
+use super::sleep_state::SleepState;
+use core::cell::RefCell;
+use heapless::{Deque, Vec};
+use posting::{BATCH, Work};
+use superpipe_core::driver::setup::Packet;
+use superpipe_core::{Layout, Notification, WrId};
+use superpipe_verbs::{
+    Access, CompChannel, Context, Cq, EventChannel, Pd, Qp, QpConfig, QpState, Transport, Wc,
+};
+
+pub(super) use connecting::ACK_TIMEOUT;
+pub(super) use state::State;
+
+/// Inline sizes in the order in which they are tried; siw has none.
+const INLINE_BYTES: [u32; 3] = [256, 64, 0];
+/// Completions that one poll takes.
+const POLLED: usize = 16;
+
+/// The connection and what it owns. Fields are dropped in this order.
+#[derive(Debug)]
+pub(super) struct RdmaConnection {
+    cm: RefCell<Cm>,
+    channel: EventChannel,
+    qp: Qp,
+    cq: Cq,
+    events: CompChannel,
+    /// The completion channel reports what comes next.
+    is_armed: bool,
+    receive_pool: ReceivePool,
+    pd: Pd,
+    context: Context,
+    inline_bytes: u32,
+    is_iwarp: bool,
+    queue: SendQueue,
+    waiting: Vec<(Work, Option<WrId>), BATCH>,
+    polled: [Wc; POLLED],
+    notifications: Deque<ArrivedNotification, { RECEIVES as usize }>,
+    /// Last packet, while connecting.
+    packet: Option<Packet>,
+    pub(super) sleep: SleepState,
+    pub(super) state: State,
+}
+
+/// A notification that core has not taken yet.
+#[derive(Clone, Copy, Debug)]
+struct ArrivedNotification {
+    notification: Notification,
+    /// Receive that it arrived in, which is posted again when core takes it.
+    slot: u16,
+    /// Bytes in that receive.
+    bytes: u32,
+}
+
+impl RdmaConnection {
+    /// Makes the objects of a connection whose device is known, with every receive posted, in the state INIT.
+    pub(super) fn new(cm: Cm) -> Result<Self, ConnectError> {
+        let context = cm.context()?;
+        context.port(cm.port_number())?.check_active(&context.name())?;
+        let limits = context.limits()?;
+        let depth = limits.queue_depth_max.min(SENDS_MAX);
+        let pd = Pd::alloc(&context)?;
+        let events = CompChannel::create(&context)?;
+        let cq = Cq::create(&context, depth + u32::from(RECEIVES) + 1, Some(&events))?;
+        let receive_pool = ReceivePool::new(&pd)?;
+        let mut qp = queue_pair(&pd, &cq, depth)?;
+        qp.modify(&cm.qp_attr(QpState::Init).map_err(connecting::gone)?)?;
+        for slot in 0..RECEIVES {
+            receive_pool.post(&mut qp, slot)?;
+        }
+        Ok(Self {
+            inline_bytes: qp.granted().inline_bytes,
+            is_iwarp: context.transport() == Transport::Iwarp,
+            channel: cm.channel().clone(),
+            cm: cm.into(),
+            qp,
+            cq,
+            events,
+            receive_pool,
+            pd,
+            context,
+            queue: SendQueue::new(depth),
+            waiting: Vec::new(),
+            polled: [Wc::default(); POLLED],
+            notifications: Deque::new(),
+            packet: None,
+            is_armed: false,
+            sleep: SleepState::default(),
+            state: State::Open,
+        })
+    }
+
+    pub(super) const fn is_iwarp(&self) -> bool {
+        self.is_iwarp
+    }
+
+    pub(super) fn device(&self) -> String {
+        self.context.name()
+    }
+
+    /// Returns true if the bytes of a write that arrives here become visible in order.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.qp.writes_arrive_in_order()
+    }
+
+    /// Registers a control page and a landing buffer.
+    pub(super) fn register(&self, layout: Layout, access: Access) -> Result<RegisteredMemory, ConnectError> {
+        RegisteredMemory::register(&self.pd, layout, access)
+    }
+
+    /// Returns the bytes that are registered for messages.
+    pub(super) fn receive_pool_bytes(&self) -> usize {
+        self.receive_pool.bytes()
+    }
+}
+
+/// Makes a queue pair with as many inline bytes as the device has.
+fn queue_pair(pd: &Pd, cq: &Cq, send_depth: u32) -> Result<Qp, ConnectError> {
+    let mut refused = None;
+    for inline_bytes in INLINE_BYTES {
+        let config = QpConfig { send_depth, receive_depth: RECEIVES.into(), inline_bytes };
+        match Qp::create(pd, cq, cq, config) {
+            Ok(qp) => return Ok(qp),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.map_or(ConnectError::Lost("before it began"), ConnectError::Verbs))
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod played_tests;

@@ -1,0 +1,398 @@
+//! A wire on a device that does what the test says.
+
+use super::posting::Message;
+use super::*;
+use crate::copy::CopyKernels;
+use crate::fabric::Gone;
+use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, IS_RECEIVE};
+use crate::fabric::rdma::signal::Signal;
+use crate::fabric::rdma::violation::Violation;
+use crate::os::monotonic_ns;
+use superpipe_core::driver::setup::Kind;
+use superpipe_core::{FlagPlace, Line, WcError};
+use superpipe_verbs::fake::{
+    CmKind, Posted, answer, begin, calls, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
+    receive_immediate, script, sent,
+};
+use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
+
+const UNKNOWN_MESSAGE: State = State::Violation(Violation::UnknownMessage);
+const REMOTE: RemoteAddr = RemoteAddr { addr: 0x1000, rkey: Rkey(9) };
+
+/// A wire with an image to write from, and memory that the peer writes.
+struct Ends {
+    connection: RdmaConnection,
+    image: RegisteredMemory,
+    mine: RegisteredMemory,
+}
+
+impl Ends {
+    fn new() -> Self {
+        begin();
+        let channel = channel();
+        let id = CmId::create(&channel).unwrap();
+        let connection = RdmaConnection::new(Cm::new(channel, id)).unwrap();
+        let layout = Layout { block_bytes: 128, block_count: 4, flags: FlagPlace::Inside };
+        let image = connection.register(layout, Access::Local).unwrap();
+        let mine = connection.register(layout, Access::RemoteWrite).unwrap();
+        Self { connection, image, mine }
+    }
+
+    /// On a device that has no immediates.
+    fn iwarp() -> Self {
+        let mut ends = Self::new();
+        ends.connection.is_iwarp = true;
+        ends
+    }
+
+    /// Writes what the image has there, notified.
+    fn notify(&mut self, at: u32, bytes: u32) -> Vec<Posted> {
+        assert!(self.connection.write(
+            at,
+            bytes,
+            Some(WrId(1)),
+            Some(Notification(5)),
+            &self.image.mr,
+            REMOTE
+        ));
+        self.ring();
+        posted()
+    }
+
+    fn next_notification(&mut self) -> Option<Notification> {
+        self.connection.take_notification(&self.mine, CopyKernels::get())
+    }
+
+    fn write(&mut self, number: u64) -> bool {
+        self.connection.write(0, 64, Some(WrId(number)), None, &self.image.mr, REMOTE)
+    }
+
+    fn ring(&mut self) {
+        self.connection.ring_doorbell(&self.image.mr, REMOTE);
+    }
+
+    /// Which writes are done, and how.
+    fn done(&mut self) -> Vec<(u64, Result<(), WcError>)> {
+        core::iter::from_fn(|| self.connection.next_completion())
+            .map(|done| (done.wr.0, done.result))
+            .collect()
+    }
+}
+
+type Vec<T> = std::vec::Vec<T>;
+
+fn well(numbers: impl Iterator<Item = u64>) -> Vec<(u64, Result<(), WcError>)> {
+    numbers.map(|number| (number, Ok(()))).collect()
+}
+
+/// What went out since this was asked last, by one doorbell or several.
+fn posted() -> Vec<Posted> {
+    script(|script| core::mem::take(&mut script.posted)).concat()
+}
+
+#[test]
+fn a_delayed_answer_goes_out_with_the_next_completion() {
+    let mut ends = Ends::new();
+    while ends.connection.send_at_once(Message::Signal(Signal::Wake), false).unwrap() {}
+    let last = posted().last().unwrap().id;
+    receive_immediate(IS_RECEIVE, Signal::Sleep.encode());
+    ends.connection.poll();
+    assert_eq!(posted(), [], "the queue is full");
+    assert!(ends.connection.sleep.is_due());
+    sent(last, WcStatus::SUCCESS);
+    ends.connection.poll();
+    let [answer] = posted().try_into().unwrap();
+    assert_eq!((answer.id, answer.from[0].1), (last + 1, 4));
+    assert!(!ends.connection.sleep.is_due());
+}
+
+#[test]
+fn a_queue_pair_has_the_inline_size_of_the_device() {
+    let of = |errno| {
+        begin();
+        let channel = channel();
+        let id = CmId::create(&channel).unwrap();
+        answer("ibv_create_qp", errno);
+        let connection = RdmaConnection::new(Cm::new(channel, id)).map(|connection| connection.inline_bytes);
+        (connection, calls().into_iter().filter(|call| *call == "ibv_create_qp").count())
+    };
+    let (granted, calls) = of(0);
+    assert!(granted.is_ok_and(|bytes| bytes >= 256) && calls == 1);
+    let (refused, calls) = of(libc::ENOMEM);
+    assert!(matches!(refused, Err(ConnectError::Verbs(_))) && calls == 3, "{refused:?}");
+}
+
+#[test]
+fn only_iwarp_says_nothing_of_its_packets_lengths() {
+    assert!(Ends::new().connection.mtu().is_ok_and(|mtu| mtu.is_some()));
+    assert_eq!(Ends::iwarp().connection.mtu(), Ok(None));
+}
+
+#[test]
+fn arming_once_reports_what_came_meanwhile() {
+    let mut ends = Ends::new();
+    calls();
+    assert_eq!(ends.connection.arm(), Ok(false));
+    receive_immediate(IS_RECEIVE, Signal::Sleep.encode());
+    assert_eq!((ends.connection.arm(), ends.connection.arm()), (Ok(true), Ok(false)));
+    assert_eq!(calls().into_iter().filter(|call| *call == "ibv_req_notify_cq").count(), 1);
+}
+
+#[test]
+fn a_write_that_flushes_into_a_broken_link_completes() {
+    let mut ends = Ends::new();
+    answer("post_send", libc::EIO);
+    let mut numbers = 1..;
+    while ends.connection.state == State::Open {
+        assert!(ends.write(numbers.next().unwrap()), "there is room for more than a batch");
+    }
+    assert!(ends.write(numbers.next().unwrap()));
+    assert_eq!(ends.done(), well(1..numbers.next().unwrap()));
+    posted();
+    ends.ring();
+    assert_eq!(posted(), [], "nothing waits any more");
+}
+
+#[test]
+fn a_write_that_polls_a_lost_peer_completes() {
+    let mut ends = Ends::new();
+    let mut number = 0;
+    // To the brim: what fits no more polls, and finds nothing.
+    while ends.write(number + 1) {
+        number += 1;
+        if number % 11 == 0 {
+            ends.ring();
+        }
+    }
+    assert_eq!(ends.connection.state, State::Open);
+    sent(0, WcStatus::FLUSHED);
+    assert!(ends.write(number + 1));
+    assert_eq!(ends.connection.state, State::Gone);
+    assert_eq!(ends.done(), well(1..=number + 1));
+}
+
+#[test]
+fn what_waits_for_the_doorbell_is_done_when_the_device_fails() {
+    let mut ends = Ends::new();
+    assert!((1..=3).all(|number| ends.write(number)));
+    const BAD_RESPONSE: u32 = 17;
+    sent(0, WcStatus(BAD_RESPONSE));
+    assert_eq!(ends.connection.poll(), 1);
+    let failed = Err(WcError { status: BAD_RESPONSE, vendor_err: 0 });
+    assert_eq!(ends.done(), [(1, failed), (2, Ok(())), (3, Ok(()))]);
+    ends.ring();
+    assert_eq!(posted(), []);
+    // What the device had done before is still told, and means nothing.
+    sent(0, WcStatus::SUCCESS);
+    assert_eq!(ends.connection.poll(), 1);
+    assert_eq!(ends.done(), []);
+}
+
+#[test]
+fn without_immediates_a_short_write_is_enclosed_in_its_notice() {
+    const AT: u32 = 64;
+    let mut ends = Ends::iwarp();
+    let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
+    ends.image.all().write_line(AT, &line);
+    let [send] = ends.notify(AT, 64).try_into().unwrap();
+    let lengths: Vec<u32> = send.from.iter().map(|part| part.1).collect();
+    assert_eq!((send.opcode, lengths), (ibv_wr_opcode::IBV_WR_SEND, vec![8, 64]));
+    let receives = script(|script| script.receives.len());
+    receive(&gathered(&send));
+    assert_eq!(ends.next_notification(), Some(Notification(5)));
+    assert_eq!(ends.mine.all().take_line(AT), line);
+    assert_eq!(ends.mine.all().take_line(AT + 64), Line([0; 8]), "and nothing else was written");
+    assert_eq!(script(|script| script.receives.len()), receives, "the receive is posted again");
+    sent(send.id, WcStatus::SUCCESS);
+    assert_eq!(ends.done(), [(1, Ok(()))]);
+}
+
+#[test]
+fn without_immediates_a_longer_write_has_its_notice_behind_it() {
+    let mut ends = Ends::iwarp();
+    assert_eq!(ends.notify(0, ENCLOSED_MAX).len(), 1);
+    let [write, send] = ends.notify(0, ENCLOSED_MAX + 1).try_into().unwrap();
+    assert_eq!((write.opcode, write.to), (ibv_wr_opcode::IBV_WR_RDMA_WRITE, REMOTE.addr));
+    assert_eq!((send.opcode, gathered(&send)), (ibv_wr_opcode::IBV_WR_SEND, vec![5, 0, 0, 0]));
+    let signaled = |posted: &Posted| posted.flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0;
+    assert!(signaled(&write) && signaled(&send));
+    for posted in [&write, &send] {
+        sent(posted.id, WcStatus::SUCCESS);
+    }
+    assert_eq!(ends.done(), [(1, Ok(())), (1, Ok(()))], "once each, and not before the notification went");
+    receive(&gathered(&send));
+    assert_eq!(ends.next_notification(), Some(Notification(5)));
+}
+
+#[test]
+fn with_immediates_nothing_is_enclosed() {
+    let [write] = Ends::new().notify(0, 64).try_into().unwrap();
+    assert_eq!((write.opcode, write.from.len()), (ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, 1));
+}
+
+#[test]
+fn an_enclosed_write_stays_in_bounds() {
+    let enclosed = |place: u32, bytes: usize| {
+        let mut message = [5_u32.to_le_bytes(), place.to_le_bytes()].concat();
+        message.extend(core::iter::repeat_n(7, bytes));
+        message
+    };
+    let end = Ends::new().mine.bytes();
+    for (place, bytes) in [(0, 1), (end - 64, 64), (end - 1, 1), (0, ENCLOSED_MAX as usize)] {
+        let mut ends = Ends::new();
+        receive(&enclosed(place, bytes));
+        assert_eq!(ends.next_notification(), Some(Notification(5)), "{bytes} B at {place}");
+        let place = ends.mine.all().at(place, bytes);
+        // SAFETY: `at` has checked it, and nobody else is there.
+        assert!(unsafe { core::slice::from_raw_parts(place, bytes) }.iter().all(|byte| *byte == 7));
+    }
+    for (place, bytes) in [(end, 1), (end - 63, 64), (u32::MAX, 1), (u32::MAX - 7, 248), (0, 0)] {
+        let mut ends = Ends::new();
+        receive(&enclosed(place, bytes));
+        assert_eq!(ends.next_notification(), None, "{bytes} B at {place}");
+        let wrong = if bytes == 0 { Violation::UnknownMessage } else { Violation::OutOfBounds };
+        assert_eq!(ends.connection.state, State::Violation(wrong), "{bytes} B at {place}");
+    }
+}
+
+#[test]
+fn mail_that_is_nothing_ends_the_connection() {
+    for message in [&[][..], &[0; 3], &[0; 5], &[0; 7], &[0xFF; 4], &[0xFF; 72], &[0x40; 191]] {
+        let mut ends = Ends::new();
+        receive(message);
+        ends.connection.poll();
+        assert_eq!((ends.next_notification(), ends.connection.state), (None, UNKNOWN_MESSAGE), "{message:?}");
+    }
+    for signal in [Signal::Sleep, Signal::SleepOk, Signal::Wake] {
+        let mut ends = Ends::new();
+        receive(&[signal.encode().to_le_bytes(), [0; 4], [7; 4]].concat());
+        assert_eq!(
+            (ends.next_notification(), ends.connection.state),
+            (None, UNKNOWN_MESSAGE),
+            "nothing comes with {signal:?}"
+        );
+    }
+}
+
+#[test]
+fn a_failed_receive_is_the_peers_violation() {
+    const TOO_LONG: u32 = 1;
+    let wrong = |status| State::Violation(Violation::Receive(WcError { status, vendor_err: 0 }));
+    for flushed in [[false, false], [true, false], [false, true], [true, true]] {
+        for (iwarp, status) in [(false, TOO_LONG), (true, TOO_LONG), (true, 2), (true, 21)] {
+            let mut ends = if iwarp { Ends::iwarp() } else { Ends::new() };
+            assert!(ends.write(1));
+            ends.ring();
+            let [before, after] = flushed;
+            // A write of ours, and the other receives.
+            if before {
+                sent(0, WcStatus::FLUSHED);
+                sent(IS_RECEIVE | 1, WcStatus::FLUSHED);
+            }
+            sent(IS_RECEIVE, WcStatus(status));
+            if after {
+                sent(IS_RECEIVE | 1, WcStatus::FLUSHED);
+                sent(0, WcStatus::FLUSHED);
+            }
+            ends.connection.poll();
+            assert_eq!(ends.connection.state, wrong(status), "{flushed:?}");
+            assert!(!ends.connection.is_alive());
+            assert!(matches!(ends.connection.why_gone(), Some(Gone::Wrong(rule)) if rule.contains("10.3")));
+            assert_eq!(ends.done(), [(1, Ok(()))], "core is told of no failure of the device");
+        }
+    }
+}
+
+#[test]
+fn receives_that_are_flushed_are_nobodys_wrong() {
+    let mut ends = Ends::new();
+    (0..4).for_each(|slot| sent(IS_RECEIVE | slot, WcStatus::FLUSHED));
+    ends.connection.poll();
+    assert_eq!((ends.connection.state, ends.connection.why_gone()), (State::Gone, None));
+}
+
+#[test]
+fn a_queue_that_cannot_be_polled_is_the_devices_failure() {
+    let mut ends = Ends::new();
+    answer("poll_cq", -libc::EIO);
+    ends.connection.poll();
+    assert!(matches!(ends.connection.state, State::Failed(_)), "{:?}", ends.connection.state);
+}
+
+#[test]
+fn a_device_that_is_gone_is_not_the_peers_death() {
+    let ends = Ends::new();
+    script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)]);
+    ends.connection.cm.borrow_mut().take_events();
+    assert!(!ends.connection.is_alive());
+    assert!(matches!(ends.connection.why_gone(), Some(Gone::Device(_))));
+}
+
+#[test]
+fn a_packet_is_no_notice() {
+    let mut ends = Ends::new();
+    let hello = Packet::new(Kind::Hello);
+    receive(&hello.0);
+    assert_eq!((ends.next_notification(), ends.connection.state), (None, State::Open));
+    assert_eq!(ends.connection.packet.as_ref().map(|packet| packet.0), Some(hello.0));
+}
+
+#[test]
+fn a_packet_after_the_handshake_ends_the_connection() {
+    let mut ends = Ends::new();
+    ends.connection.accept(&[]).unwrap();
+    ends.connection.keep_open();
+    receive(&Packet::new(Kind::Hello).0);
+    ends.connection.poll();
+    assert_eq!(ends.connection.state, UNKNOWN_MESSAGE, "wire.md 10.3: a packet comes while connecting");
+}
+
+/// Calls in the drop of a wire that rdma_cm connected, with something sent that no completion tells of.
+fn calls_of_the_end(is_established: bool) -> Vec<&'static str> {
+    let mut ends = Ends::new();
+    ends.connection.accept(&[]).unwrap();
+    assert!(ends.connection.send_at_once(Message::Signal(Signal::Wake), false).unwrap());
+    let last = posted().last().unwrap().id;
+    if is_established {
+        ends.connection.keep_open();
+        sent(last + 1, WcStatus::SUCCESS);
+    }
+    script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DISCONNECTED, 0)]);
+    calls();
+    drop(ends);
+    let mut calls = calls();
+    calls.dedup();
+    calls
+}
+
+#[test]
+fn only_an_established_connection_drains_at_its_end() {
+    const LAST_WORD: [&str; 2] = ["post_send", "poll_cq"];
+    let at = |calls: &[&str], name: &str| calls.iter().position(|call| *call == name);
+    let established = calls_of_the_end(true);
+    assert!(LAST_WORD.iter().all(|name| at(&established, name) < at(&established, "rdma_disconnect")));
+    assert!(LAST_WORD.iter().all(|name| at(&established, name).is_some()), "{established:?}");
+    assert!(at(&established, "rdma_disconnect") < at(&established, "rdma_get_cm_event"), "{established:?}");
+    let failed = calls_of_the_end(false);
+    assert!(at(&failed, "rdma_disconnect").is_some(), "the peer learns of the end: {failed:?}");
+    for waits in LAST_WORD.into_iter().chain(["rdma_get_cm_event"]) {
+        assert_eq!(at(&failed, waits), None, "{failed:?}");
+    }
+}
+
+#[test]
+fn a_drop_whose_time_is_up_waits_for_nothing() {
+    let looks_with = |left_ns: u64| {
+        let mut ends = Ends::new();
+        ends.connection.accept(&[]).unwrap();
+        ends.connection.keep_open();
+        // No completion comes, nor does the peer's agreement.
+        assert!(ends.connection.send_at_once(Message::Signal(Signal::Wake), false).unwrap());
+        calls();
+        ends.connection.end_by(monotonic_ns() + left_ns);
+        drop(ends);
+        calls().iter().filter(|call| **call == "poll_cq").count()
+    };
+    assert_eq!(looks_with(0), 0);
+    assert!(looks_with(300_000_000) > 0, "while there is time, it looks");
+}

@@ -1,0 +1,212 @@
+//! The fabric on an RC QP, for core.
+
+use super::connection::RdmaConnection;
+use super::memory::RegisteredMemory;
+use super::receive_pool::NOTIFICATIONS;
+use crate::copy::{CopyKernels, crc32c};
+use crate::fabric::ConcurrentSleeps;
+use crate::fabric::Span;
+use crate::os::monotonic_ns;
+#[cfg(feature = "recorder")]
+use superpipe_core::recorder::Recorder;
+use superpipe_core::{
+    Arrival, Attachment, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Landing, Line, Nanos,
+    Notification, SqFull, WrId,
+};
+use superpipe_verbs::RemoteAddr;
+
+/// The RDMA fabric: the copy kernels of this CPU, and the flight recorder of its one connection.
+#[derive(Debug)]
+pub struct Rdma {
+    kernels: &'static CopyKernels,
+    #[cfg(feature = "recorder")]
+    pub(super) recorder: Option<Box<Recorder>>,
+}
+
+/// One connection, and the memory that is registered for it.
+#[derive(Debug)]
+pub struct RdmaLink {
+    pub(super) connection: RdmaConnection,
+    /// Memory that the peer writes.
+    mine: RegisteredMemory,
+    image: RegisteredMemory,
+    remote: RemoteAddr,
+    keeps_order: bool,
+    /// Notify mode: each write of the peer comes with a notification.
+    pub(super) is_notified: bool,
+    pub(super) sleepers: ConcurrentSleeps,
+}
+
+/// A part of the image of the peer's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    pub(super) span: Span,
+    /// Offset of the part in the image, and in the peer's region.
+    base: u32,
+}
+
+impl Rdma {
+    /// Makes the fabric of one connection.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            kernels: CopyKernels::get(),
+            #[cfg(feature = "recorder")]
+            recorder: None,
+        }
+    }
+}
+
+impl Default for Rdma {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RdmaLink {
+    pub(super) fn attach(
+        connection: RdmaConnection,
+        mine: RegisteredMemory,
+        image: RegisteredMemory,
+        remote: RemoteAddr,
+        arrival: Arrival,
+    ) -> Attachment<Rdma> {
+        let Landing { memory, layout } = image.landing();
+        Attachment {
+            control_page: mine.control_page(),
+            landing: mine.landing(),
+            peer_control_page: Image { span: image.control_page(), base: 0 },
+            peer_landing: Landing { memory: Image { span: memory, base: CONTROL_PAGE_BYTES }, layout },
+            link: Self {
+                keeps_order: connection.keeps_order(),
+                is_notified: arrival == Arrival::Notify,
+                sleepers: ConcurrentSleeps::new(),
+                connection,
+                mine,
+                image,
+                remote,
+            },
+        }
+    }
+}
+
+/// Makes what a NIC wrote before a flag readable after it: on x86 loads are in order, elsewhere a barrier that devices
+/// take part in is needed.
+#[inline]
+fn after_arrival() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a barrier for loads; it touches neither memory nor registers.
+    unsafe {
+        core::arch::asm!("dmb oshld", options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+impl Fabric for Rdma {
+    const DIRECT: bool = false;
+    type Link = RdmaLink;
+    type Region = Span;
+    type Remote = Image;
+
+    fn caps(&self, link: &RdmaLink) -> Caps {
+        Caps { order_inside_write: link.keeps_order, notifications_max: NOTIFICATIONS }
+    }
+
+    fn now(&mut self) -> Nanos {
+        Nanos(monotonic_ns())
+    }
+
+    #[inline]
+    fn flag(&self, _: &RdmaLink, from: Span, at: u32) -> u64 {
+        let flag = from.flag(at);
+        after_arrival();
+        flag
+    }
+
+    #[inline]
+    fn take_line(&self, _: &RdmaLink, from: Span, at: u32) -> Line {
+        from.take_line(at)
+    }
+
+    #[inline]
+    fn copy_out(&mut self, _: &mut RdmaLink, from: Span, at: u32, to: &mut [u8], hint: CopyHint) {
+        from.copy_out(self.kernels, at, to, hint);
+    }
+
+    fn crc_out(&self, _: &RdmaLink, from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
+        from.crc(at, bytes, seed)
+    }
+
+    #[inline]
+    fn write_line(&mut self, _: &mut RdmaLink, to: Image, at: u32, line: &Line) {
+        to.span.write_line(at, line);
+    }
+
+    #[inline]
+    fn publish(&mut self, _: &mut RdmaLink, to: Image, at: u32, flag: u64) {
+        to.span.publish(at, flag);
+    }
+
+    #[inline]
+    fn copy_in(&mut self, _: &mut RdmaLink, to: Image, at: u32, from: &[u8]) {
+        to.span.copy_in(self.kernels, at, from);
+    }
+
+    fn crc_in(&self, _: &RdmaLink, to: Image, at: u32, bytes: u32, seed: u32) -> u32 {
+        to.span.crc(at, bytes, seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(seed, bytes)
+    }
+
+    #[inline]
+    fn post_write(
+        &mut self,
+        link: &mut RdmaLink,
+        to: Image,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+        notice: Option<Notification>,
+    ) -> Result<(), SqFull> {
+        let RdmaLink { connection, image, remote, .. } = link;
+        if connection.write(to.base + at, bytes, wr, notice, &image.mr, *remote) {
+            Ok(())
+        } else {
+            Err(SqFull)
+        }
+    }
+
+    #[inline]
+    fn ring_doorbell(&mut self, link: &mut RdmaLink) {
+        let RdmaLink { connection, image, remote, .. } = link;
+        connection.ring_doorbell(&image.mr, *remote);
+    }
+
+    #[inline]
+    fn poll_cq(&mut self, link: &mut RdmaLink) -> Option<Completion> {
+        link.connection.next_completion()
+    }
+
+    #[inline]
+    fn poll_notification(&mut self, link: &mut RdmaLink) -> Option<Notification> {
+        link.connection.take_notification(&link.mine, self.kernels)
+    }
+
+    #[inline]
+    fn has_notification(&self, link: &RdmaLink) -> bool {
+        link.connection.has_notification()
+    }
+
+    fn set_quiet(&mut self, link: &mut RdmaLink, is_quiet: bool) {
+        link.connection.set_quiet(is_quiet);
+    }
+
+    #[cfg(feature = "recorder")]
+    #[inline]
+    fn recorder(&mut self, _: &RdmaLink) -> Option<&mut Recorder> {
+        self.recorder.as_deref_mut()
+    }
+}

@@ -1,0 +1,386 @@
+//! Handshake by SENDs, before the peer can write any memory: the shell of core's [`Handshake`]. wire.md 10.2.
+//!
+//! This module sends and receives packets and registers memory. Core decides what comes next.
+
+use super::connection::{RdmaConnection, State};
+use super::deadline::ConnectDeadline;
+use super::error::ConnectError;
+use super::memory::RegisteredMemory;
+use super::options::RdmaOptions;
+use super::receive_pool::NOTIFICATIONS;
+use crate::budget::{Budget, OverBudget};
+use crate::copy;
+use crate::os::clock::until;
+use crate::os::poll::{PollFd, poll};
+use crate::os::{OsError, monotonic_ns};
+use core::convert::Infallible;
+use core::fmt;
+use superpipe_core::driver::setup::Negotiated;
+use superpipe_core::driver::setup::{
+    Action, Ancillary, ArrivalReason, Claim, Established as Handshaken, FabricKind, Grants, Handshake,
+    HandshakeConfig, HandshakeFailure, RemoteRegion, Role,
+};
+use superpipe_core::driver::setup::{Packet, REFUSED_LIMIT, Refusal, Text};
+use superpipe_core::{Layout, Nanos};
+use superpipe_verbs::{Access, Error, RemoteAddr, Rkey};
+
+/// Interval after which the active side repeats HELLO, since siw can lose the first message of a connection.
+const AGAIN_NS: u64 = 300_000_000;
+/// Longest silence of a peer before its first packet. RoCE does not report a peer that went away, and other clients may be
+/// waiting.
+const FIRST_NS: u64 = 2_000_000_000;
+/// Longest wait between two checks of the caller's interrupt flag, and for a peer to receive that it is refused.
+const SLICE_NS: u64 = 100_000_000;
+/// Packets that one `drive` takes before other handshakes have their turn.
+const PACKETS_MAX: u32 = 8;
+
+/// Result of a handshake.
+#[derive(Debug)]
+pub(super) struct HandshakeResult {
+    pub(super) mine: RegisteredMemory,
+    pub(super) image: RegisteredMemory,
+    pub(super) remote: RemoteAddr,
+    pub(super) settled: Negotiated,
+    pub(super) why: ArrivalReason,
+    pub(super) share: Budget,
+}
+
+/// Progress of a [`HalfOpen`].
+pub(super) enum Progress {
+    /// It waits for its [`interests`](HalfOpen::interests), or for [`timeout_ns`](HalfOpen::timeout_ns).
+    Pending,
+    /// The handshake is complete.
+    Done(HandshakeResult),
+    /// The handshake failed; the peer was told if possible.
+    Failed(ConnectError),
+}
+
+/// A connection whose handshake goes on. Nothing here waits: [`drive`](Self::drive) it when one of the interests is
+/// readable and when the time of `timeout_ns` has come, until it is done or has failed.
+pub(super) struct HalfOpen {
+    connection: RdmaConnection,
+    handshake: Handshake<Regions>,
+    /// The last packet was sent.
+    has_sent_last: bool,
+    /// Cause of the failure, and time until which the peer may receive that it is refused.
+    refusing: Option<(ConnectError, u64)>,
+    /// More packets may be there.
+    has_more: bool,
+    deadline_ns: u64,
+    /// Memory for which the budget has no room, while the handshake waits for room.
+    lacking: Option<(Layout, OverBudget)>,
+    waits_for_room: bool,
+}
+
+impl HalfOpen {
+    /// Begins the active side, on a connection that carries SENDs.
+    pub(super) fn connect(
+        connection: RdmaConnection,
+        options: &RdmaOptions<'_>,
+        deadline_ns: u64,
+        now_ns: u64,
+    ) -> Self {
+        Self::new(connection, Role::Active, options, deadline_ns, now_ns)
+    }
+
+    /// Begins the passive side, on a connection that was accepted.
+    pub(super) fn accept(
+        connection: RdmaConnection,
+        options: &RdmaOptions<'_>,
+        deadline_ns: u64,
+        now_ns: u64,
+    ) -> Self {
+        Self::new(connection, Role::Passive, options, deadline_ns, now_ns)
+    }
+
+    fn new(
+        connection: RdmaConnection,
+        role: Role,
+        options: &RdmaOptions<'_>,
+        deadline_ns: u64,
+        now_ns: u64,
+    ) -> Self {
+        let fabric = FabricKind::Posted {
+            keeps_order: connection.keeps_order(),
+            has_fast_crc: copy::crc_is_fast(),
+            notifications_max: NOTIFICATIONS,
+        };
+        let config = HandshakeConfig {
+            role,
+            fabric,
+            proposed: *options.tuning,
+            landing_bytes_max: options.landing_bytes_max,
+            hello_repeat: Some(Nanos(AGAIN_NS)),
+            first_silence: Some(Nanos(FIRST_NS)),
+            deadline: Nanos(deadline_ns),
+        };
+        let handshake = Handshake::new(config, Nanos(now_ns));
+        Self {
+            connection,
+            handshake,
+            has_sent_last: false,
+            refusing: None,
+            has_more: false,
+            deadline_ns,
+            lacking: None,
+            // A connecting end has no other handshakes that could make room for it.
+            waits_for_room: role == Role::Passive,
+        }
+    }
+
+    /// Has the next `drive` refuse the peer if the budget still has no room.
+    pub(super) const fn refuse(&mut self) {
+        self.waits_for_room = false;
+    }
+
+    /// Returns the count of packets that took the handshake a step further.
+    pub(super) const fn steps(&self) -> u32 {
+        self.handshake.steps()
+    }
+
+    /// Returns the bytes of the budget that it holds.
+    pub(super) fn share_bytes(&self) -> u64 {
+        self.handshake.own().map_or(0, |own| own.share.bytes())
+    }
+
+    /// Returns the bytes for which the budget has no room, if it waits for room. The next `drive` takes them if there is.
+    pub(super) fn lacks(&self) -> Option<u64> {
+        self.lacking.as_ref().map(|(_, over)| over.bytes())
+    }
+
+    /// Goes as far as it can without waiting. Once it is done or has failed there is nothing more to drive.
+    pub(super) fn drive(&mut self, now_ns: u64) -> Progress {
+        self.has_more = false;
+        if let Some((layout, _)) = self.lacking.take() {
+            self.provision(layout, now_ns);
+        }
+        if let Err(error) = self.connection.take_events() {
+            self.handshake.handle_broken(error.into());
+        }
+        for _ in 0..PACKETS_MAX {
+            if let Some(end) = self.run_actions(now_ns) {
+                return end;
+            }
+            if self.poll_packet(now_ns) {
+                continue;
+            }
+            self.handshake.handle_timeout(Nanos(now_ns));
+            if let Some(end) = self.run_actions(now_ns) {
+                return end;
+            }
+            match self.connection.arm() {
+                Ok(true) => {}
+                Ok(false) => return Progress::Pending,
+                Err(error) => self.handshake.handle_broken(error.into()),
+            }
+        }
+        self.has_more = true;
+        Progress::Pending
+    }
+
+    /// Returns the descriptors to poll while it is pending.
+    pub(super) fn interests(&self) -> [PollFd<'_>; 2] {
+        self.connection.sleep_interests()
+    }
+
+    /// Returns the time at which to drive it at the latest.
+    pub(super) fn timeout_ns(&self) -> u64 {
+        match (&self.refusing, self.handshake.poll_timeout()) {
+            _ if self.has_more => 0,
+            (Some((_, end_ns)), _) => *end_ns,
+            (None, timeout) => timeout.map_or(0, |Nanos(time)| time),
+        }
+    }
+
+    /// Returns the connection, once the handshake is complete.
+    pub(super) fn into_connection(self) -> RdmaConnection {
+        self.connection
+    }
+
+    /// Performs the actions of core's handshake. Returns none if it goes on.
+    fn run_actions(&mut self, now_ns: u64) -> Option<Progress> {
+        while let Some(action) = self.handshake.poll_action() {
+            match action {
+                Action::Established(agreed) => return Some(Progress::Done(agreed.into())),
+                Action::Failed(failure) if self.has_sent_last => {
+                    self.refusing = Some((failure.into(), now_ns.saturating_add(SLICE_NS)));
+                }
+                Action::Failed(failure) => return Some(Progress::Failed(failure.into())),
+                Action::Send { packet, .. } => self.send(&packet),
+                Action::Provision(layout) => self.provision(layout, now_ns),
+                Action::Adopt(Claim::Region(RemoteRegion { addr, rkey })) => {
+                    self.handshake.handle_adopted(Ok(RemoteAddr { addr, rkey: Rkey(rkey) }));
+                }
+                Action::Adopt(Claim::Received(never)) => match never {},
+                Action::Hold => self.handshake.handle_held(Ok(())),
+            }
+        }
+        self.finish_refusal(now_ns)
+    }
+
+    fn provision(&mut self, layout: Layout, now_ns: u64) {
+        match provision(&self.connection, layout) {
+            Err(ConnectError::Budget(over)) if self.waits_for_room && now_ns < self.deadline_ns => {
+                self.lacking = Some((layout, over));
+            }
+            provisioned => self.handshake.handle_provisioned(provisioned),
+        }
+    }
+
+    fn send(&mut self, packet: &Packet) {
+        match self.connection.send_packet(packet) {
+            Ok(()) => self.has_sent_last = self.handshake.is_over(),
+            Err(error) => self.handshake.handle_broken(error),
+        }
+    }
+
+    /// Waits until the peer has received that it is refused. Returns none if it is not refused.
+    fn finish_refusal(&mut self, now_ns: u64) -> Option<Progress> {
+        let (error, end_ns) = self.refusing.take()?;
+        let may_take = now_ns < end_ns && self.connection.is_alive();
+        match self.connection.arm() {
+            Ok(has_more) if may_take => {
+                self.has_more = has_more;
+                self.refusing = Some((error, end_ns));
+                Some(Progress::Pending)
+            }
+            _ => Some(Progress::Failed(error)),
+        }
+    }
+
+    /// Takes a packet, or the end of the connection. Returns false if neither came.
+    fn poll_packet(&mut self, now_ns: u64) -> bool {
+        let handshake = &mut self.handshake;
+        if let Some(packet) = self.connection.take_packet() {
+            handshake.handle_packet(&packet.0, Ancillary::Nothing, Nanos(now_ns));
+            return true;
+        }
+        if let State::Failed(error) = self.connection.state {
+            let text = format!("handshake: {}", superpipe_verbs::WcStatus(error.status));
+            handshake.handle_broken(OsError::new(libc::EIO, text).into());
+            return true;
+        }
+        if self.connection.state == State::Open && self.connection.is_alive() {
+            return false;
+        }
+        // Packets that the peer sent before it went are still there.
+        match (self.connection.take_packet(), self.connection.state) {
+            (Some(packet), _) => handshake.handle_packet(&packet.0, Ancillary::Nothing, Nanos(now_ns)),
+            (None, State::Violation(violation)) => {
+                handshake.handle_broken(ConnectError::Violation(violation))
+            }
+            (None, _) => handshake.handle_lost(),
+        }
+        true
+    }
+}
+
+/// Runs the active side to its end.
+pub(super) fn connect(
+    connection: RdmaConnection,
+    options: &RdmaOptions<'_>,
+    deadline: &ConnectDeadline<'_>,
+) -> Result<(RdmaConnection, HandshakeResult), ConnectError> {
+    finish(HalfOpen::connect(connection, options, deadline.deadline_ns, monotonic_ns()), deadline)
+}
+
+fn finish(
+    mut half_open: HalfOpen,
+    deadline: &ConnectDeadline<'_>,
+) -> Result<(RdmaConnection, HandshakeResult), ConnectError> {
+    loop {
+        match half_open.drive(monotonic_ns()) {
+            Progress::Done(agreed) => return Ok((half_open.into_connection(), agreed)),
+            Progress::Failed(error) => return Err(error),
+            Progress::Pending if (deadline.interrupted)() => return Err(ConnectError::Interrupted),
+            Progress::Pending => {
+                let wait_ns = until(half_open.timeout_ns()).min(SLICE_NS);
+                poll(&mut half_open.interests(), wait_ns)?;
+            }
+        }
+    }
+}
+
+/// Memory over RDMA: regions that packets name.
+#[derive(Debug)]
+struct Regions;
+
+/// Memory that this end registers: its own, and the image of the peer's.
+#[derive(Debug)]
+struct Own {
+    mine: RegisteredMemory,
+    image: RegisteredMemory,
+    share: Budget,
+}
+
+impl Grants for Regions {
+    type Own = Own;
+    type Received = Infallible;
+    type Peer = RemoteAddr;
+    type Error = ConnectError;
+
+    fn region(own: &Own) -> Option<RemoteRegion> {
+        Some(RemoteRegion { addr: own.mine.mr.remote_addr(), rkey: own.mine.mr.rkey().0 })
+    }
+
+    fn refusal(error: &ConnectError) -> Option<Refusal> {
+        let refusal = |code, text| Some(Refusal { code, text });
+        match error {
+            ConnectError::Packet(error) => refusal(error.refusal()?, Text::of(error)),
+            ConnectError::Budget(error) => refusal(REFUSED_LIMIT, Text::of(error.text_for_the_peer())),
+            ConnectError::Lost(_) | ConnectError::Interrupted | ConnectError::Violation(_) => None,
+            ConnectError::Verbs(Error::Limit(error)) => refusal(REFUSED_LIMIT, Text::of(error)),
+            _ if error.errno().is_some_and(|errno| OsError::new(errno, "").is_limit()) => {
+                refusal(REFUSED_LIMIT, Text::of(error))
+            }
+            ConnectError::Verbs(_)
+            | ConnectError::Os(_)
+            | ConnectError::NotFound(_)
+            | ConnectError::Refused(_)
+            | ConnectError::Nobody
+            | ConnectError::TimedOut => refusal(0, Text::of(error)),
+        }
+    }
+}
+
+/// Registers both, if the budget has room for them and for the receive pool, which is registered already.
+fn provision(connection: &RdmaConnection, layout: Layout) -> Result<Own, ConnectError> {
+    let bytes = 2 * RegisteredMemory::bytes_for(layout) + connection.receive_pool_bytes();
+    let share = Budget::take(bytes as u64).map_err(ConnectError::Budget)?;
+    let mine = connection.register(layout, Access::RemoteWrite)?;
+    Ok(Own { mine, image: connection.register(layout, Access::Local)?, share })
+}
+
+impl From<Handshaken<Regions>> for HandshakeResult {
+    fn from(agreed: Handshaken<Regions>) -> Self {
+        let Handshaken {
+            own: Own { mine, image, share },
+            peer,
+            negotiated: settled,
+            arrival_reason: why,
+            ..
+        } = agreed;
+        Self { mine, image, remote: peer, settled, why: why.unwrap_or(ArrivalReason::Unordered), share }
+    }
+}
+
+impl From<HandshakeFailure<Self>> for ConnectError {
+    fn from(failure: HandshakeFailure<Self>) -> Self {
+        match failure {
+            HandshakeFailure::Packet(error) => Self::Packet(error),
+            HandshakeFailure::Local(error) => error,
+            HandshakeFailure::TimedOut => Self::TimedOut,
+            HandshakeFailure::Silent => Self::Lost("before it said anything"),
+            HandshakeFailure::Lost | HandshakeFailure::Nobody => Self::Lost("in the handshake"),
+        }
+    }
+}
+
+impl fmt::Debug for HalfOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handshake.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

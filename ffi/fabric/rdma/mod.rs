@@ -1,0 +1,45 @@
+//! The RDMA fabric: a reliable connection between two NICs, by verbs. wire.md 10.
+//!
+//! ```text
+//! options, route        device, GID and limits that the caller asks for
+//! connect               active side: resolve, exchange private data, make the QP ready, handshake
+//! listener              passive side; listen_address, the addresses that it listens at
+//! private_data          bytes that rdma_cm carries while connecting
+//! handshake             HELLO, WELCOME, GRANT, READY by SENDs; core's driver decides
+//! connection            QP and CQ of a connection: made ready, posted to, polled, ended; cm, its id
+//! send_queue            places of work requests in the send queue
+//! receive_pool, signal  receives that are posted ahead, and the messages of four bytes that they take
+//! memory                registered memory: ours, which the peer writes, and the image of the peer's
+//! fabric                core's `Fabric`; host_fabric, its part of the operating system
+//! sleep, sleep_state    how an end sleeps, and what both ends have agreed on for it
+//! ```
+
+mod cm;
+mod connect;
+mod connection;
+mod deadline;
+mod error;
+mod fabric;
+mod handshake;
+mod host_fabric;
+mod listen_address;
+mod listener;
+mod memory;
+mod options;
+mod private_data;
+mod receive_pool;
+mod route;
+mod send_queue;
+mod signal;
+mod sleep;
+mod sleep_state;
+mod violation;
+
+pub use connect::{Established, connect};
+pub use error::ConnectError;
+pub use fabric::{Image, Rdma, RdmaLink};
+pub use listener::{Accepted, Accepting, Listener};
+pub use options::RdmaOptions;
+pub use route::{DeviceName, DeviceNameParseError, RdmaRoute};
+pub use superpipe_core::driver::setup::PacketError;
+pub use violation::Violation;

@@ -1,0 +1,15 @@
+//! Options of a connection over RDMA.
+
+use super::route::RdmaRoute;
+use superpipe_core::driver::setup::Tuning;
+
+/// Options of a connection, for connecting and accepting.
+#[derive(Clone, Copy, Debug)]
+pub struct RdmaOptions<'a> {
+    /// Settings that are negotiated with the peer.
+    pub tuning: &'a Tuning,
+    /// Largest landing buffer that a peer may ask for.
+    pub landing_bytes_max: u32,
+    /// Device and GID.
+    pub route: RdmaRoute,
+}

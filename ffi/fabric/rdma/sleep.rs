@@ -1,0 +1,75 @@
+//! Sleeping until the peer has written something. wire.md 10.4.
+//!
+//! ```text
+//! notify mode: every write comes with a completion, which wakes.
+//!
+//! the others:  sleeper                               the other
+//!                SLEEP                          --->
+//!                polls ten thousand times
+//!                a second
+//!                                               <---   SLEEP-OK
+//!                polls once more; sleeps
+//!                                               <---   a write, then WAKE
+//! ```
+//!
+//! All writes before SLEEP-OK are visible when it has arrived, so one poll after it finds them. WAKE comes once for each SLEEP. If the
+//! peer answers late, only this end pays, since it cannot sleep until then. So a keepalive comes without WAKE, and a sleeper polls for
+//! it now and then: sending SLEEP again five times a second, to a peer that is blocked elsewhere and answers late, would cost more.
+//!
+//! Two threads may sleep at a time, the halves of one connection. One SLEEP stands for both. The event of WAKE stays in the channel and
+//! wakes both, until the last of them takes it out. Until then the channel is not armed again.
+
+use super::connection::State;
+use super::fabric::Rdma;
+use crate::fabric::Woken;
+use crate::os::OsError;
+use crate::os::poll::{PollFd, Polled};
+use superpipe_core::Endpoint;
+
+/// Longest sleep while SLEEP is not answered.
+const UNANSWERED_NS: u64 = 100_000;
+
+/// Begins a sleep and returns its longest time.
+pub(super) fn begin(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64) -> Result<u64, Woken> {
+    let link = endpoint.link_mut();
+    if link.sleepers.is_ending() {
+        return Err(Woken::Look);
+    }
+    let is_notified = link.is_notified;
+    if !is_notified {
+        link.connection.sleep.request();
+        link.connection.send_due();
+    }
+    // What arrives from here on wakes; what arrived before is polled for once more.
+    match link.connection.arm() {
+        Ok(false) => {}
+        Ok(true) => return Err(Woken::Look),
+        Err(_) => return Err(Woken::PeerGone),
+    }
+    let will_wake = is_notified || link.connection.sleep.is_granted();
+    if endpoint.has_arrivals(port) {
+        return Err(Woken::Look);
+    }
+    endpoint.link_mut().sleepers.begin();
+    Ok(if will_wake { timeout_ns } else { timeout_ns.min(UNANSWERED_NS) })
+}
+
+/// Ends a sleep.
+pub(super) fn end(
+    endpoint: &mut Endpoint<Rdma>,
+    polled: Result<Polled, OsError>,
+    fds: [PollFd<'_>; 2],
+) -> Woken {
+    let [told, peer] = fds.map(|fd| fd.is_ready());
+    let link = endpoint.link_mut();
+    if link.sleepers.end(told) {
+        // An event that cannot be taken is there next time.
+        let _ = link.connection.take_events();
+    }
+    // After a signal, or without memory for the poll, the caller polls and comes back.
+    match polled {
+        _ if peer && !link.connection.is_alive() => Woken::PeerGone,
+        Ok(Polled::TimedOut) if link.connection.state == State::Open => Woken::Nothing,
+        _ => Woken::Look,
+    }
+}

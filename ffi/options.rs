@@ -1,0 +1,128 @@
+//! Options of connections and listeners.
+
+use core::sync::atomic::AtomicBool;
+use core::time::Duration;
+
+use crate::address::Address;
+use crate::error::{Error, ErrorKind};
+#[cfg(feature = "verbs")]
+use crate::fabric::rdma::RdmaRoute;
+use crate::os::WaitStrategy;
+use superpipe_core::driver::setup::{Defaults, Tuning};
+
+/// Options of a connection or listener.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Wait strategy. Default: spin a little, yield a little, then sleep.
+    pub wait: WaitStrategy,
+    /// Time for which the peer may be silent while this end waits for it. A peer that waits for its own source or disk sends keepalives
+    /// and is not silent. Default: 30 s. While a connection is being made, the deadline of that call applies instead.
+    pub idle_timeout: Duration,
+    /// Bounds a handshake that a listener makes, warm-up included. During the warm-up only the peer's silence counts. Default: 5 s.
+    pub handshake_timeout: Duration,
+    /// Time for which a connection that is dropped may wait until its data have left this end. Default: 1 s. Over shared memory
+    /// a drop does not wait.
+    pub linger: Duration,
+    /// RDMA device and GID of this host to use. Default: those of the route to the peer.
+    #[cfg(feature = "verbs")]
+    pub route: RdmaRoute,
+    /// Uid that the peer's process must have, over shared memory; root is no exception. Default: the uid of this process. The kernel
+    /// reports the uid of the process that connected, or began to listen. Over RDMA no one reports it, and the option is refused.
+    pub peer_uid: Option<u32>,
+    /// Proposals for the settings that both ends negotiate.
+    pub tuning: Tuning,
+    /// Largest landing buffer that a peer may propose, slot lines included, whichever end connects. A larger one is refused before any
+    /// memory is provisioned. The size that [`Tuning::landing_bytes`] of this end makes, with its own block length, is always allowed.
+    /// Default: 64 MiB.
+    pub landing_bytes_max: u32,
+    /// Flag that every wait checks: once it is true, the wait ends with [`ErrorKind::Interrupted`].
+    pub interrupt: Option<&'static AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            wait: WaitStrategy::default(),
+            idle_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(5),
+            linger: Duration::from_secs(1),
+            #[cfg(feature = "verbs")]
+            route: RdmaRoute::default(),
+            peer_uid: None,
+            tuning: Tuning::default(),
+            landing_bytes_max: 64 << 20,
+            interrupt: None,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_some_and(|flag| flag.load(core::sync::atomic::Ordering::Relaxed))
+    }
+
+    pub(crate) fn idle_timeout_ns(&self) -> u64 {
+        u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the time when a handshake that begins now must be over.
+    pub(crate) fn handshake_deadline_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(u64::try_from(self.handshake_timeout.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Checks the options that apply to every fabric.
+    ///
+    /// # Errors
+    /// `Usage`: an option is out of its range.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.idle_timeout.is_zero() {
+            return usage(Err("an idle timeout of zero ends every wait: make it longer"));
+        }
+        usage(self.tuning.validate())
+    }
+
+    /// Checks the options for shared memory, which is the fabric to `address`.
+    ///
+    /// # Errors
+    /// `Usage`: shared memory cannot do what is proposed, or an option is for RDMA.
+    pub(crate) fn check_shm(&self, address: &Address) -> Result<(), Error> {
+        usage(self.tuning.negotiate(&Tuning::default(), &Defaults::SHM).map(|_| ()))?;
+        if self.has_route() {
+            return usage(Err(format!(
+                "{address} is on this host, by shared memory, which has no device and no GID: leave those out, or \
+                 write verbs:HOST:PORT"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks the options for RDMA, which is the fabric to `address`.
+    ///
+    /// # Errors
+    /// `Usage`: a uid is asked for, which RDMA does not report.
+    pub(crate) fn check_verbs(&self, address: &Address) -> Result<(), Error> {
+        usage(match self.peer_uid {
+            None => Ok(()),
+            Some(uid) => Err(format!(
+                "over RDMA nobody tells the peer's user, and uid {uid} is asked for: leave --peer-uid out, or use \
+                 shm:PATH instead of {address}"
+            )),
+        })
+    }
+
+    /// Returns true if a device or GID is named, which asks for RDMA.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn has_route(&self) -> bool {
+        self.route != RdmaRoute::default()
+    }
+
+    #[cfg(not(feature = "verbs"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    pub(crate) const fn has_route(&self) -> bool {
+        false
+    }
+}
+
+fn usage(checked: Result<(), impl ToString>) -> Result<(), Error> {
+    checked.map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
+}

@@ -1,0 +1,494 @@
+//! The calls of both libraries.
+
+use super::*;
+use crate::cm_address;
+use crate::library::Verbs;
+use core::ffi::{c_char, c_void};
+use core::mem::MaybeUninit;
+use libloading::os::unix::Library;
+use std::io::{PipeReader, PipeWriter, Write as _, pipe};
+use std::os::fd::AsRawFd;
+
+/// All of C's structs here are pointers and integers, for which zero is a value.
+fn leaked<T: 'static>() -> &'static mut T {
+    // SAFETY: as above.
+    Box::leak(Box::new(unsafe { MaybeUninit::<T>::zeroed().assume_init() }))
+}
+
+fn made<T: 'static>(name: &'static str) -> *mut T {
+    match called(name) {
+        0 => leaked(),
+        errno => {
+            // SAFETY: errno is the calling thread's own word.
+            unsafe { *libc::__errno_location() = errno };
+            ptr::null_mut()
+        }
+    }
+}
+
+/// A descriptor that is open and has these bytes: readable, or never.
+fn descriptor(bytes: &[u8]) -> c_int {
+    let ends: &'static mut (PipeReader, PipeWriter) = Box::leak(Box::new(pipe().unwrap()));
+    ends.1.write_all(bytes).unwrap();
+    ends.0.as_raw_fd()
+}
+
+macro_rules! calls {
+    ($($name:ident($($type:ty),*);)*) => {
+        $(unsafe extern "C" fn $name($(_: $type),*) -> c_int { called(stringify!($name)) })*
+    };
+}
+
+calls! {
+    ibv_close_device(*mut ibv_context);
+    ibv_query_gid(*mut ibv_context, u8, c_int, *mut ibv_gid);
+    ibv_dealloc_pd(*mut ibv_pd);
+    ibv_dereg_mr(*mut ibv_mr);
+    ibv_destroy_comp_channel(*mut ibv_comp_channel);
+    ibv_destroy_cq(*mut ibv_cq);
+    ibv_destroy_qp(*mut ibv_qp);
+    ibv_modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int);
+    ibv_req_notify_cq(*mut ibv_cq, c_int);
+    rdma_destroy_id(*mut rdma_cm_id);
+    rdma_resolve_addr(*mut rdma_cm_id, *mut sockaddr, *mut sockaddr, c_int);
+    rdma_resolve_route(*mut rdma_cm_id, c_int);
+    rdma_establish(*mut rdma_cm_id);
+    rdma_reject(*mut rdma_cm_id, *const c_void, u8);
+    rdma_disconnect(*mut rdma_cm_id);
+    rdma_migrate_id(*mut rdma_cm_id, *mut rdma_event_channel);
+}
+
+unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    let list: *mut *mut ibv_device = made("ibv_get_device_list");
+    if list.is_null() {
+        return list;
+    }
+    let devices: Vec<_> = script(|script| script.devices.clone())
+        .into_iter()
+        .map(|name| {
+            let device: &mut ibv_device = leaked();
+            for (to, from) in device.name.iter_mut().zip(name.bytes()) {
+                *to = from.cast_signed() as c_char;
+            }
+            ptr::from_mut(device)
+        })
+        .collect();
+    // SAFETY: the caller's int.
+    unsafe { *count = devices.len() as c_int };
+    devices.leak().as_mut_ptr()
+}
+
+unsafe extern "C" fn ibv_free_device_list(_: *mut *mut ibv_device) {
+    called("ibv_free_device_list");
+}
+
+unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    // SAFETY: devices are leaked.
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    let context: *mut ibv_context = made("ibv_open_device");
+    // SAFETY: null, or just made.
+    if let Some(context) = unsafe { context.as_mut() } {
+        equip(context, device);
+    }
+    context
+}
+
+fn equip(context: &mut ibv_context, device: *mut ibv_device) {
+    context.device = device;
+    context.ops.poll_cq = Some(poll_cq);
+    context.ops.req_notify_cq = Some(ibv_req_notify_cq);
+    context.ops.post_send = Some(post_send);
+    context.ops.post_recv = Some(post_recv);
+}
+
+unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
+    // SAFETY: the caller's attributes.
+    unsafe { ((*attr).phys_port_cnt, (*attr).max_qp_wr) = (1, 64) };
+    called("ibv_query_device")
+}
+
+unsafe extern "C" fn ibv_query_port(_: *mut ibv_context, _: u8, attr: *mut _compat_ibv_port_attr) -> c_int {
+    // SAFETY: the caller's attributes, which are whole ones.
+    let attr = unsafe { &mut *attr.cast::<ibv_port_attr>() };
+    (attr.gid_tbl_len, attr.state) = (1, ibv_port_state::IBV_PORT_ACTIVE);
+    called("ibv_query_port")
+}
+
+unsafe extern "C" fn ibv_alloc_pd(_: *mut ibv_context) -> *mut ibv_pd {
+    made("ibv_alloc_pd")
+}
+
+unsafe extern "C" fn ibv_reg_mr(_: *mut ibv_pd, _: *mut c_void, _: usize, _: c_int) -> *mut ibv_mr {
+    made("ibv_reg_mr")
+}
+
+unsafe extern "C" fn ibv_create_comp_channel(_: *mut ibv_context) -> *mut ibv_comp_channel {
+    let channel: *mut ibv_comp_channel = made("ibv_create_comp_channel");
+    // SAFETY: null, or just made.
+    if let Some(channel) = unsafe { channel.as_mut() } {
+        channel.fd = descriptor(b"");
+    }
+    channel
+}
+
+unsafe extern "C" fn ibv_create_cq(
+    _: *mut ibv_context,
+    depth: c_int,
+    cookie: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    _: c_int,
+) -> *mut ibv_cq {
+    let cq: *mut ibv_cq = made("ibv_create_cq");
+    // SAFETY: null, or just made.
+    if let Some(cq) = unsafe { cq.as_mut() } {
+        (cq.cqe, cq.cq_context, cq.channel) = (depth, cookie, channel);
+    }
+    cq
+}
+
+/// Gives the event of a queue with this cookie, which is its own address, or none.
+unsafe extern "C" fn ibv_get_cq_event(
+    _: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cookie: *mut *mut c_void,
+) -> c_int {
+    match called("ibv_get_cq_event") {
+        0 => {
+            let made: &mut ibv_cq = leaked();
+            // SAFETY: the caller's pointers.
+            unsafe { (*cq, *cookie) = (made, ptr::without_provenance_mut(usize::MAX)) };
+            0
+        }
+        errno => {
+            // SAFETY: errno is the calling thread's own word.
+            unsafe { *libc::__errno_location() = errno };
+            -1
+        }
+    }
+}
+
+unsafe extern "C" fn ibv_ack_cq_events(_: *mut ibv_cq, _: u32) {
+    called("ibv_ack_cq_events");
+}
+
+unsafe extern "C" fn ibv_create_qp(_: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    let qp: *mut ibv_qp = made("ibv_create_qp");
+    // SAFETY: null, or just made; the caller's attributes.
+    if let Some(qp) = unsafe { qp.as_mut() } {
+        qp.qp_num = 77;
+        // SAFETY: as above.
+        unsafe { (*attr).cap.max_inline_data += 16 };
+    }
+    qp
+}
+
+unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+    let (mut batch, mut next) = (Vec::new(), first);
+    let answer = called("post_send");
+    let taken = script(|script| script.taken);
+    // SAFETY: the list is the caller's, and ends in null; unions are integers.
+    while let Some(wr) = unsafe { next.as_ref() } {
+        if answer != 0 && batch.len() == taken {
+            // SAFETY: the caller's pointer.
+            unsafe { *bad = next };
+            break;
+        }
+        // SAFETY: as many SGEs as the request says are the caller's.
+        let from = (0..wr.num_sge as usize).map(|index| unsafe { *wr.sg_list.add(index) });
+        let from = from.map(|sge| (sge.addr, sge.length)).collect();
+        // SAFETY: the union is integers.
+        let to = unsafe { wr.wr.rdma.remote_addr };
+        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, to });
+        next = wr.next;
+    }
+    script(|script| script.posted.push(batch));
+    answer
+}
+
+unsafe extern "C" fn post_recv(_: *mut ibv_qp, wr: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+    // SAFETY: the caller's request, with as many SGEs as it says.
+    let (id, sge) = unsafe { ((*wr).wr_id, ((*wr).num_sge > 0).then(|| *(*wr).sg_list)) };
+    let answer = called("post_recv");
+    if let Some(sge) = sge.filter(|_| answer == 0) {
+        script(|script| script.receives.push_back((id, sge.addr, sge.length)));
+    }
+    answer
+}
+
+unsafe extern "C" fn poll_cq(_: *mut ibv_cq, room: c_int, into: *mut ibv_wc) -> c_int {
+    let answer = called("poll_cq");
+    if answer != 0 {
+        return answer;
+    }
+    script(|script| {
+        let count = script.completions.len().min(room as usize);
+        for (at, wc) in script.completions.drain(..count).enumerate() {
+            // SAFETY: the caller has room for so many.
+            unsafe { into.add(at).write(wc) };
+        }
+        count as c_int
+    })
+}
+
+unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
+    let channel: *mut rdma_event_channel = made("rdma_create_event_channel");
+    // SAFETY: null, or just made.
+    if let Some(channel) = unsafe { channel.as_mut() } {
+        channel.fd = descriptor(if script(|script| script.are_channels_readable) { b"x" } else { b"" });
+    }
+    channel
+}
+
+unsafe extern "C" fn rdma_destroy_event_channel(_: *mut rdma_event_channel) {
+    called("rdma_destroy_event_channel");
+}
+
+unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
+    // SAFETY: the caller's int.
+    unsafe { *count = 0 };
+    made("rdma_get_devices")
+}
+
+unsafe extern "C" fn rdma_free_devices(_: *mut *mut ibv_context) {
+    called("rdma_free_devices");
+}
+
+unsafe extern "C" fn rdma_create_id(
+    _: *mut rdma_event_channel,
+    id: *mut *mut rdma_cm_id,
+    cookie: *mut c_void,
+    _: rdma_port_space,
+) -> c_int {
+    let made: *mut rdma_cm_id = made("rdma_create_id");
+    // SAFETY: null, or just made.
+    let Some(raw) = (unsafe { made.as_mut() }) else { return -1 };
+    (raw.context, raw.port_num) = (cookie, 2);
+    let device: &mut ibv_device = leaked();
+    if script(|script| script.is_iwarp) {
+        device.transport_type = ibv_transport_type::IBV_TRANSPORT_IWARP;
+    }
+    // SAFETY: the id is leaked, and has a device of its own from the start.
+    raw.verbs = unsafe { ibv_open_device(device) };
+    // SAFETY: the caller's pointer.
+    unsafe { *id = made };
+    0
+}
+
+/// Returns what the kernel would, with others bound as in `Script::bound`.
+fn taken(address: SocketAddr, is_only: bool) -> c_int {
+    for other in script(|script| script.bound.clone()) {
+        let apart = is_only && other.is_ipv4() != address.is_ipv4();
+        if other.port() != address.port() || apart {
+            continue;
+        }
+        if other.ip().is_unspecified() || address.ip().is_unspecified() {
+            return libc::EADDRNOTAVAIL;
+        }
+        if other.ip() == address.ip() {
+            return libc::EADDRINUSE;
+        }
+    }
+    0
+}
+
+/// Binds as the kernel does.
+unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, address: *mut sockaddr) -> c_int {
+    let answer = called("rdma_bind_addr");
+    if answer != 0 {
+        return answer;
+    }
+    // SAFETY: the caller's address is as long as its family says.
+    let mut address = unsafe { cm_address::read(address) }.unwrap();
+    let is_only = address.is_ipv4() || script(|script| script.family_only.contains(&id.addr()));
+    let answer = if address.port() != 0 {
+        taken(address, is_only)
+    } else {
+        // The kernel's choice is free.
+        while let Some(port) = script(|script| script.free_ports.pop_front()) {
+            address.set_port(port);
+            if taken(address, is_only) == 0 {
+                break;
+            }
+        }
+        0
+    };
+    if answer != 0 {
+        return answer;
+    }
+    // SAFETY: the id is leaked, and its storage is larger than every address.
+    unsafe {
+        let raw = cm_address::RawAddress::new(address);
+        (&raw mut (*id).route.addr.__bindgen_anon_1).cast::<cm_address::RawAddress>().write(raw);
+    }
+    0
+}
+
+fn record_params(params: *mut rdma_conn_param) {
+    // SAFETY: the caller's parameters, and as many bytes of private data as they say.
+    let (number, data) = unsafe {
+        let params = &*params;
+        let data =
+            core::slice::from_raw_parts(params.private_data.cast::<u8>(), params.private_data_len.into());
+        (params.qp_num, data.to_vec())
+    };
+    script(|script| script.params.push((number, data)));
+}
+
+unsafe extern "C" fn rdma_connect(_: *mut rdma_cm_id, params: *mut rdma_conn_param) -> c_int {
+    record_params(params);
+    called("rdma_connect")
+}
+
+unsafe extern "C" fn rdma_accept(_: *mut rdma_cm_id, params: *mut rdma_conn_param) -> c_int {
+    record_params(params);
+    called("rdma_accept")
+}
+
+unsafe extern "C" fn rdma_listen(_: *mut rdma_cm_id, backlog: c_int) -> c_int {
+    script(|script| script.backlogs.push(backlog));
+    called("rdma_listen")
+}
+
+unsafe extern "C" fn rdma_get_cm_event(_: *mut rdma_event_channel, into: *mut *mut rdma_cm_event) -> c_int {
+    called("rdma_get_cm_event");
+    let Some((kind, status)) = script(|script| (!script.events.is_empty()).then(|| script.events.remove(0)))
+    else {
+        // SAFETY: errno is the calling thread's own word.
+        unsafe { *libc::__errno_location() = libc::EAGAIN };
+        return -1;
+    };
+    let (event, about): (&mut rdma_cm_event, &mut rdma_cm_id) = (leaked(), leaked());
+    let number = script(|script| script.about);
+    about.context = ptr::without_provenance_mut(if number == 0 { 4711 } else { number });
+    (event.event, event.status, event.id) = (kind, status, about);
+    if kind == rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST {
+        let asking: &mut rdma_cm_id = leaked();
+        let context: &mut ibv_context = leaked();
+        equip(context, leaked());
+        asking.verbs = context;
+        let raw = cm_address::RawAddress::new(SocketAddr::from(([192, 0, 2, 7], 7)));
+        // SAFETY: the storage is larger than every address.
+        unsafe { (&raw mut asking.route.addr.__bindgen_anon_2).cast::<cm_address::RawAddress>().write(raw) };
+        (event.listen_id, event.id) = (event.id, asking);
+    }
+    let has_data = [
+        rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST,
+        rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_RESPONSE,
+        rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED,
+        rdma_cm_event_type::RDMA_CM_EVENT_REJECTED,
+    ];
+    if has_data.contains(&kind) {
+        let said: &'static [u8] = script(|script| script.private_data.clone()).leak();
+        event.param.conn = rdma_conn_param {
+            private_data: said.as_ptr().cast(),
+            private_data_len: said.len() as u8,
+            ..rdma_conn_param::default()
+        };
+    }
+    // SAFETY: the caller's pointer.
+    unsafe { *into = event };
+    0
+}
+
+unsafe extern "C" fn rdma_ack_cm_event(_: *mut rdma_cm_event) -> c_int {
+    called("rdma_ack_cm_event")
+}
+
+unsafe extern "C" fn rdma_set_option(
+    id: *mut rdma_cm_id,
+    _: c_int,
+    option: c_int,
+    value: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    let value = match bytes {
+        // SAFETY: the caller's byte.
+        1 => unsafe { value.cast::<u8>().read() },
+        // SAFETY: the caller's int.
+        4 => unsafe { value.cast::<c_int>().read() as u8 },
+        _ => panic!("no option has {bytes} bytes"),
+    };
+    script(|script| script.options.push((option, value)));
+    if option == RDMA_OPTION_ID_AFONLY.cast_signed() {
+        script(|script| script.family_only.push(id.addr()));
+    }
+    called("rdma_set_option")
+}
+
+unsafe extern "C" fn rdma_init_qp_attr(
+    _: *mut rdma_cm_id,
+    attr: *mut ibv_qp_attr,
+    mask: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's attributes and mask.
+    unsafe {
+        (*attr).path_mtu = ibv_mtu::IBV_MTU_1024;
+        *mask = (ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_PATH_MTU).0.cast_signed();
+    }
+    called("rdma_init_qp_attr")
+}
+
+/// libibverbs, one that is too old for what is optional.
+pub(crate) fn verbs() -> &'static Verbs {
+    let absent = || libloading::Error::DlSymUnknown;
+    let required = Ibverbs {
+        __library: Library::this().into(),
+        ibv_get_device_list,
+        ibv_free_device_list,
+        ibv_get_device_name,
+        ibv_open_device,
+        ibv_close_device,
+        ibv_query_device,
+        ibv_query_port,
+        ibv_query_gid,
+        ibv_alloc_pd,
+        ibv_dealloc_pd,
+        ibv_reg_mr,
+        ibv_dereg_mr,
+        ibv_create_comp_channel,
+        ibv_destroy_comp_channel,
+        ibv_create_cq,
+        ibv_destroy_cq,
+        ibv_get_cq_event,
+        ibv_ack_cq_events,
+        ibv_create_qp,
+        ibv_destroy_qp,
+        ibv_modify_qp,
+    };
+    let recent = IbverbsRecent {
+        __library: Library::this().into(),
+        _ibv_query_gid_ex: Err(absent()),
+        ibv_query_qp_data_in_order: Err(absent()),
+    };
+    Box::leak(Box::new(Verbs { required, recent }))
+}
+
+/// librdmacm.
+pub(crate) fn rdmacm() -> &'static Rdmacm {
+    Box::leak(Box::new(Rdmacm {
+        __library: Library::this().into(),
+        rdma_create_event_channel,
+        rdma_destroy_event_channel,
+        rdma_get_devices,
+        rdma_free_devices,
+        rdma_create_id,
+        rdma_destroy_id,
+        rdma_bind_addr,
+        rdma_resolve_addr,
+        rdma_resolve_route,
+        rdma_connect,
+        rdma_establish,
+        rdma_listen,
+        rdma_accept,
+        rdma_reject,
+        rdma_disconnect,
+        rdma_get_cm_event,
+        rdma_ack_cm_event,
+        rdma_set_option,
+        rdma_migrate_id,
+        rdma_init_qp_attr,
+    }))
+}

@@ -1,0 +1,145 @@
+//! Both libraries without a device, for tests: each call is recorded by name, and returns what the test has scripted.
+//!
+//! Objects are leaked, so that a use after destruction shows in the record and not in a crash. Records and scripts are per
+//! thread.
+
+mod calls;
+
+use super::*;
+pub use super::{ibv_send_flags, ibv_wr_opcode, rdma_cm_event_type as CmKind};
+use crate::{EventChannel, WcStatus};
+pub(crate) use calls::{rdmacm, verbs};
+use core::cell::RefCell;
+use core::ffi::c_int;
+use core::net::SocketAddr;
+use core::{ptr, slice};
+use std::collections::VecDeque;
+
+/// A work request, as post_send got it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    pub id: u64,
+    pub opcode: ibv_wr_opcode,
+    pub flags: u32,
+    /// address and length of each SGE
+    pub from: Vec<(u64, u32)>,
+    pub to: u64,
+}
+
+/// Records of this thread's calls, and their scripted results.
+#[derive(Default)]
+pub struct Script {
+    /// every call, in order
+    pub calls: Vec<&'static str>,
+    /// what a call answers instead of success; a call that makes something answers null, and this is errno
+    pub answers: Vec<(&'static str, c_int)>,
+    /// names of the devices
+    pub devices: Vec<&'static str>,
+    /// batches that were posted
+    pub posted: Vec<Vec<Posted>>,
+    /// receives that are posted, the oldest first: number, address and length
+    pub receives: VecDeque<(u64, u64, u32)>,
+    /// how many of a batch post_send takes before it answers what is scripted
+    pub taken: usize,
+    /// what poll_cq gives
+    pub completions: Vec<ibv_wc>,
+    /// events of rdma_cm that come: kind, status, and whether an id comes along
+    pub events: Vec<(rdma_cm_event_type, c_int)>,
+    /// the private data of a connect request, of its answer or of a refusal
+    pub private_data: Vec<u8>,
+    /// the number of the id that the next events are about; 4711 where it is 0
+    pub about: usize,
+    /// channels of rdma_cm are readable, whether there is an event or not
+    pub are_channels_readable: bool,
+    /// devices speak iWARP
+    pub is_iwarp: bool,
+    /// what rdma_listen was given
+    pub backlogs: Vec<c_int>,
+    /// options and values of set_option
+    pub options: Vec<(c_int, u8)>,
+    /// addresses that others are bound to
+    pub bound: Vec<SocketAddr>,
+    /// ports that the kernel chooses of; where there are none, 0 stays 0
+    pub free_ports: VecDeque<u16>,
+    /// ids that are of one address family only
+    pub family_only: Vec<usize>,
+    /// parameters of connect and accept: QP number and private data
+    pub params: Vec<(u32, Vec<u8>)>,
+}
+
+std::thread_local! {
+    static SCRIPT: RefCell<Script> = RefCell::default();
+}
+
+/// Resets records and scripts of this thread.
+pub fn begin() {
+    SCRIPT.take();
+}
+
+/// Reads or changes the script.
+pub fn script<T>(with: impl FnOnce(&mut Script) -> T) -> T {
+    SCRIPT.with_borrow_mut(with)
+}
+
+/// Takes the names of the calls since the last time.
+pub fn calls() -> Vec<&'static str> {
+    script(|script| core::mem::take(&mut script.calls))
+}
+
+/// Scripts the return code of `call` from now on.
+pub fn answer(call: &'static str, answer: c_int) {
+    script(|script| script.answers.push((call, answer)));
+}
+
+/// Makes the next poll find that this work request ended with `status`.
+pub fn sent(id: u64, status: WcStatus) {
+    complete(ibv_wc { wr_id: id, status: ibv_wc_status(status.0), ..ibv_wc::default() });
+}
+
+/// Makes the next poll find that this receive got a write with this immediate.
+pub fn receive_immediate(id: u64, immediate: u32) {
+    complete(ibv_wc {
+        wr_id: id,
+        opcode: ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM,
+        __bindgen_anon_1: ibv_wc__bindgen_ty_1 { imm_data: immediate.to_be() },
+        wc_flags: ibv_wc_flags::IBV_WC_WITH_IMM.0,
+        ..ibv_wc::default()
+    });
+}
+
+/// Makes the next poll find that the oldest receive got these bytes by a SEND.
+pub fn receive(bytes: &[u8]) {
+    let (id, to, room) = script(|script| script.receives.pop_front()).expect("a receive is posted");
+    assert!(bytes.len() <= room as usize, "the device would have failed the QP");
+    // SAFETY: a posted receive's memory is registered, and nobody looks at it before the completion.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::with_exposed_provenance_mut(to as usize), bytes.len())
+    };
+    let byte_len = bytes.len() as u32;
+    complete(ibv_wc { wr_id: id, opcode: ibv_wc_opcode::IBV_WC_RECV, byte_len, ..ibv_wc::default() });
+}
+
+/// Returns the bytes that the device would read now for this work request.
+pub fn gathered(posted: &Posted) -> Vec<u8> {
+    let parts = posted.from.iter().map(|&(from, bytes)| {
+        // SAFETY: what was posted is registered, and nobody writes it before its completion.
+        unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(from as usize), bytes as usize) }
+    });
+    parts.flatten().copied().collect()
+}
+
+fn complete(wc: ibv_wc) {
+    script(|script| script.completions.push(wc));
+}
+
+/// Makes a channel of rdma_cm, whose ids have a device.
+pub fn channel() -> EventChannel {
+    EventChannel::of(rdmacm(), verbs()).unwrap()
+}
+
+fn called(name: &'static str) -> c_int {
+    script(|script| {
+        script.calls.push(name);
+        script.answers.iter().rev().find(|(call, _)| *call == name).map_or(0, |&(_, answer)| answer)
+    })
+}

@@ -1,0 +1,322 @@
+//! Cases: everything that a seed decides. A case has a fabric, two policies, a script of transfers, and faults.
+
+mod scenario;
+
+use superpipe_core::driver::WaitStrategy;
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol};
+use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
+use superpipe_testkit::{Rng, Setup};
+
+use crate::client::{Behavior, ExitPolicy, Program};
+use crate::faults::{Chance, Fault, Faults};
+use crate::nic::Profile;
+pub use scenario::Scenario;
+
+/// Most transfers of one direction: in most seeds, and in those that fill the mailbox.
+const TRANSFERS_MAX: [usize; 2] = [8, 60];
+
+/// Policies to draw from. One that is listed twice is drawn twice as often.
+const CLOSE_POLICIES: [ClosePolicy; 4] =
+    [ClosePolicy::Together, ClosePolicy::Together, ClosePolicy::WhenDone, ClosePolicy::WhenSent];
+
+/// Time at which an end closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosePolicy {
+    /// When both ends have sent, received and acknowledged everything.
+    Together,
+    /// When it has sent and received everything. The peer may still have to receive.
+    WhenDone,
+    /// When it has sent everything. It receives nothing of what the peer still sends.
+    WhenSent,
+}
+
+/// Plan of a connection.
+#[derive(Clone, Debug)]
+pub struct ConnectionPlan {
+    /// Number of the connection.
+    pub number: usize,
+    /// Hosts of its ends.
+    pub hosts: [usize; 2],
+    /// When its ends close.
+    pub close_policy: ClosePolicy,
+    /// Transfers of both ends, fabric and policies. Programs replace the transfers.
+    pub script: Script,
+    /// Programs of clients, if any.
+    pub programs: Option<[Program; 2]>,
+}
+
+/// Everything that decides a run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Seed of the case.
+    pub seed: u64,
+    /// Number of hosts.
+    pub hosts: usize,
+    /// Direct store instead of posted writes.
+    pub direct: bool,
+    /// Parameters of the machine.
+    pub profile: Profile,
+    /// Probabilities of the faults.
+    pub faults: Faults,
+    /// Bits of a checked flag's CRC. Fewer than 32 show how often it fails.
+    pub crc_bits: u32,
+    /// Connections and what they transfer.
+    pub connections: Vec<ConnectionPlan>,
+}
+
+/// One of this many seeds plays clients, whose runs take nine times as long as those of scripts.
+const CLIENTS_EVERY: u64 = 12;
+
+/// One of this many seeds plays a client that rejects in a row.
+const REJECT_EVERY: u64 = 32 * CLIENTS_EVERY;
+const REJECT_AT: u64 = 2;
+
+/// The first seeds are without that client, since golden traces were made of them before it existed.
+const GOLDEN_SEEDS: u64 = 200;
+
+/// Policies to draw from. One that is listed more often is drawn more often.
+const EXIT_POLICIES: [ExitPolicy; 8] = {
+    use ExitPolicy::{Abort, Drop, WhenSent, WhenTaken};
+    [WhenTaken, WhenTaken, WhenTaken, WhenTaken, WhenSent, WhenSent, Abort, Drop]
+};
+
+/// Behaviors to draw from, likewise.
+const BEHAVIORS: [Behavior; 8] = {
+    use Behavior::{Flood, LongDeadlines, Plain, Reject};
+    [Plain, Plain, Plain, Plain, Plain, Reject, Flood, LongDeadlines]
+};
+
+impl Case {
+    /// Returns the case of a seed. Most seeds have one connection between two hosts, the others up to six among up to four.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let direct = rng.one_in(4);
+        let order_inside_write = direct || rng.one_in(2);
+        let arrival = arrival(rng, direct, order_inside_write);
+        let write_with_immediate = rng.one_in(2);
+        let inline_bytes = if rng.one_in(2) { 0 } else { Profile::roce_100g().inline_bytes };
+        let send_queue = if rng.one_in(2) { 1 + rng.below(8) } else { Profile::roce_100g().send_queue };
+        // A notification by SEND needs a second place.
+        let least = if arrival == Arrival::Notify && !write_with_immediate { 2 } else { 1 };
+        let send_queue = send_queue.max(least);
+        let mtu_bytes = if rng.one_in(2) { 256 } else { Profile::roce_100g().mtu_bytes };
+        let profile = Profile {
+            order_inside_write,
+            write_with_immediate,
+            inline_bytes,
+            send_queue,
+            mtu_bytes,
+            ..Profile::roce_100g()
+        };
+        let faults = Faults::swarm(rng);
+        let (hosts, count) = if rng.one_in(16) { (2 + rng.below(3), 2 + rng.below(5)) } else { (2, 1) };
+        let plays_clients = seed % CLIENTS_EVERY == 2;
+        let plan = |number| {
+            let one = rng.below(hosts);
+            let hosts = if hosts == 2 { [0, 1] } else { [one, (one + 1 + rng.below(hosts - 1)) % hosts] };
+            ConnectionPlan {
+                number,
+                hosts,
+                close_policy: CLOSE_POLICIES[rng.below(CLOSE_POLICIES.len())],
+                script: script(rng, direct, arrival, &profile),
+                programs: plays_clients.then(|| programs(rng)),
+            }
+        };
+        let connections = (0..count).map(plan).collect();
+        let case = Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections };
+        if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT { case.rejecting() } else { case }
+    }
+
+    /// Changes the case so that a REJECT stays due while messages begin by the short way: plain flags, a send queue of one with late
+    /// completions, messages of several blocks that become visible in pieces, and a client that rejects them in a row.
+    fn rejecting(mut self) -> Self {
+        self.direct = false;
+        self.profile = Profile { order_inside_write: true, send_queue: 1, mtu_bytes: 256, ..self.profile };
+        self.faults[Fault::SplitPacket] = Chance::one_in(2);
+        self.faults[Fault::LateCompletion] = Chance::one_in(2);
+        for ConnectionPlan { script, programs, .. } in &mut self.connections {
+            script.setup.order_inside_write = true;
+            script.setup.send_queue = 1;
+            script.setup.layouts.iter_mut().for_each(|layout| layout.flags = FlagPlace::Inside);
+            for config in &mut script.configs {
+                (config.arrival, config.c0_bytes) = (Arrival::Flag, 2000);
+            }
+            if let Some([sender, receiver]) = programs {
+                for program in [&mut *sender, &mut *receiver] {
+                    (program.warms_up, program.quits_after, program.calls) = (false, None, 300);
+                    program.bytes_max = 3000;
+                }
+                sender.behavior = Behavior::Plain;
+                receiver.behavior = Behavior::RejectInRow;
+            }
+        }
+        self
+    }
+
+    /// Returns a case with this many clients, one per host, which all exchange transfers with one server.
+    #[must_use]
+    pub fn crowd(seed: u64, clients: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let profile = Profile::roce_100g();
+        let plan = |number| {
+            let mut script = script(rng, false, Arrival::Flag, &profile);
+            script.transfers.iter_mut().for_each(|transfers| transfers.truncate(2));
+            ConnectionPlan {
+                number,
+                hosts: [number + 1, 0],
+                close_policy: ClosePolicy::Together,
+                script,
+                programs: None,
+            }
+        };
+        let connections = (0..clients).map(plan).collect();
+        Self {
+            seed,
+            hosts: clients + 1,
+            direct: false,
+            profile,
+            faults: Faults::default(),
+            crc_bits: 32,
+            connections,
+        }
+    }
+}
+
+/// Draws two programs. Both warm the connection up, or neither does.
+fn programs(rng: &mut Rng) -> [Program; 2] {
+    let warms_up = rng.one_in(5);
+    [0; 2]
+        .map(|_| Program {
+            seed: rng.next(),
+            calls: up_to(rng, 300),
+            bytes_max: [48, 600, 3000, 9000][rng.below(4)],
+            exit_policy: EXIT_POLICIES[rng.below(EXIT_POLICIES.len())],
+            wait: WaitStrategy::ALL[rng.below(3)],
+            warms_up,
+            quits_after: rng.one_in(3).then(|| up_to(rng, 600)),
+            behavior: BEHAVIORS[rng.below(BEHAVIORS.len())],
+        })
+        .map(|program| match program.behavior {
+            // Spinning through long deadlines tests nothing, and takes long.
+            Behavior::LongDeadlines => Program { wait: WaitStrategy::Sleep, ..program },
+            Behavior::Plain | Behavior::Flood | Behavior::Reject | Behavior::RejectInRow => program,
+        })
+}
+
+/// Without order inside a write, notify and checked flags are equally likely. With order both are rare.
+fn arrival(rng: &mut Rng, direct: bool, order_inside_write: bool) -> Arrival {
+    if order_inside_write && rng.below(4) > 0 {
+        Arrival::Flag
+    } else if direct || rng.one_in(2) {
+        Arrival::CheckedFlag
+    } else {
+        Arrival::Notify
+    }
+}
+
+fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> Script {
+    let layouts = [layout(rng, direct), layout(rng, direct)];
+    let configs = [config(rng, arrival), config(rng, arrival)];
+    let origin = origin(rng);
+    let most = TRANSFERS_MAX[usize::from(rng.one_in(8))];
+    let transfers = [transfers(rng, most), transfers(rng, most)];
+    let slowness = [1 + rng.below(12), 1 + rng.below(12)];
+    let notices =
+        if rng.one_in(4) { 64 } else { NOTIFICATIONS_MIN + u16::from(rng.next().to_le_bytes()[0] % 12) };
+    let Profile { order_inside_write, send_queue, .. } = *profile;
+    let setup = Setup { layouts, order_inside_write, send_queue, notices, seed: rng.next() };
+    Script { setup, configs, origin, transfers, slowness }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most `most`")]
+fn up_to(rng: &mut Rng, most: u32) -> u32 {
+    1 + rng.below(most as usize) as u32
+}
+
+fn layout(rng: &mut Rng, direct: bool) -> Layout {
+    let flags = if direct && rng.one_in(2) { FlagPlace::Apart } else { FlagPlace::Inside };
+    // Some rings have more blocks than the mailbox has lines.
+    let most = if rng.one_in(4) { 39 } else { 19 };
+    Layout { block_bytes: [128, 192, 256, 512, 1024][rng.below(5)], block_count: 1 + up_to(rng, most), flags }
+}
+
+fn config(rng: &mut Rng, arrival: Arrival) -> Config {
+    Config {
+        arrival,
+        c0_bytes: up_to(rng, 2000),
+        growth_q8: 255 + up_to(rng, 769),
+        chunk_bytes: if rng.one_in(2) { 0 } else { up_to(rng, 3000) },
+        folds: [1, 2, 3, 4, 5, 6][rng.below(6)],
+        triple_buffer: rng.one_in(5),
+        streaming_bytes: rng.below(4000) as u64,
+        ..Config::default()
+    }
+}
+
+/// Draws counters at their default or near a wrap.
+fn origin(rng: &mut Rng) -> Origin {
+    let first = Origin::default();
+    let mut near = |first: u64| match rng.below(4) {
+        0 => u64::MAX - rng.below(12) as u64,
+        1 => ((1 + rng.below(8) as u64) << 32) - 1 - rng.below(12) as u64,
+        _ => first,
+    };
+    Origin {
+        sequence: near(first.sequence),
+        blocks: near(first.blocks),
+        controls: near(first.controls),
+        transfers: near(first.transfers),
+        keepalives: near(first.keepalives),
+        notifications: near(first.notifications),
+    }
+}
+
+/// Draws the transfers of one direction. In some seeds all are alike, so that a rare event happens many times in a row, such as short
+/// messages that are rejected at once. In some most are cancelled.
+fn transfers(rng: &mut Rng, most: usize) -> Vec<Transfer> {
+    let cancels = if rng.one_in(8) { 2 } else { 7 };
+    let one = transfer(rng, cancels);
+    // Short messages, and messages of several blocks that begin by the short way and are rejected in the middle.
+    let most_bytes = [200, 1500][rng.below(2)];
+    let refused = Transfer {
+        bytes: one.bytes % most_bytes,
+        receive_method: ReceiveMethod::Reject(0),
+        cancel_at: None,
+        ..one
+    };
+    let alike = [Some(one), Some(one), Some(refused), None, None, None, None, None][rng.below(8)];
+    let most = if alike.is_some_and(|it| it.bytes < 1000) { TRANSFERS_MAX[1] } else { most };
+    (0..=rng.below(most)).map(|_| alike.unwrap_or_else(|| transfer(rng, cancels))).collect()
+}
+
+fn transfer(rng: &mut Rng, cancels: usize) -> Transfer {
+    let bytes = match rng.below(6) {
+        0 | 1 => rng.below(49),
+        2 => ((1 + rng.below(20)) * 128 + rng.below(131)).saturating_sub(65),
+        3 | 4 => rng.below(2501),
+        _ => rng.below(9001),
+    };
+    let send_method = match rng.below(4) {
+        0 => SendMethod::TrySend(1 + rng.below(4)),
+        1 => SendMethod::Push(1 + rng.below(3000), 1 + rng.below(4)),
+        2 => SendMethod::Reserve(up_to(rng, 1500)),
+        _ => SendMethod::Mixed(up_to(rng, 700)),
+    };
+    let receive_method = match rng.below(8) {
+        0..=3 => ReceiveMethod::Pull(1 + rng.below(3000), 1 + rng.below(4)),
+        4..=6 => ReceiveMethod::InPlace(up_to(rng, 2000)),
+        _ => ReceiveMethod::Reject(if rng.one_in(2) { 0 } else { rng.below(601) }),
+    };
+    Transfer {
+        bytes,
+        stream: rng.below(10) < 3,
+        content: [Content::Random, Content::Flags, Content::Headers][rng.below(3)],
+        protocol: Protocol::ALL[rng.below(Protocol::ALL.len())],
+        send_method,
+        receive_method,
+        cancel_at: rng.one_in(cancels).then(|| rng.below(1501)),
+    }
+}

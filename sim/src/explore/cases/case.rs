@@ -1,0 +1,126 @@
+//! Cases to explore: two ends, a small fabric, and the calls of each end.
+
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
+
+/// Bytes of every block, which is the least.
+const BLOCK_BYTES: u32 = 128;
+
+/// Call that sends a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendMethod {
+    /// `try_send`.
+    TrySend,
+    /// An operation with two slices.
+    Drive,
+    /// Pushes of at most this many bytes.
+    Push(usize),
+    /// Reservations of at most this many bytes.
+    Reserve(u32),
+}
+
+/// Call that receives a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveMethod {
+    /// An operation with one slice for 0, otherwise with two, of which the first has this many bytes. Streams use `pull`.
+    Drive(usize),
+    /// `pull` of at most this many bytes.
+    Pull(usize),
+    /// Reads in place of at most this many bytes.
+    InPlace(u32),
+    /// `try_recv` if it takes the message, otherwise an operation.
+    Whole,
+}
+
+/// One transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Payload bytes.
+    pub bytes: usize,
+    /// The length is unknown.
+    pub stream: bool,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Sending call.
+    pub send_method: SendMethod,
+    /// Its sender may cancel it at any step.
+    pub cancel: bool,
+    /// Its receiver may reject it at any step.
+    pub reject: bool,
+}
+
+/// Order in which acknowledgements become visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckOrder {
+    /// Order of posting.
+    InOrder,
+    /// Any order.
+    Overtaken,
+}
+
+/// Time at which an end closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosePolicy {
+    /// Never. The case is over once everything was exchanged and acknowledged.
+    Not,
+    /// Once everything was exchanged.
+    Done,
+    /// At any step after it has sent everything.
+    Sent,
+    /// At any step with a reason that ends everything, otherwise as `Done`.
+    Any,
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name of the case.
+    pub name: &'static str,
+    /// Direct store instead of posted writes.
+    pub direct: bool,
+    /// Arrival mode.
+    pub arrival: Arrival,
+    /// The bytes of one write become visible in ascending order, as plain flags require.
+    pub ordered: bool,
+    /// Position of the slot lines.
+    pub flags: FlagPlace,
+    /// Blocks of each ring, which has two folds.
+    pub blocks: u32,
+    /// C0 in bytes.
+    pub c0_bytes: u32,
+    /// WRs that a send queue holds.
+    pub send_queue: usize,
+    /// Receives that each end keeps posted for notifications.
+    pub notices: u16,
+    /// Splits writes before each flag, and acknowledgements between their counts; otherwise only between blocks.
+    pub split: bool,
+    /// Writes of an end that may complete before they are visible.
+    pub late: usize,
+    /// The device reads an image when it becomes visible or completes, instead of when it is posted.
+    pub reads_late: bool,
+    /// Order of acknowledgements.
+    pub acks: AckOrder,
+    /// The ends may send keepalives while nothing is on its way. Only overtaken acknowledgements may need them.
+    pub life: bool,
+    /// The ends may call `look` at any step.
+    pub looks: bool,
+    /// First values of the counters.
+    pub origin: Origin,
+    /// Close policy of each end.
+    pub close_policy: [ClosePolicy; 2],
+    /// Receiving call of each end.
+    pub receive_method: [ReceiveMethod; 2],
+    /// Transfers of each end.
+    pub transfers: [Vec<Transfer>; 2],
+}
+
+impl Case {
+    pub(in crate::explore) const fn layout(&self) -> Layout {
+        Layout { block_bytes: BLOCK_BYTES, block_count: self.blocks, flags: self.flags }
+    }
+
+    /// Returns the policy of both ends: two folds, a first chunk of C0 and then a fold.
+    pub(in crate::explore) fn config(&self) -> Config {
+        let Self { arrival, c0_bytes, .. } = *self;
+        Config { arrival, c0_bytes, growth_q8: 1024, folds: 2, order_asserted: true, ..Config::default() }
+    }
+}

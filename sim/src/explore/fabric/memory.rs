@@ -1,0 +1,104 @@
+//! Memory of the ends: the visible bytes, or the image that the writer builds. A seat has only the lines that the few control
+//! messages of a case reach.
+
+use core::hash::{Hash, Hasher};
+
+use superpipe_core::{Arrival, FlagPlace, LINE_BYTES, LINE_STRIDE_BYTES, Layout, Line, control_page};
+use superpipe_testkit::{Memory, Place, crc32c};
+
+/// Most control messages of a direction.
+const CONTROLS_MAX: u32 = 8;
+
+/// Layout of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Map {
+    Seat(Arrival),
+    Landing(Layout),
+}
+
+/// Bytes of one memory or of its image.
+#[derive(Clone, Debug)]
+pub(super) struct Bytes {
+    map: Map,
+    bytes: Vec<u8>,
+}
+
+impl Bytes {
+    /// Returns memory that is all zero.
+    pub(super) fn new(memory: Memory, layout: Layout, arrival: Arrival) -> Self {
+        let (map, bytes) = match (memory.place, layout.flags) {
+            (Place::Seat, _) => (Map::Seat(arrival), control_page::MAILBOX + CONTROLS_MAX * LINE_BYTES),
+            (Place::Landing, FlagPlace::Inside) => (Map::Landing(layout), layout.bytes()),
+            (Place::Landing, FlagPlace::Apart) => {
+                let lines = layout.block_count * LINE_STRIDE_BYTES;
+                (Map::Landing(layout), lines + layout.block_count * layout.block_bytes)
+            }
+        };
+        Self { map, bytes: vec![0; bytes as usize] }
+    }
+
+    /// Returns the index of byte `at`. The padding between separate slot lines and the blocks is not stored.
+    const fn place(&self, at: u32) -> usize {
+        if let Map::Landing(Layout { block_bytes, block_count, flags: FlagPlace::Apart }) = self.map {
+            let lines = block_count * LINE_STRIDE_BYTES;
+            let pad = lines.next_multiple_of(4096) - lines;
+            assert!(at < lines || at - lines >= pad && at < lines + pad + block_bytes * block_count);
+            if at >= lines {
+                return (at - pad) as usize;
+            }
+        }
+        at as usize
+    }
+
+    pub(super) fn get(&self, at: u32, bytes: u32) -> &[u8] {
+        &self.bytes[self.place(at)..][..bytes as usize]
+    }
+
+    pub(super) fn put(&mut self, at: u32, data: &[u8]) {
+        let at = self.place(at);
+        self.bytes[at..][..data.len()].copy_from_slice(data);
+    }
+
+    pub(super) fn word(&self, at: u32) -> u64 {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        words(self.get(at, 8)).next().unwrap_or_default()
+    }
+
+    pub(super) fn line(&self, at: u32) -> Line {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let mut line = Line::default();
+        line.0.iter_mut().zip(words(self.get(at, LINE_BYTES))).for_each(|(place, word)| *place = word);
+        line
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
+}
+
+/// Hashes the part of an acknowledgement line that distinguishes states: the counts, and whether the rest is consistent. The number of
+/// keepalives decides nothing (wire.md 2.2).
+pub(super) fn hash_ack(line: &[u8], arrival: Arrival, hasher: &mut impl Hasher) {
+    let (counts, rest) = line.split_at(32);
+    counts.hash(hasher);
+    let mut rest = words(rest);
+    let [life, not_life, _, check] = core::array::from_fn(|_| rest.next().unwrap_or_default());
+    let right = match arrival {
+        Arrival::Flag | Arrival::Notify => 0,
+        Arrival::CheckedFlag => u64::from(crc32c(&line[..56], !0)),
+    };
+    (life == !not_life, check == right).hash(hasher);
+}
+
+impl Hash for Bytes {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        match self.map {
+            Map::Landing(_) => self.bytes.hash(hasher),
+            Map::Seat(arrival) => {
+                let (ack, rest) = self.bytes.split_at(LINE_BYTES as usize);
+                hash_ack(ack, arrival, hasher);
+                rest[(control_page::MAILBOX - LINE_BYTES) as usize..].hash(hasher);
+            }
+        }
+    }
+}

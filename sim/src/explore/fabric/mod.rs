@@ -1,0 +1,365 @@
+//! A fabric without time. Each event is a step, and the search chooses the next one.
+//!
+//! Posted writes become visible piece by piece, in ascending order inside a write if the device has order, otherwise in any order. Writes
+//! overtake each other, except those to one block. WRs complete in the order of posting, before or after their bytes are visible. Direct
+//! stores become visible late, in order.
+
+mod memory;
+mod write;
+
+use std::rc::Rc;
+
+use superpipe_core::{
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull, WrId, control_page,
+};
+use superpipe_testkit::{BlockOwnership, Memory, Place, crc32c};
+
+use super::cases::{AckOrder, Case};
+use super::fingerprint::{CopyOnWrite, Fingerprint};
+use memory::Bytes;
+use write::{WrState, Write};
+
+/// Two ends, and everything between them.
+#[derive(Clone)]
+pub(super) struct StepFabric<const DIRECT: bool> {
+    case: Rc<Case>,
+    /// Visible bytes, by [`index`].
+    memories: [CopyOnWrite<Bytes>; 4],
+    /// Written bytes: the images, or with direct store what the writer sees of its own stores.
+    images: [CopyOnWrite<Bytes>; 4],
+    watches: [CopyOnWrite<BlockOwnership>; 2],
+    /// Writes of each end on their way, oldest first.
+    writes: [CopyOnWrite<Vec<Write>>; 2],
+    /// Last notification of each end's acknowledgements. It distinguishes no states, since the difference to it does.
+    counted: [Notification; 2],
+}
+
+/// Bits of an acknowledgement's notification that count (wire.md 3.4).
+const COUNT_MASK: u32 = (1 << 28) - 1;
+
+const fn index(memory: Memory) -> usize {
+    memory.owner * 2 + matches!(memory.place, Place::Landing) as usize
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a case has a few hundred bytes")]
+const fn length(data: &[u8]) -> u32 {
+    data.len() as u32
+}
+
+impl<const DIRECT: bool> StepFabric<DIRECT> {
+    pub(super) fn new(case: Rc<Case>) -> Self {
+        let (layout, arrival) = (case.layout(), case.arrival);
+        let memory = |index| {
+            let place = if index % 2 == 0 { Place::Seat } else { Place::Landing };
+            CopyOnWrite::new(Bytes::new(Memory { owner: index / 2, place }, layout, arrival))
+        };
+        let mut watch = BlockOwnership::new(layout);
+        watch.start(case.origin.blocks);
+        Self {
+            case,
+            memories: core::array::from_fn(memory),
+            images: core::array::from_fn(memory),
+            watches: core::array::from_fn(|_| CopyOnWrite::new(watch.clone())),
+            writes: core::array::from_fn(|_| CopyOnWrite::new(Vec::new())),
+            counted: [Notification(0); 2],
+        }
+    }
+
+    /// Returns the fingerprints of all parts.
+    pub(super) fn fingerprints(&self) -> [Fingerprint; 12] {
+        let ([m0, m1, m2, m3], [i0, i1, i2, i3]) = (&self.memories, &self.images);
+        let ([w0, w1], [p0, p1]) = (&self.watches, &self.writes);
+        let [m, i] = [[m0, m1, m2, m3], [i0, i1, i2, i3]].map(|four| four.map(CopyOnWrite::fingerprint));
+        [
+            m[0],
+            m[1],
+            m[2],
+            m[3],
+            i[0],
+            i[1],
+            i[2],
+            i[3],
+            w0.fingerprint(),
+            w1.fingerprint(),
+            p0.fingerprint(),
+            p1.fingerprint(),
+        ]
+    }
+
+    /// Returns true if nothing is on its way and no completion waits.
+    pub(super) fn is_quiescent(&self) -> bool {
+        self.writes.iter().all(|writes| writes.is_empty())
+    }
+
+    /// Returns what of `side`'s writes may become visible next, as (write, piece).
+    pub(super) fn deliverable(&self, side: usize) -> Vec<(usize, usize)> {
+        let writes = &self.writes[side];
+        let mut found = Vec::new();
+        for (index, write) in writes.iter().enumerate() {
+            let before = |older: &Write| {
+                let free = older.is_ack() && self.case.acks == AckOrder::Overtaken;
+                DIRECT || !free && older.touches(write.to, write.at, write.bytes)
+            };
+            if writes[..index].iter().any(|older| older.hidden != 0 && before(older)) {
+                continue;
+            }
+            let mut hidden = (0..write.pieces.len()).filter(|piece| write.hidden & write.pieces[*piece] != 0);
+            if self.case.ordered {
+                found.extend(hidden.next().map(|piece| (index, piece)));
+            } else {
+                found.extend(hidden.map(|piece| (index, piece)));
+            }
+        }
+        found
+    }
+
+    /// Makes one piece of a write visible.
+    pub(super) fn deliver(&mut self, side: usize, index_of: usize, piece: usize) {
+        let writes = self.writes[side].change();
+        let write = &mut writes[index_of];
+        let words = write.pieces[piece];
+        write.hidden &= !words;
+        let to = index(write.to);
+        for word in (0..64).filter(|word| words >> word & 1 == 1) {
+            let (from, upto) = write.word(word);
+            let data = match &write.data {
+                Some(data) => &data[(from - write.at) as usize..(upto - write.at) as usize],
+                None => self.images[to].get(from, upto - from),
+            };
+            self.memories[to].change().put(from, data);
+        }
+        writes.retain(|write| !write.is_over());
+    }
+
+    /// Returns true if a WR of this end may complete next.
+    pub(super) fn completable(&self, side: usize) -> bool {
+        let writes = &self.writes[side];
+        let late = writes.iter().filter(|write| write.stage != WrState::Posted && write.hidden != 0).count();
+        let next = writes.iter().find(|write| write.stage == WrState::Posted);
+        next.is_some_and(|write| write.hidden == 0 || late < self.case.late)
+    }
+
+    /// Completes the oldest WR of this end. Returns true if there is a completion to poll.
+    pub(super) fn complete(&mut self, side: usize) -> bool {
+        let images = &self.images;
+        let writes = self.writes[side].change();
+        let Some(write) = writes.iter_mut().find(|write| write.stage == WrState::Posted) else {
+            return false;
+        };
+        if write.data.is_none() {
+            write.data = Some(images[index(write.to)].get(write.at, write.bytes).into());
+        }
+        let signaled = write.wr.is_some();
+        write.stage = if signaled { WrState::InCq } else { WrState::Done };
+        writes.retain(|write| !write.is_over());
+        signaled
+    }
+
+    /// Describes a piece on its way.
+    pub(super) fn describe(&self, side: usize, write: usize, piece: usize) -> String {
+        let Write { to, at, bytes, pieces, .. } = &self.writes[side][write];
+        let place = match to.place {
+            Place::Seat if *at < LINE_BYTES => "acknowledgements",
+            Place::Seat => "mailbox",
+            Place::Landing => "landing buffer",
+        };
+        format!(
+            "piece {} of {} of {bytes} bytes at {at} of end {}'s {place}",
+            piece + 1,
+            pieces.len(),
+            to.owner
+        )
+    }
+
+    /// Writes into an image.
+    fn write(&mut self, side: usize, to: Memory, at: u32, data: &[u8]) {
+        assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
+        for write in self.writes[side].iter() {
+            let owned = !DIRECT && write.owns(to, at, length(data));
+            assert!(!owned, "{} bytes at {at} of {to:?} are changed, and belong to the device", data.len());
+        }
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_write(at, length(data));
+        }
+        self.images[index(to)].change().put(at, data);
+    }
+
+    /// Notes a store on its way.
+    fn store(&mut self, side: usize, to: Memory, at: u32, data: &[u8], pieces: Vec<u64>) {
+        if DIRECT && !data.is_empty() {
+            let span = (to, at, length(data));
+            let mut store = Write::new(span, None, WrState::Done, pieces, self.case.arrival);
+            store.data = Some(data.into());
+            self.writes[side].change().push(store);
+        }
+    }
+
+    /// Notes the count or flag of a write.
+    fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
+        match to.place {
+            Place::Landing if DIRECT => self.watches[to.owner].change().on_filled(at, bytes),
+            Place::Seat if at == control_page::ACK => self.watches[side].change().on_acknowledge(word),
+            Place::Landing | Place::Seat => {}
+        }
+    }
+
+    /// Writes into reserved payload, as readv would.
+    pub(super) fn fill(&mut self, side: usize, to: Memory, at: u32, data: &[u8]) {
+        self.write(side, to, at, data);
+        self.store(side, to, at, data, vec![Write::words(at, length(data))]);
+    }
+
+    /// Returns the write whose notification arrives next, if it and all writes before it are visible.
+    fn told(&self, from: usize) -> Option<usize> {
+        let index = self.writes[from].iter().position(|write| write.notice.is_some())?;
+        self.writes[from][..=index].iter().all(|write| write.hidden == 0).then_some(index)
+    }
+
+    /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
+    /// overwritten all the time.
+    fn check_noticed(&self, from: Memory, at: u32, bytes: u32) {
+        let untaken = |write: &&Write| write.notice.is_some() && !write.is_ack();
+        let mut before = self.writes[1 - from.owner].iter().filter(untaken);
+        let early = before.any(|write| write.touches(from, at, bytes));
+        assert!(!early, "{bytes} bytes at {at} of {from:?} are read before their notification");
+    }
+
+    fn look(&self, side: usize, from: Memory) -> &Bytes {
+        assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
+        &self.memories[index(from)]
+    }
+
+    /// Returns visible bytes of an end's own memory, read in place.
+    pub(super) fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.watches[memory.owner].on_read(at, bytes);
+        self.check_noticed(memory, at, bytes);
+        self.memories[index(memory)].get(at, bytes)
+    }
+}
+
+impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
+    const DIRECT: bool = DIRECT;
+    type Link = usize;
+    type Region = Memory;
+    type Remote = Memory;
+
+    fn caps(&self, _: &usize) -> Caps {
+        Caps { order_inside_write: self.case.ordered, notifications_max: self.case.notices }
+    }
+
+    /// There is no time.
+    fn now(&mut self) -> Nanos {
+        Nanos(0)
+    }
+
+    fn flag(&self, link: &usize, from: Memory, at: u32) -> u64 {
+        self.check_noticed(from, at, 8);
+        self.look(*link, from).word(at)
+    }
+
+    fn take_line(&self, link: &usize, from: Memory, at: u32) -> Line {
+        self.check_noticed(from, at, LINE_BYTES);
+        self.look(*link, from).line(at)
+    }
+
+    fn copy_out(&mut self, link: &mut usize, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+        assert_eq!(from, Memory::landing(*link));
+        to.copy_from_slice(self.visible(from, at, length(to)));
+    }
+
+    fn crc_out(&self, link: &usize, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.look(*link, from).get(at, bytes), seed)
+    }
+
+    fn write_line(&mut self, link: &mut usize, to: Memory, at: u32, line: &Line) {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let words = line.0.map(u64::to_le_bytes);
+        let data = words.as_flattened();
+        self.write(*link, to, at, data);
+        self.flagged(*link, to, at, LINE_BYTES, line.0[0]);
+        self.store(*link, to, at, data, Write::cut_stored(to, at, &self.case));
+    }
+
+    fn publish(&mut self, link: &mut usize, to: Memory, at: u32, flag: u64) {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        let data = flag.to_le_bytes();
+        self.write(*link, to, at, &data);
+        self.flagged(*link, to, at, 8, flag);
+        self.store(*link, to, at, &data, vec![1]);
+    }
+
+    fn copy_in(&mut self, link: &mut usize, to: Memory, at: u32, from: &[u8]) {
+        self.fill(*link, to, at, from);
+    }
+
+    fn crc_in(&self, _: &usize, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.images[index(to)].get(at, bytes), seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(bytes, seed)
+    }
+
+    fn post_write(
+        &mut self,
+        link: &mut usize,
+        to: Memory,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+        notice: Option<Notification>,
+    ) -> Result<(), SqFull> {
+        assert!(!DIRECT, "nothing is posted where stores go direct");
+        assert!(bytes > 0 && to.owner != *link, "{bytes} bytes are posted to {to:?}");
+        let queued = self.writes[*link].iter().filter(|write| write.stage != WrState::Done).count();
+        if queued == self.case.send_queue {
+            return Err(SqFull);
+        }
+        if to.place == Place::Landing {
+            self.watches[to.owner].change().on_filled(at, bytes);
+        }
+        let pieces = Write::cut(to, at, bytes, &self.case);
+        let wr = wr.map(|wr| wr.0);
+        let mut write = Write::new((to, at, bytes), wr, WrState::Posted, pieces, self.case.arrival);
+        if !self.case.reads_late {
+            write.data = Some(self.images[index(to)].get(at, bytes).into());
+        }
+        if let Some(Notification(said)) = notice {
+            write.notice = notice;
+            write.news = said;
+            if write.is_ack() {
+                let Notification(before) = core::mem::replace(&mut self.counted[*link], Notification(said));
+                write.news = said.wrapping_sub(before) & COUNT_MASK;
+            }
+        }
+        self.writes[*link].change().push(write);
+        let untaken = self.writes[*link].iter().filter(|write| write.notice.is_some()).count();
+        assert!(untaken <= usize::from(self.case.notices), "a notification finds no receive");
+        Ok(())
+    }
+
+    fn ring_doorbell(&mut self, _: &mut usize) {}
+
+    fn poll_cq(&mut self, link: &mut usize) -> Option<Completion> {
+        let position = self.writes[*link].iter().position(|write| write.stage == WrState::InCq)?;
+        let writes = self.writes[*link].change();
+        let write = &mut writes[position];
+        write.stage = WrState::Done;
+        let wr = write.wr.map(WrId)?;
+        writes.retain(|write| !write.is_over());
+        Some(Completion { wr, result: Ok(()) })
+    }
+
+    fn poll_notification(&mut self, link: &mut usize) -> Option<Notification> {
+        let from = 1 - *link;
+        let index = self.told(from)?;
+        let writes = self.writes[from].change();
+        let notice = writes[index].notice.take();
+        writes.retain(|write| !write.is_over());
+        notice
+    }
+
+    fn has_notification(&self, link: &usize) -> bool {
+        self.told(1 - *link).is_some()
+    }
+}

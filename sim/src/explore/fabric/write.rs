@@ -1,0 +1,151 @@
+//! A write on its way: its invisible pieces, and the state of its WR.
+
+use core::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use superpipe_core::{Arrival, LINE_BYTES, Notification, control_page};
+use superpipe_testkit::{Memory, Place};
+
+use super::memory::hash_ack;
+use crate::explore::cases::Case;
+
+/// State of a write's WR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum WrState {
+    /// The device may still read the image.
+    Posted,
+    /// The device has read the image, and its completion was not polled.
+    InCq,
+    /// It takes no place in the send queue.
+    Done,
+}
+
+/// A posted write or a direct store that is not yet visible and over.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) to: Memory,
+    pub(super) at: u32,
+    pub(super) bytes: u32,
+    pub(super) wr: Option<u64>,
+    pub(super) stage: WrState,
+    /// Bytes read from the image. `None` if they are read when they become visible.
+    pub(super) data: Option<Rc<[u8]>>,
+    /// Words that become visible together, in ascending order. Bit i is word i of the write.
+    pub(super) pieces: Rc<[u64]>,
+    /// Words that are still invisible.
+    pub(super) hidden: u64,
+    /// Notification, until it is taken.
+    pub(super) notice: Option<Notification>,
+    /// The notification, with the count as a difference to the one before.
+    pub(super) news: u32,
+    arrival: Arrival,
+}
+
+/// Returns bits `from..to`.
+const fn bits(from: u32, to: u32) -> u64 {
+    let upto = if to >= 64 { u64::MAX } else { (1 << to) - 1 };
+    upto & !((1 << from) - 1)
+}
+
+impl Write {
+    pub(super) fn new(
+        (to, at, bytes): (Memory, u32, u32),
+        wr: Option<u64>,
+        stage: WrState,
+        pieces: Vec<u64>,
+        arrival: Arrival,
+    ) -> Self {
+        let hidden = pieces.iter().fold(0, |all, piece| all | piece);
+        Self {
+            to,
+            at,
+            bytes,
+            wr,
+            stage,
+            data: None,
+            pieces: pieces.into(),
+            hidden,
+            notice: None,
+            news: 0,
+            arrival,
+        }
+    }
+
+    /// Returns true if it writes the acknowledgement line.
+    pub(super) fn is_ack(&self) -> bool {
+        self.to.place == Place::Seat && self.at < control_page::ACK + LINE_BYTES
+    }
+
+    /// Returns true if it writes any of these bytes.
+    pub(super) fn touches(&self, to: Memory, at: u32, bytes: u32) -> bool {
+        self.to == to && self.at < at + bytes && at < self.at + self.bytes
+    }
+
+    /// Returns true if core must not change these bytes of the image.
+    pub(super) fn owns(&self, to: Memory, at: u32, bytes: u32) -> bool {
+        let reads = self.stage != WrState::Done && (self.wr.is_some() || self.hidden != 0);
+        reads && !self.is_ack() && self.touches(to, at, bytes)
+    }
+
+    pub(super) const fn is_over(&self) -> bool {
+        self.hidden == 0 && matches!(self.stage, WrState::Done) && self.notice.is_none()
+    }
+
+    /// Returns the bytes of word `index`, as offsets in memory.
+    pub(super) fn word(&self, index: u32) -> (u32, u32) {
+        let begin = (self.at / 8 + index) * 8;
+        (begin.max(self.at), (begin + 8).min(self.at + self.bytes))
+    }
+
+    /// Returns the words that the bytes from `at` on touch.
+    pub(super) const fn words(at: u32, bytes: u32) -> u64 {
+        bits(0, (at + bytes).div_ceil(8) - at / 8)
+    }
+
+    /// Returns the pieces of a posted write, in ascending order: the blocks, and if it is split, each flag by itself. An acknowledgement has
+    /// the first count, its complement, and the rest.
+    pub(super) fn cut(to: Memory, at: u32, bytes: u32, case: &Case) -> Vec<u64> {
+        let layout = case.layout();
+        let cuts: Vec<u32> = match to.place {
+            Place::Landing if !case.split => {
+                (0..layout.block_count).map(|index| layout.flag_at(index) + 8).collect()
+            }
+            Place::Seat if !case.split => Vec::new(),
+            Place::Seat if at == control_page::ACK => vec![8, 16],
+            Place::Seat => vec![at + LINE_BYTES - 8],
+            Place::Landing => {
+                let flags = (0..layout.block_count).map(|index| layout.flag_at(index));
+                flags.flat_map(|flag| [flag, flag + 8]).collect()
+            }
+        };
+        let inside = cuts.into_iter().filter(|cut| at < *cut && *cut < at + bytes);
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for cut in inside.chain([at + bytes]) {
+            let to = cut.div_ceil(8) - at / 8;
+            pieces.push(bits(from, to));
+            from = to;
+        }
+        pieces
+    }
+
+    /// Returns the pieces of a stored line, in the order of `word::write_line`.
+    pub(super) fn cut_stored(to: Memory, at: u32, case: &Case) -> Vec<u64> {
+        match to.place {
+            _ if !case.split => vec![bits(0, 8)],
+            Place::Seat if at == control_page::ACK => vec![0b0110_1010, 0b1, 0b100, 0b1001_0000],
+            Place::Seat | Place::Landing => vec![bits(0, 7), bits(7, 8)],
+        }
+    }
+}
+
+impl Hash for Write {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.to, self.at, self.bytes, self.wr, self.stage, self.hidden).hash(hasher);
+        self.notice.map(|_| self.news).hash(hasher);
+        match &self.data {
+            Some(data) if self.is_ack() && self.bytes == LINE_BYTES => hash_ack(data, self.arrival, hasher),
+            data => data.hash(hasher),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! State of a case, its possible steps, and their effects.
+
+mod flow;
+mod receiving;
+mod sending;
+
+use core::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use superpipe_core::driver::{Drive, Driver, Next, WaitStrategy};
+use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Nanos, Reason, Sending};
+use superpipe_testkit::Memory;
+
+use super::cases::{Case, ClosePolicy};
+use super::fabric::StepFabric;
+use super::fingerprint::{CopyOnWrite, Fingerprint};
+use super::step::Step;
+use flow::{Flow, Open, reason};
+
+/// Reason of a close that ends everything.
+const ABORTED: Reason = Reason(7);
+
+/// No idle timeout, since there is no time.
+const IDLE_TIMEOUT_NS: u64 = u64::MAX;
+
+/// A driver with its endpoint, distinguished by its fingerprint.
+#[derive(Clone)]
+struct End<const DIRECT: bool>(Driver<StepFabric<DIRECT>>);
+
+impl<const DIRECT: bool> Hash for End<DIRECT> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.fingerprint(hasher);
+    }
+}
+
+/// Two drivers, the fabric, and the progress of their applications.
+#[derive(Clone)]
+pub(super) struct State<const DIRECT: bool> {
+    case: Rc<Case>,
+    net: StepFabric<DIRECT>,
+    ends: [CopyOnWrite<End<DIRECT>>; 2],
+    /// Oracles by sender.
+    flows: [CopyOnWrite<Flow>; 2],
+    /// An end has ended everything.
+    aborted: bool,
+}
+
+impl<const DIRECT: bool> State<DIRECT> {
+    /// Returns the first state.
+    pub(super) fn new(case: &Rc<Case>) -> Self {
+        let net = StepFabric::new(Rc::clone(case));
+        let landing = |memory| Landing { memory, layout: case.layout() };
+        let end = |side| {
+            let attachment = Attachment {
+                link: side,
+                control_page: Memory::seat(side),
+                peer_control_page: Memory::seat(1 - side),
+                landing: landing(Memory::landing(side)),
+                peer_landing: landing(Memory::landing(1 - side)),
+            };
+            let made = Endpoint::new(&net, attachment, case.config(), case.origin);
+            let end = made.unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            let id = 1 + side as u64;
+            CopyOnWrite::new(End(Driver::new(end, id, WaitStrategy::Sleep, IDLE_TIMEOUT_NS, Nanos(0))))
+        };
+        let ends = core::array::from_fn(end);
+        let flows = core::array::from_fn(|side| CopyOnWrite::new(Flow::new(case, side)));
+        Self { case: Rc::clone(case), net, ends, flows, aborted: false }
+    }
+
+    /// Returns the fingerprint of the whole state.
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        let ([e0, e1], [f0, f1]) = (&self.ends, &self.flows);
+        Fingerprint::of(&(
+            self.net.fingerprints(),
+            e0.fingerprint(),
+            e1.fingerprint(),
+            f0.fingerprint(),
+            f1.fingerprint(),
+            self.aborted,
+        ))
+    }
+
+    /// Returns true for the wanted end: everything was delivered or given up, both ends are closed if they close, and nothing is on its way.
+    pub(super) fn is_over(&self) -> bool {
+        let closes = self.case.close_policy != [ClosePolicy::Not; 2];
+        let moot = self.case.close_policy.contains(&ClosePolicy::Sent);
+        let closed = |end: &CopyOnWrite<End<DIRECT>>| {
+            let end = end.0.endpoint();
+            if closes {
+                end.closed().is_some() && end.peer_closes() && end.is_flushed() && end.is_quiescent()
+            } else {
+                let mut end = end.clone();
+                end.delivered() && end.controls_delivered()
+            }
+        };
+        self.net.is_quiescent()
+            && (self.aborted || self.flows.iter().all(|flow| flow.is_right(moot)))
+            && self.ends.iter().all(closed)
+    }
+
+    /// Returns the steps to try.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for side in 0..2 {
+            let (case, end, flow) = (&self.case, self.ends[side].0.endpoint(), &self.flows[side]);
+            let ended = end.closed().is_some_and(|closed| {
+                !matches!(closed, Closed::Here(Reason::DONE) | Closed::ByPeer(Reason::DONE))
+            });
+            let head = self.flows[1 - side].head.map(|index| case.transfers[1 - side][index]);
+            if !ended {
+                if !flow.is_sent() {
+                    steps.push(Step::Send(side));
+                }
+                if flow.open.as_ref().is_some_and(|(index, _)| case.transfers[side][*index].cancel) {
+                    steps.push(Step::Cancel(side));
+                }
+                if !case.transfers[1 - side].is_empty() {
+                    steps.push(Step::Receive(side));
+                }
+                if head.is_some_and(|transfer| transfer.reject) {
+                    steps.push(Step::Reject(side));
+                }
+            }
+            steps.extend([Step::Progress(side), Step::Rest(side)]);
+            if case.looks {
+                steps.push(Step::Look(side));
+            }
+            if case.life && self.net.is_quiescent() {
+                steps.push(Step::ShowLife(side));
+            }
+            if self.may_close(side, ended) {
+                steps.push(Step::Close(side));
+            }
+            if case.close_policy[side] == ClosePolicy::Any && end.closed().is_none() {
+                steps.push(Step::Abort(side));
+            }
+            if self.net.completable(side) {
+                steps.push(Step::Complete(side));
+            }
+            let pieces = self.net.deliverable(side).into_iter();
+            steps.extend(pieces.map(|(write, piece)| Step::Deliver { from: side, write, piece }));
+        }
+        steps
+    }
+
+    fn may_close(&self, side: usize, ended: bool) -> bool {
+        let exchanged = self.flows.iter().all(|flow| flow.is_sent() && flow.head.is_none());
+        match self.ends[side].0.endpoint().closed() {
+            Some(Closed::ByPeer(_)) => ended || self.flows[side].is_sent(),
+            Some(Closed::Here(_) | Closed::Failed(_)) => false,
+            None if self.case.close_policy[side] == ClosePolicy::Sent => self.flows[side].is_sent(),
+            None => exchanged,
+        }
+    }
+
+    /// Takes a step. Returns false if it is impossible.
+    pub(super) fn take(&mut self, step: Step) -> bool {
+        let taken = match step {
+            Step::Send(side) => self.send(side) && self.take_events(side),
+            Step::Cancel(side) => self.cancel(side),
+            Step::Receive(side) => self.receive(side),
+            Step::Reject(side) => self.reject(side),
+            Step::Progress(side) => {
+                self.progress(side);
+                self.take_events(side)
+            }
+            Step::Rest(side) => self.rest(side) && self.take_events(side),
+            Step::Look(side) => {
+                let driver = &mut self.ends[side].change().0;
+                let mut wait = driver.begin_wait();
+                let looked = driver.check_time(&mut self.net, &mut wait, Nanos(0), Nanos(1));
+                assert_eq!(looked, Ok(1), "a look long before the deadline");
+                true
+            }
+            Step::ShowLife(side) => {
+                let driver = &mut self.ends[side].change().0;
+                let due = driver.next_tick();
+                driver.tick(&mut self.net, due);
+                true
+            }
+            Step::Close(side) => self.close(side),
+            Step::Abort(side) => self.abort(side),
+            Step::Deliver { from, write, piece } => {
+                self.net.deliver(from, write, piece);
+                true
+            }
+            Step::Complete(side) => {
+                if self.net.complete(side) {
+                    self.ends[side].change().0.progress(&mut self.net);
+                }
+                self.take_events(side)
+            }
+        };
+        for (side, end) in self.ends.iter().enumerate() {
+            if let Some(Closed::Failed(failure)) = end.0.endpoint().closed() {
+                panic!("end {side} has failed: {failure}");
+            }
+        }
+        taken
+    }
+
+    /// Describes a step with its place in the fabric.
+    pub(super) fn describe(&self, step: Step) -> String {
+        match step {
+            Step::Deliver { from, write, piece } => {
+                format!("end {from}: {} becomes visible", self.net.describe(from, write, piece))
+            }
+            step => step.to_string(),
+        }
+    }
+
+    /// Makes one round of a wait, or of the close if this end has closed.
+    fn progress(&mut self, side: usize) {
+        let driver = &mut self.ends[side].change().0;
+        if !driver.is_closing() {
+            let mut wait = driver.begin_wait();
+            if let Next::Ended(ended) = driver.round(&mut self.net, &mut wait, false) {
+                assert!(driver.endpoint().closed().is_some(), "{ended}");
+            }
+            return;
+        }
+        let is_told = |driver: &Driver<StepFabric<DIRECT>>| {
+            driver.endpoint().is_flushed() && driver.endpoint().is_quiescent()
+        };
+        let was_told = is_told(driver);
+        match driver.drive_close(&mut self.net) {
+            Drive::Done(result) => {
+                assert!(result.is_ok() && was_told, "closed, and the peer was not told");
+                driver.progress(&mut self.net);
+            }
+            Drive::Moved | Drive::Idle => assert!(!was_told, "closed and told, and it says no"),
+        }
+    }
+
+    fn rest(&mut self, side: usize) -> bool {
+        let driver = &mut self.ends[side].change().0;
+        if driver.progress(&mut self.net) {
+            return false;
+        }
+        driver.endpoint_mut().acknowledge(&mut self.net);
+        true
+    }
+
+    fn cancel(&mut self, side: usize) -> bool {
+        let flow = self.flows[side].change();
+        let Some((index, open)) = flow.open.take() else { return false };
+        let reason = reason(side, index, 1);
+        let driver = &mut self.ends[side].change().0;
+        let sending = driver.endpoint().state().sending;
+        let begun = match open {
+            Open::Stream(id) => {
+                driver.cancel_stream(&mut self.net, id, reason);
+                true
+            }
+            Open::Message(mut op) => {
+                let begun = op.has_begun();
+                driver.cancel_send(&mut self.net, &mut op, reason);
+                assert!(!op.has_begun(), "given up, and still open");
+                begun
+            }
+        };
+        flow.sent[index].cancelled = Some(reason);
+        let after = driver.endpoint().state().sending;
+        if begun {
+            assert!(matches!(after, Sending::Nothing | Sending::Cancelling), "given up, and {after:?}");
+            assert!(!DIRECT || after == Sending::Nothing, "CANCEL waits");
+        } else {
+            assert_eq!(after, sending, "what had not begun was given up");
+        }
+        true
+    }
+
+    fn close(&mut self, side: usize) -> bool {
+        let driver = &mut self.ends[side].change().0;
+        let end = driver.endpoint_mut();
+        let closing = self.case.close_policy[side];
+        let waits = end.closed().is_none() && closing != ClosePolicy::Sent;
+        // Both calls are made, since either may have an effect.
+        let [delivered, controls_delivered] = [end.delivered(), end.controls_delivered()];
+        if closing != ClosePolicy::Not && (!waits || delivered && controls_delivered) {
+            driver.close(&mut self.net, Reason::DONE);
+            assert!(driver.is_closing(), "closed, and says that nobody did");
+        }
+        true
+    }
+
+    fn abort(&mut self, side: usize) -> bool {
+        self.ends[side].change().0.close(&mut self.net, ABORTED);
+        let flow = self.flows[side].change();
+        if let Some((index, _)) = flow.open.take() {
+            flow.sent[index].cancelled = Some(ABORTED);
+        }
+        self.aborted = true;
+        true
+    }
+
+    fn take_events(&mut self, side: usize) -> bool {
+        while let Some(Event::Rejected { transfer, reason }) = self.ends[side].change().0.poll_event() {
+            self.flows[side].change().check_rejected(transfer, reason);
+        }
+        true
+    }
+}

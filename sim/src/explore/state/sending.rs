@@ -1,0 +1,145 @@
+//! Sending steps of an application.
+
+use superpipe_core::driver::{Drive, SendFailed, SendOperation};
+use superpipe_core::{Closed, Length, Reason, RefusedSend, TransferId};
+
+use super::State;
+use super::flow::{Open, payload};
+use crate::explore::cases::SendMethod;
+
+impl<const DIRECT: bool> State<DIRECT> {
+    /// Takes the next sending step.
+    pub(super) fn send(&mut self, side: usize) -> bool {
+        match self.flows[side].open {
+            None => self.begin(side),
+            Some((index, Open::Stream(id))) => self.go_on(side, index, id),
+            Some((index, Open::Message(_))) => self.drive(side, index),
+        }
+    }
+
+    fn begin(&mut self, side: usize) -> bool {
+        let index = self.flows[side].next;
+        let transfer = self.case.transfers[side][index];
+        let driver = &mut self.ends[side].change().0;
+        driver.set_protocol(transfer.protocol);
+        if transfer.send_method == SendMethod::Drive {
+            let flow = self.flows[side].change();
+            flow.next += 1;
+            flow.open = Some((index, Open::Message(SendOperation::new(index as u64, transfer.bytes))));
+            return self.drive(side, index);
+        }
+        let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
+        let at_once = transfer.send_method == SendMethod::TrySend;
+        let begun = if at_once {
+            let payload = payload(side, index, transfer.bytes);
+            driver.try_send(&mut self.net, index as u64, &[&payload])
+        } else {
+            driver.endpoint_mut().start(index as u64, length)
+        };
+        match begun {
+            Ok(id) => {
+                let flow = self.flows[side].change();
+                flow.next += 1;
+                flow.sent[index].begun = true;
+                flow.sent[index].number = Some(id.number());
+                if at_once {
+                    flow.sent[index].bytes = transfer.bytes;
+                    flow.sent[index].ended = true;
+                } else {
+                    flow.open = Some((index, Open::Stream(id)));
+                }
+            }
+            Err(RefusedSend::NoCredit | RefusedSend::Busy) => {}
+            Err(RefusedSend::Closed) => self.give_up(side),
+            Err(other) => panic!("transfer {index} cannot begin: {other}"),
+        }
+        true
+    }
+
+    /// Sends the next part of a message.
+    fn drive(&mut self, side: usize, index: usize) -> bool {
+        let all = payload(side, index, self.case.transfers[side][index].bytes);
+        let (first, second) = all.split_at(all.len() / 3);
+        let Self { ends, flows, net, .. } = self;
+        let flow = flows[side].change();
+        let Some((_, Open::Message(op))) = &mut flow.open else { panic!("{index} is no operation") };
+        let driven = ends[side].change().0.drive_send(net, op, &[first, second]);
+        let (begun, sent) = (op.has_begun(), op.sent());
+        let state = &mut flow.sent[index];
+        state.begun |= begun || driven == Drive::Done(Ok(()));
+        assert!(sent >= state.bytes, "less was sent than before");
+        state.bytes = sent;
+        match driven {
+            Drive::Moved | Drive::Idle => {}
+            Drive::Done(Ok(())) => {
+                assert_eq!(sent, all.len(), "sent, and not all of it");
+                state.ended = true;
+                flow.open = None;
+            }
+            Drive::Done(Err(SendFailed::Rejected(reason))) => {
+                assert_eq!(state.rejected, Some(reason));
+                flow.open = None;
+            }
+            Drive::Done(Err(SendFailed::Closed)) => self.give_up(side),
+            Drive::Done(Err(other)) => panic!("transfer {index} cannot go on: {other:?}"),
+        }
+        true
+    }
+
+    fn go_on(&mut self, side: usize, index: usize, id: TransferId) -> bool {
+        let transfer = self.case.transfers[side][index];
+        let sent = self.flows[side].sent[index].bytes;
+        let all = payload(side, index, transfer.bytes);
+        let rest = &all[sent..];
+        let end = self.ends[side].change().0.endpoint_mut();
+        let pushed = match transfer.send_method {
+            _ if rest.is_empty() && transfer.stream => end.finish(&mut self.net, id).map(|()| 0),
+            SendMethod::Reserve(bytes) => end.reserve(&mut self.net, id, bytes).and_then(|reservation| {
+                let bytes = rest.len().min(reservation.bytes() as usize);
+                let mut left = &rest[..bytes];
+                for (at, bytes) in reservation.spans() {
+                    let (here, after) = left.split_at((bytes as usize).min(left.len()));
+                    self.net.fill(side, reservation.memory, at, here);
+                    left = after;
+                }
+                let committed = u32::try_from(bytes).unwrap_or(u32::MAX);
+                end.commit(&mut self.net, id, committed).map(|()| bytes)
+            }),
+            SendMethod::Push(bytes) => end.push(&mut self.net, id, &[&rest[..rest.len().min(bytes)]]),
+            SendMethod::TrySend | SendMethod::Drive => {
+                panic!("what is sent at once, or driven, is no stream")
+            }
+        };
+        let flow = self.flows[side].change();
+        let finished = rest.is_empty() && transfer.stream && pushed.is_ok();
+        match pushed {
+            Ok(bytes) => {
+                let state = &mut flow.sent[index];
+                state.bytes += bytes;
+                state.ended = finished || !transfer.stream && state.bytes == transfer.bytes;
+                if state.ended {
+                    flow.open = None;
+                }
+            }
+            Err(RefusedSend::NoCredit) => {}
+            Err(RefusedSend::Rejected(reason)) => {
+                assert_eq!(flow.sent[index].rejected, Some(reason));
+                flow.open = None;
+            }
+            Err(RefusedSend::Closed) => self.give_up(side),
+            Err(other) => panic!("transfer {index} cannot go on: {other}"),
+        }
+        true
+    }
+
+    /// Gives up: the connection is closed, the rest is never sent, and closing this end cancels the open transfer.
+    fn give_up(&mut self, side: usize) {
+        let closed = self.ends[side].0.endpoint().closed();
+        assert!(matches!(closed, Some(Closed::ByPeer(_))), "closed: {closed:?}");
+        let flow = self.flows[side].change();
+        flow.next = flow.sent.len();
+        if let Some((index, _)) = flow.open.take() {
+            flow.sent[index].cancelled = Some(Reason::DONE);
+        }
+    }
+}

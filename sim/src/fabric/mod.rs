@@ -1,0 +1,441 @@
+//! A connection between two hosts of a [`World`] as core's fabric: its memory, a QP, and CPUs that spend time.
+//!
+//! With posted writes core builds an image, and the NIC reads it. With direct store the image is what this end's CPU sees of its own
+//! stores, which become visible to the other end a little later, in order. A wrong step of core is a panic: an access to bytes that the
+//! NIC or the reader owns, or an offset out of range.
+
+mod forger;
+mod notified;
+mod partial_blocks;
+
+use core::cell::RefCell;
+use std::collections::VecDeque;
+
+use superpipe_core::recorder::Recorder;
+use superpipe_core::{
+    CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull,
+    WcError, WrId, control_page,
+};
+use superpipe_testkit::{BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, crc32c};
+
+use crate::faults::Fault;
+use crate::nic::{
+    Key, MemoryUse, NotRegistered, Op, PostRefused, QpName, Rights, TraceEvent, Wc, World, Wr, status,
+    time_ns,
+};
+use forger::Forger;
+use partial_blocks::PartialBlockCounter;
+pub use partial_blocks::PartialBlocks;
+
+/// Arrival flags of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrivalFlags {
+    /// The flags have a CRC.
+    pub(crate) checked: bool,
+    /// Notifications announce the flags.
+    pub(crate) notify: bool,
+    /// Bits of the CRC. Fewer than 32 show how often it fails.
+    pub(crate) crc_bits: u32,
+}
+
+/// Bytes of the image that the NIC may still read.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    to: Memory,
+    at: u32,
+    bytes: u32,
+    wr: Option<WrId>,
+    flight: u64,
+}
+
+/// A connection between two hosts.
+pub struct SimFabric<const DIRECT: bool> {
+    /// Lent to this connection during its turn. In a box, since it moves twice per turn.
+    pub(crate) world: Box<World>,
+    setup: Setup,
+    hosts: [usize; 2],
+    qps: [QpName; 2],
+    /// MRs of each end: its control_page, its landing buffer, and its images of the peer's two.
+    keys: [Vec<Key>; 2],
+    watches: [BlockOwnership; 2],
+    owned: [Vec<Owned>; 2],
+    /// Memory of the notifications that each end sends by SEND, and the slot of the next one.
+    words: [Option<Key>; 2],
+    next_word: [u32; 2],
+    /// Notified writes of each end whose notification was not taken.
+    unseen: [VecDeque<(Memory, u32, u32)>; 2],
+    /// Completions that each end has polled while it asked for the other kind: of sends, and of receives.
+    polled: [[VecDeque<Wc>; 2]; 2],
+    forgers: [Forger; 2],
+    /// A line was forged, so that nothing that arrives proves anything.
+    pub(crate) is_forged: bool,
+    flags: ArrivalFlags,
+    pub(crate) partial_blocks: RefCell<PartialBlockCounter>,
+    pub(crate) recorders: [Option<Box<Recorder>>; 2],
+    /// End whose turn it is.
+    pub(crate) acting: usize,
+}
+
+impl<const DIRECT: bool> SimFabric<DIRECT> {
+    /// Registers memory at both hosts, and connects their QPs.
+    ///
+    /// # Errors
+    /// [`NotRegistered`]. Then nothing stays registered.
+    pub(crate) fn connect(
+        world: &mut World,
+        hosts: [usize; 2],
+        setup: &Setup,
+        flags: ArrivalFlags,
+    ) -> Result<Self, NotRegistered> {
+        let mut keys = [Vec::new(), Vec::new()];
+        let words_bytes = Self::words_bytes(world, setup.notices, flags.notify);
+        for side in 0..2 {
+            let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
+            let all = [
+                (CONTROL_PAGE_BYTES, MemoryUse::Seat),
+                (ours, MemoryUse::Landing),
+                (CONTROL_PAGE_BYTES, MemoryUse::SeatImage),
+                (theirs, MemoryUse::LandingImage),
+            ];
+            let words = words_bytes.map(|bytes| (bytes, MemoryUse::Notices));
+            for (bytes, memory_use) in all.into_iter().chain(words) {
+                let remote_write = matches!(memory_use, MemoryUse::Seat | MemoryUse::Landing);
+                match world.register(hosts[side], bytes, Rights { remote_write }, false) {
+                    Ok(key) => {
+                        world.note_here(hosts[side], TraceEvent::Register { key, bytes, memory_use });
+                        keys[side].push(key);
+                    }
+                    Err(error) => {
+                        keys.iter().flatten().for_each(|key| world.deregister(*key));
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        let words = [0, 1].map(|side| keys[side].get(4).copied());
+        let sim = Self {
+            world: Box::new(World::placeholder()),
+            setup: *setup,
+            hosts,
+            qps: world.connect(hosts),
+            keys,
+            watches: setup.layouts.map(BlockOwnership::new),
+            owned: [Vec::new(), Vec::new()],
+            words,
+            next_word: [0; 2],
+            unseen: [VecDeque::new(), VecDeque::new()],
+            polled: Default::default(),
+            forgers: [Forger::default(); 2],
+            is_forged: false,
+            flags,
+            partial_blocks: RefCell::default(),
+            recorders: [None, None],
+            acting: 0,
+        };
+        if flags.notify {
+            sim.post_receives(world, 0);
+            sim.post_receives(world, 1);
+        }
+        Ok(sim)
+    }
+
+    /// Releases the QP and the memory of an end. Nothing reaches it any more.
+    pub(crate) fn release(&mut self, side: usize) {
+        self.world.destroy_qp(self.qps[side]);
+        for key in self.keys[side].drain(..) {
+            self.world.deregister(key);
+        }
+        self.owned[side].clear();
+    }
+
+    fn key(&self, memory: Memory) -> Option<Key> {
+        self.keys[memory.owner].get(memory.place as usize).copied()
+    }
+
+    fn image(&self, side: usize, to: Memory) -> Key {
+        self.keys[side][2 + to.place as usize]
+    }
+
+    fn spend(&self, side: usize, ns: u64) {
+        self.world.spend(self.hosts[side], ns);
+    }
+
+    fn bytes(&self, key: Key, at: u32, bytes: u32) -> &[u8] {
+        self.world.bytes(key, at, bytes).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Reads memory that the peer writes.
+    fn look(&self, side: usize, from: Memory, at: u32, bytes: u32) -> &[u8] {
+        assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
+        self.check_noticed(from, at, bytes);
+        let key = self.key(from).unwrap_or_else(|| panic!("{from:?} is used, and was let go of"));
+        self.bytes(key, at, bytes)
+    }
+
+    /// Writes bytes for the peer, which no one else may own.
+    fn write(&mut self, side: usize, to: Memory, at: u32, data: &[u8]) {
+        assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
+        let bytes = length(data);
+        let is_ack = to.place == Place::Seat && at < LINE_BYTES;
+        let (world, qp) = (&self.world, self.qps[side]);
+        self.owned[side].retain(|owned| owned.wr.is_some() || !world.is_read(qp, owned.flight));
+        for owned in &self.owned[side] {
+            let apart = owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
+            assert!(
+                apart || is_ack,
+                "{bytes} bytes at {at} of {to:?} are changed, and belong to the NIC: {owned:?}"
+            );
+        }
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_write(at, bytes);
+        }
+        let image = self.image(side, to);
+        let there = self.world.bytes_mut(image, at, bytes);
+        there.unwrap_or_else(|error| panic!("{error}")).copy_from_slice(data);
+        // A peer that is gone sees nothing.
+        if let (true, Some(key)) = (DIRECT && bytes > 0, self.key(to)) {
+            let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
+            let held_ns = if late { self.world.late_ns() } else { 0 };
+            self.world.store(self.qps[side], key, at, data.to_vec(), held_ns);
+        }
+    }
+
+    /// Notes the count or flag of a write.
+    fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
+        match to.place {
+            Place::Landing if DIRECT => self.watches[to.owner].on_filled(at, bytes),
+            Place::Seat if at == control_page::ACK => self.watches[side].on_acknowledge(word),
+            Place::Landing | Place::Seat => {}
+        }
+    }
+
+    fn spend_crc(&self, side: usize, bytes: u32) {
+        self.spend(side, time_ns(u64::from(bytes), self.world.profile.crc_bytes_per_us));
+    }
+
+    /// Notes a poll of a block that is not the first of its chunk, which is only payload and flag.
+    fn note_look(&self, side: usize, from: Memory, at: u32, bytes: u32, crc: u32) {
+        let block_bytes = self.setup.layouts[side].block_bytes;
+        if at.is_multiple_of(block_bytes) && bytes == block_bytes - 8 {
+            let here = self.look(side, from, at, block_bytes);
+            let sent = self.bytes(self.image(1 - side, from), at, block_bytes);
+            #[expect(clippy::cast_possible_truncation, reason = "its lower half")]
+            let passes = word(&here[bytes as usize..]) as u32 == crc;
+            self.partial_blocks.borrow_mut().note((side, at), here, sent, passes);
+        }
+    }
+
+    /// Returns the CRC32C, reduced to the bits in use.
+    const fn few_bits(&self, crc: u32) -> u32 {
+        crc & (u32::MAX >> (32 - self.flags.crc_bits))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "less than a landing buffer, which is below 1 GiB")]
+const fn length(data: &[u8]) -> u32 {
+    data.len() as u32
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
+    const DIRECT: bool = DIRECT;
+    type Link = EndLink;
+    type Region = Memory;
+    type Remote = Memory;
+
+    fn caps(&self, _: &EndLink) -> Caps {
+        Caps { order_inside_write: self.setup.order_inside_write, notifications_max: self.setup.notices }
+    }
+
+    /// Returns the clock of the CPU whose turn it is. It costs no time, since only recorders ask, which must change nothing.
+    fn now(&mut self) -> Nanos {
+        Nanos(self.world.clock_ns(self.hosts[self.acting]))
+    }
+
+    fn flag(&self, link: &EndLink, from: Memory, at: u32) -> u64 {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        self.spend(link.0, self.world.profile.poll_memory_ns);
+        word(self.look(link.0, from, at, 8))
+    }
+
+    fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        self.spend(link.0, self.world.profile.poll_memory_ns);
+        let bytes = self.look(link.0, from, at, LINE_BYTES);
+        Line(core::array::from_fn(|index| word(&bytes[index * 8..][..8])))
+    }
+
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
+        let bytes = length(to);
+        self.watches[from.owner].on_read(at, bytes);
+        let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
+        self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
+        to.copy_from_slice(self.look(link.0, from, at, bytes));
+    }
+
+    fn crc_out(&self, link: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        self.spend_crc(link.0, bytes);
+        let crc = self.few_bits(crc32c(self.look(link.0, from, at, bytes), seed));
+        if self.flags.crc_bits < u32::BITS {
+            self.note_look(link.0, from, at, bytes, crc);
+        }
+        crc
+    }
+
+    fn write_line(&mut self, link: &mut EndLink, to: Memory, at: u32, line: &Line) {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let mut line = *line;
+        if self.world.strikes(Fault::HostilePeer) {
+            self.is_forged = true;
+            self.watches.iter_mut().for_each(BlockOwnership::stop);
+            line = self.forgers[link.0].forge(&mut self.world.rng, to, at, &line, self.flags);
+            let place = if to.place == Place::Seat { MemoryUse::Seat } else { MemoryUse::Landing };
+            self.world.note_here(self.hosts[link.0], TraceEvent::Forge { line, to: place, at });
+        } else {
+            self.forgers[link.0].remember(to, &line);
+        }
+        let mut data = [0; LINE_BYTES as usize];
+        for (place, word) in data.chunks_exact_mut(8).zip(line.0) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.write(link.0, to, at, &data);
+        self.flagged(link.0, to, at, LINE_BYTES, line.0[0]);
+    }
+
+    fn publish(&mut self, link: &mut EndLink, to: Memory, at: u32, flag: u64) {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        self.write(link.0, to, at, &flag.to_le_bytes());
+        self.flagged(link.0, to, at, 8, flag);
+    }
+
+    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
+        let data_bytes = u64::from(self.setup.layouts[1 - link.0].bytes());
+        let ns = self.world.profile.copy_ns(from.len() as u64, data_bytes, CopyHint::Cached);
+        self.spend(link.0, ns);
+        self.write(link.0, to, at, from);
+    }
+
+    fn crc_in(&self, link: &EndLink, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        self.spend_crc(link.0, bytes);
+        self.few_bits(crc32c(self.bytes(self.image(link.0, to), at, bytes), seed))
+    }
+
+    /// Takes no time: these are a few words in registers.
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        self.few_bits(crc32c(bytes, seed))
+    }
+
+    fn post_write(
+        &mut self,
+        link: &mut EndLink,
+        to: Memory,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+        notice: Option<Notification>,
+    ) -> Result<(), SqFull> {
+        assert!(!DIRECT, "nothing is posted where stores go direct");
+        let side = link.0;
+        assert!(bytes > 0 && to.owner != side, "{bytes} bytes are posted to {to:?}");
+        let is_ack = to.place == Place::Seat && at == control_page::ACK;
+        // The rkey is still known if the peer has gone.
+        let key = self.key(to).unwrap_or_else(|| Key::void(self.hosts[to.owner]));
+        if !self.has_room(side, notice) {
+            return Err(SqFull);
+        }
+        let notice = notice.map(|notice| self.forgers[side].forge_notice(notice));
+        let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
+        let is_out_of_range = core::mem::take(&mut self.forgers[side].is_out_of_range);
+        let inline = bytes <= self.world.profile.inline_bytes;
+        let there = if is_out_of_range { u32::MAX - at } else { at };
+        let op = match notice.filter(|_| self.words[side].is_none()) {
+            Some(Notification(immediate)) => Op::WriteWithImmediate { to: key, at: there, immediate },
+            None => Op::Write { to: key, at: there },
+        };
+        let request = Wr {
+            id: wr.map(|wr| wr.0),
+            op,
+            from: self.image(side, to),
+            at,
+            bytes,
+            inline,
+            held_ns: if late { self.world.late_ns() } else { 0 },
+        };
+        let flight = match self.world.post(self.qps[side], request) {
+            Ok(flight) => flight,
+            Err(PostRefused::SqFull) => return Err(SqFull),
+            Err(error @ PostRefused::InlineTooLong { .. }) => panic!("{error}"),
+        };
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_filled(at, bytes);
+        }
+        if wr.is_some() || !inline {
+            self.owned[side].push(Owned { to, at, bytes, wr, flight });
+        }
+        if let Some(notice) = notice {
+            self.notified(side, to, at, bytes);
+            self.send_notice(side, notice);
+        }
+        Ok(())
+    }
+
+    fn ring_doorbell(&mut self, link: &mut EndLink) {
+        self.world.ring_doorbell(self.qps[link.0]);
+    }
+
+    fn poll_cq(&mut self, link: &mut EndLink) -> Option<Completion> {
+        let wc = self.poll(link.0, false)?;
+        let wr = WrId(wc.id);
+        // The completion stands for all WRs posted before it.
+        let owned = &mut self.owned[link.0];
+        let flight = owned.iter().find(|owned| owned.wr == Some(wr)).map_or(0, |owned| owned.flight);
+        owned.retain(|owned| owned.wr.is_none() || owned.flight > flight);
+        let result = match wc.status {
+            status::SUCCESS => Ok(()),
+            status => Err(WcError { status, vendor_err: 0 }),
+        };
+        Some(Completion { wr, result })
+    }
+
+    fn poll_notification(&mut self, link: &mut EndLink) -> Option<Notification> {
+        self.take_notice(link.0)
+    }
+
+    fn has_notification(&self, link: &EndLink) -> bool {
+        !self.polled[link.0][1].is_empty() || self.world.has_received(self.qps[link.0])
+    }
+
+    fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
+        self.recorders[link.0].as_deref_mut()
+    }
+}
+
+impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
+    fn remote(&self, memory: Memory) -> Memory {
+        memory
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn is_quiescent(&self) -> bool {
+        let polled = self.polled.iter().flatten().all(VecDeque::is_empty);
+        polled && self.qps.iter().all(|qp| self.world.is_idle(*qp))
+    }
+
+    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.look(memory.owner, memory, at, bytes)
+    }
+
+    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes);
+    }
+}

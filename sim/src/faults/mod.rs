@@ -1,0 +1,221 @@
+//! Faults and their probabilities. A `Fabric` is permitted all of them, so core must cope with each.
+
+mod coverage;
+mod state;
+
+use core::ops::{Index, IndexMut};
+
+use superpipe_testkit::Rng;
+
+pub use coverage::FaultCoverage;
+pub use state::EndState;
+
+/// Probability of an aimed fault in its state. A stall is rarer, since it can strike each turn in that state.
+const AIMED: Chance = Chance::one_in(8);
+const AIMED_STALL: Chance = Chance::one_in(64);
+
+/// A probability in units of 2^-20.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chance(pub u32);
+
+impl Chance {
+    /// Returns the probability of one in `many`.
+    #[must_use]
+    pub const fn one_in(many: u32) -> Self {
+        Self((1 << 20) / many)
+    }
+
+    pub(crate) fn happens(self, rng: &mut Rng) -> bool {
+        self.0 > 0 && rng.next() >> 44 < u64::from(self.0)
+    }
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The completion of a WR is up to 20 round trips late, and so are those behind it.
+    LateCompletion,
+    /// The completion of a WR never comes. The next one of its QP stands for it, too.
+    LostCompletion,
+    /// A packet is split at multiples of 8, 16 or 64 bytes. The pieces become visible one after the other, or in any order without order
+    /// inside a write.
+    SplitPacket,
+    /// A write becomes visible after writes posted later, by less than a round trip.
+    OvertakenWrite,
+    /// An acknowledgement is up to 20 round trips late.
+    LateAcknowledgement,
+    /// The CPU of an end stalls for up to 20 round trips before a turn.
+    StalledPeer,
+    /// The NIC fails a WR and its QP. The data of the WR may have arrived.
+    QpError,
+    /// The process of an end is killed. Its QP and its memory are gone, and the peer is told.
+    KilledProcess,
+    /// The host of an end dies, or its wire is cut. The peer is not told.
+    VanishedPeer,
+    /// A line is forged, or a write goes to an address without permission.
+    HostilePeer,
+    /// A registration fails during set-up.
+    FailedRegistration,
+}
+
+impl Fault {
+    /// All faults in the order of their numbers.
+    pub const ALL: [Self; 11] = [
+        Self::LateCompletion,
+        Self::LostCompletion,
+        Self::SplitPacket,
+        Self::OvertakenWrite,
+        Self::LateAcknowledgement,
+        Self::StalledPeer,
+        Self::QpError,
+        Self::KilledProcess,
+        Self::VanishedPeer,
+        Self::HostilePeer,
+        Self::FailedRegistration,
+    ];
+
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LateCompletion => "late completion",
+            Self::LostCompletion => "lost completion",
+            Self::SplitPacket => "split packet",
+            Self::OvertakenWrite => "overtaken write",
+            Self::LateAcknowledgement => "late acknowledgement",
+            Self::StalledPeer => "stalled peer",
+            Self::QpError => "QP error",
+            Self::KilledProcess => "killed process",
+            Self::VanishedPeer => "vanished peer",
+            Self::HostilePeer => "hostile peer",
+            Self::FailedRegistration => "failed registration",
+        }
+    }
+
+    /// Returns true if it can end a connection.
+    pub(crate) const fn is_fatal(self) -> bool {
+        matches!(
+            self,
+            Self::LostCompletion
+                | Self::QpError
+                | Self::KilledProcess
+                | Self::VanishedPeer
+                | Self::HostilePeer
+                | Self::FailedRegistration
+        )
+    }
+
+    /// Returns true if the other end has to cope with it.
+    pub(crate) const fn strikes_peer(self) -> bool {
+        match self {
+            Self::LateCompletion
+            | Self::LostCompletion
+            | Self::StalledPeer
+            | Self::QpError
+            | Self::FailedRegistration => false,
+            Self::SplitPacket
+            | Self::OvertakenWrite
+            | Self::LateAcknowledgement
+            | Self::KilledProcess
+            | Self::VanishedPeer
+            | Self::HostilePeer => true,
+        }
+    }
+
+    /// Returns the rare, the common and the frequent probability.
+    const fn weights(self) -> [Chance; 3] {
+        match self {
+            Self::LateCompletion | Self::OvertakenWrite | Self::LateAcknowledgement => {
+                [Chance::one_in(100), Chance::one_in(10), Chance::one_in(2)]
+            }
+            Self::SplitPacket => [Chance::one_in(100), Chance::one_in(5), Chance(943_718)],
+            Self::StalledPeer => [Chance::one_in(1000), Chance::one_in(250), Chance::one_in(64)],
+            Self::LostCompletion => [Chance::one_in(200), Chance::one_in(50), Chance::one_in(10)],
+            Self::QpError | Self::HostilePeer => {
+                [Chance::one_in(400), Chance::one_in(100), Chance::one_in(25)]
+            }
+            Self::KilledProcess | Self::VanishedPeer => {
+                [Chance::one_in(5000), Chance::one_in(1000), Chance::one_in(200)]
+            }
+            Self::FailedRegistration => [Chance::one_in(100), Chance::one_in(20), Chance::one_in(4)],
+        }
+    }
+
+    /// Returns in how many seeds one has this fault. Fatal faults are rarer.
+    const fn rarity(self) -> usize {
+        match self {
+            Self::FailedRegistration => 50,
+            fatal if fatal.is_fatal() => 10,
+            _ => 2,
+        }
+    }
+}
+
+/// Probabilities of all faults, 0 by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    chances: [Chance; Fault::ALL.len()],
+    /// A fault that is likely in one state, so that faults strike short states as well.
+    pub aim: Option<(Fault, EndState)>,
+    /// A fault that strikes exactly once, after this many opportunities. It draws nothing.
+    pub once: Option<(Fault, u64)>,
+}
+
+impl Index<Fault> for Faults {
+    type Output = Chance;
+
+    fn index(&self, fault: Fault) -> &Chance {
+        &self.chances[fault as usize]
+    }
+}
+
+impl IndexMut<Fault> for Faults {
+    fn index_mut(&mut self, fault: Fault) -> &mut Chance {
+        &mut self.chances[fault as usize]
+    }
+}
+
+impl Faults {
+    /// Draws the probabilities of a seed: some faults are off, the others rare, common or frequent.
+    pub fn swarm(rng: &mut Rng) -> Self {
+        let mut faults = Self::default();
+        for fault in Fault::ALL {
+            let weight = fault.weights()[rng.below(3)];
+            if rng.one_in(fault.rarity()) {
+                faults[fault] = weight;
+            }
+        }
+        let aimed = Fault::ALL[rng.below(Fault::ALL.len())];
+        let end_state = EndState::ALL[rng.below(EndState::ALL.len())];
+        faults.aim = rng.one_in(2).then_some((aimed, end_state));
+        faults
+    }
+
+    /// Draws whether a fault strikes an end in these states.
+    pub(crate) fn happens(&mut self, fault: Fault, end_states: [EndState; 3], rng: &mut Rng) -> bool {
+        if let Some((once, before)) = &mut self.once
+            && *once == fault
+        {
+            // After that the count wraps, and never reaches 0 again.
+            let is_due = *before == 0;
+            *before = before.wrapping_sub(1);
+            return is_due;
+        }
+        let aimed =
+            self.aim.is_some_and(|(aimed, end_state)| aimed == fault && end_states.contains(&end_state));
+        let chance = match fault {
+            Fault::StalledPeer if aimed => AIMED_STALL,
+            _ if aimed => AIMED,
+            _ => self[fault],
+        };
+        chance.happens(rng)
+    }
+
+    /// Returns true if any of these can strike.
+    #[must_use]
+    pub fn any(&self, of: &[Fault]) -> bool {
+        let is_aimed = |fault: &Fault| self.aim.is_some_and(|(aimed, _)| aimed == *fault);
+        let is_once = |fault: &Fault| self.once.is_some_and(|(once, _)| once == *fault);
+        of.iter().any(|fault| self[*fault] != Chance::default() || is_aimed(fault) || is_once(fault))
+    }
+}

@@ -1,0 +1,198 @@
+//! Direct store: an end sees at once what the other one writes.
+
+use superpipe_core::recorder::Recorder;
+use superpipe_core::{
+    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull, WrId, control_page,
+};
+
+use super::memory::{Memories, Memory, Place};
+use super::ownership::BlockOwnership;
+use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
+use crate::crc32c;
+
+/// Two ends that write each other's memory.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    setup: Setup,
+    memories: Memories,
+    watches: [BlockOwnership; 2],
+    doorbells: [u64; 2],
+    write_counts: [WriteCounts; 2],
+    now: u64,
+    recorders: Recorders,
+}
+
+impl Direct {
+    /// Returns how often this end rang the doorbell, which wakes a peer that sleeps.
+    #[must_use]
+    pub const fn doorbells(&self, side: usize) -> u64 {
+        self.doorbells[side]
+    }
+
+    fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
+        assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_write(at, bytes);
+        }
+    }
+}
+
+impl Fabric for Direct {
+    const DIRECT: bool = true;
+    type Link = EndLink;
+    type Region = Memory;
+    type Remote = Memory;
+
+    fn caps(&self, _: &EndLink) -> Caps {
+        Caps { order_inside_write: true, notifications_max: 0 }
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.now += 100;
+        Nanos(self.now)
+    }
+
+    fn flag(&self, link: &EndLink, from: Memory, at: u32) -> u64 {
+        assert_eq!(from.owner, link.0);
+        self.memories.flag(from, at)
+    }
+
+    fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
+        assert_eq!(from.owner, link.0);
+        self.memories.line(from, at)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+        assert_eq!(from, Memory::landing(link.0));
+        self.watches[from.owner].on_read(at, to.len() as u32);
+        to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
+    }
+
+    fn crc_out(&self, _: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.memories.bytes(from, at, bytes), seed)
+    }
+
+    fn write_line(&mut self, link: &mut EndLink, to: Memory, at: u32, line: &Line) {
+        self.check(link.0, to, at, LINE_BYTES);
+        self.write_counts[link.0].write();
+        self.memories.put_line(to, at, line);
+        match to.place {
+            Place::Landing => self.watches[to.owner].on_filled(at, LINE_BYTES),
+            Place::Seat if at == control_page::ACK => self.watches[link.0].on_acknowledge(line.0[0]),
+            Place::Seat => {}
+        }
+    }
+
+    fn publish(&mut self, link: &mut EndLink, to: Memory, at: u32, flag: u64) {
+        self.check(link.0, to, at, 8);
+        self.write_counts[link.0].write();
+        self.memories.put_flag(to, at, flag);
+        match to.place {
+            Place::Landing => self.watches[to.owner].on_filled(at, 8),
+            Place::Seat if at == control_page::ACK => self.watches[link.0].on_acknowledge(flag),
+            Place::Seat => {}
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
+        self.check(link.0, to, at, from.len() as u32);
+        self.memories.bytes_mut(to, at, from.len() as u32).copy_from_slice(from);
+    }
+
+    fn crc_in(&self, _: &EndLink, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.memories.bytes(to, at, bytes), seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(bytes, seed)
+    }
+
+    fn post_write(
+        &mut self,
+        _: &mut EndLink,
+        _: Memory,
+        _: u32,
+        _: u32,
+        _: Option<WrId>,
+        _: Option<Notification>,
+    ) -> Result<(), SqFull> {
+        panic!("nothing is posted where stores go direct")
+    }
+
+    fn ring_doorbell(&mut self, link: &mut EndLink) {
+        self.doorbells[link.0] += 1;
+        self.write_counts[link.0].ring();
+    }
+
+    fn poll_cq(&mut self, _: &mut EndLink) -> Option<Completion> {
+        None
+    }
+
+    fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
+        self.recorders[link.0].as_deref_mut()
+    }
+}
+
+impl PairFabric for Direct {
+    fn remote(&self, memory: Memory) -> Memory {
+        memory
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn is_quiescent(&self) -> bool {
+        true
+    }
+
+    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.memories.bytes(memory, at, bytes)
+    }
+
+    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes);
+    }
+}
+
+impl TestFabric for Direct {
+    const NAME: &'static str = "direct";
+
+    fn new(setup: &Setup) -> Self {
+        let watches = setup.layouts.map(BlockOwnership::new);
+        Self {
+            setup: *setup,
+            memories: Memories::new(setup),
+            watches,
+            doorbells: [0; 2],
+            write_counts: [WriteCounts::default(); 2],
+            now: 0,
+            recorders: [None, None],
+        }
+    }
+
+    fn step(&mut self) {}
+
+    fn recorders(&mut self) -> &mut Recorders {
+        &mut self.recorders
+    }
+
+    fn memories(&self) -> &Memories {
+        &self.memories
+    }
+
+    fn write_counts(&self, side: usize) -> WriteCounts {
+        self.write_counts[side]
+    }
+
+    fn forge(&mut self, memory: Memory, at: u32, line: &Line) {
+        self.watches.iter_mut().for_each(BlockOwnership::stop);
+        self.memories.put_line(memory, at, line);
+    }
+}

@@ -1,0 +1,91 @@
+//! Memory with the accesses of a fabric. An access out of range panics, since core may not make one.
+
+use superpipe_core::{CONTROL_PAGE_BYTES, LINE_BYTES, Line};
+
+use super::Setup;
+
+/// Kind of an end's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Page of acknowledgements and control lines.
+    Seat,
+    /// Ring of blocks.
+    Landing,
+}
+
+/// Name of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// End that polls it. The other end writes it.
+    pub owner: usize,
+    /// Kind of the memory.
+    pub place: Place,
+}
+
+impl Memory {
+    /// Returns the seat of this end.
+    #[must_use]
+    pub const fn seat(owner: usize) -> Self {
+        Self { owner, place: Place::Seat }
+    }
+
+    /// Returns the landing buffer of this end.
+    #[must_use]
+    pub const fn landing(owner: usize) -> Self {
+        Self { owner, place: Place::Landing }
+    }
+
+    const fn index(self) -> usize {
+        self.owner * 2 + self.place as usize
+    }
+}
+
+/// The four memories of a connection, or their images.
+#[derive(Clone, Debug)]
+pub struct Memories([Vec<u8>; 4]);
+
+impl Memories {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        Self(core::array::from_fn(|index| {
+            let bytes = if index % 2 == 0 { CONTROL_PAGE_BYTES } else { setup.layouts[index / 2].bytes() };
+            vec![0; bytes as usize]
+        }))
+    }
+
+    /// Returns the bytes from `at` on.
+    #[must_use]
+    pub fn bytes(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        &self.0[memory.index()][at as usize..][..bytes as usize]
+    }
+
+    pub(crate) fn bytes_mut(&mut self, memory: Memory, at: u32, bytes: u32) -> &mut [u8] {
+        &mut self.0[memory.index()][at as usize..][..bytes as usize]
+    }
+
+    pub(crate) fn flag(&self, memory: Memory, at: u32) -> u64 {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        let (words, _) = self.bytes(memory, at, 8).as_chunks::<8>();
+        u64::from_le_bytes(words[0])
+    }
+
+    pub(crate) fn put_flag(&mut self, memory: Memory, at: u32, flag: u64) {
+        assert!(at.is_multiple_of(8), "a flag at {at}");
+        self.bytes_mut(memory, at, 8).copy_from_slice(&flag.to_le_bytes());
+    }
+
+    /// Returns the line at `at`.
+    #[must_use]
+    pub fn line(&self, memory: Memory, at: u32) -> Line {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let (words, _) = self.bytes(memory, at, LINE_BYTES).as_chunks::<8>();
+        Line(core::array::from_fn(|word| u64::from_le_bytes(words[word])))
+    }
+
+    pub(crate) fn put_line(&mut self, memory: Memory, at: u32, line: &Line) {
+        assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
+        let (words, _) = self.bytes_mut(memory, at, LINE_BYTES).as_chunks_mut::<8>();
+        for (place, word) in words.iter_mut().zip(line.0) {
+            *place = word.to_le_bytes();
+        }
+    }
+}

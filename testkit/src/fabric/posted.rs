@@ -1,0 +1,476 @@
+//! Posted writes: core writes an image here, and then posts it.
+//!
+//! Within what verbs permit, the seed decides the behavior of the device. It reads the image at any time until it completes the write. It
+//! makes bytes visible in pieces, ascending with order inside a write, otherwise in any order. Later writes may overtake earlier ones,
+//! even to the same address. A write may complete long before or after its bytes are visible. WRs of an end complete in the order of
+//! posting. A notification arrives once its write and all before it are visible, and core panics if it reads bytes of the write before
+//! that.
+
+use std::collections::VecDeque;
+
+use superpipe_core::recorder::Recorder;
+use superpipe_core::{
+    CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull,
+    WcError, WrId, control_page,
+};
+
+use super::memory::{Memories, Memory, Place};
+use super::ownership::BlockOwnership;
+use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
+use crate::{Rng, crc32c};
+
+/// Most pieces of a write.
+const PIECES_MAX: usize = 6;
+
+/// Most writes that are completed and not yet visible.
+const LATE_MAX: usize = 6;
+
+/// Image of a memory of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image(pub Memory);
+
+/// A write on its way.
+#[derive(Clone, Debug)]
+struct Write {
+    id: u64,
+    link: usize,
+    to: Memory,
+    wr: Option<WrId>,
+    /// Invisible pieces as (offset, bytes). The first `pieces_left` of them count.
+    pieces: [(u32, u32); PIECES_MAX],
+    pieces_left: usize,
+    /// Rest that the device has read before the completion, with its offset.
+    read: Option<(u32, Vec<u8>)>,
+}
+
+impl Write {
+    /// Returns true if any of these bytes is still invisible.
+    fn covers(&self, at: u32, bytes: u32) -> bool {
+        self.pieces[..self.pieces_left].iter().any(|piece| piece.0 < at + bytes && at < piece.0 + piece.1)
+    }
+}
+
+/// A notification on its way, with the bytes of its write.
+#[derive(Clone, Copy, Debug)]
+struct Notified {
+    id: u64,
+    to: Memory,
+    at: u32,
+    bytes: u32,
+    notice: Notification,
+}
+
+/// Image bytes that the device may still read.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    id: u64,
+    to: Memory,
+    at: u32,
+    bytes: u32,
+    wr: Option<WrId>,
+}
+
+/// Two ends whose writes misbehave within what verbs permit.
+#[derive(Debug)]
+pub struct Posted {
+    setup: Setup,
+    memories: Memories,
+    images: Memories,
+    watches: [BlockOwnership; 2],
+    rng: Rng,
+    now: u64,
+    writes: Vec<Write>,
+    owned: [Vec<Owned>; 2],
+    /// WRs in each send queue.
+    queued: [usize; 2],
+    completions: [VecDeque<Completion>; 2],
+    /// Notifications of each end that the other end has not taken.
+    notices: [VecDeque<Notified>; 2],
+    /// Buffers for bytes that were read and are not yet visible.
+    spare: Vec<Vec<u8>>,
+    /// Error of the next signaled WR of each end.
+    failures: [Option<WcError>; 2],
+    write_counts: [WriteCounts; 2],
+    recorders: Recorders,
+}
+
+impl Posted {
+    /// Lets the next signaled WR of this end fail.
+    pub const fn fail_next(&mut self, side: usize, error: WcError) {
+        self.failures[side] = Some(error);
+    }
+
+    /// Sends a notification without a write, as a hostile peer may.
+    pub fn forge_notice(&mut self, side: usize, notice: Notification) {
+        let to = Memory::seat(1 - side);
+        self.notices[side].push_back(Notified { id: 0, to, at: 0, bytes: 0, notice });
+    }
+
+    fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
+        assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
+        let is_ack = to.place == Place::Seat && at == control_page::ACK;
+        let is_apart =
+            |owned: &Owned| owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_write(at, bytes);
+            // A reader that consumed a line has given it back. It may have seen the line complete before its last bytes arrived, if the memory
+            // held the same bytes (wire.md 4.6).
+            while let Some(line) =
+                self.owned[side].iter().find(|owned| owned.wr.is_none() && !is_apart(owned))
+                && let Some(index) = self.writes.iter().position(|write| write.id == line.id)
+                && self.writes[index].pieces_left > 0
+            {
+                self.land(index);
+            }
+        }
+        for owned in &self.owned[side] {
+            assert!(
+                is_apart(owned) || is_ack,
+                "{bytes} bytes at {at} of {to:?} are changed, and belong to the device: {owned:?}"
+            );
+        }
+    }
+
+    /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
+    /// overwritten all the time.
+    fn check_noticed(&self, from: Memory, at: u32, bytes: u32) {
+        let ack = Memory::seat(from.owner);
+        for sent in
+            self.notices[1 - from.owner].iter().filter(|sent| (sent.to, sent.at) != (ack, control_page::ACK))
+        {
+            let apart = sent.to != from || sent.at + sent.bytes <= at || at + bytes <= sent.at;
+            assert!(apart, "{bytes} bytes at {at} of {from:?} are read before the notification: {sent:?}");
+        }
+    }
+
+    /// Returns true if the oldest notification of this end has arrived: its write and all before it are visible.
+    fn has_come(&self, from: usize) -> bool {
+        let before =
+            |id: u64| self.writes.iter().any(|it| it.link == from && it.id <= id && it.pieces_left > 0);
+        self.notices[from].front().is_some_and(|sent| !before(sent.id))
+    }
+
+    /// Cuts a write into pieces, and shuffles them without order inside a write.
+    fn cut(&mut self, at: u32, bytes: u32) -> ([(u32, u32); PIECES_MAX], usize) {
+        let mut cuts = [at + bytes; PIECES_MAX + 1];
+        cuts[0] = at;
+        let count = 1 + self.rng.below(PIECES_MAX);
+        for cut in &mut cuts[1..count] {
+            // Half of the cuts are near the end, where the flag is.
+            let offset = self.rng.below(bytes as usize + 1);
+            let near = bytes as usize - self.rng.below(bytes.min(24) as usize + 1);
+            #[expect(clippy::cast_possible_truncation, reason = "below bytes")]
+            let offset = (if self.rng.one_in(2) { offset } else { near }) as u32;
+            *cut = at + offset;
+        }
+        cuts[..count].sort_unstable();
+        let mut pieces = [(0, 0); PIECES_MAX];
+        for (piece, pair) in pieces.iter_mut().zip(cuts.windows(2)).take(count) {
+            *piece = (pair[0], pair[1] - pair[0]);
+        }
+        // Pieces are taken from the back.
+        if self.setup.order_inside_write {
+            pieces[..count].reverse();
+        } else {
+            for index in (1..count).rev() {
+                pieces.swap(index, self.rng.below(index + 1));
+            }
+        }
+        (pieces, count)
+    }
+
+    /// Makes one piece of one write visible.
+    fn place(&mut self) {
+        if self.writes.is_empty() {
+            return;
+        }
+        let index = self.rng.below(self.writes.len());
+        if self.writes[index].pieces_left > 0 {
+            self.place_piece(index);
+        }
+        self.retire(index);
+    }
+
+    /// Makes the next piece of this write visible.
+    fn place_piece(&mut self, index: usize) {
+        let write = &mut self.writes[index];
+        write.pieces_left -= 1;
+        let (at, bytes) = write.pieces[write.pieces_left];
+        let from = match &write.read {
+            Some((start, read)) => &read[(at - start) as usize..][..bytes as usize],
+            None => self.images.bytes(write.to, at, bytes),
+        };
+        self.memories.bytes_mut(write.to, at, bytes).copy_from_slice(from);
+        // A peer that sees the whole line may acknowledge it, which gives it back.
+        if write.pieces_left == 0 && write.wr.is_none() {
+            let (link, id) = (write.link, write.id);
+            self.owned[link].retain(|owned| owned.id != id);
+        }
+    }
+
+    /// Makes the rest of a write visible.
+    fn land(&mut self, index: usize) {
+        while self.writes[index].pieces_left > 0 {
+            self.place_piece(index);
+        }
+    }
+
+    /// Forgets a write that is visible and completed.
+    fn retire(&mut self, index: usize) {
+        if self.writes[index].pieces_left == 0
+            && let Some((_, buffer)) = self.writes[index].read.take()
+        {
+            self.spare.push(buffer);
+            self.writes.remove(index);
+        }
+    }
+
+    /// Completes the oldest open write of an end.
+    fn complete(&mut self) {
+        let link = self.rng.below(2);
+        let early = self.rng.one_in(4);
+        let Some(index) = self.writes.iter().position(|write| write.link == link && write.read.is_none())
+        else {
+            return;
+        };
+        if self.spare.is_empty() || self.writes[index].pieces_left > 0 && !early {
+            return;
+        }
+        let Some(mut buffer) = self.spare.pop() else { return };
+        buffer.clear();
+        let write = &mut self.writes[index];
+        let left = &write.pieces[..write.pieces_left];
+        let start = left.iter().map(|piece| piece.0).min().unwrap_or(0);
+        let end = left.iter().map(|piece| piece.0 + piece.1).max().unwrap_or(0);
+        buffer.extend_from_slice(self.images.bytes(write.to, start, end - start));
+        write.read = Some((start, buffer));
+        match write.wr {
+            Some(wr) => {
+                let result = self.failures[link].take().map_or(Ok(()), Err);
+                self.completions[link].push_back(Completion { wr, result });
+            }
+            None => {
+                self.queued[link] -= 1;
+                let id = write.id;
+                self.owned[link].retain(|owned| owned.id != id);
+            }
+        }
+        self.retire(index);
+    }
+}
+
+impl Fabric for Posted {
+    const DIRECT: bool = false;
+    type Link = EndLink;
+    type Region = Memory;
+    type Remote = Image;
+
+    fn caps(&self, _: &EndLink) -> Caps {
+        Caps { order_inside_write: self.setup.order_inside_write, notifications_max: self.setup.notices }
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.now += 100;
+        Nanos(self.now)
+    }
+
+    fn flag(&self, link: &EndLink, from: Memory, at: u32) -> u64 {
+        assert_eq!(from.owner, link.0);
+        self.check_noticed(from, at, 8);
+        self.memories.flag(from, at)
+    }
+
+    fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
+        assert_eq!(from.owner, link.0);
+        self.check_noticed(from, at, LINE_BYTES);
+        self.memories.line(from, at)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+        assert_eq!(from, Memory::landing(link.0));
+        self.watches[from.owner].on_read(at, to.len() as u32);
+        self.check_noticed(from, at, to.len() as u32);
+        to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
+    }
+
+    fn crc_out(&self, _: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.memories.bytes(from, at, bytes), seed)
+    }
+
+    fn write_line(&mut self, link: &mut EndLink, to: Image, at: u32, line: &Line) {
+        self.check(link.0, to.0, at, LINE_BYTES);
+        self.images.put_line(to.0, at, line);
+        if to.0.place == Place::Seat && at == control_page::ACK {
+            self.watches[link.0].on_acknowledge(line.0[0]);
+        }
+    }
+
+    fn publish(&mut self, link: &mut EndLink, to: Image, at: u32, flag: u64) {
+        self.check(link.0, to.0, at, 8);
+        self.images.put_flag(to.0, at, flag);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
+    fn copy_in(&mut self, link: &mut EndLink, to: Image, at: u32, from: &[u8]) {
+        self.check(link.0, to.0, at, from.len() as u32);
+        self.images.bytes_mut(to.0, at, from.len() as u32).copy_from_slice(from);
+    }
+
+    fn crc_in(&self, _: &EndLink, to: Image, at: u32, bytes: u32, seed: u32) -> u32 {
+        crc32c(self.images.bytes(to.0, at, bytes), seed)
+    }
+
+    fn crc(&self, bytes: &[u8], seed: u32) -> u32 {
+        crc32c(bytes, seed)
+    }
+
+    fn post_write(
+        &mut self,
+        link: &mut EndLink,
+        to: Image,
+        at: u32,
+        bytes: u32,
+        wr: Option<WrId>,
+        notice: Option<Notification>,
+    ) -> Result<(), SqFull> {
+        let (link, to) = (link.0, to.0);
+        let _ = self.images.bytes(to, at, bytes);
+        assert!(bytes > 0 && to.owner != link);
+        if self.queued[link] == self.setup.send_queue {
+            return Err(SqFull);
+        }
+        assert!(
+            wr.is_some() || bytes == LINE_BYTES && at.is_multiple_of(LINE_BYTES),
+            "only lines are unsignaled"
+        );
+        if to.place == Place::Landing {
+            self.watches[to.owner].on_filled(at, bytes);
+            // A block is written again only after its reader has acknowledged it. The reader may have seen it complete before its last piece
+            // arrived, if the memory held the same bytes. No piece is a round trip late.
+            let over = |write: &Write| write.to == to && write.covers(at, bytes);
+            while let Some(index) = self.writes.iter().position(over) {
+                self.land(index);
+                self.retire(index);
+            }
+        }
+        self.queued[link] += 1;
+        self.write_counts[link].write();
+        self.now += 1;
+        let id = self.now;
+        self.owned[link].push(Owned { id, to, at, bytes, wr });
+        if let Some(notice) = notice {
+            assert!(notice.0 < 1 << 30, "the fabric keeps two bits for itself");
+            self.notices[link].push_back(Notified { id, to, at, bytes, notice });
+            let receives = usize::from(self.setup.notices);
+            assert!(self.notices[link].len() <= receives, "the peer has posted {receives} receives");
+        }
+        let (pieces, pieces_left) = self.cut(at, bytes);
+        self.writes.push(Write { id, link, to, wr, pieces, pieces_left, read: None });
+        Ok(())
+    }
+
+    fn ring_doorbell(&mut self, link: &mut EndLink) {
+        self.write_counts[link.0].ring();
+    }
+
+    fn poll_cq(&mut self, link: &mut EndLink) -> Option<Completion> {
+        let completion = self.completions[link.0].pop_front()?;
+        self.queued[link.0] -= 1;
+        self.owned[link.0].retain(|owned| owned.wr != Some(completion.wr));
+        Some(completion)
+    }
+
+    fn poll_notification(&mut self, link: &mut EndLink) -> Option<Notification> {
+        let from = 1 - link.0;
+        if !self.has_come(from) {
+            return None;
+        }
+        self.notices[from].pop_front().map(|sent| sent.notice)
+    }
+
+    fn has_notification(&self, link: &EndLink) -> bool {
+        self.has_come(1 - link.0)
+    }
+
+    fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
+        self.recorders[link.0].as_deref_mut()
+    }
+}
+
+impl PairFabric for Posted {
+    fn remote(&self, memory: Memory) -> Image {
+        Image(memory)
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn start(&mut self, blocks: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+    }
+
+    fn is_quiescent(&self) -> bool {
+        self.writes.is_empty()
+            && self.completions.iter().all(VecDeque::is_empty)
+            && self.notices.iter().all(VecDeque::is_empty)
+    }
+
+    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        self.check_noticed(memory, at, bytes);
+        self.memories.bytes(memory, at, bytes)
+    }
+
+    fn fill(&mut self, remote: Image, at: u32, bytes: &[u8]) {
+        self.copy_in(&mut EndLink(1 - remote.0.owner), remote, at, bytes);
+    }
+}
+
+impl TestFabric for Posted {
+    const NAME: &'static str = "posted";
+
+    fn new(setup: &Setup) -> Self {
+        let in_flight = 2 * setup.send_queue;
+        let bytes_max =
+            setup.layouts.iter().map(|layout| layout.bytes()).max().unwrap_or(0).max(CONTROL_PAGE_BYTES);
+        Self {
+            setup: *setup,
+            memories: Memories::new(setup),
+            images: Memories::new(setup),
+            watches: setup.layouts.map(BlockOwnership::new),
+            rng: Rng::new(setup.seed),
+            now: 0,
+            writes: Vec::with_capacity(in_flight + LATE_MAX),
+            owned: core::array::from_fn(|_| Vec::with_capacity(setup.send_queue + LATE_MAX)),
+            queued: [0; 2],
+            completions: core::array::from_fn(|_| VecDeque::with_capacity(in_flight)),
+            notices: core::array::from_fn(|_| VecDeque::with_capacity(usize::from(setup.notices) + 1)),
+            spare: (0..LATE_MAX).map(|_| Vec::with_capacity(bytes_max as usize)).collect(),
+            failures: [None; 2],
+            write_counts: [WriteCounts::default(); 2],
+            recorders: [None, None],
+        }
+    }
+
+    fn step(&mut self) {
+        if self.rng.one_in(3) { self.complete() } else { self.place() }
+    }
+
+    fn recorders(&mut self) -> &mut Recorders {
+        &mut self.recorders
+    }
+
+    fn memories(&self) -> &Memories {
+        &self.memories
+    }
+
+    fn write_counts(&self, side: usize) -> WriteCounts {
+        self.write_counts[side]
+    }
+
+    fn forge(&mut self, memory: Memory, at: u32, line: &Line) {
+        self.watches.iter_mut().for_each(BlockOwnership::stop);
+        self.memories.put_line(memory, at, line);
+    }
+}
