@@ -174,9 +174,6 @@ pub enum RefusedSend {
     Closed,
 }
 
-/// Refusal to start a transfer.
-pub type RefusedStart = RefusedSend;
-
 impl fmt::Display for RefusedSend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,9 +1,9 @@
-//! Cursors over a caller's slices: gathering from several, scattering into several.
+//! A caller's slices: cursors into them, gathering from several, and scattering into several.
 
 use core::mem;
 
-/// Slices that one call walks through at most, so that a long list of short ones costs a call no more than a full landing
-/// buffer does.
+/// Most slices that one call walks, so that a long list of short or empty ones costs a call no more than the copy of a full landing
+/// buffer. Fewer would cut a message of many short slices into more calls.
 const SLICES_MAX: usize = 1 << 14;
 
 /// Place in a list of slices: what an operation keeps of it between calls, instead of the slices.
@@ -14,10 +14,10 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Before the first byte.
+    /// The place before the first byte.
     pub(crate) const START: Self = Self { index: 0, offset: 0 };
 
-    /// After `bytes` bytes of the first slice.
+    /// Returns the place after `bytes` bytes of the first slice.
     pub(crate) const fn in_first(bytes: usize) -> Self {
         Self { index: 0, offset: bytes }
     }
@@ -28,16 +28,16 @@ impl Cursor {
         slices.get(self.index..).unwrap_or_default().iter().any(|slice| slice.len() > mem::take(&mut offset))
     }
 
-    /// Slices before the place.
+    /// Returns the number of slices before the place.
     pub(crate) const fn index(self) -> usize {
         self.index
     }
 }
 
-/// Bytes of all slices together; the most that can be counted where there are more, which only one piece of memory that is
-/// named again and again can have.
+/// Returns the bytes of all slices together, saturating: a list that names one piece of memory many times can exceed [`usize::MAX`].
 #[inline]
-pub(crate) fn bytes_of(slices: &[&[u8]]) -> usize {
+#[must_use]
+pub fn bytes_of(slices: &[&[u8]]) -> usize {
     slices.iter().fold(0, |bytes: usize, slice| bytes.saturating_add(slice.len()))
 }
 
@@ -80,7 +80,8 @@ impl<'a> Gather<'a> {
         })
     }
 
-    /// The place of the next byte, in the list of `count` slices that is read. Empty slices before it are passed.
+    /// Returns the place of the next byte, in the list of `count` slices that is read. Empty slices before it are skipped, a bounded
+    /// number of them.
     pub(crate) fn cursor(&self, count: usize) -> Cursor {
         let (mut rest, mut offset) = (self.rest, self.offset);
         let mut passed = 0;
@@ -94,7 +95,7 @@ impl<'a> Gather<'a> {
         Cursor { index: count - rest.len(), offset }
     }
 
-    /// Starts `skip` bytes in.
+    /// Skips the next `skip` bytes.
     pub(crate) fn skip(&mut self, mut skip: usize) {
         while skip > 0 {
             match self.take(skip).len() {
@@ -109,7 +110,7 @@ impl<'a> Gather<'a> {
         self.remaining
     }
 
-    /// The next run of at most `limit` bytes: never empty unless nothing remains or `limit` is 0.
+    /// Takes the next contiguous bytes, at most `limit`. They are empty only if nothing remains or `limit` is 0.
     #[inline]
     pub(crate) fn take(&mut self, limit: usize) -> &'a [u8] {
         while let [first, rest @ ..] = self.rest {
@@ -146,13 +147,13 @@ impl<'a, 'b> Scatter<'a, 'b> {
         Self { slices, index: cursor.index, offset: cursor.offset }
     }
 
-    /// The place of the next byte.
+    /// Returns the place of the next byte.
     #[inline]
     pub(crate) const fn cursor(&self) -> Cursor {
         Cursor { index: self.index, offset: self.offset }
     }
 
-    /// Starts `skip` bytes in.
+    /// Skips the next `skip` bytes.
     pub(crate) fn skip(&mut self, mut skip: usize) {
         while skip > 0 {
             match self.take(skip).len() {
@@ -162,7 +163,7 @@ impl<'a, 'b> Scatter<'a, 'b> {
         }
     }
 
-    /// The next place for at most `limit` bytes: never empty unless there is none or `limit` is 0.
+    /// Takes the next contiguous room, at most `limit` bytes. It is empty only if none is left or `limit` is 0.
     #[inline]
     pub(crate) fn take(&mut self, limit: usize) -> &mut [u8] {
         while self.slices.get(self.index).is_some_and(|s| s.len() <= self.offset) {

@@ -271,7 +271,7 @@ impl<'a> Pair<'a> {
     fn close(&mut self) -> Result<(), Failed> {
         for _ in 0..ROUNDS_MAX {
             self.progress();
-            if self.ends.iter_mut().all(|end| end.delivered() && end.controls_delivered()) {
+            if self.ends.iter_mut().all(|end| end.poll_delivered() && end.poll_controls_delivered()) {
                 self.ends[0].close(&mut self.memory.wires, Reason::DONE);
                 self.progress();
                 self.progress();

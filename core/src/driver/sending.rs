@@ -5,7 +5,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::send::TransferId;
-use crate::slices::Cursor;
+use crate::slices::{Cursor, bytes_of};
 use crate::wire::header::Length;
 
 /// Operation that sends a message. It keeps a place in the caller's slices, and never the slices.
@@ -54,13 +54,6 @@ impl SendOperation {
         Self { tag, bytes, sent: 0, cursor: Cursor::START, stage: Stage::AtOnce }
     }
 
-    /// Begins a message of `bytes` bytes that [`try_send`](Driver::try_send) refused. One that is too long is started at once, and not
-    /// tried again.
-    pub const fn refused(tag: u64, bytes: usize, refused: RefusedSend) -> Self {
-        let stage = if matches!(refused, RefusedSend::TooLong) { Stage::Starting } else { Stage::AtOnce };
-        Self { stage, ..Self::new(tag, bytes) }
-    }
-
     /// Returns the bytes that were sent.
     #[must_use]
     pub const fn sent(&self) -> usize {
@@ -71,6 +64,12 @@ impl SendOperation {
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         matches!(self.stage, Stage::Open { .. })
+    }
+
+    /// Returns true once the message is known to need a transfer: it cannot be sent at once, whatever room there is.
+    #[must_use]
+    pub const fn needs_transfer(&self) -> bool {
+        matches!(self.stage, Stage::Starting | Stage::Open { .. })
     }
 }
 
@@ -87,6 +86,20 @@ impl<F: Fabric> Driver<F> {
         slices: &[&[u8]],
     ) -> Result<TransferId, RefusedSend> {
         self.endpoint.try_send(fabric, tag, slices)
+    }
+
+    /// Begins to send a message. Returns `None` if it was sent at once, as [`try_send`](Self::try_send) does. Otherwise returns the
+    /// operation that sends it, for [`drive_send`](Self::drive_send).
+    #[inline]
+    pub fn begin_send(&mut self, fabric: &mut F, tag: u64, slices: &[&[u8]]) -> Option<SendOperation> {
+        let bytes = bytes_of(slices);
+        match self.endpoint.try_send_counted(fabric, tag, slices, bytes) {
+            Ok(_) => None,
+            Err(RefusedSend::TooLong) => {
+                Some(SendOperation { stage: Stage::Starting, ..SendOperation::new(tag, bytes) })
+            }
+            Err(_) => Some(SendOperation::new(tag, bytes)),
+        }
     }
 
     /// Sends the next part of a message, from the same slices each time.

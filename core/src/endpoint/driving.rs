@@ -138,8 +138,9 @@ impl<F: Fabric> Endpoint<F> {
         self.pending_close.is_none() && !self.sender.owes_cancel() && !self.sender.has_unposted()
     }
 
-    /// Returns true if the peer has consumed every control message, and none is due, nor a CANCEL.
-    pub fn controls_delivered(&mut self) -> bool {
+    /// Returns true if the peer has consumed every control message, and neither a control message nor a CANCEL is due. Otherwise the
+    /// next rounds of [`progress`](Self::progress) poll acknowledgements.
+    pub fn poll_controls_delivered(&mut self) -> bool {
         let idle = self.outbox.is_idle();
         self.wants_ack |= !idle;
         idle && self.owes_nothing()

@@ -2,10 +2,10 @@
 
 use super::{CALL_BYTES, Endpoint};
 use crate::config::Protocol;
-use crate::error::{Reason, RefusedSend, RefusedStart};
+use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::recording;
-use crate::send::{Last, Next, Payload, Reservation, TransferId};
+use crate::send::{LastChunk, NextChunk, Payload, Reservation, TransferId};
 use crate::slices::{Cursor, Gather, bytes_of};
 use crate::wire::arrival::Arrival;
 use crate::wire::header::{INLINE_BYTES_MAX, Length};
@@ -37,14 +37,14 @@ impl<F: Fabric> Endpoint<F> {
         bytes: usize,
     ) -> Result<TransferId, RefusedSend> {
         if !self.sender.can_start() || !self.may_send() {
-            return Err(self.why_not());
+            return Err(self.busy_or_closed());
         }
         if bytes > INLINE_BYTES_MAX {
             return self.try_send_eager(fabric, tag, slices, bytes);
         }
         if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
             record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
-            return Err(self.no_credit());
+            return Err(self.no_credit_or_closed());
         }
         if !has_bytes(slices, bytes) {
             return Err(RefusedSend::WrongLength);
@@ -111,7 +111,7 @@ impl<F: Fabric> Endpoint<F> {
         };
         if split == Err(RefusedSend::NoCredit) {
             record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
-            return Err(self.no_credit());
+            return Err(self.no_credit_or_closed());
         }
         let (first, rest) = split?;
         let mut gather = Gather::new(slices);
@@ -141,7 +141,7 @@ impl<F: Fabric> Endpoint<F> {
     ///
     /// # Errors
     /// `Busy` while another transfer is open, or the CANCEL of one is not in the ring yet. `Closed`.
-    pub fn start(&mut self, tag: u64, length: Length) -> Result<TransferId, RefusedStart> {
+    pub fn start(&mut self, tag: u64, length: Length) -> Result<TransferId, RefusedSend> {
         if !self.may_send() {
             return Err(RefusedSend::Closed);
         }
@@ -213,7 +213,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         let chunks = self.counters.chunks_sent;
         let mut blocks = self.sender.layout().block_count;
-        while let Some(bytes) = self.next_chunk(fabric, gather.remaining() as u64, Last::Possible) {
+        while let Some(bytes) = self.next_chunk(fabric, gather.remaining() as u64, LastChunk::Possible) {
             self.emit(fabric, Payload::Gathered(gather), bytes, false);
             if !F::DIRECT {
                 // The device sends this chunk while the next one is copied.
@@ -250,7 +250,7 @@ impl<F: Fabric> Endpoint<F> {
             return Err(RefusedSend::WrongLength);
         }
         loop {
-            match self.next_chunk(fabric, wanted, Last::Never) {
+            match self.next_chunk(fabric, wanted, LastChunk::Never) {
                 None => return Err(RefusedSend::NoCredit),
                 Some(0) => {
                     // The protocol begins with an RTS without payload.
@@ -292,7 +292,7 @@ impl<F: Fabric> Endpoint<F> {
         if is_message(remaining) {
             return Err(RefusedSend::WrongLength);
         }
-        if self.next_chunk(fabric, 0, Last::Possible).is_none() {
+        if self.next_chunk(fabric, 0, LastChunk::Possible).is_none() {
             return Err(RefusedSend::NoCredit);
         }
         self.emit(fabric, Payload::InPlace, 0, true);
@@ -327,9 +327,9 @@ impl<F: Fabric> Endpoint<F> {
         self.config.protocol = protocol;
     }
 
-    /// Returns true if the peer has taken out all that was sent, and the device owns no memory of this end. Otherwise later rounds poll
-    /// acknowledgements.
-    pub fn delivered(&mut self) -> bool {
+    /// Returns true if the peer has consumed all that was sent, and the device owns no memory of this end. Otherwise the next rounds of
+    /// [`progress`](Self::progress) poll acknowledgements.
+    pub fn poll_delivered(&mut self) -> bool {
         let delivered = self.sender.is_delivered();
         self.wants_ack |= !delivered;
         delivered
@@ -356,28 +356,28 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Returns the refusal for lack of credit. The peer's acknowledgement may have ended the connection.
-    const fn no_credit(&self) -> RefusedSend {
+    /// Returns the refusal for lack of credit. The acknowledgement that was just read may have ended the connection.
+    const fn no_credit_or_closed(&self) -> RefusedSend {
         if self.may_send() { RefusedSend::NoCredit } else { RefusedSend::Closed }
     }
 
     #[cold]
-    pub(super) const fn why_not(&self) -> RefusedSend {
+    const fn busy_or_closed(&self) -> RefusedSend {
         if self.may_send() { RefusedSend::Busy } else { RefusedSend::Closed }
     }
 
     /// Returns how large the next chunk may be. Polls acknowledgements or control messages if one is needed first.
-    pub(super) fn next_chunk(&mut self, fabric: &mut F, wanted: u64, last: Last) -> Option<u32> {
-        match self.sender.next(&self.config, wanted, last) {
-            Next::Chunk(bytes) => return Some(bytes),
-            Next::NoCredit => {
+    pub(super) fn next_chunk(&mut self, fabric: &mut F, wanted: u64, last: LastChunk) -> Option<u32> {
+        match self.sender.next_chunk(&self.config, wanted, last) {
+            NextChunk::Bytes(bytes) => return Some(bytes),
+            NextChunk::NoCredit => {
                 if !self.refill(fabric) {
                     self.counters.credit_waits += 1;
                     record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
                     return None;
                 }
             }
-            Next::NoCts => {
+            NextChunk::NoCts => {
                 if self.poll_mailbox(fabric) == 0 {
                     self.counters.cts_waits += 1;
                     record!(fabric, &self.link, NoCts { sequence: self.sender.last() });
@@ -385,9 +385,9 @@ impl<F: Fabric> Endpoint<F> {
                 }
             }
         }
-        match self.sender.next(&self.config, wanted, last) {
-            Next::Chunk(bytes) => Some(bytes),
-            Next::NoCredit | Next::NoCts => None,
+        match self.sender.next_chunk(&self.config, wanted, last) {
+            NextChunk::Bytes(bytes) => Some(bytes),
+            NextChunk::NoCredit | NextChunk::NoCts => None,
         }
     }
 

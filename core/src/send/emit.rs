@@ -1,26 +1,18 @@
-//! Construction of chunks in blocks, and of CANCEL. wire.md 3.2, 4.2.
+//! Construction of chunks in blocks, with their copies and checksums, and of CANCEL. wire.md 3.2, 4.2.
 
 use super::{Cancelled, InFlight, Payload, Sender, Unposted};
 use crate::fabric::Fabric;
+use crate::nanos::Nanos;
+use crate::recording;
+use crate::wire::arrival::Arrival;
 use crate::wire::header::{Header, Length, Rts, RtsFields};
-use crate::wire::layout::Landing;
+use crate::wire::layout::{Landing, Piece};
 use crate::wire::line::LINE_BYTES;
 use crate::wire::notification::Subject;
 use crate::wire::sequence::after;
 
 impl<F: Fabric> Sender<F> {
-    #[inline]
-    pub(super) fn produce(&mut self, blocks: u32) {
-        self.at += blocks;
-        if self.at == self.landing.layout.block_count {
-            self.at = 0;
-        }
-        self.produced = self.produced.wrapping_add(u64::from(blocks));
-        self.sequence = after(self.sequence);
-        self.chunk_ends = [self.chunk_ends[1], self.produced];
-    }
-
-    /// Puts `bytes` bytes of the open transfer into blocks as one chunk, and posts it. [`next`](Self::next) has allowed it.
+    /// Puts `bytes` bytes of the open transfer into blocks as one chunk, and posts it. [`next_chunk`](Self::next_chunk) has allowed it.
     pub(crate) fn emit(
         &mut self,
         fabric: &mut F,
@@ -36,7 +28,7 @@ impl<F: Fabric> Sender<F> {
         let left = matches!(payload, Payload::InPlace) || !layout.can_right_align(bytes);
         open.sent += u64::from(bytes);
         let fin = end || open.length == Length::Exact(open.sent);
-        let is_first = !open.started;
+        let is_first = !open.rts_sent;
         let rts = is_first.then_some(RtsFields(Rts {
             tag: open.tag,
             length: open.length,
@@ -47,7 +39,7 @@ impl<F: Fabric> Sender<F> {
             Header::Chunk { transfer, bytes, fin, left, whole: open.protocol.copies_whole_chunks(), rts };
         if is_first {
             record!(fabric, link, SendBegin { transfer, length: open.length });
-            open.started = true;
+            open.rts_sent = true;
             self.transfers = transfer;
         }
         open.schedule.advance();
@@ -84,6 +76,75 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    /// Copies `from` to `at`, in block `j` of the chunk that is being built.
+    #[inline]
+    pub(super) fn copy_in(&self, fabric: &mut F, link: &mut F::Link, at: u32, from: &[u8], j: u32) {
+        let begin = recording::begin(fabric, link);
+        fabric.copy_in(link, self.landing.memory, at, from);
+        self.record_copy(fabric, link, begin, j, from.len());
+    }
+
+    /// Fills block `j` of the chunk that is being built with its piece of the payload, and returns the CRC for the block's flag: of
+    /// the key alone unless flags are checked.
+    pub(super) fn fill(
+        &self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        payload: &mut Payload<'_, '_>,
+        piece: Piece,
+        j: u32,
+    ) -> u32 {
+        let Landing { memory, layout } = self.landing;
+        let is_checked = self.arrival == Arrival::CheckedFlag;
+        let begin = recording::begin(fabric, link);
+        if F::DIRECT {
+            fabric.expect_write(link, memory, layout.line_at(self.at + j), LINE_BYTES);
+        }
+        let mut crc = self.arrival.seed(fabric, self.sequence, piece.bytes);
+        match payload {
+            Payload::Gathered(gather) => {
+                let (mut at, mut rest) = (piece.at, piece.bytes as usize);
+                while rest > 0 {
+                    let run = gather.take(rest);
+                    fabric.copy_in(link, memory, at, run);
+                    if is_checked {
+                        crc = fabric.crc(run, crc);
+                    }
+                    rest -= run.len();
+                    at += u32::try_from(run.len()).unwrap_or(0);
+                    debug_assert!(!run.is_empty(), "the caller has these bytes");
+                }
+                if piece.bytes > 0 {
+                    self.record_copy(fabric, link, begin, j, piece.bytes as usize);
+                }
+            }
+            Payload::InPlace if is_checked => crc = fabric.crc_in(link, memory, piece.at, piece.bytes, crc),
+            Payload::InPlace => {}
+        }
+        crc
+    }
+
+    /// Records that the application has filled the blocks of a chunk in place, since they were reserved.
+    pub(super) fn record_filled(
+        &self,
+        fabric: &mut F,
+        link: &F::Link,
+        payload: &Payload<'_, '_>,
+        bytes: u32,
+    ) {
+        if matches!(payload, Payload::InPlace) && bytes > 0 {
+            let begin = recording::filling(fabric, link);
+            self.record_copy(fabric, link, begin, 0, bytes as usize);
+        }
+    }
+
+    #[inline]
+    fn record_copy(&self, fabric: &mut F, link: &F::Link, begin: Option<Nanos>, j: u32, bytes: usize) {
+        let (sequence, block) = (self.sequence, self.produced.wrapping_add(u64::from(j)));
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        record!(fabric, link, since begin, CopyIn { sequence, block, bytes });
+    }
+
     /// Puts the CANCEL that is due into the block that is kept for it. Returns false if none is due, or if it has to wait: for
     /// completions, for a credit, or for the caller who fills what it has reserved, but never for the reader.
     pub(crate) fn emit_cancel(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
@@ -103,5 +164,17 @@ impl<F: Fabric> Sender<F> {
         self.produce(1);
         self.cancelled = None;
         true
+    }
+
+    /// Counts a chunk of `blocks` blocks, and goes on behind it.
+    #[inline]
+    pub(super) fn produce(&mut self, blocks: u32) {
+        self.at += blocks;
+        if self.at == self.landing.layout.block_count {
+            self.at = 0;
+        }
+        self.produced = self.produced.wrapping_add(u64::from(blocks));
+        self.sequence = after(self.sequence);
+        self.chunk_ends = [self.chunk_ends[1], self.produced];
     }
 }

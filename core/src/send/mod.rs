@@ -3,20 +3,21 @@
 //!
 //! ```text
 //!             start             first chunk (RTS)          CTS, or none needed
-//!   NONE ----------> STARTED ------------------> WAIT-CTS --------------------> SENDING
-//!    ^                  |                            |                             |   |
-//!    | cancel: nothing  |                            | cancel, REJECT              |   | last chunk (FIN)
-//!    +------------------+                            +-----------> CANCELLING <----+   +---> NONE
-//!    |                                                                 |
-//!    +-------------------------- CANCEL is in the ring ----------------+
+//! NOTHING ----------> STARTED -----------------> AWAITING-CTS ------------------> UNDERWAY
+//!    ^                   |                            |                             |   |
+//!    | cancel: no CANCEL |                            | cancel, REJECT              |   | last chunk (FIN)
+//!    +-------------------+                            +-----------> CANCELLING <----+   +---> NOTHING
+//!    |                                                                  |
+//!    +--------------------------- CANCEL is in the ring ----------------+
 //! ```
 //!
-//! A block belongs to the peer until it is acknowledged, and to the device until its chunk's write is completed; only
-//! then it is free. A chunk that leaves its transfer open leaves one block free as well, so that CANCEL, which is a chunk
-//! of one block, never waits for the reader.
+//! The states are those of [`Sending`]. A transfer is *open* from its start until its last chunk is built, or until it is cancelled.
+//!
+//! A block belongs to the peer until it is acknowledged, and to the device until its chunk's write is completed; after both it is
+//! free. A chunk that leaves its transfer open also leaves one block free. CANCEL, which is a chunk of one block, uses that block, and
+//! never waits for the receiver.
 
 mod emit;
-mod fill;
 mod fingerprint;
 mod notification_credits;
 mod posting;
@@ -27,6 +28,7 @@ mod single_chunk;
 pub(crate) use notification_credits::NotificationCredits;
 pub use reservation::Reservation;
 pub use schedule::Schedule;
+pub(crate) use schedule::{LastChunk, NextChunk};
 
 use crate::config::{Config, Origin, Protocol};
 use crate::error::{ProtocolError, Reason, RefusedSend};
@@ -39,10 +41,12 @@ use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::{Advance, before, judge};
 use heapless::Deque;
 
-/// Chunks that may be on the wire.
+/// Most chunks whose writes are not completed, with posted writes. In flight the sender's share of the ring is at most so many chunks,
+/// however small. A sender that reaches it waits for a completion, which costs bandwidth only if a round trip is longer than 64 chunks
+/// take on the wire. More would cost 16 bytes each, in every endpoint.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Name of a transfer that was started at this end, until it ends. A stale one is refused.
+/// Identifies a transfer that was started at this end, until it ends. A stale id is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferId {
     number: u64,
@@ -55,26 +59,6 @@ impl TransferId {
     pub const fn number(self) -> u64 {
         self.number
     }
-}
-
-/// Next step of the open transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// A chunk of at most this number of bytes.
-    Chunk(u32),
-    /// Wait for acknowledgements or completions.
-    NoCredit,
-    /// Wait for the CTS.
-    NoCts,
-}
-
-/// Permission for a chunk to be the last of its transfer, which may take the block that is kept for CANCEL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Last {
-    /// The chunk carries exactly the bytes that it is allowed.
-    Possible,
-    /// The caller may commit fewer.
-    Never,
 }
 
 /// Source of a chunk's payload.
@@ -92,9 +76,10 @@ struct Open {
     sent: u64,
     schedule: Schedule,
     protocol: Protocol,
-    started: bool,
+    /// The first chunk, which is the RTS, was built.
+    rts_sent: bool,
     want_cts: bool,
-    cts: bool,
+    cts_received: bool,
     rejected: Option<Reason>,
     /// Bytes that were reserved, and may be committed.
     reserved: u32,
@@ -108,7 +93,7 @@ struct InFlight {
     from: u64,
 }
 
-/// A chunk that is ready in its image, and found the send queue full.
+/// A chunk that is complete in its image and not posted yet, because the send queue is full or no notification credit is left.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Unposted {
     at: u32,
@@ -179,8 +164,8 @@ impl<F: Fabric> Sender<F> {
         match &self.open {
             _ if self.cancelled.is_some() => Sending::Cancelling,
             None => Sending::Nothing,
-            Some(open) if !open.started => Sending::Started,
-            Some(open) if open.want_cts && !open.cts => Sending::AwaitingCts,
+            Some(open) if !open.rts_sent => Sending::Started,
+            Some(open) if open.want_cts && !open.cts_received => Sending::AwaitingCts,
             Some(_) => Sending::Underway,
         }
     }
@@ -223,7 +208,7 @@ impl<F: Fabric> Sender<F> {
                 used = used.max(self.produced.wrapping_sub(oldest.from));
             }
         }
-        // `used` is at most the number of blocks: acknowledgements are judged before they are taken.
+        // `used` is at most the number of blocks: `handle_ack` refuses a count beyond what was sent.
         let mut blocks = self.landing.layout.block_count;
         planted!(BlockTooMany => blocks += 1);
         blocks - u32::try_from(used).unwrap_or(blocks)
@@ -286,9 +271,9 @@ impl<F: Fabric> Sender<F> {
             sent: 0,
             schedule: Schedule::new(config, self.landing.layout),
             protocol: config.protocol,
-            started: false,
+            rts_sent: false,
             want_cts: !short && config.protocol != Protocol::Eager,
-            cts: false,
+            cts_received: false,
             rejected: None,
             reserved: 0,
         });
@@ -332,53 +317,6 @@ impl<F: Fabric> Sender<F> {
         })
     }
 
-    /// Returns how large the next chunk may be. The caller has `wanted` bytes at hand; 0 for an end without payload.
-    pub(crate) fn next(&self, config: &Config, wanted: u64, last: Last) -> Next {
-        let Some(open) = &self.open else { return Next::NoCredit };
-        let layout = self.landing.layout;
-        let most = match open.length {
-            Length::Exact(length) => open.schedule.next_of(length - open.sent),
-            Length::Stream => open.schedule.next_bytes(),
-        };
-        let mut bytes = u32::try_from(wanted).unwrap_or(u32::MAX).min(most);
-        if open.want_cts && !open.cts {
-            let before_cts = match open.protocol {
-                Protocol::Superpipeline => u64::from(config.c0_bytes).saturating_sub(open.sent),
-                Protocol::Eager | Protocol::Copy | Protocol::Pipeline => 0,
-            };
-            bytes = bytes.min(u32::try_from(before_cts).unwrap_or(u32::MAX));
-            if bytes == 0 && wanted > 0 && open.started {
-                return Next::NoCts;
-            }
-        }
-        let free = self.free();
-        let to_end = layout.block_count - self.at;
-        let ends = match open.length {
-            Length::Exact(length) => open.sent + u64::from(bytes) == length,
-            Length::Stream => wanted == 0,
-        };
-        let is_last = last == Last::Possible && ends && layout.blocks_for(bytes) <= free.min(to_end);
-        let mut kept = u32::from(!is_last);
-        planted!(BlockNotKept => kept = 0);
-        let run = free.saturating_sub(kept).min(to_end);
-        if run == 0
-            || config.triple_buffer
-                && judge(self.chunk_ends[0], self.acked, self.produced) == Advance::Forward
-        {
-            return Next::NoCredit;
-        }
-        // Each posted chunk costs a gap on the wire. Wait for half a fold instead of posting small chunks, except at the end of the
-        // ring.
-        if !F::DIRECT {
-            let fold = (layout.block_count / u32::from(config.folds)).max(1);
-            let enough = layout.blocks_for(bytes).min(fold.div_ceil(2)).min(to_end);
-            if run < enough {
-                return Next::NoCredit;
-            }
-        }
-        Next::Chunk(bytes.min(layout.capacity(run)))
-    }
-
     /// Handles an acknowledgement of `blocks` blocks. Returns true if blocks became free.
     #[inline]
     pub(crate) fn handle_ack(&mut self, blocks: u64) -> Result<bool, ProtocolError> {
@@ -409,11 +347,11 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn handle_cts(&mut self, transfer: u64) -> Result<(), ProtocolError> {
         let has_begun = self.has_begun(transfer);
         match &mut self.open {
-            Some(open) if open.id.number == transfer && open.started => {
-                if open.cts {
+            Some(open) if open.id.number == transfer && open.rts_sent => {
+                if open.cts_received {
                     return Err(ProtocolError::CtsTwice);
                 }
-                open.cts = true;
+                open.cts_received = true;
                 Ok(())
             }
             // The transfer has ended meanwhile.
@@ -435,7 +373,7 @@ impl<F: Fabric> Sender<F> {
         }
         if let Some(open) = &mut self.open
             && open.id.number == transfer
-            && open.started
+            && open.rts_sent
         {
             if open.rejected.is_some() {
                 return Err(ProtocolError::RejectTwice);
@@ -449,7 +387,7 @@ impl<F: Fabric> Sender<F> {
     /// Ends the open transfer before its end.
     pub(crate) fn cancel(&mut self, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
         let open = self.open(id)?;
-        if open.started && open.rejected.is_none() {
+        if open.rts_sent && open.rejected.is_none() {
             self.cancelled = Some(Cancelled { transfer: open.id.number, reason });
         }
         self.open = None;

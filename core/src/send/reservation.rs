@@ -33,7 +33,7 @@ impl<M> Reservation<M> {
 }
 
 impl<F: Fabric> Sender<F> {
-    /// Reserves free payload for at most `max_bytes` bytes, `allowed` by [`next`](Self::next).
+    /// Reserves free payload for at most `max_bytes` bytes, `allowed` by [`next_chunk`](Self::next_chunk).
     pub(crate) fn reserve(&mut self, allowed: u32, max_bytes: u32) -> Reservation<F::Remote> {
         let bytes = allowed.min(max_bytes);
         if let Some(open) = &mut self.open {
@@ -43,6 +43,7 @@ impl<F: Fabric> Sender<F> {
         Reservation { memory, layout, first: self.at, bytes }
     }
 
+    /// Returns the bytes that were reserved, and may be committed.
     pub(crate) const fn reserved(&self) -> u32 {
         match &self.open {
             Some(open) => open.reserved,

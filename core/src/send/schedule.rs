@@ -1,27 +1,121 @@
-//! The chunk schedule: how large each chunk of a transfer is. Denis, equations 3, 4 and 5; wire.md 4.5.
+//! Size of the next chunk, by three limits: the schedule, the CTS, and the free blocks. Denis, equations 3, 4 and 5; wire.md 4.5.
 //!
-//! A schedule is the sender's own business: the receiver takes chunks of any size that the layout allows. Pure
-//! integer arithmetic.
+//! The schedule is not part of the wire format: a receiver takes chunks of any size that the layout allows. It is pure integer
+//! arithmetic.
 
+use super::{Open, Sender};
 use crate::config::{Config, Protocol, Q_ONE};
+use crate::fabric::Fabric;
 use crate::wire::arrival::Arrival;
+use crate::wire::header::Length;
 use crate::wire::layout::Layout;
+use crate::wire::sequence::{Advance, judge};
 
-/// The pipeline's chunk where none is configured.
+/// Chunk of the pipeline if none is configured: as many bytes as the library's default C0. The pipeline is here to be compared with
+/// the superpipeline, and a smaller chunk would cost it more gaps between chunks, a larger one a longer first and last copy.
 const PIPELINE_CHUNK_BYTES: u32 = 64 << 10;
 
-/// The chunk sizes of one transfer, one after the other.
+/// Size of the next chunk of the open transfer, or what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextChunk {
+    /// A chunk of at most this number of bytes.
+    Bytes(u32),
+    /// Wait for acknowledgements or completions.
+    NoCredit,
+    /// Wait for the CTS.
+    NoCts,
+}
+
+/// Permission for a chunk to be the last of its transfer, which may take the block that is kept for CANCEL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastChunk {
+    /// The chunk carries exactly the bytes that it is allowed.
+    Possible,
+    /// The caller may commit fewer.
+    Never,
+}
+
+impl<F: Fabric> Sender<F> {
+    /// Returns how large the next chunk may be. The caller has `wanted` bytes at hand; 0 for an end without payload.
+    pub(crate) fn next_chunk(&self, config: &Config, wanted: u64, last: LastChunk) -> NextChunk {
+        let Some(open) = &self.open else { return NextChunk::NoCredit };
+        let wanted_bytes = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let bytes = wanted_bytes.min(open.scheduled_bytes()).min(open.bytes_before_cts(config));
+        if bytes == 0 && wanted > 0 && open.rts_sent {
+            return NextChunk::NoCts;
+        }
+        let ends = match open.length {
+            Length::Exact(length) => open.sent + u64::from(bytes) == length,
+            Length::Stream => wanted == 0,
+        };
+        self.limit_to_free_blocks(config, bytes, ends && last == LastChunk::Possible)
+    }
+
+    /// Returns how many of `bytes` bytes the free blocks up to the end of the ring hold. One free block is kept for CANCEL, unless this
+    /// is the last chunk and all of it fits.
+    fn limit_to_free_blocks(&self, config: &Config, bytes: u32, may_be_last: bool) -> NextChunk {
+        let layout = self.landing.layout;
+        let free = self.free();
+        let to_end = layout.block_count - self.at;
+        let is_last = may_be_last && layout.blocks_for(bytes) <= free.min(to_end);
+        let mut kept = u32::from(!is_last);
+        planted!(BlockNotKept => kept = 0);
+        let run = free.saturating_sub(kept).min(to_end);
+        if run == 0
+            || config.triple_buffer
+                && judge(self.chunk_ends[0], self.acked, self.produced) == Advance::Forward
+        {
+            return NextChunk::NoCredit;
+        }
+        // Each posted chunk costs a gap on the wire. Wait for half a fold instead of posting small chunks, except at the end of the
+        // ring.
+        if !F::DIRECT {
+            let fold = (layout.block_count / u32::from(config.folds)).max(1);
+            let enough = layout.blocks_for(bytes).min(fold.div_ceil(2)).min(to_end);
+            if run < enough {
+                return NextChunk::NoCredit;
+            }
+        }
+        NextChunk::Bytes(bytes.min(layout.capacity(run)))
+    }
+}
+
+impl Open {
+    fn scheduled_bytes(&self) -> u32 {
+        match self.length {
+            Length::Exact(length) => self.schedule.next_of(length - self.sent),
+            Length::Stream => self.schedule.next_bytes(),
+        }
+    }
+
+    /// Returns the bytes that may be sent now by the rendezvous: without limit if no CTS is awaited. Before the CTS a superpipeline sends
+    /// C0 bytes, and the other protocols none.
+    fn bytes_before_cts(&self, config: &Config) -> u32 {
+        if !self.want_cts || self.cts_received {
+            return u32::MAX;
+        }
+        match self.protocol {
+            Protocol::Superpipeline => {
+                let left = u64::from(config.c0_bytes).saturating_sub(self.sent);
+                u32::try_from(left).unwrap_or(u32::MAX)
+            }
+            Protocol::Eager | Protocol::Copy | Protocol::Pipeline => 0,
+        }
+    }
+}
+
+/// Sizes of the chunks of one transfer, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
     next_bytes: u32,
     growth_q8: u32,
     max_bytes: u32,
-    /// Chunks get smaller again towards the end of a message, none of them below this; 0: they do not.
+    /// Smallest size to which chunks shrink again towards the end of a message; 0 if they do not shrink.
     tail_bytes: u32,
 }
 
 impl Schedule {
-    /// The schedule that `config` asks for, on a landing buffer of this layout.
+    /// Makes the schedule of `config` for a landing buffer of this layout.
     ///
     /// Superpipeline: C0, then C(i+1) = q C(i) (equation 5). Pipeline: fixed chunks. Eager and copy: as large as the
     /// landing buffer allows. None exceeds a fold, none is less than a block.
@@ -40,7 +134,8 @@ impl Schedule {
             Protocol::Superpipeline if config.chunk_bytes != 0 => config.chunk_bytes.clamp(block, max_bytes),
             _ => max_bytes,
         };
-        // A chunk that is seen only once it is whole leaves the copy of the last one bare.
+        // In notify mode the receiver sees a chunk only once all of it has arrived. Nothing overlaps the copy of the last chunk, so the
+        // last chunks get smaller.
         let tail_bytes = match (config.arrival, config.protocol) {
             (Arrival::Notify, Protocol::Superpipeline) => config.c0_bytes.clamp(block, largest),
             _ => 0,
@@ -48,15 +143,15 @@ impl Schedule {
         Self { next_bytes: first.clamp(block, largest), growth_q8, max_bytes: largest, tail_bytes }
     }
 
-    /// The size that the next chunk should have.
+    /// Returns the size that the next chunk should have.
     #[must_use]
     #[inline]
     pub const fn next_bytes(&self) -> u32 {
         self.next_bytes
     }
 
-    /// [`next_bytes`](Self::next_bytes) where so many bytes are left of a message: with notifications no more than half of
-    /// them, while that is at least C0. Each chunk costs a gap, so there are only as many as that takes.
+    /// Returns [`next_bytes`](Self::next_bytes) for a message that has `left` bytes left. In notify mode that is at most half of them,
+    /// as long as half is at least C0: not less, since each chunk costs a gap on the wire.
     #[must_use]
     #[inline]
     pub fn next_of(&self, left: u64) -> u32 {
@@ -66,7 +161,7 @@ impl Schedule {
         }
     }
 
-    /// A chunk went out: the one after it is q times as large.
+    /// Advances to the next chunk, which is q times as large.
     #[inline]
     pub fn advance(&mut self) {
         if self.next_bytes < self.max_bytes {

@@ -98,7 +98,7 @@ fn a_short_message_is_acknowledged<F: TestFabric>(at_once: u64) {
     }
     ends.arrive();
     ends.sender.poll_acknowledgements(&mut ends.fabric);
-    assert!(ends.sender.delivered(), "{}", F::NAME);
+    assert!(ends.sender.poll_delivered(), "{}", F::NAME);
 }
 
 /// One in a line: wherever it came, its end is not worth an acknowledgement.

@@ -20,7 +20,7 @@ fn settle<F: TestFabric>(fabric: &mut F, ends: &mut [Endpoint<F>; 2]) {
     for _ in 0..300 {
         fabric.step();
         ends.iter_mut().for_each(|end| _ = end.progress(fabric));
-        ends[0].delivered();
+        ends[0].poll_delivered();
     }
 }
 
@@ -86,7 +86,7 @@ fn every_cancel_is_told<F: TestFabric>(arrival: Arrival) {
             }
             ends[1].acknowledge(&mut fabric);
             settle(&mut fabric, &mut ends);
-            assert!(ends[0].delivered());
+            assert!(ends[0].poll_delivered());
             ends[0].cancel(&mut fabric, id, Reason(3)).unwrap();
             assert_eq!(
                 take(&mut fabric, &mut ends),
@@ -109,7 +109,7 @@ fn a_second_cancel_is_told<F: TestFabric>(arrival: Arrival) {
         assert_eq!(ends[1].pull(&mut fabric, &mut [&mut [0; 50]]).bytes, 50);
         ends[1].acknowledge(&mut fabric);
         settle(&mut fabric, &mut ends);
-        assert!(ends[0].delivered());
+        assert!(ends[0].poll_delivered());
         ends[0].cancel(&mut fabric, id, Reason(1)).unwrap();
         settle(&mut fabric, &mut ends);
         let id = ends[0].start(2, Length::Stream).unwrap();

@@ -51,7 +51,7 @@ fn what_was_taken_is_acknowledged_before_a_close<F: TestFabric>() {
     }
     for _ in 0..300 {
         fabric.step();
-        if ends[0].delivered() {
+        if ends[0].poll_delivered() {
             return;
         }
         ends[0].progress(&mut fabric);

@@ -32,25 +32,33 @@ fn comes_about<F: TestFabric>(
 fn what_was_taken_is_delivered<F: TestFabric>() {
     for bytes in [8, 100, 600] {
         let (fabric, ends) = &mut ends::<F>();
-        assert!(ends[0].delivered(), "{}: there is nothing", F::NAME);
+        assert!(ends[0].poll_delivered(), "{}: there is nothing", F::NAME);
         ends[0].try_send(fabric, 1, &[&vec![7; bytes]]).unwrap();
-        assert!(!comes_about(fabric, ends, |here, _, _| here.delivered()), "{}: nobody took it", F::NAME);
+        assert!(
+            !comes_about(fabric, ends, |here, _, _| here.poll_delivered()),
+            "{}: nobody took it",
+            F::NAME
+        );
         let mut place = [0; 600];
         let mut end = End::No;
         assert!(comes_about(fabric, ends, |_, there, fabric| {
             end = there.pull(fabric, &mut [&mut place]).end;
             end == End::Fin
         }));
-        assert!(comes_about(fabric, ends, |here, _, _| here.delivered()), "{}: it was taken", F::NAME);
+        assert!(comes_about(fabric, ends, |here, _, _| here.poll_delivered()), "{}: it was taken", F::NAME);
     }
 }
 
 fn what_was_said_is_delivered<F: TestFabric>() {
     let (fabric, ends) = &mut ends::<F>();
-    assert!(ends[0].controls_delivered(), "{}: there is nothing", F::NAME);
+    assert!(ends[0].poll_controls_delivered(), "{}: there is nothing", F::NAME);
     ends[0].close(fabric, Reason::DONE);
-    assert!(!ends[0].controls_delivered(), "{}: nobody took it", F::NAME);
-    assert!(comes_about(fabric, ends, |here, _, _| here.controls_delivered()), "{}: it was taken", F::NAME);
+    assert!(!ends[0].poll_controls_delivered(), "{}: nobody took it", F::NAME);
+    assert!(
+        comes_about(fabric, ends, |here, _, _| here.poll_controls_delivered()),
+        "{}: it was taken",
+        F::NAME
+    );
 }
 
 /// The send queue is full of a sign of life, which tells of nothing.

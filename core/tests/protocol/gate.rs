@@ -19,7 +19,7 @@ fn two_rejected<F: TestFabric>() -> (F, [Endpoint<F>; 2]) {
         for _ in 0..300 {
             fabric.step();
             // No control message is taken, and so none acknowledged.
-            ends[0].delivered();
+            ends[0].poll_delivered();
             ends[0].poll_acknowledgements(&mut fabric);
             if ends[1].incoming(&mut fabric).is_some() {
                 break;

@@ -87,12 +87,12 @@ fn a_cancel_that_waits_is_not_delivered() {
         fabric.step();
         ends[0].poll_acknowledgements(&mut fabric);
     }
-    assert!(ends[0].delivered());
+    assert!(ends[0].poll_delivered());
     // The one place in the send queue is taken.
     ends[0].send_keepalive(&mut fabric);
     ends[0].cancel(&mut fabric, id, Reason(3)).unwrap();
     assert_eq!(ends[0].state().sending, Sending::Cancelling);
-    assert!(!ends[0].delivered(), "the CANCEL is not in the ring, and all is said to be delivered");
+    assert!(!ends[0].poll_delivered(), "the CANCEL is not in the ring, and all is said to be delivered");
 }
 
 /// The same with the default policy: one message, whose sender waits until it is delivered.
@@ -107,7 +107,7 @@ fn what_a_busy_receiver_has_taken_is_delivered() {
         _ = ends[1].try_send(&mut fabric, 2, &[&[8; 100]]);
         back += usize::from(ends[0].pull(&mut fabric, &mut [&mut [0; 200]]).end == End::Fin);
         ends.iter_mut().for_each(|end| _ = end.progress(&mut fabric));
-        if ends[0].delivered() {
+        if ends[0].poll_delivered() {
             return;
         }
     }

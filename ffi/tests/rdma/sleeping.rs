@@ -72,7 +72,7 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
                         let message = round.to_le_bytes();
                         there.drive(|endpoint, port| endpoint.try_send(port, round, &[&message]).is_ok());
                     }
-                    there.drive(|endpoint, _| endpoint.delivered());
+                    there.drive(|endpoint, _| endpoint.poll_delivered());
                     done.store(true, Ordering::Release); // pairs with the Acquire below
                 });
                 for round in 0..3_u64 {
@@ -136,7 +136,7 @@ fn signs_of_life_are_seen_and_wake_nobody() {
                     live(&mut there);
                     // Not a keepalive: this wakes.
                     there.drive(|endpoint, port| endpoint.try_send(port, 0, &[b"up"]).is_ok());
-                    there.drive(|endpoint, _| endpoint.delivered());
+                    there.drive(|endpoint, _| endpoint.poll_delivered());
                     done.store(true, Ordering::Release); // pairs with the Acquire below
                 });
                 let (heard, mut woken, until) = (here.endpoint.activity(), 0, deadline());

@@ -26,7 +26,7 @@ fn send_all(mut end: End) -> End {
             sent == bytes
         });
     }
-    end.drive(|endpoint, _| endpoint.delivered());
+    end.drive(|endpoint, _| endpoint.poll_delivered());
     end
 }
 

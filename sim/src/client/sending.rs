@@ -389,7 +389,7 @@ impl<F: PairFabric> ClientPair<F> {
     /// Asks whether everything was delivered.
     pub(super) fn delivered(&mut self, side: usize) -> bool {
         let state = self.state_of(side);
-        let delivered = self.clients[side].driver.endpoint_mut().delivered();
+        let delivered = self.clients[side].driver.endpoint_mut().poll_delivered();
         self.count(Call::Delivered, state, delivered);
         let is_right = !delivered || self.flows[side].is_delivered() || self.closed(side).is_some();
         assert!(is_right || self.may_fail || self.is_unchecked(), "not all of what was delivered was taken");

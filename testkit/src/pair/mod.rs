@@ -151,7 +151,7 @@ impl<F: PairFabric> Pair<F> {
                 .ends
                 .iter_mut()
                 .map(Driver::endpoint_mut)
-                .all(|end| end.delivered() && end.controls_delivered())
+                .all(|end| end.poll_delivered() && end.poll_controls_delivered())
     }
 
     /// Returns true if this end has sent everything, so that it may close. The other end may still have to receive.

@@ -62,7 +62,7 @@ fn an_acknowledgement_that_breaks_a_rule_closes<F: TestFabric>() {
     t.ends[0].try_send(&mut t.fabric, 1, &[&[7; 8]]).unwrap();
     t.arrive();
     t.forge(Memory::seat(0), control_page::ACK, wire::ack(99, u64::MAX, 0));
-    assert!(!t.ends[0].delivered());
+    assert!(!t.ends[0].poll_delivered());
     t.rings_in_progress(0, |end| end.closed().is_some());
 }
 

@@ -319,7 +319,7 @@ fn a_look_takes_acknowledgements<F: TestFabric>() {
     let mut wait = t.driver.begin_wait();
     assert_eq!(t.driver.check_time(&mut t.fabric, &mut wait, after(0), NEVER), Ok(SLEEP_MAX_NS));
     assert_eq!(t.driver.endpoint().activity(), 1);
-    assert!(t.driver.endpoint_mut().delivered());
+    assert!(t.driver.endpoint_mut().poll_delivered());
     // One that lies is found out by it.
     t.ack(9, BEFORE_FIRST, 0);
     let _ = t.driver.check_time(&mut t.fabric, &mut wait, after(0), NEVER);

@@ -90,7 +90,7 @@ impl<F: TestFabric> Model<F> {
             flow.open.is_none() && flow.head == flow.sent.len() && events
         };
         self.flows.iter().all(settled)
-            && self.ends.iter_mut().all(|end| end.delivered() && end.controls_delivered())
+            && self.ends.iter_mut().all(|end| end.poll_delivered() && end.poll_controls_delivered())
     }
 
     pub(crate) fn told_of(&self) -> String {

@@ -180,7 +180,7 @@ impl<F: TestFabric> Model<F> {
             3 => _ = end.has_arrivals(fabric),
             4 => self.check_delivered(side),
             5 => {
-                _ = end.controls_delivered();
+                _ = end.poll_controls_delivered();
                 _ = (end.activity(), end.is_quiescent(), end.is_flushed(), end.peer_closes(), end.counters());
             }
             _ => _ = end.progress(fabric),
@@ -190,7 +190,10 @@ impl<F: TestFabric> Model<F> {
     /// Compares `delivered` with what was taken out.
     fn check_delivered(&mut self, side: usize) {
         let is_moot = self.closed.iter().all(Option::is_some);
-        if !self.ends[side].delivered() || self.ends[side].state().sending == Sending::Cancelling || is_moot {
+        if !self.ends[side].poll_delivered()
+            || self.ends[side].state().sending == Sending::Cancelling
+            || is_moot
+        {
             return;
         }
         let flow = &self.flows[side];

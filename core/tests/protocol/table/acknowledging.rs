@@ -29,9 +29,9 @@ fn acknowledgements<F: TestFabric>() {
     let id = t.end.try_send(&mut t.fabric, 9, &[b"tiny"]).unwrap();
     assert_eq!(id.number(), 1);
     t.settle();
-    assert!(!t.end.delivered());
+    assert!(!t.end.poll_delivered());
     feed!(t, ack wire::ack(1, BEFORE_FIRST, 0));
-    assert!(t.end.delivered());
+    assert!(t.end.poll_delivered());
     feed!(t, ack wire::ack(2, BEFORE_FIRST, 0));
     expect!(t, broken AckBeyondSent);
 
@@ -63,8 +63,8 @@ fn acknowledged_before_completed() {
     t.fabric.forge(Memory::seat(0), control_page::ACK, &wire::ack(8, BEFORE_FIRST, 0));
     assert_eq!(t.end.try_send(&mut t.fabric, 2, &[b"tiny"]), Err(RefusedSend::NoCredit));
     assert_eq!(t.end.try_send(&mut t.fabric, 2, &[&[0; 60]]), Err(RefusedSend::NoCredit));
-    assert!(!t.end.delivered() && !t.end.is_quiescent());
+    assert!(!t.end.poll_delivered() && !t.end.is_quiescent());
     t.settle();
-    assert!(t.end.delivered() && t.end.is_quiescent());
+    assert!(t.end.poll_delivered() && t.end.is_quiescent());
     assert!(t.end.try_send(&mut t.fabric, 2, &[b"tiny"]).is_ok());
 }

@@ -91,7 +91,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.closed().is_some() && end.peer_closes() && end.is_flushed() && end.is_quiescent()
             } else {
                 let mut end = end.clone();
-                end.delivered() && end.controls_delivered()
+                end.poll_delivered() && end.poll_controls_delivered()
             }
         };
         self.net.is_quiescent()
@@ -277,7 +277,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let closing = self.case.close_policy[side];
         let waits = end.closed().is_none() && closing != ClosePolicy::Sent;
         // Both calls are made, since either may have an effect.
-        let [delivered, controls_delivered] = [end.delivered(), end.controls_delivered()];
+        let [delivered, controls_delivered] = [end.poll_delivered(), end.poll_controls_delivered()];
         if closing != ClosePolicy::Not && (!waits || delivered && controls_delivered) {
             driver.close(&mut self.net, Reason::DONE);
             assert!(driver.is_closing(), "closed, and says that nobody did");
