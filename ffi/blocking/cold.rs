@@ -3,14 +3,14 @@
 use superpipe_core::driver::{Drive, Driver, ReceiveFailed, ReceiveOperation, Received};
 
 use super::Blocking;
-use super::host_driver::Access;
+use super::access::DriverAccess;
 use super::waiting::Waiting;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::fabric::HostFabric;
 use crate::os::cold::{advise_huge_pages, make_resident, to_huge_page_end};
 
-impl<A: Access> Blocking<A> {
+impl<A: DriverAccess> Blocking<A> {
     /// Receives as [`recv_into`](Self::recv_into) does, into memory that was not written yet.
     pub(crate) fn recv_into_cold(
         &mut self,

@@ -8,8 +8,8 @@ use std::thread;
 use superpipe_core::Reason;
 use superpipe_core::driver::Drive;
 
+use super::access::{Attempt, DriverAccess};
 use super::host_driver::HostDriver;
-use super::host_driver::{Access, Attempt};
 use super::waiting::Waiting;
 use crate::budget::Budget;
 use crate::fabric::HostFabric;
@@ -18,14 +18,15 @@ use crate::os::owner::Owner;
 /// A driver with one owner. Dropping it closes the connection.
 pub(crate) struct Exclusive<F: HostFabric> {
     host: ManuallyDrop<Box<HostDriver<F>>>,
-    _budget: Budget,
+    /// Share of the process's budget, returned when this is dropped.
+    _share: Budget,
     owner: Owner,
 }
 
 impl<F: HostFabric> Exclusive<F> {
-    pub(super) fn new(host: HostDriver<F>, budget: Budget) -> Self {
+    pub(super) fn new(host: HostDriver<F>, share: Budget) -> Self {
         let host = ManuallyDrop::new(Box::new(host));
-        Self { host, _budget: budget, owner: Owner::current() }
+        Self { host, _share: share, owner: Owner::current() }
     }
 
     pub(super) const fn owner(&self) -> Owner {
@@ -49,7 +50,7 @@ impl<F: HostFabric> DerefMut for Exclusive<F> {
     }
 }
 
-impl<F: HostFabric> Access for Exclusive<F> {
+impl<F: HostFabric> DriverAccess for Exclusive<F> {
     type Fabric = F;
     type Held<'a> = &'a mut HostDriver<F>;
     const IS_SHARED: bool = false;

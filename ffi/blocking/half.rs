@@ -25,20 +25,21 @@ use std::thread;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use superpipe_core::driver::Drive;
 
+use super::access::{Attempt, DriverAccess, pause_after_refusals};
 use super::exclusive::Exclusive;
 use super::host_driver::HostDriver;
-use super::host_driver::{Access, Attempt, pause};
 use crate::fabric::HostFabric;
 use crate::options::Options;
 use crate::os::owner::Owner;
 
-/// Tries of the lock in a moment: about as long as an attempt takes.
-const MOMENT: u32 = 32;
+/// Tries of the lock before it counts as refused: about as long as an attempt takes. More would spin while the other half moves data,
+/// fewer would refuse a lock that is about to be free.
+const LOCK_TRIES: u32 = 32;
 /// Bytes that a half moves before the other has its turn, where both run on one core: half of the default landing buffer (512 KiB), so
 /// that neither direction stands while the other flows. Not less, since each turn costs a switch of threads.
 pub(super) const TURN_BYTES: usize = 256 << 10;
-/// The core of a half that has not waited yet.
-pub(super) const NOWHERE: i32 = -1;
+/// Number in place of a core: the half has not waited yet, or the kernel does not say.
+pub(super) const NO_CORE: i32 = -1;
 
 /// State that the two halves share.
 struct Shared<F: HostFabric> {
@@ -53,7 +54,7 @@ struct Shared<F: HostFabric> {
 
 /// State behind the lock.
 struct Joint<F: HostFabric> {
-    whole: Exclusive<F>,
+    driver: Exclusive<F>,
     /// The attempt of each half, while that half yields.
     lent: [Option<Lent<F>>; 2],
 }
@@ -74,12 +75,12 @@ pub(crate) struct Half<F: HostFabric> {
 
 impl<F: HostFabric> Half<F> {
     /// Splits access to a driver.
-    pub(super) fn split(whole: Exclusive<F>) -> [Self; 2] {
-        let (options, owner) = (whole.options, whole.owner());
+    pub(super) fn split(driver: Exclusive<F>) -> [Self; 2] {
+        let (options, owner) = (driver.options, driver.owner());
         let wants = [const { AtomicBool::new(false) }; 2];
-        let cores = [const { AtomicI32::new(NOWHERE) }; 2];
+        let cores = [const { AtomicI32::new(NO_CORE) }; 2];
         let shared = Arc::new(Shared {
-            joint: SpinMutex::new(Joint { whole, lent: [const { None }; 2] }),
+            joint: SpinMutex::new(Joint { driver, lent: [const { None }; 2] }),
             wants,
             cores,
             options,
@@ -93,12 +94,12 @@ impl<F: HostFabric> Half<F> {
     /// # Errors
     /// The halves are not of one connection.
     pub(super) fn reunite(self, other: Self) -> Result<Exclusive<F>, [Self; 2]> {
-        if !self.is_of_one_with(&other) {
+        if !self.is_other_half_of(&other) {
             return Err([self, other]);
         }
         drop(other);
         match Arc::try_unwrap(self.shared) {
-            Ok(shared) => Ok(shared.joint.into_inner().whole),
+            Ok(shared) => Ok(shared.joint.into_inner().driver),
             Err(_) => unreachable!("there are two halves, and a helper has one only while it is lent"),
         }
     }
@@ -122,7 +123,7 @@ impl<F: HostFabric> Half<F> {
     }
 
     /// Returns true for the halves of one connection.
-    pub(super) fn is_of_one_with(&self, other: &Self) -> bool {
+    pub(super) fn is_other_half_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
@@ -148,18 +149,18 @@ impl<F: HostFabric> Deref for HeldHalf<'_, F> {
 
     #[inline]
     fn deref(&self) -> &HostDriver<F> {
-        &self.joint.whole
+        &self.joint.driver
     }
 }
 
 impl<F: HostFabric> DerefMut for HeldHalf<'_, F> {
     #[inline]
     fn deref_mut(&mut self) -> &mut HostDriver<F> {
-        &mut self.joint.whole
+        &mut self.joint.driver
     }
 }
 
-impl<F: HostFabric> Access for Half<F> {
+impl<F: HostFabric> DriverAccess for Half<F> {
     type Fabric = F;
     type Held<'a> = HeldHalf<'a, F>;
     const IS_SHARED: bool = true;
@@ -167,22 +168,22 @@ impl<F: HostFabric> Access for Half<F> {
     fn hold(&mut self) -> HeldHalf<'_, F> {
         let mut refused = 0;
         loop {
-            if let Some(guard) = self.try_lock_a_moment() {
+            if let Some(guard) = self.try_lock_briefly() {
                 return guard;
             }
             refused += 1;
-            pause(refused);
+            pause_after_refusals(refused);
         }
     }
 
     #[inline]
     fn try_hold(&mut self) -> Option<HeldHalf<'_, F>> {
-        self.try_lock_a_moment()
+        self.try_lock_briefly()
     }
 
     #[inline]
     fn give_way(&self) -> bool {
-        self.other_wants().load(Ordering::Relaxed) && self.let_other_go_first()
+        self.other_wants().load(Ordering::Relaxed) && self.yield_to_other()
     }
 
     #[inline]
@@ -198,9 +199,9 @@ impl<F: HostFabric> Access for Half<F> {
     #[inline]
     fn step_other(held: &mut HeldHalf<'_, F>) -> Option<Drive<()>> {
         let other = 1 - held.side;
-        let Joint { whole, lent } = &mut *held.joint;
+        let Joint { driver, lent } = &mut *held.joint;
         let attempt = lent[other].as_mut()?;
-        let host = &mut **whole;
+        let host = &mut **driver;
         // SAFETY: the other half is in `yield_lending`. That does not return before it has taken the attempt out of `lent` under the
         // lock, and does not use the attempt meanwhile; this half holds the lock.
         let driven = unsafe { attempt.0.as_mut() }.step(&mut host.driver, &mut host.fabric);
@@ -232,7 +233,7 @@ impl<F: HostFabric> Access for Half<F> {
         if own.load(Ordering::Relaxed) != core {
             own.store(core, Ordering::Relaxed);
         }
-        core != NOWHERE && self.shared.cores[1 - self.side].load(Ordering::Relaxed) == core
+        core != NO_CORE && self.shared.cores[1 - self.side].load(Ordering::Relaxed) == core
     }
 
     fn is_interrupted(&self) -> bool {
@@ -246,8 +247,8 @@ impl<F: HostFabric> Access for Half<F> {
 
 impl<F: HostFabric> Half<F> {
     #[inline]
-    fn try_lock_a_moment(&self) -> Option<HeldHalf<'_, F>> {
-        for _ in 0..MOMENT {
+    fn try_lock_briefly(&self) -> Option<HeldHalf<'_, F>> {
+        for _ in 0..LOCK_TRIES {
             if let Some(joint) = self.shared.joint.try_lock() {
                 if self.wants().load(Ordering::Relaxed) {
                     self.wants().store(false, Ordering::Relaxed);
@@ -260,11 +261,12 @@ impl<F: HostFabric> Half<F> {
         None
     }
 
-    /// Gives way once, whether or not the other half takes its turn: it may have given up meanwhile. Returns true if it yielded.
+    /// Yields once, after a short wait for the other half to take its turn without that. The other half may have given up meanwhile.
+    /// Returns true if it yielded.
     #[cold]
     #[inline(never)]
-    fn let_other_go_first(&self) -> bool {
-        for _ in 0..MOMENT {
+    fn yield_to_other(&self) -> bool {
+        for _ in 0..LOCK_TRIES {
             if !self.other_wants().load(Ordering::Relaxed) {
                 return false;
             }

@@ -1,14 +1,8 @@
-//! Core's driver with its fabric and a clock, without a wait; and access to it, which is exclusive for one owner, and by turns for the two
-//! halves of a connection that was split.
+//! Core's driver with its fabric and a clock, without a wait: what a call does after its try or its part of an operation found nothing.
 
-use core::fmt;
-use core::hint;
-use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
-use std::thread;
 
-use superpipe_core::driver::{Drive, Driver, Ended};
+use superpipe_core::driver::{Driver, Ended};
 use superpipe_core::{Endpoint, Nanos};
 
 use crate::error::Error;
@@ -16,20 +10,12 @@ use crate::fabric::{HostFabric, Woken};
 use crate::options::Options;
 use crate::os::{WaitStrategy, monotonic_ns};
 
+/// A driver with its fabric and the options of the connection.
 pub(crate) struct HostDriver<F: HostFabric> {
     pub(super) driver: Driver<F>,
     pub(super) fabric: F,
     pub(super) options: Options,
 }
-
-/// Attempts to get the lock for a moment, before a half yields its core to the other.
-const MOMENTS_SPUN: u32 = 4;
-/// Attempts after which a half sleeps instead of yielding: the other may have a lower priority, and then never gets the core otherwise.
-const MOMENTS_YIELDED: u32 = 256;
-/// Unit of these sleeps. They grow by one unit per [`MOMENTS_YIELDED`] attempts, so a long wait costs little CPU time.
-const PAUSE: Duration = Duration::from_micros(50);
-/// Units of the longest sleep: a millisecond.
-const PAUSES_MAX: u32 = 20;
 
 /// Returns the time.
 pub(super) fn now() -> Nanos {
@@ -63,7 +49,7 @@ impl<F: HostFabric> HostDriver<F> {
     }
 
     /// Checks that the peer's end exists, if a check is due.
-    pub(super) fn look_for_peer(&mut self, now: Nanos) {
+    pub(super) fn check_peer(&mut self, now: Nanos) {
         if self.driver.is_liveness_check_due(now) && !self.fabric.is_alive(self.driver.endpoint().link()) {
             self.driver.peer_is_gone();
         }
@@ -77,72 +63,70 @@ impl<F: HostFabric> HostDriver<F> {
         }
     }
 
-    /// Follows a try that found nothing: makes a round of progress and sends a keepalive now and then. Makes no system call.
+    /// Counts a try that found nothing. Every few tries makes a round of progress, and now and then sends a keepalive. Makes no system
+    /// call.
     ///
     /// # Errors
     /// The connection has ended.
     #[inline]
-    pub(super) fn after_empty_try(&mut self) -> Result<(), Error> {
-        if !self.driver.count_empty() {
-            return Ok(());
-        }
-        self.after_empty_tries()
+    pub(super) fn count_empty_try(&mut self) -> Result<(), Error> {
+        if self.driver.count_empty() { self.progress_after_empty_tries() } else { Ok(()) }
     }
 
-    /// Follows an operation that could not continue. Does the same as after an empty try, and also checks that the peer is alive.
-    pub(super) fn after_idle_drive(&mut self) -> Result<(), Error> {
-        let is_due = self.driver.count_empty();
-        if !is_due {
+    #[cold]
+    #[inline(never)]
+    fn progress_after_empty_tries(&mut self) -> Result<(), Error> {
+        if self.tick_and_progress() { Ok(()) } else { self.check_ended() }
+    }
+
+    /// Counts a try that left a transfer at the head. Does the same as [`count_empty_try`](Self::count_empty_try), but reports no end
+    /// of the connection, since that transfer can still be taken.
+    pub(super) fn count_try_that_left_transfer(&mut self) {
+        if self.driver.count_empty() {
+            self.tick_and_progress();
+        }
+    }
+
+    /// Counts a try that left an incomplete message at the head.
+    ///
+    /// # Errors
+    /// The connection has ended, and the rest of the message will never come.
+    pub(super) fn count_try_that_left_part(&mut self) -> Result<(), Error> {
+        if !self.driver.count_empty() || self.tick_and_progress() {
+            return Ok(());
+        }
+        self.driver.ended_in_message(&self.fabric).map_or(Ok(()), |ended| Err(self.ended(ended)))
+    }
+
+    /// Counts a call of an operation that moved nothing. Every few calls makes a round of progress, sends a keepalive that is due, and
+    /// checks that the peer is alive.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) fn count_idle_drive(&mut self) -> Result<(), Error> {
+        if !self.driver.count_empty() {
             return Ok(());
         }
         // The loss of a peer that is detected only now is the next call's error, since more may have arrived meanwhile.
         let was_gone = self.driver.is_peer_gone();
         let now = now();
         self.driver.tick(&mut self.fabric, now);
-        self.look_for_peer(now);
+        self.check_peer(now);
         if self.driver.progress(&mut self.fabric) || !was_gone && self.driver.is_peer_gone() {
             return Ok(());
         }
-        self.driver.ended(&self.fabric).map_or(Ok(()), |ended| Err(self.ended(ended)))
+        self.check_ended()
     }
 
-    /// Follows a try that left a transfer at the head. Does the same as after an empty try, but reports no end of the connection while
-    /// that transfer can be taken.
-    pub(super) fn after_untaken(&mut self) {
-        if self.driver.count_empty() {
-            self.tick_of_tries();
-            self.driver.progress(&mut self.fabric);
-        }
-    }
-
-    /// Follows a try that left an incomplete message at the head.
-    ///
-    /// # Errors
-    /// The connection has ended, and the rest of the message will never come.
-    pub(super) fn after_long(&mut self) -> Result<(), Error> {
-        if !self.driver.count_empty() {
-            return Ok(());
-        }
-        self.tick_of_tries();
-        if self.driver.progress(&mut self.fabric) {
-            return Ok(());
-        }
-        self.driver.ended_in_message(&self.fabric).map_or(Ok(()), |ended| Err(self.ended(ended)))
-    }
-
-    fn tick_of_tries(&mut self) {
+    /// Sends a keepalive if one is due after this number of tries, and makes a round of progress. Returns true if anything was done.
+    fn tick_and_progress(&mut self) -> bool {
         if self.driver.is_tick_due() {
             self.driver.tick(&mut self.fabric, now());
         }
+        self.driver.progress(&mut self.fabric)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn after_empty_tries(&mut self) -> Result<(), Error> {
-        self.tick_of_tries();
-        if self.driver.progress(&mut self.fabric) {
-            return Ok(());
-        }
+    fn check_ended(&mut self) -> Result<(), Error> {
         self.driver.ended(&self.fabric).map_or(Ok(()), |ended| Err(self.ended(ended)))
     }
 
@@ -154,7 +138,7 @@ impl<F: HostFabric> HostDriver<F> {
         if !has_moved || self.driver.count_empty() {
             let now = now();
             self.driver.tick(&mut self.fabric, now);
-            self.look_for_peer(now);
+            self.check_peer(now);
         }
         has_moved
     }
@@ -164,51 +148,4 @@ impl<F: HostFabric> HostDriver<F> {
         self.driver.progress(&mut self.fabric);
         self.driver.tick(&mut self.fabric, now());
     }
-}
-
-/// Attempt of a half that waits, which the other half can make as well.
-pub(crate) trait Attempt<F: HostFabric> {
-    /// Makes one attempt, and keeps its result.
-    fn step(&mut self, driver: &mut Driver<F>, fabric: &mut F) -> Drive<()>;
-}
-
-/// Access to a driver, which exists as long as this value.
-pub(crate) trait Access: fmt::Debug + Send + 'static {
-    /// The fabric.
-    type Fabric: HostFabric;
-    /// The driver while it is held: for a bounded number of attempts and never for a wait.
-    type Held<'a>: DerefMut<Target = HostDriver<Self::Fabric>>
-    where
-        Self: 'a;
-    /// True if another half may exist.
-    const IS_SHARED: bool;
-
-    /// Holds the driver. Waits until the other half releases it.
-    fn hold(&mut self) -> Self::Held<'_>;
-    /// Holds the driver. Returns `None` if the other half holds it for longer than a moment.
-    fn try_hold(&mut self) -> Option<Self::Held<'_>>;
-    /// Yields to the other half if that was refused a turn. Returns true if another thread may have had the core meanwhile.
-    fn give_way(&self) -> bool;
-    /// Returns true if the other half runs on the same core as this one: spinning would only keep it from its work.
-    fn shares_core(&self) -> bool;
-    /// Counts bytes that were moved. Returns true if the other half, on the same core, is due for its turn.
-    fn count_moved(&mut self, bytes: usize) -> bool;
-    /// Makes the attempt that the other half lent while it yields on the same core. Returns `None` if it lent none.
-    fn step_other(held: &mut Self::Held<'_>) -> Option<Drive<()>>;
-    /// Yields the core. Meanwhile the other half may make `attempt`.
-    fn yield_lending(&mut self, attempt: &mut (dyn Attempt<Self::Fabric> + Send));
-    /// Returns true if the user has set the interrupt flag.
-    fn is_interrupted(&self) -> bool;
-    /// Returns true in the process that made the connection. The memory is not there in a child of fork.
-    fn is_ours(&self) -> bool;
-}
-
-/// Pauses after a number of refused moments. Returns true if another thread may have had the core meanwhile.
-pub(super) fn pause(refused: u32) -> bool {
-    match refused {
-        0..MOMENTS_SPUN => hint::spin_loop(),
-        MOMENTS_SPUN..MOMENTS_YIELDED => thread::yield_now(),
-        _ => thread::sleep(PAUSE * (refused / MOMENTS_YIELDED).min(PAUSES_MAX)),
-    }
-    refused >= MOMENTS_SPUN
 }

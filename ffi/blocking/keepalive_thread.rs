@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
-use super::host_driver::Access;
+use super::access::DriverAccess;
 
 /// Period of the thread: half of that of keepalives (0.2 s).
 const TURN: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ fn lock<A>(slot: &Slot<A>) -> MutexGuard<'_, Option<A>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<A: Access> KeepaliveThread<A> {
+impl<A: DriverAccess> KeepaliveThread<A> {
     pub(super) const fn new() -> Self {
         Self { slot: None }
     }
@@ -59,7 +59,7 @@ impl<A> Drop for Lent<'_, A> {
 }
 
 /// Runs the thread until the owner drops the slot.
-fn keep_alive<A: Access>(slot: &Weak<Slot<A>>) {
+fn keep_alive<A: DriverAccess>(slot: &Weak<Slot<A>>) {
     loop {
         thread::sleep(TURN);
         let Some(slot) = slot.upgrade() else { return };

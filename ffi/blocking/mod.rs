@@ -5,8 +5,10 @@
 //! accepting                      the half-open connections of a listener
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
 //! waiting                        the loop around core's driver
-//! host_driver                    core's driver with its fabric, and the trait Access: who may use it
-//! exclusive, half                one owner, or two halves behind a lock
+//! dispatch                       from Connection's enum to the fabric that a connection has
+//! host_driver                    core's driver with its fabric and a clock
+//! access                         the trait by which calls reach it
+//! exclusive, half                the access of one owner, and of two halves behind a lock
 //! ```
 
 use core::fmt;
@@ -23,13 +25,15 @@ use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
 use crate::options::Options;
 use crate::os::WaitStrategy;
-use host_driver::{Access, HostDriver};
+use access::DriverAccess;
+use host_driver::HostDriver;
 use keepalive_thread::KeepaliveThread;
 use waiting::Waiting;
 
 pub(crate) mod dispatch;
 
 mod accepting;
+mod access;
 mod cold;
 mod connecting;
 mod established;
@@ -66,7 +70,7 @@ pub(crate) use send_stream::BlockingSendStream;
 use warm_up::WarmingUp;
 
 /// One end of a connection, or a half of it, over a fabric that the compiler knows.
-pub(crate) struct Blocking<A: Access> {
+pub(crate) struct Blocking<A: DriverAccess> {
     /// `None` while it is lent to the keepalive thread.
     access: Option<A>,
     lender: KeepaliveThread<A>,
@@ -80,13 +84,13 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     pub(crate) fn new(
         fabric: F,
         attachment: Attachment<F>,
-        settled: &Negotiated,
-        budget: Budget,
+        negotiated: &Negotiated,
+        share: Budget,
         options: Options,
     ) -> Result<Self, Error> {
-        let endpoint = Endpoint::new(&fabric, attachment, settled.config, Origin::default())
+        let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default())
             .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
-        Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), budget).into())
+        Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), share).into())
     }
 
     /// Splits the connection into two halves.
@@ -106,16 +110,16 @@ impl<F: HostFabric> Blocking<Half<F>> {
     }
 }
 
-impl<A: Access> From<A> for Blocking<A> {
+impl<A: DriverAccess> From<A> for Blocking<A> {
     fn from(access: A) -> Self {
         Self { access: Some(access), lender: KeepaliveThread::new() }
     }
 }
 
-impl<A: Access> Blocking<A> {
+impl<A: DriverAccess> Blocking<A> {
     /// Counts bytes that were moved without a wait, and yields once they are many and the other half runs on the same core.
     #[inline]
-    fn after_moving(&mut self, bytes: usize) {
+    fn yield_after_moving(&mut self, bytes: usize) {
         if self.access().count_moved(bytes) {
             thread::yield_now();
         }
@@ -144,7 +148,7 @@ impl<A: Access> Blocking<A> {
 
     /// Waits until the peer has acknowledged everything that was sent.
     pub(crate) fn flush(&mut self, deadline: Deadline) -> Result<(), Error> {
-        self.access().wait(deadline, |driver, _| driver.endpoint_mut().delivered().then_some(()).into())
+        self.access().wait(deadline, |driver, _| driver.endpoint_mut().poll_delivered().then_some(()).into())
     }
 
     /// Runs `work` while a helper thread sends keepalives.
@@ -196,7 +200,7 @@ impl<A: Access> Blocking<A> {
     }
 }
 
-impl<A: Access> fmt::Debug for Blocking<A> {
+impl<A: DriverAccess> fmt::Debug for Blocking<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.access.fmt(f)
     }

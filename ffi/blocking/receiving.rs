@@ -3,7 +3,7 @@
 use superpipe_core::driver::{Drive, Driver, ReceiveFailed, ReceiveOperation, Received, RefusedRecv};
 use superpipe_core::{Incoming, Length, Reason};
 
-use super::host_driver::Access;
+use super::access::DriverAccess;
 use super::host_driver::HostDriver;
 use super::waiting::Waiting;
 use super::{Blocking, BlockingRecvStream};
@@ -15,7 +15,7 @@ use crate::outcome::TryRecv;
 /// Bytes up to which no part of a message is counted while it arrives: C0 by default.
 const SHORT_BYTES: usize = 64 << 10;
 
-impl<A: Access> Blocking<A> {
+impl<A: DriverAccess> Blocking<A> {
     /// Receives the next message, scattered into slices.
     #[inline]
     pub(crate) fn recv_into(
@@ -43,7 +43,7 @@ impl<A: Access> Blocking<A> {
         if A::IS_SHARED
             && let Ok(Received { bytes, .. }) = received
         {
-            self.after_moving(bytes.min(SHORT_BYTES));
+            self.yield_after_moving(bytes.min(SHORT_BYTES));
         }
         received
     }
@@ -96,15 +96,15 @@ impl<A: Access> Blocking<A> {
         match host.driver.try_recv(&mut host.fabric, slices) {
             Ok(Some(received)) => Ok(TryRecv::Received(received)),
             Ok(None) => {
-                host.after_empty_try()?;
+                host.count_empty_try()?;
                 Ok(TryRecv::Nothing)
             }
             Err(RefusedRecv::TooSmall(incoming)) => {
-                host.after_untaken();
+                host.count_try_that_left_transfer();
                 Ok(TryRecv::TooSmall(incoming))
             }
             Err(RefusedRecv::Long(incoming)) => {
-                host.after_long()?;
+                host.count_try_that_left_part()?;
                 Ok(TryRecv::Incomplete(incoming))
             }
         }
@@ -116,9 +116,9 @@ impl<A: Access> Blocking<A> {
         let host = &mut *held;
         let incoming = host.driver.try_peek(&mut host.fabric);
         if incoming.is_some() {
-            host.after_untaken();
+            host.count_try_that_left_transfer();
         } else {
-            host.after_empty_try()?;
+            host.count_empty_try()?;
         }
         Ok(incoming)
     }
@@ -136,7 +136,7 @@ impl<A: Access> Blocking<A> {
             Drive::Done(Err(failed)) => Err(host.receive_failed(failed, slices)),
             Drive::Moved => Ok(Drive::Moved),
             Drive::Idle => {
-                host.after_idle_drive()?;
+                host.count_idle_drive()?;
                 Ok(Drive::Idle)
             }
         }

@@ -6,7 +6,7 @@ use superpipe_core::driver::{DescriptorWait, Drive};
 use superpipe_core::{End, Fabric, Incoming, Length, Readable, Reason, Run};
 
 use super::Blocking;
-use super::host_driver::Access;
+use super::access::DriverAccess;
 use super::io_vectors::IoVectors;
 use super::waiting::Waiting;
 use crate::deadline::{ArmedDeadline, Deadline};
@@ -17,7 +17,7 @@ use crate::io::{Digest, Sink, WriteOutcome};
 
 /// Receiving end of a stream. Dropping it before the end rejects the rest.
 #[derive(Debug)]
-pub(crate) struct BlockingRecvStream<'a, A: Access> {
+pub(crate) struct BlockingRecvStream<'a, A: DriverAccess> {
     connection: &'a mut Blocking<A>,
     incoming: Incoming,
     /// Deadline of each call that waits.
@@ -25,7 +25,7 @@ pub(crate) struct BlockingRecvStream<'a, A: Access> {
     end: Option<Result<(), Reason>>,
 }
 
-impl<'a, A: Access> BlockingRecvStream<'a, A> {
+impl<'a, A: DriverAccess> BlockingRecvStream<'a, A> {
     pub(crate) const fn new(connection: &'a mut Blocking<A>, incoming: Incoming) -> Self {
         Self { connection, incoming, deadline: Deadline::NONE, end: None }
     }
@@ -149,7 +149,7 @@ impl<'a, A: Access> BlockingRecvStream<'a, A> {
     }
 }
 
-impl<A: Access> Drop for BlockingRecvStream<'_, A> {
+impl<A: DriverAccess> Drop for BlockingRecvStream<'_, A> {
     fn drop(&mut self) {
         if self.end.is_none() && self.connection.is_ours() {
             self.connection.reject(Reason::GIVEN_UP);

@@ -6,7 +6,7 @@ use superpipe_core::driver::DescriptorWait;
 use superpipe_core::{Fabric, Reason, RefusedSend, Reservation, TransferId};
 
 use super::Blocking;
-use super::host_driver::Access;
+use super::access::DriverAccess;
 use super::io_vectors::IoVectors;
 use super::waiting::Waiting;
 use crate::deadline::{ArmedDeadline, Deadline};
@@ -17,7 +17,7 @@ use crate::io::{Digest, ReadOutcome, Source};
 
 /// Sending end of a stream. Dropping it before [`finish`](Self::finish) cancels the stream.
 #[derive(Debug)]
-pub(crate) struct BlockingSendStream<'a, A: Access> {
+pub(crate) struct BlockingSendStream<'a, A: DriverAccess> {
     connection: &'a mut Blocking<A>,
     id: TransferId,
     sent: u64,
@@ -29,7 +29,7 @@ pub(crate) struct BlockingSendStream<'a, A: Access> {
     rejected: Option<Reason>,
 }
 
-impl<'a, A: Access> BlockingSendStream<'a, A> {
+impl<'a, A: DriverAccess> BlockingSendStream<'a, A> {
     pub(crate) const fn new(connection: &'a mut Blocking<A>, id: TransferId) -> Self {
         Self {
             connection,
@@ -171,7 +171,7 @@ impl<'a, A: Access> BlockingSendStream<'a, A> {
     }
 }
 
-impl<A: Access> Drop for BlockingSendStream<'_, A> {
+impl<A: DriverAccess> Drop for BlockingSendStream<'_, A> {
     fn drop(&mut self) {
         if !self.ended && self.connection.is_ours() {
             self.connection.give_up(self.id, Reason::GIVEN_UP);

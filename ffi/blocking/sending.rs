@@ -1,9 +1,9 @@
 //! Sending messages.
 
 use superpipe_core::driver::{Drive, SendFailed, SendOperation};
-use superpipe_core::{Length, Reason, RefusedSend, TransferId};
+use superpipe_core::{Length, Reason, RefusedSend, TransferId, bytes_of};
 
-use super::host_driver::Access;
+use super::access::DriverAccess;
 use super::host_driver::HostDriver;
 use super::waiting::Waiting;
 use super::{Blocking, BlockingSendStream};
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
 use crate::outcome::TrySend;
 
-impl<A: Access> Blocking<A> {
+impl<A: DriverAccess> Blocking<A> {
     /// Sends a message, gathered from slices: at once if it is short and there is room, else as an operation in a wait.
     #[inline]
     pub(crate) fn send(
@@ -21,36 +21,35 @@ impl<A: Access> Blocking<A> {
         slices: &[&[u8]],
         deadline: impl Into<Deadline>,
     ) -> Result<(), Error> {
-        let tried = match self.access().try_hold() {
+        let begun = match self.access().try_hold() {
             Some(mut held) => {
                 let HostDriver { driver, fabric, .. } = &mut *held;
-                driver.try_send(fabric, tag, slices)
+                driver.begin_send(fabric, tag, slices)
             }
-            None => Err(RefusedSend::Busy),
+            None => Some(SendOperation::new(tag, bytes_of(slices))),
         };
-        if let Err(refused) = tried {
-            return self.send_refused(tag, slices, refused, deadline.into());
+        if let Some(send) = begun {
+            return self.send_slowly(send, slices, deadline.into());
         }
         if A::IS_SHARED {
-            self.after_moving(bytes_of(slices));
+            self.yield_after_moving(bytes_of(slices));
         }
         Ok(())
     }
 
-    /// Goes on with a message that did not go at once, unless the deadline is zero: waits for room, and sends it part by part.
+    /// Waits for room and sends the message part by part, unless the deadline is zero.
     #[cold]
-    fn send_refused(
+    #[inline(never)]
+    fn send_slowly(
         &mut self,
-        tag: u64,
+        mut send: SendOperation,
         slices: &[&[u8]],
-        refused: RefusedSend,
         deadline: Deadline,
     ) -> Result<(), Error> {
         if deadline.is_poll() {
-            return Err(self.not_at_once(refused));
+            return Err(self.not_sent_at_once(&send));
         }
         let access = self.access();
-        let mut send = SendOperation::refused(tag, bytes_of(slices), refused);
         let sent = access.wait(deadline, |driver, fabric| driver.drive_send(fabric, &mut send, slices));
         match sent {
             Ok(sent) => sent.map_err(|failed| access.hold().send_failed(failed)),
@@ -62,22 +61,22 @@ impl<A: Access> Blocking<A> {
         }
     }
 
-    /// Returns the error of a message that did not go at once, and may not wait.
-    fn not_at_once(&mut self, refused: RefusedSend) -> Error {
-        let mut host = self.access().hold();
-        match refused {
-            RefusedSend::NoCredit | RefusedSend::Busy => {
-                // A program may call nothing but this. What this finds, the next call reports.
-                let ended = host.after_empty_try().err();
-                host.progress();
-                ended.unwrap_or_else(Error::deadline)
-            }
-            RefusedSend::TooLong => Error::new(
+    /// Returns the error of a message that was not sent at once, in a call whose deadline is zero.
+    fn not_sent_at_once(&mut self, send: &SendOperation) -> Error {
+        if send.needs_transfer() {
+            return Error::new(
                 ErrorKind::Timeout,
                 "the message is too long to be sent without waiting: give it a deadline, or begin an operation",
-            ),
-            refused => host.refused(refused),
+            );
         }
+        let mut host = self.access().hold();
+        if let Some(closed) = host.driver.endpoint().closed() {
+            return Error::closed(closed);
+        }
+        // A program may call nothing but this. What `progress` finds, the next call reports.
+        let ended = host.count_empty_try().err();
+        host.progress();
+        ended.unwrap_or_else(Error::deadline)
     }
 
     /// Sends a message if that is possible without waiting.
@@ -88,7 +87,7 @@ impl<A: Access> Blocking<A> {
         match host.driver.try_send(&mut host.fabric, tag, slices) {
             Ok(_) => Ok(TrySend::Sent),
             Err(RefusedSend::NoCredit | RefusedSend::Busy) => {
-                host.after_empty_try()?;
+                host.count_empty_try()?;
                 Ok(TrySend::Full)
             }
             Err(RefusedSend::TooLong) => Ok(TrySend::TooLong),
@@ -108,7 +107,7 @@ impl<A: Access> Blocking<A> {
             Drive::Done(sent) => sent.map(Drive::Done).map_err(|failed| host.send_failed(failed)),
             Drive::Moved => Ok(Drive::Moved),
             Drive::Idle => {
-                host.after_idle_drive()?;
+                host.count_idle_drive()?;
                 Ok(Drive::Idle)
             }
         }
@@ -158,9 +157,4 @@ impl<F: HostFabric> HostDriver<F> {
             SendFailed::NotOpen => RefusedSend::NotOpen,
         })
     }
-}
-
-/// Returns the bytes of all slices together, saturating.
-fn bytes_of(slices: &[&[u8]]) -> usize {
-    slices.iter().fold(0, |bytes: usize, slice| bytes.saturating_add(slice.len()))
 }

@@ -3,6 +3,7 @@
 //! The driver is held for a few attempts and a round of progress, and released before anything that takes time: a yield, a sleep, a poll of
 //! descriptors.
 
+use core::ops::ControlFlow;
 use core::{hint, mem};
 use std::thread;
 
@@ -11,7 +12,7 @@ use superpipe_core::driver::{
 };
 use superpipe_core::{Nanos, Reason};
 
-use super::host_driver::{Access, Attempt, pause};
+use super::access::{Attempt, DriverAccess, pause_after_refusals};
 use super::host_driver::{HostDriver, now};
 use crate::deadline::{ArmedDeadline, Deadline};
 use crate::error::Error;
@@ -31,7 +32,7 @@ const JOINT_SPIN_ROUNDS: u32 = 64;
 const PART_BYTES: usize = 16 << 10;
 
 /// Attempt of a waiting call, with its result.
-struct Task<S, T> {
+pub(super) struct Task<S, T> {
     attempt: S,
     /// Result of the attempt, once it is done.
     value: Option<T>,
@@ -48,8 +49,16 @@ impl<F: HostFabric, T, S: FnMut(&mut Driver<F>, &mut F) -> Drive<T>> Attempt<F> 
     }
 }
 
+/// Result of the attempts and the round that a wait makes while it holds the driver.
+pub(super) struct Round {
+    /// Next step of the wait.
+    next: Next,
+    /// Result of the attempt that the other half lent, if it lent one.
+    other: Option<Drive<()>>,
+}
+
 /// Calls that wait, for every kind of access.
-pub(super) trait Waiting: Access {
+pub(super) trait Waiting: DriverAccess {
     /// Makes attempts and progress until an attempt is done, or the wait has ended.
     #[inline]
     fn wait<T>(
@@ -73,62 +82,36 @@ pub(super) trait Waiting: Access {
         T: Send,
     {
         let mut wait = self.hold().driver.begin_wait();
-        let (mut refused, mut awake, mut idle, mut shares_core) = (0, 0, 0, self.shares_core());
+        let (mut refused, mut awake, mut idle_rounds, mut shares_core) = (0, 0, 0, self.shares_core());
         let mut task = Task { attempt, value: None, has_moved: false };
         loop {
             let mut has_yielded = self.give_way();
             let Some(mut held) = self.try_hold() else {
                 refused += 1;
-                self.follow_refusal(refused, armed)?;
+                self.pause_after_refusal(refused, armed)?;
                 continue;
             };
             refused = 0;
             let yields = shares_core && held.driver.wait_strategy() != WaitStrategy::Spin;
-            let mut has_moved = mem::take(&mut task.has_moved);
-            let mut other = None;
-            for _ in 0..ATTEMPTS_PER_ROUND {
-                let HostDriver { driver, fabric, .. } = &mut *held;
-                let driven = task.step(driver, fabric);
-                if let Some(value) = task.value.take() {
-                    return Ok(value);
-                }
-                other = if yields { Self::step_other(&mut held) } else { None };
-                has_moved |= driven == Drive::Moved || other.is_some_and(|other| other != Drive::Idle);
-                if has_moved {
-                    break;
-                }
-                hint::spin_loop();
-            }
-            let HostDriver { driver, fabric, .. } = &mut *held;
-            let next = driver.round(fabric, &mut wait, has_moved);
+            let round = match Self::make_round(&mut held, &mut wait, &mut task, yields) {
+                ControlFlow::Continue(round) => round,
+                ControlFlow::Break(value) => return Ok(value),
+            };
             drop(held);
-            task.has_moved = false;
-            let lends = matches!(other, Some(Drive::Idle | Drive::Moved));
-            match next {
-                Next::Again => {
-                    idle = 0;
-                    let other_is_done = other == Some(Drive::Done(()));
-                    if other_is_done || self.count_moved(PART_BYTES) && !lends {
-                        self.yield_lending(&mut task);
-                        has_yielded = true;
+            if self.is_turn_over(&round, yields, &mut idle_rounds) {
+                self.yield_lending(&mut task);
+                has_yielded = true;
+                if round.next != Next::Again {
+                    shares_core = self.shares_core();
+                }
+            } else {
+                match round.next {
+                    Next::Rest(Rest::Sleep) => {
+                        self.sleep_until_work(&mut wait, armed, &mut awake, &mut task)?
                     }
+                    Next::Rest(Rest::Spin) if yields => {}
+                    next => self.follow(next, &mut wait, armed)?,
                 }
-                Next::Rest(Rest::Spin) if yields => {
-                    idle += 1;
-                    if idle >= if lends { JOINT_SPIN_ROUNDS } else { SHARED_SPIN_ROUNDS } {
-                        idle = 0;
-                        self.yield_lending(&mut task);
-                        (has_yielded, shares_core) = (true, self.shares_core());
-                    }
-                }
-                Next::Rest(Rest::Sleep) => {
-                    let nap_ns = self.look(&mut wait, armed)?;
-                    self.sleep(nap_ns, &mut awake, |driver, fabric| match task.step(driver, fabric) {
-                        Drive::Done(()) | Drive::Moved => true,
-                        Drive::Idle => driver.endpoint().closed().is_some(),
-                    });
-                }
-                next => self.follow(next, &mut wait, armed)?,
             }
             // The other half may have completed the attempt while this one yielded.
             if let Some(value) = task.value.take() {
@@ -136,30 +119,98 @@ pub(super) trait Waiting: Access {
             }
             // A yield may have lasted another thread's time slice.
             if has_yielded {
-                self.look(&mut wait, armed)?;
+                self.check_time(&mut wait, armed)?;
             }
         }
     }
 
-    /// Does what comes after a round, except to sleep.
+    /// Makes a few attempts, and a round of progress. With `steps_other` makes the attempts of the other half as well. Breaks
+    /// with the result of the own attempt once it is done.
+    #[inline]
+    fn make_round<T, S: FnMut(&mut Driver<Self::Fabric>, &mut Self::Fabric) -> Drive<T>>(
+        held: &mut Self::Held<'_>,
+        wait: &mut Wait,
+        task: &mut Task<S, T>,
+        steps_other: bool,
+    ) -> ControlFlow<T, Round> {
+        let mut has_moved = mem::take(&mut task.has_moved);
+        let mut other = None;
+        for _ in 0..ATTEMPTS_PER_ROUND {
+            let HostDriver { driver, fabric, .. } = &mut **held;
+            let driven = task.step(driver, fabric);
+            if let Some(value) = task.value.take() {
+                return ControlFlow::Break(value);
+            }
+            other = if steps_other { Self::step_other(held) } else { None };
+            has_moved |= driven == Drive::Moved || other.is_some_and(|other| other != Drive::Idle);
+            if has_moved {
+                break;
+            }
+            hint::spin_loop();
+        }
+        let HostDriver { driver, fabric, .. } = &mut **held;
+        let next = driver.round(fabric, wait, has_moved);
+        task.has_moved = false;
+        ControlFlow::Continue(Round { next, other })
+    }
+
+    /// Returns true if this half is to yield after a round, because the other one runs on the same core: it has moved enough, or nothing
+    /// for a number of rounds, or it has just completed the attempt that the other half lent.
+    #[inline]
+    fn is_turn_over(&mut self, round: &Round, yields: bool, idle_rounds: &mut u32) -> bool {
+        let is_lent = matches!(round.other, Some(Drive::Idle | Drive::Moved));
+        match round.next {
+            Next::Again => {
+                *idle_rounds = 0;
+                round.other == Some(Drive::Done(())) || self.count_moved(PART_BYTES) && !is_lent
+            }
+            Next::Rest(Rest::Spin) if yields => {
+                *idle_rounds += 1;
+                let is_over = *idle_rounds >= if is_lent { JOINT_SPIN_ROUNDS } else { SHARED_SPIN_ROUNDS };
+                if is_over {
+                    *idle_rounds = 0;
+                }
+                is_over
+            }
+            Next::Rest(_) | Next::CheckTime | Next::Ended(_) => false,
+        }
+    }
+
+    /// Sleeps until the peer writes something, or until the time has to be checked again. Makes the attempt once more before.
+    fn sleep_until_work<T, S: FnMut(&mut Driver<Self::Fabric>, &mut Self::Fabric) -> Drive<T>>(
+        &mut self,
+        wait: &mut Wait,
+        armed: &mut ArmedDeadline,
+        awake: &mut u32,
+        task: &mut Task<S, T>,
+    ) -> Result<(), Error> {
+        let sleep_ns = self.check_time(wait, armed)?;
+        self.sleep(sleep_ns, awake, |driver, fabric| match task.step(driver, fabric) {
+            Drive::Done(()) | Drive::Moved => true,
+            Drive::Idle => driver.endpoint().closed().is_some(),
+        });
+        Ok(())
+    }
+
+    /// Takes the next step of a wait, except to sleep.
     fn follow(&mut self, next: Next, wait: &mut Wait, armed: &mut ArmedDeadline) -> Result<(), Error> {
         match next {
             Next::Again | Next::Rest(Rest::Sleep) => {}
-            Next::CheckTime | Next::Rest(Rest::CheckTime) => _ = self.look(wait, armed)?,
+            Next::CheckTime | Next::Rest(Rest::CheckTime) => _ = self.check_time(wait, armed)?,
             Next::Rest(Rest::Spin) => hint::spin_loop(),
             Next::Rest(Rest::Yield { is_first }) => {
                 self.yield_core(wait, is_first);
-                self.look(wait, armed)?;
+                self.check_time(wait, armed)?;
             }
             Next::Ended(ended) => return Err(self.hold().ended(ended)),
         }
         Ok(())
     }
 
-    /// Pauses after the lock was refused, and now and then checks the interrupt flag and the deadline.
+    /// Pauses after the lock was refused, and checks the interrupt flag and the deadline if another thread may have had the core.
     #[cold]
-    fn follow_refusal(&mut self, refused: u32, armed: &mut ArmedDeadline) -> Result<(), Error> {
-        if !pause(refused) {
+    fn pause_after_refusal(&mut self, refused: u32, armed: &mut ArmedDeadline) -> Result<(), Error> {
+        if !pause_after_refusals(refused) {
             return Ok(());
         }
         if self.is_interrupted() {
@@ -175,16 +226,16 @@ pub(super) trait Waiting: Access {
         self.hold().driver.note_yield(wait, is_first, monotonic_ns() - begin_ns);
     }
 
-    /// Sleeps until the peer writes something. `last_look` returns true if something has arrived already; it is called after the peer can
-    /// see the request for a wake-up, and under the lock, so that the other half cannot take what has arrived. While the other half has not
-    /// ended a sleep from which both were woken, this one cannot sleep; `awake` counts these refusals.
+    /// Sleeps until the peer writes something. `poll_once_more` returns true if something has arrived already. It is called after the peer
+    /// can see the request for a wake-up, and under the lock, so the other half cannot take what has arrived. While the other half has
+    /// not ended a sleep from which both were woken, this one cannot sleep; `awake` counts these refusals.
     fn sleep(
         &mut self,
-        nap_ns: u64,
+        sleep_ns: u64,
         awake: &mut u32,
-        last_look: impl FnOnce(&mut Driver<Self::Fabric>, &mut Self::Fabric) -> bool,
+        poll_once_more: impl FnOnce(&mut Driver<Self::Fabric>, &mut Self::Fabric) -> bool,
     ) {
-        let (mut fds, nap_ns) = {
+        let (mut fds, sleep_ns) = {
             let mut held = self.hold();
             let host = &mut *held;
             let HostDriver { driver, fabric, .. } = host;
@@ -192,20 +243,20 @@ pub(super) trait Waiting: Access {
                 return;
             }
             driver.endpoint_mut().acknowledge(fabric);
-            let nap_ns = match fabric.begin_sleep(driver.endpoint_mut(), nap_ns) {
-                Ok(nap_ns) => nap_ns,
+            let sleep_ns = match fabric.begin_sleep(driver.endpoint_mut(), sleep_ns) {
+                Ok(sleep_ns) => sleep_ns,
                 Err(woken) => {
                     host.note_woken(woken);
                     drop(held);
                     // Lets the other half have the core, to end its sleep.
                     *awake += 1;
                     if Self::IS_SHARED {
-                        pause(*awake);
+                        pause_after_refusals(*awake);
                     }
                     return;
                 }
             };
-            if last_look(driver, fabric) {
+            if poll_once_more(driver, fabric) {
                 let fds = fabric.sleep_interests(driver.endpoint().link());
                 // SAFETY: as below; they are not even polled.
                 let fds = fds.map(|fd| unsafe { fd.without_borrow() });
@@ -215,24 +266,25 @@ pub(super) trait Waiting: Access {
             let fds = fabric.sleep_interests(driver.endpoint().link());
             // SAFETY: the descriptors are open until the link is dropped (`HostFabric`), and the host, which has it, is there as
             // long as this access to it, which is borrowed until the end of this function.
-            (fds.map(|fd| unsafe { fd.without_borrow() }), nap_ns)
+            (fds.map(|fd| unsafe { fd.without_borrow() }), sleep_ns)
         };
         *awake = 0;
-        let polled = poll(&mut fds, nap_ns);
+        let polled = poll(&mut fds, sleep_ns);
         let host = &mut *self.hold();
         let woken = host.fabric.end_sleep(host.driver.endpoint_mut(), polled, fds);
         host.note_woken(woken);
     }
 
-    /// Checks the clock, the interrupt flag and the peer's end. Returns the nanoseconds that a sleep may last afterwards.
-    fn look(&mut self, wait: &mut Wait, armed: &mut ArmedDeadline) -> Result<u64, Error> {
+    /// Checks the interrupt flag, the peer's end and the deadline, and sends a keepalive that is due. Returns the nanoseconds that a sleep
+    /// may last afterwards.
+    fn check_time(&mut self, wait: &mut Wait, armed: &mut ArmedDeadline) -> Result<u64, Error> {
         let now = now();
         if self.is_interrupted() {
             return Err(Error::interrupted());
         }
         let deadline = Nanos(armed.at_ns(now.0));
         let host = &mut *self.hold();
-        host.look_for_peer(now);
+        host.check_peer(now);
         let HostDriver { driver, fabric, .. } = host;
         driver.check_time(fabric, wait, now, deadline).map_err(Error::late)
     }
@@ -244,7 +296,7 @@ pub(super) trait Waiting: Access {
         mut outside: DescriptorWait,
         armed: &mut ArmedDeadline,
     ) -> Result<(), Error> {
-        let mut nap_ns = until(armed.at_ns(monotonic_ns())).min(SLEEP_MAX_NS);
+        let mut sleep_ns = until(armed.at_ns(monotonic_ns())).min(SLEEP_MAX_NS);
         loop {
             if self.is_interrupted() {
                 return Err(Error::interrupted());
@@ -256,7 +308,7 @@ pub(super) trait Waiting: Access {
                 (host.driver.is_peer_gone(), unsafe { peer.without_borrow() })
             };
             let mut fds = [fd, if is_gone { PollFd::none() } else { peer }];
-            poll(&mut fds, nap_ns)?;
+            poll(&mut fds, sleep_ns)?;
             let (is_ready, is_peer_ready) = (fds[0].is_ready(), fds[1].is_ready());
             let host = &mut *self.hold();
             let link = host.driver.endpoint().link();
@@ -264,7 +316,7 @@ pub(super) trait Waiting: Access {
                 host.driver.peer_is_gone();
             }
             let now = now();
-            nap_ns = match host.driver.descriptor_round(&mut host.fabric, &mut outside, is_ready, now) {
+            sleep_ns = match host.driver.descriptor_round(&mut host.fabric, &mut outside, is_ready, now) {
                 DescriptorWaitNext::Ready => return Ok(()),
                 DescriptorWaitNext::Ended(ended) => return Err(host.ended(ended)),
                 DescriptorWaitNext::Poll => 0,
@@ -301,12 +353,12 @@ pub(super) trait Waiting: Access {
                 host.driver.close_round(&mut wait, has_moved)
             };
             if next == Next::Rest(Rest::Sleep) {
-                let nap_ns = self.look(&mut wait, &mut armed)?;
-                self.sleep(nap_ns, &mut awake, |driver, fabric| driver.drive_close(fabric) != Drive::Idle);
+                let sleep_ns = self.check_time(&mut wait, &mut armed)?;
+                self.sleep(sleep_ns, &mut awake, |driver, fabric| driver.drive_close(fabric) != Drive::Idle);
             }
             self.follow(next, &mut wait, &mut armed)?;
         }
     }
 }
 
-impl<A: Access> Waiting for A {}
+impl<A: DriverAccess> Waiting for A {}

@@ -4,8 +4,8 @@ use superpipe_core::Reason;
 use superpipe_core::driver::{Drive, Next, WarmUp, WarmUpFailed, WarmUpPlan};
 
 use super::Blocking;
+use super::access::DriverAccess;
 use super::exclusive::Exclusive;
-use super::host_driver::Access;
 use super::host_driver::{HostDriver, now};
 use super::waiting::Waiting;
 use crate::deadline::Deadline;
@@ -91,7 +91,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
             host.driver.peer_is_gone();
         }
         // Not every end of a peer makes something ready: one that broke a rule below the protocol is found by looking.
-        host.look_for_peer(now());
+        host.check_peer(now());
         let mut wait = host.driver.begin_wait();
         for _ in 0..ROUNDS_MAX {
             let driven = host.driver.drive_warm_up(&mut host.fabric, warm_up, room);

@@ -9,8 +9,8 @@ use superpipe_core::driver::{Drive, Driver};
 
 use super::doomed::{DEADLINE, cpu_time, pair};
 use super::played::{ends_of_sleeps, over, when_a_sleep_begins};
+use crate::blocking::access::{Attempt, DriverAccess};
 use crate::blocking::half::{Half, HeldHalf};
-use crate::blocking::host_driver::{Access, Attempt};
 use crate::blocking::shm::{join, shm_options};
 use crate::blocking::waiting::Waiting;
 use crate::deadline::ArmedDeadline;
@@ -136,11 +136,11 @@ fn a_wait_without_the_lock_meets_its_deadline_and_the_interrupt_flag() {
         over(Options { interrupt: Some(&STOP), ..Options::default() }, |_, _| {}).split();
     let mut armed = ArmedDeadline::Unarmed(Duration::from_millis(20).into());
     let held = half.access().try_hold().unwrap();
-    let refusals = (1..).find_map(|refused| other.access().follow_refusal(refused, &mut armed).err());
+    let refusals = (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
     assert_eq!(refusals.unwrap().kind(), ErrorKind::Timeout);
     STOP.store(true, Ordering::Relaxed);
     let mut armed = ArmedDeadline::Unarmed(DEADLINE.into());
-    let refusals = (1..).find_map(|refused| other.access().follow_refusal(refused, &mut armed).err());
+    let refusals = (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
     assert_eq!(refusals.unwrap().kind(), ErrorKind::Interrupted);
     drop(held);
 }
@@ -201,7 +201,7 @@ fn a_half_that_yields_lends_what_it_waits_for() {
 }
 
 fn step_other<P: HostFabric>(held: &mut HeldHalf<'_, P>) -> Option<Drive<()>> {
-    <Half<P> as Access>::step_other(held)
+    <Half<P> as DriverAccess>::step_other(held)
 }
 
 /// Documented (architecture.md, "Waiting"): the clock and the interrupt flag are looked at after every yield, which may have lasted

@@ -2,8 +2,8 @@
 
 use super::played::over;
 use crate::Options;
-use crate::blocking::half::{NOWHERE, TURN_BYTES};
-use crate::blocking::host_driver::Access;
+use crate::blocking::access::DriverAccess;
+use crate::blocking::half::{NO_CORE, TURN_BYTES};
 
 /// The core of this thread.
 fn core() -> i32 {
@@ -40,7 +40,7 @@ fn halves_share_a_core_where_both_waited_last() {
     };
     assert_eq!(shares(|core| core), Some(true));
     assert_eq!(shares(|core| core + 1), Some(false));
-    assert_eq!(shares(|_| NOWHERE), Some(false));
+    assert_eq!(shares(|_| NO_CORE), Some(false));
     // Each notes its own.
     let noted = (0..1000).find(|_| {
         let before = core();
