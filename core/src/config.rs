@@ -163,12 +163,12 @@ impl fmt::Display for ConfigError {
                 write!(f, "{name} is {value}; it must be {least} to {most}")
             }
             Self::Layout(bad) => bad.fmt(f),
-            Self::ApartNeedsDirectStore => f.write_str("slot lines can lie apart only where stores go direct"),
+            Self::ApartNeedsDirectStore => f.write_str("slot lines that lie apart need direct stores; use slot lines inside the blocks"),
             Self::FlagNeedsOrder => f.write_str(
                 "plain flags need order inside a write, which this device does not promise; use checked flags or notify",
             ),
             Self::NotifyNeedsPostedWrites => {
-                f.write_str("stores that go direct cannot be notified; use flags or checked flags")
+                f.write_str("direct stores cannot be notified; use flags or checked flags")
             }
             Self::NotifyNeedsReceives { receives } => write!(
                 f,

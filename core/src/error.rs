@@ -177,15 +177,15 @@ pub enum RefusedSend {
 impl fmt::Display for RefusedSend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCredit => f.write_str("no room at the receiver yet"),
-            Self::Busy => f.write_str("another transfer is open, or its cancel is not sent yet; finish or cancel it, or try again after progress"),
+            Self::NoCredit => f.write_str("no room at the receiver yet; try again after progress"),
+            Self::Busy => f.write_str("another transfer is open, or its CANCEL is due; finish or cancel it, and try again after progress"),
             Self::TooLong => f.write_str("too long to be sent at once; start a transfer"),
-            Self::NotOpen => f.write_str("the transfer is not open"),
+            Self::NotOpen => f.write_str("the transfer has ended or was cancelled; start another"),
             Self::Rejected(Reason(reason)) => {
                 write!(f, "the receiver rejected the transfer (reason {reason})")
             }
-            Self::WrongLength => f.write_str("not the number of bytes that the transfer was started with"),
-            Self::Closed => f.write_str("the connection is closed"),
+            Self::WrongLength => f.write_str("not the bytes that the transfer was started with, or that were reserved; pass the same slices to each call"),
+            Self::Closed => f.write_str("the connection is closed; make another"),
         }
     }
 }

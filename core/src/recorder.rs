@@ -12,7 +12,8 @@ use crate::nanos::Nanos;
 pub use crate::wire::control::Kind as ControlKind;
 use crate::wire::header::Length;
 
-/// Records that are kept: the newest.
+/// Most records that are kept, the newest. A block takes one record at each end, so that is a transfer of about 64 MiB in the default
+/// blocks of 16 KiB.
 pub const CAPACITY: usize = 4096;
 
 /// Kind of an event. Blocks are counted over the connection, from its first; a chunk is named by its sequence.

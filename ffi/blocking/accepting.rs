@@ -22,9 +22,10 @@ use crate::os::poll::{PollFd, poll, poll_now};
 
 /// Descriptors that a connection over either fabric opens until it is made, and the libraries beside it for a moment.
 const DESCRIPTORS: usize = 8;
-/// Longest wait between two checks of the interrupt flag.
+/// Longest wait between two checks of the interrupt flag, after which a user's interrupt takes effect.
 const SLICE_NS: u64 = 100_000_000;
-/// Connections that are made side by side. Each has 1 MiB of the budget by default, and over RDMA a QP.
+/// Connections that are made side by side. Each has 1 MiB of the budget by default, and over RDMA a QP. With more, strangers that only
+/// connect could hold more memory; with fewer, they would evict each other sooner.
 const HALF_OPEN_MAX: usize = 16;
 /// Time that a turn may take if its deadline has passed when it begins, and that each turn of a `try_accept` may take. Work that has begun by
 /// then, such as provisioning memory for one connection, is finished.

@@ -1,6 +1,7 @@
 //! Parts of blocks, as the buffers of one system call.
 
-/// IoVectors that go into one system call.
+/// Most buffers of one system call: the default ring has 32 blocks, which are at most one buffer each. A larger ring fills several
+/// calls. Each buffer takes 16 bytes of the stack.
 const SPANS_MAX: usize = 64;
 
 /// IoVectors for one system call; neighbours are joined.
@@ -13,7 +14,7 @@ impl IoVectors {
         Self { list: heapless::Vec::new() }
     }
 
-    /// Adds a span; what doesn't fit any more is left for the next call.
+    /// Adds a span. One that does not fit any more is left for the next call.
     pub(super) fn push(&mut self, place: *mut u8, bytes: u32) {
         let bytes = bytes as usize;
         if let Some(last) = self.list.last_mut()

@@ -10,7 +10,7 @@ use std::thread;
 
 use super::access::DriverAccess;
 
-/// Period of the thread: half of that of keepalives (0.2 s).
+/// Period of the thread: half of that of keepalives (0.2 s), so a keepalive is late by half a period at most.
 const TURN: Duration = Duration::from_millis(100);
 
 type Slot<A> = Mutex<Option<A>>;

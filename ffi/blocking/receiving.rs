@@ -193,10 +193,10 @@ impl<F: HostFabric> HostDriver<F> {
             ReceiveFailed::Busy => claimed(),
             ReceiveFailed::WrongLength => Error::new(
                 ErrorKind::Usage,
-                "the slices have less room than the message, which was begun with enough: give the same ones each time",
+                "the slices have less room than the message, and were larger when it began: pass the same slices to each call",
             ),
             ReceiveFailed::NotOpen => {
-                Error::new(ErrorKind::Usage, "the message is not being received any more")
+                Error::new(ErrorKind::Usage, "the receive operation has ended or was cancelled; begin another")
             }
         }
     }
@@ -205,7 +205,7 @@ impl<F: HostFabric> HostDriver<F> {
 fn claimed() -> Error {
     Error::new(
         ErrorKind::Usage,
-        "an operation or a stream has begun to take the message: drive it to its end, cancel it, or reject the message",
+        "another operation or stream takes the message: drive it to its end, cancel it, or reject the message",
     )
 }
 

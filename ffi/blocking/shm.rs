@@ -164,14 +164,14 @@ fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<()
         ));
         return Err(ambiguous(pid, uid, options.peer_uid.is_some()));
     }
-    refuse(format!("it takes peers of uid {wanted} only, and this process is of uid {uid}: see --peer-uid"));
+    refuse(format!("it takes peers of uid {wanted} only, and this process is of uid {uid}; set peer_uid there"));
     let remedy = match (options.peer_uid, is_private) {
         (Some(_), _) => format!("and uid {wanted} is asked for"),
         (None, true) => {
-            format!("this process to uid {own}; between users use shm:PATH, with --peer-uid at both ends")
+            format!("this process to uid {own}; between users use shm:PATH, and set peer_uid at both ends")
         }
         (None, false) => {
-            format!("this process to uid {own}; if that user is meant, ask for it with --peer-uid {uid}")
+            format!("this process to uid {own}; if that user is meant, set peer_uid to {uid}")
         }
     };
     Err(Error::new(ErrorKind::Auth, format!("the peer, process {pid}, belongs to uid {uid}, {remedy}")))
@@ -183,7 +183,7 @@ fn ambiguous(pid: i32, uid: u32, is_asked: bool) -> Error {
     let text = format!(
         "the peer, process {pid}, belongs to uid {uid}, which stands for every user who is not mapped into this user \
          namespace (see /proc/self/uid_map); map {whom} into it, \
-         to another number, or name another user with --peer-uid"
+         to another number, or set peer_uid to another user"
     );
     Error::new(ErrorKind::Auth, text)
 }

@@ -24,7 +24,7 @@ const GIVEN_UP: &str = "the peer gave the connection up while its first messages
 /// Error text for a peer that sends something else.
 const NOT_WARM: &str = "the peer sends something else than the first messages of the handshake";
 
-/// Rounds of one try, so that a peer as fast as this end does not keep the listener from other peers.
+/// Most rounds of one try, so that a peer as fast as this end does not keep the listener from other peers.
 const ROUNDS_MAX: u32 = 64;
 
 /// A warm-up with its buffer.

@@ -5,10 +5,11 @@ use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use crate::send::TransferId;
 
-/// Longest time for which a sink may accept nothing while data of a dead peer are left.
+/// Longest time for which a sink may accept nothing while data of a dead peer are left. A reader that is alive takes them sooner.
+/// Without a bound, one that has stopped reading would keep the dead connection open.
 const LEFT_NS: u64 = 1_000_000_000;
 
-/// Wait for a descriptor of the caller. The peer may be silent meanwhile.
+/// State of a wait for a descriptor of the caller. The peer may be silent meanwhile.
 #[derive(Clone, Debug)]
 pub struct DescriptorWait {
     /// Stream that the source is for; `None` for a sink.

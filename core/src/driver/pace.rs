@@ -28,10 +28,11 @@ use core::{error, fmt};
 /// Rounds of spinning before the first yield (fewer when both ends share a core), and between two checks of time while spinning. With
 /// eight attempts per round these are 1,024 attempts, about 10 to 50 µs.
 pub const SPIN_ROUNDS: u32 = 128;
-/// Rounds of yielding before [`WaitStrategy::Sleep`] sleeps.
+/// Rounds of yielding before [`WaitStrategy::Sleep`] sleeps. They bring what a peer on this core is about to send. More would use a
+/// core for longer before each sleep; with fewer, messages that come soon would pay a wake-up.
 pub const YIELD_ROUNDS: u32 = 64;
 
-/// Fewest rounds of spinning, when both ends share a core.
+/// Fewest rounds of spinning, when both ends share a core: the attempts of two rounds find what has arrived meanwhile.
 const SPIN_ROUNDS_MIN: u32 = 2;
 /// Yields without work after which the peer counts as running on another core. The scheduler may pass over a peer once or twice.
 const YIELDS_IN_VAIN: u32 = 4;
@@ -39,7 +40,8 @@ const YIELDS_IN_VAIN: u32 = 4;
 const YIELD_NS_MAX: u64 = 50_000;
 /// Shortest yield that was the time slice of a busy thread. A peer on the same core needs that long only to move 10 MiB.
 const CROWDED_NS: u64 = 1_000_000;
-/// Sleeps after such a yield, before a yield is tried again.
+/// Sleeps after such a yield, before a yield is tried again: at most one rest in 17 lasts a time slice while busy threads use the core,
+/// and 16 sleeps later a wait notices that they are gone.
 const CROWDED_SLEEPS: u32 = 16;
 
 /// Strategy of waits, which trades CPU time for latency.

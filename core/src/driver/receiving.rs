@@ -11,7 +11,7 @@ use crate::wire::header::Length;
 /// Polls for a message before anything else is done. 64 polls take one to two microseconds, as long as a peer in the
 /// same cache cluster needs to answer.
 const FIRST_POLLS: u32 = 64;
-/// Polls for a message in a wait, which polls other things as well.
+/// Polls for a message in each attempt of a wait, which makes several attempts per round.
 const POLLS_IN_A_WAIT: u32 = 1;
 
 /// A message that was received.
@@ -84,7 +84,7 @@ impl ReceiveOperation {
         Self { is_cold: true, ..Self::new() }
     }
 
-    /// Returns true while the operation takes a message: a part of it may have been taken.
+    /// Returns true while the operation takes a message, of which it may have taken a part.
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         self.begun.is_some() && !self.has_ended
@@ -193,7 +193,7 @@ impl<F: Fabric> Driver<F> {
         self.receive_fast(fabric, receive, slices, FIRST_POLLS)
     }
 
-    /// Takes a message that has not begun by the fast path. Returns [`Drive::Idle`] also if it leaves the message for the slow path.
+    /// Takes a message by the fast path. Also returns [`Drive::Idle`] for a message that the fast path leaves where it is.
     #[inline]
     fn receive_fast(
         &mut self,

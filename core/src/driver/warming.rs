@@ -11,16 +11,16 @@ use crate::wire::layout::Layout;
 
 /// Tag of the warm-up messages.
 const TAG: u64 = 0;
-/// Most messages of one length.
+/// Most messages of one length. It bounds the time of the warm-up for rings of very many blocks; the default ring needs 34.
 const COUNT_MAX: u32 = 64;
-/// Bytes of a short message.
+/// Bytes of a short message, which takes one block.
 const SHORT_BYTES: u32 = 1024;
 /// Bytes of the shortest message, which is in a slot line.
 const TINY_BYTES: u32 = 8;
-/// Most messages of both directions that one call exchanges. An answer that has arrived is taken before anything else is polled, since
-/// a peer that is done may have closed already.
+/// Most messages of both directions that one call exchanges, which bounds the call. An answer that has arrived is taken before anything
+/// else is polled, since a peer that is done may have closed already.
 const HALVES_MAX: u32 = 8;
-/// Messages of each length with posted writes, the longest first.
+/// Messages of each length with posted writes, the longest first: few, since each takes a round trip of the network.
 const COUNTS_POSTED: [u32; 4] = [1, 8, 4, 4];
 
 /// Lengths and counts of the warm-up messages, the longest first: a few with a CTS, then enough to go through the ring once or

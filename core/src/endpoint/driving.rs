@@ -9,6 +9,10 @@ use crate::wire::ack::Ack;
 use crate::wire::control::Control;
 use crate::wire::layout::control_page;
 
+/// Most completions that one round takes, which bounds its time. The next round takes the others: a completion that waits delays only the
+/// reuse of its chunk's blocks.
+const COMPLETIONS_PER_ROUND: usize = 16;
+
 impl<F: Fabric> Endpoint<F> {
     /// Makes one bounded round of progress: completions, control messages, posts and acknowledgements that are due. Returns the count
     /// of work done; after 0 the caller may wait a little.
@@ -161,7 +165,7 @@ impl<F: Fabric> Endpoint<F> {
             if let Err(error) = completion.result {
                 self.fail(fabric, Failure::Device(error));
             }
-            if work == 16 {
+            if work == COMPLETIONS_PER_ROUND {
                 break;
             }
         }
@@ -208,7 +212,7 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Returns the value. Closes the connection if the peer broke a rule.
+    /// Returns the value of a check of what the peer wrote. Closes the connection if the peer broke a rule.
     #[inline]
     pub(super) fn judged<T>(&mut self, fabric: &mut F, result: Result<T, ProtocolError>) -> Option<T> {
         match result {
@@ -220,8 +224,8 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Drops messages that a closed peer does not need: CTS and REJECT, since it sends nothing that they could change. Once both ends
-    /// have closed, CANCEL as well, since it may have to wait for blocks that nobody takes out any more (wire.md 5.3).
+    /// Drops messages that a peer which has closed does not need: CTS and REJECT, since it sends no more data. Once both ends have
+    /// closed, drops CANCEL as well, since it may have to wait for blocks that no end consumes any more (wire.md 5.3).
     pub(super) fn drop_needless(&mut self) {
         if self.receiver.is_closing() {
             self.drop_replies();

@@ -33,13 +33,17 @@ const IDLE_ROUNDS: [u32; 2] = [128, 8];
 const ACKS_PER_RING: [[u32; 2]; 2] = [[2, 4], [8, 8]];
 
 /// Most bytes that one call of a longer transfer moves, approximately. A peer that is as fast as this end, or a large ring, must
-/// not keep a caller from its deadline. 1 MiB takes about 100 µs, and is more than the default ring.
+/// not keep a caller from its deadline. 1 MiB takes about 100 µs, and is more than the default ring: with less, a call would end before
+/// the ring is full or empty.
 const CALL_BYTES: u32 = 1 << 20;
 
-/// Control messages consumed after which the acknowledgement goes out.
+/// Control messages consumed after which the acknowledgement goes out: half of the eight CTS that may be unacknowledged, so the peer
+/// need not wait for a place. With fewer there would be more acknowledgements; with eight or more the peer would wait until this end has
+/// been idle for [`IDLE_ROUNDS`].
 const CONTROLS_PER_ACK: u64 = 4;
 
-/// Most events that wait to be taken: the lines of a mailbox. Older ones are dropped and counted.
+/// Most events that wait to be taken; older ones are dropped and counted. The only event is a rejection, so a program that takes events
+/// once per 16 transfers misses none.
 const EVENTS_MAX: usize = 16;
 
 /// Link and memory of a connection.
@@ -120,12 +124,12 @@ pub struct Endpoint<F: Fabric> {
     inbox: Inbox,
     /// Counts of the acknowledgement that was written last.
     acked: Ack,
-    /// The peer's line of acknowledgements was written as a whole.
+    /// The complete line of acknowledgements was written to the peer at least once.
     ack_line_is_there: bool,
     peer_keepalives: u64,
     /// Blocks of a transfer of each [`Size`](receiving::Size) after which an acknowledgement goes out.
     ack_every: [u64; 2],
-    /// Rounds since something was taken out.
+    /// Rounds of progress since payload was consumed.
     idle_rounds: u32,
     /// Arrival that [`has_arrivals`](Self::has_arrivals) reported last: sequence and block.
     reported: Cell<Option<(u64, u32)>>,

@@ -41,9 +41,9 @@ use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::{Advance, before, judge};
 use heapless::Deque;
 
-/// Most chunks whose writes are not completed, with posted writes. In flight the sender's share of the ring is at most so many chunks,
-/// however small. A sender that reaches it waits for a completion, which costs bandwidth only if a round trip is longer than 64 chunks
-/// take on the wire. More would cost 16 bytes each, in every endpoint.
+/// Most chunks whose writes are not completed, with posted writes. Each takes a block of the ring at least, so a ring of up to 64 blocks
+/// (the default has 32) never reaches it. In a larger ring a sender of small chunks waits for a completion there. Each costs 16 bytes
+/// in every endpoint.
 const IN_FLIGHT_MAX: usize = 64;
 
 /// Identifies a transfer that was started at this end, until it ends. A stale id is refused.

@@ -11,8 +11,8 @@ use crate::wire::header::Length;
 use crate::wire::layout::Layout;
 use crate::wire::sequence::{Advance, judge};
 
-/// Chunk of the pipeline if none is configured: as many bytes as the library's default C0. The pipeline is here to be compared with
-/// the superpipeline, and a smaller chunk would cost it more gaps between chunks, a larger one a longer first and last copy.
+/// Bytes of a pipeline's chunk if none is configured. Smaller chunks would cost more gaps between them, larger ones a longer first
+/// copy and last copy, which nothing overlaps.
 const PIPELINE_CHUNK_BYTES: u32 = 64 << 10;
 
 /// Size of the next chunk of the open transfer, or what it waits for.

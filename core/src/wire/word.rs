@@ -27,7 +27,7 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Makes all earlier writes of this thread visible to a thread that [`observe`]s `value`.
+/// Writes a flag. All earlier writes of this thread are visible to a thread that [`observe`]s `value`.
 #[inline]
 pub fn publish(word: &impl Word, value: u64) {
     word.store(value, Ordering::Release); // pairs with the Acquire in `observe`
@@ -39,8 +39,8 @@ pub fn observe(word: &impl Word) -> u64 {
     word.load(Ordering::Acquire) // pairs with the Release in `publish`
 }
 
-/// Writes a line, its flag last. Publishes the even words as well: acknowledgements have no flag, and a new count in one of them
-/// must prove that the blocks which it gives back were read before.
+/// Writes a line, its flag last. Also publishes the words 0, 2 and 4. These hold the counts of an acknowledgement, which has no flag:
+/// a reader that sees a new count may overwrite the blocks that it returns, so all reads of these blocks must come before it.
 #[inline]
 pub fn write_line(words: [&impl Word; 8], line: &Line) {
     let ([w0, w1, w2, w3, w4, w5, w6, flag], [v0, v1, v2, v3, v4, v5, v6, value]) = (words, line.0);
@@ -52,7 +52,7 @@ pub fn write_line(words: [&impl Word; 8], line: &Line) {
     }
 }
 
-/// Reads a line once. After each of its even words, all that its writer did before writing that word is visible.
+/// Reads a line once. A reader that sees the new value of word 0, 2 or 4 also sees all that the writer did before.
 #[inline]
 #[must_use]
 pub fn take_line(words: [&impl Word; 8]) -> Line {

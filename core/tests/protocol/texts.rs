@@ -16,13 +16,13 @@ macro_rules! shows {
 #[test]
 fn a_refused_send_says_what_to_do() {
     shows! {
-        RefusedSend::NoCredit => "no room at the receiver yet",
-        RefusedSend::Busy => "another transfer is open, or its cancel is not sent yet; finish or cancel it, or try again after progress",
+        RefusedSend::NoCredit => "no room at the receiver yet; try again after progress",
+        RefusedSend::Busy => "another transfer is open, or its CANCEL is due; finish or cancel it, and try again after progress",
         RefusedSend::TooLong => "too long to be sent at once; start a transfer",
-        RefusedSend::NotOpen => "the transfer is not open",
+        RefusedSend::NotOpen => "the transfer has ended or was cancelled; start another",
         RefusedSend::Rejected(Reason(7)) => "the receiver rejected the transfer (reason 7)",
-        RefusedSend::WrongLength => "not the number of bytes that the transfer was started with",
-        RefusedSend::Closed => "the connection is closed",
+        RefusedSend::WrongLength => "not the bytes that the transfer was started with, or that were reserved; pass the same slices to each call",
+        RefusedSend::Closed => "the connection is closed; make another",
     }
 }
 
@@ -46,9 +46,9 @@ fn a_configuration_that_cannot_be_says_why() {
         layout => divided,
         ConfigError::Layout(layout) => divided,
         ConfigError::Range { name: "folds", value: 0, least: 1, most: 255 } => "folds is 0; it must be 1 to 255",
-        ConfigError::ApartNeedsDirectStore => "slot lines can lie apart only where stores go direct",
+        ConfigError::ApartNeedsDirectStore => "slot lines that lie apart need direct stores; use slot lines inside the blocks",
         ConfigError::FlagNeedsOrder => "plain flags need order inside a write, which this device does not promise; use checked flags or notify",
-        ConfigError::NotifyNeedsPostedWrites => "stores that go direct cannot be notified; use flags or checked flags",
+        ConfigError::NotifyNeedsPostedWrites => "direct stores cannot be notified; use flags or checked flags",
         ConfigError::NotifyNeedsReceives { receives: 3 } => "notify mode needs 4 posted receives, and this device keeps 3; use checked flags",
     }
 }
@@ -106,9 +106,9 @@ fn an_arrival_mode_has_its_reason() {
 #[test]
 fn a_wait_that_is_over_says_why() {
     shows! {
-        WaitFailed::Deadline => "the deadline passed",
-        WaitFailed::Silent(1_500_000_000) => "the peer was silent for 1.5s, the idle timeout",
-        WaitFailed::Silent(700_000) => "the peer was silent for 700µs, the idle timeout",
+        WaitFailed::Deadline => "the deadline passed; set a later one, or find what the peer waits for",
+        WaitFailed::Silent(1_500_000_000) => "the peer was silent for 1.5s, the idle timeout; raise it if the peer may be stopped or busy for longer",
+        WaitFailed::Silent(700_000) => "the peer was silent for 700µs, the idle timeout; raise it if the peer may be stopped or busy for longer",
         UnknownStrategy => "unknown wait strategy; use spin, yield or sleep",
         Protocol::Superpipeline => "superpipeline",
     }
