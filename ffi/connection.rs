@@ -11,7 +11,7 @@ use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
 
 use crate::address::Address;
 use crate::blocking::dispatch::{AnyConnection, dispatch};
-use crate::blocking::{Established, connect};
+use crate::blocking::{ReadyConnection, connect};
 use crate::deadline::Deadline;
 use crate::description::{Description, Peer};
 use crate::error::Error;
@@ -323,9 +323,9 @@ impl Connection {
     }
 }
 
-impl From<Established> for Connection {
-    fn from(established: Established) -> Self {
-        let Established { inner, description, peer } = established;
+impl From<ReadyConnection> for Connection {
+    fn from(ready: ReadyConnection) -> Self {
+        let ReadyConnection { inner, description, peer } = ready;
         Self { inner, description, peer }
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use superpipe_core::driver::{Ended, WaitFailed};
 use superpipe_core::{Closed, Failure, Reason, WcError};
 
-use crate::fabric::Gone;
+use crate::fabric::LossCause;
 use crate::fabric::shm::handshake::HandshakeError;
 use crate::fabric::shm::{AddressError, BindError, ConnectError, SegmentError, SocketError};
 use crate::os::OsError;
@@ -128,11 +128,11 @@ impl Error {
     }
 
     /// Error of a lost peer, with the cause if one is known.
-    pub(crate) fn gone(why: Option<Gone>) -> Self {
+    pub(crate) fn gone(why: Option<LossCause>) -> Self {
         match why {
             None => Self::lost(),
-            Some(Gone::Wrong(rule)) => Self::new(ErrorKind::Protocol, rule),
-            Some(Gone::Device(text)) => Self::new(ErrorKind::Device, text),
+            Some(LossCause::Violation(rule)) => Self::new(ErrorKind::Protocol, rule),
+            Some(LossCause::Device(text)) => Self::new(ErrorKind::Device, text),
         }
     }
 

@@ -5,10 +5,10 @@ use core::ops::Range;
 use superpipe_core::Nanos;
 use superpipe_core::driver::HalfOpenTable;
 
-use super::established::Established;
 use super::fabric_listeners::FabricListeners;
 use super::half_open::{AcceptProgress, PendingConnection};
 use super::listener_clock::{LISTENED_MAX_NS, ListenerClock};
+use super::new_connection::ReadyConnection;
 use crate::address::Address;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
@@ -76,7 +76,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// As [`Listener::accept`](crate::Listener::accept).
-    pub(crate) fn accept(&mut self, deadline: Deadline) -> Result<Established, Error> {
+    pub(crate) fn accept(&mut self, deadline: Deadline) -> Result<ReadyConnection, Error> {
         if deadline.is_poll() {
             return self.try_accept()?.ok_or_else(|| self.nobody_connected());
         }
@@ -91,7 +91,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// As [`Listener::try_accept`](crate::Listener::try_accept).
-    pub(crate) fn try_accept(&mut self) -> Result<Option<Established>, Error> {
+    pub(crate) fn try_accept(&mut self) -> Result<Option<ReadyConnection>, Error> {
         self.clock.begin();
         let accepted = self.try_turns();
         self.clock.pause(!matches!(accepted, Ok(Some(_))));
@@ -100,7 +100,7 @@ impl Acceptor {
 
     /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most, and none after one that took memory or all of its
     /// time.
-    fn try_turns(&mut self) -> Result<Option<Established>, Error> {
+    fn try_turns(&mut self) -> Result<Option<ReadyConnection>, Error> {
         for _ in 0..TRY_TURNS_MAX {
             let (taken_bytes, end_ns) = (self.taken_bytes, monotonic_ns().saturating_add(TURN_NS));
             let turn = self.turn(0, 0);
@@ -120,7 +120,7 @@ impl Acceptor {
         Ok(None)
     }
 
-    fn accept_until(&mut self, deadline_ns: u64) -> Result<Established, Error> {
+    fn accept_until(&mut self, deadline_ns: u64) -> Result<ReadyConnection, Error> {
         let mut wait_ns = 0;
         loop {
             if let Some(connection) = self.turn(wait_ns, deadline_ns)? {
@@ -146,10 +146,10 @@ impl Acceptor {
 
     /// Waits until there is something to do, `wait_ns` at most, and does it. Work that is left at the deadline is done by the next
     /// turn.
-    fn turn(&mut self, wait_ns: u64, deadline_ns: u64) -> Result<Option<Established>, Error> {
+    fn turn(&mut self, wait_ns: u64, deadline_ns: u64) -> Result<Option<ReadyConnection>, Error> {
         self.disown();
         let mut ready = self.wait(wait_ns)?;
-        self.clock.look(monotonic_ns());
+        self.clock.note_poll(monotonic_ns());
         let end_ns = deadline_ns.max(monotonic_ns().saturating_add(TURN_NS));
         // Half-open connections come before new ones, so that a flood of new ones delays none of them for ever.
         for _ in 0..self.half_open.len() {
@@ -209,7 +209,7 @@ impl Acceptor {
 
     /// Makes room in the budget for the first handshake that lacks it: drops others that hold a share, the longest silence first.
     /// Refuses that handshake if all shares together are too small. Continues with the next handshake until `end_ns`.
-    fn make_room(&mut self, end_ns: u64) -> Result<Option<Established>, Error> {
+    fn make_room(&mut self, end_ns: u64) -> Result<Option<ReadyConnection>, Error> {
         for _ in 0..HALF_OPEN_MAX {
             let lacking = self.half_open.iter().map(|opening| opening.lacks()).enumerate();
             let Some((index, bytes)) = lacking.filter_map(|(index, bytes)| Some((index, bytes?))).next()
@@ -266,10 +266,10 @@ impl Acceptor {
         let opened = opening.drive(now_ns, is_ready);
         self.taken_bytes += opening.share_bytes().saturating_sub(share_bytes);
         // A peer whose handshake lacks memory waits for this end, and is not silent.
-        let is_heard = opening.steps() != steps || opening.lacks().is_some();
+        let has_activity = opening.steps() != steps || opening.lacks().is_some();
         let work_ns = opening.work_ns();
         match opened {
-            AcceptProgress::Pending if is_heard => {
+            AcceptProgress::Pending if has_activity => {
                 let Nanos(listened_ns) = self.clock.listened();
                 self.half_open.note_activity(index, Nanos(listened_ns.saturating_add(work_ns)));
             }
@@ -321,7 +321,7 @@ impl Acceptor {
 }
 
 /// Returns the connection if it is made.
-fn connection(opened: AcceptProgress) -> Result<Option<Established>, Error> {
+fn connection(opened: AcceptProgress) -> Result<Option<ReadyConnection>, Error> {
     match opened {
         AcceptProgress::Done(connection) => Ok(Some(connection)),
         AcceptProgress::Pending | AcceptProgress::PeerGone => Ok(None),

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::established::Established;
+use super::new_connection::ReadyConnection;
 #[cfg(feature = "verbs")]
 use super::rdma;
 use super::retry::{Backoff, ConnectFailure};
@@ -18,7 +18,11 @@ use crate::os::monotonic_ns;
 ///
 /// # Errors
 /// The error of the last attempt, or of the one before it if the deadline cut the last one short.
-pub(crate) fn connect(address: &Address, options: Options, deadline: Deadline) -> Result<Established, Error> {
+pub(crate) fn connect(
+    address: &Address,
+    options: Options,
+    deadline: Deadline,
+) -> Result<ReadyConnection, Error> {
     let deadline_ns = deadline.at_ns();
     options.check()?;
     let route = Route::to(address, &options, deadline_ns)?;
@@ -26,7 +30,7 @@ pub(crate) fn connect(address: &Address, options: Options, deadline: Deadline) -
     let mut cause = None;
     loop {
         let ConnectFailure { error, is_transient } = match connect_once(&route, options, deadline_ns) {
-            Ok(established) => return Ok(established),
+            Ok(connection) => return Ok(connection),
             Err(failure) => failure,
         };
         if options.is_interrupted() {
@@ -44,7 +48,11 @@ pub(crate) fn connect(address: &Address, options: Options, deadline: Deadline) -
     }
 }
 
-fn connect_once(route: &Route, options: Options, deadline_ns: u64) -> Result<Established, ConnectFailure> {
+fn connect_once(
+    route: &Route,
+    options: Options,
+    deadline_ns: u64,
+) -> Result<ReadyConnection, ConnectFailure> {
     match route {
         Route::Shm { address, is_private } => shm::connect(address, *is_private, options, deadline_ns),
         #[cfg(feature = "verbs")]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::established::{Established, NewConnection};
+use super::new_connection::{NewConnection, ReadyConnection};
 use super::{AnyConnection, Blocking, Exclusive, WarmingUp};
 use crate::error::Error;
 use crate::fabric::HostFabric;
@@ -10,12 +10,12 @@ use crate::os::owner::Owner;
 use crate::os::poll::PollFd;
 
 /// Polls in a row that find nothing, before pauses between them. They take about a round trip within a host.
-const LOOKS: u32 = 32;
+const EMPTY_POLLS_MAX: u32 = 32;
 /// First and longest pause. A peer's writes wake no one here, since a sleep would need a wake-up for each of many peers; a silent peer may
 /// cost at most a hundredth of a core. The pauses are sleeps and no yields: a yield can last the time slices of
 /// other threads, while a sleeper gets the core soon after its time.
-const SLEEP_MAX_NS: u64 = 20_000;
-const NAP_MAX_NS: u64 = 1_000_000;
+const PAUSE_MIN_NS: u64 = 20_000;
+const PAUSE_MAX_NS: u64 = 1_000_000;
 /// Period of the checks of the budget: no descriptor reports that a connection elsewhere in the process returned its share. A tenth of the
 /// silence after which a peer makes room, so that a wait for memory is hardly longer than the lack of it, at 200 checks per second.
 const LACK_NS: u64 = 5_000_000;
@@ -28,7 +28,7 @@ pub(super) enum AcceptProgress {
     /// It waits for one of its interests, or for a time.
     Pending,
     /// It is established.
-    Done(Established),
+    Done(ReadyConnection),
     /// The peer ended without a packet.
     PeerGone,
     /// It failed. The peer was sent the reason, if it can use it.
@@ -55,7 +55,7 @@ pub(super) trait PendingConnection: fmt::Debug + Send {
     fn refuse(&mut self);
 }
 
-/// The handshake of a fabric: from the first packet until both ends agree.
+/// The handshake of a fabric: from the first packet until both ends handshake.
 pub(super) trait FabricHandshake: Send + Sized + 'static {
     /// The fabric.
     type Fabric: HostFabric;
@@ -96,29 +96,29 @@ pub(super) struct Accepting<A: FabricHandshake> {
 
 #[expect(clippy::large_enum_variant, reason = "it is in a box")]
 enum Stage<A: FabricHandshake> {
-    HandshakeProgress(A),
-    /// `quiet`: polls that found nothing since the last message.
+    Handshake(A),
+    /// `empty_polls`: polls that found nothing since the last message.
     WarmingUp {
         connection: NewConnection<A::Fabric>,
-        quiet: u32,
+        empty_polls: u32,
     },
 }
 
 impl<A: FabricHandshake> Accepting<A> {
     /// Begins at the listener's time `now_ns`.
-    pub(super) fn new(agree: A, deadline_ns: u64, now_ns: u64) -> Self {
-        let stage = Some(Stage::HandshakeProgress(agree));
+    pub(super) fn new(handshake: A, deadline_ns: u64, now_ns: u64) -> Self {
+        let stage = Some(Stage::Handshake(handshake));
         Self { stage, deadline_ns, driven_at_ns: now_ns, owner: Owner::current() }
     }
 
-    fn agree(&mut self, agree: A, now_ns: u64) -> Option<AcceptProgress> {
-        match agree.drive(now_ns) {
-            HandshakeProgress::Pending(agree) => {
-                self.stage = Some(Stage::HandshakeProgress(agree));
+    fn drive_handshake(&mut self, handshake: A, now_ns: u64) -> Option<AcceptProgress> {
+        match handshake.drive(now_ns) {
+            HandshakeProgress::Pending(handshake) => {
+                self.stage = Some(Stage::Handshake(handshake));
                 Some(AcceptProgress::Pending)
             }
             HandshakeProgress::Done(connection) => {
-                self.stage = Some(Stage::WarmingUp { connection, quiet: 0 });
+                self.stage = Some(Stage::WarmingUp { connection, empty_polls: 0 });
                 None
             }
             HandshakeProgress::PeerGone => Some(AcceptProgress::PeerGone),
@@ -135,13 +135,15 @@ where
         let driven_at_ns = core::mem::replace(&mut self.driven_at_ns, now_ns);
         let Some(stage) = self.stage.take() else { return AcceptProgress::PeerGone };
         let stage = match stage {
-            Stage::HandshakeProgress(agree) => match self.agree(agree, now_ns) {
+            Stage::Handshake(handshake) => match self.drive_handshake(handshake, now_ns) {
                 Some(progress) => return progress,
                 None => self.stage.take(),
             },
             warming @ Stage::WarmingUp { .. } => Some(warming),
         };
-        let Some(Stage::WarmingUp { mut connection, quiet }) = stage else { return AcceptProgress::PeerGone };
+        let Some(Stage::WarmingUp { mut connection, empty_polls }) = stage else {
+            return AcceptProgress::PeerGone;
+        };
         let steps = connection.warming.steps();
         let warm = connection.blocking.try_warm_up(&mut connection.warming, is_ready);
         let has_moved = connection.warming.steps() != steps;
@@ -150,15 +152,15 @@ where
             // extensions of the deadline.
             self.deadline_ns = self.deadline_ns.saturating_add(now_ns.saturating_sub(driven_at_ns));
         }
-        let quiet = if has_moved { 0 } else { quiet.saturating_add(1) };
+        let empty_polls = if has_moved { 0 } else { empty_polls.saturating_add(1) };
         match warm {
-            Ok(true) => AcceptProgress::Done(connection.into_established()),
+            Ok(true) => AcceptProgress::Done(connection.into_ready()),
             Ok(false) if now_ns >= self.deadline_ns => {
                 connection.blocking.abandon();
                 AcceptProgress::Failed(WarmingUp::late())
             }
             Ok(false) => {
-                self.stage = Some(Stage::WarmingUp { connection, quiet });
+                self.stage = Some(Stage::WarmingUp { connection, empty_polls });
                 AcceptProgress::Pending
             }
             Err(error) => AcceptProgress::Failed(error),
@@ -167,7 +169,7 @@ where
 
     fn interests(&self) -> [PollFd<'_>; 2] {
         match &self.stage {
-            Some(Stage::HandshakeProgress(agree)) => agree.interests(),
+            Some(Stage::Handshake(handshake)) => handshake.interests(),
             Some(Stage::WarmingUp { connection, .. }) => {
                 let [peer] = connection.blocking.interests();
                 [peer, PollFd::none()]
@@ -178,15 +180,15 @@ where
 
     fn timeout_ns(&self) -> u64 {
         match &self.stage {
-            Some(Stage::HandshakeProgress(agree)) if agree.lacks().is_some() => {
-                agree.timeout_ns().min(self.driven_at_ns.saturating_add(LACK_NS))
+            Some(Stage::Handshake(handshake)) if handshake.lacks().is_some() => {
+                handshake.timeout_ns().min(self.driven_at_ns.saturating_add(LACK_NS))
             }
-            Some(Stage::HandshakeProgress(agree)) => agree.timeout_ns().min(self.deadline_ns),
-            Some(Stage::WarmingUp { quiet, .. }) => match quiet.checked_sub(LOOKS) {
+            Some(Stage::Handshake(handshake)) => handshake.timeout_ns().min(self.deadline_ns),
+            Some(Stage::WarmingUp { empty_polls, .. }) => match empty_polls.checked_sub(EMPTY_POLLS_MAX) {
                 None => 0,
-                Some(naps) => {
-                    let nap_ns = (SLEEP_MAX_NS << naps.min(16)).min(NAP_MAX_NS);
-                    self.driven_at_ns.saturating_add(nap_ns).min(self.deadline_ns)
+                Some(pauses) => {
+                    let pause_ns = (PAUSE_MIN_NS << pauses.min(16)).min(PAUSE_MAX_NS);
+                    self.driven_at_ns.saturating_add(pause_ns).min(self.deadline_ns)
                 }
             },
             None => 0,
@@ -197,7 +199,7 @@ where
         match &self.stage {
             // The count must grow from stage to stage; a handshake never has 2^32 packets.
             Some(Stage::WarmingUp { connection, .. }) => (1 << 32) + u64::from(connection.warming.steps()),
-            Some(Stage::HandshakeProgress(agree)) => u64::from(agree.steps()),
+            Some(Stage::Handshake(handshake)) => u64::from(handshake.steps()),
             None => 0,
         }
     }
@@ -212,7 +214,7 @@ where
 
     fn share_bytes(&self) -> u64 {
         match &self.stage {
-            Some(Stage::HandshakeProgress(agree)) => agree.share_bytes(),
+            Some(Stage::Handshake(handshake)) => handshake.share_bytes(),
             Some(Stage::WarmingUp { connection, .. }) => connection.description.provisioned_bytes,
             None => 0,
         }
@@ -220,14 +222,14 @@ where
 
     fn lacks(&self) -> Option<u64> {
         match &self.stage {
-            Some(Stage::HandshakeProgress(agree)) => agree.lacks(),
+            Some(Stage::Handshake(handshake)) => handshake.lacks(),
             Some(Stage::WarmingUp { .. }) | None => None,
         }
     }
 
     fn refuse(&mut self) {
-        if let Some(Stage::HandshakeProgress(agree)) = &mut self.stage {
-            agree.refuse();
+        if let Some(Stage::Handshake(handshake)) = &mut self.stage {
+            handshake.refuse();
         }
     }
 }
@@ -248,7 +250,7 @@ impl<A: FabricHandshake> Drop for Accepting<A> {
 impl<A: FabricHandshake> fmt::Debug for Accepting<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Some(Stage::HandshakeProgress(_)) => "agreeing",
+            Some(Stage::Handshake(_)) => "agreeing",
             Some(Stage::WarmingUp { .. }) => "warming",
             None => "over",
         };

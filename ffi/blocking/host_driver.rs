@@ -6,7 +6,7 @@ use superpipe_core::driver::{Driver, Ended};
 use superpipe_core::{Endpoint, Nanos};
 
 use crate::error::Error;
-use crate::fabric::{HostFabric, Woken};
+use crate::fabric::{HostFabric, SleepEnd};
 use crate::options::Options;
 use crate::os::{WaitStrategy, monotonic_ns};
 
@@ -39,12 +39,12 @@ impl<F: HostFabric> HostDriver<F> {
         self.driver.set_wait(wait);
     }
 
-    /// Notes the reason for the end of a sleep.
-    pub(super) fn note_woken(&mut self, woken: Woken) {
-        match woken {
-            Woken::Look => {}
-            Woken::Nothing => self.driver.peer_was_alive(now()),
-            Woken::PeerGone => self.driver.peer_is_gone(),
+    /// Notes what the end of a sleep says about the peer.
+    pub(super) fn note_sleep_end(&mut self, end: SleepEnd) {
+        match end {
+            SleepEnd::Poll => {}
+            SleepEnd::TimedOut => self.driver.peer_was_alive(now()),
+            SleepEnd::PeerGone => self.driver.peer_is_gone(),
         }
     }
 

@@ -20,13 +20,13 @@ pub(super) struct ListenerClock {
     /// Most of this pause that counts.
     counts_ns: u64,
     /// Time of the last poll of the descriptors, and the time that counts as listened so far.
-    looked_ns: u64,
+    polled_ns: u64,
     listened_ns: u64,
 }
 
 impl ListenerClock {
     pub(super) const fn new() -> Self {
-        Self { paused_ns: 0, since_ns: 0, counts_ns: PAUSE_NS, looked_ns: 0, listened_ns: 0 }
+        Self { paused_ns: 0, since_ns: 0, counts_ns: PAUSE_NS, polled_ns: 0, listened_ns: 0 }
     }
 
     /// Continues after a pause.
@@ -46,9 +46,9 @@ impl ListenerClock {
     }
 
     /// Notes a poll of the descriptors.
-    pub(super) fn look(&mut self, now_ns: u64) {
-        self.listened_ns += (now_ns - self.looked_ns).min(LISTENED_MAX_NS);
-        self.looked_ns = now_ns;
+    pub(super) fn note_poll(&mut self, now_ns: u64) {
+        self.listened_ns += (now_ns - self.polled_ns).min(LISTENED_MAX_NS);
+        self.polled_ns = now_ns;
     }
 
     /// Returns the time by which silence is measured. Between two polls it advances by [`LISTENED_MAX_NS`] at most.
@@ -67,7 +67,7 @@ mod tests {
         let mut clock = ListenerClock::new();
         let mut listened = |now_ns| {
             let Nanos(before_ns) = clock.listened();
-            clock.look(now_ns);
+            clock.note_poll(now_ns);
             clock.listened().0 - before_ns
         };
         let begin_ns = 1_000_000_000_000;

@@ -1,7 +1,7 @@
 //! Connecting and accepting over RDMA.
 
-use super::established::{Established, NewConnection};
 use super::half_open::{Accepting, FabricHandshake, HandshakeProgress, PendingConnection};
+use super::new_connection::{NewConnection, ReadyConnection};
 use super::retry::{ConnectFailure, may_pass};
 use super::{Blocking, WarmingUp};
 use crate::description::{Description, Peer};
@@ -18,7 +18,7 @@ pub(super) fn connect(
     port: u16,
     options: Options,
     deadline_ns: u64,
-) -> Result<Established, ConnectFailure> {
+) -> Result<ReadyConnection, ConnectFailure> {
     let interrupted = || options.is_interrupted();
     let met = rdma::connect(host, port, &rdma_options(&options), deadline_ns, &interrupted);
     let met =
@@ -127,16 +127,16 @@ fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Rdma>, Error> {
-    let rdma::Established { port, attachment, settled, arrival_reason, device, share, peer } = established;
+    let rdma::Established { port, attachment, negotiated, arrival_reason, device, share, peer } = established;
     let provisioned_bytes = share.bytes();
-    let blocking = Blocking::new(port, attachment, &settled, share, options)?;
+    let blocking = Blocking::new(port, attachment, &negotiated, share, options)?;
     let description = Description {
         fabric: Rdma::NAME,
         device: Some(device),
-        negotiated: settled,
+        negotiated,
         arrival_reason,
         provisioned_bytes,
     };
-    let warming = WarmingUp::new::<Rdma>(&settled, is_first);
+    let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);
     Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer) })
 }

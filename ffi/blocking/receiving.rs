@@ -195,9 +195,10 @@ impl<F: HostFabric> HostDriver<F> {
                 ErrorKind::Usage,
                 "the slices have less room than the message, and were larger when it began: pass the same slices to each call",
             ),
-            ReceiveFailed::NotOpen => {
-                Error::new(ErrorKind::Usage, "the receive operation has ended or was cancelled; begin another")
-            }
+            ReceiveFailed::NotOpen => Error::new(
+                ErrorKind::Usage,
+                "the receive operation has ended or was cancelled; begin another",
+            ),
         }
     }
 }

@@ -10,8 +10,7 @@ use super::access::DriverAccess;
 use super::io_vectors::IoVectors;
 use super::waiting::Waiting;
 use crate::deadline::{ArmedDeadline, Deadline};
-use crate::error::StreamError;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, StreamError};
 use crate::fabric::HostFabric;
 use crate::io::{Digest, ReadOutcome, Source};
 

@@ -4,8 +4,8 @@ use superpipe_core::Arrival;
 
 use superpipe_core::driver::setup::{Packet, Text};
 
-use super::established::{Established, NewConnection};
 use super::half_open::{Accepting, FabricHandshake, HandshakeProgress, PendingConnection};
+use super::new_connection::{NewConnection, ReadyConnection};
 use super::retry::{ConnectFailure, may_pass};
 use super::{Blocking, WarmingUp};
 use crate::description::{Description, Peer};
@@ -28,7 +28,7 @@ pub(super) fn connect(
     is_private: bool,
     options: Options,
     deadline_ns: u64,
-) -> Result<Established, ConnectFailure> {
+) -> Result<ReadyConnection, ConnectFailure> {
     let path =
         address.socket_path().map_err(|error| ConnectFailure { error: error.into(), is_transient: false })?;
     let socket = Socket::connect_within(&path, until(deadline_ns).min(SLICE_NS)).map_err(|error| {
@@ -124,20 +124,20 @@ pub(super) fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Shm>, Error> {
-    let handshake::Established { mine, theirs, settled, fenced, share, serves } = established;
+    let handshake::Established { mine, theirs, negotiated, fenced, share, serves } = established;
     let provisioned_bytes = share.bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
-    let attachment = Shm::attach(mine, theirs, settled.layout, socket, fenced, serves);
-    let blocking = Blocking::new(Shm::new(), attachment, &settled, share, options)?;
+    let attachment = Shm::attach(mine, theirs, negotiated.layout, socket, fenced, serves);
+    let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
     let description = Description {
         fabric: Shm::NAME,
         #[cfg(feature = "verbs")]
         device: None,
-        negotiated: settled,
-        arrival_reason: arrival_reason(settled.config.arrival),
+        negotiated,
+        arrival_reason: arrival_reason(negotiated.config.arrival),
         provisioned_bytes,
     };
-    Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&settled, is_first), description, peer })
+    Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&negotiated, is_first), description, peer })
 }
 
 /// Returns the reason for the arrival mode: every mode but plain flags was asked for.
@@ -164,7 +164,9 @@ fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<()
         ));
         return Err(ambiguous(pid, uid, options.peer_uid.is_some()));
     }
-    refuse(format!("it takes peers of uid {wanted} only, and this process is of uid {uid}; set peer_uid there"));
+    refuse(format!(
+        "it takes peers of uid {wanted} only, and this process is of uid {uid}; set peer_uid there"
+    ));
     let remedy = match (options.peer_uid, is_private) {
         (Some(_), _) => format!("and uid {wanted} is asked for"),
         (None, true) => {

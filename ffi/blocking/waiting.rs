@@ -245,8 +245,8 @@ pub(super) trait Waiting: DriverAccess {
             driver.endpoint_mut().acknowledge(fabric);
             let sleep_ns = match fabric.begin_sleep(driver.endpoint_mut(), sleep_ns) {
                 Ok(sleep_ns) => sleep_ns,
-                Err(woken) => {
-                    host.note_woken(woken);
+                Err(end) => {
+                    host.note_sleep_end(end);
                     drop(held);
                     // Lets the other half have the core, to end its sleep.
                     *awake += 1;
@@ -271,8 +271,8 @@ pub(super) trait Waiting: DriverAccess {
         *awake = 0;
         let polled = poll(&mut fds, sleep_ns);
         let host = &mut *self.hold();
-        let woken = host.fabric.end_sleep(host.driver.endpoint_mut(), polled, fds);
-        host.note_woken(woken);
+        let end = host.fabric.end_sleep(host.driver.endpoint_mut(), polled, fds);
+        host.note_sleep_end(end);
     }
 
     /// Checks the interrupt flag, the peer's end and the deadline, and sends a keepalive that is due. Returns the nanoseconds that a sleep

@@ -1,6 +1,7 @@
 //! Warming up a new connection. wire.md 6.7.
 
 use superpipe_core::Reason;
+use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::driver::{Drive, Next, WarmUp, WarmUpFailed, WarmUpPlan};
 
 use super::Blocking;
@@ -13,7 +14,6 @@ use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
 use crate::os::WaitStrategy;
 use crate::os::poll::PollFd;
-use superpipe_core::driver::setup::Negotiated;
 
 /// Error text for a peer that sends nothing, or a network that loses too much.
 const LATE: &str =
@@ -35,8 +35,8 @@ pub(crate) struct WarmingUp {
 
 impl WarmingUp {
     /// Begins; `is_first` is true at the end that sends the first message.
-    pub(crate) fn new<F: HostFabric>(settled: &Negotiated, is_first: bool) -> Self {
-        let plan = WarmUpPlan::new(settled.layout, &settled.config, F::DIRECT);
+    pub(crate) fn new<F: HostFabric>(negotiated: &Negotiated, is_first: bool) -> Self {
+        let plan = WarmUpPlan::new(negotiated.layout, &negotiated.config, F::DIRECT);
         Self { warm_up: WarmUp::new(plan, is_first), room: vec![0; plan.room_bytes()] }
     }
 
@@ -198,7 +198,7 @@ mod tests {
                 let socket = listener.accept(deadline_ns).unwrap();
                 let handshake_options = shm_options(&options, deadline_ns);
                 let (socket, agreed) = handshake::accept(socket, &handshake_options, &|| false).unwrap();
-                instead(&mut join(socket, agreed, options, false).unwrap().into_established().into());
+                instead(&mut join(socket, agreed, options, false).unwrap().into_ready().into());
             });
             Connection::connect(&address, options, Duration::from_millis(300)).unwrap_err()
         });

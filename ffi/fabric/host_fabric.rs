@@ -6,22 +6,22 @@ use superpipe_core::{Endpoint, Fabric};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled, poll};
 
-/// Reason for the end of a sleep.
+/// End of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
-    /// Something may have arrived: poll.
-    Look,
-    /// The time is over, and the peer's end existed all the while.
-    Nothing,
+pub enum SleepEnd {
+    /// Something may have arrived, and is to be polled.
+    Poll,
+    /// The time is over. The peer's end existed until then.
+    TimedOut,
     /// The peer has ended. What it wrote before is still there.
     PeerGone,
 }
 
-/// Reason for the loss of a peer that did not just end.
+/// Cause of the loss of a peer, other than the end of its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// It broke this rule.
-    Wrong(String),
+pub enum LossCause {
+    /// The peer broke this rule.
+    Violation(String),
     /// The device of this host was removed or failed.
     Device(&'static str),
 }
@@ -53,7 +53,7 @@ pub unsafe trait HostFabric:
     /// Returns true while the peer's end exists. Makes a system call.
     fn is_alive(&self, link: &Self::Link) -> bool;
     /// Returns the reason for the loss of the peer, if one is known.
-    fn why_gone(&self, _: &Self::Link) -> Option<Gone> {
+    fn why_gone(&self, _: &Self::Link) -> Option<LossCause> {
         None
     }
     /// Returns a descriptor that becomes ready when the peer ends: then [`is_alive`](Self::is_alive) returns false, or the descriptor is not
@@ -69,7 +69,7 @@ pub unsafe trait HostFabric:
     ///
     /// # Errors
     /// No sleep was begun: something has arrived, or another sleep is about to end.
-    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken>;
+    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd>;
     /// Returns descriptors that become ready when the peer writes something, or ends.
     fn sleep_interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 2];
     /// Ends a sleep, after a poll of its descriptors.
@@ -78,12 +78,12 @@ pub unsafe trait HostFabric:
         endpoint: &mut Endpoint<Self>,
         polled: Result<Polled, OsError>,
         fds: [PollFd<'_>; 2],
-    ) -> Woken;
+    ) -> SleepEnd;
     /// Sleeps until the peer writes something, for at most `timeout_ns`.
-    fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
+    fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> SleepEnd {
         let nap_ns = match self.begin_sleep(endpoint, timeout_ns) {
             Ok(nap_ns) => nap_ns,
-            Err(woken) => return woken,
+            Err(end) => return end,
         };
         let mut fds = self.sleep_interests(endpoint.link());
         let polled = poll(&mut fds, nap_ns);

@@ -8,5 +8,5 @@ pub mod shm;
 mod span;
 
 pub(crate) use concurrent_sleeps::ConcurrentSleeps;
-pub use host_fabric::{Gone, HostFabric, Woken};
+pub use host_fabric::{HostFabric, LossCause, SleepEnd};
 pub(crate) use span::Span;

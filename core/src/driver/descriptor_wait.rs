@@ -58,7 +58,7 @@ impl<F: Fabric> Driver<F> {
         // A peer that closed sends and takes nothing more. One that did not close is lost, and its transfer with it.
         let is_losing = self.peer_is_gone
             && wait.count_gone(now)
-            && (wait.sending.is_some() || self.why_gone(fabric) == Ended::Lost);
+            && (wait.sending.is_some() || self.end_of_gone_peer(fabric) == Ended::Lost);
         self.tick(fabric, now);
         let has_moved = self.progress(fabric);
         if wait.sending.is_some_and(|id| self.endpoint.is_rejected(id)) {
@@ -71,7 +71,7 @@ impl<F: Fabric> Driver<F> {
             return DescriptorWaitNext::Ready;
         }
         match (is_losing, has_moved) {
-            (true, false) => DescriptorWaitNext::Ended(self.why_gone(fabric)),
+            (true, false) => DescriptorWaitNext::Ended(self.end_of_gone_peer(fabric)),
             (true, true) => DescriptorWaitNext::Poll,
             (false, _) => DescriptorWaitNext::Wait,
         }

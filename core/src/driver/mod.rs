@@ -24,8 +24,7 @@ mod warming;
 use core::fmt;
 
 use crate::config::Protocol;
-use crate::endpoint::Counters;
-use crate::endpoint::{Endpoint, Event};
+use crate::endpoint::{Counters, Endpoint, Event};
 use crate::error::{Closed, Reason};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
@@ -186,7 +185,7 @@ impl<F: Fabric> Driver<F> {
         if let Some(closed) = self.endpoint.closed() {
             return Some(Ended::Closed(closed));
         }
-        (self.peer_is_gone && !self.endpoint.drop_replies()).then(|| self.why_gone(fabric))
+        (self.peer_is_gone && !self.endpoint.drop_replies()).then(|| self.end_of_gone_peer(fabric))
     }
 
     /// Returns the same as [`ended`](Self::ended), for a try that left an incomplete message at the head. Returns `None` if the last
@@ -197,7 +196,7 @@ impl<F: Fabric> Driver<F> {
 
     /// Returns how a peer that is gone has ended. It has closed if its CLOSE and all chunks that the CLOSE names are here, or were
     /// taken out, also while some of them wait to be taken. It is lost if any is missing.
-    fn why_gone(&self, fabric: &F) -> Ended {
+    fn end_of_gone_peer(&self, fabric: &F) -> Ended {
         if self.endpoint.has_all_before_close(fabric) {
             Ended::Closed(Closed::ByPeer(Reason::DONE))
         } else {

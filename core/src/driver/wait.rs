@@ -51,9 +51,15 @@ pub enum WaitFailed {
 impl fmt::Display for WaitFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deadline => f.write_str("the deadline passed; set a later one, or find what the peer waits for"),
+            Self::Deadline => {
+                f.write_str("the deadline passed; set a later one, or find what the peer waits for")
+            }
             Self::Silent(ns) => {
-                write!(f, "the peer was silent for {:?}, the idle timeout; raise it if the peer may be stopped or busy for longer", Duration::from_nanos(*ns))
+                write!(
+                    f,
+                    "the peer was silent for {:?}, the idle timeout; raise it if the peer may be stopped or busy for longer",
+                    Duration::from_nanos(*ns)
+                )
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use crate::fabric::Fabric;
+use crate::receive::notifies;
 use crate::wire::ack::Ack;
 use crate::wire::arrival::Arrival;
 use crate::wire::control::Control;
@@ -79,7 +80,7 @@ impl<F: Fabric> Endpoint<F> {
     #[cold]
     pub(super) fn refill(&mut self, fabric: &mut F) -> bool {
         let acked = self.sender.acked();
-        if Self::notifies(&self.config) {
+        if notifies::<F>(self.config.arrival) {
             self.take_notifications(fabric);
         } else {
             self.read_ack(fabric);

@@ -5,6 +5,7 @@ use core::mem;
 use super::{CONTROLS_PER_ACK, Endpoint, Event};
 use crate::error::{Closed, Failure, ProtocolError, Reason};
 use crate::fabric::Fabric;
+use crate::receive::notifies;
 use crate::wire::ack::Ack;
 use crate::wire::control::Control;
 use crate::wire::layout::control_page;
@@ -20,7 +21,7 @@ impl<F: Fabric> Endpoint<F> {
         let mut work = 0;
         if !F::DIRECT {
             work += self.poll_completions(fabric);
-            if Self::notifies(&self.config) {
+            if notifies::<F>(self.config.arrival) {
                 work += self.take_notifications(fabric);
             }
             if self.sender.has_unposted() {
@@ -64,7 +65,7 @@ impl<F: Fabric> Endpoint<F> {
     /// do not count.
     #[must_use]
     pub fn has_arrivals(&self, fabric: &F) -> bool {
-        let has_acks = if Self::notifies(&self.config) {
+        let has_acks = if notifies::<F>(self.config.arrival) {
             fabric.has_notification(&self.link)
         } else {
             self.has_ack(fabric)

@@ -1,19 +1,12 @@
 //! Notifications of the peer in notify mode. They are taken even if the application does not receive. wire.md 3.4.
 
 use super::Endpoint;
-use crate::config::Config;
 use crate::error::{Failure, ProtocolError};
 use crate::fabric::Fabric;
 use crate::receive::notifies;
 use crate::wire::notification::{Notification, Notified};
 
 impl<F: Fabric> Endpoint<F> {
-    /// Returns true if writes are notified. Decided at compile time with direct store.
-    #[inline]
-    pub(super) fn notifies(config: &Config) -> bool {
-        notifies::<F>(config.arrival)
-    }
-
     /// Takes the peer's notifications, and gives credits back that it may need soon. Returns their number.
     pub(super) fn take_notifications(&mut self, fabric: &mut F) -> usize {
         let mut count = 0;
@@ -34,7 +27,7 @@ impl<F: Fabric> Endpoint<F> {
     /// Takes the peer's notifications if the next chunk was not notified yet.
     #[inline]
     pub(super) fn take_awaited_notifications(&mut self, fabric: &mut F) {
-        if Self::notifies(&self.config) && !self.receiver.is_notified() {
+        if notifies::<F>(self.config.arrival) && !self.receiver.is_notified() {
             self.take_notifications(fabric);
         }
     }

@@ -126,8 +126,8 @@ fn packet(kind: Kind) -> [u8; PACKET_BYTES] {
 }
 
 fn segment() -> Segment {
-    let settled = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
-    Segment::create(c"trap", segment_bytes(settled.layout) as usize).unwrap()
+    let negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    Segment::create(c"trap", segment_bytes(negotiated.layout) as usize).unwrap()
 }
 
 /// A listener of ours, against a peer that does this once it is connected.
@@ -275,22 +275,22 @@ fn a_trap_with_ready_does_not_hold_the_connecting_end() {
 }
 
 fn welcome() -> [u8; PACKET_BYTES] {
-    let settled = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
     let mut welcome = Packet::new(Kind::Welcome);
-    welcome.set_tuning(&settled.to_tuning());
+    welcome.set_tuning(&negotiated.to_tuning());
     welcome.0
 }
 
 /// One end of a connection, and the socket of the other, whose words these tests speak.
 fn connection() -> (Connection, Socket, Segment) {
     let (ours, theirs) = Socket::pair().unwrap();
-    let settled: Negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated: Negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
     let (mine, other) = (segment(), segment());
     let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
     let share = Budget::take(0).unwrap();
-    let agreed = Established { mine, theirs: adopted, settled, fenced: false, share, serves: true };
-    (join(ours, agreed, Options::default(), false).unwrap().into_established().into(), theirs, other)
+    let agreed = Established { mine, theirs: adopted, negotiated, fenced: false, share, serves: true };
+    (join(ours, agreed, Options::default(), false).unwrap().into_ready().into(), theirs, other)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use superpipe_testkit::{Direct, EndLink, Memory, PairFabric, Place, Setup, TestF
 use crate::blocking::host_driver::HostDriver;
 use crate::blocking::{Blocking, Exclusive};
 use crate::budget::Budget;
-use crate::fabric::{HostFabric, Woken};
+use crate::fabric::{HostFabric, SleepEnd};
 use crate::options::Options;
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
@@ -188,14 +188,14 @@ unsafe impl HostFabric for Played {
         [PollFd::none()]
     }
 
-    fn begin_sleep(&self, _: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
+    fn begin_sleep(&self, _: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {
         SLEEPS.set(SLEEPS.get() + 1);
         let lasts = BEGINS.with_borrow_mut(|begins| begins.as_mut().map(|begins| begins()).is_some());
         if lasts {
             return Ok(timeout_ns);
         }
         thread::sleep(Duration::from_micros(100));
-        Err(Woken::Look)
+        Err(SleepEnd::Poll)
     }
 
     fn sleep_interests<'a>(&self, _: &'a EndLink) -> [PollFd<'a>; 2] {
@@ -207,8 +207,8 @@ unsafe impl HostFabric for Played {
         _: &mut Endpoint<Self>,
         polled: Result<Polled, OsError>,
         _: [PollFd<'_>; 2],
-    ) -> Woken {
+    ) -> SleepEnd {
         ENDS.with_borrow_mut(|ends| ends.push(polled));
-        Woken::Look
+        SleepEnd::Poll
     }
 }

@@ -37,7 +37,7 @@ pub struct Established {
     /// Parts of an endpoint.
     pub attachment: Attachment<Rdma>,
     /// Negotiated settings.
-    pub settled: Negotiated,
+    pub negotiated: Negotiated,
     /// Reason for the arrival mode.
     pub arrival_reason: &'static str,
     /// Device that it runs on.
@@ -54,14 +54,14 @@ impl Established {
         result: HandshakeResult,
         peer: SocketAddr,
     ) -> Result<Self, ConnectError> {
-        let HandshakeResult { mine, image, remote, settled, why, share } = result;
+        let HandshakeResult { mine, image, remote, negotiated, why, share } = result;
         let device = connection.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
         connection.keep_open();
         Ok(Self {
             port: Rdma::new(),
-            attachment: RdmaLink::attach(connection, mine, image, remote, settled.config.arrival),
-            settled,
+            attachment: RdmaLink::attach(connection, mine, image, remote, negotiated.config.arrival),
+            negotiated,
             arrival_reason: why.text(),
             device,
             share,

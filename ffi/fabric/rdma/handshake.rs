@@ -40,7 +40,7 @@ pub(super) struct HandshakeResult {
     pub(super) mine: RegisteredMemory,
     pub(super) image: RegisteredMemory,
     pub(super) remote: RemoteAddr,
-    pub(super) settled: Negotiated,
+    pub(super) negotiated: Negotiated,
     pub(super) why: ArrivalReason,
     pub(super) share: Budget,
 }
@@ -353,14 +353,9 @@ fn provision(connection: &RdmaConnection, layout: Layout) -> Result<Own, Connect
 
 impl From<Handshaken<Regions>> for HandshakeResult {
     fn from(agreed: Handshaken<Regions>) -> Self {
-        let Handshaken {
-            own: Own { mine, image, share },
-            peer,
-            negotiated: settled,
-            arrival_reason: why,
-            ..
-        } = agreed;
-        Self { mine, image, remote: peer, settled, why: why.unwrap_or(ArrivalReason::Unordered), share }
+        let Handshaken { own: Own { mine, image, share }, peer, negotiated, arrival_reason: why, .. } =
+            agreed;
+        Self { mine, image, remote: peer, negotiated, why: why.unwrap_or(ArrivalReason::Unordered), share }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::fabric::{Image, Rdma, RdmaLink};
 use super::sleep;
 use crate::fabric::Span;
-use crate::fabric::{Gone, HostFabric, Woken};
+use crate::fabric::{HostFabric, LossCause, SleepEnd};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
 use superpipe_core::Endpoint;
@@ -32,7 +32,7 @@ unsafe impl HostFabric for Rdma {
         link.connection.is_alive()
     }
 
-    fn why_gone(&self, link: &RdmaLink) -> Option<Gone> {
+    fn why_gone(&self, link: &RdmaLink) -> Option<LossCause> {
         link.connection.why_gone()
     }
 
@@ -44,7 +44,7 @@ unsafe impl HostFabric for Rdma {
         link.connection.end_by(by_ns);
     }
 
-    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
+    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {
         sleep::begin(self, endpoint, timeout_ns)
     }
 
@@ -57,7 +57,7 @@ unsafe impl HostFabric for Rdma {
         endpoint: &mut Endpoint<Self>,
         polled: Result<Polled, OsError>,
         fds: [PollFd<'_>; 2],
-    ) -> Woken {
+    ) -> SleepEnd {
         sleep::end(endpoint, polled, fds)
     }
 }

@@ -21,7 +21,7 @@
 
 use super::connection::State;
 use super::fabric::Rdma;
-use crate::fabric::Woken;
+use crate::fabric::SleepEnd;
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
 use superpipe_core::Endpoint;
@@ -30,10 +30,10 @@ use superpipe_core::Endpoint;
 const UNANSWERED_NS: u64 = 100_000;
 
 /// Begins a sleep and returns its longest time.
-pub(super) fn begin(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64) -> Result<u64, Woken> {
+pub(super) fn begin(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64) -> Result<u64, SleepEnd> {
     let link = endpoint.link_mut();
     if link.sleepers.is_ending() {
-        return Err(Woken::Look);
+        return Err(SleepEnd::Poll);
     }
     let is_notified = link.is_notified;
     if !is_notified {
@@ -43,12 +43,12 @@ pub(super) fn begin(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64)
     // What arrives from here on wakes; what arrived before is polled for once more.
     match link.connection.arm() {
         Ok(false) => {}
-        Ok(true) => return Err(Woken::Look),
-        Err(_) => return Err(Woken::PeerGone),
+        Ok(true) => return Err(SleepEnd::Poll),
+        Err(_) => return Err(SleepEnd::PeerGone),
     }
     let will_wake = is_notified || link.connection.sleep.is_granted();
     if endpoint.has_arrivals(port) {
-        return Err(Woken::Look);
+        return Err(SleepEnd::Poll);
     }
     endpoint.link_mut().sleepers.begin();
     Ok(if will_wake { timeout_ns } else { timeout_ns.min(UNANSWERED_NS) })
@@ -59,7 +59,7 @@ pub(super) fn end(
     endpoint: &mut Endpoint<Rdma>,
     polled: Result<Polled, OsError>,
     fds: [PollFd<'_>; 2],
-) -> Woken {
+) -> SleepEnd {
     let [told, peer] = fds.map(|fd| fd.is_ready());
     let link = endpoint.link_mut();
     if link.sleepers.end(told) {
@@ -68,8 +68,8 @@ pub(super) fn end(
     }
     // After a signal, or without memory for the poll, the caller polls and comes back.
     match polled {
-        _ if peer && !link.connection.is_alive() => Woken::PeerGone,
-        Ok(Polled::TimedOut) if link.connection.state == State::Open => Woken::Nothing,
-        _ => Woken::Look,
+        _ if peer && !link.connection.is_alive() => SleepEnd::PeerGone,
+        Ok(Polled::TimedOut) if link.connection.state == State::Open => SleepEnd::TimedOut,
+        _ => SleepEnd::Poll,
     }
 }

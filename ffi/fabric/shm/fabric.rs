@@ -18,7 +18,7 @@ use super::sleep::{SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
 use crate::fabric::Span;
-use crate::fabric::{HostFabric, Woken};
+use crate::fabric::{HostFabric, SleepEnd};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::{OsError, monotonic_ns};
 
@@ -242,11 +242,11 @@ unsafe impl HostFabric for Shm {
         [PollFd::new(link.socket.as_fd(), libc::POLLRDHUP)]
     }
 
-    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
-        let Some(mut sleeper) = endpoint.link_mut().sleeper.take() else { return Err(Woken::Look) };
+    fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {
+        let Some(mut sleeper) = endpoint.link_mut().sleeper.take() else { return Err(SleepEnd::Poll) };
         let longest_ns = sleeper.begin(sleep_flag(&endpoint.link().mine), || endpoint.has_arrivals(self));
         endpoint.link_mut().sleeper = Some(sleeper);
-        longest_ns.map(|longest_ns| timeout_ns.min(longest_ns)).ok_or(Woken::Look)
+        longest_ns.map(|longest_ns| timeout_ns.min(longest_ns)).ok_or(SleepEnd::Poll)
     }
 
     fn sleep_interests<'a>(&self, link: &'a ShmLink) -> [PollFd<'a>; 2] {
@@ -258,15 +258,15 @@ unsafe impl HostFabric for Shm {
         endpoint: &mut Endpoint<Self>,
         polled: Result<Polled, OsError>,
         fds: [PollFd<'_>; 2],
-    ) -> Woken {
+    ) -> SleepEnd {
         let ShmLink { mine, socket, sleeper, .. } = endpoint.link_mut();
-        let Some(sleeper) = sleeper else { return Woken::Look };
+        let Some(sleeper) = sleeper else { return SleepEnd::Poll };
         match sleeper.end(sleep_flag(mine), socket, polled, &fds) {
-            Ok(SleepOutcome::PeerGone) => Woken::PeerGone,
+            Ok(SleepOutcome::PeerGone) => SleepEnd::PeerGone,
             // After the handshake the socket carries wake bytes only; a peer that sends a message breaks the protocol.
-            Ok(SleepOutcome::Message) => Woken::PeerGone,
-            Ok(SleepOutcome::TimedOut) => Woken::Nothing,
-            Ok(SleepOutcome::Woken | SleepOutcome::Interrupted) | Err(_) => Woken::Look,
+            Ok(SleepOutcome::Message) => SleepEnd::PeerGone,
+            Ok(SleepOutcome::TimedOut) => SleepEnd::TimedOut,
+            Ok(SleepOutcome::Woken | SleepOutcome::Interrupted) | Err(_) => SleepEnd::Poll,
         }
     }
 }

@@ -97,7 +97,7 @@ pub struct Established {
     /// The peer's.
     pub theirs: Segment,
     /// Negotiated settings.
-    pub settled: Negotiated,
+    pub negotiated: Negotiated,
     /// True if both ends can rely on membarrier.
     pub fenced: bool,
     /// Share of the budget for both segments.
@@ -304,19 +304,13 @@ impl HalfOpen {
     }
 
     fn established(&self, agreed: Handshaken<Segments>) -> Established {
-        let Handshaken {
-            own: Own { segment, share },
-            peer,
-            negotiated: settled,
-            is_fenced,
-            pid,
-            arrival_reason: _,
-        } = agreed;
+        let Handshaken { own: Own { segment, share }, peer, negotiated, is_fenced, pid, arrival_reason: _ } =
+            agreed;
         // The kernel names the process that began to listen; a child of that may have accepted. The connecting end does the
         // entire handshake in the process that opened the socket.
         let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
         let serves = pid.is_none_or(|pid| pid == named.cast_unsigned());
-        Established { mine: segment, theirs: peer, settled, fenced: is_fenced, share, serves }
+        Established { mine: segment, theirs: peer, negotiated, fenced: is_fenced, share, serves }
     }
 }
 

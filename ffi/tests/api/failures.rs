@@ -107,7 +107,10 @@ fn a_silent_peer_is_a_timeout() {
     let (mut a, _silent) = pair_with(options, Options::default());
     let error = a.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert_eq!(error.to_string(), "the peer was silent for 300ms, the idle timeout; raise it if the peer may be stopped or busy for longer");
+    assert_eq!(
+        error.to_string(),
+        "the peer was silent for 300ms, the idle timeout; raise it if the peer may be stopped or busy for longer"
+    );
 }
 
 #[test]
@@ -119,7 +122,10 @@ fn two_ends_that_wait_for_each_other_are_not_silent() {
     let waiting = thread::spawn(move || (a.recv_into(&mut [&mut [0; 8]], wait).unwrap_err(), a));
     let error = b.recv_into(&mut [&mut [0; 8]], wait).unwrap_err();
     assert_eq!(error.to_string(), "the deadline passed; set a later one, or find what the peer waits for");
-    assert_eq!(waiting.join().unwrap().0.to_string(), "the deadline passed; set a later one, or find what the peer waits for");
+    assert_eq!(
+        waiting.join().unwrap().0.to_string(),
+        "the deadline passed; set a later one, or find what the peer waits for"
+    );
 }
 
 #[test]

@@ -290,7 +290,10 @@ fn both_halves_meet_their_own_deadlines_and_the_peers_silence() {
         for half in [sending, receiving] {
             let (soon, late) = half.join().unwrap();
             assert_eq!(soon, "the deadline passed; set a later one, or find what the peer waits for");
-            assert_eq!(late, "the peer was silent for 1.5s, the idle timeout; raise it if the peer may be stopped or busy for longer");
+            assert_eq!(
+                late,
+                "the peer was silent for 1.5s, the idle timeout; raise it if the peer may be stopped or busy for longer"
+            );
         }
     });
 }

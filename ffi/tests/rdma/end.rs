@@ -83,8 +83,8 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn of(met: Established) -> Self {
-        let Established { port, attachment, settled, .. } = met;
-        let endpoint = Endpoint::new(&port, attachment, settled.config, Origin::default()).unwrap();
+        let Established { port, attachment, negotiated, .. } = met;
+        let endpoint = Endpoint::new(&port, attachment, negotiated.config, Origin::default()).unwrap();
         Self { port, endpoint }
     }
 

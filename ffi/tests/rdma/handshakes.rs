@@ -12,8 +12,8 @@ fn both_ends_see_the_same_connection() {
     for ip in addresses() {
         let (there, here) = meet(ip, Tuning::default(), Tuning { folds: Some(4), ..Tuning::default() });
         let (there, here) = (there.unwrap(), here.unwrap());
-        assert_eq!((there.settled, there.device), (here.settled, here.device));
-        assert_eq!(there.settled.config.folds, 4);
+        assert_eq!((there.negotiated, there.device), (here.negotiated, here.device));
+        assert_eq!(there.negotiated.config.folds, 4);
         assert_eq!((there.peer.ip(), here.peer.ip()), (ip, ip));
         assert!(there.share.bytes() > 1 << 20, "{}", there.share.bytes());
     }

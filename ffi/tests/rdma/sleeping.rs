@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
-use superpipe::fabric::{HostFabric, Woken};
+use superpipe::fabric::{HostFabric, SleepEnd};
 use superpipe::os::monotonic_ns;
 use superpipe::{Arrival, Tuning};
 use superpipe_core::{End as Ended, Fabric, TryRecv};
@@ -44,7 +44,7 @@ fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
         }
         assert!(monotonic_ns() < deadline && end.endpoint.closed().is_none(), "{:?}", end.endpoint.closed());
         if end.endpoint.progress(&mut end.port) == 0 {
-            assert_ne!(end.port.sleep(&mut end.endpoint, LONG_NAP_NS), Woken::PeerGone);
+            assert_ne!(end.port.sleep(&mut end.endpoint, LONG_NAP_NS), SleepEnd::PeerGone);
             sleeps += 1;
         }
     }
@@ -103,7 +103,7 @@ fn two_that_sleep_both_sleep() {
                     let (from, mut sleeps) = (Instant::now(), 0);
                     while from.elapsed() < QUIET {
                         end.endpoint.progress(&mut end.port);
-                        assert_ne!(end.port.sleep(&mut end.endpoint, SLEEP_MAX_NS), Woken::PeerGone);
+                        assert_ne!(end.port.sleep(&mut end.endpoint, SLEEP_MAX_NS), SleepEnd::PeerGone);
                         sleeps += 1;
                     }
                     both.wait();
@@ -144,9 +144,9 @@ fn signs_of_life_are_seen_and_wake_nobody() {
                     assert!(monotonic_ns() < until, "{ip} {arrival:?}: nothing came");
                     here.endpoint.progress(&mut here.port);
                     match here.port.sleep(&mut here.endpoint, LONG_NAP_NS) {
-                        Woken::Nothing => {}
-                        Woken::Look => woken += 1,
-                        Woken::PeerGone => panic!("{ip} {arrival:?}: the peer is gone"),
+                        SleepEnd::TimedOut => {}
+                        SleepEnd::Poll => woken += 1,
+                        SleepEnd::PeerGone => panic!("{ip} {arrival:?}: the peer is gone"),
                     }
                 }
                 assert!((1..=WOKEN_MAX).contains(&woken), "{ip} {arrival:?}: woken {woken} times");

@@ -151,7 +151,10 @@ fn a_deadline_is_met_exactly<F: TestFabric>() {
     // The operation can be driven on.
     t.slot(0, wire::inline(7, b"late", 1));
     assert_eq!(t.receive(&mut ReceiveOperation::new(), &mut [0; 9]), Drive::Done(Ok(taken(7, 4))));
-    assert_eq!(WaitFailed::Deadline.to_string(), "the deadline passed; set a later one, or find what the peer waits for");
+    assert_eq!(
+        WaitFailed::Deadline.to_string(),
+        "the deadline passed; set a later one, or find what the peer waits for"
+    );
 }
 
 /// Looks after each nap, from a look at `begin` on, for so long.

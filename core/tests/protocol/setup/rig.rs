@@ -214,7 +214,7 @@ pub(crate) fn hello(fabric: FabricKind) -> Packet {
     if fabric == DIRECT { by_hand(1, &[(12, &[1])]) } else { by_hand(1, &[(28, &[1, 0])]) }
 }
 
-/// The defaults, settled.
+/// The defaults, negotiated.
 pub(crate) fn welcome(fabric: FabricKind) -> Packet {
     let terms = Defaults::SHM;
     welcome_of(fabric, terms.block_bytes, 512 << 10)

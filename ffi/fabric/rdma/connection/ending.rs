@@ -7,7 +7,7 @@
 use super::RdmaConnection;
 use super::posting::Message;
 use super::state::State;
-use crate::fabric::Gone;
+use crate::fabric::LossCause;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
 use crate::os::clock::until;
@@ -70,10 +70,10 @@ impl RdmaConnection {
     }
 
     /// Returns the cause that the peer is gone, if it is not a disconnect.
-    pub(in crate::fabric::rdma) fn why_gone(&self) -> Option<Gone> {
+    pub(in crate::fabric::rdma) fn why_gone(&self) -> Option<LossCause> {
         match self.state {
-            State::Violation(wrong) => Some(Gone::Wrong(wrong.to_string())),
-            _ if self.cm.borrow().is_device_gone() => Some(Gone::Device(DEVICE_GONE)),
+            State::Violation(wrong) => Some(LossCause::Violation(wrong.to_string())),
+            _ if self.cm.borrow().is_device_gone() => Some(LossCause::Device(DEVICE_GONE)),
             _ => None,
         }
     }

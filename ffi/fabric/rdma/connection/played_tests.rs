@@ -5,7 +5,7 @@ use crate::fabric::rdma::fabric::{Rdma, RdmaLink};
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
-use crate::fabric::{Gone, HostFabric, Woken};
+use crate::fabric::{HostFabric, LossCause, SleepEnd};
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, Polled, poll_now};
 use core::mem::{swap, take};
@@ -139,12 +139,12 @@ impl Pair {
         );
     }
 
-    fn begin_sleep(&mut self, side: usize) -> Result<u64, Woken> {
+    fn begin_sleep(&mut self, side: usize) -> Result<u64, SleepEnd> {
         self.on(side, |driver, port| port.begin_sleep(driver.endpoint_mut(), SECOND_NS))
     }
 
     /// Ends a sleep; what the device, or rdma_cm, has told is readable.
-    fn end_sleep(&mut self, side: usize, polled: Polled, is_signaled: bool, is_ended: bool) -> Woken {
+    fn end_sleep(&mut self, side: usize, polled: Polled, is_signaled: bool, is_ended: bool) -> SleepEnd {
         let (reader, mut writer) = pipe().unwrap();
         writer.write_all(b"x").unwrap();
         let mut fds = [is_signaled, is_ended].map(|is_ready| match is_ready {
@@ -267,7 +267,7 @@ fn notifications_and_the_end_of_a_wire_are_handed_on() {
     assert_eq!(link.connection.cm.get_mut().ends_by(), 4711);
     link.connection.finish(State::Violation(Violation::UnknownMessage));
     assert!(!port.is_alive(&link));
-    assert!(matches!(port.why_gone(&link), Some(Gone::Wrong(rule)) if rule.contains("10.3")));
+    assert!(matches!(port.why_gone(&link), Some(LossCause::Violation(rule)) if rule.contains("10.3")));
 }
 
 #[test]
@@ -275,13 +275,13 @@ fn a_sleep_is_short_until_the_peer_has_agreed_to_wake() {
     for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
         let mut pair = Pair::new(arrival);
         assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS), "SLEEP is not answered");
-        assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), Woken::Nothing);
+        assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), SleepEnd::TimedOut);
         pair.settle();
         assert!(pair.link(0).connection.sleep.is_granted(), "the peer's progress answered");
         assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));
         pair.on(1, |driver, port| driver.try_send(port, 7, &[b"wake"]).unwrap());
         pair.on(1, |driver, port| driver.progress(port));
-        assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Look);
+        assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), SleepEnd::Poll);
         let mut place = [0; 4];
         let received = pair.on(0, |driver, port| driver.try_recv(port, &mut [&mut place]).unwrap());
         assert_eq!((received, &place), (Some(Received { tag: 7, bytes: 4 }), b"wake"));
@@ -296,7 +296,7 @@ fn what_has_come_is_looked_at_instead_of_slept_through() {
         let mut pair = Pair::new(arrival);
         pair.on(1, |driver, port| driver.try_send(port, 7, &[b"here"]).unwrap());
         pair.on(1, |driver, port| driver.progress(port));
-        assert_eq!(pair.begin_sleep(0), Err(Woken::Look));
+        assert_eq!(pair.begin_sleep(0), Err(SleepEnd::Poll));
         assert!(pair.link(0).sleepers.is_empty(), "{arrival:?}");
     }
 }
@@ -307,7 +307,7 @@ fn every_notified_write_wakes_so_that_nobody_asks() {
     assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));
     pair.settle();
     assert!(!pair.link(1).connection.sleep.owes_wake(), "SLEEP was not said");
-    assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), Woken::Nothing);
+    assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), SleepEnd::TimedOut);
 }
 
 #[test]
@@ -319,10 +319,10 @@ fn the_last_of_two_sleepers_takes_the_event_out() {
         let calls = pair.on(0, |_, _| calls());
         calls.into_iter().filter(|call| *call == "ibv_get_cq_event").count()
     };
-    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Look);
+    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), SleepEnd::Poll);
     assert_eq!(events(&mut pair), 0);
-    assert_eq!(pair.begin_sleep(0), Err(Woken::Look), "the other has yet to see it");
-    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Look);
+    assert_eq!(pair.begin_sleep(0), Err(SleepEnd::Poll), "the other has yet to see it");
+    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), SleepEnd::Poll);
     assert_eq!(events(&mut pair), 1);
     assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));
 }
@@ -344,17 +344,17 @@ fn a_sleep_learns_that_the_peer_is_gone() {
     // rdma_cm told, and means it.
     let mut pair = Pair::new(Arrival::Flag);
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
-    assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), Woken::Look, "the peer is there");
+    assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), SleepEnd::Poll, "the peer is there");
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().connection.finish(State::Gone));
-    assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), Woken::PeerGone);
+    assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), SleepEnd::PeerGone);
     // A sleep that timed out on a wire that has ended asks for a look.
     let mut pair = Pair::new(Arrival::Flag);
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().connection.finish(State::Gone));
-    assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), Woken::Look);
+    assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), SleepEnd::Poll);
     // A channel that cannot be armed.
     let mut pair = Pair::new(Arrival::Flag);
     pair.on(0, |_, _| answer("ibv_req_notify_cq", libc::EIO));
-    assert_eq!(pair.begin_sleep(0), Err(Woken::PeerGone));
+    assert_eq!(pair.begin_sleep(0), Err(SleepEnd::PeerGone));
 }

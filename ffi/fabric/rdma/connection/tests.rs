@@ -3,7 +3,7 @@
 use super::posting::Message;
 use super::*;
 use crate::copy::CopyKernels;
-use crate::fabric::Gone;
+use crate::fabric::LossCause;
 use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, IS_RECEIVE};
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
@@ -297,7 +297,9 @@ fn a_failed_receive_is_the_peers_violation() {
             ends.connection.poll();
             assert_eq!(ends.connection.state, wrong(status), "{flushed:?}");
             assert!(!ends.connection.is_alive());
-            assert!(matches!(ends.connection.why_gone(), Some(Gone::Wrong(rule)) if rule.contains("10.3")));
+            assert!(
+                matches!(ends.connection.why_gone(), Some(LossCause::Violation(rule)) if rule.contains("10.3"))
+            );
             assert_eq!(ends.done(), [(1, Ok(()))], "core is told of no failure of the device");
         }
     }
@@ -325,7 +327,7 @@ fn a_device_that_is_gone_is_not_the_peers_death() {
     script(|script| script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)]);
     ends.connection.cm.borrow_mut().take_events();
     assert!(!ends.connection.is_alive());
-    assert!(matches!(ends.connection.why_gone(), Some(Gone::Device(_))));
+    assert!(matches!(ends.connection.why_gone(), Some(LossCause::Device(_))));
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn an_active_end_goes_on_with_each_packet_that_comes() {
         (agreed.remote.addr, agreed.remote.rkey, agreed.why),
         (0x1000, Rkey(9), ArrivalReason::Requested)
     );
-    assert_eq!(agreed.settled.layout.block_count, 64);
+    assert_eq!(agreed.negotiated.layout.block_count, 64);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_share_of_the_budget_is_all_that_is_registered() {
     let share_bytes = end.share_bytes();
     receive(&Packet::new(Kind::Ready).0);
     let Progress::Done(agreed) = end.drive(0) else { panic!("all is agreed") };
-    let halves = RegisteredMemory::bytes_for(agreed.settled.layout) * 2;
+    let halves = RegisteredMemory::bytes_for(agreed.negotiated.layout) * 2;
     // 256 heads, a packet, 144 receives.
     let mail = round_to_pages(256 * 8 + 256 + 144 * 256).unwrap();
     assert_eq!(share_bytes, (halves + mail) as u64);

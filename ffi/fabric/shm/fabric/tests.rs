@@ -38,7 +38,7 @@ fn is_marked_asleep(driver: &Driver<Shm>) -> bool {
 }
 
 /// Ends a sleep as a poll finds it.
-fn end(port: &Shm, driver: &mut Driver<Shm>) -> Woken {
+fn end(port: &Shm, driver: &mut Driver<Shm>) -> SleepEnd {
     let mut fds = port.sleep_interests(driver.endpoint().link());
     let polled = poll(&mut fds, 0);
     // SAFETY: the link, which has the descriptors, lives until the end of this function.
@@ -53,24 +53,24 @@ fn a_doorbell_wakes_only_a_peer_that_sleeps() {
     b.try_send(port, 1, &[b"awake"]).unwrap();
     b.progress(port);
     assert!(!poll_now(&mut [a.endpoint().link().socket.interest()]), "nobody sleeps");
-    assert_eq!(port.begin_sleep(a.endpoint_mut(), SECOND_NS), Err(Woken::Look), "it has come");
+    assert_eq!(port.begin_sleep(a.endpoint_mut(), SECOND_NS), Err(SleepEnd::Poll), "it has come");
     let mut place = [0; 8];
     assert_eq!(a.try_recv(port, &mut [&mut place]), Ok(Some(Received { tag: 1, bytes: 5 })));
     a.progress(port);
 
     let longest_ns = port.begin_sleep(a.endpoint_mut(), 1000).unwrap();
     assert_eq!((longest_ns, is_marked_asleep(&a)), (1000, true));
-    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (Woken::Nothing, false));
+    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (SleepEnd::TimedOut, false));
 
     let longest_ns = port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     assert!(longest_ns < SECOND_NS, "no sleep is so long");
     port.ring_doorbell(b.endpoint_mut().link_mut());
-    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (Woken::Look, false));
+    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (SleepEnd::Poll, false));
 
     port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     b.try_send(port, 2, &[b"wake"]).unwrap();
     b.progress(port);
-    assert_eq!(end(port, &mut a), Woken::Look);
+    assert_eq!(end(port, &mut a), SleepEnd::Poll);
     assert_eq!(a.try_recv(port, &mut [&mut place]), Ok(Some(Received { tag: 2, bytes: 4 })));
 }
 
@@ -84,11 +84,11 @@ fn the_end_and_an_unexpected_message_end_a_sleep() {
     port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     b.endpoint().link().socket.send(b"message", None).unwrap();
     assert!(!is_told(&a), "a packet is no end");
-    assert_eq!(end(port, &mut a), Woken::PeerGone);
+    assert_eq!(end(port, &mut a), SleepEnd::PeerGone);
     port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     drop(b);
     assert!(is_told(&a) && !port.is_alive(a.endpoint().link()));
-    assert_eq!(end(port, &mut a), Woken::PeerGone);
+    assert_eq!(end(port, &mut a), SleepEnd::PeerGone);
 }
 
 #[cfg(feature = "recorder")]

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::fabric::HostFabric;
 
 /// A connection that is ready for use.
-pub(crate) struct Established {
+pub(crate) struct ReadyConnection {
     pub(crate) inner: AnyConnection,
     pub(crate) description: Description,
     pub(crate) peer: Peer,
@@ -30,14 +30,14 @@ where
     ///
     /// # Errors
     /// As [`Blocking::warm_up`].
-    pub(super) fn warm_up(mut self, deadline_ns: u64) -> Result<Established, Error> {
+    pub(super) fn warm_up(mut self, deadline_ns: u64) -> Result<ReadyConnection, Error> {
         self.blocking.warm_up(&mut self.warming, Deadline::at_time(deadline_ns))?;
-        Ok(self.into_established())
+        Ok(self.into_ready())
     }
 
     /// Returns the connection, warm or not.
-    pub(super) fn into_established(self) -> Established {
+    pub(super) fn into_ready(self) -> ReadyConnection {
         let Self { blocking, description, peer, .. } = self;
-        Established { inner: blocking.into(), description, peer }
+        ReadyConnection { inner: blocking.into(), description, peer }
     }
 }
