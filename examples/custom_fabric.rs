@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use superpipe_core::driver::{Drive, ReceiveOperation, SendOperation, WaitStrategy};
+use superpipe_core::driver::{Drive, RecvOperation, SendOperation, WaitStrategy};
 use superpipe_core::{
     Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyHint, Driver, Endpoint, Fabric, FlagPlace,
     Landing, Layout, Line, Nanos, Notification, Origin, Reason, SqFull, WrId, word,
@@ -246,9 +246,9 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (mut fabric, mut driver) = connect(&ends, 1)?;
     let mut place = vec![0; 1 << 20];
     for bytes in MESSAGES {
-        let mut operation = ReceiveOperation::new();
+        let mut operation = RecvOperation::new();
         let received = wait_for(&mut fabric, &mut driver, |fabric, driver| {
-            driver.drive_receive(fabric, &mut operation, &mut [&mut place])
+            driver.drive_recv(fabric, &mut operation, &mut [&mut place])
         })
         .map_err(|failed| format!("{failed:?}"))?;
         assert_eq!(received.bytes, bytes);

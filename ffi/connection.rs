@@ -4,7 +4,7 @@ use core::fmt;
 #[cfg(feature = "recorder")]
 use core::iter;
 
-use superpipe_core::driver::{Drive, ReceiveOperation, Received, SendOperation};
+use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Record;
 use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
@@ -174,24 +174,24 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.cancel_send(send, reason));
     }
 
-    /// Receives the next part of a message that [`ReceiveOperation::new`](crate::ReceiveOperation::new) began, without waiting, into the same
+    /// Receives the next part of a message that [`RecvOperation::new`](crate::RecvOperation::new) began, without waiting, into the same
     /// slices each time. [`Drive::Idle`]: nothing more has arrived.
     ///
     /// # Errors
     /// `TooSmall`: the message is still there, and the operation has ended. `Usage`: the slices have less room than at first, and the message
     /// was rejected; or the operation has ended. `Cancelled`, `Closed`, `PeerLost`, `Protocol`,
     /// `Device`.
-    pub fn drive_receive(
+    pub fn drive_recv(
         &mut self,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
     ) -> Result<Drive<Received>, Error> {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.drive_receive(receive, slices))
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.drive_recv(receive, slices))
     }
 
     /// Gives a message up. If it has begun, this end rejects the rest, and the sender gets the reason.
-    pub fn cancel_receive(&mut self, receive: &mut ReceiveOperation, reason: Reason) {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.cancel_receive(receive, reason));
+    pub fn cancel_recv(&mut self, receive: &mut RecvOperation, reason: Reason) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.cancel_recv(receive, reason));
     }
 
     /// Receives as [`recv_into`](Self::recv_into) does, into memory that was not written yet. While the message arrives, the call advises

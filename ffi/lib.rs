@@ -3,7 +3,7 @@
 //! speed of memory from the first message on.
 //!
 //! - [`Listener`] and [`Connection`]: connect, send and receive messages. [`Options`] sets waiting, timeouts and buffer sizes.
-//! - [`SendOperation`] and [`ReceiveOperation`]: longer messages, driven by a loop of the program's own.
+//! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
@@ -64,7 +64,7 @@ pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]
 pub use superpipe_core::driver::setup;
 pub use superpipe_core::driver::setup::{Negotiated, Tuning};
-pub use superpipe_core::driver::{Drive, ReceiveOperation, Received, SendOperation};
+pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};

@@ -24,7 +24,7 @@ pub enum TryRecv {
     /// A message that is longer than the slices together, or a stream, is next. It is still there.
     TooSmall(Incoming),
     /// A message has arrived in part: try again, or begin an operation
-    /// ([`Connection::drive_receive`](crate::Connection::drive_receive)). A message of more than 64 KiB never completes without an
+    /// ([`Connection::drive_recv`](crate::Connection::drive_recv)). A message of more than 64 KiB never completes without an
     /// operation, since its sender waits for the CTS.
     Incomplete(Incoming),
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use superpipe_core::driver::{Drive, ReceiveOperation, Received, SendOperation};
+use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
 
 use crate::blocking::dispatch::{AnyHalf, dispatch};
@@ -260,22 +260,22 @@ impl RecvHalf {
         dispatch!(AnyHalf, &mut self.inner, inner => inner.try_peek())
     }
 
-    /// Receives the next part of a message: see [`Connection::drive_receive`]. Returns [`Drive::Idle`] also while the other half holds the
+    /// Receives the next part of a message: see [`Connection::drive_recv`]. Returns [`Drive::Idle`] also while the other half holds the
     /// lock.
     ///
     /// # Errors
-    /// As [`Connection::drive_receive`].
-    pub fn drive_receive(
+    /// As [`Connection::drive_recv`].
+    pub fn drive_recv(
         &mut self,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
     ) -> Result<Drive<Received>, Error> {
-        dispatch!(AnyHalf, &mut self.inner, inner => inner.drive_receive(receive, slices))
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.drive_recv(receive, slices))
     }
 
-    /// Gives a message up: see [`Connection::cancel_receive`].
-    pub fn cancel_receive(&mut self, receive: &mut ReceiveOperation, reason: Reason) {
-        dispatch!(AnyHalf, &mut self.inner, inner => inner.cancel_receive(receive, reason));
+    /// Gives a message up: see [`Connection::cancel_recv`].
+    pub fn cancel_recv(&mut self, receive: &mut RecvOperation, reason: Reason) {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.cancel_recv(receive, reason));
     }
 
     /// Waits for the next transfer, and leaves it there: see [`Connection::peek`].

@@ -8,7 +8,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use memmap2::MmapMut;
 use superpipe::os::Bytes;
 use superpipe::{
-    Connection, Drive, Error, Options, ReceiveOperation, RecvHalf, SendHalf, SendOperation, WaitStrategy,
+    Connection, Drive, Error, Options, RecvHalf, RecvOperation, SendHalf, SendOperation, WaitStrategy,
 };
 use superpipe_bench::connection::DEADLINE;
 use superpipe_bench::connection::connect_pair;
@@ -57,7 +57,7 @@ fn connected() -> [Connection; 2] {
 fn both(connection: &mut Connection, from: &[u8], to: &mut [u8], count: u64) -> Result<(), Error> {
     let (mut to_send, mut to_receive, mut idle) = (count, count, 0);
     let mut send = SendOperation::new(7, from.len());
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     while to_send > 0 || to_receive > 0 {
         let sent = if to_send > 0 { connection.drive_send(&mut send, &[from])? } else { Drive::Idle };
         if sent == Drive::Done(()) {
@@ -65,13 +65,13 @@ fn both(connection: &mut Connection, from: &[u8], to: &mut [u8], count: u64) -> 
             send = SendOperation::new(7, from.len());
         }
         let received = if to_receive > 0 {
-            connection.drive_receive(&mut receive, &mut [&mut *to])?.map(|_| ())
+            connection.drive_recv(&mut receive, &mut [&mut *to])?.map(|_| ())
         } else {
             Drive::Idle
         };
         if received == Drive::Done(()) {
             to_receive -= 1;
-            receive = ReceiveOperation::new();
+            receive = RecvOperation::new();
         }
         if sent != Drive::Idle || received != Drive::Idle || connection.progress() {
             idle = 0;

@@ -1,6 +1,6 @@
 //! Receiving into memory that was never written: advises huge pages, and makes a window resident ahead of the copy.
 
-use superpipe_core::driver::{Drive, Driver, ReceiveFailed, ReceiveOperation, Received};
+use superpipe_core::driver::{Drive, Driver, Received, RecvFailed, RecvOperation};
 
 use super::Blocking;
 use super::access::DriverAccess;
@@ -21,7 +21,7 @@ impl<A: DriverAccess> Blocking<A> {
             return self.poll_recv(slices);
         }
         let access = self.access();
-        let (mut receive, mut cold) = (ReceiveOperation::cold(), Cold::default());
+        let (mut receive, mut cold) = (RecvOperation::cold(), Cold::default());
         let drive = |driver: &mut Driver<A::Fabric>, fabric: &mut A::Fabric| {
             cold.drive(driver, fabric, &mut receive, slices)
         };
@@ -46,20 +46,20 @@ struct Cold {
 }
 
 impl Cold {
-    /// Receives the next part, as [`Driver::drive_receive`] does.
+    /// Receives the next part, as [`Driver::drive_recv`] does.
     fn drive<F: HostFabric>(
         &mut self,
         driver: &mut Driver<F>,
         fabric: &mut F,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
-    ) -> Drive<Result<Received, ReceiveFailed>> {
+    ) -> Drive<Result<Received, RecvFailed>> {
         if !receive.has_begun() {
-            return driver.drive_receive(fabric, receive, slices);
+            return driver.drive_recv(fabric, receive, slices);
         }
         if !self.is_advised {
             // With no room this only answers the RTS, or takes an empty message.
-            let driven = driver.receive_part(fabric, receive, &mut []);
+            let driven = driver.recv_part(fabric, receive, &mut []);
             if matches!(driven, Drive::Done(_)) {
                 return driven;
             }
@@ -68,7 +68,7 @@ impl Cold {
             advise_all(slices, self.left);
         }
         let before = receive.taken();
-        let driven = driver.receive_part(fabric, receive, self.window(slices));
+        let driven = driver.recv_part(fabric, receive, self.window(slices));
         self.pass(receive.taken() - before);
         driven
     }

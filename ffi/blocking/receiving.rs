@@ -1,6 +1,6 @@
 //! Receiving messages.
 
-use superpipe_core::driver::{Drive, Driver, ReceiveFailed, ReceiveOperation, Received, RefusedRecv};
+use superpipe_core::driver::{Drive, Driver, Received, RecvFailed, RecvOperation, RefusedRecv};
 use superpipe_core::{Incoming, Length, Reason};
 
 use super::access::DriverAccess;
@@ -27,15 +27,15 @@ impl<A: DriverAccess> Blocking<A> {
         if deadline.is_poll() {
             return self.poll_recv(slices);
         }
-        let mut receive = ReceiveOperation::new();
+        let mut receive = RecvOperation::new();
         // Polling for as long as a reply takes would keep the other half from its work.
         if !self.access().shares_core()
             && let Some(mut held) = self.access().try_hold()
         {
             let host = &mut *held;
-            match host.driver.begin_receive(&mut host.fabric, &mut receive, slices) {
+            match host.driver.begin_recv(&mut host.fabric, &mut receive, slices) {
                 Drive::Done(Ok(received)) => return Ok(received),
-                Drive::Done(Err(failed)) => return Err(host.receive_failed(failed, slices)),
+                Drive::Done(Err(failed)) => return Err(host.recv_failed(failed, slices)),
                 Drive::Moved | Drive::Idle => {}
             }
         }
@@ -53,13 +53,13 @@ impl<A: DriverAccess> Blocking<A> {
     #[inline(never)]
     fn recv_slowly(
         &mut self,
-        mut receive: ReceiveOperation,
+        mut receive: RecvOperation,
         slices: &mut [&mut [u8]],
         deadline: Deadline,
     ) -> Result<Received, Error> {
         let access = self.access();
         let drive = |driver: &mut Driver<A::Fabric>, fabric: &mut A::Fabric| {
-            driver.drive_receive(fabric, &mut receive, slices)
+            driver.drive_recv(fabric, &mut receive, slices)
         };
         let received = access.wait(deadline, drive);
         access.hold().received(received, receive, slices)
@@ -124,16 +124,16 @@ impl<A: DriverAccess> Blocking<A> {
     }
 
     /// Receives the next part of a message.
-    pub(crate) fn drive_receive(
+    pub(crate) fn drive_recv(
         &mut self,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
     ) -> Result<Drive<Received>, Error> {
         let Some(mut held) = self.access().try_hold() else { return Ok(Drive::Idle) };
         let host = &mut *held;
-        match host.driver.drive_receive(&mut host.fabric, receive, slices) {
+        match host.driver.drive_recv(&mut host.fabric, receive, slices) {
             Drive::Done(Ok(received)) => Ok(Drive::Done(received)),
-            Drive::Done(Err(failed)) => Err(host.receive_failed(failed, slices)),
+            Drive::Done(Err(failed)) => Err(host.recv_failed(failed, slices)),
             Drive::Moved => Ok(Drive::Moved),
             Drive::Idle => {
                 host.count_idle_drive()?;
@@ -143,9 +143,9 @@ impl<A: DriverAccess> Blocking<A> {
     }
 
     /// Gives a message up.
-    pub(crate) fn cancel_receive(&mut self, receive: &mut ReceiveOperation, reason: Reason) {
+    pub(crate) fn cancel_recv(&mut self, receive: &mut RecvOperation, reason: Reason) {
         let host = &mut *self.access().hold();
-        host.driver.cancel_receive(&mut host.fabric, receive, reason);
+        host.driver.cancel_recv(&mut host.fabric, receive, reason);
     }
 
     /// Waits for the next transfer, and leaves it there.
@@ -173,29 +173,29 @@ impl<F: HostFabric> HostDriver<F> {
     /// Returns the result of a wait for a message. If the wait failed after a part was taken, rejects the rest.
     pub(super) fn received(
         &mut self,
-        received: Result<Result<Received, ReceiveFailed>, Error>,
-        mut receive: ReceiveOperation,
+        received: Result<Result<Received, RecvFailed>, Error>,
+        mut receive: RecvOperation,
         slices: &[&mut [u8]],
     ) -> Result<Received, Error> {
         match received {
-            Ok(received) => received.map_err(|failed| self.receive_failed(failed, slices)),
+            Ok(received) => received.map_err(|failed| self.recv_failed(failed, slices)),
             Err(error) => {
-                self.driver.release_receive(&mut self.fabric, &mut receive, Reason::GIVEN_UP);
+                self.driver.release_recv(&mut self.fabric, &mut receive, Reason::GIVEN_UP);
                 Err(error)
             }
         }
     }
 
-    fn receive_failed(&self, failed: ReceiveFailed, slices: &[&mut [u8]]) -> Error {
+    fn recv_failed(&self, failed: RecvFailed, slices: &[&mut [u8]]) -> Error {
         match failed {
-            ReceiveFailed::TooSmall(incoming) => too_small(incoming.length, slices),
-            ReceiveFailed::Cancelled(reason) => Error::cancelled(reason),
-            ReceiveFailed::Busy => claimed(),
-            ReceiveFailed::WrongLength => Error::new(
+            RecvFailed::TooSmall(incoming) => too_small(incoming.length, slices),
+            RecvFailed::Cancelled(reason) => Error::cancelled(reason),
+            RecvFailed::Busy => claimed(),
+            RecvFailed::WrongLength => Error::new(
                 ErrorKind::Usage,
                 "the slices have less room than the message, and were larger when it began: pass the same slices to each call",
             ),
-            ReceiveFailed::NotOpen => Error::new(
+            RecvFailed::NotOpen => Error::new(
                 ErrorKind::Usage,
                 "the receive operation has ended or was cancelled; begin another",
             ),

@@ -14,7 +14,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use superpipe::{
-    Address, Connection, Drive, ErrorKind, Listener, Options, Protocol, Reason, ReceiveOperation, Received,
+    Address, Connection, Drive, ErrorKind, Listener, Options, Protocol, Reason, Received, RecvOperation,
     SendOperation, TryRecv, TrySend,
 };
 
@@ -128,9 +128,9 @@ fn receive_by_tries(connection: &mut Connection, slices: &mut [&mut [u8]]) -> Re
             TryRecv::TooSmall(incoming) => panic!("{incoming:?}"),
         }
     }
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     loop {
-        if let Drive::Done(received) = connection.drive_receive(&mut receive, slices).unwrap() {
+        if let Drive::Done(received) = connection.drive_recv(&mut receive, slices).unwrap() {
             return received;
         }
         rest(connection);

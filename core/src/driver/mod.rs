@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            try_send, try_recv, try_peek: done at once, or refused
-//!  user  --- SendOperation, ReceiveOperation, streams, close ------->  Driver  --->  Endpoint
+//!  user  --- SendOperation, RecvOperation, streams, close ------->  Driver  --->  Endpoint
 //!            Wait: next step after each round                           ^
 //!  shell --- check_time(now), tick(now), peer_is_gone() ----------------+
 //! ```
@@ -35,7 +35,7 @@ pub use descriptor_wait::{DescriptorWait, DescriptorWaitNext};
 pub use half_open::{EVICTION_SILENCE_NS, HalfOpenTable};
 pub use keepalive::{KEEPALIVE_NS, LIVENESS_CHECK_NS, SLEEP_MAX_NS};
 pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_ROUNDS};
-pub use receiving::{ReceiveFailed, ReceiveOperation, Received, RefusedRecv};
+pub use receiving::{Received, RecvFailed, RecvOperation, RefusedRecv};
 pub use sending::{SendFailed, SendOperation};
 pub use wait::{ATTEMPTS_PER_ROUND, BUSY_ROUNDS_PER_CHECK, Next, Wait, WaitFailed};
 pub use warming::{WarmUp, WarmUpFailed, WarmUpPlan};
@@ -111,7 +111,7 @@ impl fmt::Display for Ended {
 /// - *Tries* do at once what they can: [`try_send`](Self::try_send), [`try_recv`](Self::try_recv),
 ///   [`try_peek`](Self::try_peek). After a number of them that found nothing, [`count_empty`](Self::count_empty) asks for a
 ///   [`tick`](Self::tick).
-/// - *Operations* are values that the caller keeps: [`SendOperation`], [`ReceiveOperation`] and [`WarmUp`], and the streams' calls on
+/// - *Operations* are values that the caller keeps: [`SendOperation`], [`RecvOperation`] and [`WarmUp`], and the streams' calls on
 ///   [`endpoint`](Self::endpoint). Each is driven until it is [`Drive::Done`], or cancelled.
 /// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then the step that it returns: rest, or [`check_time`](Self::check_time) with the
 ///   time. The peer's death comes in by [`peer_is_gone`](Self::peer_is_gone).

@@ -28,17 +28,17 @@ pub struct Received {
 pub enum RefusedRecv {
     /// The message is longer than the slices together, or a stream.
     TooSmall(Incoming),
-    /// The message is not complete: [`Driver::drive_receive`] takes it as it arrives.
+    /// The message is not complete: [`Driver::drive_recv`] takes it as it arrives.
     Long(Incoming),
 }
 
 /// Operation that receives a message. It keeps a place in the caller's slices, and never the slices.
 ///
-/// The caller drives it with the same slices each time ([`Driver::drive_receive`]), to its end or until
-/// [`Driver::cancel_receive`]. Until then no later message can be received.
+/// The caller drives it with the same slices each time ([`Driver::drive_recv`]), to its end or until
+/// [`Driver::cancel_recv`]. Until then no later message can be received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
-pub struct ReceiveOperation {
+pub struct RecvOperation {
     /// The message, once it has begun.
     begun: Option<Begun>,
     taken: usize,
@@ -59,7 +59,7 @@ struct Begun {
 
 /// Failure of an operation that receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReceiveFailed {
+pub enum RecvFailed {
     /// The message at the head is longer than the slices together, or a stream; it is still there.
     TooSmall(Incoming),
     /// The sender cancelled the message, which is incomplete.
@@ -72,14 +72,14 @@ pub enum ReceiveFailed {
     NotOpen,
 }
 
-impl ReceiveOperation {
+impl RecvOperation {
     /// Begins to receive the next message.
     pub const fn new() -> Self {
         Self { begun: None, taken: 0, cursor: Cursor::START, is_cold: false, has_ended: false }
     }
 
-    /// Begins to receive the next message into memory that the caller prepares part by part: [`Driver::drive_receive`] only finds the
-    /// message, and [`Driver::receive_part`] takes it.
+    /// Begins to receive the next message into memory that the caller prepares part by part: [`Driver::drive_recv`] only finds the
+    /// message, and [`Driver::recv_part`] takes it.
     pub const fn cold() -> Self {
         Self { is_cold: true, ..Self::new() }
     }
@@ -105,12 +105,12 @@ impl ReceiveOperation {
         self.taken
     }
 
-    fn end(&mut self, tag: u64) -> Drive<Result<Received, ReceiveFailed>> {
+    fn end(&mut self, tag: u64) -> Drive<Result<Received, RecvFailed>> {
         self.has_ended = true;
         Drive::Done(Ok(Received { tag, bytes: self.taken }))
     }
 
-    fn fail(&mut self, failed: ReceiveFailed) -> Drive<Result<Received, ReceiveFailed>> {
+    fn fail(&mut self, failed: RecvFailed) -> Drive<Result<Received, RecvFailed>> {
         self.has_ended = true;
         Drive::Done(Err(failed))
     }
@@ -181,27 +181,27 @@ impl<F: Fabric> Driver<F> {
 
     /// Begins to receive the next message, and polls for it as long as a peer in the same cache cluster needs to answer.
     #[inline]
-    pub fn begin_receive(
+    pub fn begin_recv(
         &mut self,
         fabric: &mut F,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
-    ) -> Drive<Result<Received, ReceiveFailed>> {
+    ) -> Drive<Result<Received, RecvFailed>> {
         if receive.begun.is_some() || receive.has_ended || receive.is_cold {
-            return self.drive_receive(fabric, receive, slices);
+            return self.drive_recv(fabric, receive, slices);
         }
-        self.receive_fast(fabric, receive, slices, FIRST_POLLS)
+        self.recv_fast(fabric, receive, slices, FIRST_POLLS)
     }
 
     /// Takes a message by the fast path. Also returns [`Drive::Idle`] for a message that the fast path leaves where it is.
     #[inline]
-    fn receive_fast(
+    fn recv_fast(
         &mut self,
         fabric: &mut F,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
         polls: u32,
-    ) -> Drive<Result<Received, ReceiveFailed>> {
+    ) -> Drive<Result<Received, RecvFailed>> {
         match self.endpoint.try_recv(fabric, slices, polls) {
             TryRecv::Taken { tag, bytes } => {
                 receive.taken = bytes;
@@ -221,31 +221,31 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Takes the next part of a message, into the same slices each time.
-    pub fn drive_receive(
+    pub fn drive_recv(
         &mut self,
         fabric: &mut F,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
-    ) -> Drive<Result<Received, ReceiveFailed>> {
+    ) -> Drive<Result<Received, RecvFailed>> {
         if receive.has_ended {
-            return Drive::Done(Err(ReceiveFailed::NotOpen));
+            return Drive::Done(Err(RecvFailed::NotOpen));
         }
         if receive.begun.is_none() {
             if !receive.is_cold {
-                let short = self.receive_fast(fabric, receive, slices, POLLS_IN_A_WAIT);
+                let short = self.recv_fast(fabric, receive, slices, POLLS_IN_A_WAIT);
                 if short != Drive::Idle {
                     return short;
                 }
             }
             let Some(incoming) = self.endpoint.incoming(fabric) else { return Drive::Idle };
             match incoming.length {
-                _ if self.is_claimed(incoming.transfer) => return receive.fail(ReceiveFailed::Busy),
+                _ if self.is_claimed(incoming.transfer) => return receive.fail(RecvFailed::Busy),
                 Length::Exact(length) if length <= room(slices) => {
                     self.claimed = Some(Claimed { number: incoming.transfer, taken: 0 });
                     let Incoming { transfer: number, tag, .. } = incoming;
                     receive.begun = Some(Begun { owner: self.id, number, tag, length });
                 }
-                _ => return receive.fail(ReceiveFailed::TooSmall(incoming)),
+                _ => return receive.fail(RecvFailed::TooSmall(incoming)),
             }
             if receive.is_cold {
                 return Drive::Moved;
@@ -260,37 +260,37 @@ impl<F: Fabric> Driver<F> {
             && !cursor.has_room(slices)
             && (receive.taken as u64) < receive.length()
         {
-            self.cancel_receive(fabric, receive, Reason::GIVEN_UP);
-            return receive.fail(ReceiveFailed::WrongLength);
+            self.cancel_recv(fabric, receive, Reason::GIVEN_UP);
+            return receive.fail(RecvFailed::WrongLength);
         }
         driven
     }
 
-    /// Takes the next part of a [cold](ReceiveOperation::cold) message into `part`, which may be empty: then only the CTS
+    /// Takes the next part of a [cold](RecvOperation::cold) message into `part`, which may be empty: then only the CTS
     /// goes out.
-    pub fn receive_part(
+    pub fn recv_part(
         &mut self,
         fabric: &mut F,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         part: &mut [u8],
-    ) -> Drive<Result<Received, ReceiveFailed>> {
+    ) -> Drive<Result<Received, RecvFailed>> {
         self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]))
     }
 
     fn take_part(
         &mut self,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         pull: impl FnOnce(&mut crate::endpoint::Endpoint<F>) -> Pulled,
-    ) -> Drive<Result<Received, ReceiveFailed>> {
+    ) -> Drive<Result<Received, RecvFailed>> {
         let Some(Begun { owner, number, tag, .. }) = receive.begun.filter(|_| !receive.has_ended) else {
-            return Drive::Done(Err(ReceiveFailed::NotOpen));
+            return Drive::Done(Err(RecvFailed::NotOpen));
         };
         if !self.is_taken_by(receive) || self.endpoint.head().is_none_or(|(head, _)| head != number) {
             // The connection is closed, or will be at the next round, and that error is more precise than `NotOpen`.
             return if owner == self.id && self.endpoint.is_ending() {
                 Drive::Idle
             } else {
-                receive.fail(ReceiveFailed::NotOpen)
+                receive.fail(RecvFailed::NotOpen)
             };
         }
         let pulled = pull(&mut self.endpoint);
@@ -300,7 +300,7 @@ impl<F: Fabric> Driver<F> {
             End::No if pulled.bytes > 0 => Drive::Moved,
             End::No => Drive::Idle,
             End::Fin => receive.end(tag),
-            End::Cancelled(reason) => receive.fail(ReceiveFailed::Cancelled(reason)),
+            End::Cancelled(reason) => receive.fail(RecvFailed::Cancelled(reason)),
         }
     }
 
@@ -319,7 +319,7 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Returns true if this operation takes its message: it belongs to this connection, and is no stale clone.
-    fn is_taken_by(&self, receive: &ReceiveOperation) -> bool {
+    fn is_taken_by(&self, receive: &RecvOperation) -> bool {
         planted!(OperationOfAnother => return receive.begun.is_some());
         receive.begun.is_some_and(|begun| {
             let claimed = Claimed { number: begun.number, taken: receive.taken };
@@ -327,11 +327,11 @@ impl<F: Fabric> Driver<F> {
         })
     }
 
-    /// Leaves a message at the head if nothing of it was taken. Otherwise cancels it, as [`cancel_receive`](Self::cancel_receive)
+    /// Leaves a message at the head if nothing of it was taken. Otherwise cancels it, as [`cancel_recv`](Self::cancel_recv)
     /// does.
-    pub fn release_receive(&mut self, fabric: &mut F, receive: &mut ReceiveOperation, reason: Reason) {
+    pub fn release_recv(&mut self, fabric: &mut F, receive: &mut RecvOperation, reason: Reason) {
         if receive.taken > 0 {
-            return self.cancel_receive(fabric, receive, reason);
+            return self.cancel_recv(fabric, receive, reason);
         }
         if receive.has_begun() && self.is_taken_by(receive) {
             self.claimed = None;
@@ -340,7 +340,7 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Cancels an operation. Rejects the rest of its message, if that has begun. An operation that has ended is unchanged.
-    pub fn cancel_receive(&mut self, fabric: &mut F, receive: &mut ReceiveOperation, reason: Reason) {
+    pub fn cancel_recv(&mut self, fabric: &mut F, receive: &mut RecvOperation, reason: Reason) {
         if let Some(Begun { number, .. }) = receive.begun
             && receive.has_begun()
             && self.is_taken_by(receive)

@@ -3,7 +3,7 @@
 //! The memory of a new connection is resident, but not yet in TLB and caches, and no branch of the data path was taken before. A few
 //! dozen messages each way change that (docs/architecture.md, decision 11). They take less time than the handshake.
 
-use super::{Drive, Driver, ReceiveFailed, ReceiveOperation, Received, SendFailed, SendOperation};
+use super::{Drive, Driver, Received, RecvFailed, RecvOperation, SendFailed, SendOperation};
 use crate::config::Config;
 use crate::error::Reason;
 use crate::fabric::Fabric;
@@ -79,7 +79,7 @@ pub struct WarmUp {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     Sending(SendOperation),
-    Receiving(ReceiveOperation),
+    Receiving(RecvOperation),
     Done,
 }
 
@@ -111,7 +111,7 @@ impl WarmUp {
     }
 
     const fn first_half(&self) -> Stage {
-        if self.is_first { self.send() } else { Stage::Receiving(ReceiveOperation::new()) }
+        if self.is_first { self.send() } else { Stage::Receiving(RecvOperation::new()) }
     }
 
     const fn send(&self) -> Stage {
@@ -134,7 +134,7 @@ impl WarmUp {
         self.steps += 1;
         let was_sent = matches!(self.stage, Stage::Sending(_));
         if was_sent == self.is_first {
-            self.stage = if was_sent { Stage::Receiving(ReceiveOperation::new()) } else { self.send() };
+            self.stage = if was_sent { Stage::Receiving(RecvOperation::new()) } else { self.send() };
             return;
         }
         self.exchanged += 1;
@@ -184,7 +184,7 @@ impl<F: Fabric> Driver<F> {
             Stage::Done => Drive::Idle,
             Stage::Sending(send) => self.drive_send(fabric, send, &[message]).map(judge_sent),
             Stage::Receiving(receive) => self
-                .drive_receive(fabric, receive, &mut [message])
+                .drive_recv(fabric, receive, &mut [message])
                 .map(|received| judge_received(received, bytes)),
         }
     }
@@ -198,17 +198,14 @@ fn judge_sent(sent: Result<(), SendFailed>) -> Result<(), WarmUpFailed> {
     })
 }
 
-fn judge_received(received: Result<Received, ReceiveFailed>, bytes: u32) -> Result<(), WarmUpFailed> {
+fn judge_received(received: Result<Received, RecvFailed>, bytes: u32) -> Result<(), WarmUpFailed> {
     match received {
         Ok(Received { tag: TAG, bytes: its }) if its == bytes as usize => Ok(()),
-        Err(ReceiveFailed::Cancelled(reason)) => Err(WarmUpFailed::Cancelled(reason)),
+        Err(RecvFailed::Cancelled(reason)) => Err(WarmUpFailed::Cancelled(reason)),
         Ok(_)
-        | Err(
-            ReceiveFailed::TooSmall(_)
-            | ReceiveFailed::Busy
-            | ReceiveFailed::WrongLength
-            | ReceiveFailed::NotOpen,
-        ) => Err(WarmUpFailed::OutOfTurn),
+        | Err(RecvFailed::TooSmall(_) | RecvFailed::Busy | RecvFailed::WrongLength | RecvFailed::NotOpen) => {
+            Err(WarmUpFailed::OutOfTurn)
+        }
     }
 }
 

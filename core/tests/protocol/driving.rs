@@ -1,8 +1,8 @@
 //! Tries and operations of the driver, where they refuse: nothing is lost, and nothing wrong is sent.
 
 use superpipe_core::driver::{
-    Drive, Driver, ReceiveFailed, ReceiveOperation, RefusedRecv, SendFailed, SendOperation, WaitStrategy,
-    WarmUp, WarmUpPlan,
+    Drive, Driver, RecvFailed, RecvOperation, RefusedRecv, SendFailed, SendOperation, WaitStrategy, WarmUp,
+    WarmUpPlan,
 };
 use superpipe_core::{Config, Endpoint, FlagPlace, Layout, Length, Nanos, Origin, Protocol, Reason};
 use superpipe_testkit::{Direct, PairFabric, Setup, TestFabric};
@@ -35,13 +35,13 @@ fn a_try_leaves_the_end_of_a_message_that_was_given_up() {
     assert_eq!(sender.endpoint_mut().push(&mut fabric, id, &[&[1; 500]]), Ok(0));
     sender.cancel_stream(&mut fabric, id, Reason(9));
     settle(&mut fabric);
-    let (mut place, mut receive) = ([0; 1000], ReceiveOperation::new());
+    let (mut place, mut receive) = ([0; 1000], RecvOperation::new());
     for _ in 0..2 {
         let tried = receiver.try_recv(&mut fabric, &mut [&mut place]);
         assert!(matches!(tried, Err(RefusedRecv::Long(_))), "{tried:?}");
     }
-    let driven = receiver.drive_receive(&mut fabric, &mut receive, &mut [&mut place]);
-    assert_eq!(driven, Drive::Done(Err(ReceiveFailed::Cancelled(Reason(9)))));
+    let driven = receiver.drive_recv(&mut fabric, &mut receive, &mut [&mut place]);
+    assert_eq!(driven, Drive::Done(Err(RecvFailed::Cancelled(Reason(9)))));
 }
 
 #[test]
@@ -67,11 +67,9 @@ fn what_was_taken_is_acknowledged_on_either_path() {
     for bytes in [8, 40, 200, 900] {
         sender.try_send(&mut fabric, 1, &[&vec![5; bytes]]).unwrap();
         settle(&mut fabric);
-        let (mut place, mut receive) = ([0; 1000], ReceiveOperation::new());
-        while !matches!(
-            receiver.drive_receive(&mut fabric, &mut receive, &mut [&mut place]),
-            Drive::Done(Ok(_))
-        ) {
+        let (mut place, mut receive) = ([0; 1000], RecvOperation::new());
+        while !matches!(receiver.drive_recv(&mut fabric, &mut receive, &mut [&mut place]), Drive::Done(Ok(_)))
+        {
             settle(&mut fabric);
         }
         assert_eq!(receive.taken(), bytes);

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::os::{allowed_cores, pin_current_thread};
-use superpipe::{Drive, Reason, ReceiveOperation, SendOperation, TryRecv};
+use superpipe::{Drive, Reason, RecvOperation, SendOperation, TryRecv};
 
 use crate::support::{DEADLINE, bytes, pair};
 
@@ -76,7 +76,7 @@ fn a_stale_clone_of_an_operation_gives_up_nothing_of_the_others() {
     let (mut sender, mut receiver) = pair();
     const BYTES: usize = 8 << 20;
     let message = bytes(1, BYTES);
-    let (mut send, mut receive) = (SendOperation::new(1, BYTES), ReceiveOperation::new());
+    let (mut send, mut receive) = (SendOperation::new(1, BYTES), RecvOperation::new());
     let mut room = vec![0; BYTES];
     let mut clone = send.clone();
     while !clone.has_begun() || clone.sent() == send.sent() {
@@ -84,13 +84,13 @@ fn a_stale_clone_of_an_operation_gives_up_nothing_of_the_others() {
             clone = send.clone();
         }
         let _ = sender.drive_send(&mut send, &[&message]).unwrap();
-        let _ = receiver.drive_receive(&mut receive, &mut [&mut room]).unwrap();
+        let _ = receiver.drive_recv(&mut receive, &mut [&mut room]).unwrap();
     }
     assert!(send.sent() < BYTES);
     sender.cancel_send(&mut clone, Reason(9));
     loop {
         let _ = sender.drive_send(&mut send, &[&message]);
-        match receiver.drive_receive(&mut receive, &mut [&mut room]) {
+        match receiver.drive_recv(&mut receive, &mut [&mut room]) {
             Ok(Drive::Done(_)) => break assert!(room == message),
             Ok(_) => {}
             Err(error) => panic!("{error}"),

@@ -9,7 +9,7 @@ use std::time::Instant;
 use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::os::pin_current_thread;
 use superpipe::{
-    Address, Connection, Drive, ErrorKind, Event, Listener, Options, Protocol, Reason, ReceiveOperation,
+    Address, Connection, Drive, ErrorKind, Event, Listener, Options, Protocol, Reason, RecvOperation,
     SendOperation, TryRecv, TrySend,
 };
 
@@ -20,11 +20,11 @@ const LONG: usize = 1 << 20;
 /// Drives both ends until a part of the message was taken.
 fn take_a_part(
     (sender, send, message): (&mut Connection, &mut SendOperation, &[u8]),
-    (receiver, receive, room): (&mut Connection, &mut ReceiveOperation, &mut [u8]),
+    (receiver, receive, room): (&mut Connection, &mut RecvOperation, &mut [u8]),
 ) {
     while receive.taken() == 0 {
         let _ = sender.drive_send(send, &[message]).unwrap();
-        let _ = receiver.drive_receive(receive, &mut [&mut *room]).unwrap();
+        let _ = receiver.drive_recv(receive, &mut [&mut *room]).unwrap();
     }
 }
 
@@ -41,10 +41,10 @@ fn an_operation_of_another_connection_sends_nothing() {
     let (mut send_one, mut send_two) = (SendOperation::new(1, LONG), SendOperation::new(2, LONG));
     let _ = one.drive_send(&mut send_one, &[&ones]).unwrap();
     let _ = two.drive_send(&mut send_two, &[&twos]).unwrap();
-    let (mut receive, mut room) = (ReceiveOperation::new(), vec![0; LONG]);
+    let (mut receive, mut room) = (RecvOperation::new(), vec![0; LONG]);
     for _ in 0..1000 {
         let _ = two.drive_send(&mut send_one, &[&ones]);
-        if matches!(receiver.drive_receive(&mut receive, &mut [&mut room]), Ok(Drive::Done(_)) | Err(_)) {
+        if matches!(receiver.drive_recv(&mut receive, &mut [&mut room]), Ok(Drive::Done(_)) | Err(_)) {
             break;
         }
     }
@@ -59,11 +59,11 @@ fn an_operation_of_another_connection_receives_nothing() {
     let (mut two, mut from_two) = pair();
     let (ones, twos) = (vec![1; LONG], vec![2; LONG]);
     let (mut send_one, mut send_two) = (SendOperation::new(1, LONG), SendOperation::new(2, LONG));
-    let (mut receive, mut room) = (ReceiveOperation::new(), vec![0; LONG]);
+    let (mut receive, mut room) = (RecvOperation::new(), vec![0; LONG]);
     take_a_part((&mut one, &mut send_one, &ones), (&mut from_one, &mut receive, &mut room));
     let _ = two.drive_send(&mut send_two, &[&twos]).unwrap();
     from_two.peek(DEADLINE).unwrap();
-    let _ = from_two.drive_receive(&mut receive, &mut [&mut room]);
+    let _ = from_two.drive_recv(&mut receive, &mut [&mut room]);
     let wrong = room.iter().filter(|byte| **byte == 2).count();
     assert_eq!(wrong, 0, "bytes of another connection's message, behind those of the one that was begun");
 }
@@ -74,13 +74,13 @@ fn a_clone_of_an_operation_sends_nothing_twice() {
     let (mut sender, mut receiver) = pair();
     let message = bytes(1, LONG);
     let mut send = SendOperation::new(1, LONG);
-    let (mut receive, mut room) = (ReceiveOperation::new(), vec![0; LONG]);
+    let (mut receive, mut room) = (RecvOperation::new(), vec![0; LONG]);
     take_a_part((&mut sender, &mut send, &message), (&mut receiver, &mut receive, &mut room));
     let mut clone = send.clone();
     for _ in 0..1000 {
         core::mem::swap(&mut send, &mut clone);
         let _ = sender.drive_send(&mut send, &[&message]);
-        match receiver.drive_receive(&mut receive, &mut [&mut room]) {
+        match receiver.drive_recv(&mut receive, &mut [&mut room]) {
             Ok(Drive::Done(_)) => {
                 assert!(room == message, "a message was received whole that was never sent");
                 return;
@@ -96,7 +96,7 @@ fn behind_an_operation(receive: impl FnOnce(&mut Connection, &mut [u8]) -> Optio
     let (mut sender, mut receiver) = pair();
     let message = bytes(1, LONG);
     let mut send = SendOperation::new(7, LONG);
-    let (mut begun, mut room) = (ReceiveOperation::new(), vec![0; LONG]);
+    let (mut begun, mut room) = (RecvOperation::new(), vec![0; LONG]);
     take_a_part((&mut sender, &mut send, &message), (&mut receiver, &mut begun, &mut room));
     let (got, other) = thread::scope(|scope| {
         scope.spawn(|| drive_to_the_end(&mut sender, &mut send, &message));
@@ -121,9 +121,9 @@ fn the_rest_of_a_begun_message_is_none_for_a_blocking_call() {
 #[test]
 fn the_rest_of_a_begun_message_is_none_for_another_operation() {
     behind_an_operation(|receiver, room| {
-        let mut receive = ReceiveOperation::new();
+        let mut receive = RecvOperation::new();
         loop {
-            match receiver.drive_receive(&mut receive, &mut [&mut *room]) {
+            match receiver.drive_recv(&mut receive, &mut [&mut *room]) {
                 Ok(Drive::Done(received)) => return Some(received.bytes),
                 Ok(Drive::Moved | Drive::Idle) => {}
                 Err(_) => return None,
@@ -294,13 +294,13 @@ fn every_message_that_was_sent_at_once_can_be_tried() {
 fn longer_slices_than_a_message_was_begun_with_are_told() {
     let (mut sender, mut receiver) = pair();
     let (message, mut room) = (bytes(1, 150_000), vec![0; LONG]);
-    let (mut send, mut receive) = (SendOperation::new(7, 100_000), ReceiveOperation::new());
+    let (mut send, mut receive) = (SendOperation::new(7, 100_000), RecvOperation::new());
     let sent = loop {
         match sender.drive_send(&mut send, &[&message]) {
             Ok(Drive::Moved | Drive::Idle) => {}
             ended => break ended,
         }
-        let _ = receiver.drive_receive(&mut receive, &mut [&mut room]);
+        let _ = receiver.drive_recv(&mut receive, &mut [&mut room]);
     };
     assert_eq!(sent.map_err(|error| error.kind()), Err(ErrorKind::Usage));
 }
@@ -310,11 +310,11 @@ fn longer_slices_than_a_message_was_begun_with_are_told() {
 fn less_room_than_a_message_was_begun_with_is_told() {
     let (mut sender, mut receiver) = pair();
     let (message, mut room) = (bytes(1, LONG), vec![0; LONG]);
-    let (mut send, mut receive) = (SendOperation::new(7, LONG), ReceiveOperation::new());
+    let (mut send, mut receive) = (SendOperation::new(7, LONG), RecvOperation::new());
     take_a_part((&mut sender, &mut send, &message), (&mut receiver, &mut receive, &mut room));
     for _ in 0..10_000 {
         let _ = sender.drive_send(&mut send, &[&message]);
-        if receiver.drive_receive(&mut receive, &mut [&mut room[..100]]).is_err() {
+        if receiver.drive_recv(&mut receive, &mut [&mut room[..100]]).is_err() {
             return;
         }
     }
@@ -345,7 +345,7 @@ fn an_interrupted_receive_is_lost_and_an_operation_goes_on() {
         }
     };
     assert!(matches!(event, Event::Rejected { reason: Reason::GIVEN_UP, .. }), "{event:?}");
-    let (mut send, mut receive) = (SendOperation::new(8, LONG), ReceiveOperation::new());
+    let (mut send, mut receive) = (SendOperation::new(8, LONG), RecvOperation::new());
     take_a_part((&mut sender, &mut send, &message), (&mut receiver, &mut receive, &mut room));
     let error = receiver.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage, "the message is the operation's: {error}");
@@ -354,7 +354,7 @@ fn an_interrupted_receive_is_lost_and_an_operation_goes_on() {
     thread::scope(|scope| {
         scope.spawn(|| drive_to_the_end(&mut sender, &mut send, &message));
         let received = loop {
-            match receiver.drive_receive(&mut receive, &mut [&mut room]).unwrap() {
+            match receiver.drive_recv(&mut receive, &mut [&mut room]).unwrap() {
                 Drive::Done(received) => break received,
                 Drive::Moved | Drive::Idle => thread::yield_now(),
             }

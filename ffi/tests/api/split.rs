@@ -8,8 +8,8 @@ use std::thread;
 
 use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::{
-    Connection, Drive, ErrorKind, Options, Reason, ReceiveOperation, RecvHalf, SendHalf, SendOperation,
-    TryRecv, TrySend, WaitStrategy,
+    Connection, Drive, ErrorKind, Options, Reason, RecvHalf, RecvOperation, SendHalf, SendOperation, TryRecv,
+    TrySend, WaitStrategy,
 };
 
 use crate::support::{DEADLINE, bytes, pair, pair_with};
@@ -88,9 +88,9 @@ fn receive_all(mut half: RecvHalf, seed: u64, count: u64) -> RecvHalf {
                 got.len()
             }
             1 => {
-                let mut receive = ReceiveOperation::new();
+                let mut receive = RecvOperation::new();
                 loop {
-                    match half.drive_receive(&mut receive, &mut [&mut room]).unwrap() {
+                    match half.drive_recv(&mut receive, &mut [&mut room]).unwrap() {
                         Drive::Done(received) => break received.bytes,
                         Drive::Moved | Drive::Idle => thread::yield_now(),
                     }

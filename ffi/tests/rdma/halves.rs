@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::Instant;
 use superpipe::{
-    Drive, ErrorKind, Options, Reason, ReceiveOperation, RecvHalf, SendHalf, SendOperation, TryRecv, TrySend,
+    Drive, ErrorKind, Options, Reason, RecvHalf, RecvOperation, SendHalf, SendOperation, TryRecv, TrySend,
     WaitStrategy,
 };
 
@@ -73,10 +73,9 @@ fn receive_all(mut half: RecvHalf, first_tag: u64, sizes: &[usize]) -> RecvHalf 
                 (stream.tag(), got.len())
             }
             1 => {
-                let mut receive = ReceiveOperation::new();
+                let mut receive = RecvOperation::new();
                 loop {
-                    if let Drive::Done(received) = half.drive_receive(&mut receive, &mut [&mut room]).unwrap()
-                    {
+                    if let Drive::Done(received) = half.drive_recv(&mut receive, &mut [&mut room]).unwrap() {
                         break (received.tag, received.bytes);
                     }
                     thread::yield_now();

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use superpipe::{ErrorKind, Options, Reason, ReceiveOperation, TryRecv};
+use superpipe::{ErrorKind, Options, Reason, RecvOperation, TryRecv};
 
 use crate::case::{CASE, Call, Case, PATIENCE, SOON, Seen as Answer, impatient, interruptible};
 use crate::peer::script::Flood::{
@@ -401,9 +401,9 @@ fn try_the_dead(us: &mut Us) -> Answer {
 fn drive_the_dead(us: &mut Us) -> Answer {
     us.peer().await_death();
     let (begun, mut room) = (Instant::now(), vec![0; 100_000]);
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     while begun.elapsed() < Duration::from_secs(1) {
-        let _ = us.connection().drive_receive(&mut receive, &mut [&mut room])?;
+        let _ = us.connection().drive_recv(&mut receive, &mut [&mut room])?;
     }
     Ok(())
 }

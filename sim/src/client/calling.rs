@@ -140,15 +140,15 @@ impl<F: PairFabric> ClientPair<F> {
             }
             20 => self.reject(side),
             21..=28 => {
-                self.begin_receive(side, slot, is_odd);
+                self.begin_recv(side, slot, is_odd);
                 let deadline = self.deadline(side, now);
                 self.wait_for(side, Wanted::Receive(slot), deadline);
             }
-            29 => self.begin_receive(side, slot, is_odd),
+            29 => self.begin_recv(side, slot, is_odd),
             30 | 31 => {
-                let _ = self.drive_receive(side, slot, is_odd && some % 4 == 0);
+                let _ = self.drive_recv(side, slot, is_odd && some % 4 == 0);
             }
-            32 => self.cancel_receive(side, slot, reason),
+            32 => self.cancel_recv(side, slot, reason),
             33..=35 => self.start(side),
             36 | 37 => {
                 let _ = self.push(side, some);

@@ -38,13 +38,13 @@ pub enum Call {
     TryPeek,
     /// `reject`
     Reject,
-    /// `begin_receive`
+    /// `begin_recv`
     BeginReceive,
-    /// `drive_receive`
+    /// `drive_recv`
     DriveReceive,
-    /// `receive_part`
+    /// `recv_part`
     ReceivePart,
-    /// `cancel_receive`, accepted if the operation had begun.
+    /// `cancel_recv`, accepted if the operation had begun.
     CancelReceive,
     /// `readable`
     Readable,
@@ -120,10 +120,10 @@ impl Call {
             Self::TryRecv => "try_recv",
             Self::TryPeek => "try_peek",
             Self::Reject => "reject",
-            Self::BeginReceive => "begin_receive",
-            Self::DriveReceive => "drive_receive",
-            Self::ReceivePart => "receive_part",
-            Self::CancelReceive => "cancel_receive",
+            Self::BeginReceive => "begin_recv",
+            Self::DriveReceive => "drive_recv",
+            Self::ReceivePart => "recv_part",
+            Self::CancelReceive => "cancel_recv",
             Self::Readable => "readable",
             Self::Consume => "consume",
             Self::Pull => "pull",

@@ -116,7 +116,7 @@ impl<F: PairFabric> ClientPair<F> {
             return self.wait_for(side, Wanted::Receive(slot), step);
         }
         let Some(incoming) = self.try_peek(side) else {
-            self.begin_receive(side, 0, false);
+            self.begin_recv(side, 0, false);
             return self.wait_for(side, Wanted::Receive(0), step);
         };
         if incoming.length == Length::Stream
@@ -126,7 +126,7 @@ impl<F: PairFabric> ClientPair<F> {
         {
             self.wait_for(side, Wanted::Read, step);
         } else {
-            self.begin_receive(side, 0, false);
+            self.begin_recv(side, 0, false);
             self.wait_for(side, Wanted::Receive(0), step);
         }
     }

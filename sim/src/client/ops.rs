@@ -1,6 +1,6 @@
 //! Operations of a client, with their slices.
 
-use superpipe_core::driver::{DescriptorWait, ReceiveOperation, SendOperation, Wait};
+use superpipe_core::driver::{DescriptorWait, RecvOperation, SendOperation, Wait};
 use superpipe_core::{Nanos, TransferId};
 use superpipe_testkit::Rng;
 
@@ -18,7 +18,7 @@ pub(super) struct SendOp {
 /// A message that is being received.
 #[derive(Clone, Debug)]
 pub(super) struct ReceiveOp {
-    pub(super) op: ReceiveOperation,
+    pub(super) op: RecvOperation,
     pub(super) buffer: Vec<u8>,
     pub(super) cuts: Vec<usize>,
     /// Bytes received so far, as the oracle knows them.

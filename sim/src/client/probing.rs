@@ -66,9 +66,9 @@ impl<F: PairFabric> ClientPair<F> {
         let receive = client.receives.iter().position(|it| it.as_ref().is_some_and(|it| it.op.has_begun()));
         match (choice, send, receive) {
             (0 | 1, Some(slot), _) => self.cancel_send(side, slot, reason),
-            (0 | 2, _, Some(slot)) => self.cancel_receive(side, slot, reason),
+            (0 | 2, _, Some(slot)) => self.cancel_recv(side, slot, reason),
             (1 | 3, _, Some(slot)) => {
-                let _ = self.drive_receive(side, slot, false);
+                let _ = self.drive_recv(side, slot, false);
             }
             _ => self.take_events(side),
         }
@@ -93,15 +93,15 @@ impl<F: PairFabric> ClientPair<F> {
             }
             3 if is_odd || closes => self.reject(side),
             4 => {
-                let _ = self.drive_receive(side, slot, false);
+                let _ = self.drive_recv(side, slot, false);
             }
             5 | 6 => {
                 if !client.receives[slot].as_ref().is_some_and(|it| it.op.has_begun()) {
-                    self.begin_receive(side, slot, is_odd);
+                    self.begin_recv(side, slot, is_odd);
                 }
-                let _ = self.drive_receive(side, slot, false);
+                let _ = self.drive_recv(side, slot, false);
             }
-            7 => self.cancel_receive(side, slot, reason),
+            7 => self.cancel_recv(side, slot, reason),
             8 | 9 => {
                 let _ = self.readable(side);
             }
@@ -145,8 +145,8 @@ impl<F: PairFabric> ClientPair<F> {
     /// Begins to receive into cold memory, and takes nothing.
     fn begin_cold(&mut self, side: usize, slot: usize) {
         if !self.clients[side].receives[slot].as_ref().is_some_and(|it| it.op.has_begun()) {
-            self.begin_receive(side, slot, true);
-            let _ = self.drive_receive(side, slot, false);
+            self.begin_recv(side, slot, true);
+            let _ = self.drive_recv(side, slot, false);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Receiving calls, each compared with what was sent.
 
-use superpipe_core::driver::{Drive, ReceiveFailed, ReceiveOperation, Received, RefusedRecv};
+use superpipe_core::driver::{Drive, Received, RecvFailed, RecvOperation, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
 use superpipe_testkit::{Memory, PairFabric};
 
@@ -123,12 +123,12 @@ impl<F: PairFabric> ClientPair<F> {
         self.reject(side);
         for _ in 0..up_to(&mut self.clients[side].rng, 6) {
             self.progress(side);
-            self.begin_receive(side, 1, false);
-            let _ = self.drive_receive(side, 1, false);
+            self.begin_recv(side, 1, false);
+            let _ = self.drive_recv(side, 1, false);
             if self.clients[side].rng.one_in(8) {
                 self.reject(side);
             }
-            self.cancel_receive(side, 1, Reason::GIVEN_UP);
+            self.cancel_recv(side, 1, Reason::GIVEN_UP);
         }
     }
 
@@ -138,9 +138,9 @@ impl<F: PairFabric> ClientPair<F> {
             return;
         }
         for _ in 0..up_to(&mut self.clients[side].rng, 8) {
-            self.begin_receive(side, 1, false);
-            let _ = self.drive_receive(side, 1, false);
-            self.cancel_receive(side, 1, Reason::GIVEN_UP);
+            self.begin_recv(side, 1, false);
+            let _ = self.drive_recv(side, 1, false);
+            self.cancel_recv(side, 1, Reason::GIVEN_UP);
         }
     }
 
@@ -211,22 +211,22 @@ impl<F: PairFabric> ClientPair<F> {
         let driver = &mut self.clients[side].driver;
         let mut slices = scatter(&mut theirs.buffer, &theirs.cuts);
         let driven = if theirs.is_cold {
-            driver.receive_part(&mut self.fabric, &mut theirs.op, slices[0])
+            driver.recv_part(&mut self.fabric, &mut theirs.op, slices[0])
         } else {
-            driver.drive_receive(&mut self.fabric, &mut theirs.op, &mut slices)
+            driver.drive_recv(&mut self.fabric, &mut theirs.op, &mut slices)
         };
-        let is_right = driven == Drive::Done(Err(ReceiveFailed::NotOpen));
+        let is_right = driven == Drive::Done(Err(RecvFailed::NotOpen));
         assert!(is_right && theirs.op.taken() == before, "another's operation: {driven:?}");
-        self.clients[side].driver.cancel_receive(&mut self.fabric, &mut theirs.op, Reason::GIVEN_UP);
+        self.clients[side].driver.cancel_recv(&mut self.fabric, &mut theirs.op, Reason::GIVEN_UP);
     }
 
-    pub(super) fn begin_receive(&mut self, side: usize, slot: usize, is_cold: bool) {
-        self.cancel_receive(side, slot, Reason::GIVEN_UP);
+    pub(super) fn begin_recv(&mut self, side: usize, slot: usize, is_cold: bool) {
+        self.cancel_recv(side, slot, Reason::GIVEN_UP);
         let room = self.room(side);
         let client = &mut self.clients[side];
         let cuts = if is_cold { Vec::new() } else { cuts(&mut client.rng, room) };
         client.receives[slot] = Some(ReceiveOp {
-            op: if is_cold { ReceiveOperation::cold() } else { ReceiveOperation::new() },
+            op: if is_cold { RecvOperation::cold() } else { RecvOperation::new() },
             buffer: vec![UNTOUCHED; room],
             cuts,
             expected: Vec::new(),
@@ -236,21 +236,21 @@ impl<F: PairFabric> ClientPair<F> {
         });
     }
 
-    /// Drives a message that is received once. The first drive sometimes is `begin_receive`, as in a blocking call.
-    pub(super) fn drive_receive(&mut self, side: usize, slot: usize, is_odd: bool) -> Drive<()> {
+    /// Drives a message that is received once. The first drive sometimes is `begin_recv`, as in a blocking call.
+    pub(super) fn drive_recv(&mut self, side: usize, slot: usize, is_odd: bool) -> Drive<()> {
         let (state, is_shut) = (self.state_of(side), self.is_shut(side));
         let Self { clients, fabric, .. } = self;
         let client = &mut clients[side];
         let Some(it) = client.receives[slot].as_mut() else { return Drive::Done(()) };
         let (had_begun, before) = (it.op.has_begun(), it.op.taken());
-        let is_fresh = it.op == ReceiveOperation::new();
+        let is_fresh = it.op == RecvOperation::new();
         let mut room = it.buffer.len();
         let (call, driven);
         if it.is_cold && had_begun {
             let left = room - before;
             let bytes = if client.rng.one_in(8) { 0 } else { client.rng.below(left + 1).max(left.min(64)) };
             call = Call::ReceivePart;
-            driven = client.driver.receive_part(fabric, &mut it.op, &mut it.buffer[before..before + bytes]);
+            driven = client.driver.recv_part(fabric, &mut it.op, &mut it.buffer[before..before + bytes]);
         } else {
             if is_odd {
                 it.is_odd = true;
@@ -264,10 +264,10 @@ impl<F: PairFabric> ClientPair<F> {
             let mut slices = scatter(&mut it.buffer[..room], &it.cuts);
             if is_fresh && client.rng.below(4) > 0 {
                 call = Call::BeginReceive;
-                driven = client.driver.begin_receive(fabric, &mut it.op, &mut slices);
+                driven = client.driver.begin_recv(fabric, &mut it.op, &mut slices);
             } else {
                 call = Call::DriveReceive;
-                driven = client.driver.drive_receive(fabric, &mut it.op, &mut slices);
+                driven = client.driver.drive_recv(fabric, &mut it.op, &mut slices);
             }
         }
         self.count(call, state, matches!(driven, Drive::Moved | Drive::Done(Ok(_))));
@@ -279,7 +279,7 @@ impl<F: PairFabric> ClientPair<F> {
         &mut self,
         side: usize,
         slot: usize,
-        driven: Drive<Result<Received, ReceiveFailed>>,
+        driven: Drive<Result<Received, RecvFailed>>,
         (had_begun, before, room, is_shut): (bool, usize, usize, bool),
     ) -> Drive<()> {
         let may_be_shut = self.may_be_shut(side);
@@ -293,7 +293,7 @@ impl<F: PairFabric> ClientPair<F> {
                 }
                 taken = bytes;
             }
-            Drive::Done(Err(ReceiveFailed::Cancelled(reason))) if !had_begun => {
+            Drive::Done(Err(RecvFailed::Cancelled(reason))) if !had_begun => {
                 flow.arrived_cancelled(reason, taken)
             }
             Drive::Moved | Drive::Idle if has_begun && !had_begun => {
@@ -304,7 +304,7 @@ impl<F: PairFabric> ClientPair<F> {
             _ => {}
         }
         let Some(it) = self.clients[side].receives[slot].as_mut() else { return Drive::Done(()) };
-        let is_idle = matches!(driven, Drive::Idle | Drive::Done(Err(ReceiveFailed::TooSmall(_))));
+        let is_idle = matches!(driven, Drive::Idle | Drive::Done(Err(RecvFailed::TooSmall(_))));
         if it.index.is_none() && (has_begun || !is_idle) {
             it.index = flow.head;
         }
@@ -345,16 +345,16 @@ impl<F: PairFabric> ClientPair<F> {
             }
             Drive::Done(Err(failed)) => {
                 match failed {
-                    ReceiveFailed::Cancelled(reason) => flow.ended(End::Cancelled(reason)),
-                    ReceiveFailed::TooSmall(incoming) => self.check_shown(side, incoming, room, true),
-                    ReceiveFailed::Busy => {
+                    RecvFailed::Cancelled(reason) => flow.ended(End::Cancelled(reason)),
+                    RecvFailed::TooSmall(incoming) => self.check_shown(side, incoming, room, true),
+                    RecvFailed::Busy => {
                         let client = &self.clients[side];
                         let mut others = client.receives.iter().flatten();
                         let is_read = client.reads.is_some() && client.reads == self.flows[1 - side].head;
                         assert!(is_read || others.any(|other| other.index.is_some()), "busy: nobody else is");
                     }
-                    ReceiveFailed::WrongLength => panic!("the slices are the same each time"),
-                    ReceiveFailed::NotOpen => {
+                    RecvFailed::WrongLength => panic!("the slices are the same each time"),
+                    RecvFailed::NotOpen => {
                         let is_open = had_begun && was_next && it.index.is_some() && it.index == flow.head;
                         assert!(!is_open || may_be_shut, "not open: it is");
                     }
@@ -364,12 +364,12 @@ impl<F: PairFabric> ClientPair<F> {
         }
     }
 
-    pub(super) fn cancel_receive(&mut self, side: usize, slot: usize, reason: Reason) {
+    pub(super) fn cancel_recv(&mut self, side: usize, slot: usize, reason: Reason) {
         let (state, is_shut) = (self.state_of(side), self.is_shut(side));
         let client = &mut self.clients[side];
         let Some(it) = client.receives[slot].as_mut() else { return };
         let has_begun = it.op.has_begun();
-        client.driver.cancel_receive(&mut self.fabric, &mut it.op, reason);
+        client.driver.cancel_recv(&mut self.fabric, &mut it.op, reason);
         let flow = &mut self.flows[1 - side];
         let is_its = it.op.taken() == flow.at || flow.is_unchecked;
         if has_begun && is_its && it.index.is_some() && it.index == flow.head && !is_shut {

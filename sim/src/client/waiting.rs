@@ -28,7 +28,7 @@ impl<F: PairFabric> ClientPair<F> {
     fn attempt(&mut self, side: usize, wanted: &mut Wanted, now: Nanos) -> Drive<()> {
         match wanted {
             Wanted::Send(slot) => self.drive_send(side, *slot, false),
-            Wanted::Receive(slot) => self.drive_receive(side, *slot, false),
+            Wanted::Receive(slot) => self.drive_recv(side, *slot, false),
             Wanted::Write => match self.push(side, usize::MAX) {
                 Drive::Done(()) => Drive::Done(()),
                 _ if self.is_all_pushed(side) => self.finish(side),
@@ -146,7 +146,7 @@ impl<F: PairFabric> ClientPair<F> {
     fn give_up(&mut self, side: usize, wanted: &Wanted, reason: Reason) {
         match wanted {
             Wanted::Send(slot) => self.cancel_send(side, *slot, reason),
-            Wanted::Receive(slot) => self.cancel_receive(side, *slot, reason),
+            Wanted::Receive(slot) => self.cancel_recv(side, *slot, reason),
             Wanted::WarmUp => {
                 let is_left = self.clients[1 - side].closed_with.is_some();
                 assert!(self.may_fail || is_left, "not warm");

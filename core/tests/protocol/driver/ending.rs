@@ -1,6 +1,6 @@
 //! A peer that is gone: what it left is taken before that is told.
 
-use superpipe_core::driver::{Drive, Ended, Next, ReceiveFailed, ReceiveOperation, RefusedRecv, Rest};
+use superpipe_core::driver::{Drive, Ended, Next, RecvFailed, RecvOperation, RefusedRecv, Rest};
 use superpipe_core::{Closed, Failure, Incoming, Length, Line, ProtocolError, Reason};
 use superpipe_testkit::{TestFabric, wire, wire::kind};
 
@@ -38,12 +38,12 @@ fn everything_that_was_left_is_taken<F: TestFabric>() {
     let mut place = [0; 300];
     for bytes in 10..13 {
         let mut wait = t.driver.begin_wait();
-        let mut receive = ReceiveOperation::new();
+        let mut receive = RecvOperation::new();
         let driven = t.receive(&mut receive, &mut place);
         assert_eq!(driven, Drive::Done(Ok(taken(7, bytes))));
         assert_eq!(t.driver.round(&mut t.fabric, &mut wait, true), Next::Again);
     }
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Idle);
     t.settle();
@@ -63,7 +63,7 @@ fn what_is_behind_a_rejected_transfer_is_taken<F: TestFabric>() {
     t.settle();
     assert!(t.driver.reject(&mut t.fabric, Reason(2)));
     t.settle();
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     let mut place = [0; 4];
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Idle, "the peer has not seen the first");
     t.driver.peer_is_gone();
@@ -81,14 +81,14 @@ fn a_close_that_was_left_is_told<F: TestFabric>() {
     t.control(wire::close(1, 0, 1));
     t.driver.peer_is_gone();
     let mut wait = t.driver.begin_wait();
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     // The close is read first, and not told before the message is taken.
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, false), Next::Again);
     assert_eq!(t.driver.endpoint().closed(), None);
     let incoming = Incoming { transfer: 1, tag: 7, length: Length::Exact(4) };
     assert_eq!(t.driver.try_peek(&mut t.fabric), Some(incoming));
-    let small = Drive::Done(Err(ReceiveFailed::TooSmall(incoming)));
-    assert_eq!(t.receive(&mut ReceiveOperation::new(), &mut [0; 3]), small);
+    let small = Drive::Done(Err(RecvFailed::TooSmall(incoming)));
+    assert_eq!(t.receive(&mut RecvOperation::new(), &mut [0; 3]), small);
     assert_eq!(t.receive(&mut receive, &mut [0; 4]), Drive::Done(Ok(taken(7, 4))));
     t.settle();
     let ended = Ended::Closed(Closed::ByPeer(Reason::DONE));

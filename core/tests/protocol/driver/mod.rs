@@ -2,7 +2,7 @@
 //! lines by hand, and two against each other; on both fabrics.
 
 use superpipe_core::driver::{
-    Drive, ReceiveFailed, ReceiveOperation, Received, SendFailed, SendOperation, WaitStrategy,
+    Drive, Received, RecvFailed, RecvOperation, SendFailed, SendOperation, WaitStrategy,
 };
 use superpipe_core::{Arrival, Config, Driver, Endpoint, FlagPlace, Layout, Line, Nanos, Origin, Reason};
 use superpipe_testkit::wire::{self, kind};
@@ -131,12 +131,8 @@ impl<F: TestFabric> One<F> {
     }
 
     /// Drives a message that is received, into one slice.
-    fn receive(
-        &mut self,
-        receive: &mut ReceiveOperation,
-        to: &mut [u8],
-    ) -> Drive<Result<Received, ReceiveFailed>> {
-        self.driver.drive_receive(&mut self.fabric, receive, &mut [to])
+    fn receive(&mut self, receive: &mut RecvOperation, to: &mut [u8]) -> Drive<Result<Received, RecvFailed>> {
+        self.driver.drive_recv(&mut self.fabric, receive, &mut [to])
     }
 }
 
@@ -182,13 +178,13 @@ impl<F: TestFabric> Two<F> {
         self.ends[side].drive_send(&mut self.fabric, send, slices)
     }
 
-    fn drive_receive(
+    fn drive_recv(
         &mut self,
         side: usize,
-        receive: &mut ReceiveOperation,
+        receive: &mut RecvOperation,
         slices: &mut [&mut [u8]],
-    ) -> Drive<Result<Received, ReceiveFailed>> {
-        self.ends[side].drive_receive(&mut self.fabric, receive, slices)
+    ) -> Drive<Result<Received, RecvFailed>> {
+        self.ends[side].drive_recv(&mut self.fabric, receive, slices)
     }
 
     /// Drives one end's message and the other end's receive of it to their ends.
@@ -196,8 +192,8 @@ impl<F: TestFabric> Two<F> {
         &mut self,
         from: usize,
         (send, message): (&mut SendOperation, &[&[u8]]),
-        (receive, place): (&mut ReceiveOperation, &mut [&mut [u8]]),
-    ) -> (Result<(), SendFailed>, Result<Received, ReceiveFailed>) {
+        (receive, place): (&mut RecvOperation, &mut [&mut [u8]]),
+    ) -> (Result<(), SendFailed>, Result<Received, RecvFailed>) {
         let (mut sent, mut received) = (None, None);
         for _ in 0..20_000 {
             if sent.is_none()
@@ -206,7 +202,7 @@ impl<F: TestFabric> Two<F> {
                 sent = Some(result);
             }
             if received.is_none()
-                && let Drive::Done(result) = self.drive_receive(1 - from, receive, place)
+                && let Drive::Done(result) = self.drive_recv(1 - from, receive, place)
             {
                 received = Some(result);
             }

@@ -3,7 +3,7 @@
 
 use core::cell::Cell;
 
-use superpipe_core::driver::{Drive, KEEPALIVE_NS, ReceiveOperation, WaitStrategy};
+use superpipe_core::driver::{Drive, KEEPALIVE_NS, RecvOperation, WaitStrategy};
 use superpipe_core::{
     Arrival, Attachment, Caps, Completion, CopyHint, Driver, Endpoint, Fabric, Landing, Line, Nanos,
     Notification, Origin, SqFull, WrId,
@@ -120,13 +120,13 @@ fn a_message_is_polled_as_often_as_it_is_likely_to_arrive() {
         looked(&mut driver, &mut fabric);
         fabric.looks.get()
     };
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     let begin = looks(&mut |driver, fabric| {
-        assert_eq!(driver.begin_receive(fabric, &mut receive, &mut [&mut [0; 9]]), Drive::Idle);
+        assert_eq!(driver.begin_recv(fabric, &mut receive, &mut [&mut [0; 9]]), Drive::Idle);
     });
     assert_eq!(begin, 64);
     let drive = looks(&mut |driver, fabric| {
-        assert_eq!(driver.drive_receive(fabric, &mut receive, &mut [&mut [0; 9]]), Drive::Idle);
+        assert_eq!(driver.drive_recv(fabric, &mut receive, &mut [&mut [0; 9]]), Drive::Idle);
     });
     assert_eq!(drive, 2);
     let try_once = looks(&mut |driver, fabric| {

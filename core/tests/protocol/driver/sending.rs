@@ -1,6 +1,6 @@
 //! Messages that are sent as operations.
 
-use superpipe_core::driver::{Drive, ReceiveOperation, SendFailed, SendOperation};
+use superpipe_core::driver::{Drive, RecvOperation, SendFailed, SendOperation};
 use superpipe_core::{Arrival, Length, Reason, RefusedSend};
 use superpipe_testkit::{TestFabric, wire, wire::kind};
 
@@ -27,7 +27,7 @@ fn a_message_goes_at_once_or_in_parts<F: TestFabric>() {
     for bytes in [0, 8, 40, 41, 600, 601, 1928, 1929, LONG] {
         let message = payload(bytes);
         let mut t = Two::<F>::new();
-        let (mut send, mut receive) = (SendOperation::new(5, bytes), ReceiveOperation::new());
+        let (mut send, mut receive) = (SendOperation::new(5, bytes), RecvOperation::new());
         let mut place = vec![0; bytes + 3];
         let (sent, received) = t.carry(0, (&mut send, &[&message]), (&mut receive, &mut [&mut place]));
         assert_eq!((sent, received), (Ok(()), Ok(taken(5, bytes))));
@@ -109,7 +109,7 @@ fn a_place_is_kept_across_slices<F: TestFabric>() {
             places.push(piece);
             places.push(&mut []);
         }
-        let (mut send, mut receive) = (SendOperation::new(5, LONG), ReceiveOperation::new());
+        let (mut send, mut receive) = (SendOperation::new(5, LONG), RecvOperation::new());
         let done = t.carry(0, (&mut send, &slices), (&mut receive, &mut places));
         assert_eq!(done, (Ok(()), Ok(taken(5, LONG))));
         assert_eq!(place, message);
@@ -162,7 +162,7 @@ fn longer_slices_than_before_are_given_up<F: TestFabric>() {
         assert_eq!((send.has_begun(), t.ends[0].counters().bytes_sent), (false, 0));
         // Empty slices are no bytes.
         let (mut send, mut receive, mut place) =
-            (SendOperation::new(5, 3000), ReceiveOperation::new(), [0; 3000]);
+            (SendOperation::new(5, 3000), RecvOperation::new(), [0; 3000]);
         let sent = &[&message[..3000], &[], &[]][..];
         let done = t.carry(0, (&mut send, sent), (&mut receive, &mut [&mut place]));
         assert_eq!(done, (Ok(()), Ok(taken(5, 3000))));
@@ -197,7 +197,7 @@ fn many_empty_slices_are_walked_a_part_at_a_time<F: TestFabric>() {
     let mut slices = vec![&message[..650]];
     slices.resize(EMPTY, &[]);
     slices.push(&message[650..]);
-    let (mut send, mut receive) = (SendOperation::new(5, 700), ReceiveOperation::new());
+    let (mut send, mut receive) = (SendOperation::new(5, 700), RecvOperation::new());
     let mut place = vec![0; 700];
     let mut walks = 0;
     let mut rounds = 0;
@@ -205,7 +205,7 @@ fn many_empty_slices_are_walked_a_part_at_a_time<F: TestFabric>() {
         let before = send.sent();
         let driven = t.drive_send(0, &mut send, &slices);
         walks += u32::from(driven == Drive::Moved && send.sent() == before);
-        if let Drive::Done(received) = t.drive_receive(1, &mut receive, &mut [&mut place]) {
+        if let Drive::Done(received) = t.drive_recv(1, &mut receive, &mut [&mut place]) {
             break received;
         }
         t.settle();

@@ -1,7 +1,7 @@
 //! Tries: a message is taken completely, or refused and still there.
 
 use superpipe_core::driver::{
-    ATTEMPTS_PER_ROUND, Drive, ReceiveFailed, ReceiveOperation, Received, RefusedRecv, TRIES_PER_TICK,
+    ATTEMPTS_PER_ROUND, Drive, Received, RecvFailed, RecvOperation, RefusedRecv, TRIES_PER_TICK,
 };
 use superpipe_core::{
     Arrival, Closed, Event, Failure, Incoming, Length, Notification, Protocol, ProtocolError, Reason,
@@ -191,8 +191,8 @@ fn a_message_that_was_given_up_is_left_to_an_operation<F: TestFabric>() {
     t.slot(1, wire::cancel(1, 55, 2));
     assert_eq!(try_recv(&mut t, &mut [0; 100]), long);
     assert_eq!(t.driver.try_peek(&mut t.fabric), Some(incoming(1, 100)), "it stays");
-    let mut receive = ReceiveOperation::new();
-    let cancelled = Drive::Done(Err(ReceiveFailed::Cancelled(Reason(55))));
+    let mut receive = RecvOperation::new();
+    let cancelled = Drive::Done(Err(RecvFailed::Cancelled(Reason(55))));
     assert_eq!(t.receive(&mut receive, &mut [0; 100]), cancelled);
     assert_eq!(try_recv(&mut t, &mut [0; 100]), Ok(None));
 }
@@ -225,7 +225,7 @@ fn a_long_message_is_left_to_an_operation<F: TestFabric>() {
     }
     assert!(place.iter().all(|byte| *byte == 9));
     assert_eq!(t.said(0), superpipe_core::Line([0; 8]));
-    assert_eq!(t.receive(&mut ReceiveOperation::new(), &mut place), Drive::Moved);
+    assert_eq!(t.receive(&mut RecvOperation::new(), &mut place), Drive::Moved);
     assert_eq!(t.said(0), wire::cts(1, 1));
 }
 
@@ -234,14 +234,14 @@ fn what_is_begun_is_not_tried<F: TestFabric>() {
     let mut t = One::<F>::new();
     t.slot(0, message(300, 1, 1));
     let mut place = [9; 300];
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
     flag(&mut t, 1, 1);
     assert_eq!(try_recv(&mut t, &mut [0; 300]), Err(RefusedRecv::Long(incoming(1, 300))));
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(7, 300))));
     assert_eq!(place, [0; 300]);
     // All that is left is there: it is not all.
-    let mut receive = ReceiveOperation::new();
+    let mut receive = RecvOperation::new();
     t.slot(2, wire::chunk(kind::RTS, 7, 100, 60, 2, 2));
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Moved);
     t.slot(3, wire::chunk(kind::FIN, 0, 0, 40, 2, 3));

@@ -1,6 +1,6 @@
 //! Messages of which a call moves a part only, however much there is room for.
 
-use superpipe_core::driver::{Drive, ReceiveOperation, SendOperation, WaitStrategy};
+use superpipe_core::driver::{Drive, RecvOperation, SendOperation, WaitStrategy};
 use superpipe_core::{Arrival, Config, Driver, Endpoint, FlagPlace, Layout, Origin, Protocol};
 use superpipe_testkit::{Setup, TestFabric};
 
@@ -52,7 +52,7 @@ fn a_whole_message_is_taken_all_at_once<F: TestFabric>() {
 fn a_call_moves_a_part<F: TestFabric>() {
     let sent = payload(BYTES);
     let (mut fabric, [mut from, mut to]) = ends::<F>(1, Arrival::Flag);
-    let (mut send, mut receive) = (SendOperation::new(3, BYTES), ReceiveOperation::new());
+    let (mut send, mut receive) = (SendOperation::new(3, BYTES), RecvOperation::new());
     let mut place = vec![0; BYTES];
     let mut calls = 0;
     while send.sent() < BYTES {
@@ -67,7 +67,7 @@ fn a_call_moves_a_part<F: TestFabric>() {
     let mut takes = 0;
     let received = loop {
         let before = receive.taken();
-        let driven = to.drive_receive(&mut fabric, &mut receive, &mut [&mut place]);
+        let driven = to.drive_recv(&mut fabric, &mut receive, &mut [&mut place]);
         assert!(receive.taken() - before <= CALL_BYTES + LAYOUT.block_bytes as usize);
         takes += 1;
         if let Drive::Done(received) = driven {

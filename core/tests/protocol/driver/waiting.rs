@@ -1,7 +1,7 @@
 //! Waits: the next step after a round, checks of time, and keepalives.
 
 use superpipe_core::driver::{
-    BUSY_ROUNDS_PER_CHECK, Drive, Ended, KEEPALIVE_NS, LIVENESS_CHECK_NS, Next, ReceiveOperation, Rest,
+    BUSY_ROUNDS_PER_CHECK, Drive, Ended, KEEPALIVE_NS, LIVENESS_CHECK_NS, Next, RecvOperation, Rest,
     SLEEP_MAX_NS, SPIN_ROUNDS, Wait, WaitFailed, WaitStrategy,
 };
 use superpipe_core::{Closed, Failure, Length, Nanos, ProtocolError, Reason};
@@ -150,7 +150,7 @@ fn a_deadline_is_met_exactly<F: TestFabric>() {
     );
     // The operation can be driven on.
     t.slot(0, wire::inline(7, b"late", 1));
-    assert_eq!(t.receive(&mut ReceiveOperation::new(), &mut [0; 9]), Drive::Done(Ok(taken(7, 4))));
+    assert_eq!(t.receive(&mut RecvOperation::new(), &mut [0; 9]), Drive::Done(Ok(taken(7, 4))));
     assert_eq!(
         WaitFailed::Deadline.to_string(),
         "the deadline passed; set a later one, or find what the peer waits for"
@@ -220,7 +220,7 @@ fn what_is_heard_ends_the_silence<F: TestFabric>() {
         |t| t.control(wire::cts(1, 1)),
         |t| {
             t.slot(0, message(10, 1, 1));
-            let _ = t.receive(&mut ReceiveOperation::new(), &mut [0; 10]);
+            let _ = t.receive(&mut RecvOperation::new(), &mut [0; 10]);
         },
         |t| t.ack(1, BEFORE_FIRST, 0),
     ];

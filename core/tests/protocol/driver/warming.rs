@@ -1,6 +1,6 @@
 //! Warming a connection up: both ends in turn, and peers that do something else.
 
-use superpipe_core::driver::{Drive, ReceiveOperation, SendOperation, WarmUp, WarmUpFailed, WarmUpPlan};
+use superpipe_core::driver::{Drive, RecvOperation, SendOperation, WarmUp, WarmUpFailed, WarmUpPlan};
 use superpipe_core::{Arrival, Counters, Reason};
 use superpipe_testkit::{Posted, TestFabric};
 
@@ -109,7 +109,7 @@ fn misled<F: TestFabric>(is_first: bool, honest: u32, tag: u64, more: isize) -> 
     let mut left = honest;
     let mut messages = plan.messages().into_iter().flat_map(|(bytes, count)| (0..count).map(move |_| bytes));
     let mut sends: Option<(SendOperation, Vec<u8>)> = None;
-    let mut receives = ReceiveOperation::new();
+    let mut receives = RecvOperation::new();
     let mut is_sending = !is_first;
     let mut bytes = messages.next().unwrap() as usize;
     for _ in 0..200_000 {
@@ -127,11 +127,11 @@ fn misled<F: TestFabric>(is_first: bool, honest: u32, tag: u64, more: isize) -> 
             let sent = peer.drive_send(&mut t.fabric, send, &[message]);
             matches!(sent, Drive::Done(_)) && sends.take().is_some()
         } else {
-            let received = peer.drive_receive(&mut t.fabric, &mut receives, &mut [&mut vec![0; bytes]]);
+            let received = peer.drive_recv(&mut t.fabric, &mut receives, &mut [&mut vec![0; bytes]]);
             let is_done = received != Drive::Idle && received != Drive::Moved;
             if is_done {
                 assert_eq!(received, Drive::Done(Ok(taken(0, bytes))));
-                receives = ReceiveOperation::new();
+                receives = RecvOperation::new();
             }
             is_done
         };

@@ -31,7 +31,7 @@ impl RdmaConnection {
 
     /// Handles a receive that failed.
     #[cold]
-    pub(super) fn receive_failed(&mut self, error: WcError) {
+    pub(super) fn recv_failed(&mut self, error: WcError) {
         self.finish(state_after_receive(error, self.is_iwarp));
     }
 

@@ -12,7 +12,7 @@ use core::mem::{swap, take};
 use core::ptr;
 use std::io::{Write as _, pipe};
 use std::os::fd::AsFd as _;
-use superpipe_core::driver::{Drive, Driver, ReceiveOperation, Received, SendOperation, WaitStrategy};
+use superpipe_core::driver::{Drive, Driver, Received, RecvOperation, SendOperation, WaitStrategy};
 use superpipe_core::{
     Arrival, CONTROL_PAGE_BYTES, Config, CopyHint, Endpoint, Fabric, FlagPlace, Line, Nanos, Origin,
 };
@@ -111,7 +111,7 @@ impl Pair {
 
     /// Sends a message from one end to the other.
     fn carry(&mut self, from: usize, tag: u64, message: &[u8]) {
-        let (mut send, mut receive) = (SendOperation::new(tag, message.len()), ReceiveOperation::new());
+        let (mut send, mut receive) = (SendOperation::new(tag, message.len()), RecvOperation::new());
         let (mut is_sent, mut place) = (false, vec![0; message.len()]);
         for _ in 0..20_000 {
             if !is_sent
@@ -122,7 +122,7 @@ impl Pair {
                 is_sent = true;
             }
             let received =
-                self.on(1 - from, |driver, port| driver.drive_receive(port, &mut receive, &mut [&mut place]));
+                self.on(1 - from, |driver, port| driver.drive_recv(port, &mut receive, &mut [&mut place]));
             if let Drive::Done(done) = received {
                 assert_eq!(done, Ok(Received { tag, bytes: message.len() }));
                 assert!(is_sent && place == message, "{} bytes", message.len());

@@ -73,7 +73,7 @@ impl RdmaConnection {
     fn received(&mut self, wc: &Wc) {
         let slot = u16::try_from(wc.id() & !IS_RECEIVE).unwrap_or(0);
         if let Err(error) = wc.result() {
-            return self.receive_failed(for_core(error));
+            return self.recv_failed(for_core(error));
         }
         let signal = match (wc.opcode(), wc.bytes()) {
             (WcOpcode::ReceiveImmediate, _) => wc.immediate(),

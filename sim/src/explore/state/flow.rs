@@ -1,6 +1,6 @@
 //! Oracle of one direction: what its sender has sent, and what has arrived. It checks every step.
 
-use superpipe_core::driver::{ReceiveOperation, SendOperation};
+use superpipe_core::driver::{RecvOperation, SendOperation};
 use superpipe_core::{End, Incoming, Length, Reason, TransferId};
 
 use crate::explore::cases::{Case, Transfer};
@@ -41,7 +41,7 @@ pub(super) struct Flow {
     pub(super) next: usize,
     pub(super) open: Option<(usize, Open)>,
     /// Operation that has begun to receive the head.
-    pub(super) receive: Option<ReceiveOperation>,
+    pub(super) receive: Option<RecvOperation>,
     /// Transfer at the head, as the receiver knows it.
     pub(super) head: Option<usize>,
     /// Transfers with a smaller index have arrived or were skipped.

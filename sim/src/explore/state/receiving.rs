@@ -1,6 +1,6 @@
 //! Receiving steps of an application.
 
-use superpipe_core::driver::{Drive, ReceiveFailed, Received, RefusedRecv};
+use superpipe_core::driver::{Drive, Received, RecvFailed, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason};
 use superpipe_testkit::Memory;
 
@@ -28,8 +28,8 @@ impl<const DIRECT: bool> State<DIRECT> {
             (Some(_), ReceiveMethod::Drive(_) | ReceiveMethod::Whole) if is_stream => {
                 self.pull(side, ROOM_BYTES)
             }
-            (_, ReceiveMethod::Drive(cut)) => self.drive_receive(side, cut),
-            (Some(_), ReceiveMethod::Whole) => self.drive_receive(side, 0),
+            (_, ReceiveMethod::Drive(cut)) => self.drive_recv(side, cut),
+            (Some(_), ReceiveMethod::Whole) => self.drive_recv(side, 0),
             (Some(_), ReceiveMethod::InPlace(bytes)) => self.read_in_place(side, bytes),
             (Some(_), ReceiveMethod::Pull(bytes)) => self.pull(side, bytes),
         }
@@ -44,7 +44,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let why = reason(from, index, 2);
         match &mut flow.receive {
             Some(op) => {
-                driver.cancel_receive(&mut self.net, op, why);
+                driver.cancel_recv(&mut self.net, op, why);
                 assert!(!op.has_begun(), "given up, and still open");
             }
             None => assert!(driver.reject(&mut self.net, why), "it is at the head"),
@@ -99,7 +99,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     }
 
     /// Takes the next part of a message. Cancels an operation that has not begun, which the peer must not notice.
-    fn drive_receive(&mut self, side: usize, cut: usize) -> bool {
+    fn drive_recv(&mut self, side: usize, cut: usize) -> bool {
         let Self { case, ends, flows, net, .. } = self;
         let (driver, flow, transfers) =
             (&mut ends[side].change().0, flows[1 - side].change(), &case.transfers[1 - side]);
@@ -108,8 +108,8 @@ impl<const DIRECT: bool> State<DIRECT> {
         let mut place = [UNTOUCHED; ROOM_BYTES];
         let (first, second) = place.split_at_mut(cut);
         let driven = match cut {
-            0 => driver.drive_receive(net, &mut op, &mut [second]),
-            _ => driver.drive_receive(net, &mut op, &mut [first, second]),
+            0 => driver.drive_recv(net, &mut op, &mut [second]),
+            _ => driver.drive_recv(net, &mut op, &mut [first, second]),
         };
         let taken = op.taken();
         let (left, right) = (&place[..before], &place[taken..]);
@@ -120,11 +120,11 @@ impl<const DIRECT: bool> State<DIRECT> {
                 flow.arrived_tag(tag);
                 End::Fin
             }
-            Drive::Done(Err(ReceiveFailed::Cancelled(reason))) => {
+            Drive::Done(Err(RecvFailed::Cancelled(reason))) => {
                 flow.arrived_cancelled(reason, taken);
                 End::Cancelled(reason)
             }
-            Drive::Done(Err(ReceiveFailed::TooSmall(incoming))) => {
+            Drive::Done(Err(RecvFailed::TooSmall(incoming))) => {
                 self.claim_stream(side, incoming);
                 return true;
             }
@@ -139,7 +139,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 End::No
             }
             Drive::Moved | Drive::Idle => {
-                driver.cancel_receive(net, &mut op, NOT_BEGUN);
+                driver.cancel_recv(net, &mut op, NOT_BEGUN);
                 End::No
             }
         };

@@ -23,9 +23,9 @@ impl<F: TestFabric> Model<F> {
                 let mut before = self.marks(side);
                 self.drive_send(side);
                 if self.flows[1 - side].receives.is_none() && self.incoming(side).is_some() {
-                    self.begin_receive(side, 2000, 3, false, false);
+                    self.begin_recv(side, 2000, 3, false, false);
                 }
-                self.drive_receive(side, 100);
+                self.drive_recv(side, 100);
                 let has_moved = before != { self.marks(side) };
                 before = self.marks(side);
                 match self.ends[side].round(&mut self.fabric, wait, has_moved) {
@@ -50,7 +50,7 @@ impl<F: TestFabric> Model<F> {
                     && self.flows[side].sends.is_none()
                     && self.flows[side].receives.is_some()
                 {
-                    self.cancel_receive(1 - side, Reason(1));
+                    self.cancel_recv(1 - side, Reason(1));
                 }
             }
             if self.is_settled() {

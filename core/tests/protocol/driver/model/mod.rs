@@ -8,7 +8,7 @@ mod receiving;
 mod sending;
 
 use proptest::prelude::*;
-use superpipe_core::driver::{ReceiveOperation, SendOperation, WaitFailed, WaitStrategy};
+use superpipe_core::driver::{RecvOperation, SendOperation, WaitFailed, WaitStrategy};
 use superpipe_core::{
     Arrival, Closed, Config, Driver, Endpoint, Event, FlagPlace, Layout, NOTIFICATIONS_MIN, Nanos, Origin,
     Protocol, Reason,
@@ -135,7 +135,7 @@ struct Sends {
 /// A message that an end receives as an operation.
 #[derive(Debug)]
 struct Receives {
-    receive: ReceiveOperation,
+    receive: RecvOperation,
     place: Vec<u8>,
     pieces: usize,
     is_cold: bool,
@@ -241,13 +241,13 @@ impl<F: TestFabric> Model<F> {
                     assert_eq!(Some(peeked), self.incoming(side));
                 }
             }
-            Do::BeginReceive { room, pieces, looks } => self.begin_receive(side, room, pieces, false, looks),
-            Do::BeginCold { room } => self.begin_receive(side, room, 1, true, false),
-            Do::DriveReceive => self.drive_receive(side, usize::MAX / 2),
-            Do::DriveCold { part } => self.drive_receive(side, part),
+            Do::BeginReceive { room, pieces, looks } => self.begin_recv(side, room, pieces, false, looks),
+            Do::BeginCold { room } => self.begin_recv(side, room, 1, true, false),
+            Do::DriveReceive => self.drive_recv(side, usize::MAX / 2),
+            Do::DriveCold { part } => self.drive_recv(side, part),
             Do::CancelReceive => {
                 let reason = self.reason();
-                self.cancel_receive(side, reason);
+                self.cancel_recv(side, reason);
             }
             Do::Reject => {
                 let reason = self.reason();

@@ -1,6 +1,6 @@
 //! Calls that receive.
 
-use superpipe_core::driver::{Drive, ReceiveFailed, ReceiveOperation, Received, RefusedRecv};
+use superpipe_core::driver::{Drive, Received, RecvFailed, RecvOperation, RefusedRecv};
 use superpipe_core::{Incoming, Length, Reason};
 use superpipe_testkit::TestFabric;
 
@@ -60,37 +60,30 @@ impl<F: TestFabric> Model<F> {
         self.flows[1 - side].sent[self.flows[1 - side].head].payload.len()
     }
 
-    pub(crate) fn begin_receive(
-        &mut self,
-        side: usize,
-        room: usize,
-        pieces: usize,
-        is_cold: bool,
-        looks: bool,
-    ) {
+    pub(crate) fn begin_recv(&mut self, side: usize, room: usize, pieces: usize, is_cold: bool, looks: bool) {
         if self.flows[1 - side].receives.is_some() {
             return;
         }
-        let receive = if is_cold { ReceiveOperation::cold() } else { ReceiveOperation::new() };
+        let receive = if is_cold { RecvOperation::cold() } else { RecvOperation::new() };
         let place = vec![UNTOUCHED; room];
         let receives = self.flows[1 - side].receives.insert(Receives { receive, place, pieces, is_cold });
         if looks && !is_cold {
             let slices = &mut cut_mut(&mut receives.place, pieces);
-            let driven = self.ends[side].begin_receive(&mut self.fabric, &mut receives.receive, slices);
+            let driven = self.ends[side].begin_recv(&mut self.fabric, &mut receives.receive, slices);
             self.judge(side, driven);
         }
     }
 
-    pub(crate) fn drive_receive(&mut self, side: usize, part: usize) {
+    pub(crate) fn drive_recv(&mut self, side: usize, part: usize) {
         let Some(receives) = &mut self.flows[1 - side].receives else { return };
         let Receives { receive, place, pieces, is_cold } = receives;
         let before = receive.taken();
         let (end, fabric) = (&mut self.ends[side], &mut self.fabric);
         let driven = if *is_cold && receive.has_begun() {
             let last = place.len().min(before + part);
-            end.receive_part(fabric, receive, &mut place[before..last])
+            end.recv_part(fabric, receive, &mut place[before..last])
         } else {
-            end.drive_receive(fabric, receive, &mut cut_mut(place, *pieces))
+            end.drive_recv(fabric, receive, &mut cut_mut(place, *pieces))
         };
         let moved = receive.taken() - before;
         match driven {
@@ -101,18 +94,18 @@ impl<F: TestFabric> Model<F> {
         self.judge(side, driven);
     }
 
-    pub(crate) fn judge(&mut self, side: usize, driven: Drive<Result<Received, ReceiveFailed>>) {
+    pub(crate) fn judge(&mut self, side: usize, driven: Drive<Result<Received, RecvFailed>>) {
         let Drive::Done(done) = driven else { return };
         let Some(receives) = self.flows[1 - side].receives.take() else { return };
         let incoming = self.incoming(side);
         match done {
             Ok(received) => self.took(side, received, &receives.place),
-            Err(ReceiveFailed::TooSmall(found)) => {
+            Err(RecvFailed::TooSmall(found)) => {
                 assert_eq!(Some(found), incoming);
                 assert!(self.length(side) > receives.place.len());
                 assert_eq!(receives.receive.taken(), 0);
             }
-            Err(ReceiveFailed::Cancelled(reason)) => {
+            Err(RecvFailed::Cancelled(reason)) => {
                 let flow = &mut self.flows[1 - side];
                 let sent = &flow.sent[flow.head];
                 assert_eq!(sent.cancelled, Some(reason));
@@ -120,7 +113,7 @@ impl<F: TestFabric> Model<F> {
                 assert!(receives.place[..taken] == sent.payload[..taken], "wrong bytes");
                 flow.head += 1;
             }
-            Err(ReceiveFailed::Busy | ReceiveFailed::WrongLength | ReceiveFailed::NotOpen) => {
+            Err(RecvFailed::Busy | RecvFailed::WrongLength | RecvFailed::NotOpen) => {
                 panic!("it was neither rejected nor taken by another")
             }
         }
@@ -133,19 +126,16 @@ impl<F: TestFabric> Model<F> {
         flow.head += 1;
     }
 
-    pub(crate) fn cancel_receive(&mut self, side: usize, reason: Reason) {
+    pub(crate) fn cancel_recv(&mut self, side: usize, reason: Reason) {
         let Some(mut receives) = self.flows[1 - side].receives.take() else { return };
         let has_begun = receives.receive.has_begun();
-        self.ends[side].cancel_receive(&mut self.fabric, &mut receives.receive, reason);
+        self.ends[side].cancel_recv(&mut self.fabric, &mut receives.receive, reason);
         if has_begun {
             self.rejected(side, reason);
         }
-        let stale = self.ends[side].drive_receive(
-            &mut self.fabric,
-            &mut receives.receive,
-            &mut [&mut receives.place],
-        );
-        assert_eq!(stale, Drive::Done(Err(ReceiveFailed::NotOpen)));
+        let stale =
+            self.ends[side].drive_recv(&mut self.fabric, &mut receives.receive, &mut [&mut receives.place]);
+        assert_eq!(stale, Drive::Done(Err(RecvFailed::NotOpen)));
     }
 
     /// Rejects what is at the head; an operation that took it is over.
@@ -158,8 +148,8 @@ impl<F: TestFabric> Model<F> {
         if has_begun {
             let Some(mut receives) = self.flows[1 - side].receives.take() else { return };
             let slices = &mut cut_mut(&mut receives.place, receives.pieces);
-            let driven = self.ends[side].drive_receive(&mut self.fabric, &mut receives.receive, slices);
-            assert_eq!(driven, Drive::Done(Err(ReceiveFailed::NotOpen)));
+            let driven = self.ends[side].drive_recv(&mut self.fabric, &mut receives.receive, slices);
+            assert_eq!(driven, Drive::Done(Err(RecvFailed::NotOpen)));
         }
     }
 }
