@@ -286,7 +286,7 @@ impl Acceptor {
     fn wait(&self, wait_ns: u64) -> Result<heapless::Vec<bool, HALF_OPEN_MAX>, Error> {
         let now_ns = self.clock.now_ns();
         let mut fds = heapless::Vec::<PollFd<'_>, { 2 + 2 * HALF_OPEN_MAX }>::new();
-        // There are as many places as descriptors: the kernel takes no more places than the limit of open files is.
+        // The kernel polls at most as many descriptors as the limit of open files.
         let mut due_ns = u64::MAX;
         if self.half_open.has_room(self.clock.listened()) && !self.lacks_descriptors {
             fds.extend(self.listeners.interests());
@@ -300,7 +300,7 @@ impl Acceptor {
             let _ = ranges.push(begin..fds.len());
             due_ns = due_ns.min(opening.timeout_ns());
         }
-        // A limit that was lowered later may be less. Those beyond it are looked at now and then.
+        // A limit that was lowered meanwhile may be less. The connections beyond it are driven at intervals instead.
         let count =
             limit().map_or(fds.len(), |limit| fds.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
         if count < fds.len() {

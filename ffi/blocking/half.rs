@@ -13,7 +13,7 @@
 //! caches. A half that was lent no attempt moves a few hundred KiB before it yields.
 //!
 //! **Where they run on two cores**, a half that moves data takes the lock again within nanoseconds, and the other would hardly ever
-//! find it free. So a half that was refused the lock sets a flag, and the other yields once.
+//! find it free. So a half that was refused the lock sets a flag, and the other one yields once.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -36,7 +36,7 @@ use crate::os::owner::Owner;
 /// fewer would refuse a lock that is about to be free.
 const LOCK_TRIES: u32 = 32;
 /// Bytes that a half moves before the other has its turn, where both run on one core: half of the default landing buffer (512 KiB), so
-/// that neither direction stands while the other flows. Not less, since each turn costs a switch of threads.
+/// that neither direction stops while the other flows. Not less, since each turn costs a switch of threads.
 pub(super) const TURN_BYTES: usize = 256 << 10;
 /// Number in place of a core: the half has not waited yet, or the kernel does not say.
 pub(super) const NO_CORE: i32 = -1;

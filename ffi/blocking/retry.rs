@@ -34,8 +34,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    pub(super) const fn of(way: &Route) -> Self {
-        let longest_ns = match way {
+    pub(super) const fn of(route: &Route) -> Self {
+        let longest_ns = match route {
             Route::Shm { .. } => FIRST_NS,
             Route::Rdma { .. } => LONGEST_NS,
         };

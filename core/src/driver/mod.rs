@@ -115,13 +115,15 @@ impl fmt::Display for Ended {
 ///   [`endpoint`](Self::endpoint). Each is driven until it is [`Drive::Done`], or cancelled.
 /// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then the step that it returns: rest, or [`check_time`](Self::check_time) with the
 ///   time. The peer's death comes in by [`peer_is_gone`](Self::peer_is_gone).
+///
+/// A call that needs no timer and no operation passes on to the [`Endpoint`]. It is here so that a user calls one object.
 pub struct Driver<F: Fabric> {
     endpoint: Endpoint<F>,
     keepalive: Keepalive,
     pace: Pace,
-    /// Tries in a row that found nothing.
+    /// Tries without a result since the last tick.
     empty: u32,
-    /// The peer is known to be gone; what it wrote before may still be here.
+    /// The peer is known to be gone. What it wrote before may not be consumed yet.
     peer_is_gone: bool,
     /// This end has closed.
     is_closing: bool,
@@ -173,7 +175,7 @@ impl<F: Fabric> Driver<F> {
         &mut self.endpoint
     }
 
-    /// Makes one bounded round of progress, as [`Endpoint::progress`]. Returns true if anything was done: waits need no count.
+    /// Makes one bounded round of progress, as [`Endpoint::progress`]. Returns true if anything was done.
     #[inline]
     pub fn progress(&mut self, fabric: &mut F) -> bool {
         self.endpoint.progress(fabric) > 0

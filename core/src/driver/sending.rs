@@ -22,7 +22,7 @@ pub struct SendOperation {
     stage: Stage,
 }
 
-/// Stage of an operation.
+/// Stage of an operation. The states of its transfer, once that is open, are [`Sending`](crate::Sending).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     /// The message may still be sent at once.
@@ -74,7 +74,7 @@ impl SendOperation {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Sends a complete message if there is room: in a line up to 40 bytes, else eagerly up to C0.
+    /// Sends a complete message if there is room: in a line up to 40 bytes, else eagerly up to C0. It is [`Endpoint::try_send`].
     ///
     /// # Errors
     /// [`RefusedSend`]: `NoCredit` and `Busy` may pass; `TooLong` is for [`drive_send`](Self::drive_send); `Closed`.
@@ -166,7 +166,7 @@ impl<F: Fabric> Driver<F> {
         send.stage = Stage::Ended;
     }
 
-    /// Returns true unless an operation belongs to another connection, or is a stale clone.
+    /// Returns true for an operation of this connection that is no stale clone.
     fn is_current(&self, id: TransferId, owner: u64, sent: usize) -> bool {
         planted!(OperationOfAnother => return true);
         let is_stale = self.endpoint.sent(id).is_some_and(|all| all != sent as u64);

@@ -12,7 +12,7 @@ use crate::wire::header::Length;
 use crate::wire::line::Line;
 use crate::wire::sequence::after;
 
-/// Size class of a transfer, for the rate of acknowledgements.
+/// Size class of a transfer, which determines how often it is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
     /// A message of up to C0.
@@ -162,8 +162,8 @@ impl<F: Fabric> Endpoint<F> {
         pulled
     }
 
-    /// [`pull`](Self::pull) without streaming stores, for memory that was never written: they would lose, since the kernel has just
-    /// cleared its pages through the caches.
+    /// [`pull`](Self::pull) without streaming stores, for memory that was never written: its pages are in the caches, since the kernel
+    /// has just cleared them there.
     #[inline]
     pub fn pull_cached(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
         self.pull_with(fabric, &mut Scatter::new(slices), u64::MAX)
@@ -182,7 +182,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         self.answer_rts(fabric);
         let size = self.open_size();
-        // The sender needs blocks back before it runs out of them, not when all arrived blocks are copied.
+        // The sender needs blocks back before it runs out of them, and cannot wait until all that have arrived are copied.
         let call_blocks = self.receiver.blocks_for(CALL_BYTES);
         let blocks_max = self.ack_every[size as usize].min(call_blocks);
         // A peer that is as fast as this end must not keep it in this call.

@@ -26,8 +26,8 @@ impl<F: Fabric> Endpoint<F> {
         self.try_send_counted(fabric, tag, slices, bytes_of(slices))
     }
 
-    /// [`try_send`](Self::try_send) of slices whose bytes were counted before, so that a refused attempt does not walk them. Another
-    /// number of bytes is `WrongLength`.
+    /// [`try_send`](Self::try_send) of slices whose bytes were counted before, so that a refused attempt does not walk them. Returns
+    /// `WrongLength` if they have another number of bytes.
     #[inline]
     pub(crate) fn try_send_counted(
         &mut self,

@@ -1,5 +1,4 @@
-//! Look-ahead without taking anything: a copy of the receiver goes on from the head, and is dropped. Only the fields of the copy
-//! change.
+//! Look-ahead that consumes nothing: a copy of the receiver reads on from the head, and is dropped. Only fields of the copy change.
 
 use super::{Chunk, Head, Receiver};
 use crate::error::ProtocolError;
@@ -57,7 +56,7 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Goes on after a chunk.
+    /// Makes the chunk behind this one the next.
     fn pass(&mut self, chunk: Chunk) {
         self.head = Head::Chunk(chunk);
         while let Head::Chunk(chunk) = self.head {

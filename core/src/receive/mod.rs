@@ -2,14 +2,16 @@
 //! wire.md 4.
 //!
 //! ```text
-//!          slot line with RTS, if the gate is open            last block of FIN, or CANCEL
-//!   NONE ---------------------------------------> OPEN ---------------------------------> NONE
-//!                                                  | reject                                ^
-//!                                                  +--> DISCARDING ------- the same -------+
+//!          slot line with RTS, if the gate is open             last block of FIN, or CANCEL
+//! NOTHING ---------------------------------------> UNDERWAY ------------------------------> NOTHING
+//!                                                   | reject                                 ^
+//!                                                   +--> DISCARDING ------- the same --------+
 //! ```
 //!
-//! **The gate** is closed while a REJECT is due. Only one REJECT can be on the way, and each transfer that is shown must be
-//! rejectable. Both paths that begin a transfer check the gate ([`Receiver::may_begin`]): [`Receiver::poll`], and
+//! The states are those of [`Receiving`].
+//!
+//! **The gate** is closed while a REJECT is due. At most one REJECT may be unacknowledged, and the application can reject each transfer
+//! that it has seen. So no other transfer begins while the gate is closed. Both paths that begin a transfer check it ([`Receiver::may_begin`]): [`Receiver::poll`], and
 //! [`Receiver::is_plain`] for the fast path.
 //!
 //! Words that the peer writes are read once, then checked, then used.
@@ -49,7 +51,7 @@ pub(crate) struct Open {
     pub(crate) transfer: u64,
     pub(crate) tag: u64,
     pub(crate) length: Length,
-    /// Bytes in the headers so far.
+    /// Payload bytes of the chunks whose headers were read.
     seen: u64,
     pub(crate) want_cts: bool,
     pub(crate) discarding: bool,
@@ -60,7 +62,7 @@ pub(crate) struct Open {
 #[derive(Clone)]
 pub(crate) struct Receiver<F: Fabric> {
     landing: Landing<F::Region>,
-    /// The sequence awaited, and the block where its slot line is.
+    /// Sequence of the chunk that is awaited or at the head, and the block where it continues.
     sequence: u64,
     at: u32,
     consumed: u64,
@@ -264,7 +266,7 @@ impl<F: Fabric> Receiver<F> {
         self.accept(&line)
     }
 
-    /// Judges a flag that is not there: a violation if its write was notified.
+    /// Judges a flag that is not there. It is a violation if its write was notified.
     fn judge_missing(&self, arrival: Arrival) -> Result<bool, ProtocolError> {
         if notifies::<F>(arrival) && self.is_notified() {
             Err(ProtocolError::NotificationWithoutFlag)
@@ -334,7 +336,7 @@ impl<F: Fabric> Receiver<F> {
                 let crc = fabric.crc_out(link, memory, piece.at, piece.bytes, seed);
                 arrival.flag(self.sequence, Arrival::body_crc(fabric, line, crc)) == line.flag()
             }
-            // Incomplete or invalid, which only time can tell apart.
+            // The line is incomplete, or invalid. A later poll finds it complete, or never takes it.
             Ok(Header::Chunk { .. }) | Err(_) => false,
         }
     }
@@ -482,7 +484,7 @@ impl<F: Fabric> Receiver<F> {
     }
 }
 
-/// Returns true if writes are notified. Decided at compile time where stores go direct.
+/// Returns true if each write of the peer is notified. The compiler decides it for a fabric with direct store.
 #[inline]
 pub(crate) fn notifies<F: Fabric>(arrival: Arrival) -> bool {
     !F::DIRECT && arrival == Arrival::Notify

@@ -114,10 +114,10 @@ pub(crate) struct Sender<F: Fabric> {
     /// Arrival mode of the peer's reader.
     arrival: Arrival,
     pub(crate) credits: NotificationCredits,
-    /// The sequence of the next chunk, and the block where it starts.
+    /// Sequence of the next chunk, and the block where it starts.
     sequence: u64,
     at: u32,
-    /// Blocks, counted over the connection.
+    /// Blocks sent and blocks acknowledged, counted over the connection.
     produced: u64,
     acked: u64,
     in_flight: Deque<InFlight, IN_FLIGHT_MAX>,
@@ -125,7 +125,7 @@ pub(crate) struct Sender<F: Fabric> {
     /// Ends of the last two chunks, for triple buffering.
     chunk_ends: [u64; 2],
     transfers: u64,
-    /// The transfer number before this connection's first.
+    /// Number before that of the connection's first transfer.
     before_first: u64,
     generation: u32,
     open: Option<Open>,
@@ -233,8 +233,8 @@ impl<F: Fabric> Sender<F> {
         self.open.is_none() && self.cancelled.is_none()
     }
 
-    /// Splits a message of `bytes` bytes that is sent at once into two chunks, the second behind the end of the ring. With posted
-    /// writes it is one chunk, since a second might find the send queue full.
+    /// Splits a message of `bytes` bytes that is sent at once into two chunks, one up to the end of the ring and one from its start. With
+    /// posted writes it must be one chunk, since a second might find the send queue full.
     pub(crate) fn split(&self, bytes: u32) -> Result<(u32, u32), RefusedSend> {
         let layout = self.landing.layout;
         let (free, to_end) = (self.free(), layout.block_count - self.at);
@@ -384,7 +384,7 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
-    /// Ends the open transfer before its end.
+    /// Cancels the open transfer. A CANCEL is due if any of it was sent.
     pub(crate) fn cancel(&mut self, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
         let open = self.open(id)?;
         if open.rts_sent && open.rejected.is_none() {
@@ -394,7 +394,7 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
-    /// Cancels the open transfer, if there is one.
+    /// Cancels the open transfer, if one is open.
     pub(crate) fn abandon(&mut self, reason: Reason) {
         if let Some(id) = self.open.as_ref().map(|open| open.id) {
             let ended = self.cancel(id, reason);

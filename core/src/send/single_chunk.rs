@@ -142,7 +142,7 @@ impl<F: Fabric> Sender<F> {
         id
     }
 
-    /// Fetches the next block for writing: the next message is likely to be as long as the last.
+    /// Tells the fabric which bytes are likely to be written next: the next message is likely to be as long as the last one.
     #[inline]
     pub(crate) fn expect_write(&self, fabric: &mut F, link: &mut F::Link, bytes: usize) {
         let Landing { memory, layout } = self.landing;

@@ -14,7 +14,7 @@ use crate::fabric::shm::{self, handshake};
 use crate::os::monotonic_ns;
 use crate::{Address, Connection, Options};
 
-/// Ten times what anything here takes: a hang, no measure.
+/// Bounds a hang: ten times what anything here takes.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// One end, never closed.

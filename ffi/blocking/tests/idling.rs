@@ -65,7 +65,7 @@ fn nor_a_receiver_whose_sink_is_full() {
 #[test]
 fn whoever_waits_shows_that_it_lives() {
     let mut waiting = played::over(Options::default(), |_, _| {});
-    // Twice the time between two signs of life.
+    // Twice the period of keepalives.
     let error = waiting.recv_into(&mut [&mut [0; 8]], Duration::from_millis(400)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(waiting.access().fabric.heard() > 0);

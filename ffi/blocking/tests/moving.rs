@@ -11,7 +11,7 @@ use super::played::{LAYOUT, over, sleeps};
 use crate::blocking::waiting::Waiting;
 use crate::{ErrorKind, Options};
 
-/// A hang, no measure: all of it takes milliseconds.
+/// Bounds a hang: all of it takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Many times as many blocks as there are rounds before a sleep.
 const BYTES: usize = 2000 * LAYOUT.block_bytes as usize;

@@ -8,7 +8,7 @@ use crate::blocking::{Blocking, Exclusive};
 use crate::outcome::{TryRecv, TrySend};
 use crate::{ErrorKind, Options};
 
-/// A hang, no measure: a period of signs of life is 0.2 s.
+/// Bounds a hang: keepalives come every 0.2 s.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Makes rounds of a loop until the peer hears a sign of life.
