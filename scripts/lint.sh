@@ -78,6 +78,7 @@ clock_readers() {
     cat <<'LIST'
 ffi/blocking/accepting.rs            accepts until a deadline
 ffi/blocking/connecting.rs           connects again until a deadline
+ffi/blocking/descriptor_waiting.rs   the shell of the driver
 ffi/blocking/fabric_listeners.rs     looks a name up until a deadline
 ffi/blocking/host_driver.rs          the shell of the driver
 ffi/blocking/listener_clock.rs       the time of a listener's half-open connections

@@ -4,7 +4,7 @@
 //! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each
 //! accepting                      the half-open connections of a listener
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
-//! waiting                        the loop around core's driver
+//! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
 //! host_driver                    core's driver with its fabric and a clock
 //! access                         the trait by which calls reach it
@@ -36,6 +36,7 @@ mod accepting;
 mod access;
 mod cold;
 mod connecting;
+mod descriptor_waiting;
 mod exclusive;
 mod fabric_listeners;
 mod half;

@@ -7,6 +7,7 @@ use superpipe_core::{Fabric, Reason, RefusedSend, Reservation, TransferId};
 
 use super::Blocking;
 use super::access::DriverAccess;
+use super::descriptor_waiting::DescriptorWaiting;
 use super::io_vectors::IoVectors;
 use super::waiting::Waiting;
 use crate::deadline::{ArmedDeadline, Deadline};

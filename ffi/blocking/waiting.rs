@@ -1,15 +1,12 @@
 //! Waiting: the loop of attempts, and of what core's driver decides after each round of them.
 //!
-//! The driver is held for a few attempts and a round of progress, and released before anything that takes time: a yield, a sleep, a poll of
-//! descriptors.
+//! The driver is held for a few attempts and a round of progress, and released before anything that takes time: a yield or a sleep.
 
 use core::ops::ControlFlow;
 use core::{hint, mem};
 use std::thread;
 
-use superpipe_core::driver::{
-    ATTEMPTS_PER_ROUND, DescriptorWait, DescriptorWaitNext, Drive, Driver, Next, Rest, SLEEP_MAX_NS, Wait,
-};
+use superpipe_core::driver::{ATTEMPTS_PER_ROUND, Drive, Driver, Next, Rest, Wait};
 use superpipe_core::{Nanos, Reason};
 
 use super::access::{Attempt, DriverAccess, pause_after_refusals};
@@ -17,8 +14,7 @@ use super::host_driver::{HostDriver, now};
 use crate::deadline::{ArmedDeadline, Deadline};
 use crate::error::Error;
 use crate::fabric::HostFabric;
-use crate::os::clock::until;
-use crate::os::poll::{PollFd, Polled, poll};
+use crate::os::poll::{Polled, poll};
 use crate::os::{WaitStrategy, monotonic_ns};
 
 /// Rounds without work before a half yields to the other on its core: about as long as the peer needs for its next block. Few, since the
@@ -287,48 +283,6 @@ pub(super) trait Waiting: DriverAccess {
         host.check_peer(now);
         let HostDriver { driver, fabric, .. } = host;
         driver.check_time(fabric, wait, now, deadline).map_err(Error::late)
-    }
-
-    /// Waits until a descriptor is ready, or its stream was rejected, and makes progress meanwhile.
-    fn wait_for_fd(
-        &mut self,
-        fd: PollFd<'_>,
-        mut outside: DescriptorWait,
-        armed: &mut ArmedDeadline,
-    ) -> Result<(), Error> {
-        let mut sleep_ns = until(armed.at_ns(monotonic_ns())).min(SLEEP_MAX_NS);
-        loop {
-            if self.is_interrupted() {
-                return Err(Error::interrupted());
-            }
-            let (is_gone, peer) = {
-                let host = &*self.hold();
-                let [peer] = host.fabric.interests(host.driver.endpoint().link());
-                // SAFETY: as in `sleep`: the link is there as long as this access, and its descriptors are open.
-                (host.driver.is_peer_gone(), unsafe { peer.without_borrow() })
-            };
-            let mut fds = [fd, if is_gone { PollFd::none() } else { peer }];
-            poll(&mut fds, sleep_ns)?;
-            let (is_ready, is_peer_ready) = (fds[0].is_ready(), fds[1].is_ready());
-            let host = &mut *self.hold();
-            let link = host.driver.endpoint().link();
-            if !is_gone && (is_peer_ready || !is_ready) && !host.fabric.is_alive(link) {
-                host.driver.peer_is_gone();
-            }
-            let now = now();
-            sleep_ns = match host.driver.descriptor_round(&mut host.fabric, &mut outside, is_ready, now) {
-                DescriptorWaitNext::Ready => return Ok(()),
-                DescriptorWaitNext::Ended(ended) => return Err(host.ended(ended)),
-                DescriptorWaitNext::Poll => 0,
-                DescriptorWaitNext::Wait => {
-                    let left_ns = armed.at_ns(now.0).saturating_sub(now.0);
-                    if left_ns == 0 {
-                        return Err(Error::deadline());
-                    }
-                    left_ns.min(SLEEP_MAX_NS)
-                }
-            };
-        }
     }
 
     /// Closes the connection, without waiting for the peer's application. A drop afterwards may use the rest of the deadline.

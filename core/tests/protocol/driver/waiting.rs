@@ -202,7 +202,6 @@ fn silence_counts_from_the_first_look<F: TestFabric>() {
         t.driver.check_time(&mut t.fabric, &mut wait, after(begin + 2 * IDLE_NS), NEVER),
         Ok(SLEEP_MAX_NS)
     );
-    assert_eq!(WaitFailed::Silent(IDLE_NS).to_string(), "the peer was silent for 2s, the idle timeout");
     // A new idle timeout applies to the wait that goes on.
     t.driver.set_idle_timeout(u64::MAX);
     nap(&mut t, &mut wait, begin + 2 * IDLE_NS, IDLE_NS + SLEEP_MAX_NS);
