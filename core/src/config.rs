@@ -168,7 +168,7 @@ impl fmt::Display for ConfigError {
                 "plain flags need order inside a write, which this device does not promise; use checked flags or notify",
             ),
             Self::NotifyNeedsPostedWrites => {
-                f.write_str("direct stores cannot be notified; use flags or checked flags")
+                f.write_str("stores that go direct cannot be notified; use flags or checked flags")
             }
             Self::NotifyNeedsReceives { receives } => write!(
                 f,

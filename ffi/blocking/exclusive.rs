@@ -18,15 +18,14 @@ use crate::os::owner::Owner;
 /// A driver with one owner. Dropping it closes the connection.
 pub(crate) struct Exclusive<F: HostFabric> {
     host: ManuallyDrop<Box<HostDriver<F>>>,
-    /// Share of the process's budget, returned when this is dropped.
-    _share: Budget,
+    _budget: Budget,
     owner: Owner,
 }
 
 impl<F: HostFabric> Exclusive<F> {
-    pub(super) fn new(host: HostDriver<F>, share: Budget) -> Self {
+    pub(super) fn new(host: HostDriver<F>, budget: Budget) -> Self {
         let host = ManuallyDrop::new(Box::new(host));
-        Self { host, _share: share, owner: Owner::current() }
+        Self { host, _budget: budget, owner: Owner::current() }
     }
 
     pub(super) const fn owner(&self) -> Owner {

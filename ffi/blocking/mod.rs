@@ -86,12 +86,12 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         fabric: F,
         attachment: Attachment<F>,
         negotiated: &Negotiated,
-        share: Budget,
+        budget: Budget,
         options: Options,
     ) -> Result<Self, Error> {
         let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default())
             .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
-        Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), share).into())
+        Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), budget).into())
     }
 
     /// Splits the connection into two halves.

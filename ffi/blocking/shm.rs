@@ -170,10 +170,10 @@ fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<()
     let remedy = match (options.peer_uid, is_private) {
         (Some(_), _) => format!("and uid {wanted} is asked for"),
         (None, true) => {
-            format!("this process to uid {own}; between users use shm:PATH, and set peer_uid at both ends")
+            format!("this process to uid {own}; between users use shm:PATH, with peer_uid at both ends")
         }
         (None, false) => {
-            format!("this process to uid {own}; if that user is meant, set peer_uid to {uid}")
+            format!("this process to uid {own}; if that user is meant, ask for it with peer_uid {uid}")
         }
     };
     Err(Error::new(ErrorKind::Auth, format!("the peer, process {pid}, belongs to uid {uid}, {remedy}")))
@@ -185,7 +185,7 @@ fn ambiguous(pid: i32, uid: u32, is_asked: bool) -> Error {
     let text = format!(
         "the peer, process {pid}, belongs to uid {uid}, which stands for every user who is not mapped into this user \
          namespace (see /proc/self/uid_map); map {whom} into it, \
-         to another number, or set peer_uid to another user"
+         to another number, or name another user with peer_uid"
     );
     Error::new(ErrorKind::Auth, text)
 }

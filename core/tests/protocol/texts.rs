@@ -48,7 +48,7 @@ fn a_configuration_that_cannot_be_says_why() {
         ConfigError::Range { name: "folds", value: 0, least: 1, most: 255 } => "folds is 0; it must be 1 to 255",
         ConfigError::ApartNeedsDirectStore => "slot lines that lie apart need direct stores; use slot lines inside the blocks",
         ConfigError::FlagNeedsOrder => "plain flags need order inside a write, which this device does not promise; use checked flags or notify",
-        ConfigError::NotifyNeedsPostedWrites => "direct stores cannot be notified; use flags or checked flags",
+        ConfigError::NotifyNeedsPostedWrites => "stores that go direct cannot be notified; use flags or checked flags",
         ConfigError::NotifyNeedsReceives { receives: 3 } => "notify mode needs 4 posted receives, and this device keeps 3; use checked flags",
     }
 }

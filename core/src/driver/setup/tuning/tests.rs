@@ -17,7 +17,7 @@ fn notify_can_be_proposed_on_some_fabrics() {
     let proposed = Tuning { arrival: Some(Arrival::Notify), ..Tuning::default() };
     assert_eq!(proposed.validate(), Ok(()));
     let shm = proposed.negotiate(&Tuning::default(), &Defaults::SHM).unwrap_err().to_string();
-    assert_eq!(shm, "direct stores cannot be notified; use flags or checked flags");
+    assert_eq!(shm, "stores that go direct cannot be notified; use flags or checked flags");
     let posted = Defaults { flags: FlagPlace::Inside, ..Defaults::SHM };
     assert!(
         proposed
