@@ -8,6 +8,7 @@ use crate::driver::{C0_BYTES, GIVEN_UP, One, ROUNDS, Two, payload, taken};
 
 tables! {
     a_message_goes_at_once_or_in_parts
+    a_message_that_begins_is_sent_or_becomes_an_operation
     a_message_waits_for_another_transfer
     a_message_waits_for_room
     a_message_waits_for_its_cts
@@ -36,6 +37,34 @@ fn a_message_goes_at_once_or_in_parts<F: TestFabric>() {
         assert_eq!(place[..bytes], message);
         assert_eq!(t.drive_send(0, &mut send, &[&message]), Drive::Done(Err(SendFailed::NotOpen)));
     }
+}
+
+fn a_message_that_begins_is_sent_or_becomes_an_operation<F: TestFabric>() {
+    let message = payload(LONG);
+    for bytes in [0, 8, 40, 41] {
+        let mut t = One::<F>::new();
+        assert_eq!(t.driver.begin_send(&mut t.fabric, 1, &[&message[..bytes]]), None, "{bytes} bytes");
+    }
+    // No room, a longer message, another transfer, a close: the operation is not open, and knows if it needs a transfer.
+    let mut t = One::<F>::new();
+    while t.driver.begin_send(&mut t.fabric, 1, &[&message[..8]]).is_none() {}
+    let full = t.driver.begin_send(&mut t.fabric, 1, &[&message[..8]]).unwrap();
+    let long = t.driver.begin_send(&mut t.fabric, 1, &[&message]).unwrap();
+    t.driver.close(&mut t.fabric, Reason::DONE);
+    let closed = t.driver.begin_send(&mut t.fabric, 1, &[&message]).unwrap();
+    for (send, needs_transfer, bytes) in [(full, false, 8), (long, true, LONG), (closed, false, LONG)] {
+        let mut send = send;
+        assert_eq!((send.needs_transfer(), send.has_begun(), send.sent()), (needs_transfer, false, 0));
+        let driven = t.driver.drive_send(&mut t.fabric, &mut send, &[&message[..bytes]]);
+        assert_eq!(driven, Drive::Done(Err(SendFailed::Closed)));
+    }
+    let mut t = Two::<F>::new();
+    let mut send = t.ends[0].begin_send(&mut t.fabric, 5, &[&message]).unwrap();
+    let mut place = vec![0; LONG];
+    let mut receive = RecvOperation::new();
+    let (sent, received) = t.carry(0, (&mut send, &[&message]), (&mut receive, &mut [&mut place]));
+    assert_eq!((sent, received, send.sent()), (Ok(()), Ok(taken(5, LONG)), LONG));
+    assert!(place == message && !send.needs_transfer());
 }
 
 fn a_message_waits_for_another_transfer<F: TestFabric>() {
