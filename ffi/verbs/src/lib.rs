@@ -47,6 +47,8 @@ mod verb_error;
 mod wait;
 mod wc;
 
+#[cfg(test)]
+mod attack_tests;
 mod cm_address;
 mod cm_event;
 mod cm_event_kind;
