@@ -185,3 +185,24 @@ fn an_error_is_told_where_seccomp_refuses_prlimit() {
     }
     assert!(apart(TEST).success(), "the making of an error panicked");
 }
+
+/// The fake is public with the feature `fake`, in release builds, too, and has no unsafe function.
+#[test]
+fn the_fake_writes_no_memory_that_is_gone() {
+    const TEST: &str = "the_fake_writes_no_memory_that_is_gone";
+    if is_attacking(TEST) {
+        fake::begin();
+        let channel = EventChannel::of(fake::rdmacm(), fake::verbs()).unwrap();
+        let context = CmId::create(&channel).unwrap().context().unwrap();
+        let (pd, cq) = (crate::Pd::alloc(&context).unwrap(), crate::Cq::create(&context, 8, None).unwrap());
+        let config = crate::QpConfig { send_depth: 4, receive_depth: 4, inline_bytes: 0 };
+        let mut qp = crate::Qp::create(&pd, &cq, &cq, config).unwrap();
+        let mr = crate::Mr::register(&pd, Pages::map(4096).unwrap(), crate::Access::Local).unwrap();
+        qp.post_receive(1, mr.sge(0, 64)).unwrap();
+        drop(mr); // "deregisters before it releases: the keys are void, even for work requests that are still posted"
+        fake::receive(b"late");
+        return;
+    }
+    let status = apart(TEST);
+    assert_eq!(status.signal(), None, "safe code ended by a signal: {status}");
+}
