@@ -20,7 +20,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let host = std::env::args().nth(1).unwrap_or_default();
     // Without a host a listener takes every address that has a device, so that a lack of devices shows first.
     let mut listener =
-        match Listener::bind(&Address::Verbs { host: host.clone(), port: 0 }, Options::default()) {
+        match Listener::bind(&Address::Rdma { host: host.clone(), port: 0 }, Options::default()) {
             Ok(listener) => listener,
             Err(error) if error.kind() == ErrorKind::Device => {
                 eprintln!("{error}");
@@ -43,7 +43,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Ok(bytes)
     });
 
-    let mut connection = Connection::connect(&Address::Verbs { host, port }, Options::default(), DEADLINE)?;
+    let mut connection = Connection::connect(&Address::Rdma { host, port }, Options::default(), DEADLINE)?;
     let message: Vec<u8> = (0..BYTES).map(|at| (at ^ (at >> 9)).to_le_bytes()[0]).collect();
     let start = Instant::now();
     connection.send(7, &[&message], DEADLINE)?;

@@ -8,19 +8,17 @@ use super::error::ConnectError;
 use super::memory::RegisteredMemory;
 use super::options::RdmaOptions;
 use super::receive_pool::NOTIFICATIONS;
-use crate::budget::{Budget, OverBudget};
+use crate::budget::{BudgetShare, OverBudget};
 use crate::copy;
 use crate::os::clock::until;
 use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, monotonic_ns};
 use core::convert::Infallible;
 use core::fmt;
-use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::driver::setup::{
     Action, Ancillary, ArrivalReason, Claim, Established as Handshaken, FabricKind, Grants, Handshake,
-    HandshakeConfig, HandshakeFailure, RemoteRegion, Role,
+    HandshakeConfig, HandshakeFailure, Negotiated, Packet, REFUSED_LIMIT, Refusal, RemoteRegion, Role, Text,
 };
-use superpipe_core::driver::setup::{Packet, REFUSED_LIMIT, Refusal, Text};
 use superpipe_core::{Layout, Nanos};
 use superpipe_verbs::{Access, Error, RemoteAddr, Rkey};
 
@@ -40,9 +38,9 @@ pub(super) struct HandshakeResult {
     pub(super) mine: RegisteredMemory,
     pub(super) image: RegisteredMemory,
     pub(super) remote: RemoteAddr,
-    pub(super) settled: Negotiated,
+    pub(super) negotiated: Negotiated,
     pub(super) why: ArrivalReason,
-    pub(super) share: Budget,
+    pub(super) share: BudgetShare,
 }
 
 /// Progress of a [`HalfOpen`].
@@ -310,7 +308,7 @@ struct Regions;
 struct Own {
     mine: RegisteredMemory,
     image: RegisteredMemory,
-    share: Budget,
+    share: BudgetShare,
 }
 
 impl Grants for Regions {
@@ -346,21 +344,16 @@ impl Grants for Regions {
 /// Registers both, if the budget has room for them and for the receive pool, which is registered already.
 fn provision(connection: &RdmaConnection, layout: Layout) -> Result<Own, ConnectError> {
     let bytes = 2 * RegisteredMemory::bytes_for(layout) + connection.receive_pool_bytes();
-    let share = Budget::take(bytes as u64).map_err(ConnectError::Budget)?;
+    let share = BudgetShare::take(bytes as u64).map_err(ConnectError::Budget)?;
     let mine = connection.register(layout, Access::RemoteWrite)?;
     Ok(Own { mine, image: connection.register(layout, Access::Local)?, share })
 }
 
 impl From<Handshaken<Regions>> for HandshakeResult {
     fn from(agreed: Handshaken<Regions>) -> Self {
-        let Handshaken {
-            own: Own { mine, image, share },
-            peer,
-            negotiated: settled,
-            arrival_reason: why,
-            ..
-        } = agreed;
-        Self { mine, image, remote: peer, settled, why: why.unwrap_or(ArrivalReason::Unordered), share }
+        let Handshaken { own: Own { mine, image, share }, peer, negotiated, arrival_reason: why, .. } =
+            agreed;
+        Self { mine, image, remote: peer, negotiated, why: why.unwrap_or(ArrivalReason::Unordered), share }
     }
 }
 

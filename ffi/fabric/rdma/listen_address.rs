@@ -1,7 +1,7 @@
 //! Addresses of a listener.
 
+use super::device::RdmaDevice;
 use super::error::ConnectError;
-use super::route::RdmaRoute;
 use crate::os::{OsError, monotonic_ns, resolve};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use superpipe_verbs::{CmId, EventChannel};
@@ -25,7 +25,7 @@ pub(super) struct ListenAddress {
 }
 
 /// Resolves the addresses to listen at.
-pub(super) fn addresses(host: &str, port: u16, route: &RdmaRoute) -> Result<Vec<SocketAddr>, ConnectError> {
+pub(super) fn addresses(host: &str, port: u16, device: &RdmaDevice) -> Result<Vec<SocketAddr>, ConnectError> {
     let any = || {
         [
             SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port),
@@ -37,10 +37,10 @@ pub(super) fn addresses(host: &str, port: u16, route: &RdmaRoute) -> Result<Vec<
     } else {
         resolve(host, port, monotonic_ns() + LOOKUP_NS, &|| false)?
     };
-    if *route == RdmaRoute::default() {
+    if *device == RdmaDevice::default() {
         return Ok(named);
     }
-    let mut found = of_device(host, &named, |ip| route.source(ip))?;
+    let mut found = of_device(host, &named, |ip| device.source(ip))?;
     found.set_port(port);
     Ok(vec![found])
 }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn without_a_device_all_addresses_of_a_name_are_used() {
-        let addresses = |host, port| addresses(host, port, &RdmaRoute::default()).unwrap();
+        let addresses = |host, port| addresses(host, port, &RdmaDevice::default()).unwrap();
         let told =
             |addresses: Vec<SocketAddr>| addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>();
         assert_eq!(told(addresses("", 7)), ["0.0.0.0:7", "[::]:7"]);

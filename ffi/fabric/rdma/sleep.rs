@@ -33,7 +33,7 @@ const UNANSWERED_NS: u64 = 100_000;
 pub(super) fn begin(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64) -> Result<u64, Woken> {
     let link = endpoint.link_mut();
     if link.sleepers.is_ending() {
-        return Err(Woken::Look);
+        return Err(Woken::Poll);
     }
     let is_notified = link.is_notified;
     if !is_notified {
@@ -43,12 +43,12 @@ pub(super) fn begin(port: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64)
     // What arrives from here on wakes; what arrived before is polled for once more.
     match link.connection.arm() {
         Ok(false) => {}
-        Ok(true) => return Err(Woken::Look),
+        Ok(true) => return Err(Woken::Poll),
         Err(_) => return Err(Woken::PeerGone),
     }
     let will_wake = is_notified || link.connection.sleep.is_granted();
     if endpoint.has_arrivals(port) {
-        return Err(Woken::Look);
+        return Err(Woken::Poll);
     }
     endpoint.link_mut().sleepers.begin();
     Ok(if will_wake { timeout_ns } else { timeout_ns.min(UNANSWERED_NS) })
@@ -70,6 +70,6 @@ pub(super) fn end(
     match polled {
         _ if peer && !link.connection.is_alive() => Woken::PeerGone,
         Ok(Polled::TimedOut) if link.connection.state == State::Open => Woken::Nothing,
-        _ => Woken::Look,
+        _ => Woken::Poll,
     }
 }

@@ -26,9 +26,8 @@ use super::liveness::Liveness;
 use super::receive_queue::Head;
 use super::socket::Socket;
 use crate::fabric::ConcurrentSleeps;
-use crate::os::OsError;
-use crate::os::membarrier;
 use crate::os::poll::{PollFd, Polled, poll};
+use crate::os::{OsError, membarrier};
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Value of the sleep flag of a peer that polls.

@@ -135,9 +135,9 @@ fn a_client_that_warms_up_waits_as_long_as_one_that_was_not_accepted() {
 /// One that agrees, and does not warm up.
 fn half_way_end(path: &Path, port: &Shm) -> Endpoint<Shm> {
     let (socket, agreed) = half_way(path);
-    let Established { mine, theirs, settled, fenced, serves, share: _ } = agreed;
-    let attachment = Shm::attach(mine, theirs, settled.layout, socket, fenced, serves);
-    Endpoint::new(port, attachment, settled.config, Origin::default()).unwrap()
+    let Established { mine, theirs, negotiated, fenced, serves, share: _ } = agreed;
+    let attachment = Shm::attach(mine, theirs, negotiated.layout, socket, fenced, serves);
+    Endpoint::new(port, attachment, negotiated.config, Origin::default()).unwrap()
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn a_peer_that_answers_before_each_look_meets_no_timeout() {
         assert!(listener.try_accept().unwrap().is_none());
     }
     let (mut driver, mut port) = agreeing.join().unwrap();
-    let settled = options.tuning.negotiate(&options.tuning, &Defaults::SHM).unwrap();
-    let plan = WarmUpPlan::new(settled.layout, &settled.config, true);
+    let negotiated = Defaults::SHM.negotiate(&options.tuning, &options.tuning).unwrap();
+    let plan = WarmUpPlan::new(negotiated.layout, &negotiated.config, true);
     let (mut warm_up, mut room) = (WarmUp::new(plan, true), vec![0; plan.room_bytes()]);
     let messages: u32 = plan.messages().iter().map(|(_, count)| count).sum();
     for tries in 1..=2 * messages {

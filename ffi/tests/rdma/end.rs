@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::thread;
 use superpipe::Tuning;
 use superpipe::fabric::rdma::{
-    Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaOptions, RdmaRoute, connect,
+    Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions, connect,
 };
 use superpipe::os::monotonic_ns;
 use superpipe_core::{Endpoint, Origin};
@@ -17,7 +17,7 @@ pub(crate) fn deadline() -> u64 {
 }
 
 pub(crate) fn options(tuning: &Tuning) -> RdmaOptions<'_> {
-    RdmaOptions { tuning, landing_bytes_max: LANDING_BYTES_MAX, route: RdmaRoute::default() }
+    RdmaOptions { tuning, landing_bytes_max: LANDING_BYTES_MAX, device: RdmaDevice::default() }
 }
 
 /// Bound of a handshake, as a listener has it: an attempt that was given up must not use up the time of the next.
@@ -27,7 +27,7 @@ fn handshake_deadline() -> u64 {
 
 /// Listens at a free port.
 pub(crate) fn listen(ip: IpAddr) -> (Listener, u16) {
-    let listener = Listener::bind(&ip.to_string(), 0, RdmaRoute::default()).unwrap();
+    let listener = Listener::bind(&ip.to_string(), 0, RdmaDevice::default()).unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
 }
@@ -83,8 +83,8 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn of(met: Established) -> Self {
-        let Established { port, attachment, settled, .. } = met;
-        let endpoint = Endpoint::new(&port, attachment, settled.config, Origin::default()).unwrap();
+        let Established { port, attachment, negotiated, .. } = met;
+        let endpoint = Endpoint::new(&port, attachment, negotiated.config, Origin::default()).unwrap();
         Self { port, endpoint }
     }
 

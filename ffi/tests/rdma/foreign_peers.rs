@@ -243,7 +243,7 @@ fn strangers_that_listen_are_refused_by_name() {
     for ip in addresses() {
         for (says, kind, words) in words() {
             answer(ip, &says, |port| {
-                let address = Address::Verbs { host: ip.to_string(), port };
+                let address = Address::Rdma { host: ip.to_string(), port };
                 let error =
                     Connection::connect(&address, Options::default(), DEADLINE).map(|_| ()).unwrap_err();
                 assert_eq!(error.kind(), kind, "{ip} {says:?}: {error}");

@@ -145,7 +145,7 @@ fn signs_of_life_are_seen_and_wake_nobody() {
                     here.endpoint.progress(&mut here.port);
                     match here.port.sleep(&mut here.endpoint, LONG_NAP_NS) {
                         Woken::Nothing => {}
-                        Woken::Look => woken += 1,
+                        Woken::Poll => woken += 1,
                         Woken::PeerGone => panic!("{ip} {arrival:?}: the peer is gone"),
                     }
                 }

@@ -244,7 +244,7 @@ pub(crate) fn play_on(ground: Ground, name: &str, case: &Case) {
     let place = ground.place(&path);
     let address = match &place {
         Place::Shm(path) => Address::Shm(path.clone()),
-        Place::Rdma(at) => Address::Verbs { host: at.ip().to_string(), port: at.port() },
+        Place::Rdma(at) => Address::Rdma { host: at.ip().to_string(), port: at.port() },
     };
     let (options, limit) = (ground.options(case), case.limit * ground.slowness());
     let idle_share = ground.idle_share(case);

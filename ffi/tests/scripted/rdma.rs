@@ -228,10 +228,10 @@ fn play(phase: &str, name: &str, change: fn(Case) -> Case) {
 
 /// The libraries keep what they have loaded and opened.
 fn meet_once(host: &str) {
-    let at = Address::Verbs { host: host.into(), port: 0 };
+    let at = Address::Rdma { host: host.into(), port: 0 };
     let mut listener = Listener::bind(&at, Options::default()).unwrap();
     let port = listener.rdma_addr().unwrap().port();
-    let address = Address::Verbs { host: host.into(), port };
+    let address = Address::Rdma { host: host.into(), port };
     thread::scope(|scope| {
         scope.spawn(|| drop(listener.accept(PATIENCE).unwrap()));
         drop(Connection::connect(&address, Options::default(), PATIENCE).unwrap());

@@ -1,7 +1,7 @@
 //! Connecting on a device that does what the test says: what is attempted, for how long, and what is told of it.
 
 use super::*;
-use crate::fabric::rdma::RdmaRoute;
+use crate::fabric::rdma::RdmaDevice;
 use superpipe_core::driver::setup::Tuning;
 use superpipe_verbs::CmFailure;
 use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
@@ -93,7 +93,7 @@ fn answered(events: &[CmKind]) -> (ConnectError, Vec<&'static str>) {
 
 fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectError {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
     let deadline = ConnectDeadline { deadline_ns, interrupted };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()
 }
@@ -175,7 +175,7 @@ fn attempt(kind: CmKind, status: i32, says: &[u8]) -> ConnectError {
 
 fn alone() -> ConnectError {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
     let deadline = ConnectDeadline { deadline_ns: monotonic_ns() + 20_000_000_000, interrupted: &|| false };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()
 }

@@ -193,8 +193,8 @@ fn what_core_names_is_what_is_written_and_read() {
     let remote = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
     let keeps_order = connection.keeps_order();
     let parts = RdmaLink::attach(connection, mine, image, remote, Arrival::Flag);
-    let (seat, landing, mut link) = (parts.control_page, parts.landing.memory, parts.link);
-    let (their_seat, their_landing) = (parts.peer_control_page, parts.peer_landing.memory);
+    let (page, landing, mut link) = (parts.control_page, parts.landing.memory, parts.link);
+    let (their_page, their_landing) = (parts.peer_control_page, parts.peer_landing.memory);
     let port = &mut Rdma::new();
     assert_eq!(port.crc(b"123456789", 0), 0xE306_9283, "the check value of CRC32C");
     let (before, now, after) = (monotonic_ns(), port.now().0, monotonic_ns());
@@ -205,7 +205,7 @@ fn what_core_names_is_what_is_written_and_read() {
     // Memory that the peer writes.
     ours.write_line(128, &line);
     ours.write_line(CONTROL_PAGE_BYTES + 256, &line);
-    assert_eq!((port.take_line(&link, seat, 128), port.flag(&link, seat, 128 + 48)), (line, 7));
+    assert_eq!((port.take_line(&link, page, 128), port.flag(&link, page, 128 + 48)), (line, 7));
     assert_eq!((port.take_line(&link, landing, 256), port.flag(&link, landing, 256 + 56)), (line, 8));
     let bytes = line.0.map(u64::to_le_bytes).concat();
     for hint in [CopyHint::Cached, CopyHint::Streaming] {
@@ -217,8 +217,8 @@ fn what_core_names_is_what_is_written_and_read() {
     assert_eq!(port.source_of(&link, landing, 256, 64), ours.at(CONTROL_PAGE_BYTES + 256, 64).cast_const());
 
     // The image of the peer's memory.
-    port.write_line(&mut link, their_seat, 64, &line);
-    port.publish(&mut link, their_seat, 128, 77);
+    port.write_line(&mut link, their_page, 64, &line);
+    port.publish(&mut link, their_page, 128, 77);
     port.copy_in(&mut link, their_landing, 512, &bytes[..60]);
     assert_eq!((theirs.take_line(64), theirs.flag(128)), (line, 77));
     assert_eq!(theirs.take_line(CONTROL_PAGE_BYTES + 512).0[..7], line.0[..7]);
@@ -226,7 +226,7 @@ fn what_core_names_is_what_is_written_and_read() {
     assert_eq!(port.place_in(&link, their_landing, 512, 64), theirs.at(CONTROL_PAGE_BYTES + 512, 64));
 
     // Local and remote addresses of a posted write.
-    for (to, at, place) in [(their_seat, 64, 64), (their_landing, 512, CONTROL_PAGE_BYTES + 512)] {
+    for (to, at, place) in [(their_page, 64, 64), (their_landing, 512, CONTROL_PAGE_BYTES + 512)] {
         let wr = WrId(u64::from(at));
         assert_eq!(port.post_write(&mut link, to, at, 60, Some(wr), None), Ok(()));
         assert_eq!(script(|script| script.posted.len()), 0, "it waits for the doorbell");
@@ -238,7 +238,7 @@ fn what_core_names_is_what_is_written_and_read() {
         sent(posted.id, WcStatus::SUCCESS);
         assert_eq!(port.poll_cq(&mut link).map(|done| (done.wr, done.result)), Some((wr, Ok(()))));
     }
-    let full = (0..1000).find(|_| port.post_write(&mut link, their_seat, 64, 8, None, None).is_err());
+    let full = (0..1000).find(|_| port.post_write(&mut link, their_page, 64, 8, None, None).is_err());
     assert!(full.is_some_and(|posted| posted > 8), "{full:?}");
 }
 
@@ -281,7 +281,7 @@ fn a_sleep_is_short_until_the_peer_has_agreed_to_wake() {
         assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));
         pair.on(1, |driver, port| driver.try_send(port, 7, &[b"wake"]).unwrap());
         pair.on(1, |driver, port| driver.progress(port));
-        assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Look);
+        assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Poll);
         let mut place = [0; 4];
         let received = pair.on(0, |driver, port| driver.try_recv(port, &mut [&mut place]).unwrap());
         assert_eq!((received, &place), (Some(Received { tag: 7, bytes: 4 }), b"wake"));
@@ -296,7 +296,7 @@ fn what_has_come_is_looked_at_instead_of_slept_through() {
         let mut pair = Pair::new(arrival);
         pair.on(1, |driver, port| driver.try_send(port, 7, &[b"here"]).unwrap());
         pair.on(1, |driver, port| driver.progress(port));
-        assert_eq!(pair.begin_sleep(0), Err(Woken::Look));
+        assert_eq!(pair.begin_sleep(0), Err(Woken::Poll));
         assert!(pair.link(0).sleepers.is_empty(), "{arrival:?}");
     }
 }
@@ -319,10 +319,10 @@ fn the_last_of_two_sleepers_takes_the_event_out() {
         let calls = pair.on(0, |_, _| calls());
         calls.into_iter().filter(|call| *call == "ibv_get_cq_event").count()
     };
-    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Look);
+    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Poll);
     assert_eq!(events(&mut pair), 0);
-    assert_eq!(pair.begin_sleep(0), Err(Woken::Look), "the other has yet to see it");
-    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Look);
+    assert_eq!(pair.begin_sleep(0), Err(Woken::Poll), "the other has yet to see it");
+    assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), Woken::Poll);
     assert_eq!(events(&mut pair), 1);
     assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));
 }
@@ -344,15 +344,15 @@ fn a_sleep_learns_that_the_peer_is_gone() {
     // rdma_cm told, and means it.
     let mut pair = Pair::new(Arrival::Flag);
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
-    assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), Woken::Look, "the peer is there");
+    assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), Woken::Poll, "the peer is there");
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().connection.finish(State::Gone));
     assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), Woken::PeerGone);
-    // A sleep that timed out on a wire that has ended asks for a look.
+    // A sleep that timed out on a wire that has ended asks for a poll.
     let mut pair = Pair::new(Arrival::Flag);
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().connection.finish(State::Gone));
-    assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), Woken::Look);
+    assert_eq!(pair.end_sleep(0, Polled::TimedOut, false, false), Woken::Poll);
     // A channel that cannot be armed.
     let mut pair = Pair::new(Arrival::Flag);
     pair.on(0, |_, _| answer("ibv_req_notify_cq", libc::EIO));

@@ -382,7 +382,7 @@ fn only_an_established_connection_drains_at_its_end() {
 
 #[test]
 fn a_drop_whose_time_is_up_waits_for_nothing() {
-    let looks_with = |left_ns: u64| {
+    let polls_with = |left_ns: u64| {
         let mut ends = Ends::new();
         ends.connection.accept(&[]).unwrap();
         ends.connection.keep_open();
@@ -393,6 +393,6 @@ fn a_drop_whose_time_is_up_waits_for_nothing() {
         drop(ends);
         calls().iter().filter(|call| **call == "poll_cq").count()
     };
-    assert_eq!(looks_with(0), 0);
-    assert!(looks_with(300_000_000) > 0, "while there is time, it looks");
+    assert_eq!(polls_with(0), 0);
+    assert!(polls_with(300_000_000) > 0, "while there is time, it polls");
 }

@@ -53,7 +53,7 @@ fn a_doorbell_wakes_only_a_peer_that_sleeps() {
     b.try_send(port, 1, &[b"awake"]).unwrap();
     b.progress(port);
     assert!(!poll_now(&mut [a.endpoint().link().socket.interest()]), "nobody sleeps");
-    assert_eq!(port.begin_sleep(a.endpoint_mut(), SECOND_NS), Err(Woken::Look), "it has come");
+    assert_eq!(port.begin_sleep(a.endpoint_mut(), SECOND_NS), Err(Woken::Poll), "it has come");
     let mut place = [0; 8];
     assert_eq!(a.try_recv(port, &mut [&mut place]), Ok(Some(Received { tag: 1, bytes: 5 })));
     a.progress(port);
@@ -65,12 +65,12 @@ fn a_doorbell_wakes_only_a_peer_that_sleeps() {
     let longest_ns = port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     assert!(longest_ns < SECOND_NS, "no sleep is so long");
     port.ring_doorbell(b.endpoint_mut().link_mut());
-    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (Woken::Look, false));
+    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (Woken::Poll, false));
 
     port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     b.try_send(port, 2, &[b"wake"]).unwrap();
     b.progress(port);
-    assert_eq!(end(port, &mut a), Woken::Look);
+    assert_eq!(end(port, &mut a), Woken::Poll);
     assert_eq!(a.try_recv(port, &mut [&mut place]), Ok(Some(Received { tag: 2, bytes: 4 })));
 }
 
@@ -110,8 +110,8 @@ fn offsets_of_core_are_addresses_in_both_segments() {
     let port = &mut Shm::new();
     let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
     let bytes = line.0.map(u64::to_le_bytes).concat();
-    let [Attachment { control_page: seat, landing, mut link, .. }, there] = attachments();
-    let (peer_seat, peer_landing, mut peer_link) =
+    let [Attachment { control_page, landing, mut link, .. }, there] = attachments();
+    let (peer_control_page, peer_landing, mut peer_link) =
         (there.peer_control_page, there.peer_landing.memory, there.link);
     let landing = landing.memory;
     assert_eq!(port.crc(b"123456789", 0), 0xE306_9283, "the check value of CRC32C");
@@ -121,13 +121,16 @@ fn offsets_of_core_are_addresses_in_both_segments() {
     assert_eq!((caps.order_inside_write, caps.notifications_max), (true, 0));
     assert_eq!(port.poll_cq(&mut link), None);
 
-    port.write_line(&mut peer_link, peer_seat, 128, &line);
-    assert_eq!((port.take_line(&link, seat, 128), port.flag(&link, seat, 128 + 48)), (line, 7));
-    port.publish(&mut peer_link, peer_seat, 128 + 56, 99);
-    assert_eq!(port.flag(&link, seat, 128 + 56), 99);
-    assert_eq!(port.take_line_if(&link, seat, 128, 98), None);
+    port.write_line(&mut peer_link, peer_control_page, 128, &line);
     assert_eq!(
-        port.take_line_if(&link, seat, 128, 99).map(|taken| taken.0[..7].to_vec()),
+        (port.take_line(&link, control_page, 128), port.flag(&link, control_page, 128 + 48)),
+        (line, 7)
+    );
+    port.publish(&mut peer_link, peer_control_page, 128 + 56, 99);
+    assert_eq!(port.flag(&link, control_page, 128 + 56), 99);
+    assert_eq!(port.take_line_if(&link, control_page, 128, 98), None);
+    assert_eq!(
+        port.take_line_if(&link, control_page, 128, 99).map(|taken| taken.0[..7].to_vec()),
         Some(vec![1, 2, 3, 4, 5, 6, 7])
     );
 

@@ -217,7 +217,7 @@ fn a_packet_wakes_a_waiting_thread() {
 fn the_peers_credentials_are_known() {
     let (a, _b) = Socket::pair().unwrap();
     let cred = a.peer_cred().unwrap();
-    let (pid, uid, gid) = (getpid().as_raw_pid(), geteuid().as_raw(), getegid().as_raw());
+    let (pid, uid, gid) = (getpid().as_raw_pid().cast_unsigned(), geteuid().as_raw(), getegid().as_raw());
     assert_eq!(cred, PeerCred { pid, uid, gid });
 }
 

@@ -10,7 +10,7 @@ use super::packets::{LINE, Layout};
 use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, RTS, STREAM, WANT_CTS, pattern};
 use super::{size, wait};
 
-/// Offsets in a seat (wire.md 2.1).
+/// Offsets in a control page (wire.md 2.1).
 const ACK: usize = 0;
 const MAILBOX: usize = 256;
 /// Word 7 of a line.
