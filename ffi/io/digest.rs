@@ -77,7 +77,7 @@ impl Digest {
     pub(crate) unsafe fn update_shared(&mut self, src: *const u8, len: usize) {
         self.bytes += len as u64;
         let Some(crc) = &mut self.crc else { return };
-        // SAFETY: the caller keeps the same promises.
+        // SAFETY: the caller promises that `src` is valid for reads of `len` bytes, and that no `&mut` to them lives.
         unsafe { for_each_piece(src, len, |piece| crc.update(piece)) };
     }
 

@@ -66,7 +66,7 @@ impl Sink {
         }
         let fd = self.fd.as_raw_fd();
         let spans = if self.leaves_holes {
-            // SAFETY: the caller promises the same.
+            // SAFETY: the caller promises that each span is valid for reads, and that no `&mut` to these bytes lives.
             match unsafe { first_run(spans) } {
                 Run::Zeros(bytes) => return self.skip(bytes),
                 Run::Spans(count) => &spans[..count],

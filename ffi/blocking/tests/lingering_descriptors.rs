@@ -159,7 +159,7 @@ fn accept_from_one(without: bool, peer: impl FnOnce(Socket) -> Option<Socket>) -
 fn end(socket: Socket) {
     let raw = socket.as_fd().as_raw_fd();
     core::mem::forget(socket);
-    // SAFETY: its owner was forgotten.
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
     unsafe { libc::close(raw) };
 }
 

@@ -315,7 +315,7 @@ impl CmId {
     #[must_use]
     pub fn port_number(&self) -> u8 {
         self.read(|id| {
-            // SAFETY: as above.
+            // SAFETY: the id lives, and is not written while we have the turn.
             unsafe { (*id).port_num }
         })
     }

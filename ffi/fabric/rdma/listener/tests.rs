@@ -318,7 +318,7 @@ fn a_dropped_listener_frees_addresses_but_not_in_a_child() {
     if child == 0 {
         drop(listener);
         let destroys = calls().contains(&"rdma_destroy_id");
-        // SAFETY: ends the child.
+        // SAFETY: _exit ends the child and runs nothing of the program's.
         unsafe { libc::_exit(i32::from(destroys)) };
     }
     let mut status = -1;
@@ -360,7 +360,7 @@ fn a_child_of_fork_leaves_requests_to_its_parent() {
             RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
         let accepted = listener.try_accept(&options, DEADLINE_NS, 0);
         let has_taken = calls().contains(&"rdma_get_cm_event") || accepted.is_ok_and(|it| it.is_some());
-        // SAFETY: ends the child.
+        // SAFETY: _exit ends the child and runs nothing of the program's.
         unsafe { libc::_exit(i32::from(has_taken)) };
     }
     let mut status = -1;

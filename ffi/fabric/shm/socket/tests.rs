@@ -313,7 +313,7 @@ fn packets_before_an_end_with_unread_ones_arrive() {
     a.send(b"unread", None).unwrap();
     let raw = b.as_fd().as_raw_fd();
     core::mem::forget(b);
-    // SAFETY: its owner was forgotten.
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
     unsafe { libc::close(raw) };
     let mut buf = [0; 8];
     for text in [b"one", b"two"] {
@@ -333,7 +333,7 @@ fn one_packet_is_discarded_though_the_peer_ends() {
     assert_eq!(a.head().unwrap().first, b'o');
     let raw = b.as_fd().as_raw_fd();
     core::mem::forget(b);
-    // SAFETY: its owner was forgotten.
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
     unsafe { libc::close(raw) };
     a.discard_head();
     assert_eq!(a.head().unwrap().first, b't');
@@ -347,7 +347,7 @@ fn a_drop_in_a_forked_child_changes_nothing() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         drop(b);
-        // SAFETY: ends the child.
+        // SAFETY: _exit ends the child and runs nothing of the program's.
         unsafe { libc::_exit(0) };
     }
     let mut status = -1;
