@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const NO_RDMA: &str =
     "this program was built without RDMA; build superpipe with its feature verbs, which is on by default";
 
-/// Default port.
+/// Port of an address that names none.
 pub const DEFAULT_PORT: u16 = 7471;
 
 /// An address: `shm:PATH`, `verbs:HOST:PORT`, `HOST:PORT` or `HOST`.

@@ -5,7 +5,7 @@ use core::{error, fmt};
 
 use crate::os::Bytes;
 
-/// Bytes that all connections of this process may provision together, by default.
+/// Bytes that all connections of this process may provision together, by default: about a thousand connections of the default sizes.
 const LIMIT_BYTES: u64 = 1 << 30;
 
 static LIMIT: AtomicU64 = AtomicU64::new(LIMIT_BYTES);

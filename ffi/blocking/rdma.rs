@@ -127,9 +127,10 @@ fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Rdma>, Error> {
-    let rdma::Established { port, attachment, negotiated, arrival_reason, device, share, peer } = established;
+    let rdma::Established { fabric, attachment, negotiated, arrival_reason, device, share, peer } =
+        established;
     let provisioned_bytes = share.bytes();
-    let blocking = Blocking::new(port, attachment, &negotiated, share, options)?;
+    let blocking = Blocking::new(fabric, attachment, &negotiated, share, options)?;
     let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes);
     let description = Description { device: Some(device), ..description };
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);

@@ -32,7 +32,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
-/// Capacity that pipes are set to, if the system allows: with the default of 64 KiB the throughput is a third lower.
+/// Capacity that pipes are set to, if the system allows: the most that a user may ask for by default (/proc/sys/fs/pipe-max-size). With
+/// the default of 64 KiB the throughput is a third lower.
 const PIPE_BYTES: usize = 1 << 20;
 /// Limit of spans per call (IOV_MAX).
 const SPANS_MAX: libc::c_int = 1024;

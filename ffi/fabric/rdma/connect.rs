@@ -25,6 +25,7 @@ use superpipe_verbs::{CmEventKind, CmId, Error, EventChannel};
 /// backlog is full drops a request, and the kernel's CM repeats it after 4.3 s (a response timeout of 20, and the path's), so an attempt
 /// must last longer. A connection that was not established in this time was observed to be so at once in the next attempt.
 const ATTEMPT_NS: u64 = 6_000_000_000;
+/// Limit of each of the two steps in which rdma_cm resolves an address: ARP or a path query, which take milliseconds unless packets are lost.
 const STEP_MS_MAX: u64 = 2000;
 /// Interval of checks of the caller's interrupt flag.
 const SLICE: Duration = Duration::from_millis(100);
@@ -32,7 +33,7 @@ const SLICE: Duration = Duration::from_millis(100);
 /// An established connection.
 pub struct Established {
     /// The fabric.
-    pub port: Rdma,
+    pub fabric: Rdma,
     /// Parts of an endpoint.
     pub attachment: Attachment<Rdma>,
     /// Negotiated settings.
@@ -58,7 +59,7 @@ impl Established {
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
         connection.keep_open();
         Ok(Self {
-            port: Rdma::new(),
+            fabric: Rdma::new(),
             attachment: RdmaLink::attach(connection, mine, image, remote, negotiated.config.arrival),
             negotiated,
             arrival_reason: why.text(),
@@ -105,7 +106,7 @@ fn connect_any<T>(
                 // An error that may pass at one address is worth another attempt, despite the errors of others.
                 Err(error) if may_pass(&error) || !last.as_ref().is_some_and(may_pass) => last = Some(error),
                 Err(_) => {}
-                met => return met,
+                attempted => return attempted,
             }
         }
         let last = last.unwrap_or(ConnectError::TimedOut);

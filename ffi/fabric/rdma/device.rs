@@ -146,6 +146,7 @@ fn device_at(channel: &EventChannel, address: SocketAddr) -> Option<DeviceName> 
 
 /// Finds the device that rdma_cm would use.
 fn device_towards(to: IpAddr) -> Result<DeviceName, ConnectError> {
+    /// rdma_cm resolves a neighbour, which takes milliseconds unless packets are lost.
     const TIMEOUT_MS: u32 = 2000;
     let channel = EventChannel::create()?;
     let mut id = CmId::create(&channel)?;
@@ -226,8 +227,8 @@ mod tests {
             found(names[0], "fd00::9").unwrap_err().to_string(),
             "device rxe0 has no IPv6 address to reach fd00::9 from; give its network interface one"
         );
-        let told = found("rxe2".parse().unwrap(), "10.0.0.9").unwrap_err().to_string();
-        assert!(told.starts_with("device rxe2 has no IPv4 address"), "{told}");
+        let text = found("rxe2".parse().unwrap(), "10.0.0.9").unwrap_err().to_string();
+        assert!(text.starts_with("device rxe2 has no IPv4 address"), "{text}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ const AGAIN_NS: u64 = 300_000_000;
 const FIRST_NS: u64 = 2_000_000_000;
 /// Longest wait between two checks of the caller's interrupt flag, and for a peer to receive that it is refused.
 const SLICE_NS: u64 = 100_000_000;
-/// Packets that one `drive` takes before other handshakes have their turn.
+/// Packets that one `drive` takes before other handshakes have their turn. A handshake has four.
 const PACKETS_MAX: u32 = 8;
 
 /// Result of a handshake.
@@ -49,7 +49,7 @@ pub(super) enum Progress {
     Pending,
     /// The handshake is complete.
     Done(HandshakeResult),
-    /// The handshake failed; the peer was told if possible.
+    /// The handshake failed; the peer was informed if possible.
     Failed(ConnectError),
 }
 
@@ -363,7 +363,7 @@ impl From<HandshakeFailure<Self>> for ConnectError {
             HandshakeFailure::Packet(error) => Self::Packet(error),
             HandshakeFailure::Local(error) => error,
             HandshakeFailure::TimedOut => Self::TimedOut,
-            HandshakeFailure::Silent => Self::Lost("before it said anything"),
+            HandshakeFailure::Silent => Self::Lost("before it sent anything"),
             HandshakeFailure::Lost | HandshakeFailure::Nobody => Self::Lost("in the handshake"),
         }
     }

@@ -19,8 +19,9 @@ use core::net::SocketAddr;
 use std::os::fd::AsFd;
 use superpipe_verbs::{CmEvent, CmEventKind, Error, EventChannel};
 
-/// Interval of attempts to listen again after a device was removed.
+/// Interval of attempts to listen again after a device was removed. An attempt makes a few system calls.
 const AGAIN_NS: u64 = 100_000_000;
+
 /// A listener. Dropping it stops listening.
 ///
 /// If the device of an address is removed, it listens there again as soon as a device has the address.
@@ -174,7 +175,7 @@ pub enum Accepted {
     Done(Established),
     /// The client went away, or sent nothing.
     Nobody,
-    /// The handshake failed; the peer was told if possible.
+    /// The handshake failed; the peer was informed if possible.
     Failed(ConnectError),
 }
 
@@ -187,7 +188,7 @@ impl Accepting {
             Progress::Failed(error) => error,
             Progress::Done(agreed) => {
                 match Established::of(self.half_open.into_connection(), agreed, self.peer) {
-                    Ok(met) => return Accepted::Done(met),
+                    Ok(established) => return Accepted::Done(established),
                     Err(error) => error,
                 }
             }

@@ -22,7 +22,7 @@ use crate::os::poll::{PollFd, Polled};
 use crate::os::{OsError, monotonic_ns};
 
 /// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
-/// requests, and the hardware's prefetcher does better (docs/performance.md).
+/// requests, and the hardware's prefetcher does better (docs/performance.md, "Messages between two resident buffers").
 const EXPECTED_BYTES_MAX: u32 = 2048;
 
 /// The shared-memory fabric: the copy kernels of this CPU, and the flight recorder of its one connection.

@@ -51,7 +51,7 @@ pub enum HandshakeError {
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nobody => f.write_str("the peer went away before it said anything"),
+            Self::Nobody => f.write_str("the peer went away before it sent anything"),
             Self::Packet(error) => error.fmt(f),
             Self::Memory(error) => write!(f, "the peer's memory is refused: {error}"),
             Self::Os(error) => error.fmt(f),

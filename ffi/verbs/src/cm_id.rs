@@ -32,7 +32,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of private data that fit into every message of rdma_cm.
+/// Bytes of private data that fit into every message of rdma_cm (rdma_connect(3)).
 pub const PRIVATE_DATA_MAX: usize = 56;
 
 /// An id. The device that it found stays open while anything made from it lives.

@@ -41,7 +41,7 @@ use core::{error, fmt};
 pub(super) type PostSend =
     unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
 
-/// Largest number of SGEs of one work request.
+/// Largest number of SGEs of one work request: a header and its data.
 pub(super) const SGES: u32 = 2;
 pub(super) type Sges = [ibv_sge; SGES as usize];
 

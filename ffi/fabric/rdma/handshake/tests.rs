@@ -212,8 +212,8 @@ fn why_the_wire_ended_is_why_there_is_no_connection() {
         ended(State::Violation(Violation::UnknownMessage)),
         ConnectError::Violation(Violation::UnknownMessage)
     );
-    let told = ended(State::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
-    assert!(told.starts_with("handshake: "), "{told}");
+    let text = ended(State::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
+    assert!(text.starts_with("handshake: "), "{text}");
     // What it said before is heard.
     let mut end = half_open(Role::Active);
     end.drive(0);
@@ -244,7 +244,7 @@ fn a_passive_end_does_not_wait_for_whoever_says_nothing() {
     let mut end = half_open(Role::Passive);
     assert!(is_pending(&end.drive(FIRST_NS - 1)));
     assert_eq!(end.timeout_ns(), FIRST_NS);
-    assert_eq!(failure(end.drive(FIRST_NS)), ConnectError::Lost("before it said anything"));
+    assert_eq!(failure(end.drive(FIRST_NS)), ConnectError::Lost("before it sent anything"));
     assert_eq!(said(), []);
 }
 

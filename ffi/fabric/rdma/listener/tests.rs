@@ -68,8 +68,8 @@ fn what_else_keeps_it_from_listening_again_is_an_error() {
     let mut listener = listener(&[HERE]);
     removed(&mut listener);
     answer("rdma_bind_addr", libc::EADDRINUSE);
-    let told = poll_requests(&mut listener).unwrap_err().to_string();
-    assert!(told.contains("another process listens there"), "{told}");
+    let text = poll_requests(&mut listener).unwrap_err().to_string();
+    assert!(text.contains("another process listens there"), "{text}");
     answer("rdma_bind_addr", 0);
     poll_requests(&mut listener).unwrap();
     assert_eq!(listener.removed_device(), None);
@@ -169,8 +169,8 @@ fn a_port_taken_meanwhile_is_no_removed_device() {
     let mut listener = listener(&["0.0.0.0:7"]);
     removed(&mut listener);
     script(|script| script.bound = vec!["192.0.2.9:7".parse().unwrap()]);
-    let told = poll_requests(&mut listener).unwrap_err().to_string();
-    assert!(told.contains("another process listens there"), "{told}");
+    let text = poll_requests(&mut listener).unwrap_err().to_string();
+    assert!(text.contains("another process listens there"), "{text}");
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -260,8 +260,8 @@ fn a_request_that_came_over_another_device_is_refused() {
         script.private_data = PrivateData { mtu: None }.encode().to_vec();
         script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
     });
-    let told = poll_requests(&mut listener).unwrap_err().to_string();
-    assert!(told.contains("not over rxe9"), "{told}");
+    let text = poll_requests(&mut listener).unwrap_err().to_string();
+    assert!(text.contains("not over rxe9"), "{text}");
     assert!(calls().contains(&"rdma_reject"));
 }
 
@@ -339,8 +339,8 @@ fn unusable_addresses_are_skipped_unless_all_are() {
     assert_eq!((listener.places.len(), listener.local_addr()), (1, Some(any[0])));
     answer("rdma_bind_addr", libc::EACCES);
     let error = Listener::of(channel(), &any, RdmaDevice::default()).unwrap_err();
-    let told = error.to_string();
-    assert!(!is_taken(&error) && !is_absent(&error) && told.contains("ermission denied"), "{told}");
+    let text = error.to_string();
+    assert!(!is_taken(&error) && !is_absent(&error) && text.contains("ermission denied"), "{text}");
 }
 
 #[test]

@@ -404,8 +404,8 @@ fn a_wait_for_the_backlog_is_bounded() {
     let path = scratch.path().join("s");
     let wait_ns = 50_000_000;
     for wait_ns in [0, 999, 1000, wait_ns] {
-        let told = Socket::connect_within(&path, wait_ns).unwrap_err();
-        assert_eq!(told, ConnectError::NotFound(path.clone()), "{wait_ns}");
+        let error = Socket::connect_within(&path, wait_ns).unwrap_err();
+        assert_eq!(error, ConnectError::NotFound(path.clone()), "{wait_ns}");
     }
     let listener = bind_only(&path);
     listen(&listener, 0).unwrap();
@@ -418,8 +418,8 @@ fn a_wait_for_the_backlog_is_bounded() {
     assert_eq!(fcntl_getfd(&first), Ok(FdFlags::CLOEXEC));
     // The backlog is full: a client that waits fails after its time, others at once.
     for wait_ns in [0, 999, 1000, wait_ns] {
-        let told = Socket::connect_within(&path, wait_ns).unwrap_err();
-        assert_eq!(told, ConnectError::Busy(path.clone()), "{wait_ns}");
+        let error = Socket::connect_within(&path, wait_ns).unwrap_err();
+        assert_eq!(error, ConnectError::Busy(path.clone()), "{wait_ns}");
     }
     // One that waits has the place that is made.
     thread::scope(|scope| {
