@@ -44,7 +44,7 @@ fn answer_to_hello(path: &std::path::Path) -> (u8, u8) {
     (packet[10], packet[11])
 }
 
-/// What becomes of a connecting end that may not provision a byte, and whose listener makes the landing buffer 400 MiB.
+/// Connects to a listener that makes the landing buffer 400 MiB, while this end may not provision a byte. Returns the kind of the error.
 fn connect_to_a_large_landing_buffer(path: &std::path::Path) -> ErrorKind {
     let listener = superpipe::fabric::shm::Listener::bind(path).unwrap();
     let options = Options { landing_bytes_max: 1 << 20, ..Options::default() };

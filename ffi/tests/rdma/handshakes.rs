@@ -20,20 +20,20 @@ fn both_ends_see_the_same_connection() {
 }
 
 #[test]
-fn wishes_that_differ_are_refused_with_a_sentence() {
+fn proposals_that_differ_are_refused_with_the_reason() {
     for ip in addresses() {
         let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
         let (there, here) = meet(ip, of(2), of(3));
-        let told = "the two ends disagree: folds is 3 at the listening end and 2 at the connecting end; set it at one end only";
+        let text = "the two ends disagree: folds is 3 at the listening end and 2 at the connecting end; set it at one end only";
         let here = here.err().unwrap();
         assert!(matches!(here, ConnectError::Packet(PacketError::Disagreement(_))), "{here:?}");
-        assert_eq!(here.to_string(), told);
-        assert_eq!(there.err().unwrap().to_string(), format!("the peer refused: {told}"));
+        assert_eq!(here.to_string(), text);
+        assert_eq!(there.err().unwrap().to_string(), format!("the peer refused: {text}"));
     }
 }
 
 #[test]
-fn flags_without_a_promise_need_both_users_word() {
+fn unpromised_order_needs_flag_at_both_ends() {
     for ip in addresses() {
         let flag = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
         let (there, here) = meet(ip, flag, Tuning::default());
@@ -57,7 +57,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn a_wrong_device_or_gid_is_told_with_the_right_ones() {
+fn an_error_of_a_device_or_gid_lists_the_valid_ones() {
     for ip in addresses() {
         let through = |device| {
             let tuning = Tuning::default();

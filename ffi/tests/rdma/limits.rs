@@ -23,17 +23,17 @@ fn behind(first: &str, test: &str) -> bool {
     let program = env::current_exe().unwrap();
     let line = format!("{first} \"$0\" --exact {test} --nocapture");
     let output = Command::new("bash").arg("-c").arg(line).arg(program).env(INSIDE, "1").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stdout));
     false
 }
 
 #[test]
-fn too_few_descriptors_are_told_as_the_limit_that_they_are() {
+fn a_lack_of_descriptors_is_reported_as_a_limit() {
     if addresses().is_empty() {
         return;
     }
-    if !behind("ulimit -n 64; exec", "limits::too_few_descriptors_are_told_as_the_limit_that_they_are") {
+    if !behind("ulimit -n 64; exec", "limits::a_lack_of_descriptors_is_reported_as_a_limit") {
         return;
     }
     // The libraries are loaded before they are used up, and no device is open.
@@ -58,9 +58,9 @@ fn too_few_descriptors_are_told_as_the_limit_that_they_are() {
 }
 
 #[test]
-fn no_right_to_pin_is_told_as_the_limit_that_it_is() {
+fn a_memlock_of_zero_is_reported_as_a_limit() {
     let poor = "ulimit -l 0; exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock";
-    if !behind(poor, "limits::no_right_to_pin_is_told_as_the_limit_that_it_is") {
+    if !behind(poor, "limits::a_memlock_of_zero_is_reported_as_a_limit") {
         return;
     }
     for ip in addresses() {

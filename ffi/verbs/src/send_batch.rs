@@ -59,7 +59,7 @@ pub struct RemoteAddr {
 pub struct SendFlags {
     /// It has a completion. A work request that fails always has one.
     pub signaled: bool,
-    /// Its bytes are copied while posting, so that their memory can be changed at once; at most as many as the QP was granted.
+    /// The bytes are copied while posting, so their memory can be changed at once. There may be at most as many as the QP was granted.
     pub inline: bool,
 }
 

@@ -44,7 +44,7 @@ impl RdmaConnection {
         {
             self.state = state;
         }
-        // What was not posted counts as done as well.
+        // Work requests that were not posted count as done as well.
         for (_, wr) in &self.waiting {
             self.queue.take(*wr);
         }

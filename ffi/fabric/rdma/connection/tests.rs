@@ -85,7 +85,7 @@ fn well(numbers: impl Iterator<Item = u64>) -> Vec<(u64, Result<(), WcError>)> {
     numbers.map(|number| (number, Ok(()))).collect()
 }
 
-/// What went out since this was asked last, by one doorbell or several.
+/// Returns the work requests posted since the last call, by one doorbell or several.
 fn posted() -> Vec<Posted> {
     script(|script| core::mem::take(&mut script.posted)).concat()
 }
@@ -182,7 +182,7 @@ fn what_waits_for_the_doorbell_is_done_when_the_device_fails() {
     assert_eq!(ends.done(), [(1, failed), (2, Ok(())), (3, Ok(()))]);
     ends.ring();
     assert_eq!(posted(), []);
-    // What the device had done before is still told, and means nothing.
+    // Completions of earlier work requests still come, and change nothing.
     sent(0, WcStatus::SUCCESS);
     assert_eq!(ends.connection.poll(), 1);
     assert_eq!(ends.done(), []);

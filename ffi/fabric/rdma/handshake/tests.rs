@@ -214,7 +214,7 @@ fn why_the_wire_ended_is_why_there_is_no_connection() {
     );
     let text = ended(State::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
     assert!(text.starts_with("handshake: "), "{text}");
-    // What it said before is heard.
+    // Packets that it sent before are handled.
     let mut end = half_open(Role::Active);
     end.drive(0);
     receive(&welcome(1 << 20).0);

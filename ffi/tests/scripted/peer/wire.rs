@@ -135,7 +135,7 @@ impl Wire {
         self.controls - self.acked_controls
     }
 
-    /// Where a slot line lies in a segment.
+    /// Returns the offset of a slot line in a segment.
     fn slot(&self, block: u64) -> usize {
         self.layout.slot_at(size(block % self.layout.blocks as u64))
     }
