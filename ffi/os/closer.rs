@@ -38,7 +38,7 @@ pub(crate) fn close_in_background(fd: OwnedFd) {
     close(fd, IS_COUNTED);
 }
 
-/// Closes a descriptor of this end likewise. It is not counted, since no peer can make its close slow.
+/// Closes a descriptor of this end in the same way. It is not counted, since no peer can make its close slow.
 pub(crate) fn close_own_in_background(fd: OwnedFd) {
     close(fd, 0);
 }

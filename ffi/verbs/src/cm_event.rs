@@ -14,6 +14,7 @@ use std::time::Instant;
 
 /// An event, copied out and acknowledged.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct CmEvent {
     /// Kind of the event.
     pub kind: CmEventKind,

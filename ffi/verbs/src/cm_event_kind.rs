@@ -1,4 +1,4 @@
-//! Kinds of the events of rdma_cm, and the failures that some of them tell of (`rdma_get_cm_event(3)`).
+//! Kinds of the events of rdma_cm, and the failures that some of them report (`rdma_get_cm_event(3)`).
 
 use super::remedy::SOFTWARE_DEVICE;
 use super::sys::rdma_cm_event_type as Type;

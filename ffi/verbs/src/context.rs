@@ -33,6 +33,7 @@ unsafe impl Sync for Inner {}
 
 /// Limits of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceLimits {
     /// Work requests in a queue of a QP.
     pub queue_depth_max: u32,

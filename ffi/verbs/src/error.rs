@@ -8,6 +8,7 @@ use core::{error, fmt};
 
 /// Error of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
     /// A library is missing or too old.
     Library(LoadError),
