@@ -95,7 +95,7 @@ ffi/fabric/rdma/fabric.rs            Fabric::now
 ffi/fabric/rdma/handshake.rs         the shell of the handshake
 ffi/fabric/rdma/listen_address.rs    looks a name up until a deadline
 ffi/fabric/rdma/listener.rs          listens again where a device went away
-ffi/fabric/rdma/route.rs             resolves an address, once
+ffi/fabric/rdma/device.rs            resolves an address, once
 ffi/fabric/shm/fabric.rs             Fabric::now
 ffi/fabric/shm/handshake.rs          the shell of the handshake
 ffi/fabric/shm/listener.rs           waits for the lock of a directory

@@ -56,7 +56,7 @@ impl<F: HostFabric> HostDriver<F> {
     /// Notes the reason for the end of a sleep.
     pub(super) fn note_woken(&mut self, woken: Woken) {
         match woken {
-            Woken::Look => {}
+            Woken::Poll => {}
             Woken::Nothing => self.driver.peer_was_alive(now()),
             Woken::PeerGone => self.driver.peer_is_gone(),
         }

@@ -17,7 +17,7 @@ use superpipe_core::Fabric;
 use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
 
-use crate::budget::Budget;
+use crate::budget::BudgetShare;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
@@ -80,11 +80,11 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     pub(crate) fn new(
         fabric: F,
         attachment: Attachment<F>,
-        settled: &Negotiated,
-        budget: Budget,
+        negotiated: &Negotiated,
+        budget: BudgetShare,
         options: Options,
     ) -> Result<Self, Error> {
-        let endpoint = Endpoint::new(&fabric, attachment, settled.config, Origin::default())
+        let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default())
             .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
         Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), budget).into())
     }

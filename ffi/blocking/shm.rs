@@ -124,20 +124,14 @@ pub(super) fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Shm>, Error> {
-    let handshake::Established { mine, theirs, settled, fenced, share, serves } = established;
+    let handshake::Established { mine, theirs, negotiated, fenced, share, serves } = established;
     let provisioned_bytes = share.bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
-    let attachment = Shm::attach(mine, theirs, settled.layout, socket, fenced, serves);
-    let blocking = Blocking::new(Shm::new(), attachment, &settled, share, options)?;
-    let description = Description {
-        fabric: Shm::NAME,
-        #[cfg(feature = "verbs")]
-        device: None,
-        negotiated: settled,
-        arrival_reason: arrival_reason(settled.config.arrival),
-        provisioned_bytes,
-    };
-    Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&settled, is_first), description, peer })
+    let attachment = Shm::attach(mine, theirs, negotiated.layout, socket, fenced, serves);
+    let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
+    let arrival_reason = arrival_reason(negotiated.config.arrival);
+    let description = Description::new(Shm::NAME, &negotiated, arrival_reason, provisioned_bytes);
+    Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&negotiated, is_first), description, peer })
 }
 
 /// Returns the reason for the arrival mode: every mode but plain flags was asked for.
@@ -164,26 +158,28 @@ fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<()
         ));
         return Err(ambiguous(pid, uid, options.peer_uid.is_some()));
     }
-    refuse(format!("it takes peers of uid {wanted} only, and this process is of uid {uid}: see --peer-uid"));
+    refuse(format!(
+        "it takes peers of uid {wanted} only, and this process is of uid {uid}: set peer_uid there to let it in"
+    ));
     let remedy = match (options.peer_uid, is_private) {
         (Some(_), _) => format!("and uid {wanted} is asked for"),
         (None, true) => {
-            format!("this process to uid {own}; between users use shm:PATH, with --peer-uid at both ends")
+            format!("this process to uid {own}; between users use shm:PATH, with peer_uid at both ends")
         }
         (None, false) => {
-            format!("this process to uid {own}; if that user is meant, ask for it with --peer-uid {uid}")
+            format!("this process to uid {own}; if that user is meant, ask for it with peer_uid {uid}")
         }
     };
     Err(Error::new(ErrorKind::Auth, format!("the peer, process {pid}, belongs to uid {uid}, {remedy}")))
 }
 
 /// Returns the error of a peer whose uid stands for several users. `is_asked`: this uid was asked for.
-fn ambiguous(pid: i32, uid: u32, is_asked: bool) -> Error {
+fn ambiguous(pid: u32, uid: u32, is_asked: bool) -> Error {
     let whom = if is_asked { "that user" } else { "your user (unshare --map-root-user)" };
     let text = format!(
         "the peer, process {pid}, belongs to uid {uid}, which stands for every user who is not mapped into this user \
          namespace (see /proc/self/uid_map); map {whom} into it, \
-         to another number, or name another user with --peer-uid"
+         to another number, or name another user with peer_uid"
     );
     Error::new(ErrorKind::Auth, text)
 }

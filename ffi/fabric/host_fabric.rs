@@ -10,8 +10,8 @@ use crate::os::poll::{PollFd, Polled, poll};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// Something may have arrived: poll.
-    Look,
-    /// The time is over, and the peer's end existed all the while.
+    Poll,
+    /// The time is over, and the peer has not ended.
     Nothing,
     /// The peer has ended. What it wrote before is still there.
     PeerGone,
@@ -81,12 +81,12 @@ pub unsafe trait HostFabric:
     ) -> Woken;
     /// Sleeps until the peer writes something, for at most `timeout_ns`.
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Woken {
-        let nap_ns = match self.begin_sleep(endpoint, timeout_ns) {
-            Ok(nap_ns) => nap_ns,
+        let sleep_ns = match self.begin_sleep(endpoint, timeout_ns) {
+            Ok(sleep_ns) => sleep_ns,
             Err(woken) => return woken,
         };
         let mut fds = self.sleep_interests(endpoint.link());
-        let polled = poll(&mut fds, nap_ns);
+        let polled = poll(&mut fds, sleep_ns);
         // SAFETY: the link, which has the descriptors, is borrowed with the endpoint until the end of this function.
         let fds = fds.map(|fd| unsafe { fd.without_borrow() });
         self.end_sleep(endpoint, polled, fds)

@@ -14,7 +14,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use crate::blocking::shm::join;
-use crate::budget::Budget;
+use crate::budget::BudgetShare;
 use crate::fabric::shm::descriptor_passing::without_passrights;
 use crate::fabric::shm::fabric::segment_bytes;
 use crate::fabric::shm::handshake::Established;
@@ -126,8 +126,8 @@ fn packet(kind: Kind) -> [u8; PACKET_BYTES] {
 }
 
 fn segment() -> Segment {
-    let settled = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
-    Segment::create(c"trap", segment_bytes(settled.layout) as usize).unwrap()
+    let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
+    Segment::create(c"trap", segment_bytes(negotiated.layout) as usize).unwrap()
 }
 
 /// A listener of ours, against a peer that does this once it is connected.
@@ -159,7 +159,7 @@ fn accept_from_one(without: bool, peer: impl FnOnce(Socket) -> Option<Socket>) -
 fn end(socket: Socket) {
     let raw = socket.as_fd().as_raw_fd();
     core::mem::forget(socket);
-    // SAFETY: its owner was forgotten.
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
     unsafe { libc::close(raw) };
 }
 
@@ -275,21 +275,21 @@ fn a_trap_with_ready_does_not_hold_the_connecting_end() {
 }
 
 fn welcome() -> [u8; PACKET_BYTES] {
-    let settled = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
     let mut welcome = Packet::new(Kind::Welcome);
-    welcome.set_tuning(&settled.to_tuning());
+    welcome.set_tuning(&negotiated.to_tuning());
     welcome.0
 }
 
 /// One end of a connection, and the socket of the other, whose words these tests speak.
 fn connection() -> (Connection, Socket, Segment) {
     let (ours, theirs) = Socket::pair().unwrap();
-    let settled: Negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated: Negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
     let (mine, other) = (segment(), segment());
     let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
-    let share = Budget::take(0).unwrap();
-    let agreed = Established { mine, theirs: adopted, settled, fenced: false, share, serves: true };
+    let share = BudgetShare::take(0).unwrap();
+    let agreed = Established { mine, theirs: adopted, negotiated, fenced: false, share, serves: true };
     (join(ours, agreed, Options::default(), false).unwrap().into_established().into(), theirs, other)
 }
 

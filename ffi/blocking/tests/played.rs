@@ -12,7 +12,7 @@ use superpipe_testkit::{Direct, EndLink, Memory, PairFabric, Place, Setup, TestF
 
 use crate::blocking::host_driver::HostDriver;
 use crate::blocking::{Blocking, Exclusive};
-use crate::budget::Budget;
+use crate::budget::BudgetShare;
 use crate::fabric::{HostFabric, Woken};
 use crate::options::Options;
 use crate::os::OsError;
@@ -75,7 +75,7 @@ pub(super) fn over(
         Played { direct: RefCell::new(direct), peer: RefCell::new(Peer { end, step: Box::new(step) }) };
     let attachment = Attachment { link, control_page, peer_control_page, landing, peer_landing };
     let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
-    Exclusive::new(HostDriver::new(endpoint, port, options), Budget::take(0).unwrap()).into()
+    Exclusive::new(HostDriver::new(endpoint, port, options), BudgetShare::take(0).unwrap()).into()
 }
 
 impl Played {
@@ -195,7 +195,7 @@ unsafe impl HostFabric for Played {
             return Ok(timeout_ns);
         }
         thread::sleep(Duration::from_micros(100));
-        Err(Woken::Look)
+        Err(Woken::Poll)
     }
 
     fn sleep_interests<'a>(&self, _: &'a EndLink) -> [PollFd<'a>; 2] {
@@ -209,6 +209,6 @@ unsafe impl HostFabric for Played {
         _: [PollFd<'_>; 2],
     ) -> Woken {
         ENDS.with_borrow_mut(|ends| ends.push(polled));
-        Woken::Look
+        Woken::Poll
     }
 }

@@ -2,8 +2,7 @@
 
 use super::fabric::{Image, Rdma, RdmaLink};
 use super::sleep;
-use crate::fabric::Span;
-use crate::fabric::{Gone, HostFabric, Woken};
+use crate::fabric::{Gone, HostFabric, Span, Woken};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
 use superpipe_core::Endpoint;

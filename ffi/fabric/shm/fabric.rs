@@ -17,13 +17,12 @@ use super::segment::Segment;
 use super::sleep::{SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
-use crate::fabric::Span;
-use crate::fabric::{HostFabric, Woken};
+use crate::fabric::{HostFabric, Span, Woken};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::{OsError, monotonic_ns};
 
 /// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
-/// requests, and the hardware's prefetcher does better (docs/performance.md).
+/// requests, and the hardware's prefetcher does better (docs/performance.md, "Messages between two resident buffers").
 const EXPECTED_BYTES_MAX: u32 = 2048;
 
 /// The shared-memory fabric: the copy kernels of this CPU, and the flight recorder of its one connection.
@@ -83,12 +82,12 @@ impl Shm {
         fenced: bool,
         serves: bool,
     ) -> Attachment<Self> {
-        let seat_of = |segment| part(segment, 0, CONTROL_PAGE_BYTES);
+        let control_page_of = |segment| part(segment, 0, CONTROL_PAGE_BYTES);
         let landing_of =
             |segment| Landing { memory: part(segment, CONTROL_PAGE_BYTES, layout.bytes()), layout };
         Attachment {
-            control_page: seat_of(&mine),
-            peer_control_page: seat_of(&theirs),
+            control_page: control_page_of(&mine),
+            peer_control_page: control_page_of(&theirs),
             landing: landing_of(&mine),
             peer_landing: landing_of(&theirs),
             link: ShmLink {
@@ -243,10 +242,10 @@ unsafe impl HostFabric for Shm {
     }
 
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, Woken> {
-        let Some(mut sleeper) = endpoint.link_mut().sleeper.take() else { return Err(Woken::Look) };
+        let Some(mut sleeper) = endpoint.link_mut().sleeper.take() else { return Err(Woken::Poll) };
         let longest_ns = sleeper.begin(sleep_flag(&endpoint.link().mine), || endpoint.has_arrivals(self));
         endpoint.link_mut().sleeper = Some(sleeper);
-        longest_ns.map(|longest_ns| timeout_ns.min(longest_ns)).ok_or(Woken::Look)
+        longest_ns.map(|longest_ns| timeout_ns.min(longest_ns)).ok_or(Woken::Poll)
     }
 
     fn sleep_interests<'a>(&self, link: &'a ShmLink) -> [PollFd<'a>; 2] {
@@ -260,13 +259,13 @@ unsafe impl HostFabric for Shm {
         fds: [PollFd<'_>; 2],
     ) -> Woken {
         let ShmLink { mine, socket, sleeper, .. } = endpoint.link_mut();
-        let Some(sleeper) = sleeper else { return Woken::Look };
+        let Some(sleeper) = sleeper else { return Woken::Poll };
         match sleeper.end(sleep_flag(mine), socket, polled, &fds) {
             Ok(SleepOutcome::PeerGone) => Woken::PeerGone,
             // After the handshake the socket carries wake bytes only; a peer that sends a message breaks the protocol.
             Ok(SleepOutcome::Message) => Woken::PeerGone,
             Ok(SleepOutcome::TimedOut) => Woken::Nothing,
-            Ok(SleepOutcome::Woken | SleepOutcome::Interrupted) | Err(_) => Woken::Look,
+            Ok(SleepOutcome::Woken | SleepOutcome::Interrupted) | Err(_) => Woken::Poll,
         }
     }
 }

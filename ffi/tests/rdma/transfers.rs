@@ -49,7 +49,7 @@ fn receive_all(mut end: End) -> End {
         assert!(message == pattern(bytes, tag), "{bytes} bytes arrived wrong");
     }
     // The last acknowledgement goes out.
-    end.endpoint.acknowledge(&mut end.port);
+    end.endpoint.acknowledge(&mut end.fabric);
     end
 }
 
@@ -60,9 +60,9 @@ fn messages_of_all_sizes_arrive_in_every_mode() {
             let tuning = Tuning { arrival, ..Tuning::default() };
             let (there, here) = meet(ip, tuning, tuning);
             let (there, here) = (there.unwrap(), here.unwrap());
-            assert_eq!(there.settled, here.settled);
+            assert_eq!(there.negotiated, here.negotiated);
             assert_eq!(there.arrival_reason, here.arrival_reason);
-            assert!(arrival.is_none_or(|wish| there.settled.config.arrival == wish));
+            assert!(arrival.is_none_or(|wish| there.negotiated.config.arrival == wish));
             let (there, here) = (End::of(there), End::of(here));
             thread::scope(|scope| {
                 let sender = scope.spawn(move || send_all(there));

@@ -32,7 +32,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of private data that fit into every message of rdma_cm.
+/// Bytes of private data that fit into every message of rdma_cm (rdma_connect(3)).
 pub const PRIVATE_DATA_MAX: usize = 56;
 
 /// An id. The device that it found stays open while anything made from it lives.
@@ -265,7 +265,7 @@ impl CmId {
         self.set_option(RDMA_OPTION_ID_ACK_TIMEOUT, exponent, "set the acknowledgement timeout")
     }
 
-    /// The type of service of its packets. Before the address is resolved.
+    /// Sets the type of service of its packets. Call it before the address is resolved.
     ///
     /// # Errors
     /// The kernel does not have the option.
@@ -300,7 +300,7 @@ impl CmId {
         Ok(QpAttr::of(raw, mask))
     }
 
-    /// The device that it found. None before that.
+    /// Returns the device that reaches the peer, once the address is resolved; none before that.
     #[must_use]
     pub fn context(&self) -> Option<Context> {
         let raw = self.read(|id| {
@@ -311,22 +311,22 @@ impl CmId {
         NonNull::new(raw).map(|raw| Context::brought(verbs, raw, Arc::clone(&self.0)))
     }
 
-    /// The port of that device.
+    /// Returns the port of that device.
     #[must_use]
     pub fn port_number(&self) -> u8 {
         self.read(|id| {
-            // SAFETY: as above.
+            // SAFETY: the id lives, and is not written while we have the turn.
             unsafe { (*id).port_num }
         })
     }
 
-    /// The address of our end, with the port that it got. None before it is bound.
+    /// Returns the address of our end, with the port that it got; none before it is bound.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         cm_address::local(self.addresses().__bindgen_anon_1)
     }
 
-    /// The address of the peer's end. None where there is no peer.
+    /// Returns the address of the peer's end; none if there is no peer.
     #[must_use]
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         cm_address::peer(self.addresses().__bindgen_anon_2)
@@ -398,7 +398,7 @@ fn milliseconds(timeout_ms: u32) -> c_int {
     c_int::try_from(timeout_ms).unwrap_or(c_int::MAX)
 }
 
-/// Never 0, which is nobody's.
+/// Returns a number that no other id has; never 0, which stands for no id.
 fn next_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -23,7 +23,7 @@ struct Inner {
 
 // SAFETY: the library's functions on it may be called from any thread (verbs(7)), and the descriptor never changes.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: libibverbs' functions on it may be called from several threads at a time (verbs(7)), and the descriptor never changes.
 unsafe impl Sync for Inner {}
 
 /// Event of a CQ that has a completion.

@@ -25,7 +25,7 @@ struct Inner {
 
 // SAFETY: calls on it take turns, and its descriptor never changes.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: calls on it take turns by the mutex, and its descriptor never changes.
 unsafe impl Sync for Inner {}
 
 impl EventChannel {

@@ -5,13 +5,13 @@ use core::ffi::c_int;
 use rustix::process::{Resource, getrlimit};
 
 /// Remedy of a host without an RDMA device.
-pub(super) const MAKE_A_DEVICE: &str = "Linux makes one of an Ethernet card; as root: modprobe rdma_rxe; rdma link add \
+pub(super) const SOFTWARE_DEVICE: &str = "Linux makes one of an Ethernet card; as root: modprobe rdma_rxe; rdma link add \
      rxe0 type rxe netdev eth0";
 
-const MODULES: &str = "load the kernel's part, as root: modprobe -a ib_uverbs rdma_ucm";
-const PERMISSION: &str = "let this user read and write /dev/infiniband: join its group, or run as root";
-const SMALLER: &str = "ask for less: ibv_devinfo -v says what the device has";
-const PATH: &str = "both ends need a port that is ACTIVE, a GID that reaches the other and an MTU that both have: ibv_devinfo \
+const LOAD_MODULES: &str = "load the kernel's part, as root: modprobe -a ib_uverbs rdma_ucm";
+const GRANT_ACCESS: &str = "let this user read and write /dev/infiniband: join its group, or run as root";
+const REDUCE_SIZES: &str = "ask for less: ibv_devinfo -v says what the device has";
+const CHECK_PORTS: &str = "both ends need a port that is ACTIVE, a GID that reaches the other and an MTU that both have: ibv_devinfo \
      -v shows them";
 
 /// Returns the remedy for a failure of `verb` with `errno`, if one is known.
@@ -19,12 +19,12 @@ pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
     let text = match (verb, errno) {
         (_, libc::EMFILE | libc::ENFILE) => return Some(descriptors(errno)),
         _ if is_limit(verb, errno) => return Some(memory(memlock())),
-        (_, libc::EACCES | libc::EPERM) => PERMISSION,
+        (_, libc::EACCES | libc::EPERM) => GRANT_ACCESS,
         ("ibv_get_device_list" | "rdma_create_event_channel", libc::ENOSYS | libc::ENOENT | libc::ENODEV) => {
-            return Some(format!("{MODULES}; {MAKE_A_DEVICE}"));
+            return Some(format!("{LOAD_MODULES}; {SOFTWARE_DEVICE}"));
         }
         ("rdma_resolve_addr" | "rdma_bind_addr", libc::ENODEV) => {
-            return Some(format!("no RDMA device has this address; {MAKE_A_DEVICE}"));
+            return Some(format!("no RDMA device has this address; {SOFTWARE_DEVICE}"));
         }
         ("rdma_resolve_route", libc::ENODEV) => {
             "no RDMA device leads to this address, nor to loopback: use one of an interface that has a device"
@@ -34,9 +34,11 @@ pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
         ("rdma_bind_addr" | "rdma_listen", libc::EADDRINUSE) => {
             "another process listens there: take another port"
         }
-        ("ibv_create_cq" | "ibv_create_qp", libc::EINVAL | libc::ENOSYS) => SMALLER,
+        ("ibv_create_cq" | "ibv_create_qp", libc::EINVAL | libc::ENOSYS) => REDUCE_SIZES,
         ("ibv_query_gid" | "_ibv_query_gid_ex", _) => "choose another GID index: ibv_devinfo -v lists them",
-        ("ibv_modify_qp" | "rdma_init_qp_attr", libc::EINVAL | libc::ETIMEDOUT | libc::ENETUNREACH) => PATH,
+        ("ibv_modify_qp" | "rdma_init_qp_attr", libc::EINVAL | libc::ETIMEDOUT | libc::ENETUNREACH) => {
+            CHECK_PORTS
+        }
         ("ibv_post_send" | "ibv_post_recv", libc::ENOMEM) => {
             "the queue is full: post again after a completion"
         }

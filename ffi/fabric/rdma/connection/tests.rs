@@ -85,7 +85,7 @@ fn well(numbers: impl Iterator<Item = u64>) -> Vec<(u64, Result<(), WcError>)> {
     numbers.map(|number| (number, Ok(()))).collect()
 }
 
-/// What went out since this was asked last, by one doorbell or several.
+/// Returns the work requests posted since the last call, by one doorbell or several.
 fn posted() -> Vec<Posted> {
     script(|script| core::mem::take(&mut script.posted)).concat()
 }
@@ -182,7 +182,7 @@ fn what_waits_for_the_doorbell_is_done_when_the_device_fails() {
     assert_eq!(ends.done(), [(1, failed), (2, Ok(())), (3, Ok(()))]);
     ends.ring();
     assert_eq!(posted(), []);
-    // What the device had done before is still told, and means nothing.
+    // Completions of earlier work requests still come, and change nothing.
     sent(0, WcStatus::SUCCESS);
     assert_eq!(ends.connection.poll(), 1);
     assert_eq!(ends.done(), []);
@@ -382,7 +382,7 @@ fn only_an_established_connection_drains_at_its_end() {
 
 #[test]
 fn a_drop_whose_time_is_up_waits_for_nothing() {
-    let looks_with = |left_ns: u64| {
+    let polls_with = |left_ns: u64| {
         let mut ends = Ends::new();
         ends.connection.accept(&[]).unwrap();
         ends.connection.keep_open();
@@ -393,6 +393,6 @@ fn a_drop_whose_time_is_up_waits_for_nothing() {
         drop(ends);
         calls().iter().filter(|call| **call == "poll_cq").count()
     };
-    assert_eq!(looks_with(0), 0);
-    assert!(looks_with(300_000_000) > 0, "while there is time, it looks");
+    assert_eq!(polls_with(0), 0);
+    assert!(polls_with(300_000_000) > 0, "while there is time, it polls");
 }

@@ -1,14 +1,13 @@
 //! Half-open connections on a device that does what the test says.
 
 use super::*;
-use crate::fabric::rdma::RdmaRoute;
+use crate::fabric::rdma::RdmaDevice;
 use crate::fabric::rdma::cm::Cm;
 use crate::fabric::rdma::violation::Violation;
 use crate::os::page::round_to_pages;
 use core::ops::{Deref, DerefMut};
 use superpipe_core::WcError;
-use superpipe_core::driver::setup::Tuning;
-use superpipe_core::driver::setup::{Kind, PACKET_BYTES, PacketError};
+use superpipe_core::driver::setup::{Kind, PACKET_BYTES, PacketError, Tuning};
 use superpipe_verbs::CmId;
 use superpipe_verbs::fake::{answer, begin, calls, channel, gathered, receive, script};
 
@@ -29,7 +28,7 @@ fn half_open(role: Role) -> Unsent {
 }
 
 fn half_open_of(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent {
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max, device: RdmaDevice::default() };
     let connection = connection();
     calls();
     Unsent(HalfOpen::new(connection, role, &options, DEADLINE_NS, 0))
@@ -120,7 +119,7 @@ fn an_active_end_goes_on_with_each_packet_that_comes() {
         (agreed.remote.addr, agreed.remote.rkey, agreed.why),
         (0x1000, Rkey(9), ArrivalReason::Requested)
     );
-    assert_eq!(agreed.settled.layout.block_count, 64);
+    assert_eq!(agreed.negotiated.layout.block_count, 64);
 }
 
 #[test]
@@ -133,7 +132,7 @@ fn the_share_of_the_budget_is_all_that_is_registered() {
     let share_bytes = end.share_bytes();
     receive(&Packet::new(Kind::Ready).0);
     let Progress::Done(agreed) = end.drive(0) else { panic!("all is agreed") };
-    let halves = RegisteredMemory::bytes_for(agreed.settled.layout) * 2;
+    let halves = RegisteredMemory::bytes_for(agreed.negotiated.layout) * 2;
     // 256 heads, a packet, 144 receives.
     let mail = round_to_pages(256 * 8 + 256 + 144 * 256).unwrap();
     assert_eq!(share_bytes, (halves + mail) as u64);
@@ -147,7 +146,7 @@ fn a_handshake_ends_by_deadline_or_flag() {
     {
         let tuning = Tuning::default();
         let options =
-            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
         let deadline_ns = monotonic_ns() + wait_ns;
         let deadline = ConnectDeadline { deadline_ns, interrupted: &|| is_set };
         assert_eq!(connect(connection(), &options, &deadline).err(), Some(expected));
@@ -213,9 +212,9 @@ fn why_the_wire_ended_is_why_there_is_no_connection() {
         ended(State::Violation(Violation::UnknownMessage)),
         ConnectError::Violation(Violation::UnknownMessage)
     );
-    let told = ended(State::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
-    assert!(told.starts_with("handshake: "), "{told}");
-    // What it said before is heard.
+    let text = ended(State::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
+    assert!(text.starts_with("handshake: "), "{text}");
+    // Packets that it sent before are handled.
     let mut end = half_open(Role::Active);
     end.drive(0);
     receive(&welcome(1 << 20).0);
@@ -245,7 +244,7 @@ fn a_passive_end_does_not_wait_for_whoever_says_nothing() {
     let mut end = half_open(Role::Passive);
     assert!(is_pending(&end.drive(FIRST_NS - 1)));
     assert_eq!(end.timeout_ns(), FIRST_NS);
-    assert_eq!(failure(end.drive(FIRST_NS)), ConnectError::Lost("before it said anything"));
+    assert_eq!(failure(end.drive(FIRST_NS)), ConnectError::Lost("before it sent anything"));
     assert_eq!(said(), []);
 }
 

@@ -39,7 +39,7 @@ fn one_thread_drives_several_handshakes() {
         }
     }
     assert_eq!(done.len(), 6);
-    assert!(done.iter().all(|end| end.settled == done[0].settled && end.serves));
+    assert!(done.iter().all(|end| end.negotiated == done[0].negotiated && end.serves));
 }
 
 #[test]
