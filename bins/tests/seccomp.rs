@@ -1,17 +1,17 @@
-//! A sandbox that refuses prlimit64, as ffi/os/limits.rs expects one to.
+//! A sandbox that refuses prlimit64. A program of its own, since only unsafe code can install the filter.
 
+use core::time::Duration;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
 /// Makes prlimit64 fail with EPERM.
 fn filter() {
     let mut code = [
         libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 },
-        libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_prlimit64 as u32 },
-        libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0005_0000 | libc::EPERM as u32 },
+        libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: u32::try_from(libc::SYS_prlimit64).unwrap() },
+        libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0005_0000 | libc::EPERM.cast_unsigned() },
         libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7FFF_0000 },
     ];
     let program = libc::sock_fprog { len: 4, filter: code.as_mut_ptr() };
@@ -39,7 +39,8 @@ fn a_file_is_received_where_seccomp_refuses_prlimit() {
     };
     let mut receiver = receiver.spawn().unwrap();
     thread::sleep(Duration::from_millis(100));
-    let sent = Command::new(env!("CARGO_BIN_EXE_rsend")).arg(&address).arg(scratch.join("in")).status().unwrap();
+    let sent =
+        Command::new(env!("CARGO_BIN_EXE_rsend")).arg(&address).arg(scratch.join("in")).status().unwrap();
     let received = receiver.wait().unwrap();
     let length = fs::metadata(&out).map(|it| it.len()).ok();
     let _ = fs::remove_dir_all(&scratch);

@@ -21,6 +21,8 @@ mod deadline;
 mod device;
 mod error;
 mod fabric;
+#[cfg(test)]
+mod fake_device;
 mod handshake;
 mod host_fabric;
 mod listen_address;

@@ -47,14 +47,14 @@ mod verb_error;
 mod wait;
 mod wc;
 
-#[cfg(test)]
-mod attack_tests;
 mod cm_address;
 mod cm_event;
 mod cm_event_kind;
 mod cm_id;
 mod cm_id_inner;
 mod event_channel;
+#[cfg(test)]
+mod misuse_tests;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,6 @@
 
 use crate::bytes::Bytes;
 use core::ffi::c_int;
-use rustix::process::{Resource, getrlimit};
 
 /// Remedy of a host without an RDMA device.
 pub(super) const SOFTWARE_DEVICE: &str = "Linux makes one of an Ethernet card; as root: modprobe rdma_rxe; rdma link add \
@@ -72,15 +71,25 @@ fn memory(limit: Option<u64>) -> String {
 
 /// Returns the bytes that this process may pin; none if there is no limit.
 fn memlock() -> Option<u64> {
-    getrlimit(Resource::Memlock).current
+    soft_limit(libc::RLIMIT_MEMLOCK)
+}
+
+/// Returns the soft limit of a resource (getrlimit(2)); none if there is none, or the kernel does not tell.
+///
+/// By libc: rustix relies on the call not failing, and a seccomp filter can make it fail.
+fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the pointer is to a local.
+    let refused = unsafe { libc::getrlimit(resource, &raw mut limit) };
+    (refused == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Remedy for open files, of this process or of the machine.
 fn descriptors(errno: c_int) -> String {
-    match (errno, getrlimit(Resource::Nofile).current) {
+    match (errno, soft_limit(libc::RLIMIT_NOFILE)) {
         (libc::EMFILE, limit) => format!(
-            "raise the limit of open files (now {}): ulimit -n, or LimitNOFILE= of its service",
-            limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string())
+            "raise the limit of open files{}: ulimit -n, or LimitNOFILE= of its service",
+            limit.map_or_else(String::new, |limit| format!(" (now {limit})"))
         ),
         _ => "the machine has no more open files: raise fs.file-max, as root, with sysctl".to_owned(),
     }

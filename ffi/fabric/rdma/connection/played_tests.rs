@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fabric::rdma::fabric::{Rdma, RdmaLink};
+use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
@@ -17,8 +18,8 @@ use superpipe_core::{
     Arrival, CONTROL_PAGE_BYTES, Config, CopyHint, Endpoint, Fabric, FlagPlace, Line, Nanos, Origin,
 };
 use superpipe_verbs::fake::{
-    Posted, Script, answer, begin, calls, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
-    receive_immediate, script, sent,
+    Posted, Script, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate, script,
+    sent,
 };
 use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
 

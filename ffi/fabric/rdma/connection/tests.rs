@@ -4,6 +4,7 @@ use super::posting::Message;
 use super::*;
 use crate::copy::CopyKernels;
 use crate::fabric::Gone;
+use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, IS_RECEIVE};
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
@@ -11,8 +12,8 @@ use crate::os::monotonic_ns;
 use superpipe_core::driver::setup::Kind;
 use superpipe_core::{FlagPlace, Line, WcError};
 use superpipe_verbs::fake::{
-    CmKind, Posted, answer, begin, calls, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
-    receive_immediate, script, sent,
+    CmKind, Posted, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate, script,
+    sent,
 };
 use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
 

@@ -3,13 +3,14 @@
 use super::*;
 use crate::fabric::rdma::RdmaDevice;
 use crate::fabric::rdma::cm::Cm;
+use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::violation::Violation;
 use crate::os::page::round_to_pages;
 use core::ops::{Deref, DerefMut};
 use superpipe_core::WcError;
 use superpipe_core::driver::setup::{Kind, PACKET_BYTES, PacketError, Tuning};
 use superpipe_verbs::CmId;
-use superpipe_verbs::fake::{answer, begin, calls, channel, gathered, receive, script};
+use superpipe_verbs::fake::{answer, begin, calls, channel, script};
 
 const DEADLINE_NS: u64 = 5_000_000_000;
 const BLOCK_BYTES: u32 = 16 << 10;

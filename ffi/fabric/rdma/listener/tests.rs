@@ -1,9 +1,10 @@
 //! Listening on a device that does what the test says.
 
 use super::*;
+use crate::fabric::rdma::fake_device::receive;
 use crate::os::poll::poll_now;
 use superpipe_core::driver::setup::{Kind, Packet, Tuning};
-use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, receive, script};
+use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
 
 const HERE: &str = "192.0.2.1:7471";
 

@@ -1,4 +1,4 @@
-//! Calls of the safe interface in an odd order. Each test runs its attack in a process of its own, since it may end by a signal.
+//! Calls of the safe interface in an odd order, and in sandboxes. What may end by a signal runs in a process of its own.
 
 use crate::library::Verbs;
 use crate::sys::fake;
@@ -18,7 +18,7 @@ const ATTACK: &str = "SUPERPIPE_VERBS_ATTACK";
 /// Runs the test of this name again in another process, where `is_attacking` is true.
 fn apart(test: &str) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", &format!("attack_tests::{test}"), "--nocapture"]).env(ATTACK, test);
+    command.args(["--exact", &format!("misuse_tests::{test}"), "--nocapture"]).env(ATTACK, test);
     command.status().unwrap()
 }
 
@@ -72,7 +72,8 @@ fn assert_is_an_error(test: &str, attack: fn(&mut CmId)) {
     assert!(status.success(), "{status}");
 }
 
-const PARAMS: ConnectParams<'_> = ConnectParams { qp_number: 1, private_data: &[], retries: 7, rnr_retries: 7 };
+const PARAMS: ConnectParams<'_> =
+    ConnectParams { qp_number: 1, private_data: &[], retries: 7, rnr_retries: 7 };
 
 #[test]
 fn resolve_route_before_resolve_addr_is_an_error() {
@@ -123,7 +124,10 @@ fn no_event_of_the_new_channel_is_taken_while_an_id_migrates_to_it() {
     *TARGET.lock().unwrap_or_else(PoisonError::into_inner) = Some(target.clone());
     let mut id = CmId::create(&channel).unwrap();
     drop(channel); // the id has the last handle: `migrate` destroys it
-    assert!(id.migrate(&target).is_ok(), "a thread took an event of the new channel in the middle of the call");
+    assert!(
+        id.migrate(&target).is_ok(),
+        "a thread took an event of the new channel in the middle of the call"
+    );
 }
 
 fn fake_cm() -> Rdmacm {
@@ -132,23 +136,27 @@ fn fake_cm() -> Rdmacm {
     unsafe { core::ptr::read(fake) }
 }
 
-/// Makes PR_GET_AUXV fail, as before Linux 6.4, and `refused` with EPERM, as a container may.
-fn filter(refused: i64) {
+fn number(system_call: i64) -> u32 {
+    u32::try_from(system_call).unwrap()
+}
+
+/// Makes PR_GET_AUXV fail, as before Linux 6.4, and the system call `refused` with EPERM, as a container may.
+fn filter(refused: u32) {
     const PR_GET_AUXV: u32 = 0x4155_5856;
     let load = |at| libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: at };
     let is = |k, jt, jf| libc::sock_filter { code: 0x15, jt, jf, k };
     let end = |k| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k };
     let mut code = [
         load(0),
-        is(refused as u32, 5, 0),
-        is(libc::SYS_prctl as u32, 0, 3),
+        is(refused, 5, 0),
+        is(number(libc::SYS_prctl), 0, 3),
         load(16),
         is(PR_GET_AUXV, 0, 1),
-        end(0x0005_0000 | libc::EINVAL as u32),
+        end(0x0005_0000 | libc::EINVAL.cast_unsigned()),
         end(0x7FFF_0000),
-        end(0x0005_0000 | libc::EPERM as u32),
+        end(0x0005_0000 | libc::EPERM.cast_unsigned()),
     ];
-    let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
+    let program = libc::sock_fprog { len: 8, filter: code.as_mut_ptr() };
     // SAFETY: the program lives during the call.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
@@ -156,53 +164,30 @@ fn filter(refused: i64) {
     }
 }
 
-/// rustix::param::page_size: os/page.rs of superpipe avoids it for this reason.
 #[test]
 fn pages_are_mapped_before_linux_6_4_with_no_descriptor_left() {
     const TEST: &str = "pages_are_mapped_before_linux_6_4_with_no_descriptor_left";
     if is_attacking(TEST) {
-        filter(-1);
+        filter(u32::MAX);
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: the pointer is to a local.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) };
         assert!(Pages::map(1).is_ok());
         return;
     }
-    assert!(apart(TEST).success(), "Pages::map panicked");
+    assert!(apart(TEST).success());
 }
 
-/// rustix::process::getrlimit: os/limits.rs of superpipe avoids it for this reason.
 #[test]
 fn an_error_is_told_where_seccomp_refuses_prlimit() {
     const TEST: &str = "an_error_is_told_where_seccomp_refuses_prlimit";
     if is_attacking(TEST) {
-        filter(libc::SYS_prlimit64);
+        filter(number(libc::SYS_prlimit64));
         fake::begin();
         fake::answer("rdma_create_event_channel", libc::EMFILE);
         let error = EventChannel::of(fake::rdmacm(), fake::verbs()).unwrap_err();
         eprintln!("{error}");
         return;
     }
-    assert!(apart(TEST).success(), "the making of an error panicked");
-}
-
-/// The fake is public with the feature `fake`, in release builds, too, and has no unsafe function.
-#[test]
-fn the_fake_writes_no_memory_that_is_gone() {
-    const TEST: &str = "the_fake_writes_no_memory_that_is_gone";
-    if is_attacking(TEST) {
-        fake::begin();
-        let channel = EventChannel::of(fake::rdmacm(), fake::verbs()).unwrap();
-        let context = CmId::create(&channel).unwrap().context().unwrap();
-        let (pd, cq) = (crate::Pd::alloc(&context).unwrap(), crate::Cq::create(&context, 8, None).unwrap());
-        let config = crate::QpConfig { send_depth: 4, receive_depth: 4, inline_bytes: 0 };
-        let mut qp = crate::Qp::create(&pd, &cq, &cq, config).unwrap();
-        let mr = crate::Mr::register(&pd, Pages::map(4096).unwrap(), crate::Access::Local).unwrap();
-        qp.post_receive(1, mr.sge(0, 64)).unwrap();
-        drop(mr); // "deregisters before it releases: the keys are void, even for work requests that are still posted"
-        fake::receive(b"late");
-        return;
-    }
-    let status = apart(TEST);
-    assert_eq!(status.signal(), None, "safe code ended by a signal: {status}");
+    assert!(apart(TEST).success());
 }
