@@ -271,7 +271,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
                         is_for_tests = true;
                     } else {
                         let value = meta.value().ok().and_then(|value| value.parse::<syn::LitStr>().ok());
-                        has_other |= !value.is_some_and(|value| value.value() == "fake");
+                        has_other |= value.is_none_or(|value| value.value() != "fake");
                     }
                     Ok(())
                 })?;
