@@ -24,10 +24,14 @@ joined_text() {
 }
 
 # Citations are `wire.md 6.4`, `wire.md 3.2, 4.2` and `wire.md 2 to 5 and 7`, and may go on in the next line of a comment.
+# The wire's own pages cite (6.4), or `| 6.4 |` at the end of a table's line.
 cited_rules() {
-    joined_text wire.md |
-        grep -oE 'wire\.md\)? [0-9]+(\.[0-9]+)?((,| and|, and| to| or) [0-9]+(\.[0-9]+)?)*' |
-        sed 's/^wire\.md)* //' | grep -oE '[0-9]+(\.[0-9]+)?' | sort -u
+    {
+        joined_text wire.md |
+            grep -oE 'wire\.md\)? [0-9]+(\.[0-9]+)?((,| and|, and| to| or) [0-9]+(\.[0-9]+)?)*' |
+            sed 's/^wire\.md)* //' | grep -oE '[0-9]+(\.[0-9]+)?'
+        grep -ohE '\([0-9]+\.[0-9]+\)|\| [0-9]+\.[0-9]+ \|$' docs/wire.md docs/wire/*.md | tr -d '()| '
+    } | sort -u
 }
 
 rules() {

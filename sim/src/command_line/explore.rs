@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
@@ -74,7 +75,10 @@ fn print_all(cases: &[Case]) -> Result<(), Violation> {
     let mut results = thread::scope(|scope| {
         let explore_all = || core::iter::from_fn(explore_next).collect::<Vec<_>>();
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(explore_all)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect::<Vec<_>>()
+        // A panic outside of a step must not count as a case without violation.
+        let joined =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.flatten().collect::<Vec<_>>()
     });
     results.sort_unstable_by_key(|(number, _)| *number);
     for (number, explored) in results {

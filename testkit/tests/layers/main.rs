@@ -56,6 +56,8 @@ fn a_cycle_by_use_path_macro_or_reexport_is_found() {
         "use crate::{Thing as Other};",
         "mod inside { use super::super::one::One; }",
         "fn f(_: super::Thing) {}",
+        "fn f() { use crate::one::One; }",
+        "#[cfg(any(test, unix))] use crate::one::One;",
     ] {
         assert_eq!(cycles(&texts(circle)).len(), 1, "{circle}");
     }
@@ -63,6 +65,7 @@ fn a_cycle_by_use_path_macro_or_reexport_is_found() {
         "pub struct Two;",
         "#[cfg(test)] mod tests { use crate::one::One; }",
         "#[cfg(test)] use crate::one::One;",
+        "#[cfg(any(test, feature = \"fake\"))] use crate::one::One;",
         "mod inside { use super::Two; } use self::inside::x; pub struct Two;",
         "// crate::one",
     ] {

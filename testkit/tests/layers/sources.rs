@@ -228,6 +228,12 @@ impl Visit<'_> for Paths<'_> {
         visit::visit_macro(self, mac);
     }
 
+    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+        let mut module = Module::default();
+        module.import(self.name, &item.tree, Name::new());
+        self.module.named.extend(module.named);
+    }
+
     fn visit_vis_restricted(&mut self, _: &syn::VisRestricted) {}
 }
 
@@ -253,14 +259,23 @@ fn from_root(name: &Name, path: &[String]) -> Option<Name> {
 fn is_for_tests(attribute: &Attribute) -> bool {
     let mut is_for_tests = false;
     if attribute.path().is_ident("cfg") {
-        // `cfg(all(test, ..))` and `cfg(any(test, ..))` are for tests as well; `cfg(not(test))` is not.
+        // `cfg(all(test, ..))` is for tests as well, and so is `cfg(any(test, feature = "fake"))`. Any other `cfg(any(test, ..))` is
+        // part of a release.
         let _ = attribute.parse_nested_meta(|meta| {
             is_for_tests |= meta.path.is_ident("test");
-            if meta.path.is_ident("all") || meta.path.is_ident("any") {
-                return meta.parse_nested_meta(|meta| {
-                    is_for_tests |= meta.path.is_ident("test");
+            let is_any = meta.path.is_ident("any");
+            if meta.path.is_ident("all") || is_any {
+                let mut has_other = false;
+                meta.parse_nested_meta(|meta| {
+                    if meta.path.is_ident("test") {
+                        is_for_tests = true;
+                    } else {
+                        let value = meta.value().ok().and_then(|value| value.parse::<syn::LitStr>().ok());
+                        has_other |= value.is_none_or(|value| value.value() != "fake");
+                    }
                     Ok(())
-                });
+                })?;
+                is_for_tests &= !(is_any && has_other);
             }
             Ok(())
         });
