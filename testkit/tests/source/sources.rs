@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use syn::{Attribute, Item, UseTree, Visibility};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Item, Meta, Token, UseTree};
 
-/// A path from the root of its crate.
+/// Path of a module from the root of its crate. That of the root is empty.
 pub(crate) type Name = Vec<String>;
 
 /// Target of a path.
@@ -15,8 +16,9 @@ pub(crate) enum Target {
     Module(Name),
     /// An item of this crate, by its module and its name.
     Item(Name, String),
-    /// An item of another crate, of the standard library, or a type parameter.
-    Foreign(Name),
+    /// Anything else, by the module of this crate where the path leaves what was read, and the rest of the path: an item of another crate,
+    /// a type parameter, or the output of a macro.
+    Foreign(Name, Name),
 }
 
 #[derive(Default)]
@@ -27,50 +29,59 @@ pub(crate) struct Module {
     globs: Vec<Name>,
 }
 
-/// A crate.
-pub(crate) struct Tree {
+pub(crate) struct Crate {
     pub(crate) modules: BTreeMap<Name, Module>,
 }
 
-impl Tree {
-    /// Reads a crate from its root file on, without its tests.
-    pub(crate) fn read(root: &Path) -> Self {
-        let mut tree = Self { modules: BTreeMap::new() };
-        let directory = root.parent().expect("a file has a directory").to_owned();
-        tree.read_file(root, &directory, Name::new());
-        tree
+/// Decides by its attributes whether an item is left out.
+pub(crate) type LeftOut = fn(&[Attribute]) -> bool;
+
+impl Crate {
+    /// Reads a crate from its root file on.
+    pub(crate) fn read(root: &Path, left_out: LeftOut) -> Self {
+        let mut read = Self { modules: BTreeMap::new() };
+        let directory = root.parent().expect("a file has a directory");
+        read.read_file(root, directory, Name::new(), left_out);
+        read
     }
 
-    /// Makes one of texts by module.
-    pub(crate) fn of(texts: &[(&str, &str)]) -> Self {
-        let mut tree = Self { modules: BTreeMap::new() };
+    /// Makes a crate of texts by module.
+    pub(crate) fn of(texts: &[(&str, &str)], left_out: LeftOut) -> Self {
+        let mut made = Self { modules: BTreeMap::new() };
         for (name, text) in texts {
             let name = name.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
-            tree.add(name, syn::parse_file(text).expect("Rust").items);
+            made.add(name, syn::parse_file(text).expect("Rust").items, left_out);
         }
-        tree
+        made
     }
 
-    fn read_file(&mut self, file: &Path, directory: &Path, name: Name) {
+    fn read_file(&mut self, file: &Path, directory: &Path, name: Name, left_out: LeftOut) {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let items =
             syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display())).items;
-        for child in self.add(name, items) {
-            let inside: PathBuf =
-                directory.iter().chain(child[..child.len() - 1].iter().map(AsRef::as_ref)).collect();
-            let last = child.last().expect("a module has a name");
-            let files = [inside.join(format!("{last}.rs")), inside.join(last).join("mod.rs")];
+        for (child, path) in self.add(name, items, left_out) {
+            let (last, above) = child.split_last().expect("a module has a name");
+            let inside: PathBuf = directory.iter().chain(above.iter().map(AsRef::as_ref)).collect();
+            let files = match path {
+                Some(path) => vec![file.parent().expect("a directory").join(path)],
+                None => vec![inside.join(format!("{last}.rs")), inside.join(last).join("mod.rs")],
+            };
             let found = files.iter().find(|file| file.exists());
-            self.read_file(found.unwrap_or_else(|| panic!("{child:?} has no file")), directory, child);
+            self.read_file(
+                found.unwrap_or_else(|| panic!("{child:?} has no file")),
+                directory,
+                child,
+                left_out,
+            );
         }
     }
 
-    /// Adds a module, and returns those inside it that have files of their own.
-    fn add(&mut self, name: Name, items: Vec<Item>) -> Vec<Name> {
+    /// Adds a module. Returns those inside it that have files of their own, with their `path` attributes.
+    fn add(&mut self, name: Name, items: Vec<Item>, left_out: LeftOut) -> Vec<(Name, Option<String>)> {
         let mut files = Vec::new();
         let mut module = Module::default();
         for item in items {
-            if is_left_out(attributes(&item)) {
+            if left_out(attributes(&item)) {
                 continue;
             }
             match &item {
@@ -78,11 +89,11 @@ impl Tree {
                     let mut full = name.clone();
                     full.push(inside.ident.to_string());
                     match &inside.content {
-                        Some((_, items)) => files.extend(self.add(full, items.clone())),
-                        None => files.push(full),
+                        Some((_, items)) => files.extend(self.add(full, items.clone(), left_out)),
+                        None => files.push((full, path_attribute(&inside.attrs))),
                     }
                 }
-                Item::Use(tree) => module.import(&tree.tree, Name::new()),
+                Item::Use(tree) => module.import(&tree.tree),
                 _ => {}
             }
             module.items.push(item);
@@ -92,35 +103,38 @@ impl Tree {
     }
 
     /// Follows a path that is written in `module`.
-    pub(crate) fn target(&self, module: &Name, path: &[String]) -> Target {
+    pub(crate) fn target(&self, module: &[String], path: &[String]) -> Target {
         self.follow(module, path, 0)
     }
 
-    fn follow(&self, module: &Name, path: &[String], followed: usize) -> Target {
-        assert!(followed < 64, "{path:?} is imported in a circle");
-        let Some((first, rest)) = path.split_first() else { return Target::Module(module.clone()) };
+    fn follow(&self, module: &[String], path: &[String], followed: usize) -> Target {
+        assert!(followed < 64, "the imports of {path:?} form a cycle");
+        let Some((first, rest)) = path.split_first() else { return Target::Module(module.to_vec()) };
         match first.as_str() {
-            "crate" => return self.follow(&Name::new(), rest, followed + 1),
+            "crate" => return self.follow(&[], rest, followed + 1),
             "self" => return self.follow(module, rest, followed + 1),
-            "super" => return self.follow(&module[..module.len() - 1].to_vec(), rest, followed + 1),
+            "super" => return self.follow(&module[..module.len() - 1], rest, followed + 1),
             _ => {}
         }
-        let Some(here) = self.modules.get(module) else { return Target::Foreign(path.to_vec()) };
-        if here.items.iter().any(|item| ident(item).is_some_and(|name| name == *first)) {
-            return Target::Item(module.clone(), first.clone());
-        }
+        let foreign = Target::Foreign(module.to_vec(), path.to_vec());
+        let Some(here) = self.modules.get(module) else { return foreign };
         let inside: Name = module.iter().chain([first]).cloned().collect();
-        if self.modules.contains_key(&inside) {
+        let is_module = self.modules.contains_key(&inside);
+        // A function and a module can have the same name.
+        if here.item(first).is_some() && (rest.is_empty() || !is_module) {
+            return Target::Item(module.to_vec(), first.clone());
+        }
+        if is_module {
             return self.follow(&inside, rest, followed + 1);
         }
         if let Some(import) = here.imports.get(first) {
             let full: Name = import.iter().chain(rest).cloned().collect();
             // `use other::other` names a crate.
-            return if full == path {
-                Target::Foreign(full)
-            } else {
-                self.follow(module, &full, followed + 1)
-            };
+            return if full == path { foreign } else { self.follow(module, &full, followed + 1) };
+        }
+        if here.globs.iter().any(|glob| glob == path) {
+            // Of another crate.
+            return foreign;
         }
         for glob in &here.globs {
             if let Target::Module(name) = self.follow(module, glob, followed + 1)
@@ -130,7 +144,7 @@ impl Tree {
                 return found;
             }
         }
-        Target::Foreign(path.to_vec())
+        foreign
     }
 }
 
@@ -140,8 +154,8 @@ impl Module {
         self.items.iter().find(|item| ident(item).is_some_and(|ident| ident == name))
     }
 
-    fn import(&mut self, tree: &UseTree, path: Name) {
-        for (known_as, path) in leaves(tree, path) {
+    fn import(&mut self, tree: &UseTree) {
+        for (known_as, path) in leaves(tree, Name::new()) {
             match known_as {
                 Some(known_as) => drop(self.imports.insert(known_as, path)),
                 None => self.globs.push(path),
@@ -172,17 +186,35 @@ fn named(mut path: Name, ident: String, known_as: Option<String>) -> Vec<(Option
     vec![(known_as, path)]
 }
 
-/// Returns true for what is not part of a release: tests, and what only the workspace's own programs use.
-pub(crate) fn is_left_out(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let text = crate::text::of(attribute);
-        let is_internal = text == "#[cfg(feature = \"internals\")]";
-        is_internal || text.starts_with("#[cfg(") && text.contains("test") && !text.contains("not(test)")
-    })
+/// The names of a path.
+pub(crate) fn names(path: &syn::Path) -> Name {
+    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
 
-pub(crate) const fn is_public(visibility: &Visibility) -> bool {
-    matches!(visibility, Visibility::Public(_))
+/// Returns true for tests: `cfg(test)`, `cfg(all(test, ..))` and `cfg(any(test, ..))`, but not `cfg(not(test))`.
+pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
+    let mut conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    conditions.any(|attribute| attribute.parse_args().is_ok_and(|condition| names_test(&condition)))
+}
+
+fn names_test(condition: &Meta) -> bool {
+    match condition {
+        Meta::Path(path) => path.is_ident("test"),
+        Meta::List(list) if list.path.is_ident("all") || list.path.is_ident("any") => {
+            let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+            parts.is_ok_and(|parts| parts.iter().any(names_test))
+        }
+        _ => false,
+    }
+}
+
+fn path_attribute(attributes: &[Attribute]) -> Option<String> {
+    let attribute = attributes.iter().find(|attribute| attribute.path().is_ident("path"))?;
+    let Meta::NameValue(pair) = &attribute.meta else { return None };
+    match &pair.value {
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+        _ => None,
+    }
 }
 
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
