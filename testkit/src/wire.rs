@@ -85,7 +85,7 @@ pub fn checked(mut line: Line, sequence: u64) -> Line {
     line
 }
 
-/// Returns the offset of control line `slot`, counted from 0, in the seat.
+/// Returns the offset of control line `slot`, counted from 0, in the control page.
 #[must_use]
 pub const fn mailbox(slot: u32) -> u32 {
     control_page::MAILBOX + slot % control_page::MAILBOX_SLOTS * 64

@@ -83,7 +83,7 @@ impl<const DIRECT: bool> Search<DIRECT> {
         self.queue.push_back((0, first));
         while let Some((number, state)) = self.queue.pop_front() {
             let before = state.fingerprint();
-            let mut moved = state.is_over();
+            let mut has_successor = state.is_over();
             for step in state.steps() {
                 let mut next = state.clone();
                 // The state is not used after a panic.
@@ -97,14 +97,14 @@ impl<const DIRECT: bool> Search<DIRECT> {
                 if fingerprint == before {
                     continue;
                 }
-                moved |= !step.is_optional();
+                has_successor |= !step.is_optional();
                 self.transitions += 1;
                 let to = self.number(fingerprint, number, step, next);
                 if !step.is_optional() {
                     self.graph.edge(number, to);
                 }
             }
-            if !moved {
+            if !has_successor {
                 return Err(self.violation(number, None, "nothing more happens, and it is not over"));
             }
             if self.known.len() > STATES_MAX {
@@ -137,7 +137,7 @@ impl<const DIRECT: bool> Search<DIRECT> {
     fn violation(&self, number: u32, last: Option<Step>, what: &str) -> Violation {
         let mut steps = Vec::new();
         let mut state = State::<DIRECT>::new(&self.case);
-        for step in self.graph.way_to(number) {
+        for step in self.graph.steps_to(number) {
             steps.push(state.describe(step));
             state.take(step);
         }

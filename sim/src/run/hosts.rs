@@ -64,7 +64,7 @@ impl Hosts {
             if self.cpus[host].free_ns != now_ns {
                 continue;
             }
-            if let Some(woken) = world.settle(now_ns) {
+            if let Some(woken) = world.run_events(now_ns) {
                 self.free_again(world, woken);
                 self.free.push(Reverse((now_ns, host)));
                 continue;

@@ -101,7 +101,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
         drive(&mut world, &mut connections, case.hosts, options.turns_max)
     }));
     // After a panic in a turn, the world is where it was lent to.
-    let taken = connections.iter_mut().find_map(Connection::world_lent);
+    let taken = connections.iter_mut().find_map(Connection::take_lent_world);
     let mut world = taken.unwrap_or(world);
     let trace = world.trace.take().unwrap_or_default();
     let mut partial_blocks = PartialBlocks::default();
@@ -175,7 +175,7 @@ fn drive<const DIRECT: bool>(
             hosts.remove(connection.hosts[side], turn.connection, side);
         }
     }
-    while world.settle(u64::MAX).is_some() {}
+    while world.run_events(u64::MAX).is_some() {}
     if !world.is_quiescent() {
         return Err("every end is gone, but something is on its way".to_owned());
     }

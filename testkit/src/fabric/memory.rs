@@ -8,7 +8,7 @@ use super::Setup;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Page of acknowledgements and control lines.
-    Seat,
+    ControlPage,
     /// Ring of blocks.
     Landing,
 }
@@ -23,10 +23,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the seat of this end.
+    /// Returns the control page of this end.
     #[must_use]
-    pub const fn seat(owner: usize) -> Self {
-        Self { owner, place: Place::Seat }
+    pub const fn control_page(owner: usize) -> Self {
+        Self { owner, place: Place::ControlPage }
     }
 
     /// Returns the landing buffer of this end.

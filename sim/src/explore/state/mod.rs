@@ -53,8 +53,8 @@ impl<const DIRECT: bool> State<DIRECT> {
         let end = |side| {
             let attachment = Attachment {
                 link: side,
-                control_page: Memory::seat(side),
-                peer_control_page: Memory::seat(1 - side),
+                control_page: Memory::control_page(side),
+                peer_control_page: Memory::control_page(1 - side),
                 landing: landing(Memory::landing(side)),
                 peer_landing: landing(Memory::landing(1 - side)),
             };
@@ -83,8 +83,8 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     /// Returns true for the wanted end: everything was delivered or given up, both ends are closed if they close, and nothing is on its way.
     pub(super) fn is_over(&self) -> bool {
-        let closes = self.case.close_policy != [ClosePolicy::Not; 2];
-        let moot = self.case.close_policy.contains(&ClosePolicy::Sent);
+        let closes = self.case.close_policy != [ClosePolicy::Never; 2];
+        let closes_early = self.case.close_policy.contains(&ClosePolicy::WhenSent);
         let closed = |end: &CopyOnWrite<End<DIRECT>>| {
             let end = end.0.endpoint();
             if closes {
@@ -95,7 +95,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
         };
         self.net.is_quiescent()
-            && (self.aborted || self.flows.iter().all(|flow| flow.is_right(moot)))
+            && (self.aborted || self.flows.iter().all(|flow| flow.is_right(closes_early)))
             && self.ends.iter().all(closed)
     }
 
@@ -123,16 +123,16 @@ impl<const DIRECT: bool> State<DIRECT> {
                 }
             }
             steps.extend([Step::Progress(side), Step::Rest(side)]);
-            if case.looks {
-                steps.push(Step::Look(side));
+            if case.checks_time {
+                steps.push(Step::CheckTime(side));
             }
-            if case.life && self.net.is_quiescent() {
-                steps.push(Step::ShowLife(side));
+            if case.keepalives && self.net.is_quiescent() {
+                steps.push(Step::SendKeepalive(side));
             }
             if self.may_close(side, ended) {
                 steps.push(Step::Close(side));
             }
-            if case.close_policy[side] == ClosePolicy::Any && end.closed().is_none() {
+            if case.close_policy[side] == ClosePolicy::Abort && end.closed().is_none() {
                 steps.push(Step::Abort(side));
             }
             if self.net.completable(side) {
@@ -149,7 +149,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         match self.ends[side].0.endpoint().closed() {
             Some(Closed::ByPeer(_)) => ended || self.flows[side].is_sent(),
             Some(Closed::Here(_) | Closed::Failed(_)) => false,
-            None if self.case.close_policy[side] == ClosePolicy::Sent => self.flows[side].is_sent(),
+            None if self.case.close_policy[side] == ClosePolicy::WhenSent => self.flows[side].is_sent(),
             None => exchanged,
         }
     }
@@ -166,14 +166,14 @@ impl<const DIRECT: bool> State<DIRECT> {
                 self.take_events(side)
             }
             Step::Rest(side) => self.rest(side) && self.take_events(side),
-            Step::Look(side) => {
+            Step::CheckTime(side) => {
                 let driver = &mut self.ends[side].change().0;
                 let mut wait = driver.begin_wait();
-                let looked = driver.check_time(&mut self.net, &mut wait, Nanos(0), Nanos(1));
-                assert_eq!(looked, Ok(1), "a look long before the deadline");
+                let checked = driver.check_time(&mut self.net, &mut wait, Nanos(0), Nanos(1));
+                assert_eq!(checked, Ok(1), "a check long before the deadline");
                 true
             }
-            Step::ShowLife(side) => {
+            Step::SendKeepalive(side) => {
                 let driver = &mut self.ends[side].change().0;
                 let due = driver.next_tick();
                 driver.tick(&mut self.net, due);
@@ -220,16 +220,18 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
             return;
         }
-        let is_told = |driver: &Driver<StepFabric<DIRECT>>| {
+        let is_delivered = |driver: &Driver<StepFabric<DIRECT>>| {
             driver.endpoint().is_flushed() && driver.endpoint().is_quiescent()
         };
-        let was_told = is_told(driver);
+        let was_delivered = is_delivered(driver);
         match driver.drive_close(&mut self.net) {
             Drive::Done(result) => {
-                assert!(result.is_ok() && was_told, "closed, and the peer was not told");
+                assert!(result.is_ok() && was_delivered, "the close is done before CLOSE is delivered");
                 driver.progress(&mut self.net);
             }
-            Drive::Moved | Drive::Idle => assert!(!was_told, "closed and told, and it says no"),
+            Drive::Moved | Drive::Idle => {
+                assert!(!was_delivered, "CLOSE is delivered, and the close is not done")
+            }
         }
     }
 
@@ -275,10 +277,10 @@ impl<const DIRECT: bool> State<DIRECT> {
         let driver = &mut self.ends[side].change().0;
         let end = driver.endpoint_mut();
         let closing = self.case.close_policy[side];
-        let waits = end.closed().is_none() && closing != ClosePolicy::Sent;
+        let waits = end.closed().is_none() && closing != ClosePolicy::WhenSent;
         // Both calls are made, since either may have an effect.
         let [delivered, controls_delivered] = [end.delivered(), end.controls_delivered()];
-        if closing != ClosePolicy::Not && (!waits || delivered && controls_delivered) {
+        if closing != ClosePolicy::Never && (!waits || delivered && controls_delivered) {
             driver.close(&mut self.net, Reason::DONE);
             assert!(driver.is_closing(), "closed, and says that nobody did");
         }

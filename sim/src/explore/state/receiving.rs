@@ -24,7 +24,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let is_stream = flow.head.is_some_and(|index| self.case.transfers[1 - side][index].stream);
         match (flow.head, self.case.receive_method[side]) {
             (None, ReceiveMethod::Whole) => self.try_recv(side),
-            (None, ReceiveMethod::Pull(_) | ReceiveMethod::InPlace(_)) => self.look_for(side),
+            (None, ReceiveMethod::Pull(_) | ReceiveMethod::InPlace(_)) => self.peek(side),
             (Some(_), ReceiveMethod::Drive(_) | ReceiveMethod::Whole) if is_stream => {
                 self.pull(side, ROOM_BYTES)
             }
@@ -55,7 +55,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     }
 
     /// Polls for a transfer, and claims it for a stream.
-    fn look_for(&mut self, side: usize) -> bool {
+    fn peek(&mut self, side: usize) -> bool {
         let driver = &mut self.ends[side].change().0;
         if let Some(incoming) = driver.try_peek(&mut self.net) {
             assert!(driver.claim(&incoming), "somebody has begun to take it");

@@ -12,7 +12,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn send(&mut self, side: usize) -> bool {
         match self.flows[side].open {
             None => self.begin(side),
-            Some((index, Open::Stream(id))) => self.go_on(side, index, id),
+            Some((index, Open::Stream(id))) => self.continue_stream(side, index, id),
             Some((index, Open::Message(_))) => self.drive(side, index),
         }
     }
@@ -86,7 +86,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         true
     }
 
-    fn go_on(&mut self, side: usize, index: usize, id: TransferId) -> bool {
+    fn continue_stream(&mut self, side: usize, index: usize, id: TransferId) -> bool {
         let transfer = self.case.transfers[side][index];
         let sent = self.flows[side].sent[index].bytes;
         let all = payload(side, index, transfer.bytes);
