@@ -7,10 +7,10 @@ use superpipe_testkit::PairFabric;
 use super::ops::{Wanted, up_to};
 use super::{Behavior, Call, ClientPair, Stage, TurnOutcome};
 
-/// Longest warm-up. Keepalives may have to repeat an acknowledgement that was overtaken.
+/// Longest warm-up. Keepalives, five per second, may have to repeat acknowledgements that were overtaken.
 const WARM_UP_NS: u64 = 20_000_000_000;
 
-/// Longest of the long deadlines.
+/// Longest of the long deadlines: more than the interval of keepalives, so that waits send them.
 const LONG_DEADLINE_NS: usize = 300_000_000;
 
 /// Reason of a close in the middle.
@@ -156,7 +156,7 @@ impl<F: PairFabric> ClientPair<F> {
             38 | 39 => self.reserve(side),
             40 | 41 => self.commit(side),
             42 => {
-                if self.is_writable(side) {
+                if self.clients[side].writing.is_some() {
                     let _ = self.finish(side);
                 }
             }
@@ -202,18 +202,15 @@ impl<F: PairFabric> ClientPair<F> {
                 let ready = self.deadline(side, now);
                 self.wait_for(side, Wanted::Descriptor(descriptor, ready), Nanos(ready.0 + 10_000_000));
             }
-            61 => self.try_drive_close(side),
+            61 => {
+                let _ = self.drive_close(side);
+            }
             62 if some % 16 == 0 => self.close(side, if some % 3 > 0 { Reason::DONE } else { ABORTED }),
             _ => {
                 let all = superpipe_core::Protocol::ALL;
                 self.clients[side].driver.set_protocol(all[some % all.len()]);
             }
         }
-    }
-
-    /// Returns true if a transfer is open, so that `finish` has an object.
-    fn is_writable(&self, side: usize) -> bool {
-        self.clients[side].writing.is_some()
     }
 
     pub(super) fn progress(&mut self, side: usize) {

@@ -249,7 +249,7 @@ pub const fn unreachable_because(call: Call, end_state: EndState, is_accepted: b
 }
 
 /// Least count of a possible cell in 100,000 runs, so that other seeds reach the cell as well.
-pub(crate) const COUNT_MIN: u64 = 100;
+const COUNT_MIN: u64 = 100;
 
 /// Least count of a cell that needs several coincidences in a short state.
 const RARE_COUNT_MIN: u64 = 10;

@@ -139,17 +139,6 @@ pub(crate) struct ClientPair<F: PairFabric> {
     may_fail: bool,
 }
 
-impl<F: PairFabric> Client<F> {
-    /// Returns true if this end has failed or was closed with a reason, so that it delivers nothing.
-    fn is_shut(&self) -> bool {
-        match self.driver.endpoint().closed() {
-            None => false,
-            Some(Closed::Failed(_)) => true,
-            Some(Closed::Here(reason) | Closed::ByPeer(reason)) => reason != Reason::DONE,
-        }
-    }
-}
-
 impl<F: PairFabric> ClientPair<F> {
     pub(crate) fn over(mut fabric: F, script: &Script, programs: [Program; 2]) -> Self {
         fabric.start(script.origin.blocks);
@@ -248,8 +237,13 @@ impl<F: PairFabric> ClientPair<F> {
         }
     }
 
+    /// Returns true if this end has failed or was closed with a reason, so that it delivers nothing.
     fn is_shut(&self, side: usize) -> bool {
-        self.clients[side].is_shut()
+        match self.closed(side) {
+            None => false,
+            Some(Closed::Failed(_)) => true,
+            Some(Closed::Here(reason) | Closed::ByPeer(reason)) => reason != Reason::DONE,
+        }
     }
 
     /// Returns true if this end may deliver nothing from now on. A call may have read that the peer has closed with a reason or broken a

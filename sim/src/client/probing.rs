@@ -10,7 +10,7 @@ use super::{Call, ClientPair, Stage};
 /// Number of short states.
 pub(super) const STATES: usize = 10;
 
-/// Calls of one end in one short state.
+/// Calls of one end in one short state, so that the state ends.
 pub(super) const PROBES_MAX: u32 = 160;
 
 /// Base of the reasons with which an end gives transfers up in a short state.
@@ -117,7 +117,9 @@ impl<F: PairFabric> ClientPair<F> {
             17 | 18 => self.descriptor_round_once(side, now),
             19 => self.take_events(side),
             20 | 21 if self.closed(side).is_some() => self.close(side, reason),
-            20 | 21 => self.try_drive_close(side),
+            20 | 21 => {
+                let _ = self.drive_close(side);
+            }
             22 => self.clone_receive(side, slot),
             23 => self.drive_receive_of_peer(side, slot),
             24 => self.drive_send_of_peer(side, slot),

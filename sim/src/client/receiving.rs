@@ -15,7 +15,7 @@ fn is_untouched(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |differs, byte| differs | (byte ^ UNTOUCHED)) == 0
 }
 
-/// More than the longest message.
+/// Size of the largest buffer, which is more than the longest message.
 const BUFFER_BYTES_MAX: usize = 9100;
 
 /// Base of the reasons with which a receiver rejects.

@@ -169,7 +169,8 @@ impl<F: PairFabric> ClientPair<F> {
         }
     }
 
-    fn drive_close(&mut self, side: usize) -> Drive<()> {
+    /// Drives a close once, in any state.
+    pub(super) fn drive_close(&mut self, side: usize) -> Drive<()> {
         let state = self.state_of(side);
         let client = &mut self.clients[side];
         let is_gone = client.driver.is_peer_gone();
@@ -186,11 +187,6 @@ impl<F: PairFabric> ClientPair<F> {
                 self.clients[side].stage = Stage::Over;
             }
         })
-    }
-
-    /// Drives a close once, in any state.
-    pub(super) fn try_drive_close(&mut self, side: usize) {
-        let _ = self.drive_close(side);
     }
 
     pub(super) fn descriptor_round(

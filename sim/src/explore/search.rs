@@ -11,8 +11,9 @@ use super::fingerprint::Fingerprint;
 use super::graph::Graph;
 use super::state::State;
 use super::step::Step;
+use crate::panic_text::panic_text;
 
-/// Most states of a case.
+/// Most states of a case: five times as many as all cases have together.
 const STATES_MAX: usize = 20_000_000;
 
 /// Counts of an exploration.
@@ -89,7 +90,7 @@ impl<const DIRECT: bool> Search<DIRECT> {
                 // The state is not used after a panic.
                 let taken = catch_unwind(AssertUnwindSafe(|| next.take(step)));
                 match taken {
-                    Err(panic) => return Err(self.violation(number, Some(step), &text(&*panic))),
+                    Err(panic) => return Err(self.violation(number, Some(step), &panic_text(&*panic))),
                     Ok(false) => continue,
                     Ok(true) => {}
                 }
@@ -145,10 +146,4 @@ impl<const DIRECT: bool> Search<DIRECT> {
         let what = what.lines().next().unwrap_or_default().to_owned();
         Violation { case: self.case.name, description: what, steps }
     }
-}
-
-fn text(panic: &(dyn core::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-    text.unwrap_or_else(|| "a panic without words".to_owned())
 }

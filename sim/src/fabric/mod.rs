@@ -50,7 +50,7 @@ struct Owned {
 
 /// A connection between two hosts.
 pub struct SimFabric<const DIRECT: bool> {
-    /// Lent to this connection during its turn. In a box, since it moves twice per turn.
+    /// World that is lent to this connection during its turn. In a box, since it moves twice per turn.
     pub(crate) world: Box<World>,
     setup: Setup,
     hosts: [usize; 2],

@@ -144,7 +144,7 @@ pub struct World {
     pub(crate) faults: Faults,
     /// Counts of the faults.
     pub(crate) fault_coverage: FaultCoverage,
-    /// A fault has struck that can end a connection.
+    /// A fault that can end a connection has struck since this was last cleared.
     pub(crate) broken: bool,
     /// States of the end whose turn it is, and of its peer; `None` while they connect.
     pub(crate) states: [Option<State>; 2],

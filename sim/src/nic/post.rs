@@ -10,7 +10,7 @@ use crate::faults::Fault;
 /// Most pieces of a split packet.
 const PIECES_MAX: usize = 5;
 
-/// Most lateness of a fault, in round trips.
+/// Longest delay by a fault, in round trips: several short transfers pass meanwhile.
 pub(crate) const LATE_ROUND_TRIPS: usize = 20;
 
 /// Cause why nothing was posted.

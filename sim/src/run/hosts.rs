@@ -9,10 +9,10 @@ use std::collections::BinaryHeap;
 
 use crate::nic::World;
 
-/// Rounds without work after which a CPU doubles its pause.
+/// Rounds without work after which a CPU doubles its pause. Short waits are exact to one pause, and long ones take few turns.
 const IDLE_ROUNDS: usize = 32;
 
-/// Limit of the doubling. A pause is never longer than the ends may sleep.
+/// Limit of the doubling: 42 ms, near the longest sleep of a driver. A pause is never longer than the ends may sleep.
 const PAUSES_MAX_LOG2: usize = 20;
 
 /// A turn of an end.

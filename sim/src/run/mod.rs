@@ -15,13 +15,14 @@ use crate::client::CallCoverage;
 use crate::fabric::PartialBlocks;
 use crate::faults::FaultCoverage;
 use crate::nic::{Trace, TraceEvent, World};
+use crate::panic_text::panic_text;
 use connection::Connection;
 use hosts::Hosts;
 
 /// Limit of virtual time: ten times that of the longest of 100,000 seeds.
 const LIMIT_NS: u64 = 1_000_000_000_000;
 
-/// Limit of turns.
+/// Limit of turns, for runs that go on without progress of the virtual time.
 const TURNS_MAX: u64 = 60_000_000;
 
 /// Options of a run.
@@ -137,11 +138,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
             });
         }
         Ok(Err(description)) => description,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            text.unwrap_or_else(|| "a panic without words".to_owned())
-        }
+        Err(panic) => panic_text(&*panic),
     };
     Err(RunFailure { seed: case.seed, description, partial_blocks, trace })
 }
