@@ -103,11 +103,11 @@ LIST
 
 clocks_are_read_in_known_places() {
     local found known
-    # What stands behind cfg(test) is a test.
+    # Code behind cfg(test) is a test.
     found=$(grep -rlE 'monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until\(' --include='*.rs' ffi |
         grep -vE '^ffi/(os|tests|verbs/src/fake|verbs/tests|verbs/examples)/|tests?\.rs$|/tests/' |
         while read -r file; do
-            # All of it is read: a reader that leaves early fails the pipe.
+            # grep without -q reads its whole input: with -q it would end early and fail the pipe.
             if sed '/^#\[cfg(test)\]$/,$d' "$file" | grep -E '(monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until)\(' >/dev/null; then
                 echo "$file"
             fi

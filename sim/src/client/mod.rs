@@ -31,9 +31,9 @@ pub struct Program {
     pub calls: u32,
     /// Bytes of its longest message.
     pub bytes_max: usize,
-    /// How it ends.
+    /// Policy of its end.
     pub exit_policy: ExitPolicy,
-    /// How it waits.
+    /// Strategy of its waits.
     pub wait: WaitStrategy,
     /// Both ends warm the connection up first.
     pub warms_up: bool,

@@ -277,8 +277,8 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         }
     }
 
-    /// Releases an end with its QP and its memory. An end that has closed has told its peer or waited long enough, so the peer may find it
-    /// gone.
+    /// Releases an end with its QP and its memory. An end that has closed has delivered CLOSE or waited long enough, so its peer may lose
+    /// it.
     fn release(&mut self, side: usize) {
         if core::mem::replace(&mut self.gone[side], true) {
             return;

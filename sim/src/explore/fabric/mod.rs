@@ -25,7 +25,7 @@ pub(super) struct StepFabric<const DIRECT: bool> {
     case: Rc<Case>,
     /// Visible bytes, by [`index`].
     memories: [CopyOnWrite<Bytes>; 4],
-    /// Written bytes: the images, or with direct store what the writer sees of its own stores.
+    /// Written bytes: the images, or with direct store the writer's view of its own stores.
     images: [CopyOnWrite<Bytes>; 4],
     ownership: [CopyOnWrite<BlockOwnership>; 2],
     /// Writes of each end on their way, oldest first.

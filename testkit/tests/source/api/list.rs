@@ -36,7 +36,7 @@ struct Lister<'a> {
     lines: Vec<String>,
     /// Public paths of exported types and traits, by where they are defined.
     exported: BTreeMap<Target, String>,
-    /// What the signature of each line names, and the module in which it is written.
+    /// Paths in the signature of each line, and the module in which it is written.
     uses: Vec<(String, Used)>,
 }
 
