@@ -16,7 +16,7 @@ use superpipe_core::{
     CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull,
     WcError, WrId, control_page,
 };
-use superpipe_testkit::{BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, crc32c};
+use superpipe_testkit::{BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, Span, crc32c};
 
 use crate::faults::Fault;
 use crate::nic::{
@@ -41,9 +41,7 @@ pub(crate) struct ArrivalFlags {
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
 struct Owned {
-    to: Memory,
-    at: u32,
-    bytes: u32,
+    span: Span,
     wr: Option<WrId>,
     flight: u64,
 }
@@ -63,7 +61,7 @@ pub struct SimFabric<const DIRECT: bool> {
     words: [Option<Key>; 2],
     next_word: [u32; 2],
     /// Notified writes of each end whose notification was not taken.
-    untaken: [VecDeque<(Memory, u32, u32)>; 2],
+    untaken: [VecDeque<Span>; 2],
     /// Completions that each end has polled while it asked for the other kind: of sends, and of receives.
     polled: [[VecDeque<Wc>; 2]; 2],
     forgers: [Forger; 2],
@@ -179,10 +177,10 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         let is_ack = to.place == Place::ControlPage && at < LINE_BYTES;
         let (world, qp) = (&self.world, self.qps[side]);
         self.owned[side].retain(|owned| owned.wr.is_some() || !world.is_read(qp, owned.flight));
+        let span = Span { memory: to, at, bytes };
         for owned in &self.owned[side] {
-            let apart = owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
             assert!(
-                apart || is_ack,
+                is_ack || !owned.span.overlaps(&span),
                 "{bytes} bytes at {at} of {to:?} are changed, and belong to the NIC: {owned:?}"
             );
         }
@@ -377,11 +375,12 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         if to.place == Place::Landing {
             self.ownership[to.owner].on_filled(at, bytes);
         }
+        let span = Span { memory: to, at, bytes };
         if wr.is_some() || !inline {
-            self.owned[side].push(Owned { to, at, bytes, wr, flight });
+            self.owned[side].push(Owned { span, wr, flight });
         }
         if let Some(notification) = notification {
-            self.notified(side, to, at, bytes);
+            self.note_notified(side, span);
             self.send_notification(side, notification);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! before its notification is a panic, and so is a notification that finds no receive.
 
 use superpipe_core::{LINE_BYTES, Notification, control_page};
-use superpipe_testkit::{Memory, Place};
+use superpipe_testkit::{Memory, Place, Span};
 
 use super::{SimFabric, word};
 use crate::nic::{Key, Op, PostRefused, Wc, World, Wr, status};
@@ -88,8 +88,8 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     }
 
     /// Notes a notified write.
-    pub(super) fn notified(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
-        self.untaken[side].push_back((to, at, bytes));
+    pub(super) fn note_notified(&mut self, side: usize, span: Span) {
+        self.untaken[side].push_back(span);
         let (untaken, receives) = (self.untaken[side].len(), self.setup.notifications_max);
         assert!(
             self.is_forged || untaken <= usize::from(receives),
@@ -103,10 +103,10 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         if self.is_forged || from.place == Place::ControlPage && at < control_page::ACK + LINE_BYTES {
             return;
         }
+        let read = Span { memory: from, at, bytes };
         for untaken in &self.untaken[1 - from.owner] {
-            let apart = untaken.0 != from || untaken.1 + untaken.2 <= at || at + bytes <= untaken.1;
             assert!(
-                apart,
+                !untaken.overlaps(&read),
                 "{bytes} bytes at {at} of {from:?} are read before the notification of {untaken:?}"
             );
         }

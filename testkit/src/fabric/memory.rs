@@ -40,6 +40,25 @@ impl Memory {
     }
 }
 
+/// Bytes of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The memory.
+    pub memory: Memory,
+    /// Offset of the first byte.
+    pub at: u32,
+    /// Number of bytes.
+    pub bytes: u32,
+}
+
+impl Span {
+    /// Returns true if they have a byte in common.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.memory == other.memory && self.at < other.at + other.bytes && other.at < self.at + self.bytes
+    }
+}
+
 /// The four memories of a connection, or their images.
 #[derive(Clone, Debug)]
 pub struct Memories([Vec<u8>; 4]);

@@ -6,7 +6,7 @@ mod ownership;
 mod posted;
 
 pub use direct::Direct;
-pub use memory::{Memories, Memory, Place};
+pub use memory::{Memories, Memory, Place, Span};
 pub use ownership::BlockOwnership;
 pub use posted::{Image, Posted};
 

@@ -14,7 +14,7 @@ use superpipe_core::{
     WcError, WrId, control_page,
 };
 
-use super::memory::{Memories, Memory, Place};
+use super::memory::{Memories, Memory, Place, Span};
 use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
 use crate::{Rng, crc32c};
@@ -54,9 +54,7 @@ impl Write {
 #[derive(Clone, Copy, Debug)]
 struct Notified {
     id: u64,
-    to: Memory,
-    at: u32,
-    bytes: u32,
+    span: Span,
     notification: Notification,
 }
 
@@ -64,9 +62,7 @@ struct Notified {
 #[derive(Clone, Copy, Debug)]
 struct Owned {
     id: u64,
-    to: Memory,
-    at: u32,
-    bytes: u32,
+    span: Span,
     wr: Option<WrId>,
 }
 
@@ -102,21 +98,20 @@ impl Posted {
 
     /// Sends a notification without a write, as a hostile peer may.
     pub fn forge_notification(&mut self, side: usize, notification: Notification) {
-        let to = Memory::control_page(1 - side);
-        self.notifications[side].push_back(Notified { id: 0, to, at: 0, bytes: 0, notification });
+        let span = Span { memory: Memory::control_page(1 - side), at: 0, bytes: 0 };
+        self.notifications[side].push_back(Notified { id: 0, span, notification });
     }
 
     fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         let is_ack = to.place == Place::ControlPage && at == control_page::ACK;
-        let is_apart =
-            |owned: &Owned| owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
+        let span = Span { memory: to, at, bytes };
         if to.place == Place::Landing {
             self.ownership[to.owner].on_write(at, bytes);
             // A reader that consumed a line has given it back. It may have seen the line complete before its last bytes arrived, if the memory
             // held the same bytes (wire.md 4.6).
             while let Some(line) =
-                self.owned[side].iter().find(|owned| owned.wr.is_none() && !is_apart(owned))
+                self.owned[side].iter().find(|owned| owned.wr.is_none() && owned.span.overlaps(&span))
                 && let Some(index) = self.writes.iter().position(|write| write.id == line.id)
                 && self.writes[index].pieces_left > 0
             {
@@ -125,7 +120,7 @@ impl Posted {
         }
         for owned in &self.owned[side] {
             assert!(
-                is_apart(owned) || is_ack,
+                is_ack || !owned.span.overlaps(&span),
                 "{bytes} bytes at {at} of {to:?} are changed, and belong to the device: {owned:?}"
             );
         }
@@ -134,13 +129,14 @@ impl Posted {
     /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
     /// overwritten all the time.
     fn check_notified(&self, from: Memory, at: u32, bytes: u32) {
-        let ack = Memory::control_page(from.owner);
-        for sent in self.notifications[1 - from.owner]
-            .iter()
-            .filter(|sent| (sent.to, sent.at) != (ack, control_page::ACK))
-        {
-            let apart = sent.to != from || sent.at + sent.bytes <= at || at + bytes <= sent.at;
-            assert!(apart, "{bytes} bytes at {at} of {from:?} are read before the notification: {sent:?}");
+        let (read, ack) = (Span { memory: from, at, bytes }, Memory::control_page(from.owner));
+        let is_ack = |span: &Span| (span.memory, span.at) == (ack, control_page::ACK);
+        for sent in self.notifications[1 - from.owner].iter().filter(|sent| !is_ack(&sent.span)) {
+            let is_early = sent.span.overlaps(&read);
+            assert!(
+                !is_early,
+                "{bytes} bytes at {at} of {from:?} are read before the notification: {sent:?}"
+            );
         }
     }
 
@@ -362,10 +358,11 @@ impl Fabric for Posted {
         self.write_counts[link].write();
         self.now += 1;
         let id = self.now;
-        self.owned[link].push(Owned { id, to, at, bytes, wr });
+        let span = Span { memory: to, at, bytes };
+        self.owned[link].push(Owned { id, span, wr });
         if let Some(notification) = notification {
             assert!(notification.0 < 1 << 30, "the fabric keeps two bits for itself");
-            self.notifications[link].push_back(Notified { id, to, at, bytes, notification });
+            self.notifications[link].push_back(Notified { id, span, notification });
             let receives = usize::from(self.setup.notifications_max);
             assert!(self.notifications[link].len() <= receives, "the peer has posted {receives} receives");
         }

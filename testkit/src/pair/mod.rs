@@ -15,6 +15,7 @@ use superpipe_core::{Closed, Endpoint, Event, Nanos, Reason};
 use crate::{PairFabric, Rng};
 use flow::{Flow, Sent};
 
+pub use flow::reason;
 pub use playing::play;
 pub use script::{Content, ReceiveMethod, Script, SendMethod, Transfer};
 

@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use superpipe_core::{Arrival, LINE_BYTES, Notification, control_page};
-use superpipe_testkit::{Memory, Place};
+use superpipe_testkit::{Memory, Place, Span};
 
 use super::memory::hash_ack;
 use crate::explore::cases::Case;
@@ -77,8 +77,8 @@ impl Write {
     }
 
     /// Returns true if it writes any of these bytes.
-    pub(super) fn touches(&self, to: Memory, at: u32, bytes: u32) -> bool {
-        self.to == to && self.at < at + bytes && at < self.at + self.bytes
+    pub(super) fn touches(&self, memory: Memory, at: u32, bytes: u32) -> bool {
+        Span { memory: self.to, at: self.at, bytes: self.bytes }.overlaps(&Span { memory, at, bytes })
     }
 
     /// Returns true if core must not change these bytes of the image.

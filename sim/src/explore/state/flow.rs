@@ -57,12 +57,6 @@ pub(super) fn payload(from: usize, index: usize, bytes: usize) -> Vec<u8> {
     (0..).flat_map(|at| word(at).to_le_bytes()).take(bytes).collect()
 }
 
-/// Returns the reason with which a transfer is cancelled or rejected.
-#[expect(clippy::cast_possible_truncation, reason = "few transfers")]
-pub(super) const fn reason(from: usize, index: usize, kind: u32) -> Reason {
-    Reason(kind << 16 | (from as u32) << 15 | (index as u32 + 1))
-}
-
 impl Flow {
     pub(super) fn new(case: &Case, from: usize) -> Self {
         let sent = vec![Sent::default(); case.transfers[from].len()];

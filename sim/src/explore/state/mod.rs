@@ -10,12 +10,13 @@ use std::rc::Rc;
 use superpipe_core::driver::{Drive, Driver, Next, WaitStrategy};
 use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Nanos, Reason, Sending};
 use superpipe_testkit::Memory;
+use superpipe_testkit::pair::reason;
 
 use super::cases::{Case, ClosePolicy};
 use super::fabric::StepFabric;
 use super::fingerprint::{CopyOnWrite, Fingerprint};
 use super::step::Step;
-use flow::{Flow, Open, reason};
+use flow::{Flow, Open};
 
 /// Reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);

@@ -3,9 +3,9 @@
 use superpipe_core::driver::{Drive, ReceiveFailed, Received, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason};
 use superpipe_testkit::Memory;
+use superpipe_testkit::pair::reason;
 
 use super::State;
-use super::flow::reason;
 use crate::explore::cases::ReceiveMethod;
 
 /// More than the longest message of a case.
