@@ -219,7 +219,7 @@ impl World {
     }
 
     /// Ends the sleep of this host's CPU.
-    pub(crate) fn awake(&self, node: usize) {
+    pub(crate) fn end_sleep(&self, node: usize) {
         self.nodes[node].asleep_from_ns.set(None);
     }
 

@@ -71,7 +71,7 @@ impl Hosts {
             }
             let cpu = &mut self.cpus[host];
             if !cpu.ends.is_empty() {
-                world.awake(host);
+                world.end_sleep(host);
                 cpu.next = (cpu.next + 1) % cpu.ends.len();
                 let (connection, side) = cpu.ends[cpu.next];
                 return Some(Turn { host, connection, side, now_ns });

@@ -115,7 +115,7 @@ impl Posted {
                 && let Some(index) = self.writes.iter().position(|write| write.id == line.id)
                 && self.writes[index].pieces_left > 0
             {
-                self.land(index);
+                self.place_rest(index);
             }
         }
         for owned in &self.owned[side] {
@@ -141,7 +141,7 @@ impl Posted {
     }
 
     /// Returns true if the oldest notification of this end has arrived: its write and all before it are visible.
-    fn has_come(&self, from: usize) -> bool {
+    fn has_arrived(&self, from: usize) -> bool {
         let before =
             |id: u64| self.writes.iter().any(|it| it.link == from && it.id <= id && it.pieces_left > 0);
         self.notifications[from].front().is_some_and(|sent| !before(sent.id))
@@ -206,7 +206,7 @@ impl Posted {
     }
 
     /// Makes the rest of a write visible.
-    fn land(&mut self, index: usize) {
+    fn place_rest(&mut self, index: usize) {
         while self.writes[index].pieces_left > 0 {
             self.place_piece(index);
         }
@@ -350,7 +350,7 @@ impl Fabric for Posted {
             // arrived, if the memory held the same bytes. No piece is a round trip late.
             let over = |write: &Write| write.to == to && write.covers(at, bytes);
             while let Some(index) = self.writes.iter().position(over) {
-                self.land(index);
+                self.place_rest(index);
                 self.retire(index);
             }
         }
@@ -384,14 +384,14 @@ impl Fabric for Posted {
 
     fn poll_notification(&mut self, link: &mut EndLink) -> Option<Notification> {
         let from = 1 - link.0;
-        if !self.has_come(from) {
+        if !self.has_arrived(from) {
             return None;
         }
         self.notifications[from].pop_front().map(|sent| sent.notification)
     }
 
     fn has_notification(&self, link: &EndLink) -> bool {
-        self.has_come(1 - link.0)
+        self.has_arrived(1 - link.0)
     }
 
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {

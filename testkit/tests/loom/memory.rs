@@ -44,10 +44,10 @@ impl Word {
 /// Returns an acknowledgement line: the count of blocks and its complement. Control messages are not acknowledged, and there are no
 /// keepalives.
 fn ack_line() -> [Word; 8] {
-    let [controls, life] = [u64::MAX, 0];
+    let [controls, keepalives] = [u64::MAX, 0];
     [Word::new(), Word::new()]
         .into_iter()
-        .chain([controls, !controls, life, !life, 0, 0].map(Word::Fixed))
+        .chain([controls, !controls, keepalives, !keepalives, 0, 0].map(Word::Fixed))
         .collect::<Vec<_>>()
         .try_into()
         .unwrap_or_else(|_| unreachable!("eight words"))

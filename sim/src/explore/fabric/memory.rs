@@ -84,12 +84,12 @@ pub(super) fn hash_ack(line: &[u8], arrival: Arrival, hasher: &mut impl Hasher) 
     let (counts, rest) = line.split_at(32);
     counts.hash(hasher);
     let mut rest = words(rest);
-    let [life, not_life, _, check] = core::array::from_fn(|_| rest.next().unwrap_or_default());
+    let [keepalives, complement, _, check] = core::array::from_fn(|_| rest.next().unwrap_or_default());
     let right = match arrival {
         Arrival::Flag | Arrival::Notify => 0,
         Arrival::CheckedFlag => u64::from(crc32c(&line[..56], !0)),
     };
-    (life == !not_life, check == right).hash(hasher);
+    (keepalives == !complement, check == right).hash(hasher);
 }
 
 impl Hash for Bytes {

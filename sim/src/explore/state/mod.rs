@@ -38,7 +38,7 @@ impl<const DIRECT: bool> Hash for End<DIRECT> {
 #[derive(Clone)]
 pub(super) struct State<const DIRECT: bool> {
     case: Rc<Case>,
-    net: StepFabric<DIRECT>,
+    fabric: StepFabric<DIRECT>,
     ends: [CopyOnWrite<End<DIRECT>>; 2],
     /// Oracles by sender.
     flows: [CopyOnWrite<Flow>; 2],
@@ -49,7 +49,7 @@ pub(super) struct State<const DIRECT: bool> {
 impl<const DIRECT: bool> State<DIRECT> {
     /// Returns the first state.
     pub(super) fn new(case: &Rc<Case>) -> Self {
-        let net = StepFabric::new(Rc::clone(case));
+        let fabric = StepFabric::new(Rc::clone(case));
         let landing = |memory| Landing { memory, layout: case.layout() };
         let end = |side| {
             let attachment = Attachment {
@@ -59,21 +59,21 @@ impl<const DIRECT: bool> State<DIRECT> {
                 landing: landing(Memory::landing(side)),
                 peer_landing: landing(Memory::landing(1 - side)),
             };
-            let made = Endpoint::new(&net, attachment, case.config(), case.origin);
+            let made = Endpoint::new(&fabric, attachment, case.config(), case.origin);
             let end = made.unwrap_or_else(|error| panic!("{}: {error}", case.name));
             let id = 1 + side as u64;
             CopyOnWrite::new(End(Driver::new(end, id, WaitStrategy::Sleep, IDLE_TIMEOUT_NS, Nanos(0))))
         };
         let ends = core::array::from_fn(end);
         let flows = core::array::from_fn(|side| CopyOnWrite::new(Flow::new(case, side)));
-        Self { case: Rc::clone(case), net, ends, flows, aborted: false }
+        Self { case: Rc::clone(case), fabric, ends, flows, aborted: false }
     }
 
     /// Returns the fingerprint of the whole state.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let ([e0, e1], [f0, f1]) = (&self.ends, &self.flows);
         Fingerprint::of(&(
-            self.net.fingerprints(),
+            self.fabric.fingerprints(),
             e0.fingerprint(),
             e1.fingerprint(),
             f0.fingerprint(),
@@ -95,7 +95,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.delivered() && end.controls_delivered()
             }
         };
-        self.net.is_quiescent()
+        self.fabric.is_quiescent()
             && (self.aborted || self.flows.iter().all(|flow| flow.is_right(closes_early)))
             && self.ends.iter().all(closed)
     }
@@ -127,7 +127,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             if case.checks_time {
                 steps.push(Step::CheckTime(side));
             }
-            if case.keepalives && self.net.is_quiescent() {
+            if case.keepalives && self.fabric.is_quiescent() {
                 steps.push(Step::SendKeepalive(side));
             }
             if self.may_close(side, ended) {
@@ -136,10 +136,10 @@ impl<const DIRECT: bool> State<DIRECT> {
             if case.close_policy[side] == ClosePolicy::Abort && end.closed().is_none() {
                 steps.push(Step::Abort(side));
             }
-            if self.net.completable(side) {
+            if self.fabric.completable(side) {
                 steps.push(Step::Complete(side));
             }
-            let pieces = self.net.deliverable(side).into_iter();
+            let pieces = self.fabric.deliverable(side).into_iter();
             steps.extend(pieces.map(|(write, piece)| Step::Deliver { from: side, write, piece }));
         }
         steps
@@ -170,25 +170,25 @@ impl<const DIRECT: bool> State<DIRECT> {
             Step::CheckTime(side) => {
                 let driver = &mut self.ends[side].change().0;
                 let mut wait = driver.begin_wait();
-                let checked = driver.check_time(&mut self.net, &mut wait, Nanos(0), Nanos(1));
+                let checked = driver.check_time(&mut self.fabric, &mut wait, Nanos(0), Nanos(1));
                 assert_eq!(checked, Ok(1), "a check long before the deadline");
                 true
             }
             Step::SendKeepalive(side) => {
                 let driver = &mut self.ends[side].change().0;
                 let due = driver.next_tick();
-                driver.tick(&mut self.net, due);
+                driver.tick(&mut self.fabric, due);
                 true
             }
             Step::Close(side) => self.close(side),
             Step::Abort(side) => self.abort(side),
             Step::Deliver { from, write, piece } => {
-                self.net.deliver(from, write, piece);
+                self.fabric.deliver(from, write, piece);
                 true
             }
             Step::Complete(side) => {
-                if self.net.complete(side) {
-                    self.ends[side].change().0.progress(&mut self.net);
+                if self.fabric.complete(side) {
+                    self.ends[side].change().0.progress(&mut self.fabric);
                 }
                 self.take_events(side)
             }
@@ -205,7 +205,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn describe(&self, step: Step) -> String {
         match step {
             Step::Deliver { from, write, piece } => {
-                format!("end {from}: {} becomes visible", self.net.describe(from, write, piece))
+                format!("end {from}: {} becomes visible", self.fabric.describe(from, write, piece))
             }
             step => step.to_string(),
         }
@@ -216,7 +216,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let driver = &mut self.ends[side].change().0;
         if !driver.is_closing() {
             let mut wait = driver.begin_wait();
-            if let Next::Ended(ended) = driver.round(&mut self.net, &mut wait, false) {
+            if let Next::Ended(ended) = driver.round(&mut self.fabric, &mut wait, false) {
                 assert!(driver.endpoint().closed().is_some(), "{ended}");
             }
             return;
@@ -225,10 +225,10 @@ impl<const DIRECT: bool> State<DIRECT> {
             driver.endpoint().is_flushed() && driver.endpoint().is_quiescent()
         };
         let was_delivered = is_delivered(driver);
-        match driver.drive_close(&mut self.net) {
+        match driver.drive_close(&mut self.fabric) {
             Drive::Done(result) => {
                 assert!(result.is_ok() && was_delivered, "the close is done before CLOSE is delivered");
-                driver.progress(&mut self.net);
+                driver.progress(&mut self.fabric);
             }
             Drive::Moved | Drive::Idle => {
                 assert!(!was_delivered, "CLOSE is delivered, and the close is not done")
@@ -238,10 +238,10 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     fn rest(&mut self, side: usize) -> bool {
         let driver = &mut self.ends[side].change().0;
-        if driver.progress(&mut self.net) {
+        if driver.progress(&mut self.fabric) {
             return false;
         }
-        driver.endpoint_mut().acknowledge(&mut self.net);
+        driver.endpoint_mut().acknowledge(&mut self.fabric);
         true
     }
 
@@ -253,12 +253,12 @@ impl<const DIRECT: bool> State<DIRECT> {
         let sending = driver.endpoint().state().sending;
         let begun = match open {
             Open::Stream(id) => {
-                driver.cancel_stream(&mut self.net, id, reason);
+                driver.cancel_stream(&mut self.fabric, id, reason);
                 true
             }
             Open::Message(mut op) => {
                 let begun = op.has_begun();
-                driver.cancel_send(&mut self.net, &mut op, reason);
+                driver.cancel_send(&mut self.fabric, &mut op, reason);
                 assert!(!op.has_begun(), "given up, and still open");
                 begun
             }
@@ -282,14 +282,14 @@ impl<const DIRECT: bool> State<DIRECT> {
         // Both calls are made, since either may have an effect.
         let [delivered, controls_delivered] = [end.delivered(), end.controls_delivered()];
         if closing != ClosePolicy::Never && (!waits || delivered && controls_delivered) {
-            driver.close(&mut self.net, Reason::DONE);
+            driver.close(&mut self.fabric, Reason::DONE);
             assert!(driver.is_closing(), "closed, and says that nobody did");
         }
         true
     }
 
     fn abort(&mut self, side: usize) -> bool {
-        self.ends[side].change().0.close(&mut self.net, ABORTED);
+        self.ends[side].change().0.close(&mut self.fabric, ABORTED);
         let flow = self.flows[side].change();
         if let Some((index, _)) = flow.open.take() {
             flow.sent[index].cancelled = Some(ABORTED);
