@@ -23,7 +23,7 @@ joined_text() {
         sed -E 's,^ *(//[/!]?|#) ?, ,' | tr -s '\n ' ' '
 }
 
-# Citations are `wire.md 6.4`, `wire.md 3.2, 4.2` and `wire.md 2 to 5 and 7`, and may go on in the next line of a comment.
+# Citations are `wire.md 6.4`, `wire.md 3.2, 4.2` and `wire.md 2 to 5 and 7`, and may continue in the next line of a comment.
 # The wire's own pages cite (6.4), or `| 6.4 |` at the end of a table's line.
 cited_rules() {
     {
@@ -90,7 +90,7 @@ paths() {
     [[ $bad -eq 0 ]] || die "the paths above do not exist"
 }
 
-# What docs/guide.md quotes of error texts, between the places of names and numbers.
+# The error texts that docs/guide.md quotes, cut where names and numbers stand.
 error_texts() {
     local piece bad=0
     while read -r piece; do

@@ -104,7 +104,7 @@ impl Fabric for Played {
     fn flag(&self, link: &EndLink, from: Memory, at: u32) -> u64 {
         let direct = &mut *self.direct.borrow_mut();
         // The mailbox, which every round of progress looks into.
-        if from.place == Place::Seat {
+        if from.place == Place::ControlPage {
             let Peer { end, step } = &mut *self.peer.borrow_mut();
             step(direct, end);
             end.progress(direct);

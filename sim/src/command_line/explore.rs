@@ -47,7 +47,7 @@ pub(super) fn explore_all(options: &ExploreArguments) -> ExitCode {
     let asked: Vec<Case> = cases().into_iter().filter(|case| case.name.contains(&options.part)).collect();
     #[cfg(superpipe_planted)]
     if options.planted {
-        return hunt(&asked);
+        return run_planted(&asked);
     }
     let begin = Instant::now();
     match print_all(&asked) {
@@ -95,14 +95,15 @@ fn print_all(cases: &[Case]) -> Result<(), Violation> {
 
 /// Bugs that no small case can show: they need more than the mailbox's 16 control messages, time, or a second connection.
 #[cfg(superpipe_planted)]
-const BEYOND: [Bug; 3] = [Bug::MailboxOverwritten, Bug::DeadlineWhenIdle, Bug::OperationOfAnother];
+const NOT_IN_SMALL_CASES: [Bug; 3] =
+    [Bug::MailboxOverwritten, Bug::DeadlineWhenIdle, Bug::OperationOfAnother];
 
 /// Prints for each bug which case finds it first, and the number of steps. Exits with 6 if one is not found.
 #[cfg(superpipe_planted)]
-fn hunt(cases: &[Case]) -> ExitCode {
+fn run_planted(cases: &[Case]) -> ExitCode {
     let mut missed = 0;
     println!("{:<20} {:>5}  {:<56} description", "bug", "steps", "case");
-    for bug in Bug::ALL.into_iter().filter(|bug| !BEYOND.contains(bug)) {
+    for bug in Bug::ALL.into_iter().filter(|bug| !NOT_IN_SMALL_CASES.contains(bug)) {
         choose(Some(bug));
         match cases.iter().find_map(|case| explore(case).err()) {
             Some(Violation { case, description, steps }) => {

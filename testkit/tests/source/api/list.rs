@@ -1,10 +1,10 @@
 //! The exported items of a crate, one line each.
 
-use crate::text;
-use crate::tree::{Name, Target, Tree, attributes, is_left_out, is_public, leaves};
+use super::text;
+use crate::sources::{Crate, Name, Target, attributes, is_for_tests, leaves, names};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, TraitItem, Type};
+use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, TraitItem, Type, Visibility};
 
 /// Lines of a crate's exported API, and types that are in its signatures and not exported.
 pub(crate) struct List {
@@ -13,7 +13,7 @@ pub(crate) struct List {
 }
 
 /// Lists the exported items of a crate.
-pub(crate) fn list(name: &str, tree: &Tree) -> List {
+pub(crate) fn list(name: &str, tree: &Crate) -> List {
     let mut lister = Lister { tree, lines: Vec::new(), exported: BTreeMap::new(), uses: Vec::new() };
     lister.module(&Name::new(), name, "");
     lister.impls();
@@ -32,11 +32,11 @@ fn key(line: &str) -> &str {
 }
 
 struct Lister<'a> {
-    tree: &'a Tree,
+    tree: &'a Crate,
     lines: Vec<String>,
     /// Public paths of exported types and traits, by where they are defined.
     exported: BTreeMap<Target, String>,
-    /// What the signature of each line names, and the module in which it is written.
+    /// Paths in the signature of each line, and the module in which it is written.
     uses: Vec<(String, Used)>,
 }
 
@@ -85,7 +85,7 @@ impl Lister<'_> {
             (Some(known_as), Target::Module(home)) => {
                 self.module(&home, &format!("{path}::{known_as}"), prefix)
             }
-            (Some(known_as), Target::Foreign(foreign)) => {
+            (Some(known_as), Target::Foreign(_, foreign)) => {
                 self.lines.push(format!("{prefix}pub use {path}::{known_as}: {}", foreign.join("::")));
             }
             (None, Target::Module(home)) => self.module(&home, path, prefix),
@@ -345,10 +345,6 @@ impl Visit<'_> for Paths {
     }
 }
 
-fn names(path: &syn::Path) -> Name {
-    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
-}
-
 /// A signature with the full path of its function in place of the name.
 fn signature(signature: &syn::Signature, name: &str) -> String {
     let text = text::of(signature);
@@ -371,6 +367,16 @@ fn kept(attributes: &[Attribute]) -> String {
         })
         .map(|text| text + " ")
         .collect()
+}
+
+/// Returns true for what is not part of a release: tests, and what only the workspace's own programs use.
+pub(crate) fn is_left_out(attributes: &[Attribute]) -> bool {
+    let is_internal = |attribute| text::of(attribute) == "#[cfg(feature = \"internals\")]";
+    is_for_tests(attributes) || attributes.iter().any(is_internal)
+}
+
+const fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
 }
 
 fn is_hidden(attributes: &[Attribute]) -> bool {
