@@ -137,11 +137,14 @@ impl Crate {
             return foreign;
         }
         for glob in &here.globs {
-            if let Target::Module(name) = self.follow(module, glob, followed + 1)
-                && name != *module
-                && let found @ (Target::Item(..) | Target::Module(_)) = self.follow(&name, path, followed + 1)
-            {
-                return found;
+            let Target::Module(name) = self.follow(module, glob, followed + 1) else { continue };
+            if name == module {
+                continue;
+            }
+            match self.follow(&name, path, followed + 1) {
+                // Nothing of the path is in that module.
+                Target::Foreign(_, rest) if rest.len() >= path.len() => {}
+                found => return found,
             }
         }
         foreign
@@ -204,7 +207,8 @@ fn names_test(condition: &Meta) -> bool {
         Meta::List(list) if list.path.is_ident("all") => parts(list).iter().any(names_test),
         Meta::List(list) if list.path.is_ident("any") => {
             let parts = parts(list);
-            parts.iter().any(names_test) && parts.iter().all(|part| names_test(part) || is_feature(part, "fake"))
+            parts.iter().any(names_test)
+                && parts.iter().all(|part| names_test(part) || is_feature(part, "fake"))
         }
         _ => false,
     }

@@ -124,14 +124,14 @@ impl Lister<'_> {
                 self.exported.insert(Target::Item(module.clone(), item.ident.to_string()), name.clone());
                 let rest = if item.fields.iter().all(|field| is_public(&field.vis)) { "" } else { " { .. }" };
                 let derived = prefix.clone() + &kept(&item.attrs);
-                self.lines.push(format!("{derived}pub struct {name}{}{rest}", text::of(&item.generics)));
+                self.lines.push(format!("{derived}pub struct {name}{}{rest}", generics(&item.generics)));
                 self.fields(module, &prefix, &name, &item.fields);
             }
             Item::Enum(item) if is_public(&item.vis) => {
                 let name = name(&item.ident);
                 self.exported.insert(Target::Item(module.clone(), item.ident.to_string()), name.clone());
                 let derived = prefix.clone() + &kept(&item.attrs);
-                self.lines.push(format!("{derived}pub enum {name}{}", text::of(&item.generics)));
+                self.lines.push(format!("{derived}pub enum {name}{}", generics(&item.generics)));
                 for variant in &item.variants {
                     let prefix = prefix.clone() + &conditions(&variant.attrs);
                     let mut bare = variant.clone();
@@ -147,17 +147,30 @@ impl Lister<'_> {
             Item::Trait(item) if is_public(&item.vis) => {
                 let name = name(&item.ident);
                 self.exported.insert(Target::Item(module.clone(), item.ident.to_string()), name.clone());
-                let (unsafety, generics) =
-                    (item.unsafety.map_or("", |_| "unsafe "), text::of(&item.generics));
+                let (unsafety, generics, bounds) = (
+                    item.unsafety.map_or("", |_| "unsafe "),
+                    text::of(&item.generics),
+                    where_clause(&item.generics),
+                );
                 let above = if item.supertraits.is_empty() {
                     String::new()
                 } else {
                     format!(": {}", text::of(&item.supertraits))
                 };
-                self.lines.push(format!("{prefix}pub {unsafety}trait {name}{generics}{above}"));
+                self.lines.push(format!("{prefix}pub {unsafety}trait {name}{generics}{above}{bounds}"));
                 for item in &item.items {
                     self.trait_item(module, &prefix, &name, item);
                 }
+            }
+            Item::Macro(item) if is_exported(&item.attrs) => {
+                let name = item.ident.as_ref().expect("a macro that is defined has a name");
+                self.lines.push(format!("{prefix}pub macro {name}!"));
+            }
+            // A macro that makes items could make public ones. Those that make none are named here.
+            Item::Macro(item) if item.ident.is_none() => {
+                let called = text::of(&item.mac.path);
+                let makes_none = ["std::thread_local", "compile_error"].contains(&called.as_str());
+                assert!(makes_none, "{path}: the items of {called}! would be missing from the exported API");
             }
             _ => {}
         }
@@ -218,6 +231,12 @@ impl Lister<'_> {
         {
             let Item::Impl(block) = item else { continue };
             let prefix = conditions(&block.attrs);
+            // What the methods of a block demand of its parameters.
+            let bound = if text::of(&block.generics).contains(':') || block.generics.where_clause.is_some() {
+                format!("impl{} ", generics(&block.generics))
+            } else {
+                String::new()
+            };
             let exported = match &*block.self_ty {
                 Type::Path(of) => self.exported.get(&tree.target(module, &names(&of.path))).cloned(),
                 _ => None,
@@ -231,7 +250,7 @@ impl Lister<'_> {
                 match item {
                     ImplItem::Fn(item) if is_public(&item.vis) && !is_left_out(&item.attrs) => {
                         let line = signature(&item.sig, &format!("{name}::{}", item.sig.ident));
-                        let line = format!("{prefix}{}pub {line}", conditions(&item.attrs));
+                        let line = format!("{prefix}{}{bound}pub {line}", conditions(&item.attrs));
                         self.signature(module, &item.sig, line);
                     }
                     ImplItem::Const(item) if is_public(&item.vis) && !is_left_out(&item.attrs) => {
@@ -263,10 +282,16 @@ impl Lister<'_> {
         }
         let name = match exported {
             Some(name) => name.to_owned(),
-            None if self.names_exported(module, implemented) => text::of(&block.self_ty),
+            None if self.names_exported(module, implemented)
+                || self.is_of_exported(module, &block.self_ty) =>
+            {
+                text::of(&block.self_ty)
+            }
             None => return,
         };
-        let line = format!("{prefix}impl {} for {name}", text::of(implemented));
+        let parameters = text::of(&block.generics);
+        let bounds = where_clause(&block.generics);
+        let line = format!("{prefix}impl{parameters} {} for {name}{bounds}", text::of(implemented));
         for item in &block.items {
             if let ImplItem::Type(item) = item {
                 self.line(module, &item.ty, format!("{line}: type {} = {}", item.ident, text::of(&item.ty)));
@@ -279,6 +304,13 @@ impl Lister<'_> {
         let mut paths = Paths::default();
         paths.visit_path(path);
         paths.0[1..].iter().any(|path| self.exported.contains_key(&self.tree.target(module, path)))
+    }
+
+    /// Returns true for a reference to an exported type, a slice of it and the like.
+    fn is_of_exported(&self, module: &Name, of: &Type) -> bool {
+        let mut paths = Paths::default();
+        paths.visit_type(of);
+        paths.0.iter().any(|path| self.exported.contains_key(&self.tree.target(module, path)))
     }
 
     fn names_private(&self, module: &Name, path: &syn::Path) -> bool {
@@ -350,6 +382,22 @@ fn signature(signature: &syn::Signature, name: &str) -> String {
     let text = text::of(signature);
     let ident = format!("fn {}", signature.ident);
     text.replacen(&ident, &format!("fn {name}"), 1)
+}
+
+/// Parameters of an item with their bounds.
+fn generics(generics: &syn::Generics) -> String {
+    text::of(generics) + &where_clause(generics)
+}
+
+fn where_clause(generics: &syn::Generics) -> String {
+    generics
+        .where_clause
+        .as_ref()
+        .map_or(String::new(), |bounds| format!(" {}", text::of(bounds).trim_end_matches(',')))
+}
+
+fn is_exported(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("macro_export"))
 }
 
 /// Features under which an item is there.

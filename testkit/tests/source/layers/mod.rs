@@ -60,6 +60,8 @@ fn a_cycle_by_use_path_macro_or_reexport_is_found() {
         "mod inside { use super::super::one::One; }",
         "fn f(_: super::Thing) {}",
         "fn f() { use crate::one::One; }",
+        "use super::*; fn f() { one::g() }",
+        "use super::*; fn f(_: &Thing) {}",
         "#[cfg(any(test, unix))] use crate::one::One;",
     ] {
         assert_eq!(cycles(&texts(cycle)).len(), 1, "{cycle}");
