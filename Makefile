@@ -57,7 +57,7 @@ test-sim: ## the simulator: 100,000 runs with faults, and every interleaving of 
 test-planted: ## bugs planted in core, each of which the simulator must find
 	@scripts/test-planted.sh
 
-test-soak: ## two processes for 75 s, the sender stopped and continued at random: what arrives is whole and in order
+test-soak: ## two processes for 45 s, the sender stopped and continued at random: what arrives is whole and in order
 	@scripts/test-soak.sh
 
 test-package: ## build what would be published, from the packed files

@@ -1,7 +1,7 @@
-//! The smallest fabric of one's own: two threads whose ends share memory made of atomic words, with `superpipe-core` alone.
+//! The smallest custom fabric: two threads whose ends share memory made of atomic words, with `superpipe-core` alone.
 //!
-//! A fabric says how bytes get across. Core asks it for nothing but this: read and write words and lines of 64 bytes, copy
-//! payload in and out, and tell the time. What both ends must hold to is the contract of [`Fabric`].
+//! A fabric carries bytes between two ends. It reads and writes words and lines of 64 bytes, copies payload in and out, and returns the
+//! time; core does the rest. The documentation of [`Fabric`] has the rules that an implementation must keep.
 
 use core::array;
 use core::error::Error;
@@ -19,41 +19,42 @@ use superpipe_core::{
 /// Layout of both landing buffers: 32 blocks of 4 KiB, with the slot lines in front of the blocks.
 const LAYOUT: Layout = Layout { block_bytes: 4096, block_count: 32, flags: FlagPlace::Apart };
 
-/// Lengths of the messages: one that fits a slot line, one that fits a block, and one of eight times the landing buffer.
+/// Lengths of the messages: one that fits a slot line, one that fits a block, and one that is eight times as long as the landing buffer.
 const MESSAGES: [usize; 3] = [8, 1024, 1 << 20];
 
 /// Memory that one end polls and the other end writes. A peer may write at any time, so each word is atomic.
 struct Memory(Vec<AtomicU64>);
 
 impl Memory {
-    /// Memory that was never written reads as zero, which is no flag.
+    /// Makes memory of zeros. A zero is no flag.
     fn new(bytes: u32) -> Self {
         Self((0..bytes / 8).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// The word that holds byte `at`, and the place of that byte in the word.
+    /// Returns the word that holds byte `at`, and the shift of that byte in the word.
     fn place(&self, at: usize) -> (&AtomicU64, usize) {
         (&self.0[at / 8], at % 8 * 8)
     }
 
+    /// Returns the eight words of a line.
     fn line(&self, at: u32) -> [&AtomicU64; 8] {
         array::from_fn(|index| &self.0[at as usize / 8 + index])
     }
 }
 
-/// What one end owns and the other writes.
+/// Memory that one end owns and reads, and that the other end writes.
 struct Own {
     control_page: Memory,
     landing: Memory,
 }
 
-/// One end's view of the memory of both.
+/// The fabric of one end: the memory of both, and a clock.
 struct Threads {
     ends: Arc<[Own; 2]>,
     begin: Instant,
 }
 
-/// Names memory: of which end, and which part. Core hands it back, and never looks into it.
+/// Part of the memory of an end, by the end's number. Core only passes it back to the fabric.
 #[derive(Clone, Copy)]
 enum Span {
     ControlPage(usize),
@@ -68,7 +69,7 @@ impl Threads {
         }
     }
 
-    /// The memory that end `side` reads (its own), and writes (its peer's).
+    /// Returns the memory that end `side` reads, which is its own, and the memory that it writes, which is its peer's.
     const fn attachment(side: usize) -> Attachment<Self> {
         let peer = 1 - side;
         Attachment {
@@ -80,7 +81,7 @@ impl Threads {
         }
     }
 
-    /// CRC32C of some bytes of a memory. Called only with checked flags.
+    /// Returns the CRC-32C of some bytes of a memory. Core asks for it only in the arrival mode `CheckedFlag`.
     fn crc_of(&self, span: Span, at: u32, bytes: u32, seed: u32) -> u32 {
         let mut copy = vec![0; bytes as usize];
         self.read(span, at, &mut copy);
@@ -97,7 +98,7 @@ impl Threads {
 }
 
 impl Fabric for Threads {
-    // The peer's memory is written in place. So there is nothing to post, and nothing to complete.
+    // This end writes the peer's memory itself, so nothing is posted and nothing completes.
     const DIRECT: bool = true;
     type Link = ();
     type Region = Span;
@@ -111,7 +112,7 @@ impl Fabric for Threads {
         Nanos(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    // Reading. `observe` pairs with `publish`: who sees a flag sees all that was written before it.
+    // Reading. `observe` pairs with `publish`: an end that sees a flag sees all that was written before it.
 
     fn flag(&self, (): &(), from: Span, at: u32) -> u64 {
         word::observe(&self.memory(from).0[at as usize / 8])
@@ -138,14 +139,14 @@ impl Fabric for Threads {
     fn copy_in(&mut self, (): &mut (), to: Span, at: u32, from: &[u8]) {
         let memory = self.memory(to);
         for (index, byte) in from.iter().enumerate() {
-            // This end is the only one that writes here: nobody changes the word between the read and the write.
+            // Only this end writes here, so the word does not change between the read and the write.
             let (holder, shift) = memory.place(at as usize + index);
             let others = word::read(holder) & !(0xff << shift);
             word::write(holder, others | u64::from(*byte) << shift);
         }
     }
 
-    // Checksums, for fabrics that promise no order.
+    // Checksums, for the arrival mode `CheckedFlag`.
 
     fn crc_out(&self, (): &(), from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
         self.crc_of(from, at, bytes, seed)
@@ -182,7 +183,7 @@ impl Fabric for Threads {
     }
 }
 
-/// One end of the connection: its fabric, and the driver that users call.
+/// Makes one end of the connection: its fabric, and the driver that users call.
 fn connect(
     ends: &Arc<[Own; 2]>,
     side: usize,
@@ -195,7 +196,7 @@ fn connect(
     Ok((fabric, Driver::new(endpoint, 1 + side as u64, WaitStrategy::Yield, 1_000_000_000, now)))
 }
 
-/// Drives an operation to its end. Core never waits: what to do between two attempts is up to its user.
+/// Drives an operation to its end. Core never waits, so the caller chooses what to do between two attempts: here, to yield.
 fn wait_for<T>(
     fabric: &mut Threads,
     driver: &mut Driver<Threads>,
@@ -214,7 +215,7 @@ fn wait_for<T>(
     }
 }
 
-/// Byte `index` of a message.
+/// Returns byte `index` of a message.
 const fn byte(index: usize) -> u8 {
     (index * 7 % 251).to_le_bytes()[0]
 }
@@ -229,7 +230,7 @@ fn send(ends: &Arc<[Own; 2]>) -> Result<(), Box<dyn Error + Send + Sync>> {
         })
         .map_err(|failed| format!("{failed:?}"))?;
     }
-    // The peer still takes out what was sent.
+    // The peer can still drain what was sent.
     driver.close(&mut fabric, Reason::DONE);
     wait_for(&mut fabric, &mut driver, |fabric, driver| driver.drive_close(fabric))
         .map_err(|ended| ended.to_string().into())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! echo_server                 a server and a few clients in one process, for three seconds at most
-//! echo_server serve ADDR      a server for everyone, until it is killed: ADDR is shm:PATH or localhost:PORT
+//! echo_server serve ADDR      a server for other processes, until it is killed: ADDR is shm:PATH or localhost:PORT
 //! echo_server ADDR TEXT..     a client: sends each TEXT, and prints what comes back
 //! ```
 //!

@@ -51,7 +51,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
 fn send(address: &Address, mut source: Source) -> Result<Digest, Box<dyn Error>> {
     let mut digest = Digest::new(DigestKind::Crc64);
     let mut connection = Connection::connect(address, Options::default(), DEADLINE)?;
-    // A stream that is dropped before `finish`, as by any `?` here, is cancelled: the receiver cannot take a part for the whole.
+    // A stream that is dropped before `finish`, as by any `?` here, is cancelled, so the receiver does not take a part for the complete file.
     let mut stream = connection.open_stream(0, DEADLINE)?;
     while stream.read_from(&mut source, READ_BYTES, &mut digest)? > 0 {}
     stream.finish(DEADLINE)?;
@@ -86,7 +86,7 @@ fn demo() -> Result<(), Box<dyn Error>> {
 
 fn copy_and_compare(directory: &Path) -> Result<(), Box<dyn Error>> {
     let (from, to) = (directory.join("original"), directory.join("copy"));
-    // No multiple of anything.
+    // The length is no multiple of a block or page.
     let original: Vec<u8> = (0..(32 << 20) + 4321_u64).map(|i| ((i * i) >> 9).to_le_bytes()[0]).collect();
     fs::write(&from, &original)?;
     copy(&from, &to)?;

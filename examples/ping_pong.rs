@@ -1,4 +1,4 @@
-//! Two threads of one process send a message back and forth, and print the time of half a round trip.
+//! Sends a message back and forth between two threads, and prints the time of half a round trip.
 //!
 //! `cargo run --release --example ping_pong`
 

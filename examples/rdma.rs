@@ -1,7 +1,7 @@
-//! Two ends in one process move a message over an RDMA device of this host, and compare it.
+//! Moves a message between two ends in one process over an RDMA device of this host, and compares it.
 //!
-//! `cargo run --release --example rdma -- ADDRESS`, where ADDRESS is one of this host's that has an RDMA device.
-//! A host without one is told how to make a soft device, and the exit code is 69: nothing was checked.
+//! `cargo run --release --example rdma -- ADDRESS`, where ADDRESS is an address of this host's RDMA device. Without a device, the example
+//! prints how to make a software device and exits with 69: nothing was checked.
 
 use core::error::Error;
 use core::time::Duration;
@@ -18,9 +18,9 @@ const UNAVAILABLE: u8 = 69;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let host = std::env::args().nth(1).unwrap_or_default();
-    // Without a host a listener takes every address that has a device, so that a lack of devices shows first.
+    // Without an address it listens at every address of a device, and fails here if there is no device.
     let mut listener =
-        match Listener::bind(&Address::Verbs { host: host.clone(), port: 0 }, Options::default()) {
+        match Listener::bind(&Address::Rdma { host: host.clone(), port: 0 }, Options::default()) {
             Ok(listener) => listener,
             Err(error) if error.kind() == ErrorKind::Device => {
                 eprintln!("{error}");
@@ -43,7 +43,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Ok(bytes)
     });
 
-    let mut connection = Connection::connect(&Address::Verbs { host, port }, Options::default(), DEADLINE)?;
+    let mut connection = Connection::connect(&Address::Rdma { host, port }, Options::default(), DEADLINE)?;
     let message: Vec<u8> = (0..BYTES).map(|at| (at ^ (at >> 9)).to_le_bytes()[0]).collect();
     let start = Instant::now();
     connection.send(7, &[&message], DEADLINE)?;

@@ -1,31 +1,31 @@
-//! Addresses of the other end.
+//! Addresses that listeners bind and peers connect to.
 
 use core::fmt;
 use core::str::FromStr;
 use std::path::{Path, PathBuf};
 
 /// Remedy that a build without RDMA names.
-pub(crate) const NO_VERBS: &str =
+pub(crate) const NO_RDMA: &str =
     "this program was built without RDMA; build superpipe with its feature verbs, which is on by default";
 
-/// Default port.
+/// Port of an address that names none.
 pub const DEFAULT_PORT: u16 = 7471;
 
 /// An address: `shm:PATH`, `verbs:HOST:PORT`, `HOST:PORT` or `HOST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Address {
-    /// A socket in the file system. Socket permissions control access.
+    /// `shm:PATH`: shared memory, by a socket in the file system. Socket permissions control access.
     Shm(PathBuf),
-    /// A port of a host: shared memory between processes of one user on this host, RDMA to another host.
-    Port {
+    /// `HOST:PORT`: shared memory between processes of one user on this host, RDMA to another host.
+    HostPort {
         /// Name or IP address; empty stands for this host.
         host: String,
         /// Port; 0 stands for any free one, to listen at.
         port: u16,
     },
-    /// A port of a host, over RDMA for this host, too.
-    Verbs {
+    /// `verbs:HOST:PORT`: RDMA, even to this host. The scheme names RDMA's programming interface, verbs.
+    Rdma {
         /// Name or IP address; empty stands for every address of this host, to listen at.
         host: String,
         /// Port; 0 stands for any free one, to listen at.
@@ -47,7 +47,7 @@ impl core::error::Error for AddressParseError {}
 
 impl Default for Address {
     fn default() -> Self {
-        Self::Port { host: "localhost".into(), port: DEFAULT_PORT }
+        Self::HostPort { host: "localhost".into(), port: DEFAULT_PORT }
     }
 }
 
@@ -69,13 +69,13 @@ impl FromStr for Address {
         }
         if let Some(rest) = text.strip_prefix("verbs:") {
             if cfg!(not(feature = "verbs")) {
-                return Err(AddressParseError(format!("{text:?} cannot be used: {NO_VERBS}")));
+                return Err(AddressParseError(format!("{text:?} cannot be used: {NO_RDMA}")));
             }
             let (host, port) = host_and_port(rest).map_err(bad)?;
-            return Ok(Self::Verbs { host, port });
+            return Ok(Self::Rdma { host, port });
         }
         let (host, port) = host_and_port(text).map_err(bad)?;
-        Ok(Self::Port { host, port })
+        Ok(Self::HostPort { host, port })
     }
 }
 
@@ -105,16 +105,16 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shm(path) => write!(f, "shm:{}", path.display()),
-            Self::Verbs { host, port } => write!(f, "verbs:{}", HostPort(host, *port)),
-            Self::Port { host, port } => HostPort(host, *port).fmt(f),
+            Self::Rdma { host, port } => write!(f, "verbs:{}", Bracketed(host, *port)),
+            Self::HostPort { host, port } => Bracketed(host, *port).fmt(f),
         }
     }
 }
 
 /// HOST:PORT, with the brackets that an IPv6 address needs.
-struct HostPort<'a>(&'a str, u16);
+struct Bracketed<'a>(&'a str, u16);
 
-impl fmt::Display for HostPort<'_> {
+impl fmt::Display for Bracketed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn port(host: &str, port: u16) -> Address {
-        Address::Port { host: host.into(), port }
+        Address::HostPort { host: host.into(), port }
     }
 
     #[test]
@@ -159,20 +159,20 @@ mod tests {
 
     #[cfg(feature = "verbs")]
     #[test]
-    fn verbs_is_said_before_the_host() {
+    fn verbs_precedes_the_host() {
         for (text, host, port) in [
             ("verbs:node1:9", "node1", 9),
             ("verbs:node1", "node1", DEFAULT_PORT),
             ("verbs::9", "", 9),
             ("verbs:[fe80::1%eth0]:9", "fe80::1%eth0", 9),
         ] {
-            assert_eq!(text.parse(), Ok(Address::Verbs { host: host.into(), port }));
+            assert_eq!(text.parse(), Ok(Address::Rdma { host: host.into(), port }));
         }
     }
 
     #[cfg(not(feature = "verbs"))]
     #[test]
-    fn without_verbs_it_is_said_how_to_have_it() {
+    fn without_verbs_the_error_names_the_feature() {
         let text = "verbs:node1:9".parse::<Address>().unwrap_err().to_string();
         assert_eq!(
             text,

@@ -5,18 +5,27 @@ use core::{error, fmt};
 
 use crate::os::Bytes;
 
-/// Bytes that all connections of this process may provision together, by default.
+/// Bytes that all connections of this process may provision together, by default: about a thousand connections of the default sizes.
 const LIMIT_BYTES: u64 = 1 << 30;
 
 static LIMIT: AtomicU64 = AtomicU64::new(LIMIT_BYTES);
 static USED: AtomicU64 = AtomicU64::new(0);
 
-/// A connection's share of the memory that this process may provision. Dropping it returns the bytes to the budget.
+/// The budget of this process: the limit of the memory that all its connections provision together, 1 GiB by default.
 ///
-/// A connection takes its share before it provisions memory, and before both ends agree. Over shared memory the share counts both
-/// segments, since this process also fills the holes of the peer's. Over RDMA it counts the registered memory.
+/// A connection takes its share before it provisions memory, and before both ends agree; it fails with
+/// [`Limit`](crate::ErrorKind::Limit) if there is no room. Over shared memory the share counts both segments, since this process also fills
+/// the holes of the peer's. Over RDMA it counts the registered memory.
 #[derive(Debug)]
-pub struct Budget(u64);
+pub enum Budget {}
+
+/// A connection's share of the budget. Dropping it returns the bytes.
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(unreachable_pub, reason = "`fabric` shows it with `internals`")
+)]
+#[derive(Debug)]
+pub struct BudgetShare(u64);
 
 /// Refusal of a share that exceeds the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +36,7 @@ pub struct OverBudget {
 }
 
 impl Budget {
-    /// Sets the limit of this process for memory that is provisioned from now on. Default: 1 GiB.
+    /// Sets the limit for memory that is provisioned from now on.
     pub fn set_limit_bytes(bytes: u64) {
         LIMIT.store(bytes, Ordering::Relaxed);
     }
@@ -38,11 +47,17 @@ impl Budget {
         USED.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that are left.
+    /// Returns the bytes that can still be provisioned.
     pub(crate) fn left_bytes() -> u64 {
         LIMIT.load(Ordering::Relaxed).saturating_sub(USED.load(Ordering::Relaxed))
     }
+}
 
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(unreachable_pub, reason = "`fabric` shows it with `internals`")
+)]
+impl BudgetShare {
     /// Takes a share.
     pub(crate) fn take(bytes: u64) -> Result<Self, OverBudget> {
         let limit = LIMIT.load(Ordering::Relaxed);
@@ -95,7 +110,7 @@ impl fmt::Display for OverBudget {
 
 impl error::Error for OverBudget {}
 
-impl Drop for Budget {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         USED.fetch_sub(self.0, Ordering::Relaxed);
     }

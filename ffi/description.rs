@@ -3,27 +3,63 @@
 use core::net::SocketAddr;
 
 use superpipe_core::driver::setup::Negotiated;
+use superpipe_core::{Arrival, Protocol};
 
 #[cfg(feature = "verbs")]
 use crate::fabric::rdma::DeviceName;
 use crate::fabric::shm::PeerCred;
 
-/// Fabric and settings of a connection, for reports.
+/// Fabric and negotiated settings of a connection, for reports. Both ends have the same settings; [`Tuning`](crate::Tuning) proposes them.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Description {
-    /// Name of the fabric: `shm` or `verbs`.
+    /// Fabric, by the scheme of its addresses: `shm` for shared memory, `verbs` for RDMA.
     pub fabric: &'static str,
-    /// RDMA device.
+    /// RDMA device of this end; `None` over shared memory.
     #[cfg(feature = "verbs")]
     pub device: Option<DeviceName>,
-    /// Negotiated settings.
-    pub negotiated: Negotiated,
-    /// Reason for the arrival mode.
+    /// Protocol of transfers that start; [`set_protocol`](crate::Connection::set_protocol) changes that of this end, and not this field.
+    pub protocol: Protocol,
+    /// Arrival mode.
+    pub arrival: Arrival,
+    /// Reason for the arrival mode, as a phrase.
     pub arrival_reason: &'static str,
+    /// Folds of a landing buffer: a chunk takes at most one of them.
+    pub folds: u8,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Bytes of all blocks of a landing buffer.
+    pub landing_bytes: u32,
+    /// Bytes of the largest chunk, if an end has set a limit. Otherwise the folds are the limit.
+    pub chunk_bytes: Option<u32>,
     /// Bytes of the process's [`Budget`](crate::Budget) that the connection takes: over shared memory both segments, over RDMA
     /// what this end registered.
     pub provisioned_bytes: u64,
+}
+
+impl Description {
+    /// Describes a connection of this configuration. The caller sets the device.
+    pub(crate) const fn new(
+        fabric: &'static str,
+        negotiated: &Negotiated,
+        arrival_reason: &'static str,
+        provisioned_bytes: u64,
+    ) -> Self {
+        let Negotiated { config, layout } = negotiated;
+        Self {
+            fabric,
+            #[cfg(feature = "verbs")]
+            device: None,
+            protocol: config.protocol,
+            arrival: config.arrival,
+            arrival_reason,
+            folds: config.folds,
+            block_bytes: layout.block_bytes,
+            landing_bytes: layout.block_bytes * layout.block_count,
+            chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
+            provisioned_bytes,
+        }
+    }
 }
 
 /// Peer of a connection, as the kernel or the device of this host reports it.
@@ -40,6 +76,7 @@ pub enum Peer {
 
 impl Peer {
     /// Returns true if both peers may be the same program: they are one process, or have the same host.
+    #[cfg(feature = "internals")]
     #[must_use]
     pub fn may_be(self, other: Self) -> bool {
         match (self, other) {
@@ -50,7 +87,7 @@ impl Peer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "internals"))]
 mod tests {
     use super::*;
 

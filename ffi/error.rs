@@ -146,7 +146,10 @@ impl Error {
     }
 
     pub(crate) fn interrupted() -> Self {
-        Self::new(ErrorKind::Interrupted, "interrupted")
+        Self::new(
+            ErrorKind::Interrupted,
+            "interrupted: the flag in Options::interrupt is set; clear it to go on",
+        )
     }
 
     /// Error of a closed endpoint.
@@ -173,7 +176,11 @@ impl Error {
 #[cfg(feature = "verbs")]
 fn device_text(error: WcError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let status = superpipe_verbs::WcStatus(error.status);
-    write!(f, "the RDMA device failed a work request: {status}, vendor error {:#x}", error.vendor_err)
+    write!(
+        f,
+        "the RDMA device failed a work request: {status}, vendor error {:#x}; see the kernel's log",
+        error.vendor_err
+    )
 }
 
 #[cfg(not(feature = "verbs"))]
@@ -391,7 +398,7 @@ mod tests {
         assert_eq!(
             closed(4),
             "the RDMA device failed a work request: local protection error: the memory is not registered for this \
-             (IBV_WC_LOC_PROT_ERR), vendor error 0x81"
+             (IBV_WC_LOC_PROT_ERR), vendor error 0x81; see the kernel's log"
         );
         assert!(closed(99).contains("work completion status 99"));
     }

@@ -47,12 +47,14 @@ mod stream;
 
 pub use address::{Address, AddressParseError, DEFAULT_PORT};
 pub use budget::Budget;
+#[cfg(feature = "internals")]
+pub use budget::BudgetShare;
 pub use connection::Connection;
 pub use deadline::Deadline;
 pub use description::{Description, Peer};
 pub use error::{Error, ErrorKind, StreamError};
 #[cfg(feature = "verbs")]
-pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaRoute};
+pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;
 pub use listener::Listener;
 pub use options::Options;
@@ -63,8 +65,8 @@ pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]
 pub use superpipe_core::driver::setup;
-pub use superpipe_core::driver::setup::{Negotiated, Tuning};
-pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
+pub use superpipe_core::driver::setup::Tuning;
+pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation, WaitStrategyParseError};
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};

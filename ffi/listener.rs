@@ -94,7 +94,7 @@ impl Listener {
         self.acceptor.listeners().address()
     }
 
-    /// Returns the absolute path of the socket, if it listens over shared memory.
+    /// Returns the absolute path of the socket, if it listens over shared memory. Its permissions decide which users may connect.
     #[must_use]
     pub fn socket_path(&self) -> Option<&Path> {
         self.acceptor.listeners().path()
@@ -107,7 +107,8 @@ impl Listener {
         self.acceptor.listeners().rdma_addr()
     }
 
-    /// Returns the reason for not listening over RDMA, if the address asks for RDMA where it is available.
+    /// Returns the reason for not listening over RDMA, if the address asks for RDMA where it is available. Other hosts cannot connect
+    /// then: a server for other hosts should log the reason.
     #[must_use]
     pub fn rdma_unavailable(&self) -> Option<&str> {
         self.acceptor.listeners().rdma_unavailable()

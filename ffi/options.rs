@@ -6,11 +6,17 @@ use core::time::Duration;
 use crate::address::Address;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "verbs")]
-use crate::fabric::rdma::RdmaRoute;
+use crate::fabric::rdma::RdmaDevice;
 use crate::os::WaitStrategy;
 use superpipe_core::driver::setup::{Defaults, Tuning};
 
-/// Options of a connection or listener.
+/// Options of a connection or listener. Set the fields that matter and take the others from the default, since later versions add some:
+///
+/// ```
+/// # use core::time::Duration;
+/// # use superpipe::{Options, WaitStrategy};
+/// let options = Options { wait: WaitStrategy::Spin, idle_timeout: Duration::from_secs(5), ..Options::default() };
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Wait strategy. Default: spin a little, yield a little, then sleep.
@@ -23,9 +29,9 @@ pub struct Options {
     /// Time for which a connection that is dropped may wait until its data have left this end. Default: 1 s. Over shared memory
     /// a drop does not wait.
     pub linger: Duration,
-    /// RDMA device and GID of this host to use. Default: those of the route to the peer.
+    /// RDMA device and GID of this host to use. Default: those that the kernel's routing table gives for the peer.
     #[cfg(feature = "verbs")]
-    pub route: RdmaRoute,
+    pub rdma_device: RdmaDevice,
     /// Uid that the peer's process must have, over shared memory; root is no exception. Default: the uid of this process. The kernel
     /// reports the uid of the process that connected, or began to listen. Over RDMA no one reports it, and the option is refused.
     pub peer_uid: Option<u32>,
@@ -47,7 +53,7 @@ impl Default for Options {
             handshake_timeout: Duration::from_secs(5),
             linger: Duration::from_secs(1),
             #[cfg(feature = "verbs")]
-            route: RdmaRoute::default(),
+            rdma_device: RdmaDevice::default(),
             peer_uid: None,
             tuning: Tuning::default(),
             landing_bytes_max: 64 << 20,
@@ -78,7 +84,7 @@ impl Options {
         if self.idle_timeout.is_zero() {
             return usage(Err("an idle timeout of zero ends every wait: make it longer"));
         }
-        usage(self.tuning.validate())
+        usage(Defaults::validate(&self.tuning))
     }
 
     /// Checks the options for shared memory, which is the fabric to `address`.
@@ -86,8 +92,8 @@ impl Options {
     /// # Errors
     /// `Usage`: shared memory cannot do what is proposed, or an option is for RDMA.
     pub(crate) fn check_shm(&self, address: &Address) -> Result<(), Error> {
-        usage(self.tuning.negotiate(&Tuning::default(), &Defaults::SHM).map(|_| ()))?;
-        if self.has_route() {
+        usage(Defaults::SHM.negotiate(&self.tuning, &Tuning::default()).map(|_| ()))?;
+        if self.has_rdma_device() {
             return usage(Err(format!(
                 "{address} is on this host, by shared memory, which has no device and no GID: leave those out, or \
                  write verbs:HOST:PORT"
@@ -100,11 +106,11 @@ impl Options {
     ///
     /// # Errors
     /// `Usage`: a uid is asked for, which RDMA does not report.
-    pub(crate) fn check_verbs(&self, address: &Address) -> Result<(), Error> {
+    pub(crate) fn check_rdma(&self, address: &Address) -> Result<(), Error> {
         usage(match self.peer_uid {
             None => Ok(()),
             Some(uid) => Err(format!(
-                "over RDMA nobody tells the peer's user, and uid {uid} is asked for: leave --peer-uid out, or use \
+                "over RDMA nobody tells the peer's user, and uid {uid} is asked for: leave peer_uid out, or use \
                  shm:PATH instead of {address}"
             )),
         })
@@ -112,13 +118,13 @@ impl Options {
 
     /// Returns true if a device or GID is named, which asks for RDMA.
     #[cfg(feature = "verbs")]
-    pub(crate) fn has_route(&self) -> bool {
-        self.route != RdmaRoute::default()
+    pub(crate) fn has_rdma_device(&self) -> bool {
+        self.rdma_device != RdmaDevice::default()
     }
 
     #[cfg(not(feature = "verbs"))]
     #[expect(clippy::unused_self, reason = "as with the feature")]
-    pub(crate) const fn has_route(&self) -> bool {
+    pub(crate) const fn has_rdma_device(&self) -> bool {
         false
     }
 }

@@ -96,7 +96,8 @@ impl Deref for RecvBuf {
 impl DerefMut for RecvBuf {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; and the borrow of self is unique, as the mapping's owner is.
+        // SAFETY: the mapping has `len` bytes at least, is private to this process and this value, and was zeros when made. The borrow of self
+        // is unique, so no other reference to them lives.
         unsafe { slice::from_raw_parts_mut(self.mapping.as_ptr().as_ptr(), self.len) }
     }
 }

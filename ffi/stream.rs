@@ -162,6 +162,12 @@ impl RecvStream<'_> {
         dispatch_any!(RecvInner, &mut self.0, stream => stream.write_to(sink, digest))
     }
 
+    /// Runs `work`, which may block for long, while a helper thread sends keepalives to the peer: see
+    /// [`Connection::keep_alive_while`](crate::Connection::keep_alive_while).
+    pub fn keep_alive_while<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        dispatch_any!(RecvInner, &mut self.0, stream => stream.keep_alive_while(work))
+    }
+
     /// Rejects the rest. The sender gets the reason.
     pub fn reject(self, reason: Reason) {
         dispatch_any!(RecvInner, self.0, stream => stream.reject(reason));

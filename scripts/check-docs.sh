@@ -3,7 +3,7 @@
 #   - every rule of docs/wire.md that is cited exists, once;
 #   - every relative link of a *.md file leads to a file, and to a heading of it;
 #   - every section of docs/ that is cited by its heading exists;
-#   - every path of the tree that a *.md file names in backquotes exists (CHANGELOG.md may name those of the past);
+#   - every path of the tree that a *.md file or a comment names in backquotes exists (CHANGELOG.md may name those of the past);
 #   - every error text in the troubleshooting table of docs/guide.md stands in the code.
 . "$(dirname "$0")/lib.sh"
 
@@ -19,15 +19,19 @@ pages() { sources '*.md' | grep -v '^./bench/src/'; }
 
 # joined_text WORD: files with this word, each comment in one line
 joined_text() {
-    sources '*.rs' '*.md' '*.sh' '*.toml' '*.c' '*.h' Makefile | xargs grep -lF -e "$1" | xargs cat |
+    { sources '*.rs' '*.md' '*.sh' '*.toml' '*.c' '*.h' Makefile && ls vm/tests/* vm/guest/bin/*; } | xargs grep -lF -e "$1" | xargs cat |
         sed -E 's,^ *(//[/!]?|#) ?, ,' | tr -s '\n ' ' '
 }
 
-# Citations are `wire.md 6.4`, `wire.md 3.2, 4.2` and `wire.md 2 to 5 and 7`, and may go on in the next line of a comment.
+# Citations are `wire.md 6.4`, `wire.md 3.2, 4.2` and `wire.md 2 to 5 and 7`, and may continue in the next line of a comment.
+# The wire's own pages cite (6.4), or `| 6.4 |` at the end of a table's line.
 cited_rules() {
-    joined_text wire.md |
-        grep -oE 'wire\.md\)? [0-9]+(\.[0-9]+)?((,| and|, and| to| or) [0-9]+(\.[0-9]+)?)*' |
-        sed 's/^wire\.md)* //' | grep -oE '[0-9]+(\.[0-9]+)?' | sort -u
+    {
+        joined_text wire.md |
+            grep -oE 'wire\.md\)? [0-9]+(\.[0-9]+)?((,| and|, and| to| or) [0-9]+(\.[0-9]+)?)*' |
+            sed 's/^wire\.md)* //' | grep -oE '[0-9]+(\.[0-9]+)?'
+        grep -ohE '\([0-9]+\.[0-9]+\)|\| [0-9]+\.[0-9]+ \|$' docs/wire.md docs/wire/*.md | tr -d '()| '
+    } | sort -u
 }
 
 rules() {
@@ -35,6 +39,10 @@ rules() {
     headings=$(sed -nE 's/^#{2,3} ([0-9]+(\.[0-9]+)?) .*/\1/p' docs/wire.md docs/wire/*.md | sort)
     twice=$(uniq -d <<<"$headings")
     [[ -z $twice ]] || die "docs/wire.md and docs/wire have these numbers twice: ${twice//$'\n'/ }"
+    # a form that would not be checked
+    if sources '*.rs' '*.md' '*.sh' | xargs grep -nE 'wire\.md\)?,? (section|rule|§) ?[0-9]|wire\.md\)?, [0-9]|§ ?[0-9]+\.[0-9]' | grep -v '^./scripts/check-docs.sh:'; then
+        die "the lines above cite wire.md in another form than: wire.md 6.4"
+    fi
     unknown=$(comm -13 <(echo "$headings") <(cited_rules))
     [[ -z $unknown ]] || die "cited as rules of wire.md, and no heading of docs/wire.md or docs/wire: ${unknown//$'\n'/ }"
 }
@@ -68,7 +76,7 @@ sections() {
             say "docs/$page.md, \"$section\" is cited, and there is no such heading"
             bad=1
         fi
-    done < <(joined_text .md | grep -oE '(architecture|benchmarks|concepts|glossary|guide|performance|testing|tools)\.md\)?, "[^"]+"' |
+    done < <(joined_text .md | grep -oE '(architecture|benchmarks|concepts|glossary|guide|performance|testing|tools|wire)\.md\)?, "[^"]+"' |
         sed -E 's/\.md\)?, "/\t/; s/"$//' | sort -u)
     [[ $bad -eq 0 ]] || die "the sections above do not exist"
 }
@@ -77,16 +85,16 @@ paths() {
     local file path bad=0
     while read -r file; do
         while read -r path; do
-            if [[ ! -e $path && ! -e ${file%/*}/$path ]]; then
+            if [[ ! -e $path && ! -e ${file%/*}/$path && ! -e ${file%/src/*}/$path ]]; then
                 say "$file: names $path, which does not exist"
                 bad=1
             fi
-        done < <(grep -oE '`(bench|bins|core|docs|examples|ffi|freestanding|gantt|scripts|sim|soak|testkit|vm)/[A-Za-z0-9_./-]+`' "$file" | tr -d '`' | sort -u || true)
-    done < <(pages | grep -v '^./CHANGELOG.md$')
+        done < <(grep -oE '`(bench|bins|core|docs|examples|ffi|freestanding|gantt|scripts|sim|soak|testkit|vm)/[A-Za-z0-9_./-]+(:[0-9]+)?`' "$file" | sed -E 's/`//g; s/:[0-9]+$//' | sort -u || true)
+    done < <({ pages && sources '*.rs' '*.sh'; } | grep -v '^./CHANGELOG.md$')
     [[ $bad -eq 0 ]] || die "the paths above do not exist"
 }
 
-# What docs/guide.md quotes of error texts, between the places of names and numbers.
+# The error texts that docs/guide.md quotes, cut where names and numbers stand.
 error_texts() {
     local piece bad=0
     while read -r piece; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Types `make demo` and `make test`, each as the first thing in a fresh minimal Debian that has Rust, make and a C linker
-# and nothing else. As root, on Debian. Arguments are other targets of make to type instead; SUITE is another release.
+# Runs `make demo` and `make test`, each in a fresh minimal Debian that has only Rust, make and a C linker. Needs root, on Debian.
+# Arguments are other targets of make to run instead; SUITE is another release.
 #
-# What it uses of this machine: the committed HEAD, the toolchain (read-only), and how to reach the network (Debian's
+# It uses of this machine: the committed HEAD, the toolchain (read-only), and how to reach the network (Debian's
 # mirror, proxies, certificates). All mounts live in a mount namespace and die with it, whatever happens.
 . "$(dirname "$0")/lib.sh"
 

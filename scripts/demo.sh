@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Moves a file of random bytes from rsend to rrecv, two processes on two cores, over shared memory; compares the copy;
-# then breaks one byte in flight and sees both ends refuse it; then looks for anything left behind.
+# then flips a bit in flight, which both ends must report; then checks that no file or process is left behind.
 . "$(dirname "$0")/lib.sh"
 
 mib=${DEMO_MIB:-1024}
@@ -18,7 +18,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# A directory with room for the data twice: on disk, or in memory that has room for it besides.
+# A directory with room for the data twice: on disk, or on a tmpfs if enough memory is left.
 roomy_directory() {
     local directory free block kind
     for directory in "${TMPDIR:-/tmp}" /var/tmp "$target"; do
@@ -33,7 +33,7 @@ roomy_directory() {
     die "$((2 * mib + 256)) MiB are needed in one of ${TMPDIR:-/tmp}, /var/tmp, $target; set TMPDIR, or DEMO_MIB to less than $mib"
 }
 
-# The cores this process may use, one a line: 0-2,7 as 0 1 2 7.
+# The cores that this process may use, one per line: 0-2,7 as 0 1 2 7.
 allowed_cores() {
     local range
     for range in $(sed -nE 's/^Cpus_allowed_list:\s*//p' /proc/self/status | tr ',' ' '); do
@@ -41,7 +41,7 @@ allowed_cores() {
     done
 }
 
-# Two cores to pin to, not the two threads of one core where there is a choice.
+# Two cores to pin to; the two hardware threads of one core only if there are no others.
 choose_cores() {
     local cores core siblings
     mapfile -t cores < <(allowed_cores)
@@ -56,7 +56,7 @@ choose_cores() {
     say "${cores[0]} ${cores[1]}"
 }
 
-# transfer NAME SENDER-OPTION...: both ends, each to its end; sets sender_status and receiver_status
+# transfer NAME SENDER-OPTION...: runs both ends until both have ended; sets sender_status and receiver_status
 transfer() {
     local name=$1 sender receiver
     shift
@@ -99,7 +99,7 @@ report_rate() {
 
 shared_memory() { find /dev/shm -mindepth 1 2>/dev/null | sort; }
 
-# What is new in /dev/shm and held by no process. What other programs put there meanwhile is theirs, and they hold it.
+# New files in /dev/shm that no process holds. Files that other programs make meanwhile are held by them.
 abandoned_memory() {
     local path
     while read -r path; do

@@ -19,7 +19,7 @@ run() {
 # u64 FILE OFFSET BYTES: a little-endian number of the file
 number() { od -An -v -j "$2" -N "$3" -t "u$3" --endian=little "$1" | tr -d ' '; }
 
-# What size(1) calls text: all sections that are loaded and never written. Without binutils, from the section headers.
+# The text of size(1): all sections that are loaded and never written. Without binutils, from the section headers.
 text_size() {
     local at entry count index header flags bytes code=0 text=0
     [[ $(head -c 4 "$elf" | od -An -c | tr -d ' ') == '177ELF' ]] || die "$elf is no ELF file"

@@ -1,4 +1,4 @@
-# Sourced by every script here: where things are, how to speak, what must be there, and timed stages.
+# Sourced by every script here: directories, messages, required tools, and timed stages.
 # shellcheck shell=bash
 
 set -euo pipefail
@@ -12,10 +12,10 @@ die() {
     exit 1
 }
 
-# CI must leave nothing out; a user without some tool still gets all that can run, and is told what could not.
+# CI must leave nothing out. Without some tool, a user's run makes all other checks, and names those that it left out.
 strict() { [[ ${CI:-} == true || -n ${STRICT:-} ]]; }
 
-# root_on_debian: what is missing may be installed without asking
+# root_on_debian: missing packages may be installed without asking
 root_on_debian() { [[ $EUID -eq 0 && -e /etc/debian_version ]] && command -v apt-get >/dev/null; }
 
 apt_install() {
@@ -54,7 +54,7 @@ need_rust() {
     fi
 }
 
-# where cargo puts what it builds
+# cargo's target directory
 target_dir() { cargo metadata --locked --no-deps --format-version 1 | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'; }
 
 # Stages. SUPERPIPE_STAGES names the file that collects them, so that scripts which call scripts end in one table.
@@ -107,7 +107,7 @@ lane() {
     set +m
 }
 
-# lane_has_failed: whether it has ended, and not well
+# lane_has_failed: true if it has ended with an error
 lane_has_failed() { [[ -n ${lane_pid:-} ]] && ! kill -0 "$lane_pid" 2>/dev/null && ! wait "$lane_pid"; }
 
 # join_lane: waits for the lane, prints what it printed, and ends everything where it failed
@@ -121,7 +121,7 @@ join_lane() {
     [[ $status -eq 0 ]] || exit "$status"
 }
 
-# end_lane: without waiting for its work
+# end_lane: ends it before its work is done
 end_lane() {
     [[ -n ${lane_pid:-} ]] || return 0
     kill -TERM -- "-$lane_pid" 2>/dev/null || true
@@ -129,7 +129,7 @@ end_lane() {
     rm -f "$lane_log"
 }
 
-# left_out NAME WHY: a check that cannot be made here; an error where nothing may be left out
+# left_out NAME WHY: notes a check that cannot be made here; an error if CI or STRICT is set
 left_out() {
     if strict; then
         die "$1 cannot be checked: $2"

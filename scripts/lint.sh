@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Format, clippy, layers of modules, references of the documentation, bindings, documentation, licences and dependencies, and core's promise to hold no unsafe code.
+# Format, clippy, cycles of modules, the exported API, references of the documentation, bindings, documentation, licences and dependencies, and
+# core's promise to hold no unsafe code.
 . "$(dirname "$0")/lib.sh"
 
-# A warning is an error with the compiler that the project is checked with. A newer one knows new warnings, which
-# a user of it must be shown and not stopped by.
+# A warning is an error with the compiler that the project is checked with. A newer one has new warnings: it shows them, and does not fail.
 warnings() {
     if [[ $(rust_minor_here) -le $(rust_minor_wanted) ]] || strict; then
         echo "-D warnings"
@@ -23,7 +23,7 @@ have_component() {
     cargo "$2" --version >/dev/null 2>&1
 }
 
-# Whoever asks for lint must get it; whoever asks for the tests gets those, and is told.
+# An error if lint was asked for, and a note if it is a part of `make test`.
 no_component() {
     local why="$2 is missing; type: rustup component add $2"
     [[ -z ${stages_are_mine:-} ]] || die "$1 cannot be checked: $why"
@@ -67,13 +67,10 @@ no_unsafe_in_core() {
     fi
 }
 
-# Modules side by side, one of which knows the other: never both, also by way of third ones.
-layers() { cargo test --locked -q -p superpipe-testkit --test layers; }
+# No cycles of modules inside a crate, and the exported API of each library is what docs/api says; UPDATE=1 writes that again.
+sources() { cargo test --locked -q -p superpipe-testkit --test source; }
 
-# The libraries' exported API is what docs/api says; UPDATE=1 writes it again.
-api() { cargo test --locked -q -p superpipe-testkit --test api; }
-
-# Files of ffi that read the clock: all else is told the time, so that tests can choose it. Tests and ffi/os are free.
+# Files of ffi that read the clock. Other files get the time as an argument, and tests choose it. Tests and ffi/os may read it.
 clock_readers() {
     cat <<'LIST'
 ffi/blocking/accepting.rs            accepts until a deadline
@@ -96,7 +93,7 @@ ffi/fabric/rdma/fabric.rs            Fabric::now
 ffi/fabric/rdma/handshake.rs         the shell of the handshake
 ffi/fabric/rdma/listen_address.rs    looks a name up until a deadline
 ffi/fabric/rdma/listener.rs          listens again where a device went away
-ffi/fabric/rdma/route.rs             resolves an address, once
+ffi/fabric/rdma/device.rs            resolves an address, once
 ffi/fabric/shm/fabric.rs             Fabric::now
 ffi/fabric/shm/handshake.rs          the shell of the handshake
 ffi/fabric/shm/listener.rs           waits for the lock of a directory
@@ -106,13 +103,14 @@ LIST
 }
 
 clocks_are_read_in_known_places() {
-    local found known
-    # What stands behind cfg(test) is a test.
-    found=$(grep -rlE 'monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until\(' --include='*.rs' ffi |
+    local found known reads='(monotonic_ns|Instant::now|SystemTime::now|clock_gettime|[^_a-z]until)\(|(monotonic_ns|clock_gettime) as '
+    # Code behind cfg(test) is a test: a module to the end of its file, or one item.
+    found=$(grep -rlE "$reads" --include='*.rs' ffi |
         grep -vE '^ffi/(os|tests|verbs/src/fake|verbs/tests|verbs/examples)/|tests?\.rs$|/tests/' |
         while read -r file; do
-            # All of it is read: a reader that leaves early fails the pipe.
-            if sed '/^#\[cfg(test)\]$/,$d' "$file" | grep -E '(monotonic_ns|Instant::now|SystemTime::now|[^_a-z]until)\(' >/dev/null; then
+            # grep without -q reads its whole input: with -q it would end early and fail the pipe.
+            if awk '/^#\[cfg\(test\)\]$/ { behind = 1; next } behind && /mod .*\{$/ { over = 1 } !over { print } { behind = 0 }' "$file" |
+                grep -E "$reads" >/dev/null; then
                 echo "$file"
             fi
         done | sort)
@@ -120,7 +118,7 @@ clocks_are_read_in_known_places() {
     diff <(echo "$known") <(echo "$found") || die "> reads the clock and is not in scripts/lint.sh's list, < is and does not"
 }
 
-# scripts/test-planted.sh asks for the build with planted bugs, and nothing that cargo reads by itself may.
+# Only scripts/test-planted.sh may ask for the build with planted bugs, and no file that cargo reads by itself.
 no_planted_bugs() {
     if grep -rn superpipe_planted --include='*.toml' --include=config --include=build.rs --exclude-dir=target . | grep -v check-cfg; then
         die "the files above would have bugs planted in a product"
@@ -135,7 +133,7 @@ scripts_parse() {
     sh -n vm/guest/init
 }
 
-# What of the peers' harness needs none of their headers.
+# The files of the peers' harness that need none of the peers' headers.
 harness_compiles() {
     (cd bench/peers && cc -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only harness.c tests.c common.c pair.c)
 }
@@ -159,8 +157,7 @@ if have_component clippy clippy rust-clippy; then
 else
     no_component clippy clippy
 fi
-stage layers layers
-stage api api
+stage sources sources
 stage bindings scripts/bindings.sh --check
 stage documentation documentation
 if ! have_deny && strict; then

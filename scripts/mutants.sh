@@ -2,10 +2,10 @@
 # Breaks core, the driver and the shells on purpose, one place at a time (cargo-mutants), and counts what the tests catch.
 #
 #   PART=core|driver|blocking|shm|rdma   only this part; several with spaces between; all by default
-#   SHARD=k/n                        only every n-th mutant, from the k-th on, k from 0: a sample
+#   SHARD=k/n                            only every n-th mutant, from the k-th on, k from 0: a sample
 #
-# Each mutant is judged by quick tests first, and what survives those by all tests of its package. Survivors that cannot be
-# told from the original are listed in scripts/mutants-equivalent.txt; the share is that of the others (docs/testing.md).
+# Quick tests run on each mutant first, and all tests of its package on the survivors. Survivors that are equivalent to the original
+# are listed in scripts/mutants-equivalent.txt and do not count in the share (docs/testing.md).
 . "$(dirname "$0")/lib.sh"
 
 version=27.1.0
@@ -38,7 +38,7 @@ describe() {
     blocking | shm | rdma)
         package=superpipe floor=92 features=(--features recorder)
         quick=(--lib)
-        # Seconds each, and of other parts; they judge what survives.
+        # They take seconds each, and test other parts. They run on the survivors.
         filters=(--skip copy:: --skip os:: --skip lets_nobody_sleep --skip let_nobody_sleep --skip no_wake_up_is_lost)
         ;;
     *) die "PART=$1 is none of core, driver, blocking, shm and rdma" ;;
@@ -53,7 +53,7 @@ mutate() {
         arguments+=("--cargo-arg=$1")
         shift
     done
-    # The first -- is ours: a second one before the filters would make names of them, which choose tests instead of skipping them.
+    # The first -- ends our arguments. A second one would make names of the filters, which select tests instead of skipping them.
     [[ $# -eq 0 ]] || shift
     rm -rf "$out"
     mkdir -p "$out"

@@ -9,7 +9,7 @@ target=$(target_dir)
 
 run_example() { timeout 120 "$target/checks/examples/$@" </dev/null; }
 
-# without_device NAME: it succeeds at nothing, and says how to make a device
+# without_device NAME: it must fail, and say how to make a device
 without_device() {
     local status=0 said
     said=$(run_example "$1" 2>&1) || status=$?

@@ -6,7 +6,7 @@
 one_feature() {
     local package=$1 feature=${2:-}
     local flags=(--locked -p "$package" --no-default-features ${feature:+--features "$feature"})
-    # without the dev-dependencies, which can turn on what the feature itself forgot
+    # without the dev-dependencies, which can enable a feature that this one lacks
     cargo check "${flags[@]}"
     # not optimized: to build it takes longer than to run it
     cargo test --profile dev "${flags[@]}" ${feature:+--lib}

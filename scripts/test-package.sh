@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs what would be published, and builds each package from its packed files alone.
+# Packs each package as for publishing, and builds it from its packed files alone.
 . "$(dirname "$0")/lib.sh"
 
 need_rust

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What needs a real RDMA driver: rxe and siw of Linux, in guests that vm/ makes of Debian's packages. First the harness itself,
-# then the scripts of vm/tests, of the tools as they ship. A host that can have no guest is told so; see vm/README.md.
+# Tests that need a real RDMA driver: Linux's rxe and siw, in guests that vm/ makes of Debian's packages. First the harness itself,
+# then the scripts of vm/tests, with the tools as they ship. Names the reason if this host cannot run guests; see vm/README.md.
 . "$(dirname "$0")/lib.sh"
 
 # vm/prepare's exit code for a host that can have no guest
@@ -17,7 +17,7 @@ prepare() {
     fi
 }
 
-# Strictness is for machines that can have a guest. What is missing elsewhere is counted, even in CI.
+# STRICT applies only to machines that can run guests. Elsewhere the stage is counted as left out, even in CI.
 no_guest() {
     if root_on_debian && [[ $(uname -m) == x86_64 ]]; then
         left_out vm "$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that CI runs. Each stage is a script of its own; the first that fails ends the run with its name. The tools and the VM wait
-# for other processes for most of their time, so they run beside the stages that compile and compute; what measures runs alone.
+# for other processes most of the time, so they run beside the stages that compile and compute. Stages that measure run alone.
 . "$(dirname "$0")/lib.sh"
 
 tools_and_vm() {

@@ -3,7 +3,7 @@
 # programs are found by name in `vm-tests` of the target directory, examples as `example-NAME`.
 . "$(dirname "$0")/lib.sh"
 
-# Tests of superpipe-verbs and superpipe that are told of devices by SUPERPIPE_RDMA. Built together, on all cores.
+# Tests of superpipe-verbs and superpipe that get their devices from SUPERPIPE_RDMA. Built together, on all cores.
 readonly programs=(verbs rdma scripted) examples=(rdma write)
 
 need_rust

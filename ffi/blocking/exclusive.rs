@@ -11,19 +11,19 @@ use superpipe_core::driver::Drive;
 use super::access::{Attempt, DriverAccess};
 use super::host_driver::HostDriver;
 use super::waiting::Waiting;
-use crate::budget::Budget;
+use crate::budget::BudgetShare;
 use crate::fabric::HostFabric;
 use crate::os::owner::Owner;
 
 /// A driver with one owner. Dropping it closes the connection.
 pub(crate) struct Exclusive<F: HostFabric> {
     host: ManuallyDrop<Box<HostDriver<F>>>,
-    _budget: Budget,
+    _budget: BudgetShare,
     owner: Owner,
 }
 
 impl<F: HostFabric> Exclusive<F> {
-    pub(super) fn new(host: HostDriver<F>, budget: Budget) -> Self {
+    pub(super) fn new(host: HostDriver<F>, budget: BudgetShare) -> Self {
         let host = ManuallyDrop::new(Box::new(host));
         Self { host, _budget: budget, owner: Owner::current() }
     }

@@ -12,7 +12,7 @@ use super::route::Locality;
 use super::shm;
 use crate::address::Address;
 #[cfg(not(feature = "verbs"))]
-use crate::address::NO_VERBS;
+use crate::address::NO_RDMA;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "verbs")]
 use crate::fabric::rdma::Listener as RdmaListener;
@@ -65,16 +65,16 @@ impl FabricListeners {
                 options.check_shm(address)?;
                 listener.shm = Some(ShmListener::bind(&ShmAddress::Path(path.clone()).socket_path()?)?);
             }
-            Address::Verbs { host, port } => {
-                options.check_verbs(address)?;
+            Address::Rdma { host, port } => {
+                options.check_rdma(address)?;
                 listener.listen_by_rdma(host, *port, true, options)?;
                 let port = listener.rdma_port().unwrap_or(*port);
-                listener.address = Address::Verbs { host: host.clone(), port };
+                listener.address = Address::Rdma { host: host.clone(), port };
             }
-            Address::Port { host, port } => {
+            Address::HostPort { host, port } => {
                 let reach = Locality::of(host, options, monotonic_ns() + LOOKUP_NS)?;
                 if matches!(reach, Locality::SameHost) {
-                    options.check_verbs(address)?;
+                    options.check_rdma(address)?;
                 }
                 let is_number = host.parse::<core::net::IpAddr>().is_ok();
                 let everywhere = match reach {
@@ -91,7 +91,7 @@ impl FabricListeners {
                 };
                 listener.is_private = true;
                 let port = listener.listen_at_port(everywhere, *port, options)?;
-                listener.address = Address::Port { host: host.clone(), port };
+                listener.address = Address::HostPort { host: host.clone(), port };
             }
         }
         Ok(listener)
@@ -106,7 +106,7 @@ impl FabricListeners {
     ) -> Result<u16, Error> {
         let choose = || {
             if let Some(host) = for_others {
-                self.listen_by_rdma(host, wanted, options.has_route(), options)?;
+                self.listen_by_rdma(host, wanted, options.has_rdma_device(), options)?;
             }
             Ok(match (wanted, self.rdma_port()) {
                 (0, None) => DYNAMIC + u16::try_from(random_below(DYNAMIC_COUNT.into())).unwrap_or(0),
@@ -142,9 +142,9 @@ impl FabricListeners {
     #[cfg(not(feature = "verbs"))]
     fn listen_by_rdma(&mut self, _: &str, _: u16, is_wanted: bool, _: &Options) -> Result<(), Error> {
         if is_wanted {
-            return Err(Error::new(ErrorKind::Connect, NO_VERBS));
+            return Err(Error::new(ErrorKind::Connect, NO_RDMA));
         }
-        self.why_no_rdma = Some(NO_VERBS.into());
+        self.why_no_rdma = Some(NO_RDMA.into());
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use superpipe_core::Fabric;
 use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
 
-use crate::budget::Budget;
+use crate::budget::BudgetShare;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
@@ -86,7 +86,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         fabric: F,
         attachment: Attachment<F>,
         negotiated: &Negotiated,
-        budget: Budget,
+        budget: BudgetShare,
         options: Options,
     ) -> Result<Self, Error> {
         let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default())

@@ -94,7 +94,7 @@ impl FabricHandshake for RdmaHandshake {
 /// # Errors
 /// Every other failure.
 pub(super) fn listen(host: &str, port: u16, options: &Options) -> Result<Result<Listener, Error>, Error> {
-    match Listener::bind(host, port, options.route) {
+    match Listener::bind(host, port, options.rdma_device) {
         Err(error) if is_for_lack_of_a_device(&error) => Ok(Err(error.into())),
         listener => Ok(Ok(listener?)),
     }
@@ -117,7 +117,7 @@ const fn rdma_options(options: &Options) -> RdmaOptions<'_> {
     RdmaOptions {
         tuning: &options.tuning,
         landing_bytes_max: options.landing_bytes_max,
-        route: options.route,
+        device: options.rdma_device,
     }
 }
 
@@ -127,16 +127,12 @@ fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Rdma>, Error> {
-    let rdma::Established { port, attachment, negotiated, arrival_reason, device, share, peer } = established;
+    let rdma::Established { fabric, attachment, negotiated, arrival_reason, device, share, peer } =
+        established;
     let provisioned_bytes = share.bytes();
-    let blocking = Blocking::new(port, attachment, &negotiated, share, options)?;
-    let description = Description {
-        fabric: Rdma::NAME,
-        device: Some(device),
-        negotiated,
-        arrival_reason,
-        provisioned_bytes,
-    };
+    let blocking = Blocking::new(fabric, attachment, &negotiated, share, options)?;
+    let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes);
+    let description = Description { device: Some(device), ..description };
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);
     Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer) })
 }

@@ -45,6 +45,11 @@ impl<'a, A: DriverAccess> BlockingRecvStream<'a, A> {
         self.deadline = deadline;
     }
 
+    /// Runs `work` while a helper thread sends keepalives.
+    pub(crate) fn keep_alive_while<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        self.connection.keep_alive_while(work)
+    }
+
     /// Writes once to a sink, straight out of blocks that have arrived.
     pub(crate) fn write_to(&mut self, sink: &mut Sink, digest: &mut Digest) -> Result<usize, StreamError> {
         let mut armed = ArmedDeadline::Unarmed(self.deadline);

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use crate::address::Address;
 #[cfg(not(feature = "verbs"))]
-use crate::address::NO_VERBS;
+use crate::address::NO_RDMA;
 use crate::error::{Error, ErrorKind};
 use crate::fabric::shm::{ShmAddress, other_socket_hint};
 use crate::options::Options;
@@ -36,7 +36,7 @@ impl Route {
     /// # Errors
     /// `Connect`: the name has no address. `Usage`: the options are for the other fabric, or the port is 0. `Interrupted`.
     pub(super) fn to(address: &Address, options: &Options, deadline_ns: u64) -> Result<Self, Error> {
-        if let Address::Port { port: 0, .. } | Address::Verbs { port: 0, .. } = address {
+        if let Address::HostPort { port: 0, .. } | Address::Rdma { port: 0, .. } = address {
             let text = format!(
                 "cannot connect to {address}: port 0 stands for any free port, to listen at; write the port that the \
                  listener got, 1 to 65535"
@@ -45,15 +45,15 @@ impl Route {
         }
         let route = match address {
             Address::Shm(path) => Self::Shm { address: ShmAddress::Path(path.clone()), is_private: false },
-            Address::Verbs { host, port } => Self::Rdma { host: host.clone(), port: *port },
-            Address::Port { host, port } => match Locality::of(host, options, deadline_ns)? {
+            Address::Rdma { host, port } => Self::Rdma { host: host.clone(), port: *port },
+            Address::HostPort { host, port } => match Locality::of(host, options, deadline_ns)? {
                 Locality::OtherHost => Self::Rdma { host: host.clone(), port: *port },
                 Locality::Loopback | Locality::SameHost => Self::private(*port),
             },
         };
         match route {
             Self::Shm { .. } => options.check_shm(address)?,
-            Self::Rdma { .. } => options.check_verbs(address)?,
+            Self::Rdma { .. } => options.check_rdma(address)?,
         }
         Ok(route)
     }
@@ -69,7 +69,7 @@ impl Route {
     /// Returns the error of a route to another host, in a build without RDMA.
     #[cfg(not(feature = "verbs"))]
     pub(super) fn other_host(host: &str) -> Error {
-        Error::new(ErrorKind::Connect, format!("{host} is another host, and {NO_VERBS}"))
+        Error::new(ErrorKind::Connect, format!("{host} is another host, and {NO_RDMA}"))
     }
 
     /// Returns the route to a port of this host.

@@ -129,14 +129,8 @@ pub(super) fn join(
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
     let attachment = Shm::attach(mine, theirs, negotiated.layout, socket, fenced, serves);
     let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
-    let description = Description {
-        fabric: Shm::NAME,
-        #[cfg(feature = "verbs")]
-        device: None,
-        negotiated,
-        arrival_reason: arrival_reason(negotiated.config.arrival),
-        provisioned_bytes,
-    };
+    let arrival_reason = arrival_reason(negotiated.config.arrival);
+    let description = Description::new(Shm::NAME, &negotiated, arrival_reason, provisioned_bytes);
     Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&negotiated, is_first), description, peer })
 }
 
@@ -165,7 +159,7 @@ fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<()
         return Err(ambiguous(pid, uid, options.peer_uid.is_some()));
     }
     refuse(format!(
-        "it takes peers of uid {wanted} only, and this process is of uid {uid}; set peer_uid there"
+        "it takes peers of uid {wanted} only, and this process is of uid {uid}: set peer_uid there to let it in"
     ));
     let remedy = match (options.peer_uid, is_private) {
         (Some(_), _) => format!("and uid {wanted} is asked for"),
@@ -180,7 +174,7 @@ fn check_peer(socket: &Socket, is_private: bool, options: &Options) -> Result<()
 }
 
 /// Returns the error of a peer whose uid stands for several users. `is_asked`: this uid was asked for.
-fn ambiguous(pid: i32, uid: u32, is_asked: bool) -> Error {
+fn ambiguous(pid: u32, uid: u32, is_asked: bool) -> Error {
     let whom = if is_asked { "that user" } else { "your user (unshare --map-root-user)" };
     let text = format!(
         "the peer, process {pid}, belongs to uid {uid}, which stands for every user who is not mapped into this user \

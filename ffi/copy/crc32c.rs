@@ -21,7 +21,7 @@ pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
 #[must_use]
 pub unsafe fn crc32c_of_shared(seed: u32, src: *const u8, len: usize) -> u32 {
     let mut checksum = seed;
-    // SAFETY: the caller keeps the same promises.
+    // SAFETY: the caller promises that `src` is valid for reads of `len` bytes, and that no `&mut` to them lives.
     unsafe { for_each_piece(src, len, |piece| checksum = crc32c(checksum, piece)) };
     checksum
 }

@@ -11,7 +11,7 @@ use spin::Once;
 
 /// Bytes that a kernel is timed with: in the first-level cache, as those of a checked block are.
 const TIMED_BYTES: usize = 8192;
-/// Rounds per kernel, of which the best counts.
+/// Rounds per kernel, of which the best counts: an interrupt may spoil one, and the first call waits for all.
 const ROUNDS: usize = 5;
 
 /// An implementation of CRC-32C.

@@ -79,17 +79,20 @@ impl CopyKernels {
     /// 3. No reference of this process to any of these bytes lives, but one that `src` or `dst` was made from.
     #[inline]
     pub unsafe fn copy(&self, dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: the caller keeps the same promises.
+        // SAFETY: the caller promises ranges of `len` bytes that are valid and do not overlap, and that no other reference to them lives.
         unsafe { copy_plain(dst, src, len) }
     }
 
     /// Copies with stores that bypass the caches, and ends with a fence: every later store becomes visible after these.
     ///
     /// # Safety
-    /// As for [`CopyKernels::copy`], 1 to 3.
+    /// 1. `src` is valid for reads and `dst` for writes of `len` bytes.
+    /// 2. They do not overlap.
+    /// 3. No reference of this process to any of these bytes lives, but one that `src` or `dst` was made from.
     #[inline]
     pub unsafe fn copy_streaming(&self, dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: the caller keeps the same promises, and a kernel is only returned if its `works_here` is true.
+        // SAFETY: the caller promises ranges of `len` bytes that are valid and do not overlap, and that no other reference to them lives. The
+        // CPU has the kernel's instructions: a kernel is only returned if its `works_here` is true.
         unsafe { (self.streaming)(dst, src, len) }
     }
 }
@@ -152,7 +155,7 @@ mod tests {
             unsafe { kernels.copy_streaming(dst.as_mut_ptr(), src.as_ptr(), src.len()) };
             assert!(dst == src, "{}", kernels.name());
             dst.fill(0);
-            // SAFETY: as above.
+            // SAFETY: both are as long as `src`, and are two buffers.
             unsafe { kernels.copy(dst.as_mut_ptr(), src.as_ptr(), src.len()) };
             assert!(dst == src);
         }

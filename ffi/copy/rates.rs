@@ -8,7 +8,7 @@ use spin::Once;
 
 /// Bytes of a copy that is timed: two buffers of that size exceed the second-level cache, as the memory of a large transfer does.
 const COPIED_BYTES: usize = 1 << 20;
-/// Rounds, of which the best counts.
+/// Rounds, of which the best counts: an interrupt may spoil one, and the first call waits for all.
 const ROUNDS: usize = 3;
 /// Ratio of the rates of checksum and copy from which a checksum is the default: with 2, both together run at two thirds of
 /// the copy's rate.

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use core::{ptr, slice};
 
-/// Bytes that are copied at a time, so that the first cache still holds them when they are used.
+/// Bytes that are copied at a time, so that the first-level cache still holds them when they are used.
 pub(super) const PIECE_BYTES: usize = 4096;
 
 /// Calls `use_piece` with copies of `len` bytes at `src`, in order.

@@ -25,9 +25,9 @@ macro_rules! streaming {
             for offset in (head..head + body).step_by(STEP) {
                 // SAFETY: an entire step from `offset` is inside the source's range.
                 let from = unsafe { src.add(offset) }.cast::<$vector>();
-                // SAFETY: as above, of the destination's; aligned to the vector, since `head` made it so.
+                // SAFETY: an entire step from `offset` is inside the destination's range. `head` aligned it to the vector.
                 let to = unsafe { dst.add(offset) }.cast::<$vector>();
-                // SAFETY: the four vectors of this step, for which `from` and `to` are valid as argued above.
+                // SAFETY: `from` and `to` are valid for one step, which is four vectors; `to` is aligned to the vector.
                 unsafe {
                     let vectors = [
                         $load(from),
@@ -42,11 +42,11 @@ macro_rules! streaming {
                 }
             }
             let done = head + body;
-            // SAFETY: `done` is at most `len`, inside the caller's range.
+            // SAFETY: `done` is at most `len`, inside the caller's source.
             let from = unsafe { src.add(done) };
-            // SAFETY: as above.
+            // SAFETY: `done` is at most `len`, inside the caller's destination.
             let to = unsafe { dst.add(done) };
-            // SAFETY: what is left of both ranges.
+            // SAFETY: `len - done` bytes are left of the caller's two ranges, which do not overlap.
             unsafe { ptr::copy_nonoverlapping(from, to, len - done) };
             fence_streaming_stores();
         }

@@ -29,13 +29,8 @@ fn kind_of(error: &verbs::Error) -> ErrorKind {
         Verbs::Connection(_) | Verbs::Unexpected { .. } => ErrorKind::Connect,
         Verbs::TimedOut => ErrorKind::Timeout,
         Verbs::Interrupted => ErrorKind::Interrupted,
-        Verbs::Library(_)
-        | Verbs::NoDevice
-        | Verbs::NoSuchDevice { .. }
-        | Verbs::PortDown(_)
-        | Verbs::BadGid(_)
-        | Verbs::Mismatch(_)
-        | Verbs::PrivateData { .. } => ErrorKind::Device,
+        // No library, no such device or GID, a port that is down, objects that do not fit.
+        _ => ErrorKind::Device,
     }
 }
 

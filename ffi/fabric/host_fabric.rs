@@ -11,7 +11,7 @@ use crate::os::poll::{PollFd, Polled, poll};
 pub enum SleepEnd {
     /// Something may have arrived, and is to be polled.
     Poll,
-    /// The time is over. The peer's end existed until then.
+    /// The time is over, and the peer has not ended.
     TimedOut,
     /// The peer has ended. What it wrote before is still there.
     PeerGone,
@@ -81,12 +81,12 @@ pub unsafe trait HostFabric:
     ) -> SleepEnd;
     /// Sleeps until the peer writes something, for at most `timeout_ns`.
     fn sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> SleepEnd {
-        let nap_ns = match self.begin_sleep(endpoint, timeout_ns) {
-            Ok(nap_ns) => nap_ns,
+        let sleep_ns = match self.begin_sleep(endpoint, timeout_ns) {
+            Ok(sleep_ns) => sleep_ns,
             Err(end) => return end,
         };
         let mut fds = self.sleep_interests(endpoint.link());
-        let polled = poll(&mut fds, nap_ns);
+        let polled = poll(&mut fds, sleep_ns);
         // SAFETY: the link, which has the descriptors, is borrowed with the endpoint until the end of this function.
         let fds = fds.map(|fd| unsafe { fd.without_borrow() });
         self.end_sleep(endpoint, polled, fds)

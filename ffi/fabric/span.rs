@@ -57,7 +57,8 @@ impl Span {
         let first = self.at(at, 64).cast::<u64>();
         assert!(first.is_aligned(), "lines are aligned in every layout");
         core::array::from_fn(|i| {
-            // SAFETY: as in `word`; `i` is less than 8, and 64 bytes from `first` on are inside the span.
+            // SAFETY: 1. `first` is aligned, `i` is less than 8, and the 64 bytes from `first` on are inside the span. 2. Every other writer of
+            // these words uses atomics, or is a NIC, or is hostile; then a race spoils its own data only: an atomic load yields some value.
             unsafe { AtomicU64::from_ptr(first.add(i)) }
         })
     }

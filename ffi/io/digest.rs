@@ -2,7 +2,6 @@
 
 use crate::copy::shared::for_each_piece;
 use core::fmt;
-use core::str::FromStr;
 use crc_fast::CrcAlgorithm;
 
 /// A kind of checksum, from the weakest to the strongest.
@@ -26,9 +25,6 @@ pub struct Digest {
 }
 
 impl DigestKind {
-    /// All kinds, the weakest first.
-    pub const ALL: [Self; 3] = [Self::None, Self::Crc32c, Self::Crc64];
-
     /// Returns its name in options and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -45,26 +41,6 @@ impl fmt::Display for DigestKind {
         f.pad(self.name())
     }
 }
-
-impl FromStr for DigestKind {
-    type Err = UnknownDigest;
-
-    fn from_str(word: &str) -> Result<Self, UnknownDigest> {
-        Self::ALL.into_iter().find(|kind| kind.name() == word).ok_or(UnknownDigest)
-    }
-}
-
-/// An unknown name of a checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownDigest;
-
-impl fmt::Display for UnknownDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such checksum; there are none, crc32c and crc64")
-    }
-}
-
-impl core::error::Error for UnknownDigest {}
 
 impl Digest {
     /// Begins a checksum.
@@ -101,7 +77,7 @@ impl Digest {
     pub(crate) unsafe fn update_shared(&mut self, src: *const u8, len: usize) {
         self.bytes += len as u64;
         let Some(crc) = &mut self.crc else { return };
-        // SAFETY: the caller keeps the same promises.
+        // SAFETY: the caller promises that `src` is valid for reads of `len` bytes, and that no `&mut` to them lives.
         unsafe { for_each_piece(src, len, |piece| crc.update(piece)) };
     }
 

@@ -3,7 +3,7 @@
 //!
 //! A [`Source`] and a [`Sink`] wait for disks only. One that has no bytes or no room returns the descriptor to poll by
 //! `interest`, so that a single poll can wait for the data, the peer and a signal. Files and block devices are always ready
-//! for poll and may still take long: [`Access::may_block`].
+//! for poll and may still take long: `Access::may_block`.
 //!
 //! The flags of an inherited descriptor are shared with its other holders (a shell, the next program of a pipeline),
 //! so O_NONBLOCK is never set on it: pipes, terminals and devices are opened again through /proc/self/fd, and sockets are
@@ -19,7 +19,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{Digest, DigestKind, UnknownDigest};
+pub use digest::{Digest, DigestKind};
 pub use sink::Sink;
 pub(crate) use sink::WriteOutcome;
 pub(crate) use source::ReadOutcome;
@@ -32,14 +32,15 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
-/// Capacity that pipes are set to, if the system allows: with the default of 64 KiB the throughput is a third lower.
+/// Capacity that pipes are set to, if the system allows: the most that a user may ask for by default (/proc/sys/fs/pipe-max-size). With
+/// the default of 64 KiB the throughput is a third lower.
 const PIPE_BYTES: usize = 1 << 20;
 /// Limit of spans per call (IOV_MAX).
 const SPANS_MAX: libc::c_int = 1024;
 
 /// A way to use a descriptor without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// A regular file or block device: a call never reports that it would block, and may take long.
     Disk,
     /// The descriptor's own file description has O_NONBLOCK.
@@ -52,8 +53,7 @@ pub enum Access {
 
 impl Access {
     /// Returns true if a call may take as long as a disk, or a network file system.
-    #[must_use]
-    pub fn may_block(self) -> bool {
+    fn may_block(self) -> bool {
         self == Self::Disk
     }
 }

@@ -66,7 +66,7 @@ impl Sink {
         }
         let fd = self.fd.as_raw_fd();
         let spans = if self.leaves_holes {
-            // SAFETY: the caller promises the same.
+            // SAFETY: the caller promises that each span is valid for reads, and that no `&mut` to these bytes lives.
             match unsafe { first_run(spans) } {
                 Run::Zeros(bytes) => return self.skip(bytes),
                 Run::Spans(count) => &spans[..count],
@@ -119,20 +119,13 @@ impl Sink {
         (self.access != Access::Disk).then(|| PollFd::new(self.fd.as_fd(), libc::POLLOUT))
     }
 
-    /// Returns the way in which it is used.
-    #[must_use]
-    pub fn access(&self) -> Access {
-        self.access
-    }
-
     #[cfg(test)]
     pub(super) fn force_polled(&mut self) {
         self.access = Access::Polled;
     }
 
     /// Returns true if a write may take as long as a disk.
-    #[must_use]
-    pub fn may_block(&self) -> bool {
+    pub(crate) fn may_block(&self) -> bool {
         self.access.may_block()
     }
 }

@@ -119,19 +119,18 @@ impl Source {
         (self.access != Access::Disk).then(|| PollFd::new(self.fd.as_fd(), libc::POLLIN))
     }
 
-    /// Returns the way in which it is used.
-    #[must_use]
-    pub fn access(&self) -> Access {
+    #[cfg(test)]
+    pub(super) fn access(&self) -> Access {
         self.access
     }
 
     /// Returns true if a read may take as long as a disk.
-    #[must_use]
-    pub fn may_block(&self) -> bool {
+    pub(crate) fn may_block(&self) -> bool {
         self.access.may_block()
     }
 
-    /// Returns the bytes left when it was opened, if that is known. A file may grow or shrink afterwards.
+    /// Returns the bytes left when it was opened, if that is known, for progress reports and to reserve space. A file may grow or shrink
+    /// afterwards.
     #[must_use]
     pub fn size_hint(&self) -> Option<u64> {
         self.size_hint

@@ -184,7 +184,6 @@ fn checksums_are_standard_and_independent_of_cuts() {
         let mut digest = Digest::new(kind);
         digest.update(b"123456789");
         assert_eq!((digest.value(), digest.bytes(), digest.kind()), (check, 9, kind));
-        assert_eq!(kind.name().parse(), Ok(kind));
         let data: Vec<u8> = (0..3 * 4096 + 17_u32).map(|index| ((index * 7) >> 3).to_le_bytes()[0]).collect();
         let mut whole = Digest::new(kind);
         whole.update(&data);
@@ -198,7 +197,6 @@ fn checksums_are_standard_and_independent_of_cuts() {
             assert_eq!((parts.value(), parts.bytes()), (whole.value(), whole.bytes()), "{kind} {cut}");
         }
     }
-    assert!("crc16".parse::<DigestKind>().is_err());
     assert!(DigestKind::None < DigestKind::Crc32c && DigestKind::Crc32c < DigestKind::Crc64);
 }
 

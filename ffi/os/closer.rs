@@ -17,7 +17,7 @@ use std::thread;
 
 /// Limit of concurrent closes. Each honest one takes microseconds; more than a few at once are an attack.
 const CLOSES_MAX: u32 = 64;
-/// Limit of descriptors that wait for a thread. Those beyond it stay open, and counted.
+/// Limit of descriptors that wait for a thread, as many as a process may have open by default. Those beyond it stay open, and counted.
 const WAITING_MAX: usize = 1024;
 /// Bit that marks a waiting descriptor as counted. Descriptors are non-negative 32-bit integers and never have it.
 const IS_COUNTED: u32 = 1 << 31;
@@ -38,7 +38,7 @@ pub(crate) fn close_in_background(fd: OwnedFd) {
     close(fd, IS_COUNTED);
 }
 
-/// Closes a descriptor of this end likewise. It is not counted, since no peer can make its close slow.
+/// Closes a descriptor of this end in the same way. It is not counted, since no peer can make its close slow.
 pub(crate) fn close_own_in_background(fd: OwnedFd) {
     close(fd, 0);
 }

@@ -4,7 +4,7 @@
 
 /// A resource that a process may use up to a limit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Resource {
+pub enum Resource {
     /// Open files, which are also the places of a poll.
     OpenFiles,
     /// Bytes of a file.
@@ -12,7 +12,8 @@ pub(crate) enum Resource {
 }
 
 /// Returns the soft limit of a resource, `RLIM_INFINITY` if there is none. None if the kernel does not tell.
-pub(crate) fn soft_limit(resource: Resource) -> Option<u64> {
+#[must_use]
+pub fn soft_limit(resource: Resource) -> Option<u64> {
     let resource = match resource {
         Resource::OpenFiles => libc::RLIMIT_NOFILE,
         Resource::FileBytes => libc::RLIMIT_FSIZE,

@@ -10,7 +10,7 @@ pub mod cold;
 pub(crate) mod descriptors;
 pub mod error;
 pub mod interfaces;
-pub(crate) mod limits;
+pub mod limits;
 pub mod map;
 pub mod membarrier;
 pub(crate) mod owner;

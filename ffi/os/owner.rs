@@ -59,7 +59,7 @@ fn word() -> *const AtomicU32 {
         Ok(_) => made,
         Err(other) => {
             if !ptr::eq(made, &raw const NO_WORD) {
-                // SAFETY: it was mapped above, and nobody else knows of it.
+                // SAFETY: `map_wiped` mapped this page, and the failed exchange published another one: no other code has its address.
                 unsafe { libc::munmap(made.cast(), super::page::page_bytes()) };
             }
             other
@@ -78,7 +78,7 @@ fn map_wiped() -> Option<*mut AtomicU32> {
     }
     // SAFETY: the range was just mapped; the advice concerns children only.
     if unsafe { libc::madvise(page, len, libc::MADV_WIPEONFORK) } != 0 {
-        // SAFETY: as above, and nobody else knows of it.
+        // SAFETY: the range was just mapped, and no other code has its address.
         unsafe { libc::munmap(page, len) };
         return None;
     }
@@ -96,7 +96,7 @@ mod tests {
             // SAFETY: the child makes system calls only, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                // SAFETY: ends the child.
+                // SAFETY: _exit ends the child and runs nothing of the program's.
                 unsafe { libc::_exit(i32::from(!work())) }
             }
             let mut status = -1;

@@ -12,8 +12,9 @@ use core::{error, fmt};
 use std::fs;
 use std::sync::OnceLock;
 
+/// Words of a set of cores.
 const WORDS: usize = 128;
-/// More cores than any Linux is built for.
+/// Cores that a set has room for: 8192, the most that Linux is built for on x86-64 (NR_CPUS).
 const CORES_MAX: usize = WORDS * 64;
 
 /// A set of cores, displayed as ranges: `0-3,8`.

@@ -44,7 +44,7 @@ fn answer_to_hello(path: &std::path::Path) -> (u8, u8) {
     (packet[10], packet[11])
 }
 
-/// What becomes of a connecting end that may not provision a byte, and whose listener makes the landing buffer 400 MiB.
+/// Connects to a listener that makes the landing buffer 400 MiB, while this end may not provision a byte. Returns the kind of the error.
 fn connect_to_a_large_landing_buffer(path: &std::path::Path) -> ErrorKind {
     let listener = superpipe::fabric::shm::Listener::bind(path).unwrap();
     let options = Options { landing_bytes_max: 1 << 20, ..Options::default() };
@@ -91,12 +91,9 @@ fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
         share
     };
     assert_eq!(Budget::used_bytes(), 0);
-    let segment = u64::from(superpipe::fabric::shm::fabric::segment_bytes(
-        superpipe::Tuning::default()
-            .negotiate(&superpipe::Tuning::default(), &superpipe_core::driver::setup::Defaults::SHM)
-            .unwrap()
-            .layout,
-    ));
+    let nothing = superpipe::Tuning::default();
+    let layout = superpipe::setup::Defaults::SHM.negotiate(&nothing, &nothing).unwrap().layout;
+    let segment = u64::from(superpipe::fabric::shm::fabric::segment_bytes(layout));
     assert_eq!(share, 2 * segment, "our segment and the peer's, whose holes we fill");
 
     // The listening end has no room.

@@ -27,7 +27,7 @@ fn fork(work: impl FnOnce()) -> libc::pid_t {
     match unsafe { libc::fork() } {
         0 => {
             let is_well = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: ends the child; nothing of the parent's is unwound.
+            // SAFETY: _exit ends the child and runs nothing of the program's.
             unsafe { libc::_exit(i32::from(!is_well)) }
         }
         pid => pid,
@@ -93,7 +93,7 @@ fn a_child_may_drop_a_stream_in_the_middle() {
     let (_listener, mut one, mut other) = pair(&address);
     let mut stream = one.open_stream(3, DEADLINE).unwrap();
     stream.write_all(&[5; 100]).unwrap();
-    // SAFETY: as above.
+    // SAFETY: this is the child's copy, and its own is never used again: it ends without dropping anything.
     let child = fork(|| unsafe { drop(core::ptr::read(&raw const stream)) });
     assert_eq!(wait(child), 0);
     stream.write_all(&[6; 100]).unwrap();
@@ -176,7 +176,7 @@ fn a_child_with_its_parents_pid_harms_nobody() {
     let unshare = || {
         // SAFETY: takes an integer; the process has one thread, or only its children are concerned.
         if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
-            // SAFETY: ends the child.
+            // SAFETY: _exit ends the child and runs nothing of the program's.
             unsafe { libc::_exit(77) }
         }
     };

@@ -1,4 +1,4 @@
-//! Direct store in static memory: what one end writes the other reads.
+//! Direct store in static memory: each end reads what the other writes.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub(crate) const fn layout(flags: FlagPlace) -> Layout {
     Layout { block_bytes: 4096, block_count: 96, flags }
 }
 
-/// All the memory that there is.
+/// All memory of the program.
 pub(crate) struct Memory {
     pub(crate) wires: Wires,
     pub(crate) sources: [[u8; MESSAGE_BYTES_MAX]; 2],
@@ -49,12 +49,12 @@ static MEMORY: Static = Static(UnsafeCell::new(Memory {
 }));
 
 impl Memory {
-    /// The memory, the first time.
+    /// Returns the memory at the first call, and `None` later.
     pub(crate) fn take() -> Option<&'static mut Self> {
         if TAKEN.swap(true, Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: the swap let one caller through, ever.
+        // SAFETY: the swap returns false to one caller only.
         Some(unsafe { &mut *MEMORY.0.get() })
     }
 }

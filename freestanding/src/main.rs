@@ -1,4 +1,4 @@
-//! superpipe's core with nothing under it: no std, no allocator, no libc. Two endpoints of default capacities move
+//! superpipe's core without std, allocator and libc. Two endpoints of default capacities move
 //! messages of all kinds both ways through static memory, and compare every byte. Exits 0, or with what failed.
 #![no_std]
 #![no_main]
@@ -15,7 +15,7 @@ use superpipe_core::{
     RefusedSend, TransferId,
 };
 
-/// Rounds without an end after which something is stuck.
+/// Rounds after which an unfinished step counts as stuck.
 const ROUNDS_MAX: u32 = 100_000;
 
 /// Failure, whose number is the exit code.
@@ -37,7 +37,7 @@ enum Failed {
     Close = 13,
 }
 
-/// The first thing that runs.
+/// Entry point in Rust.
 extern "C" fn start() -> ! {
     sys::exit(run().map_or_else(|failed| failed as u8, |()| 0))
 }
@@ -94,7 +94,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Messages in a line, in a chunk, vectored, and folded, by every protocol.
+    /// Exchanges messages in a line, in a chunk, vectored, and folded, by every protocol.
     fn messages(&mut self, side: usize, longest: usize) -> Result<(), Failed> {
         for (tag, bytes) in (0u64..).zip([0, 1, 8, 40, 41, 4096, 12 << 10]) {
             self.send(side, tag, bytes)?;
@@ -111,7 +111,7 @@ impl<'a> Pair<'a> {
         Ok(())
     }
 
-    /// A message that is sent at once, in three slices.
+    /// Sends a message by one call, in three slices.
     fn send(&mut self, side: usize, tag: u64, bytes: usize) -> Result<(), Failed> {
         for _ in 0..ROUNDS_MAX {
             let (first, second) = self.memory.sources[side][..bytes].split_at(bytes / 3);
@@ -124,7 +124,7 @@ impl<'a> Pair<'a> {
         Err(Failed::Stuck)
     }
 
-    /// The end of a transfer that `side` sends, if it was sent whole already, or all of it.
+    /// Receives a transfer of `side`, and sends it meanwhile unless it was sent completely before.
     fn receive(
         &mut self,
         side: usize,
@@ -134,7 +134,7 @@ impl<'a> Pair<'a> {
         bytes: usize,
     ) -> Result<(), Failed> {
         let peer = 1 - side;
-        let (mut sent, mut received, mut met) = (0, 0, false);
+        let (mut sent, mut received, mut is_begun) = (0, 0, false);
         for _ in 0..ROUNDS_MAX {
             if let Some(id) = id {
                 let (head, tail) = self.memory.sources[side][sent..bytes].split_at((bytes - sent) / 2);
@@ -144,13 +144,13 @@ impl<'a> Pair<'a> {
                     Err(_) => return Err(Failed::Push),
                 }
             }
-            if !met && let Some(incoming) = self.ends[peer].incoming(&mut self.memory.wires) {
+            if !is_begun && let Some(incoming) = self.ends[peer].incoming(&mut self.memory.wires) {
                 if incoming.tag != tag || incoming.length != length {
                     return Err(Failed::Incoming);
                 }
-                met = true;
+                is_begun = true;
             }
-            if met {
+            if is_begun {
                 let place = &mut self.memory.destination[received..bytes];
                 let pulled = self.ends[peer].pull(&mut self.memory.wires, &mut [place]);
                 received += pulled.bytes;
@@ -171,7 +171,7 @@ impl<'a> Pair<'a> {
         if same { Ok(()) } else { Err(Failed::Bytes) }
     }
 
-    /// A stream that is read into the blocks, and read in place.
+    /// Exchanges a stream that is read into the blocks, and read in place.
     fn streams(&mut self, side: usize) -> Result<(), Failed> {
         let (peer, bytes) = (1 - side, 200_001);
         for protocol in Protocol::ALL {
@@ -230,7 +230,7 @@ impl<'a> Pair<'a> {
         Ok(bytes as usize)
     }
 
-    /// One transfer that the sender gives up, one that the receiver does not want, and one that comes through.
+    /// Exchanges a transfer that the sender cancels, one that the receiver rejects, and one that completes.
     fn given_up(&mut self, side: usize) -> Result<(), Failed> {
         let peer = 1 - side;
         self.ends[side].set_protocol(Protocol::Superpipeline);
@@ -267,7 +267,7 @@ impl<'a> Pair<'a> {
         self.receive(side, None, 3, Length::Exact(0), 0)
     }
 
-    /// Everything was delivered; one end closes, and the other one knows.
+    /// Checks that everything was delivered, closes one end, and checks that the other reports the close.
     fn close(&mut self) -> Result<(), Failed> {
         for _ in 0..ROUNDS_MAX {
             self.progress();

@@ -15,7 +15,7 @@ global_asm!(
 
 /// Ends the process with this code.
 pub(crate) fn exit(code: u8) -> ! {
-    // SAFETY: exit_group(2) takes one number and does not come back.
+    // SAFETY: exit_group(2) takes one number and does not return.
     unsafe { asm!("syscall", in("rax") 231, in("rdi") u64::from(code), options(noreturn, nostack)) }
 }
 

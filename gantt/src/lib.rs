@@ -2,7 +2,7 @@
 //! what takes none. All share one time axis.
 //!
 //! rperf draws real runs and superpipe-sim draws virtual runs with this crate, so that a color means the same in both. Times are
-//! nanoseconds. Whatever lies outside the span is cut off.
+//! nanoseconds. Everything outside the span is cut off.
 #![forbid(unsafe_code)]
 
 mod draw;

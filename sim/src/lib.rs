@@ -13,6 +13,7 @@ pub mod explore;
 mod fabric;
 mod faults;
 pub mod nic;
+mod panic_text;
 mod picture;
 mod run;
 mod swarm;

@@ -84,8 +84,8 @@ impl Painter {
                 }
                 tick(&mut self.hosts[host].cpu, at_ns, POST, Place::Below);
             }
-            TraceEvent::Leave { wr, left_ns, there_ns, .. } => {
-                self.leave(host, wr, [at_ns, left_ns, there_ns])
+            TraceEvent::Leave { wr, left_ns, arrives_ns, .. } => {
+                self.leave(host, wr, [at_ns, left_ns, arrives_ns])
             }
             TraceEvent::Visible { wr, to, at, .. } => {
                 let color = self.line_color(to, at);
@@ -111,19 +111,19 @@ impl Painter {
 
     /// Returns the color of an acknowledgement or control message, or `None` for payload.
     fn line_color(&self, to: Key, at: u32) -> Option<Color> {
-        let is_seat = self.uses.get(&to) == Some(&MemoryUse::Seat);
-        is_seat.then_some(if at < control_page::MAILBOX { ACK } else { CONTROL })
+        let is_control_page = self.uses.get(&to) == Some(&MemoryUse::ControlPage);
+        is_control_page.then_some(if at < control_page::MAILBOX { ACK } else { CONTROL })
     }
 
-    fn leave(&mut self, host: usize, wr: u64, [at_ns, left_ns, there_ns]: [u64; 3]) {
+    fn leave(&mut self, host: usize, wr: u64, [at_ns, left_ns, arrived_ns]: [u64; 3]) {
         let color = self.targets.get(&wr).and_then(|(to, at)| self.line_color(*to, *at));
         let here = &mut self.hosts[host];
         let color = color.unwrap_or_else(|| here.shades[2].next(wr, WIRE));
         let wire_ns = left_ns - at_ns;
-        let arrives_ns = [there_ns.saturating_sub(wire_ns), there_ns];
+        let arrives_ns = [arrived_ns.saturating_sub(wire_ns), arrived_ns];
         here.wire.slants.push(Slant { leaves_ns: [at_ns, left_ns], arrives_ns, color });
         self.sums_ns[1] += wire_ns;
-        self.end_ns = self.end_ns.max(there_ns);
+        self.end_ns = self.end_ns.max(arrived_ns);
     }
 
     fn step(&mut self, host: usize, span_ns @ [begin_ns, end_ns]: [u64; 2], step: &Step) {

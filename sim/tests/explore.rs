@@ -48,17 +48,17 @@ fn every_freedom_adds_states() {
     let states = |case: &Case| explored(case).states;
     let few = states(&case);
     assert!(states(&Case { split: false, ..case.clone() }) < few);
-    assert!(states(&Case { late: 0, ..case.clone() }) < few);
+    assert!(states(&Case { late_max: 0, ..case.clone() }) < few);
     assert!(states(&Case { send_queue: 2, ..case.clone() }) > few);
-    assert!(states(&Case { looks: true, ..case.clone() }) > few);
-    assert!(states(&Case { close_policy: [ClosePolicy::Done; 2], ..case.clone() }) > few);
+    assert!(states(&Case { checks_time: true, ..case.clone() }) > few);
+    assert!(states(&Case { close_policy: [ClosePolicy::WhenDone; 2], ..case.clone() }) > few);
 }
 
 /// wire.md 7.3: an acknowledgement that an older one overtakes is lost until the next keepalive.
 #[test]
 fn a_lost_acknowledgement_without_keepalive_is_found() {
     let case = named("posted: acknowledgements overtaken, 3 chunks");
-    let violation = explore(&Case { acks: AckOrder::Overtaken, life: false, ..case }).unwrap_err();
+    let violation = explore(&Case { acks: AckOrder::Overtaken, keepalives: false, ..case }).unwrap_err();
     assert!(
         violation.description.contains("the end cannot be reached")
             || violation.description.contains("nothing more happens"),

@@ -28,7 +28,7 @@ fn two(profile: Profile) -> Two {
 
 impl Two {
     fn wr(&self, id: u64, op: Op, bytes: u32) -> Wr {
-        Wr { id: Some(id), op, from: self.from, at: 0, bytes, inline: false, held_ns: 0 }
+        Wr { id: Some(id), op, from: self.from, at: 0, bytes, inline: false, delay_ns: 0 }
     }
 
     fn send(&mut self, wr: Wr) {
@@ -37,7 +37,7 @@ impl Two {
     }
 
     fn completions(&mut self, side: usize) -> Vec<Wc> {
-        self.world.settle(u64::MAX);
+        self.world.run_events(u64::MAX);
         core::iter::from_fn(|| self.world.poll_cq(self.qps[side])).collect()
     }
 }
@@ -56,17 +56,17 @@ fn a_write_takes_the_modelled_time_packet_by_packet() {
     let Profile { post_ns, doorbell_ns, fetch_ns, gap_ns, latency_ns, .. } = profile;
     assert_eq!(t.world.clock_ns(0), begin + post_ns + doorbell_ns);
     let first = begin + post_ns + doorbell_ns + fetch_ns + gap_ns + profile.wire_ns(4096) + latency_ns;
-    t.world.settle(first - 1);
+    t.world.run_events(first - 1);
     assert_eq!(t.world.bytes(t.to, 0, 4096).unwrap(), [0; 4096]);
-    t.world.settle(first);
+    t.world.run_events(first);
     assert_eq!(t.world.bytes(t.to, 0, 4096).unwrap(), t.world.bytes(t.from, 0, 4096).unwrap());
     assert_eq!(t.world.bytes(t.to, 4096, 4096).unwrap(), [0; 4096]);
     let second = first + profile.wire_ns(4096);
-    t.world.settle(second);
+    t.world.run_events(second);
     assert_eq!(t.world.bytes(t.to, 0, 8192).unwrap(), t.world.bytes(t.from, 0, 8192).unwrap());
-    t.world.settle(second + latency_ns - 1);
+    t.world.run_events(second + latency_ns - 1);
     assert_eq!(t.world.poll_cq(t.qps[0]), None);
-    t.world.settle(second + latency_ns);
+    t.world.run_events(second + latency_ns);
     assert_eq!(t.world.poll_cq(t.qps[0]), Some(done(1, status::SUCCESS)));
     assert!(t.world.is_quiescent());
 }

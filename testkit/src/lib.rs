@@ -17,7 +17,7 @@ pub mod wire;
 pub use crc::crc32c;
 pub use fabric::{
     BlockOwnership, Direct, EndLink, Image, Memories, Memory, PairFabric, Place, Posted, Recorders, Setup,
-    TestFabric, WriteCounts,
+    Span, TestFabric, WriteCounts,
 };
 pub use pair::Pair;
 pub use rng::Rng;

@@ -72,8 +72,8 @@ pub const fn close(last: u64, reason: u64, flag: u64) -> Line {
 
 /// Returns the acknowledgement line (wire.md 2.2) with plain flags.
 #[must_use]
-pub const fn ack(blocks: u64, controls: u64, life: u64) -> Line {
-    Line([blocks, !blocks, controls, !controls, life, !life, 0, 0])
+pub const fn ack(blocks: u64, controls: u64, keepalives: u64) -> Line {
+    Line([blocks, !blocks, controls, !controls, keepalives, !keepalives, 0, 0])
 }
 
 /// Returns the line with the checked flag of a line without blocks (wire.md 3.1).
@@ -85,7 +85,7 @@ pub fn checked(mut line: Line, sequence: u64) -> Line {
     line
 }
 
-/// Returns the offset of control line `slot`, counted from 0, in the seat.
+/// Returns the offset of control line `slot`, counted from 0, in the control page.
 #[must_use]
 pub const fn mailbox(slot: u32) -> u32 {
     control_page::MAILBOX + slot % control_page::MAILBOX_SLOTS * 64

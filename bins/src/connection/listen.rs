@@ -170,13 +170,13 @@ fn other_end(address: &Address, listener: &Listener) -> String {
     match address {
         // The other end would resolve a relative path in its own directory.
         Address::Shm(path) => quoted(&format!("shm:{}", listener.socket_path().unwrap_or(path).display())),
-        Address::Port { host, port } => match name_of(host, listener) {
-            Some(name) => Address::Port { host: name, port: *port }.to_string(),
+        Address::HostPort { host, port } => match name_of(host, listener) {
+            Some(name) => Address::HostPort { host: name, port: *port }.to_string(),
             None => format!("localhost:{port}"),
         },
-        Address::Verbs { host, port } => {
+        Address::Rdma { host, port } => {
             let host = name_of(host, listener).unwrap_or_else(|| host.clone());
-            Address::Verbs { host, port: *port }.to_string()
+            Address::Rdma { host, port: *port }.to_string()
         }
         other => other.to_string(),
     }

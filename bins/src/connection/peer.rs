@@ -20,7 +20,12 @@ pub fn failure(error: &Error, peer: Role, signals: &Signals) -> Failure {
         }
         _ => Code::Device,
     };
-    Failure::new(code, error.to_string())
+    Failure::new(code, with_flags(error))
+}
+
+/// Returns the error's text, with this tool's flag for the library's option.
+fn with_flags(error: &Error) -> String {
+    error.to_string().replace("peer_uid", "--peer-uid")
 }
 
 /// Returns the failure for a peer that closed, cancelled or rejected with this reason, and sent no report.

@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         Options {
             wait,
             idle_timeout: self.common.idle_timeout,
-            route: self.common.routed.route(),
+            rdma_device: self.common.routed.rdma_device(),
             peer_uid: self.common.peer_uid,
             tuning: self.common.tuned.wishes(),
             interrupt: Some(self.signals.flag()),

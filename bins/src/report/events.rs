@@ -157,18 +157,19 @@ impl Joined {
     /// Converts the library's description to the words of the options.
     #[must_use]
     pub fn new(description: &Description) -> Self {
-        let Description { fabric, device, negotiated, arrival_reason, provisioned_bytes, .. } = description;
+        let Description { fabric, device, arrival_reason, folds, block_bytes, landing_bytes, .. } =
+            description;
         Self {
             fabric,
             device: device.map(|device| device.to_string()),
-            protocol: negotiated.config.protocol.name(),
-            arrival: arrival_name(negotiated.config.arrival),
+            protocol: description.protocol.name(),
+            arrival: arrival_name(description.arrival),
             arrival_reason,
-            block_bytes: negotiated.layout.block_bytes,
-            block_count: negotiated.layout.block_count,
-            chunk_bytes: negotiated.config.chunk_bytes,
-            folds: negotiated.config.folds,
-            provisioned_bytes: *provisioned_bytes,
+            block_bytes: *block_bytes,
+            block_count: landing_bytes / block_bytes,
+            chunk_bytes: description.chunk_bytes.unwrap_or(0),
+            folds: *folds,
+            provisioned_bytes: description.provisioned_bytes,
         }
     }
 }

@@ -112,10 +112,8 @@ fn unsealed_memory_is_refused() {
     };
     rrecv_meets(granting_nothing, "no descriptor came along");
     let mut welcome = packet(VERSION, HELLO + 1);
-    let negotiated = superpipe::Tuning::default()
-        .negotiate(&superpipe::Tuning::default(), &superpipe::setup::Defaults::SHM)
-        .unwrap()
-        .to_tuning();
+    let nothing = superpipe::Tuning::default();
+    let negotiated = superpipe::setup::Defaults::SHM.negotiate(&nothing, &nothing).unwrap().to_tuning();
     // protocol, arrival, folds, block_bytes, landing_bytes: the negotiated values of an honest receiver
     (welcome[13], welcome[14], welcome[15]) = (4, 1, negotiated.folds.unwrap());
     welcome[16..20].copy_from_slice(&negotiated.block_bytes.unwrap().to_le_bytes());

@@ -34,7 +34,7 @@ use pace::Pace;
 pub use descriptor_wait::{DescriptorWait, DescriptorWaitNext};
 pub use half_open::{EVICTION_SILENCE_NS, HalfOpenTable};
 pub use keepalive::{KEEPALIVE_NS, LIVENESS_CHECK_NS, SLEEP_MAX_NS};
-pub use pace::{Rest, SPIN_ROUNDS, UnknownStrategy, WaitStrategy, YIELD_ROUNDS};
+pub use pace::{Rest, SPIN_ROUNDS, WaitStrategy, WaitStrategyParseError, YIELD_ROUNDS};
 pub use receiving::{Received, RecvFailed, RecvOperation, RefusedRecv};
 pub use sending::{SendFailed, SendOperation};
 pub use wait::{ATTEMPTS_PER_ROUND, BUSY_ROUNDS_PER_CHECK, Next, Wait, WaitFailed};

@@ -182,23 +182,23 @@ impl fmt::Display for WaitStrategy {
     }
 }
 
-/// Unknown name of a strategy.
+/// Error of a text that is no wait strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownStrategy;
+pub struct WaitStrategyParseError;
 
-impl fmt::Display for UnknownStrategy {
+impl fmt::Display for WaitStrategyParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("unknown wait strategy; use spin, yield or sleep")
     }
 }
 
-impl error::Error for UnknownStrategy {}
+impl error::Error for WaitStrategyParseError {}
 
 impl FromStr for WaitStrategy {
-    type Err = UnknownStrategy;
+    type Err = WaitStrategyParseError;
 
-    fn from_str(word: &str) -> Result<Self, UnknownStrategy> {
-        Self::ALL.into_iter().find(|strategy| strategy.name() == word).ok_or(UnknownStrategy)
+    fn from_str(word: &str) -> Result<Self, WaitStrategyParseError> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == word).ok_or(WaitStrategyParseError)
     }
 }
 
@@ -348,8 +348,8 @@ mod tests {
         for strategy in WaitStrategy::ALL {
             assert_eq!(strategy.to_string().parse(), Ok(strategy));
         }
-        assert_eq!("Spin".parse::<WaitStrategy>(), Err(UnknownStrategy));
-        assert_eq!(UnknownStrategy.to_string(), "unknown wait strategy; use spin, yield or sleep");
+        assert_eq!("Spin".parse::<WaitStrategy>(), Err(WaitStrategyParseError));
+        assert_eq!(WaitStrategyParseError.to_string(), "unknown wait strategy; use spin, yield or sleep");
         assert_eq!(std::format!("{:>6}", WaitStrategy::Spin), "  spin");
     }
 }

@@ -2,6 +2,7 @@
 
 /// Counts since the connection began, or [`reset_counters`](crate::Endpoint::reset_counters); they wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Messages that left in a slot line.
     pub inline_sent: u64,

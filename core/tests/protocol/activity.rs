@@ -24,13 +24,13 @@ fn all_that_the_peer_does_is_activity() {
         core::mem::replace(&mut heard, end.activity()) != end.activity()
     };
     assert!(!hears(&mut end, &mut fabric));
-    fabric.forge(Memory::seat(0), wire::mailbox(0), &wire::cts(1, 1));
+    fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::cts(1, 1));
     assert!(hears(&mut end, &mut fabric));
     assert!(!hears(&mut end, &mut fabric));
-    fabric.forge(Memory::seat(0), control_page::ACK, &wire::ack(1, BEFORE_FIRST, 0));
+    fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(1, BEFORE_FIRST, 0));
     assert!(hears(&mut end, &mut fabric));
     assert!(!hears(&mut end, &mut fabric));
-    fabric.forge(Memory::seat(0), control_page::ACK, &wire::ack(1, BEFORE_FIRST, 1));
+    fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(1, BEFORE_FIRST, 1));
     assert!(hears(&mut end, &mut fabric));
     assert!(!hears(&mut end, &mut fabric));
     fabric.forge(Memory::landing(0), LAYOUT.line_at(0), &wire::inline(1, b"tiny", 1));
@@ -46,9 +46,9 @@ fn four_control_messages_are_acknowledged_together() {
     end.try_send(&mut fabric, 1, &[b"tiny"]).unwrap();
     for taken in 1..=8 {
         let at = wire::mailbox(u32::try_from(taken).unwrap() - 1);
-        fabric.forge(Memory::seat(0), at, &wire::cts(1, 100 + taken));
+        fabric.forge(Memory::control_page(0), at, &wire::cts(1, 100 + taken));
         end.progress(&mut fabric);
-        let acked = fabric.memories().line(Memory::seat(1), control_page::ACK).0[2];
+        let acked = fabric.memories().line(Memory::control_page(1), control_page::ACK).0[2];
         let expected = if taken < 4 { 0 } else { 100 + taken / 4 * 4 };
         assert_eq!((acked, end.counters().acks_sent), (expected, taken / 4));
     }

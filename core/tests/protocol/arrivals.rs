@@ -24,7 +24,7 @@ trait Notify {
 
 impl Notify for Posted {
     fn notify(&mut self, notice: u32) {
-        self.forge_notice(1, Notification(notice));
+        self.forge_notification(1, Notification(notice));
     }
 }
 
@@ -45,7 +45,7 @@ impl<F: TestFabric + Notify> Victim<F> {
     fn new(arrival: Arrival) -> Self {
         let setup = Setup {
             order_inside_write: arrival == Arrival::Flag,
-            notices: NOTIFICATIONS_MIN,
+            notifications_max: NOTIFICATIONS_MIN,
             send_queue: 8,
             ..Setup::new(LAYOUT, 1)
         };
@@ -89,11 +89,11 @@ impl<F: TestFabric + Notify> Victim<F> {
         if self.arrival == Arrival::CheckedFlag {
             line.0[7] = u64::from(crc32c(&line.body_bytes(), !0));
         }
-        self.fabric.forge(Memory::seat(0), control_page::ACK, &line);
+        self.fabric.forge(Memory::control_page(0), control_page::ACK, &line);
     }
 
     fn control(&mut self, line: &Line) {
-        self.fabric.forge(Memory::seat(0), wire::mailbox(0), line);
+        self.fabric.forge(Memory::control_page(0), wire::mailbox(0), line);
     }
 
     fn slot(&mut self, block: u32, line: &Line) {

@@ -120,9 +120,9 @@ fn so_is_what_was_not_taken_to_its_end<F: TestFabric>() {
 
 fn a_control_message_is_told_of_until_it_is_taken<F: TestFabric>() {
     let mut t = Ends::<F>::new(Arrival::Flag);
-    t.fabric.forge(Memory::seat(1), wire::mailbox(0), &wire::cts(0, 2));
+    t.fabric.forge(Memory::control_page(1), wire::mailbox(0), &wire::cts(0, 2));
     assert!(!t.asks(1), "{}: it is not the next", F::NAME);
-    t.fabric.forge(Memory::seat(1), wire::mailbox(0), &wire::cts(0, 1));
+    t.fabric.forge(Memory::control_page(1), wire::mailbox(0), &wire::cts(0, 1));
     assert!(t.asks(1) && t.asks(1), "{}", F::NAME);
     t.ends[1].progress(&mut t.fabric);
     assert!(!t.asks(1), "{}", F::NAME);
@@ -136,7 +136,7 @@ fn an_acknowledgement_of_blocks_is_told_of_until_it_is_taken<F: TestFabric>() {
     }
     for blocks in 1..3 {
         assert!(!t.asks(0), "{}", F::NAME);
-        t.fabric.forge(Memory::seat(0), control_page::ACK, &wire::ack(blocks, BEFORE_FIRST, 0));
+        t.fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(blocks, BEFORE_FIRST, 0));
         assert!(t.asks(0) && t.asks(0), "{}", F::NAME);
         t.ends[0].poll_acknowledgements(&mut t.fabric);
     }

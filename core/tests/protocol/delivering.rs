@@ -78,7 +78,7 @@ fn an_acknowledgement_that_found_no_room_goes_later() {
             end.progress(fabric);
             fabric.step();
         }
-        let ack = fabric.memories().line(Memory::seat(0), control_page::ACK);
+        let ack = fabric.memories().line(Memory::control_page(0), control_page::ACK);
         assert_eq!(ack, wire::ack(1, u64::MAX, 1), "seed {seed}");
         assert_eq!(end.counters().acks_sent, 2, "seed {seed}: none counts that was not posted");
     }

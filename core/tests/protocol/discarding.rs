@@ -37,7 +37,7 @@ impl<F: TestFabric> Receiver<F> {
             self.fabric.step();
         }
         assert_eq!(self.end.closed(), None, "{}", F::NAME);
-        self.fabric.memories().line(Memory::seat(0), control_page::ACK).0[0]
+        self.fabric.memories().line(Memory::control_page(0), control_page::ACK).0[0]
     }
 
     fn pulls(&mut self, bytes: usize) {
@@ -111,7 +111,7 @@ fn a_transfer_is_rejected_once<F: TestFabric>() {
     t.slot(0, wire::chunk(kind::RTS | kind::STREAM, 7, 0, 100, 1, 1));
     t.reject();
     // The sender has taken it, and there is room for another.
-    t.fabric.forge(Memory::seat(1), control_page::ACK, &wire::ack(0, 1, 0));
+    t.fabric.forge(Memory::control_page(1), control_page::ACK, &wire::ack(0, 1, 0));
     t.end.poll_acknowledgements(&mut t.fabric);
     for _ in 0..3 {
         assert!(!t.end.reject(&mut t.fabric, Reason(6)), "{}: it was rejected", F::NAME);

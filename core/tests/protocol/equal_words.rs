@@ -56,7 +56,7 @@ fn of_a_control_message<F: TestFabric>() {
     for words in [[4, 5], [5, 6], [4, 6]] {
         let (mut fabric, mut driver) = end::<F>();
         let close = with(wire::close(0, 0, 1), words, 9);
-        fabric.forge(Memory::seat(0), wire::mailbox(0), &close);
+        fabric.forge(Memory::control_page(0), wire::mailbox(0), &close);
         for _ in 0..9 {
             driver.progress(&mut fabric);
             driver.endpoint_mut().poll_acknowledgements(&mut fabric);

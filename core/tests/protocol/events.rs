@@ -21,9 +21,9 @@ fn told(rejects: u32, missed: u64, times: u32) {
         for reject in time * rejects..(time + 1) * rejects {
             let number = end.try_send(fabric, 1, &[b"tiny"]).unwrap().number();
             let line = wire::reject(number, u64::from(reject) + 10, number);
-            fabric.forge(Memory::seat(0), wire::mailbox(reject % 16), &line);
+            fabric.forge(Memory::control_page(0), wire::mailbox(reject % 16), &line);
             let blocks = wire::ack(number, u64::MAX, 0);
-            fabric.forge(Memory::seat(0), 0, &blocks);
+            fabric.forge(Memory::control_page(0), 0, &blocks);
             end.progress(fabric);
         }
         let mut told = core::iter::from_fn(|| end.poll_event()).collect::<Vec<_>>();

@@ -32,7 +32,7 @@ fn is_untouched<F: TestFabric>(fabric: &F, block: u32) -> bool {
 
 /// The CLOSE, and nothing behind it.
 fn close_came<F: TestFabric>(fabric: &F) -> bool {
-    let said = |slot| fabric.memories().line(Memory::seat(1), wire::mailbox(slot));
+    let said = |slot| fabric.memories().line(Memory::control_page(1), wire::mailbox(slot));
     (said(0).0[0], said(0).0[3]) == (3, u64::from(Reason::PROTOCOL.0)) && said(1) == Line::default()
 }
 
@@ -43,7 +43,7 @@ fn a_chunk_that_waits_is_not_posted_after_a_broken_rule() {
     let id = end.start(1, Length::Stream).unwrap();
     assert_eq!(end.push(&mut fabric, id, &[&[7; 100]]), Ok(100));
     assert!(!end.is_flushed(), "the send queue is full");
-    fabric.forge(Memory::seat(0), wire::mailbox(0), &UNKNOWN);
+    fabric.forge(Memory::control_page(0), wire::mailbox(0), &UNKNOWN);
     end.progress(&mut fabric);
     assert_eq!(end.closed(), Some(Closed::Failed(Failure::Protocol(ProtocolError::UnknownControl))));
     settle(&mut fabric, &mut end);
@@ -58,7 +58,7 @@ fn a_chunk_that_was_never_posted_is_not_awaited() {
     end.send_keepalive(&mut fabric);
     let id = end.start(1, Length::Stream).unwrap();
     assert_eq!(end.push(&mut fabric, id, &[&[7; 100]]), Ok(100));
-    fabric.forge(Memory::seat(0), wire::mailbox(0), &UNKNOWN);
+    fabric.forge(Memory::control_page(0), wire::mailbox(0), &UNKNOWN);
     settle(&mut fabric, &mut end);
     end.close(&mut fabric, Reason::DONE);
     settle(&mut fabric, &mut end);
@@ -87,7 +87,7 @@ fn every_sending_call_is_refused<F: TestFabric>() {
     assert_eq!(end.push(&mut fabric, id, &[&[7; 100]]), Ok(100));
     settle(&mut fabric, &mut end);
     assert_eq!(end.reserve(&mut fabric, id, 100).map(|it| it.bytes()), Ok(100));
-    fabric.forge(Memory::seat(0), wire::mailbox(0), &UNKNOWN);
+    fabric.forge(Memory::control_page(0), wire::mailbox(0), &UNKNOWN);
     settle(&mut fabric, &mut end);
     let failed = Some(Closed::Failed(Failure::Protocol(ProtocolError::UnknownControl)));
     assert_eq!(end.closed(), failed);
@@ -119,10 +119,10 @@ fn every_sending_call_is_refused_after_a_failure() {
 
 fn first_failure_is_told<F: TestFabric>() {
     let (mut fabric, mut end) = end::<F>(2);
-    fabric.forge(Memory::seat(0), wire::mailbox(0), &UNKNOWN);
+    fabric.forge(Memory::control_page(0), wire::mailbox(0), &UNKNOWN);
     settle(&mut fabric, &mut end);
     let second = Line([1, 0, 1, 0, 0, 0, 0, 2]); // a CTS that names a chunk
-    fabric.forge(Memory::seat(0), wire::mailbox(1), &second);
+    fabric.forge(Memory::control_page(0), wire::mailbox(1), &second);
     settle(&mut fabric, &mut end);
     let first = Closed::Failed(Failure::Protocol(ProtocolError::UnknownControl));
     assert_eq!(end.closed(), Some(first), "{}", F::NAME);

@@ -40,14 +40,14 @@ fn nothing_is_sent_after_a_violation<F: TestFabric>(payload: &[&[u8]]) {
     for _ in 0..300 {
         fabric.step();
     }
-    fabric.forge(Memory::seat(0), control_page::ACK, &wire::ack(4, 1, 0));
+    fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(4, 1, 0));
     let sent = end.try_send(&mut fabric, 4, payload);
     for _ in 0..300 {
         fabric.step();
     }
     let broken = Some(Closed::Failed(Failure::Protocol(ProtocolError::ControlAckBeyondSent)));
     assert_eq!(end.closed(), broken);
-    let close = fabric.memories().line(Memory::seat(1), wire::mailbox(0));
+    let close = fabric.memories().line(Memory::control_page(1), wire::mailbox(0));
     assert_eq!(close, wire::close(4, u64::from(u32::MAX), 1), "CLOSE names chunk 4 as the last");
     assert_eq!(
         (sent, fabric.memories().line(Memory::landing(1), LAYOUT.line_at(0)).flag()),
@@ -87,10 +87,10 @@ fn one_transfer_is_cancelled_once() {
     let (mut fabric, mut end) = one::<Direct>(config(), Origin::default());
     let id = end.start(1, Length::Stream).unwrap();
     assert_eq!(end.push(&mut fabric, id, &[&[7; 50]]), Ok(50));
-    fabric.forge(Memory::seat(0), wire::mailbox(0), &wire::reject(1, 5, 1));
+    fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::reject(1, 5, 1));
     settle(&mut fabric, &mut end);
     assert_eq!(fabric.memories().line(Memory::landing(1), LAYOUT.line_at(1)), wire::cancel(1, 5, 2));
-    fabric.forge(Memory::seat(0), wire::mailbox(1), &wire::reject(1, 5, 2));
+    fabric.forge(Memory::control_page(0), wire::mailbox(1), &wire::reject(1, 5, 2));
     settle(&mut fabric, &mut end);
     assert_eq!(
         fabric.memories().line(Memory::landing(1), LAYOUT.line_at(2)),
@@ -163,11 +163,11 @@ fn no_more_chunks_are_notified_than_there_are_blocks() {
     let origin = Origin { sequence: 100, controls: 100, ..Origin::default() };
     let (mut fabric, mut end) = one::<Posted>(Config { arrival: Arrival::Notify, ..config() }, origin);
     for sequence in 100..104 {
-        fabric.forge_notice(1, Notification(1 << 28 | sequence));
+        fabric.forge_notification(1, Notification(1 << 28 | sequence));
         settle(&mut fabric, &mut end);
         assert_eq!(end.closed(), None);
     }
-    fabric.forge_notice(1, Notification(1 << 28 | 104));
+    fabric.forge_notification(1, Notification(1 << 28 | 104));
     settle(&mut fabric, &mut end);
     let broken = Some(Closed::Failed(Failure::Protocol(ProtocolError::NotificationWrong)));
     assert_eq!(end.closed(), broken, "five chunks in four blocks");
@@ -178,7 +178,7 @@ fn no_more_chunks_are_notified_than_there_are_blocks() {
 fn a_reject_before_any_transfer_is_wrong() {
     for transfer in [0, 1, 1 << 63, (1 << 63) + 5, u64::MAX] {
         let (mut fabric, mut end) = one::<Direct>(config(), Origin::default());
-        fabric.forge(Memory::seat(0), wire::mailbox(0), &wire::reject(transfer, 5, 1));
+        fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::reject(transfer, 5, 1));
         settle(&mut fabric, &mut end);
         let broken = Some(Closed::Failed(Failure::Protocol(ProtocolError::RejectUnknownTransfer)));
         assert_eq!(
@@ -193,7 +193,7 @@ fn a_reject_before_any_transfer_is_wrong() {
 fn a_cts_before_any_transfer_is_wrong() {
     for transfer in [0, 1, 1 << 63, (1 << 63) + 5, u64::MAX] {
         let (mut fabric, mut end) = one::<Direct>(config(), Origin::default());
-        fabric.forge(Memory::seat(0), wire::mailbox(0), &wire::cts(transfer, 1));
+        fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::cts(transfer, 1));
         settle(&mut fabric, &mut end);
         let broken = Some(Closed::Failed(Failure::Protocol(ProtocolError::CtsUnknownTransfer)));
         assert_eq!(end.closed(), broken, "CTS of {transfer}, and nothing was ever sent");
@@ -270,7 +270,7 @@ fn a_transfer_that_a_close_leaves_open_is_a_violation() {
     let (mut fabric, mut end) = one::<Direct>(config(), Origin::default());
     let bits = kind::RTS | kind::STREAM | kind::LEFT;
     fabric.forge(Memory::landing(0), LAYOUT.line_at(0), &wire::chunk(bits, 1, 0, 20, 1, 1));
-    fabric.forge(Memory::seat(0), wire::mailbox(0), &wire::close(1, 0, 1));
+    fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::close(1, 0, 1));
     settle(&mut fabric, &mut end);
     assert_eq!(end.pull(&mut fabric, &mut [&mut [0; 100]]).bytes, 20);
     settle(&mut fabric, &mut end);

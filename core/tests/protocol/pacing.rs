@@ -32,7 +32,7 @@ impl<F: TestFabric> Sender<F> {
     }
 
     fn acknowledge(&mut self, blocks: u64) {
-        self.fabric.forge(Memory::seat(0), control_page::ACK, &wire::ack(blocks, u64::MAX, 0));
+        self.fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(blocks, u64::MAX, 0));
     }
 
     /// The sizes of the chunks from this block on.
@@ -54,7 +54,7 @@ fn chunks_grow_once_the_peer_has_answered<F: TestFabric>() {
     let config = Config { c0_bytes: 400, folds: 4, ..Config::default() };
     let mut t = Sender::<F>::new(config);
     assert_eq!(t.push(9000), 400, "{}: C0 goes before the CTS", F::NAME);
-    t.fabric.forge(Memory::seat(0), wire::mailbox(0), &wire::cts(1, 1));
+    t.fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::cts(1, 1));
     assert_eq!(t.push(6000), 6000, "{}", F::NAME);
     // q is 1.5, up to a quarter of the ring.
     assert_eq!(t.chunks(0), [400, 600, 900, 1350, 2025, 1125], "{}", F::NAME);
@@ -151,7 +151,7 @@ fn credit_that_is_there_is_found<F: TestFabric>() {
     }
     let mut t = Sender::<F>::new(Config { c0_bytes: 100, ..Config::default() });
     assert_eq!([t.push(300), t.push(300)], [100, 0], "{}: the CTS is awaited", F::NAME);
-    t.fabric.forge(Memory::seat(0), wire::mailbox(0), &wire::cts(1, 1));
+    t.fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::cts(1, 1));
     assert_eq!(t.end.push(&mut t.fabric, t.id, &[&[7; 100]]), Ok(100), "{}: it is there", F::NAME);
 }
 

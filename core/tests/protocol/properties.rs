@@ -109,7 +109,7 @@ prop_compose! {
         configs in (config(arrival), config(arrival)),
         order_inside_write in Just(arrival == Arrival::Flag || ordered),
         send_queue in prop_oneof![3 => Just(2usize), 1 => 1..=8usize],
-        notices in prop_oneof![1 => Just(NOTIFICATIONS_MIN), 1 => NOTIFICATIONS_MIN..=20],
+        notifications_max in prop_oneof![1 => Just(NOTIFICATIONS_MIN), 1 => NOTIFICATIONS_MIN..=20],
         seed in any::<u64>(),
         origin in origin(),
         there in prop::collection::vec(transfer(), 0..10),
@@ -117,7 +117,7 @@ prop_compose! {
         slowness in (1..=12usize, 1..=12usize),
     ) -> Script {
         Script {
-            setup: Setup { layouts: layouts.into(), order_inside_write, send_queue, notices, seed },
+            setup: Setup { layouts: layouts.into(), order_inside_write, send_queue, notifications_max, seed },
             configs: configs.into(),
             origin,
             transfers: [there, back],

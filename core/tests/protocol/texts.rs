@@ -3,7 +3,7 @@
 use superpipe_core::driver::setup::{
     ArrivalReason, Bytes, Disagreement, PacketError, Proposal, arrival_name,
 };
-use superpipe_core::driver::{UnknownStrategy, WaitFailed};
+use superpipe_core::driver::{WaitFailed, WaitStrategyParseError};
 use superpipe_core::{
     Arrival, BadLayout, ConfigError, Failure, FlagPlace, Layout, Protocol, ProtocolError, Reason,
     RefusedSend, WcError,
@@ -109,7 +109,7 @@ fn a_wait_that_is_over_says_why() {
         WaitFailed::Deadline => "the deadline passed; set a later one, or find what the peer waits for",
         WaitFailed::Silent(1_500_000_000) => "the peer was silent for 1.5s, the idle timeout; raise it if the peer may be stopped or busy for longer",
         WaitFailed::Silent(700_000) => "the peer was silent for 700µs, the idle timeout; raise it if the peer may be stopped or busy for longer",
-        UnknownStrategy => "unknown wait strategy; use spin, yield or sleep",
+        WaitStrategyParseError => "unknown wait strategy; use spin, yield or sleep",
         Protocol::Superpipeline => "superpipeline",
     }
     assert_eq!(Protocol::ALL.map(Protocol::name), ["eager", "copy", "pipeline", "superpipeline"]);

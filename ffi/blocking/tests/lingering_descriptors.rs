@@ -14,7 +14,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use crate::blocking::shm::join;
-use crate::budget::Budget;
+use crate::budget::BudgetShare;
 use crate::fabric::shm::descriptor_passing::without_passrights;
 use crate::fabric::shm::fabric::segment_bytes;
 use crate::fabric::shm::handshake::Established;
@@ -126,7 +126,7 @@ fn packet(kind: Kind) -> [u8; PACKET_BYTES] {
 }
 
 fn segment() -> Segment {
-    let negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
     Segment::create(c"trap", segment_bytes(negotiated.layout) as usize).unwrap()
 }
 
@@ -159,7 +159,7 @@ fn accept_from_one(without: bool, peer: impl FnOnce(Socket) -> Option<Socket>) -
 fn end(socket: Socket) {
     let raw = socket.as_fd().as_raw_fd();
     core::mem::forget(socket);
-    // SAFETY: its owner was forgotten.
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
     unsafe { libc::close(raw) };
 }
 
@@ -275,7 +275,7 @@ fn a_trap_with_ready_does_not_hold_the_connecting_end() {
 }
 
 fn welcome() -> [u8; PACKET_BYTES] {
-    let negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
     let mut welcome = Packet::new(Kind::Welcome);
     welcome.set_tuning(&negotiated.to_tuning());
     welcome.0
@@ -284,11 +284,11 @@ fn welcome() -> [u8; PACKET_BYTES] {
 /// One end of a connection, and the socket of the other, whose words these tests speak.
 fn connection() -> (Connection, Socket, Segment) {
     let (ours, theirs) = Socket::pair().unwrap();
-    let negotiated: Negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated: Negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
     let (mine, other) = (segment(), segment());
     let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
-    let share = Budget::take(0).unwrap();
+    let share = BudgetShare::take(0).unwrap();
     let agreed = Established { mine, theirs: adopted, negotiated, fenced: false, share, serves: true };
     (join(ours, agreed, Options::default(), false).unwrap().into_ready().into(), theirs, other)
 }

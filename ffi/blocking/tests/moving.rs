@@ -128,8 +128,8 @@ fn what_a_round_of_progress_finds_for_ever_meets_its_deadline() {
         end.poll_acknowledgements(direct);
     });
     let deadline = Duration::from_millis(1);
-    let waited = receiving.access().wait(deadline.into(), |driver, port| {
-        driver.reject(port, Reason(5));
+    let waited = receiving.access().wait(deadline.into(), |driver, fabric| {
+        driver.reject(fabric, Reason(5));
         Drive::<()>::Idle
     });
     assert_eq!(waited.unwrap_err().kind(), ErrorKind::Timeout);

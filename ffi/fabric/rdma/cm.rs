@@ -10,8 +10,9 @@ use superpipe_verbs::{
     CmEvent, CmEventKind, CmId, ConnectParams, Context, Error, EventChannel, QpAttr, QpState,
 };
 
-/// Default bound of a drop: for the drain of the send queue, and for the peer's answer to the disconnect.
-const GOODBYE_NS: u64 = 1_000_000_000;
+/// Bound of a drop if the caller sets none: for the drain of the send queue, and for the peer's answer to the disconnect. It is the default
+/// of `Options::linger`.
+const DISCONNECT_NS: u64 = 1_000_000_000;
 
 /// The id of one connection, on an event channel of its own.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ impl Cm {
 
     /// Returns the time by which the drop is over, fixed by the first call.
     pub(super) fn ends_by(&mut self) -> u64 {
-        *self.end_by_ns.get_or_insert_with(|| monotonic_ns().saturating_add(GOODBYE_NS))
+        *self.end_by_ns.get_or_insert_with(|| monotonic_ns().saturating_add(DISCONNECT_NS))
     }
 
     pub(super) const fn is_kept_open(&self) -> bool {

@@ -3,13 +3,13 @@
 use super::cm::Cm;
 use super::connection::{ACK_TIMEOUT, RdmaConnection};
 use super::deadline::{ConnectDeadline, instant};
+use super::device::DeviceName;
 use super::error::ConnectError;
 use super::fabric::{Rdma, RdmaLink};
 use super::handshake::{self, HandshakeResult};
 use super::options::RdmaOptions;
 use super::private_data::{PRIVATE_DATA_BYTES, PrivateData};
-use super::route::DeviceName;
-use crate::budget::Budget;
+use crate::budget::BudgetShare;
 use crate::os::clock::until;
 use crate::os::random::random_below;
 use crate::os::{monotonic_ns, resolve};
@@ -18,14 +18,14 @@ use core::time::Duration;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use superpipe_core::Attachment;
-use superpipe_core::driver::setup::Negotiated;
-use superpipe_core::driver::setup::PacketError;
+use superpipe_core::driver::setup::{Negotiated, PacketError};
 use superpipe_verbs::{CmEventKind, CmId, Error, EventChannel};
 
 /// Time of the first attempt, to which a random quarter is added; the next has twice that. On InfiniBand and RoCE a listener whose
 /// backlog is full drops a request, and the kernel's CM repeats it after 4.3 s (a response timeout of 20, and the path's), so an attempt
 /// must last longer. A connection that was not established in this time was observed to be so at once in the next attempt.
 const ATTEMPT_NS: u64 = 6_000_000_000;
+/// Limit of each of the two steps in which rdma_cm resolves an address: ARP or a path query, which take milliseconds unless packets are lost.
 const STEP_MS_MAX: u64 = 2000;
 /// Interval of checks of the caller's interrupt flag.
 const SLICE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const SLICE: Duration = Duration::from_millis(100);
 /// An established connection.
 pub struct Established {
     /// The fabric.
-    pub port: Rdma,
+    pub fabric: Rdma,
     /// Parts of an endpoint.
     pub attachment: Attachment<Rdma>,
     /// Negotiated settings.
@@ -43,7 +43,7 @@ pub struct Established {
     /// Device that it runs on.
     pub device: DeviceName,
     /// Share of the budget for the registered memory.
-    pub share: Budget,
+    pub share: BudgetShare,
     /// Address of the peer.
     pub peer: SocketAddr,
 }
@@ -59,7 +59,7 @@ impl Established {
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
         connection.keep_open();
         Ok(Self {
-            port: Rdma::new(),
+            fabric: Rdma::new(),
             attachment: RdmaLink::attach(connection, mine, image, remote, negotiated.config.arrival),
             negotiated,
             arrival_reason: why.text(),
@@ -106,7 +106,7 @@ fn connect_any<T>(
                 // An error that may pass at one address is worth another attempt, despite the errors of others.
                 Err(error) if may_pass(&error) || !last.as_ref().is_some_and(may_pass) => last = Some(error),
                 Err(_) => {}
-                met => return met,
+                attempted => return attempted,
             }
         }
         let last = last.unwrap_or(ConnectError::TimedOut);
@@ -126,7 +126,7 @@ fn connect_to(
     options: &RdmaOptions<'_>,
     deadline: &ConnectDeadline<'_>,
 ) -> Result<Established, ConnectError> {
-    let source = options.route.source(to.ip())?;
+    let source = options.device.source(to.ip())?;
     connect_by(EventChannel::create()?, source, to, options, deadline)
 }
 
@@ -145,7 +145,7 @@ fn connect_by(
     id.resolve_route(step_ms(deadline))?;
     expect(&events, CmEventKind::ROUTE_RESOLVED, deadline)?;
     let cm = Cm::new(events, id);
-    options.route.check(&cm.context()?.name())?;
+    options.device.check(&cm.context()?.name())?;
     let connection = RdmaConnection::new(cm)?;
     let private_data = PrivateData { mtu: connection.mtu()? }.encode();
     let mut connection = request(connection, private_data, deadline)?;

@@ -85,12 +85,16 @@ impl fmt::Display for ConnectError {
             Self::Os(error) => error.fmt(f),
             Self::NotFound(text) => f.write_str(text),
             Self::Nobody => f.write_str("nobody listens there; start the receiver first"),
-            Self::Lost(when) => write!(f, "the peer went away {when}"),
+            Self::Lost(when) => {
+                write!(f, "the peer went away {when}; see its own messages, and connect again")
+            }
             Self::Refused(failure) => failure.fmt(f),
             Self::Packet(error) => error.fmt(f),
             Self::Budget(error) => error.fmt(f),
             Self::Violation(error) => error.fmt(f),
-            Self::TimedOut => f.write_str("the peer did not answer in time"),
+            Self::TimedOut => {
+                f.write_str("the peer did not answer in time; check that it runs, or set a later deadline")
+            }
             Self::Interrupted => f.write_str("interrupted by a signal"),
         }
     }

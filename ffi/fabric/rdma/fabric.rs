@@ -4,8 +4,7 @@ use super::connection::RdmaConnection;
 use super::memory::RegisteredMemory;
 use super::receive_pool::NOTIFICATIONS;
 use crate::copy::{CopyKernels, crc32c};
-use crate::fabric::ConcurrentSleeps;
-use crate::fabric::Span;
+use crate::fabric::{ConcurrentSleeps, Span};
 use crate::os::monotonic_ns;
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;

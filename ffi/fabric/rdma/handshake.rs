@@ -8,19 +8,17 @@ use super::error::ConnectError;
 use super::memory::RegisteredMemory;
 use super::options::RdmaOptions;
 use super::receive_pool::NOTIFICATIONS;
-use crate::budget::{Budget, OverBudget};
+use crate::budget::{BudgetShare, OverBudget};
 use crate::copy;
 use crate::os::clock::until;
 use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, monotonic_ns};
 use core::convert::Infallible;
 use core::fmt;
-use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::driver::setup::{
     Action, Ancillary, ArrivalReason, Claim, Established as Handshaken, FabricKind, Grants, Handshake,
-    HandshakeConfig, HandshakeFailure, RemoteRegion, Role,
+    HandshakeConfig, HandshakeFailure, Negotiated, Packet, REFUSED_LIMIT, Refusal, RemoteRegion, Role, Text,
 };
-use superpipe_core::driver::setup::{Packet, REFUSED_LIMIT, Refusal, Text};
 use superpipe_core::{Layout, Nanos};
 use superpipe_verbs::{Access, Error, RemoteAddr, Rkey};
 
@@ -31,7 +29,7 @@ const AGAIN_NS: u64 = 300_000_000;
 const FIRST_NS: u64 = 2_000_000_000;
 /// Longest wait between two checks of the caller's interrupt flag, and for a peer to receive that it is refused.
 const SLICE_NS: u64 = 100_000_000;
-/// Packets that one `drive` takes before other handshakes have their turn.
+/// Packets that one `drive` takes before other handshakes have their turn. A handshake has four.
 const PACKETS_MAX: u32 = 8;
 
 /// Result of a handshake.
@@ -42,7 +40,7 @@ pub(super) struct HandshakeResult {
     pub(super) remote: RemoteAddr,
     pub(super) negotiated: Negotiated,
     pub(super) why: ArrivalReason,
-    pub(super) share: Budget,
+    pub(super) share: BudgetShare,
 }
 
 /// Progress of a [`HalfOpen`].
@@ -51,7 +49,7 @@ pub(super) enum Progress {
     Pending,
     /// The handshake is complete.
     Done(HandshakeResult),
-    /// The handshake failed; the peer was told if possible.
+    /// The handshake failed; the peer was informed if possible.
     Failed(ConnectError),
 }
 
@@ -310,7 +308,7 @@ struct Regions;
 struct Own {
     mine: RegisteredMemory,
     image: RegisteredMemory,
-    share: Budget,
+    share: BudgetShare,
 }
 
 impl Grants for Regions {
@@ -346,7 +344,7 @@ impl Grants for Regions {
 /// Registers both, if the budget has room for them and for the receive pool, which is registered already.
 fn provision(connection: &RdmaConnection, layout: Layout) -> Result<Own, ConnectError> {
     let bytes = 2 * RegisteredMemory::bytes_for(layout) + connection.receive_pool_bytes();
-    let share = Budget::take(bytes as u64).map_err(ConnectError::Budget)?;
+    let share = BudgetShare::take(bytes as u64).map_err(ConnectError::Budget)?;
     let mine = connection.register(layout, Access::RemoteWrite)?;
     Ok(Own { mine, image: connection.register(layout, Access::Local)?, share })
 }
@@ -365,7 +363,7 @@ impl From<HandshakeFailure<Self>> for ConnectError {
             HandshakeFailure::Packet(error) => Self::Packet(error),
             HandshakeFailure::Local(error) => error,
             HandshakeFailure::TimedOut => Self::TimedOut,
-            HandshakeFailure::Silent => Self::Lost("before it said anything"),
+            HandshakeFailure::Silent => Self::Lost("before it sent anything"),
             HandshakeFailure::Lost | HandshakeFailure::Nobody => Self::Lost("in the handshake"),
         }
     }

@@ -2,8 +2,7 @@
 
 use super::fabric::{Image, Rdma, RdmaLink};
 use super::sleep;
-use crate::fabric::Span;
-use crate::fabric::{HostFabric, LossCause, SleepEnd};
+use crate::fabric::{HostFabric, LossCause, SleepEnd, Span};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
 use superpipe_core::Endpoint;

@@ -1,7 +1,7 @@
 //! Addresses of a listener.
 
+use super::device::RdmaDevice;
 use super::error::ConnectError;
-use super::route::RdmaRoute;
 use crate::os::{OsError, monotonic_ns, resolve};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use superpipe_verbs::{CmId, EventChannel};
@@ -9,7 +9,8 @@ use superpipe_verbs::{CmId, EventChannel};
 /// Requests that the kernel keeps until they are accepted; its own limit is net.rdma_ucm.max_backlog, 1024. Further requests are reset
 /// on iWARP, and dropped elsewhere until the peer's CM repeats them after 4.3 s.
 const BACKLOG: u16 = 128;
-/// Time to look up a name, which is this host's own.
+/// Limit of the lookup of a name, which is this host's own: as long as the resolver waits for one name server by default
+/// (resolv.conf(5)).
 const LOOKUP_NS: u64 = 5_000_000_000;
 
 /// Ports chosen by the kernel that are tried, since others may use one of them at some of the addresses.
@@ -25,7 +26,7 @@ pub(super) struct ListenAddress {
 }
 
 /// Resolves the addresses to listen at.
-pub(super) fn addresses(host: &str, port: u16, route: &RdmaRoute) -> Result<Vec<SocketAddr>, ConnectError> {
+pub(super) fn addresses(host: &str, port: u16, device: &RdmaDevice) -> Result<Vec<SocketAddr>, ConnectError> {
     let any = || {
         [
             SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port),
@@ -37,10 +38,10 @@ pub(super) fn addresses(host: &str, port: u16, route: &RdmaRoute) -> Result<Vec<
     } else {
         resolve(host, port, monotonic_ns() + LOOKUP_NS, &|| false)?
     };
-    if *route == RdmaRoute::default() {
+    if *device == RdmaDevice::default() {
         return Ok(named);
     }
-    let mut found = of_device(host, &named, |ip| route.source(ip))?;
+    let mut found = of_device(host, &named, |ip| device.source(ip))?;
     found.set_port(port);
     Ok(vec![found])
 }
@@ -160,11 +161,11 @@ mod tests {
 
     #[test]
     fn without_a_device_all_addresses_of_a_name_are_used() {
-        let addresses = |host, port| addresses(host, port, &RdmaRoute::default()).unwrap();
-        let told =
+        let addresses = |host, port| addresses(host, port, &RdmaDevice::default()).unwrap();
+        let text =
             |addresses: Vec<SocketAddr>| addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>();
-        assert_eq!(told(addresses("", 7)), ["0.0.0.0:7", "[::]:7"]);
-        assert_eq!(told(addresses(HERE, 8)), ["192.0.2.1:8"]);
+        assert_eq!(text(addresses("", 7)), ["0.0.0.0:7", "[::]:7"]);
+        assert_eq!(text(addresses(HERE, 8)), ["192.0.2.1:8"]);
         assert!(addresses("localhost", 9).iter().all(|it| it.ip().is_loopback() && it.port() == 9));
     }
 
@@ -175,10 +176,10 @@ mod tests {
         let device = |_| Ok(Some(at(HERE)));
         assert_eq!(of_device("both", &named, device), Ok(at(HERE)));
         assert_eq!(of_device("", &named, device), Ok(at(HERE)));
-        let told = of_device("one", &named[..1], device).unwrap_err().to_string();
-        assert_eq!(told, "one is not an address of the device or GID that was asked for; leave one out");
-        let told = of_device("both", &named, |_| Ok(None)).unwrap_err().to_string();
-        assert!(told.starts_with("both is not an address of the device"), "{told}");
+        let text = of_device("one", &named[..1], device).unwrap_err().to_string();
+        assert_eq!(text, "one is not an address of the device or GID that was asked for; leave one out");
+        let text = of_device("both", &named, |_| Ok(None)).unwrap_err().to_string();
+        assert!(text.starts_with("both is not an address of the device"), "{text}");
     }
 
     #[test]
@@ -189,7 +190,7 @@ mod tests {
             IpAddr::V6(_) => Ok(Some(SocketAddr::new(ip, 0))),
         };
         assert_eq!(of_device("", &named, source), Ok(at("fd00::1")));
-        let told = of_device("", &named[..2], source).unwrap_err().to_string();
-        assert_eq!(told, "no way to 192.0.2.2", "the first");
+        let text = of_device("", &named[..2], source).unwrap_err().to_string();
+        assert_eq!(text, "no way to 192.0.2.2", "the first");
     }
 }

@@ -3,6 +3,7 @@
 use super::cm::Cm;
 use super::connect::{Established, unexpected};
 use super::connection::RdmaConnection;
+use super::device::RdmaDevice;
 use super::error::ConnectError;
 use super::handshake::{HalfOpen, Progress};
 use super::listen_address::{
@@ -10,7 +11,6 @@ use super::listen_address::{
 };
 use super::options::RdmaOptions;
 use super::private_data::PrivateData;
-use super::route::RdmaRoute;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
@@ -19,8 +19,9 @@ use core::net::SocketAddr;
 use std::os::fd::AsFd;
 use superpipe_verbs::{CmEvent, CmEventKind, Error, EventChannel};
 
-/// Interval of attempts to listen again after a device was removed.
+/// Interval of attempts to listen again after a device was removed. An attempt makes a few system calls.
 const AGAIN_NS: u64 = 100_000_000;
+
 /// A listener. Dropping it stops listening.
 ///
 /// If the device of an address is removed, it listens there again as soon as a device has the address.
@@ -28,27 +29,27 @@ const AGAIN_NS: u64 = 100_000_000;
 pub struct Listener {
     channel: EventChannel,
     places: Vec<ListenAddress>,
-    route: RdmaRoute,
+    device: RdmaDevice,
     /// Time of the next attempt to listen at addresses without an id.
     again_ns: u64,
     owner: Owner,
 }
 
 impl Listener {
-    /// Listens at the addresses of `host`, at every address if `host` is empty, or at that of the route's device.
+    /// Listens at the addresses of `host`, at every address if `host` is empty, or at those of the device that is named.
     ///
     /// # Errors
     /// There is no device, the address is not of this host or of no device, or another process listens there.
-    pub fn bind(host: &str, port: u16, route: RdmaRoute) -> Result<Self, ConnectError> {
+    pub fn bind(host: &str, port: u16, device: RdmaDevice) -> Result<Self, ConnectError> {
         let bind = || {
-            let listener = Self::of(EventChannel::create()?, &addresses(host, port, &route)?, route)?;
+            let listener = Self::of(EventChannel::create()?, &addresses(host, port, &device)?, device)?;
             superpipe_verbs::DeviceList::get()?.iter().next().ok_or(Error::NoDevice)?;
             Ok(listener)
         };
         bind().map_err(ConnectError::or_limit)
     }
 
-    fn of(channel: EventChannel, addresses: &[SocketAddr], route: RdmaRoute) -> Result<Self, ConnectError> {
+    fn of(channel: EventChannel, addresses: &[SocketAddr], device: RdmaDevice) -> Result<Self, ConnectError> {
         let mut ports = PORT_ATTEMPTS;
         loop {
             match listen_at_all(&channel, addresses) {
@@ -59,7 +60,7 @@ impl Listener {
                     return Ok(Self {
                         channel,
                         places: places?,
-                        route,
+                        device,
                         again_ns: 0,
                         owner: Owner::current(),
                     });
@@ -108,7 +109,7 @@ impl Listener {
             // Later events of requests that were not accepted yet.
             _ => return Ok(None),
         }
-        match accept(event, &self.route, &self.channel) {
+        match accept(event, &self.device, &self.channel) {
             Err(ConnectError::Lost(_)) => Ok(None),
             accepted => {
                 let (connection, peer) = accepted.map_err(ConnectError::or_limit)?;
@@ -174,7 +175,7 @@ pub enum Accepted {
     Done(Established),
     /// The client went away, or sent nothing.
     Nobody,
-    /// The handshake failed; the peer was told if possible.
+    /// The handshake failed; the peer was informed if possible.
     Failed(ConnectError),
 }
 
@@ -187,7 +188,7 @@ impl Accepting {
             Progress::Failed(error) => error,
             Progress::Done(agreed) => {
                 match Established::of(self.half_open.into_connection(), agreed, self.peer) {
-                    Ok(met) => return Accepted::Done(met),
+                    Ok(established) => return Accepted::Done(established),
                     Err(error) => error,
                 }
             }
@@ -234,7 +235,7 @@ impl Accepting {
 /// Accepts a request at the level of rdma_cm.
 fn accept(
     event: CmEvent,
-    route: &RdmaRoute,
+    device: &RdmaDevice,
     listening: &EventChannel,
 ) -> Result<(RdmaConnection, SocketAddr), ConnectError> {
     let Some(mut id) = event.request else {
@@ -245,7 +246,7 @@ fn accept(
     let mut cm = Cm::new(channel, id);
     let private_data = PrivateData::decode(&event.private_data)
         .map_err(ConnectError::from)
-        .and_then(|private_data| route.check(&cm.context()?.name()).map(|()| private_data));
+        .and_then(|private_data| device.check(&cm.context()?.name()).map(|()| private_data));
     let peer_mtu = match private_data {
         Ok(PrivateData { mtu }) => mtu,
         Err(error) => {

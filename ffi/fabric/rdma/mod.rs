@@ -1,7 +1,7 @@
 //! The RDMA fabric: a reliable connection between two NICs, by verbs. wire.md 10.
 //!
 //! ```text
-//! options, route        device, GID and limits that the caller asks for
+//! options, device        device, GID and limits that the caller asks for
 //! connect               active side: resolve, exchange private data, make the QP ready, handshake
 //! listener              passive side; listen_address, the addresses that it listens at
 //! private_data          bytes that rdma_cm carries while connecting
@@ -18,8 +18,11 @@ mod cm;
 mod connect;
 mod connection;
 mod deadline;
+mod device;
 mod error;
 mod fabric;
+#[cfg(test)]
+mod fake_device;
 mod handshake;
 mod host_fabric;
 mod listen_address;
@@ -28,7 +31,6 @@ mod memory;
 mod options;
 mod private_data;
 mod receive_pool;
-mod route;
 mod send_queue;
 mod signal;
 mod sleep;
@@ -36,10 +38,10 @@ mod sleep_state;
 mod violation;
 
 pub use connect::{Established, connect};
+pub use device::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use error::ConnectError;
 pub use fabric::{Image, Rdma, RdmaLink};
 pub use listener::{Accepted, Accepting, Listener};
 pub use options::RdmaOptions;
-pub use route::{DeviceName, DeviceNameParseError, RdmaRoute};
 pub use superpipe_core::driver::setup::PacketError;
 pub use violation::Violation;

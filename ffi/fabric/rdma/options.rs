@@ -1,6 +1,6 @@
 //! Options of a connection over RDMA.
 
-use super::route::RdmaRoute;
+use super::device::RdmaDevice;
 use superpipe_core::driver::setup::Tuning;
 
 /// Options of a connection, for connecting and accepting.
@@ -11,5 +11,5 @@ pub struct RdmaOptions<'a> {
     /// Largest landing buffer that a peer may ask for.
     pub landing_bytes_max: u32,
     /// Device and GID.
-    pub route: RdmaRoute,
+    pub device: RdmaDevice,
 }

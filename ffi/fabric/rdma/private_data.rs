@@ -3,7 +3,7 @@
 use superpipe_core::driver::setup::{PacketError, check_head, write_head};
 use superpipe_verbs::Mtu;
 
-/// Bytes of the private data; rdma_cm pads them.
+/// Bytes of the private data (wire.md 10.1); rdma_cm pads them.
 pub(super) const PRIVATE_DATA_BYTES: usize = 16;
 
 /// Private data of one end.

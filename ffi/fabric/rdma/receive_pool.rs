@@ -13,13 +13,17 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use superpipe_core::driver::setup::{PACKET_BYTES, Packet};
 use superpipe_verbs::{Access, Error, Mr, Pd, Qp, Sge};
 
-/// Receives for core's notifications, which each end keeps posted.
+/// Receives for core's notifications, which each end keeps posted: more than the 32 blocks of a landing buffer of the default size,
+/// since control messages and acknowledgements take some as well.
 pub(super) const NOTIFICATIONS: u16 = 128;
 /// Receives in all: the signals of sleeping take three at most, and a packet of the handshake may arrive several times.
 pub(super) const RECEIVES: u16 = NOTIFICATIONS + 16;
-/// Largest depth of the send queue, and so of signals in flight.
+/// Largest depth of the send queue, and so of signals in flight: more than all notifications that the peer has receives for, and the
+/// signals and packets beside them.
 pub(super) const SENDS_MAX: u32 = 256;
 
+/// Bytes of a receive: room for a packet of the handshake, and for an enclosed write of 248 bytes with its head (docs/performance.md, "Over
+/// RDMA").
 const RECEIVE_BYTES: u32 = 256;
 const PACKET_AT: usize = SENDS_MAX as usize * HEAD_BYTES as usize;
 const RECEIVES_AT: usize = PACKET_AT + RECEIVE_BYTES as usize;
@@ -30,8 +34,9 @@ const _: () = assert!(PACKET_BYTES <= RECEIVE_BYTES as usize);
 
 /// Bytes of a signal and an offset.
 const HEAD_BYTES: u32 = 8;
-/// Longest write that is enclosed in its notification.
+/// Longest write that is enclosed in its notification (docs/performance.md, "Over RDMA").
 pub(super) const ENCLOSED_MAX: u32 = RECEIVE_BYTES - HEAD_BYTES;
+
 /// A write that arrived in a SEND.
 #[derive(Debug)]
 pub(super) struct EnclosedWrite {

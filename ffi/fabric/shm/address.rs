@@ -160,7 +160,7 @@ fn make(dir: &Path) -> Result<(), AddressError> {
 
 /// Checks the directory itself and not a link's target: anybody can make a link in /tmp.
 fn check(dir: &Path, uid: u32) -> Result<(), AddressError> {
-    let found = fs::symlink_metadata(dir).map_err(|error| os_error("look at", dir, &error))?;
+    let found = fs::symlink_metadata(dir).map_err(|error| os_error("inspect", dir, &error))?;
     let dir = || dir.to_owned();
     if !found.is_dir() {
         return Err(AddressError::NotADirectory(dir()));
@@ -193,7 +193,7 @@ impl fmt::Display for AddressError {
             Self::UnknownOwner { dir, uid } => write!(
                 f,
                 "{} belongs to uid {uid}, which stands for every user who is not mapped into this user namespace; map \
-                 your user into it, to another number (unshare --map-root-user), or use shm:PATH with --peer-uid",
+                 your user into it, to another number (unshare --map-root-user), or use shm:PATH with peer_uid",
                 dir.display()
             ),
             Self::OpenToOthers { dir, mode } => {
@@ -232,17 +232,17 @@ mod tests {
             dir
         };
         let (run, tmp, own) = (at("run"), at("tmp"), at("own").join("7.sock"));
-        let look = |uid| find_other_socket(&own, &run, &tmp, uid);
+        let found = |uid| find_other_socket(&own, &run, &tmp, uid);
         let stranger = me() + 1;
         at("tmp/superpipe-x");
         fs::write(at("tmp/superpipe-5").join("7.sock"), b"no socket").unwrap();
-        assert_eq!(look(me()), None);
+        assert_eq!(found(me()), None);
         let _listener = UnixListener::bind(at("run/6/superpipe").join("7.sock")).unwrap();
-        assert!(look(me()).unwrap().ends_with("XDG_RUNTIME_DIR must be the same at both ends"));
-        let others = look(stranger).unwrap();
+        assert!(found(me()).unwrap().ends_with("XDG_RUNTIME_DIR must be the same at both ends"));
+        let others = found(stranger).unwrap();
         assert!(others.starts_with(&format!("uid {} has a socket at ", me())), "{others}");
         let _own = UnixListener::bind(&own).unwrap();
-        assert_eq!(look(me()), None, "there is one where it should be");
+        assert_eq!(found(me()), None, "there is one where it should be");
     }
 
     #[test]

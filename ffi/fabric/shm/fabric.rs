@@ -17,13 +17,12 @@ use super::segment::Segment;
 use super::sleep::{SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
-use crate::fabric::Span;
-use crate::fabric::{HostFabric, SleepEnd};
+use crate::fabric::{HostFabric, SleepEnd, Span};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::{OsError, monotonic_ns};
 
 /// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
-/// requests, and the hardware's prefetcher does better (docs/performance.md).
+/// requests, and the hardware's prefetcher does better (docs/performance.md, "Messages between two resident buffers").
 const EXPECTED_BYTES_MAX: u32 = 2048;
 
 /// The shared-memory fabric: the copy kernels of this CPU, and the flight recorder of its one connection.
@@ -83,12 +82,12 @@ impl Shm {
         fenced: bool,
         serves: bool,
     ) -> Attachment<Self> {
-        let seat_of = |segment| part(segment, 0, CONTROL_PAGE_BYTES);
+        let control_page_of = |segment| part(segment, 0, CONTROL_PAGE_BYTES);
         let landing_of =
             |segment| Landing { memory: part(segment, CONTROL_PAGE_BYTES, layout.bytes()), layout };
         Attachment {
-            control_page: seat_of(&mine),
-            peer_control_page: seat_of(&theirs),
+            control_page: control_page_of(&mine),
+            peer_control_page: control_page_of(&theirs),
             landing: landing_of(&mine),
             peer_landing: landing_of(&theirs),
             link: ShmLink {

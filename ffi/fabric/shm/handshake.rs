@@ -7,7 +7,7 @@ use core::fmt;
 
 use superpipe_core::driver::setup::{
     Action, Ancillary, Claim, Established as Handshaken, FabricKind, Grants, Handshake, HandshakeConfig,
-    HandshakeFailure, RemoteRegion, Role, WAKE as WAKE_BYTE,
+    HandshakeFailure, Negotiated, Packet, Refusal, RemoteRegion, Role, Text, Tuning, WAKE as WAKE_BYTE,
 };
 use superpipe_core::{Layout, Nanos};
 
@@ -17,12 +17,10 @@ use super::segment::{Segment, SegmentError};
 use super::sleep::WAKE;
 use super::socket::Socket;
 use super::socket_error::SocketError;
-use crate::budget::{Budget, OverBudget};
+use crate::budget::{BudgetShare, OverBudget};
 use crate::os::clock::{monotonic_ns, until};
 use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, membarrier};
-use superpipe_core::driver::setup::{Negotiated, Tuning};
-use superpipe_core::driver::setup::{Packet, Refusal, Text};
 
 pub use superpipe_core::driver::setup::{
     PACKET_BYTES, PacketError, REFUSED_LIMIT, REFUSED_PROPOSAL, REFUSED_VERSION, VERSION,
@@ -53,7 +51,7 @@ pub enum HandshakeError {
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nobody => f.write_str("the peer went away before it said anything"),
+            Self::Nobody => f.write_str("the peer went away before it sent anything"),
             Self::Packet(error) => error.fmt(f),
             Self::Memory(error) => write!(f, "the peer's memory is refused: {error}"),
             Self::Os(error) => error.fmt(f),
@@ -101,7 +99,7 @@ pub struct Established {
     /// True if both ends can rely on membarrier.
     pub fenced: bool,
     /// Share of the budget for both segments.
-    pub share: Budget,
+    pub share: BudgetShare,
     /// True if the process that the kernel names at the other end of the socket is the one that serves this connection.
     pub serves: bool,
 }
@@ -309,7 +307,7 @@ impl HalfOpen {
         // The kernel names the process that began to listen; a child of that may have accepted. The connecting end does the
         // entire handshake in the process that opened the socket.
         let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
-        let serves = pid.is_none_or(|pid| pid == named.cast_unsigned());
+        let serves = pid.is_none_or(|pid| pid == named);
         Established { mine: segment, theirs: peer, negotiated, fenced: is_fenced, share, serves }
     }
 }
@@ -363,7 +361,7 @@ struct Segments;
 #[derive(Debug)]
 struct Own {
     segment: Segment,
-    share: Budget,
+    share: BudgetShare,
 }
 
 impl Grants for Segments {
@@ -397,7 +395,7 @@ impl Grants for Segments {
 /// Makes our segment, if the budget has room for it and for the peer's, whose holes this process fills.
 fn provision(layout: Layout) -> Result<Own, HandshakeError> {
     let bytes = segment_bytes(layout);
-    let share = Budget::take(2 * u64::from(bytes)).map_err(HandshakeError::Budget)?;
+    let share = BudgetShare::take(2 * u64::from(bytes)).map_err(HandshakeError::Budget)?;
     let segment = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
     Ok(Own { segment, share })
 }

@@ -30,7 +30,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf, absolute};
 use std::thread;
 
-/// Limit of connections that wait to be accepted.
+/// Limit of connections that wait to be accepted: as many as a listener makes at a time. Further clients try again.
 const BACKLOG: i32 = 16;
 /// Limit on the time that another process of this user may hold the path's lock. A bind takes microseconds.
 const LOCK_WAIT_NS: u64 = 2_000_000_000;

@@ -16,7 +16,7 @@ impl Liveness {
     #[must_use]
     pub fn of_peer(socket: &Socket) -> Self {
         let pid = socket.peer_cred().map_or(0, |cred| cred.pid);
-        Self { pidfd: PidFd::of_peer(socket.as_fd(), pid) }
+        Self { pidfd: PidFd::of_peer(socket.as_fd(), pid.cast_signed()) }
     }
 
     /// Watches by the socket alone.

@@ -18,7 +18,7 @@ use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, recv, recvmsg};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Packets that a drop takes out of the queue: more than fit into one of the default size.
+/// Packets that a drop takes out of the queue: more than fit into a socket's buffer of the default size.
 const DRAIN_MAX: usize = 1024;
 
 /// The packet at the head of the queue, which is still there.

@@ -33,8 +33,10 @@ const SEALS_HELD: SealFlags = SealFlags::FUTURE_WRITE.union(SealFlags::SEAL);
 const SEALS_WRITE: SealFlags = SealFlags::WRITE.union(SealFlags::FUTURE_WRITE);
 /// Bytes reserved per call. Before Linux 6.10 a signal undoes all of a call, so each call is short.
 const SLAB_BYTES: u64 = 2 << 20;
-/// Limit of consecutive signals without a reserved page between them.
+/// Limit of consecutive signals without a reserved page between them: then they come faster than a page can be reserved, and would go on
+/// for ever.
 const INTERRUPTS_MAX: u32 = 10_000;
+/// File systems of memfds, as statfs(2) names them.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 const HUGETLBFS_MAGIC: u64 = 0x9584_58F6;
 

@@ -26,20 +26,21 @@ use super::liveness::Liveness;
 use super::receive_queue::Head;
 use super::socket::Socket;
 use crate::fabric::ConcurrentSleeps;
-use crate::os::OsError;
-use crate::os::membarrier;
 use crate::os::poll::{PollFd, Polled, poll};
+use crate::os::{OsError, membarrier};
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Value of the sleep flag of a peer that polls.
 pub const AWAKE: u64 = 0;
 /// The packet that wakes. Any other packet is a message for [`Socket::receive`], and also ends a sleep.
 pub const WAKE: [u8; 1] = *b"W";
-/// Longest sleep: a bound on the delay by a signal just before it, or by a peer that does not wake this end.
+/// Longest sleep: a bound on the delay by a signal just before it, by a peer that does not wake this end, or by a virtual machine that
+/// loses a membarrier (docs/architecture.md).
 pub const SLEEP_NS_MAX: u64 = 100_000_000;
-/// Longest sleep without membarrier.
+/// Longest sleep without membarrier: the delay of a message whose sender read AWAKE while its store was not yet visible. Longer ones would
+/// delay it more, and shorter ones cost the sleeper more polls.
 pub const SLEEP_NS_MAX_UNFENCED: u64 = 1_000_000;
-/// Limit of wake bytes drained per call.
+/// Limit of wake bytes drained per call: an honest peer sends one per sleep, and the queue of a hostile one must not hold this end up.
 const DRAIN_MAX: usize = 64;
 
 /// An end that can sleep.

@@ -48,15 +48,16 @@ pub struct Received {
     pub fd: Option<SentFd>,
 }
 
-/// Process and user of the peer, as the kernel names them in our own namespaces.
+/// Process and user of the peer, as the kernel names them in the namespaces of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PeerCred {
-    /// process; 0 if it is not visible from here
-    pub pid: libc::pid_t,
-    /// effective user
-    pub uid: libc::uid_t,
-    /// effective group
-    pub gid: libc::gid_t,
+    /// Process id; 0 if the process is not visible in this pid namespace.
+    pub pid: u32,
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
 }
 
 impl Socket {
@@ -136,7 +137,7 @@ impl Socket {
         if refused != 0 {
             return Err(OsError::last("cannot tell who the peer is"));
         }
-        Ok(PeerCred { pid: cred.pid, uid: cred.uid, gid: cred.gid })
+        Ok(PeerCred { pid: cred.pid.cast_unsigned(), uid: cred.uid, gid: cred.gid })
     }
 
     /// Sends a packet, and with it a duplicate of `fd`. Never waits.

@@ -80,15 +80,23 @@ impl fmt::Display for ConnectError {
                 path.display()
             ),
             Self::Busy(path) => {
-                write!(f, "cannot connect to {}: its listener accepts nobody at the moment", path.display())
+                write!(
+                    f,
+                    "cannot connect to {}: its listener accepts nobody at the moment; try again later",
+                    path.display()
+                )
             }
             Self::Denied(path) => write!(
                 f,
-                "cannot connect to {}: permission denied; it must be your own user's",
+                "cannot connect to {}: permission denied; run both ends as one user, or give yours access to the socket",
                 path.display()
             ),
             Self::NotOurs(path) => {
-                write!(f, "cannot connect to {}: it is not a superpipe socket", path.display())
+                write!(
+                    f,
+                    "cannot connect to {}: it is not a superpipe socket; use another path",
+                    path.display()
+                )
             }
             Self::Path(error) => write!(f, "cannot connect: {error}"),
             Self::Os(error) => error.fmt(f),

@@ -28,8 +28,8 @@ pub enum PathError {
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("the socket's path is empty"),
-            Self::Nul => f.write_str("the socket's path holds a NUL byte"),
+            Self::Empty => f.write_str("the socket's path is empty; write shm:PATH"),
+            Self::Nul => f.write_str("the socket's path holds a NUL byte; choose another one"),
             Self::TooLong { bytes } => write!(
                 f,
                 "the socket's path has {bytes} bytes and the limit is {PATH_BYTES_MAX}; choose a shorter one"

@@ -56,7 +56,8 @@ fn port_0_is_a_free_one_that_the_listener_names() {
         let asked: Address = text.parse().unwrap();
         let mut listener = Listener::bind(&asked, Options::default()).unwrap();
         let address = listener.local_addr().clone();
-        let (Address::Port { host: asked, .. }, Address::Port { host, port }) = (&asked, &address) else {
+        let (Address::HostPort { host: asked, .. }, Address::HostPort { host, port }) = (&asked, &address)
+        else {
             panic!("{address}")
         };
         assert_eq!(asked, host);
@@ -105,7 +106,7 @@ fn another_host_is_no_place_to_listen() {
 
 #[test]
 fn a_listener_whose_time_is_over_says_where_it_waited() {
-    let address = Address::Port { host: "localhost".into(), port: port() };
+    let address = Address::HostPort { host: "localhost".into(), port: port() };
     let mut listener = Listener::bind(&address, Options::default()).unwrap();
     let error = listener.accept(Duration::from_millis(20)).unwrap_err();
     assert_eq!(
@@ -143,7 +144,7 @@ fn another_host_needs_what_was_not_built_in() {
 #[cfg(feature = "verbs")]
 mod verbs {
     use super::*;
-    use superpipe::RdmaRoute;
+    use superpipe::RdmaDevice;
     use superpipe_verbs::DeviceList;
 
     fn has_device() -> bool {
@@ -151,8 +152,8 @@ mod verbs {
     }
 
     fn to_rxe0() -> Options {
-        let route = RdmaRoute { device: Some("rxe0".parse().unwrap()), gid_index: None };
-        Options { route, ..Options::default() }
+        let rdma_device = RdmaDevice { name: Some("rxe0".parse().unwrap()), gid_index: None };
+        Options { rdma_device, ..Options::default() }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::support::{DEADLINE, path};
 
 /// Connections that are made side by side.
 pub(crate) const SIDE_BY_SIDE: usize = 16;
-/// So long that a test would meet its deadline before.
+/// Longer than the deadline of a test.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) fn listen(options: Options) -> (Listener, PathBuf) {

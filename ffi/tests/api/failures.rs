@@ -1,4 +1,4 @@
-//! What goes wrong: each its own kind, and the connection usable afterwards where that is promised.
+//! Failures: each has its kind, and leaves the connection usable where the documentation promises so.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;

@@ -40,7 +40,7 @@ fn answer(socket: &Socket) -> [u8; PACKET_BYTES] {
     }
 }
 
-/// What a listening end makes of a peer that does this.
+/// Returns the result of a listening end whose peer does this.
 fn accept_from(peer: impl FnOnce(&Socket)) -> Error {
     let path = path();
     let mut listener = Listener::bind(&Address::Shm(path.clone()), Options::default()).unwrap();

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::io::{Read, Write};
 use std::thread;
 
-use superpipe::{Arrival, Options, Protocol, Tuning, WaitStrategy};
+use superpipe::{Arrival, Description, Options, Protocol, Tuning, WaitStrategy};
 
 use crate::support::{DEADLINE, bytes, pair, pair_with};
 
@@ -78,6 +78,26 @@ fn both_directions_at_once() {
 }
 
 #[test]
+fn a_blocked_receiver_of_a_stream_sends_keepalives() {
+    let impatient = Options { idle_timeout: Duration::from_millis(700), ..Options::default() };
+    let (mut a, mut b) = pair_with(impatient, impatient);
+    let sender = thread::spawn(move || {
+        let mut stream = a.open_stream(0, DEADLINE).unwrap();
+        // More than the landing buffer holds: the sender waits.
+        stream.write_all(&bytes(6, 2_000_003)).unwrap();
+        stream.finish(DEADLINE).unwrap();
+        a
+    });
+    let mut stream = b.accept_stream(DEADLINE).unwrap();
+    stream.keep_alive_while(|| thread::sleep(Duration::from_secs(2)));
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    drop(stream);
+    assert!(got == bytes(6, 2_000_003));
+    sender.join().unwrap();
+}
+
+#[test]
 fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
     let impatient = Options { idle_timeout: Duration::from_millis(700), ..Options::default() };
     let (mut a, mut b) = pair_with(impatient, impatient);
@@ -87,7 +107,7 @@ fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
         let mut stream = a.open_stream(77, DEADLINE).unwrap();
         stream.write_all(&copy[..1_000_000]).unwrap();
         assert_eq!(stream.write(&[]).unwrap(), 0);
-        // Not a word of superpipe's for longer than the idle timeout: the helper shows life.
+        // No call for longer than the idle timeout: the helper sends keepalives.
         let mut rest = copy[1_000_000..].chunks(77_777);
         stream.write_all(rest.next().unwrap()).unwrap();
         stream.finish(DEADLINE).unwrap();
@@ -146,8 +166,10 @@ fn one_side_tunes_for_both() {
         ..Tuning::default()
     };
     let (mut a, mut b) = pair_with(Options { tuning, ..Options::default() }, Options::default());
-    assert_eq!(a.description().negotiated, b.description().negotiated);
-    assert_eq!(b.description().negotiated.layout.block_bytes, 4096);
+    for end in [&a, &b] {
+        let Description { folds, block_bytes, landing_bytes, chunk_bytes, .. } = end.description();
+        assert_eq!((folds, block_bytes, landing_bytes, chunk_bytes), (2, 4096, 32 << 10, None));
+    }
     let message = bytes(9, 1_000_001);
     let copy = message.clone();
     let sender = thread::spawn(move || a.send(0, &[&copy], DEADLINE).map(|()| a));

@@ -350,7 +350,7 @@ fn an_interrupted_receive_is_lost_and_an_operation_goes_on() {
     let error = receiver.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage, "the message is the operation's: {error}");
     let error = receiver.open_stream(1, DEADLINE).unwrap().write_all(&vec![1; LONG]).unwrap_err();
-    assert_eq!(error.to_string(), "interrupted");
+    assert!(error.to_string().starts_with("interrupted: the flag"), "{error}");
     thread::scope(|scope| {
         scope.spawn(|| drive_to_the_end(&mut sender, &mut send, &message));
         let received = loop {

@@ -133,21 +133,21 @@ fn a_client_that_warms_up_waits_as_long_as_one_that_was_not_accepted() {
 }
 
 /// One that agrees, and does not warm up.
-fn half_way_end(path: &Path, port: &Shm) -> Endpoint<Shm> {
+fn half_way_end(path: &Path, fabric: &Shm) -> Endpoint<Shm> {
     let (socket, agreed) = half_way(path);
     let Established { mine, theirs, negotiated, fenced, serves, share: _ } = agreed;
     let attachment = Shm::attach(mine, theirs, negotiated.layout, socket, fenced, serves);
-    Endpoint::new(port, attachment, negotiated.config, Origin::default()).unwrap()
+    Endpoint::new(fabric, attachment, negotiated.config, Origin::default()).unwrap()
 }
 
 #[test]
 fn signs_of_life_without_progress_hold_no_place() {
     let trickle = |path: &Path, is_over: &AtomicBool| {
-        let mut port = Shm::new();
-        let mut ends: Vec<_> = (0..SIDE_BY_SIDE).map(|_| half_way_end(path, &port)).collect();
+        let mut fabric = Shm::new();
+        let mut ends: Vec<_> = (0..SIDE_BY_SIDE).map(|_| half_way_end(path, &fabric)).collect();
         let end = Instant::now() + Duration::from_secs(15);
         while !is_over.load(Ordering::Relaxed) && Instant::now() < end {
-            ends.iter_mut().for_each(|end| end.send_keepalive(&mut port));
+            ends.iter_mut().for_each(|end| end.send_keepalive(&mut fabric));
             thread::sleep(Duration::from_millis(20));
         }
     };
@@ -220,20 +220,20 @@ fn a_peer_that_answers_before_each_look_meets_no_timeout() {
     let options = Options { handshake_timeout: 20 * PAUSE, ..Options::default() };
     let (mut listener, path) = listen(options);
     let agreeing = thread::spawn(move || {
-        let port = Shm::new();
-        let end = half_way_end(&path, &port);
-        (Driver::new(end, 1, options.wait, u64::MAX, Nanos(0)), port)
+        let fabric = Shm::new();
+        let end = half_way_end(&path, &fabric);
+        (Driver::new(end, 1, options.wait, u64::MAX, Nanos(0)), fabric)
     });
     while !agreeing.is_finished() {
         assert!(listener.try_accept().unwrap().is_none());
     }
-    let (mut driver, mut port) = agreeing.join().unwrap();
-    let negotiated = options.tuning.negotiate(&options.tuning, &Defaults::SHM).unwrap();
+    let (mut driver, mut fabric) = agreeing.join().unwrap();
+    let negotiated = Defaults::SHM.negotiate(&options.tuning, &options.tuning).unwrap();
     let plan = WarmUpPlan::new(negotiated.layout, &negotiated.config, true);
     let (mut warm_up, mut room) = (WarmUp::new(plan, true), vec![0; plan.room_bytes()]);
     let messages: u32 = plan.messages().iter().map(|(_, count)| count).sum();
     for tries in 1..=2 * messages {
-        let _ = driver.drive_warm_up(&mut port, &mut warm_up, &mut room);
+        let _ = driver.drive_warm_up(&mut fabric, &mut warm_up, &mut room);
         if listener.try_accept().unwrap().is_some() {
             assert!(tries * PAUSE > 2 * options.handshake_timeout, "after {tries} tries");
             return;
@@ -247,10 +247,10 @@ fn a_peer_that_answers_before_each_look_meets_no_timeout() {
 fn a_client_that_gives_up_in_the_warm_up_is_a_peer_that_is_lost() {
     let (mut listener, path) = listen(Options::default());
     let agreeing = thread::spawn(move || {
-        let mut port = Shm::new();
-        let mut end = half_way_end(&path, &port);
-        end.close(&mut port, Reason::GIVEN_UP);
-        end.progress(&mut port);
+        let mut fabric = Shm::new();
+        let mut end = half_way_end(&path, &fabric);
+        end.close(&mut fabric, Reason::GIVEN_UP);
+        end.progress(&mut fabric);
         end
     });
     let error = listener.accept(DEADLINE).unwrap_err();
@@ -264,10 +264,10 @@ fn signs_of_life_without_progress_cost_little() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut port = Shm::new();
-            let mut end = half_way_end(&path, &port);
+            let mut fabric = Shm::new();
+            let mut end = half_way_end(&path, &fabric);
             while !is_over.load(Ordering::Relaxed) {
-                end.send_keepalive(&mut port);
+                end.send_keepalive(&mut fabric);
                 thread::sleep(Duration::from_micros(700));
             }
         });

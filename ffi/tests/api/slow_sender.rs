@@ -86,7 +86,7 @@ fn messages() -> [&'static [u8]; MESSAGES] {
             unsafe { ptr::copy_nonoverlapping(content.as_ptr(), memory.add(number * STRIDE), BYTES) };
             // SAFETY: inside the mapping, to which no reference exists yet; the rest begins with a page.
             let rest = unsafe { memory.add(number * STRIDE + READABLE) };
-            // SAFETY: as above.
+            // SAFETY: the range is inside the mapping, to which no reference exists yet.
             assert_eq!(unsafe { libc::mprotect(rest.cast(), BYTES - READABLE, libc::PROT_NONE) }, 0);
         }
         MEMORY.store(memory, Ordering::Release);

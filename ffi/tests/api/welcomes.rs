@@ -7,8 +7,6 @@ use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
 use superpipe::fabric::shm::{Listener, Socket, SocketError};
 use superpipe::{Address, Connection, Error, ErrorKind, Options, Tuning};
 
-use superpipe_core::Layout;
-
 use crate::support::{pair_with, path};
 
 /// Ten times what anything here takes.
@@ -82,7 +80,6 @@ fn an_end_that_wishes_for_a_large_landing_buffer_itself_gets_it() {
     let own = Options { landing_bytes_max: 1 << 20, tuning, ..Options::default() };
     for (one, other) in [(own, Options::default()), (Options::default(), own)] {
         let (one, _other) = pair_with(one, other);
-        let Layout { block_bytes, block_count, .. } = one.description().negotiated.layout;
-        assert_eq!(block_bytes * block_count, 2 << 20);
+        assert_eq!(one.description().landing_bytes, 2 << 20);
     }
 }

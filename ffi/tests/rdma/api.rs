@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::io::{Read, Write};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
-use superpipe::{Address, Arrival, Connection, Listener, Options, Peer, RecvBuf, Tuning, WaitStrategy};
+use superpipe::{
+    Address, Arrival, Connection, Description, Listener, Options, Peer, RecvBuf, Tuning, WaitStrategy,
+};
 
 /// Ten times as long as any step takes in a guest.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -54,12 +56,12 @@ pub(crate) fn pattern(bytes: usize, tag: u64) -> Vec<u8> {
 /// Returns the address of a listener.
 pub(crate) fn address_of(listener: &Listener) -> Address {
     let address = listener.rdma_addr().unwrap();
-    Address::Verbs { host: address.ip().to_string(), port: address.port() }
+    Address::Rdma { host: address.ip().to_string(), port: address.port() }
 }
 
 /// Listens at a free port.
 pub(crate) fn listen(ip: IpAddr, options: Options) -> Listener {
-    Listener::bind(&Address::Verbs { host: ip.to_string(), port: 0 }, options).unwrap()
+    Listener::bind(&Address::Rdma { host: ip.to_string(), port: 0 }, options).unwrap()
 }
 
 fn options(arrival: Option<Arrival>) -> Options {
@@ -154,7 +156,10 @@ fn both_ends_describe_the_same_connection() {
     for ip in addresses() {
         let (one, other) = pair(ip, options(None));
         let (ours, theirs) = (one.description(), other.description());
-        assert_eq!((ours.fabric, ours.negotiated), ("verbs", theirs.negotiated));
+        let settings = |of: &Description| {
+            (of.protocol, of.arrival, of.folds, of.block_bytes, of.landing_bytes, of.chunk_bytes)
+        };
+        assert_eq!((ours.fabric, settings(&ours)), ("verbs", settings(&theirs)));
         assert!(ours.device.is_some() && ours.device == theirs.device, "{ours:?}");
         assert_eq!(ours.arrival_reason, theirs.arrival_reason);
         assert_ne!(ours.arrival_reason, "");

@@ -1,4 +1,4 @@
-//! Many clients at one listener: a crowd that comes at once, and mute ones that fill its backlog. `vm/tests/crowds` sets the
+//! Many clients at one listener: a crowd that comes at once, and silent clients that fill its backlog. `vm/tests/crowds` sets the
 //! kernel's limit of a backlog low for these, and they are left out where it is high: libsiw takes the mapping at 0x90000 of a
 //! process for a failure, so that a process can have no more than 48 small queue pairs.
 
@@ -18,8 +18,8 @@ const CROWD: usize = 32;
 const DEADLINE: Duration = Duration::from_secs(200);
 /// Backlogs above this are too long for these tests.
 const BACKLOG_MAX: usize = 30;
-/// Time for which the mute clients stay.
-const MUTE: Duration = Duration::from_secs(2);
+/// Time for which the silent clients stay.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// The kernel's limit of a backlog, and one address of each device.
 fn devices() -> (usize, Vec<IpAddr>) {
@@ -67,7 +67,7 @@ fn call(address: &Address, tag: u64) -> Result<(), Error> {
 }
 
 #[test]
-fn everyone_in_a_crowd_is_served() {
+fn every_client_of_a_crowd_is_served() {
     for ip in devices().1 {
         let listener = listen(ip, Options::default());
         let (address, start, ended) = (address_of(&listener), Barrier::new(CROWD), AtomicUsize::new(0));
@@ -94,14 +94,14 @@ fn everyone_in_a_crowd_is_served() {
 }
 
 #[test]
-fn mute_clients_cost_an_honest_one_time_and_nothing_else() {
+fn silent_clients_only_delay_an_honest_one() {
     let (limit, devices) = devices();
     for ip in devices {
         let listener = listen(ip, Options::default());
         let (to, address, ended) =
             (listener.rdma_addr().unwrap(), address_of(&listener), AtomicUsize::new(0));
         let from = Instant::now();
-        let mutes: Vec<_> = (0..limit + 4).map(|_| ask(to)).collect();
+        let silent: Vec<_> = (0..limit + 4).map(|_| ask(to)).collect();
         let (address, ended) = (&address, &ended);
         thread::scope(|scope| {
             let honest = scope.spawn(move || {
@@ -110,12 +110,12 @@ fn mute_clients_cost_an_honest_one_time_and_nothing_else() {
                 called
             });
             // They fill the backlog while nobody is accepted.
-            thread::sleep(MUTE);
-            drop(mutes);
+            thread::sleep(SILENCE);
+            drop(silent);
             let served = serve(listener, ended, 1);
             honest.join().unwrap().unwrap_or_else(|error| panic!("{ip}: {error}"));
             assert_eq!(served, [7]);
         });
-        eprintln!("{ip}: {limit} mute ones and an honest one took {:?}", from.elapsed());
+        eprintln!("{ip}: {limit} silent clients and an honest one took {:?}", from.elapsed());
     }
 }

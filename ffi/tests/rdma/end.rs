@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::thread;
 use superpipe::Tuning;
 use superpipe::fabric::rdma::{
-    Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaOptions, RdmaRoute, connect,
+    Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions, connect,
 };
 use superpipe::os::monotonic_ns;
 use superpipe_core::{Endpoint, Origin};
@@ -17,7 +17,7 @@ pub(crate) fn deadline() -> u64 {
 }
 
 pub(crate) fn options(tuning: &Tuning) -> RdmaOptions<'_> {
-    RdmaOptions { tuning, landing_bytes_max: LANDING_BYTES_MAX, route: RdmaRoute::default() }
+    RdmaOptions { tuning, landing_bytes_max: LANDING_BYTES_MAX, device: RdmaDevice::default() }
 }
 
 /// Bound of a handshake, as a listener has it: an attempt that was given up must not use up the time of the next.
@@ -27,7 +27,7 @@ fn handshake_deadline() -> u64 {
 
 /// Listens at a free port.
 pub(crate) fn listen(ip: IpAddr) -> (Listener, u16) {
-    let listener = Listener::bind(&ip.to_string(), 0, RdmaRoute::default()).unwrap();
+    let listener = Listener::bind(&ip.to_string(), 0, RdmaDevice::default()).unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
 }
@@ -77,28 +77,28 @@ pub(crate) fn meet(
 
 /// An endpoint with its fabric.
 pub(crate) struct End {
-    pub(crate) port: Rdma,
+    pub(crate) fabric: Rdma,
     pub(crate) endpoint: Endpoint<Rdma>,
 }
 
 impl End {
     pub(crate) fn of(met: Established) -> Self {
-        let Established { port, attachment, negotiated, .. } = met;
-        let endpoint = Endpoint::new(&port, attachment, negotiated.config, Origin::default()).unwrap();
-        Self { port, endpoint }
+        let Established { fabric, attachment, negotiated, .. } = met;
+        let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default()).unwrap();
+        Self { fabric, endpoint }
     }
 
     /// Makes progress until `done` returns true. Panics at the deadline.
     pub(crate) fn drive(&mut self, mut done: impl FnMut(&mut Endpoint<Rdma>, &mut Rdma) -> bool) {
         let deadline = deadline();
         let mut rounds = 0_u32;
-        while !done(&mut self.endpoint, &mut self.port) {
-            if self.endpoint.progress(&mut self.port) == 0 {
+        while !done(&mut self.endpoint, &mut self.fabric) {
+            if self.endpoint.progress(&mut self.fabric) == 0 {
                 thread::yield_now();
             }
             rounds = rounds.wrapping_add(1);
             if rounds.is_multiple_of(1024) {
-                self.endpoint.poll_acknowledgements(&mut self.port);
+                self.endpoint.poll_acknowledgements(&mut self.fabric);
                 assert!(monotonic_ns() < deadline, "closed: {:?}", self.endpoint.closed());
             }
             assert_eq!(self.endpoint.closed(), None);

@@ -1,4 +1,4 @@
-//! Peers that do not speak superpipe, or speak another version, made of bare rdma_cm.
+//! Peers that do not speak superpipe, or speak another version, made with rdma_cm alone.
 
 use crate::api::{DEADLINE, address_of, listen};
 use crate::{addresses, devices};
@@ -60,7 +60,7 @@ pub(crate) fn params<'data>(qp: &Qp, private_data: &'data [u8]) -> ConnectParams
 }
 
 /// An id with a resolved route, and the channel of its events.
-pub(crate) fn on_the_way(to: SocketAddr) -> (EventChannel, CmId) {
+pub(crate) fn resolved(to: SocketAddr) -> (EventChannel, CmId) {
     let channel = EventChannel::create().unwrap();
     let mut id = CmId::create(&channel).unwrap();
     id.resolve_addr(None, to, 2000).unwrap();
@@ -79,15 +79,15 @@ pub(crate) struct Asking {
 
 /// Requests a connection as superpipe does, without waiting.
 pub(crate) fn ask(to: SocketAddr) -> Asking {
-    let (channel, mut id) = on_the_way(to);
+    let (channel, mut id) = resolved(to);
     let qp = idle_qp(&id);
     id.connect(params(&qp, &private_data(VERSION))).unwrap();
     Asking { _id: id, _qp: qp, _channel: channel }
 }
 
 /// Connects with this private data and is refused; returns the private data of the refusal.
-pub(crate) fn knock(to: SocketAddr, says: &[u8]) -> Vec<u8> {
-    let (channel, mut id) = on_the_way(to);
+pub(crate) fn connect_and_be_refused(to: SocketAddr, says: &[u8]) -> Vec<u8> {
+    let (channel, mut id) = resolved(to);
     let qp = idle_qp(&id);
     id.connect(params(&qp, says)).unwrap();
     let event = next(&channel);
@@ -119,22 +119,22 @@ pub(crate) fn answer(ip: IpAddr, says: &[u8], connecting: impl FnOnce(u16)) {
 }
 
 #[test]
-fn a_listener_refuses_strangers_by_name_and_goes_on() {
+fn a_listener_refuses_foreign_clients_and_goes_on() {
     for ip in addresses() {
         let mut listener = listen(ip, Options::default());
         let to = listener.rdma_addr().unwrap();
         let address = address_of(&listener);
         thread::scope(|scope| {
-            let knocking = scope.spawn(move || words().map(|(says, ..)| knock(to, &says)));
+            let knocking = scope.spawn(move || words().map(|(says, ..)| connect_and_be_refused(to, &says)));
             for (says, kind, words) in words() {
                 let error = listener.accept(DEADLINE).map(|_| ()).unwrap_err();
                 assert_eq!(error.kind(), kind, "{says:?}: {error}");
                 assert!(error.to_string().contains(words), "{error}");
             }
-            for told in knocking.join().unwrap() {
+            for text in knocking.join().unwrap() {
                 assert!(
-                    told.starts_with(&private_data(VERSION)[..10]),
-                    "a refusal says our version: {told:?}"
+                    text.starts_with(&private_data(VERSION)[..10]),
+                    "a refusal says our version: {text:?}"
                 );
             }
             let accepting = scope.spawn(move || listener.accept(DEADLINE).map(drop));
@@ -145,10 +145,10 @@ fn a_listener_refuses_strangers_by_name_and_goes_on() {
 }
 
 #[test]
-fn who_asks_and_goes_away_is_no_error() {
+fn a_client_that_leaves_early_is_no_error() {
     for ip in addresses() {
         let mut listener = listen(ip, Options::default());
-        let (_channel, mut id) = on_the_way(listener.rdma_addr().unwrap());
+        let (_channel, mut id) = resolved(listener.rdma_addr().unwrap());
         if id.context().unwrap().transport() == Transport::Iwarp {
             // The driver connects in one call, which ends with the answer.
             continue;
@@ -169,48 +169,48 @@ fn who_asks_and_goes_away_is_no_error() {
     }
 }
 
-/// Ten times as long as an honest client takes beside mute ones in a guest, and less than the mute ones take one after the other.
-const BESIDE_MUTES: Duration = Duration::from_secs(20);
-/// As many handshakes as a listener makes at a time.
-const MUTES: usize = 16;
-/// Address of the listener for the mute clients. If it is set, this process runs them.
-const MUTES_ASK: &str = "SUPERPIPE_MUTES_ASK";
+/// Ten times as long as an honest client takes beside silent ones in a guest, and less than the silent ones take one after the other.
+const BESIDE_SILENT_CLIENTS: Duration = Duration::from_secs(20);
+/// Handshakes that a listener makes at a time.
+const SILENT_COUNT: usize = 16;
+/// Address of the listener for the silent clients. If it is set, this process runs them.
+const SILENT_CLIENTS: &str = "SUPERPIPE_SILENT_CLIENTS";
 /// Line that their process prints once all have sent their request.
-const ASKED: &str = "the mute clients have asked";
+const ASKED: &str = "the silent clients have sent their requests";
 
-/// Mute clients in a process of their own: libsiw has room for some 48 small queue pairs in one. Dropping kills them.
-struct Mutes(Child);
+/// Silent clients in a process of their own: libsiw has room for some 48 small queue pairs in one. Dropping kills them.
+struct SilentClients(Child);
 
-impl Mutes {
-    /// Returns when all have sent their request.
+impl SilentClients {
+    /// Starts them, and returns once all have sent their request.
     fn start(test: &str, to: SocketAddr) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
             .args([test, "--exact", "--nocapture"])
-            .env(MUTES_ASK, to.to_string())
+            .env(SILENT_CLIENTS, to.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut says = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mutes = Self(child);
+        let silent = Self(child);
         assert!(
             says.any(|line| line.unwrap().contains(ASKED)),
-            "the mute clients ended before all had asked"
+            "the silent clients ended before all had sent a request"
         );
-        mutes
+        silent
     }
 
     /// Runs the clients in their process, until the parent is gone.
     fn ask_for(to: &str) {
         let to = to.parse().unwrap();
-        let _mutes: Vec<_> = (0..MUTES).map(|_| ask(to)).collect();
+        let _silent: Vec<_> = (0..SILENT_COUNT).map(|_| ask(to)).collect();
         println!("{ASKED}");
-        // Nothing comes but the end of the file.
+        // Only the end of the file comes.
         let _ = io::stdin().read(&mut [0]);
     }
 }
 
-impl Drop for Mutes {
+impl Drop for SilentClients {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.0.kill();
@@ -219,9 +219,9 @@ impl Drop for Mutes {
 }
 
 #[test]
-fn mute_clients_side_by_side_delay_nobody() {
-    if let Ok(to) = env::var(MUTES_ASK) {
-        return Mutes::ask_for(&to);
+fn silent_clients_delay_no_other_client() {
+    if let Ok(to) = env::var(SILENT_CLIENTS) {
+        return SilentClients::ask_for(&to);
     }
     for ip in devices() {
         let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
@@ -229,21 +229,22 @@ fn mute_clients_side_by_side_delay_nobody() {
         let (to, address) = (listener.rdma_addr().unwrap(), address_of(&listener));
         thread::scope(|scope| {
             let accepting = scope.spawn(move || (listener.accept(DEADLINE).map(drop), listener));
-            let mutes = Mutes::start("foreign_peers::mute_clients_side_by_side_delay_nobody", to);
-            let connected = Connection::connect(&address, Options::default(), BESIDE_MUTES).map(drop);
+            let silent = SilentClients::start("foreign_peers::silent_clients_delay_no_other_client", to);
+            let connected =
+                Connection::connect(&address, Options::default(), BESIDE_SILENT_CLIENTS).map(drop);
             assert!(connected.is_ok(), "{ip}: {}", connected.unwrap_err());
             accepting.join().unwrap().0.unwrap();
-            drop(mutes);
+            drop(silent);
         });
     }
 }
 
 #[test]
-fn strangers_that_listen_are_refused_by_name() {
+fn foreign_listeners_are_refused_by_name() {
     for ip in addresses() {
         for (says, kind, words) in words() {
             answer(ip, &says, |port| {
-                let address = Address::Verbs { host: ip.to_string(), port };
+                let address = Address::Rdma { host: ip.to_string(), port };
                 let error =
                     Connection::connect(&address, Options::default(), DEADLINE).map(|_| ()).unwrap_err();
                 assert_eq!(error.kind(), kind, "{ip} {says:?}: {error}");

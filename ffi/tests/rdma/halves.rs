@@ -1,4 +1,4 @@
-//! The two halves of a connection over RDMA, a thread each: both send and receive at once.
+//! The two halves of a connection over RDMA, one thread per half: both ends send and receive at once.
 
 use crate::api::{DEADLINE, Draw, pair, pattern};
 use crate::devices;
@@ -50,8 +50,8 @@ fn send_all(mut half: SendHalf, first_tag: u64, sizes: &[usize]) -> SendHalf {
     half
 }
 
-/// Makes progress until both ends have flushed: an end tells its peer what it has taken only while one of its halves is called.
-fn tell_on(half: &mut RecvHalf, flushed: &AtomicUsize) {
+/// Makes progress until both ends have flushed: an end acknowledges only while one of its halves is called.
+fn progress_until_flushed(half: &mut RecvHalf, flushed: &AtomicUsize) {
     let until = Instant::now() + DEADLINE;
     // Pairs with the Release of each end after its flush.
     while flushed.load(Ordering::Acquire) < 2 && Instant::now() < until {
@@ -122,7 +122,7 @@ fn messages_and_streams_go_both_ways_at_once_between_halves() {
             };
             let receive = |half, first_tag, sizes| {
                 let mut half = receive_all(half, first_tag, sizes);
-                tell_on(&mut half, &flushed);
+                progress_until_flushed(&mut half, &flushed);
                 half
             };
             let [mut one, mut other] = thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn messages_and_streams_go_both_ways_at_once_between_halves() {
                 });
                 [halves.next().unwrap(), halves.next().unwrap()]
             });
-            // And whole again they go on where the halves were.
+            // The reunited connection continues.
             one.send(7, &[b"one"], DEADLINE).unwrap();
             assert_eq!(other.recv_into(&mut [&mut [0; 3]], DEADLINE).unwrap().tag, 7);
             thread::scope(|scope| {

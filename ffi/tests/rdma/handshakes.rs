@@ -3,7 +3,7 @@
 use crate::addresses;
 use crate::end::{accept, deadline, listen, meet, options};
 use std::thread;
-use superpipe::fabric::rdma::{ConnectError, PacketError, RdmaOptions, RdmaRoute, connect};
+use superpipe::fabric::rdma::{ConnectError, PacketError, RdmaDevice, RdmaOptions, connect};
 use superpipe::{Arrival, Tuning};
 use superpipe_verbs::Error;
 
@@ -20,20 +20,20 @@ fn both_ends_see_the_same_connection() {
 }
 
 #[test]
-fn wishes_that_differ_are_refused_with_a_sentence() {
+fn proposals_that_differ_are_refused_with_the_reason() {
     for ip in addresses() {
         let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
         let (there, here) = meet(ip, of(2), of(3));
-        let told = "the two ends disagree: folds is 3 at the listening end and 2 at the connecting end; set it at one end only";
+        let text = "the two ends disagree: folds is 3 at the listening end and 2 at the connecting end; set it at one end only";
         let here = here.err().unwrap();
         assert!(matches!(here, ConnectError::Packet(PacketError::Disagreement(_))), "{here:?}");
-        assert_eq!(here.to_string(), told);
-        assert_eq!(there.err().unwrap().to_string(), format!("the peer refused: {told}"));
+        assert_eq!(here.to_string(), text);
+        assert_eq!(there.err().unwrap().to_string(), format!("the peer refused: {text}"));
     }
 }
 
 #[test]
-fn flags_without_a_promise_need_both_users_word() {
+fn unpromised_order_needs_flag_at_both_ends() {
     for ip in addresses() {
         let flag = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
         let (there, here) = meet(ip, flag, Tuning::default());
@@ -57,16 +57,16 @@ fn nobody_listens() {
 }
 
 #[test]
-fn a_wrong_device_or_gid_is_told_with_the_right_ones() {
+fn an_error_of_a_device_or_gid_lists_the_valid_ones() {
     for ip in addresses() {
-        let through = |route| {
+        let through = |device| {
             let tuning = Tuning::default();
-            let options = RdmaOptions { route, ..options(&tuning) };
+            let options = RdmaOptions { device, ..options(&tuning) };
             connect(&ip.to_string(), 1, &options, deadline(), &|| false).err().unwrap()
         };
-        let error = through(RdmaRoute { device: Some("rxe99".parse().unwrap()), gid_index: None });
+        let error = through(RdmaDevice { name: Some("rxe99".parse().unwrap()), gid_index: None });
         assert!(matches!(error, ConnectError::Verbs(Error::NoSuchDevice { .. })), "{error}");
-        let error = through(RdmaRoute { device: None, gid_index: Some(100_000) }).to_string();
+        let error = through(RdmaDevice { name: None, gid_index: Some(100_000) }).to_string();
         assert!(
             error.contains("has no GID at index 100000; choose of")
                 || error.contains("iWARP, which has no GIDs"),
@@ -85,8 +85,8 @@ fn a_named_device_is_used() {
         thread::scope(|scope| {
             let there = scope.spawn(move || {
                 let tuning = Tuning::default();
-                let route = RdmaRoute { device: Some(device), gid_index: None };
-                let options = RdmaOptions { route, ..options(&tuning) };
+                let device = RdmaDevice { name: Some(device), gid_index: None };
+                let options = RdmaOptions { device, ..options(&tuning) };
                 connect(&ip.to_string(), port, &options, deadline(), &|| false).map(|met| met.device)
             });
             let here = accept(&mut listener, &Tuning::default());

@@ -23,17 +23,17 @@ fn behind(first: &str, test: &str) -> bool {
     let program = env::current_exe().unwrap();
     let line = format!("{first} \"$0\" --exact {test} --nocapture");
     let output = Command::new("bash").arg("-c").arg(line).arg(program).env(INSIDE, "1").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stdout));
     false
 }
 
 #[test]
-fn too_few_descriptors_are_told_as_the_limit_that_they_are() {
+fn a_lack_of_descriptors_is_reported_as_a_limit() {
     if addresses().is_empty() {
         return;
     }
-    if !behind("ulimit -n 64; exec", "limits::too_few_descriptors_are_told_as_the_limit_that_they_are") {
+    if !behind("ulimit -n 64; exec", "limits::a_lack_of_descriptors_is_reported_as_a_limit") {
         return;
     }
     // The libraries are loaded before they are used up, and no device is open.
@@ -41,13 +41,13 @@ fn too_few_descriptors_are_told_as_the_limit_that_they_are() {
     let mut taken: Vec<File> = core::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     for free in 0..12 {
         for ip in addresses() {
-            let nobody = Address::Verbs { host: ip.to_string(), port: 9 };
+            let nobody = Address::Rdma { host: ip.to_string(), port: 9 };
             let error = Connection::connect(&nobody, Options::default(), SOON).map(drop).unwrap_err();
             let is_limit = error.kind() == ErrorKind::Limit && error.to_string().contains("ulimit -n");
             let is_tried = matches!(error.kind(), ErrorKind::Connect | ErrorKind::Timeout)
                 && !error.to_string().contains("no RDMA device");
             assert!(is_limit || free > 1 && is_tried, "{ip}: {free} free: {error:?}");
-            let free_port = Address::Verbs { host: ip.to_string(), port: 0 };
+            let free_port = Address::Rdma { host: ip.to_string(), port: 0 };
             if let Err(error) = Listener::bind(&free_port, Options::default()) {
                 let is_limit = error.kind() == ErrorKind::Limit && error.to_string().contains("ulimit -n");
                 assert!(is_limit && free < 8, "{ip}: {free} free: {error:?}");
@@ -58,9 +58,9 @@ fn too_few_descriptors_are_told_as_the_limit_that_they_are() {
 }
 
 #[test]
-fn no_right_to_pin_is_told_as_the_limit_that_it_is() {
+fn a_memlock_of_zero_is_reported_as_a_limit() {
     let poor = "ulimit -l 0; exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock";
-    if !behind(poor, "limits::no_right_to_pin_is_told_as_the_limit_that_it_is") {
+    if !behind(poor, "limits::a_memlock_of_zero_is_reported_as_a_limit") {
         return;
     }
     for ip in addresses() {
@@ -78,14 +78,14 @@ fn a_port_that_the_kernel_chose_is_the_same_for_every_address() {
         return;
     }
     let mut listener =
-        Listener::bind(&Address::Verbs { host: String::new(), port: 0 }, Options::default()).unwrap();
+        Listener::bind(&Address::Rdma { host: String::new(), port: 0 }, Options::default()).unwrap();
     let port = listener.rdma_addr().unwrap().port();
     let count = addresses().len();
     thread::scope(|scope| {
         let accepting =
             scope.spawn(move || (0..count).map(|_| listener.accept(DEADLINE).map(drop)).collect());
         for ip in addresses() {
-            let address = Address::Verbs { host: ip.to_string(), port };
+            let address = Address::Rdma { host: ip.to_string(), port };
             let connected =
                 Connection::connect(&address, Options::default(), Duration::from_secs(10)).map(drop);
             connected.unwrap_or_else(|error| panic!("{address}: {error}"));
@@ -100,12 +100,12 @@ fn a_plain_address_has_one_port_on_both_fabrics() {
     if addresses().is_empty() {
         return;
     }
-    let address = Address::Port { host: String::new(), port: 0 };
+    let address = Address::HostPort { host: String::new(), port: 0 };
     let mut listener = Listener::bind(&address, Options::default()).unwrap();
     let port = listener.rdma_addr().unwrap().port();
     thread::scope(|scope| {
         let accepting = scope.spawn(move || listener.accept(DEADLINE).map(|it| it.description().fabric));
-        let near = Address::Port { host: "localhost".into(), port };
+        let near = Address::HostPort { host: "localhost".into(), port };
         drop(Connection::connect(&near, Options::default(), Duration::from_secs(10)).unwrap());
         assert_eq!(accepting.join().unwrap().unwrap(), "shm");
     });

@@ -4,7 +4,7 @@ use crate::addresses;
 use crate::api::{DEADLINE, address_of, listen};
 use core::time::Duration;
 use std::thread;
-use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, RdmaRoute, Reason, Tuning};
+use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, RdmaDevice, Reason, Tuning};
 
 fn refused(result: Result<Connection, Error>, kind: ErrorKind, words: &str) {
     let error = result.map(|_| ()).unwrap_err();
@@ -35,8 +35,8 @@ fn a_device_or_gid_that_is_not_there() {
     for ip in addresses() {
         let listener = listen(ip, Options::default());
         let with = |device: Option<&str>, gid_index| {
-            let route = RdmaRoute { device: device.map(|name| name.parse().unwrap()), gid_index };
-            Options { route, ..Options::default() }
+            let rdma_device = RdmaDevice { name: device.map(|name| name.parse().unwrap()), gid_index };
+            Options { rdma_device, ..Options::default() }
         };
         let address = address_of(&listener);
         let nope = with(Some("nope0"), None);
@@ -44,7 +44,7 @@ fn a_device_or_gid_that_is_not_there() {
         let gid = Connection::connect(&address, with(None, Some(100_000)), DEADLINE).map(|_| ()).unwrap_err();
         assert!(matches!(gid.kind(), ErrorKind::Device | ErrorKind::Connect), "{gid}");
         assert!(gid.to_string().contains("GID"), "{gid}");
-        let error = Listener::bind(&Address::Verbs { host: ip.to_string(), port: 0 }, nope).unwrap_err();
+        let error = Listener::bind(&Address::Rdma { host: ip.to_string(), port: 0 }, nope).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device, "{error}");
     }
 }
@@ -75,12 +75,12 @@ fn conflicting_proposals_are_usage_errors_at_both_ends() {
 #[test]
 fn a_used_port_is_taken_even_between_wildcards() {
     for ip in addresses() {
-        let verbs = |host: &str, port| Address::Verbs { host: host.into(), port };
+        let verbs = |host: &str, port| Address::Rdma { host: host.into(), port };
         let ip = ip.to_string();
         for (first, others) in [(&ip[..], [&ip[..], ""]), ("", ["", &ip])] {
             let listener = Listener::bind(&verbs(first, 0), Options::default()).unwrap();
             let port = listener.rdma_addr().unwrap().port();
-            let plain = Address::Port { host: String::new(), port };
+            let plain = Address::HostPort { host: String::new(), port };
             for address in others.map(|host| verbs(host, port)).into_iter().chain([plain]) {
                 let error = Listener::bind(&address, Options::default()).map(drop).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Connect, "{address} beside {first:?}: {error}");

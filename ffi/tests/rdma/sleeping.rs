@@ -15,9 +15,9 @@ use superpipe_core::{End as Ended, Fabric, TryRecv};
 
 const QUIET: Duration = Duration::from_millis(400);
 /// Longer than a third of the deadline: only a wake ends it in time.
-const LONG_NAP_NS: u64 = 10_000_000_000;
+const LONG_SLEEP_NS: u64 = 10_000_000_000;
 const SLEEP_MAX_NS: u64 = 50_000_000;
-const SIGNS_OF_LIFE: u32 = 50;
+const KEEPALIVES: u32 = 50;
 /// Sleeps that something ends: the answer to SLEEP, its event, the message, its WAKE.
 const WOKEN_MAX: u32 = 12;
 
@@ -29,22 +29,22 @@ fn ends(ip: IpAddr, arrival: Arrival) -> [End; 2] {
 }
 
 /// Sleeps until a message is there, and returns the number of sleeps.
-fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
+fn sleep_until_message(end: &mut End, place: &mut [u8]) -> u32 {
     let (mut sleeps, deadline) = (0, deadline());
     loop {
-        match end.endpoint.try_recv(&mut end.port, &mut [&mut *place], 4) {
+        match end.endpoint.try_recv(&mut end.fabric, &mut [&mut *place], 4) {
             TryRecv::Taken { .. } => return sleeps,
             // Not by the fast path of plain flags.
-            TryRecv::Other if end.endpoint.incoming(&mut end.port).is_some() => {
-                let pulled = end.endpoint.pull_from(&mut end.port, &mut [&mut *place], 0);
-                assert_eq!(pulled.end, Ended::Fin, "a few bytes come whole");
+            TryRecv::Other if end.endpoint.incoming(&mut end.fabric).is_some() => {
+                let pulled = end.endpoint.pull_from(&mut end.fabric, &mut [&mut *place], 0);
+                assert_eq!(pulled.end, Ended::Fin, "a few bytes come in one piece");
                 return sleeps;
             }
             _ => {}
         }
         assert!(monotonic_ns() < deadline && end.endpoint.closed().is_none(), "{:?}", end.endpoint.closed());
-        if end.endpoint.progress(&mut end.port) == 0 {
-            assert_ne!(end.port.sleep(&mut end.endpoint, LONG_NAP_NS), SleepEnd::PeerGone);
+        if end.endpoint.progress(&mut end.fabric) == 0 {
+            assert_ne!(end.fabric.sleep(&mut end.endpoint, LONG_SLEEP_NS), SleepEnd::PeerGone);
             sleeps += 1;
         }
     }
@@ -54,7 +54,7 @@ fn doze_until_message(end: &mut End, place: &mut [u8]) -> u32 {
 fn idle(end: &mut End, time: Duration) {
     let from = Instant::now();
     while from.elapsed() < time {
-        end.endpoint.progress(&mut end.port);
+        end.endpoint.progress(&mut end.fabric);
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -70,14 +70,14 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
                     for round in 0..3_u64 {
                         idle(&mut there, QUIET);
                         let message = round.to_le_bytes();
-                        there.drive(|endpoint, port| endpoint.try_send(port, round, &[&message]).is_ok());
+                        there.drive(|endpoint, fabric| endpoint.try_send(fabric, round, &[&message]).is_ok());
                     }
                     there.drive(|endpoint, _| endpoint.poll_delivered());
                     done.store(true, Ordering::Release); // pairs with the Acquire below
                 });
                 for round in 0..3_u64 {
                     let mut message = [0; 8];
-                    let sleeps = doze_until_message(&mut here, &mut message);
+                    let sleeps = sleep_until_message(&mut here, &mut message);
                     assert_eq!(u64::from_le_bytes(message), round);
                     // Polling ten thousand times per second would be some 4000.
                     assert!((1..400).contains(&sleeps), "{ip} {arrival:?}: {sleeps} sleeps");
@@ -93,7 +93,7 @@ fn a_sleeper_sleeps_and_each_message_wakes_it() {
 }
 
 #[test]
-fn two_that_sleep_both_sleep() {
+fn both_ends_can_sleep_at_once() {
     for ip in devices() {
         let ends = ends(ip, Arrival::Flag);
         let both = &Barrier::new(2);
@@ -102,8 +102,8 @@ fn two_that_sleep_both_sleep() {
                 scope.spawn(move || {
                     let (from, mut sleeps) = (Instant::now(), 0);
                     while from.elapsed() < QUIET {
-                        end.endpoint.progress(&mut end.port);
-                        assert_ne!(end.port.sleep(&mut end.endpoint, SLEEP_MAX_NS), SleepEnd::PeerGone);
+                        end.endpoint.progress(&mut end.fabric);
+                        assert_ne!(end.fabric.sleep(&mut end.endpoint, SLEEP_MAX_NS), SleepEnd::PeerGone);
                         sleeps += 1;
                     }
                     both.wait();
@@ -115,44 +115,44 @@ fn two_that_sleep_both_sleep() {
 }
 
 /// Sends a keepalive, as quietly as the API does.
-fn live(end: &mut End) {
-    for _ in 0..SIGNS_OF_LIFE {
-        end.endpoint.progress(&mut end.port);
-        end.port.set_quiet(end.endpoint.link_mut(), true);
-        end.endpoint.send_keepalive(&mut end.port);
-        end.port.set_quiet(end.endpoint.link_mut(), false);
+fn send_keepalive(end: &mut End) {
+    for _ in 0..KEEPALIVES {
+        end.endpoint.progress(&mut end.fabric);
+        end.fabric.set_quiet(end.endpoint.link_mut(), true);
+        end.endpoint.send_keepalive(&mut end.fabric);
+        end.fabric.set_quiet(end.endpoint.link_mut(), false);
         thread::sleep(Duration::from_millis(4));
     }
 }
 
 #[test]
-fn signs_of_life_are_seen_and_wake_nobody() {
+fn keepalives_are_seen_and_wake_nobody() {
     for ip in devices() {
         for arrival in [Arrival::Flag, Arrival::CheckedFlag] {
             let [mut there, mut here] = ends(ip, arrival);
             let done = &AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(move || {
-                    live(&mut there);
+                    send_keepalive(&mut there);
                     // Not a keepalive: this wakes.
-                    there.drive(|endpoint, port| endpoint.try_send(port, 0, &[b"up"]).is_ok());
+                    there.drive(|endpoint, fabric| endpoint.try_send(fabric, 0, &[b"up"]).is_ok());
                     there.drive(|endpoint, _| endpoint.poll_delivered());
                     done.store(true, Ordering::Release); // pairs with the Acquire below
                 });
                 let (heard, mut woken, until) = (here.endpoint.activity(), 0, deadline());
-                while !here.endpoint.has_arrivals(&here.port) {
+                while !here.endpoint.has_arrivals(&here.fabric) {
                     assert!(monotonic_ns() < until, "{ip} {arrival:?}: nothing came");
-                    here.endpoint.progress(&mut here.port);
-                    match here.port.sleep(&mut here.endpoint, LONG_NAP_NS) {
+                    here.endpoint.progress(&mut here.fabric);
+                    match here.fabric.sleep(&mut here.endpoint, LONG_SLEEP_NS) {
                         SleepEnd::TimedOut => {}
                         SleepEnd::Poll => woken += 1,
                         SleepEnd::PeerGone => panic!("{ip} {arrival:?}: the peer is gone"),
                     }
                 }
                 assert!((1..=WOKEN_MAX).contains(&woken), "{ip} {arrival:?}: woken {woken} times");
-                here.endpoint.poll_acknowledgements(&mut here.port);
+                here.endpoint.poll_acknowledgements(&mut here.fabric);
                 assert_ne!(here.endpoint.activity(), heard);
-                doze_until_message(&mut here, &mut [0; 8]);
+                sleep_until_message(&mut here, &mut [0; 8]);
                 let deadline = deadline();
                 // Pairs with the Release above.
                 while !done.load(Ordering::Acquire) && monotonic_ns() < deadline {

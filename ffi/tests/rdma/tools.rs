@@ -2,7 +2,7 @@
 //! a protocol mismatch.
 
 use crate::devices;
-use crate::foreign_peers::{answer, knock, words};
+use crate::foreign_peers::{answer, connect_and_be_refused, words};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::env;
@@ -39,11 +39,11 @@ impl Tool {
     /// Checks that it ends in time with that code, and with this as its only line.
     fn ends(&mut self, mut errors: impl Read, words: &str) {
         let status = self.wait(Instant::now() + PATIENCE);
-        let mut told = String::new();
-        errors.read_to_string(&mut told).unwrap();
-        assert_eq!(status.code(), Some(PROTOCOL), "{told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
-        assert!(told.contains(words), "{words}: {told}");
+        let mut text = String::new();
+        errors.read_to_string(&mut text).unwrap();
+        assert_eq!(status.code(), Some(PROTOCOL), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains(words), "{words}: {text}");
     }
 
     fn wait(&mut self, deadline: Instant) -> ExitStatus {
@@ -64,13 +64,13 @@ impl Drop for Tool {
     }
 }
 
-/// Formats an address for the tools.
+/// Returns an address as the tools take it.
 fn place(ip: IpAddr, port: u16) -> String {
     format!("verbs:{}", SocketAddr::new(ip, port))
 }
 
 #[test]
-fn rsend_names_a_stranger_that_listens() {
+fn rsend_names_a_foreign_listener() {
     for ip in devices() {
         for (says, _, words) in words() {
             answer(ip, &says, |port| {
@@ -85,7 +85,7 @@ fn rsend_names_a_stranger_that_listens() {
 }
 
 #[test]
-fn rrecv_names_each_stranger_that_connects_and_listens_on() {
+fn rrecv_names_each_foreign_client_and_goes_on() {
     for ip in devices() {
         let Some(mut rrecv) = Tool::start("rrecv", &["-v", "--listen", &place(ip, PORT)]) else { return };
         let mut errors = rrecv.errors();
@@ -96,7 +96,7 @@ fn rrecv_names_each_stranger_that_connects_and_listens_on() {
         };
         assert!(next_line().contains("listening at"));
         for (says, _, words) in words() {
-            knock(SocketAddr::new(ip, PORT), &says);
+            connect_and_be_refused(SocketAddr::new(ip, PORT), &says);
             let line = next_line();
             assert!(line.contains(words) && line.contains("still listening"), "{words}: {line}");
         }

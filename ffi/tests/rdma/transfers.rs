@@ -49,7 +49,7 @@ fn receive_all(mut end: End) -> End {
         assert!(message == pattern(bytes, tag), "{bytes} bytes arrived wrong");
     }
     // The last acknowledgement goes out.
-    end.endpoint.acknowledge(&mut end.port);
+    end.endpoint.acknowledge(&mut end.fabric);
     end
 }
 

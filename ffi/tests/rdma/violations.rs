@@ -1,8 +1,8 @@
-//! Peers whose messages break the protocol, made of bare rdma_cm: the error names the rule.
+//! Peers whose messages break the protocol, made with rdma_cm alone: the error names the rule.
 
 use crate::api::{DEADLINE, listen};
 use crate::devices;
-use crate::foreign_peers::{next, on_the_way, params, private_data};
+use crate::foreign_peers::{next, params, private_data, resolved};
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::thread;
@@ -33,7 +33,7 @@ struct Hostile {
 
 impl Hostile {
     fn connect(to: SocketAddr) -> Self {
-        let (channel, mut id) = on_the_way(to);
+        let (channel, mut id) = resolved(to);
         let context = id.context().unwrap();
         let pd = Pd::alloc(&context).unwrap();
         let cq = Cq::create(&context, 32, None).unwrap();
@@ -101,8 +101,8 @@ impl Hostile {
     }
 }
 
-/// Checks that a listener reports this rule to such a client.
-fn judged(hostile: impl Fn(SocketAddr) -> Hostile + Send + Copy, rule: &str) {
+/// Checks that a listener reports this rule for such a client.
+fn check_violation(hostile: impl Fn(SocketAddr) -> Hostile + Send + Copy, rule: &str) {
     for ip in devices() {
         let mut listener = listen(ip, Options::default());
         let to = listener.rdma_addr().unwrap();
@@ -116,7 +116,7 @@ fn judged(hostile: impl Fn(SocketAddr) -> Hostile + Send + Copy, rule: &str) {
     }
 }
 
-fn shaken_hands(to: SocketAddr) -> Hostile {
+fn after_handshake(to: SocketAddr) -> Hostile {
     let mut hostile = Hostile::connect(to);
     hostile.packet(HELLO);
     hostile.expect_packet(WELCOME);
@@ -128,7 +128,7 @@ const TOO_LONG: &str = "a message that its receive cannot take (wire.md 10.3)";
 
 #[test]
 fn a_too_long_message_is_a_violation_in_the_handshake() {
-    judged(
+    check_violation(
         |to| {
             let mut hostile = Hostile::connect(to);
             // siw can lose the first one; a second one follows, unless the connection has ended.
@@ -144,9 +144,9 @@ fn a_too_long_message_is_a_violation_in_the_handshake() {
 
 #[test]
 fn a_too_long_message_is_a_violation_later() {
-    judged(
+    check_violation(
         |to| {
-            let mut hostile = shaken_hands(to);
+            let mut hostile = after_handshake(to);
             hostile.send(&[], 300);
             hostile
         },
@@ -156,9 +156,9 @@ fn a_too_long_message_is_a_violation_later() {
 
 #[test]
 fn an_unknown_message_is_a_violation() {
-    judged(
+    check_violation(
         |to| {
-            let mut hostile = shaken_hands(to);
+            let mut hostile = after_handshake(to);
             hostile.send(&[0xFF; 7], 7);
             hostile
         },

@@ -38,14 +38,14 @@ pub(crate) struct Case {
     pub(crate) call: Call,
     /// The deadline of the call.
     pub(crate) limit: Duration,
-    /// What the call may return, and a part of the error's text.
+    /// Results that the call may return, and a part of the error's text.
     pub(crate) want: &'static [Result<(), ErrorKind>],
     pub(crate) text: &'static str,
     /// The call only waits, and must sleep meanwhile.
     pub(crate) is_idle: bool,
 }
 
-/// What is tried at this end.
+/// A call that is tried at this end.
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
     /// To connect or accept, with the deadline.
@@ -58,7 +58,7 @@ pub(crate) enum Call {
     With(fn(&mut Us) -> Seen),
 }
 
-/// What a call returned.
+/// The result of a call.
 pub(crate) type Seen = Result<(), Failed>;
 
 /// An error of any call.
@@ -244,7 +244,7 @@ pub(crate) fn play_on(ground: Ground, name: &str, case: &Case) {
     let place = ground.place(&path);
     let address = match &place {
         Place::Shm(path) => Address::Shm(path.clone()),
-        Place::Rdma(at) => Address::Verbs { host: at.ip().to_string(), port: at.port() },
+        Place::Rdma(at) => Address::Rdma { host: at.ip().to_string(), port: at.port() },
     };
     let (options, limit) = (ground.options(case), case.limit * ground.slowness());
     let idle_share = ground.idle_share(case);

@@ -1,4 +1,4 @@
-//! What this process holds and has spent: descriptors, mapped segments, the budget, CPU time.
+//! Resources that this process holds and has spent: descriptors, mapped segments, the budget, CPU time.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use superpipe::Budget;
 
-/// What a case must give back.
+/// Resources that a case must give back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     descriptors: usize,

@@ -421,7 +421,7 @@ fn poll_the_dead(us: &mut Us) -> Answer {
     Ok(())
 }
 
-/// What an unsteady header announces is one of two; contents mean nothing.
+/// A header that changes announces one of two transfers; the contents mean nothing.
 fn recv_header(us: &mut Us) -> Answer {
     let mut room = vec![0; 1 << 20];
     let received = us.timed(|connection, limit| connection.recv_into(&mut [&mut room], limit))?;

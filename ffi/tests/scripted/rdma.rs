@@ -13,7 +13,7 @@ use superpipe::{Address, Connection, ErrorKind, Listener, Options, Reason};
 use crate::PHASES;
 use crate::case::{CASE, Call, Case, Ground, PATIENCE, SOON, Seen as Answer, brief, impatient, play_on};
 use crate::peer::script::Step::{
-    Accept, AcceptAndClose, Connect, Cue, Expect, FailQp, Huge, Lie, Meet, Part, Raw, Send, Stray,
+    Accept, AcceptAndClose, Connect, Cue, Expect, FailQp, Huge, Lie, Meet, Part, Raw, Send, Sleep, Stray,
     TakeChunks, Warm, WarmUp,
 };
 use crate::peer::script::{Carry, Kind, Role, Script};
@@ -22,7 +22,7 @@ use crate::stream::write;
 use crate::us::{Us, close, flush, leave, recv, send_long};
 
 use Carry::{Nothing, Segment};
-use Kind::{Grant, Hello, Welcome};
+use Kind::{Grant, Hello, Ready, Welcome};
 
 type Seen = Result<(), ErrorKind>;
 
@@ -106,6 +106,8 @@ own_cases! {
     connect_a_queue_pair_that_fails: connect_again(&[Accept, Expect(Hello), FailQp, AcceptAndClose], GONE);
     connect_a_ring_that_is_not_allowed:
         Case { options: narrow, ..connect(&[Accept, Expect(Hello), Send(Welcome, FAT, Nothing)], USAGE) };
+    connect_a_welcome_that_is_late: connect(
+        &[Accept, Expect(Hello), Sleep(1000), Send(Welcome, &[], Segment), Expect(Grant), Send(Ready, &[], Nothing), WarmUp], OK);
     connect_long_mail: connect(&[Accept, Expect(Hello), Huge(LONG)], PROTOCOL);
     connect_crumbs: connect(&[Accept, Expect(Hello), Raw(CRUMBS, Nothing)], PROTOCOL);
     connect_a_laxer_mode: connect(&[Accept, Expect(Hello), Send(Welcome, &[(14, &[1]), (30, &[1])], Segment)], USAGE);
@@ -228,10 +230,10 @@ fn play(phase: &str, name: &str, change: fn(Case) -> Case) {
 
 /// The libraries keep what they have loaded and opened.
 fn meet_once(host: &str) {
-    let at = Address::Verbs { host: host.into(), port: 0 };
+    let at = Address::Rdma { host: host.into(), port: 0 };
     let mut listener = Listener::bind(&at, Options::default()).unwrap();
     let port = listener.rdma_addr().unwrap().port();
-    let address = Address::Verbs { host: host.into(), port };
+    let address = Address::Rdma { host: host.into(), port };
     thread::scope(|scope| {
         scope.spawn(|| drop(listener.accept(PATIENCE).unwrap()));
         drop(Connection::connect(&address, Options::default(), PATIENCE).unwrap());

@@ -22,7 +22,7 @@ const PROTOCOL: &[Seen] = &[Err(ErrorKind::Protocol)];
 const VERSION: &[Seen] = &[Err(ErrorKind::Version)];
 const USAGE: &[Seen] = &[Err(ErrorKind::Usage)];
 const LIMIT: &[Seen] = &[Err(ErrorKind::Limit)];
-/// Whoever it was went away, and nobody listens any more.
+/// The peer went away, and nobody listens any more.
 const NOBODY: &[Seen] = &[Err(ErrorKind::Connect)];
 /// From Linux 6.16 on the kernel lets no descriptor in where none is expected: the packet never comes.
 const NO_ENTRY: &[Seen] = &[Err(ErrorKind::Protocol), Err(ErrorKind::Timeout)];

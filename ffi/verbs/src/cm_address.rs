@@ -50,7 +50,7 @@ pub(super) fn local(raw: rdma_addr__bindgen_ty_1) -> Option<SocketAddr> {
 
 /// Returns the address of the peer's end.
 pub(super) fn peer(raw: rdma_addr__bindgen_ty_2) -> Option<SocketAddr> {
-    // SAFETY: as above.
+    // SAFETY: the union is filled with zeros first, and every member is integers.
     from_storage(unsafe { &raw.dst_storage })
 }
 
@@ -67,7 +67,7 @@ pub(super) unsafe fn read(raw: *const sockaddr) -> Option<SocketAddr> {
         FAMILY_V4 => size_of::<sockaddr_in>(),
         _ => size_of::<sockaddr_in6>(),
     };
-    // SAFETY: as above; a storage is larger than every address.
+    // SAFETY: the caller promises that the address has the bytes of its family. The storage is ours, and larger than every address.
     unsafe { core::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut storage).cast(), bytes) };
     from_storage(&storage)
 }
@@ -82,7 +82,7 @@ fn from_storage(storage: &sockaddr_storage) -> Option<SocketAddr> {
             Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
         }
         FAMILY_V6 => {
-            // SAFETY: as above.
+            // SAFETY: a storage is larger than every address and as aligned, and every value of its bytes is one.
             let v6 = unsafe { start.cast::<sockaddr_in6>().read() };
             let (port, ip) = (u16::from_be(v6.sin6_port), v6.sin6_addr.s6_addr.into());
             Some(SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id).into())

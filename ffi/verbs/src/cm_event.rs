@@ -14,6 +14,7 @@ use std::time::Instant;
 
 /// An event, copied out and acknowledged.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct CmEvent {
     /// Kind of the event.
     pub kind: CmEventKind,
@@ -70,7 +71,7 @@ impl EventChannel {
         // SAFETY: the library has made the event, and frees it when it is acknowledged, below. Until then no id that
         // it names is destroyed (rdma_get_cm_event(3)).
         let event = unsafe { self.copied(&*raw) };
-        // SAFETY: it was got above, and is not used again.
+        // SAFETY: rdma_get_cm_event made the event, it is acknowledged once, here, and it is not used again.
         let _ = unsafe { self.cm().rdma_ack_cm_event(raw) };
         drop(turn);
         Ok(Some(event))
@@ -114,7 +115,7 @@ impl EventChannel {
             // SAFETY: the library has made it for this request, and gives it to whoever takes the event.
             unsafe { CmId::adopt(self, id) }
         });
-        // SAFETY: our caller's promise.
+        // SAFETY: the caller promises that the event was not acknowledged.
         unsafe { CmEvent::copied(raw, number, request) }
     }
 }

@@ -1,6 +1,6 @@
-//! Kinds of the events of rdma_cm, and the failures that some of them tell of (`rdma_get_cm_event(3)`).
+//! Kinds of the events of rdma_cm, and the failures that some of them report (`rdma_get_cm_event(3)`).
 
-use super::remedy::MAKE_A_DEVICE;
+use super::remedy::SOFTWARE_DEVICE;
 use super::sys::rdma_cm_event_type as Type;
 use crate::verb_error::VerbError;
 use core::ffi::c_int;
@@ -165,7 +165,7 @@ impl fmt::Display for CmFailure {
             reason => write!(f, "{text} (reason {reason})")?,
         }
         match (Type(self.kind.0), self.status) {
-            (Type::RDMA_CM_EVENT_ADDR_ERROR, NO_DEVICE) => write!(f, "; {MAKE_A_DEVICE}"),
+            (Type::RDMA_CM_EVENT_ADDR_ERROR, NO_DEVICE) => write!(f, "; {SOFTWARE_DEVICE}"),
             _ => Ok(()),
         }
     }

@@ -20,7 +20,7 @@ use super::context::Context;
 use super::error::Error;
 use super::event_channel::EventChannel;
 use super::qp_attr::{QpAttr, QpState};
-use super::return_code::{done, made};
+use super::return_code::{done, failed, made};
 use super::sys::{
     RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_OPTION_ID_AFONLY, RDMA_OPTION_ID_TOS, Rdmacm,
     ibv_qp_attr, rdma_addr, rdma_cm_id, rdma_conn_param, rdma_port_space,
@@ -32,7 +32,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of private data that fit into every message of rdma_cm.
+/// Bytes of private data that fit into every message of rdma_cm (rdma_connect(3)).
 pub const PRIVATE_DATA_MAX: usize = 56;
 
 /// An id. The device that it found stays open while anything made from it lives.
@@ -151,7 +151,7 @@ impl CmId {
     /// # Errors
     /// The address is not resolved.
     pub fn resolve_route(&mut self, timeout_ms: u32) -> Result<(), Error> {
-        self.call(
+        self.call_with_device(
             "rdma_resolve_route",
             || "find the route to the peer",
             |cm, id| {
@@ -168,7 +168,7 @@ impl CmId {
     /// The private data is too long, the route is not resolved, or, on iWARP, nobody listens.
     pub fn connect(&mut self, params: ConnectParams<'_>) -> Result<(), Error> {
         let mut raw = params.raw()?;
-        self.call(
+        self.call_with_device(
             "rdma_connect",
             || "connect",
             |cm, id| {
@@ -196,10 +196,10 @@ impl CmId {
     /// Accepts a connect request; ends with ESTABLISHED.
     ///
     /// # Errors
-    /// The private data is too long, or the peer has gone.
+    /// The private data is too long, this is no connect request, or the peer has gone.
     pub fn accept(&mut self, params: ConnectParams<'_>) -> Result<(), Error> {
         let mut raw = params.raw()?;
-        self.call(
+        self.call_with_device(
             "rdma_accept",
             || "accept a connection",
             |cm, id| {
@@ -245,14 +245,12 @@ impl CmId {
     /// # Errors
     /// The kernel refuses.
     pub fn migrate(&mut self, to: &EventChannel) -> Result<(), Error> {
-        self.call(
-            "rdma_migrate_id",
-            || "move an id to another event channel",
-            |cm, id| {
-                // SAFETY: the id lives, as the channel does, which the id holds from here on.
-                unsafe { cm.rdma_migrate_id(id, to.raw()) }
-            },
-        )?;
+        let from = self.channel();
+        // Events come to the new channel before the call returns, and librdmacm reads the id for each of them.
+        let _turns = from.take_turns(to);
+        // SAFETY: the id lives, as the channel does, which the id holds from here on.
+        let answer = unsafe { from.cm().rdma_migrate_id(self.0.raw.as_ptr(), to.raw()) };
+        done(answer, "rdma_migrate_id", || "move an id to another event channel")?;
         *self.0.channel.lock().unwrap_or_else(PoisonError::into_inner) = to.clone();
         Ok(())
     }
@@ -265,7 +263,7 @@ impl CmId {
         self.set_option(RDMA_OPTION_ID_ACK_TIMEOUT, exponent, "set the acknowledgement timeout")
     }
 
-    /// The type of service of its packets. Before the address is resolved.
+    /// Sets the type of service of its packets. Call it before the address is resolved.
     ///
     /// # Errors
     /// The kernel does not have the option.
@@ -300,7 +298,7 @@ impl CmId {
         Ok(QpAttr::of(raw, mask))
     }
 
-    /// The device that it found. None before that.
+    /// Returns the device that reaches the peer, once the address is resolved; none before that.
     #[must_use]
     pub fn context(&self) -> Option<Context> {
         let raw = self.read(|id| {
@@ -311,22 +309,22 @@ impl CmId {
         NonNull::new(raw).map(|raw| Context::brought(verbs, raw, Arc::clone(&self.0)))
     }
 
-    /// The port of that device.
+    /// Returns the port of that device.
     #[must_use]
     pub fn port_number(&self) -> u8 {
         self.read(|id| {
-            // SAFETY: as above.
+            // SAFETY: the id lives, and is not written while we have the turn.
             unsafe { (*id).port_num }
         })
     }
 
-    /// The address of our end, with the port that it got. None before it is bound.
+    /// Returns the address of our end, with the port that it got; none before it is bound.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         cm_address::local(self.addresses().__bindgen_anon_1)
     }
 
-    /// The address of the peer's end. None where there is no peer.
+    /// Returns the address of the peer's end; none if there is no peer.
     #[must_use]
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         cm_address::peer(self.addresses().__bindgen_anon_2)
@@ -359,6 +357,24 @@ impl CmId {
     ) -> Result<(), Error> {
         let cm = self.channel().cm();
         self.read(|id| done(call(cm, id), verb, doing))
+    }
+
+    /// Calls what librdmacm answers by reading the id's device, which an id has after ADDR_RESOLVED or with a connect request:
+    /// it dereferences the null pointer of an id without one.
+    fn call_with_device<D: Display>(
+        &self,
+        verb: &'static str,
+        doing: impl FnOnce() -> D,
+        call: impl FnOnce(&Rdmacm, *mut rdma_cm_id) -> c_int,
+    ) -> Result<(), Error> {
+        let cm = self.channel().cm();
+        self.read(|id| {
+            // SAFETY: the id lives, and is not written while we have the turn.
+            if unsafe { (*id).verbs.is_null() } {
+                return Err(failed(libc::EINVAL, verb, doing()));
+            }
+            done(call(cm, id), verb, doing)
+        })
     }
 
     fn read<T>(&self, read: impl FnOnce(*mut rdma_cm_id) -> T) -> T {
@@ -398,7 +414,7 @@ fn milliseconds(timeout_ms: u32) -> c_int {
     c_int::try_from(timeout_ms).unwrap_or(c_int::MAX)
 }
 
-/// Never 0, which is nobody's.
+/// Returns a number that no other id has; never 0, which stands for no id.
 fn next_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

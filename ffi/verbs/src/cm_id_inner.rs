@@ -15,7 +15,7 @@ pub(super) struct IdInner {
 
 // SAFETY: what reads or writes the id does so while it has the turn.
 unsafe impl Send for IdInner {}
-// SAFETY: as above.
+// SAFETY: every access to the id happens while its thread has the turn of the channel.
 unsafe impl Sync for IdInner {}
 
 impl Drop for IdInner {

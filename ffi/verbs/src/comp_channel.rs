@@ -12,6 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// A completion channel, which lives as long as this handle and every CQ that uses it.
+///
+/// Its descriptor is for waiting only. An event that is read from a duplicate of it is never acknowledged, and to destroy the CQ
+/// waits for that for ever (ibv_get_cq_event(3)).
 #[derive(Clone, Debug)]
 pub struct CompChannel(Arc<Inner>);
 
@@ -23,7 +26,7 @@ struct Inner {
 
 // SAFETY: the library's functions on it may be called from any thread (verbs(7)), and the descriptor never changes.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: libibverbs' functions on it may be called from several threads at a time (verbs(7)), and the descriptor never changes.
 unsafe impl Sync for Inner {}
 
 /// Event of a CQ that has a completion.

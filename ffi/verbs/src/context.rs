@@ -27,11 +27,13 @@ struct Inner {
 // SAFETY: libibverbs' functions may be called from any thread at the same time (verbs(7)); what is read of the struct
 // itself never changes while it is open.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: libibverbs' functions may be called from several threads at a time (verbs(7)), and what is read of the struct never changes while it
+// is open.
 unsafe impl Sync for Inner {}
 
 /// Limits of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceLimits {
     /// Work requests in a queue of a QP.
     pub queue_depth_max: u32,

@@ -32,7 +32,7 @@ struct Inner {
 // SAFETY: the library's functions on it may be called from any thread at the same time (verbs(7)), and the fields never
 // change.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: libibverbs' functions on it may be called from several threads at a time (verbs(7)), and the fields never change.
 unsafe impl Sync for Inner {}
 
 impl Cq {
@@ -56,7 +56,7 @@ impl Cq {
         // SAFETY: an open context's operations were filled in by its driver, and are not changed.
         let ops = unsafe { &(*context.raw()).ops };
         let (Some(poll), Some(request_notify)) = (ops.poll_cq, ops.req_notify_cq) else {
-            // SAFETY: it was made above, and nobody else has it.
+            // SAFETY: ibv_create_cq has just made the queue, and nobody else has it.
             let _ = unsafe { context.verbs().required.ibv_destroy_cq(raw.as_ptr()) };
             return Err(Error::Mismatch("this device's driver cannot poll completion queues"));
         };

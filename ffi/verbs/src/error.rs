@@ -2,12 +2,13 @@
 
 use super::cm_event_kind::{CmEventKind, CmFailure};
 use super::library::LoadError;
-use super::remedy::MAKE_A_DEVICE;
+use super::remedy::SOFTWARE_DEVICE;
 use crate::verb_error::VerbError;
 use core::{error, fmt};
 
 /// Error of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
     /// A library is missing or too old.
     Library(LoadError),
@@ -56,7 +57,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Library(error) => error.fmt(f),
-            Self::NoDevice => write!(f, "this host has no RDMA device; {MAKE_A_DEVICE}"),
+            Self::NoDevice => write!(f, "this host has no RDMA device; {SOFTWARE_DEVICE}"),
             Self::NoSuchDevice { name, present } => {
                 write!(f, "there is no RDMA device {name:?}; there is {}", present.join(", "))
             }

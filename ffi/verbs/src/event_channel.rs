@@ -8,6 +8,7 @@ use super::library::{Verbs, rdmacm, verbs};
 use super::return_code::made;
 use super::sys::{Rdmacm, rdma_event_channel};
 use super::wait::never_block;
+use core::cmp::Ordering;
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ struct Inner {
 
 // SAFETY: calls on it take turns, and its descriptor never changes.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: calls on it take turns by the mutex, and its descriptor never changes.
 unsafe impl Sync for Inner {}
 
 impl EventChannel {
@@ -71,6 +72,18 @@ impl EventChannel {
     /// Held during every call into librdmacm that takes an id or an event of this channel.
     pub(super) fn take_turn(&self) -> MutexGuard<'_, ()> {
         self.0.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the turns of two channels, in the order of their addresses, so that no two threads wait for each other.
+    pub(super) fn take_turns<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> (MutexGuard<'a, ()>, Option<MutexGuard<'a, ()>>) {
+        match self.raw().cmp(&other.raw()) {
+            Ordering::Less => (self.take_turn(), Some(other.take_turn())),
+            Ordering::Equal => (self.take_turn(), None),
+            Ordering::Greater => (other.take_turn(), Some(self.take_turn())),
+        }
     }
 
     pub(super) fn cm(&self) -> &'static Rdmacm {

@@ -10,6 +10,7 @@ pub struct Gid(pub [u8; 16]);
 
 /// An entry of the GID table of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GidEntry {
     /// Index in the table.
     pub index: u32,
@@ -21,6 +22,7 @@ pub struct GidEntry {
 
 /// Protocol that carries packets of a GID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GidKind {
     /// InfiniBand, or RoCE version 1, which no router forwards: the library gives them one number on some ports.
     InfiniBand,

@@ -1,6 +1,6 @@
 //! Safe RDMA verbs and connection manager: libibverbs and librdmacm of rdma-core, one type per object of theirs.
 //!
-//! Both libraries are loaded when first asked for. A [`Context`] is an open device; a [`Pd`] holds what may work together; an [`Mr`]
+//! Both libraries are loaded when first asked for. A [`Context`] is an open device; objects of one [`Pd`] may work together; an [`Mr`]
 //! owns the memory that it registers; a [`Cq`] takes completions, and a [`CompChannel`] wakes a thread that sleeps for them; a [`Qp`]
 //! posts. An [`EventChannel`] and its [`CmId`]s find the peer and connect; [`CmId`] shows the steps. `examples/write.rs` is a
 //! complete program.
@@ -53,6 +53,8 @@ mod cm_event_kind;
 mod cm_id;
 mod cm_id_inner;
 mod event_channel;
+#[cfg(test)]
+mod misuse_tests;
 
 #[cfg(test)]
 mod tests;

@@ -77,7 +77,7 @@ fn load_verbs() -> Result<Verbs, LoadError> {
     let (library, again) = (open(&IBVERBS)?, open(&IBVERBS)?);
     // SAFETY: the symbols of libibverbs.so.1 have the types of the headers that the bindings were made from.
     let required = unsafe { Ibverbs::from_library(library) }.map_err(|error| lacking(&IBVERBS, &error))?;
-    // SAFETY: as above.
+    // SAFETY: symbols of libibverbs.so.1 that exist have the types of the headers that the bindings were made from.
     let recent = unsafe { IbverbsRecent::from_library(again) }.map_err(|error| lacking(&IBVERBS, &error))?;
     Ok(Verbs { required, recent })
 }
@@ -118,14 +118,14 @@ mod tests {
     fn a_missing_symbol_is_named_with_its_package() {
         // The C library is always there, and is neither.
         let libc = || open(&Source { file: "libc.so.6", packages: "" }).unwrap();
-        // SAFETY: nothing of these types is there to be found.
+        // SAFETY: libc.so.6 has no symbol of these names, so none gets a wrong type.
         let error =
             unsafe { Ibverbs::from_library(libc()) }.err().map(|error| lacking(&IBVERBS, &error)).unwrap();
         let text = error.to_string();
         let cause =
             "libc.so.6: undefined symbol: ibv_get_device_list; it is too old: install a newer libibverbs1";
         assert!(text.contains(cause), "{text}");
-        // SAFETY: as above.
+        // SAFETY: libc.so.6 has no symbol of these names, so none gets a wrong type.
         let error =
             unsafe { Rdmacm::from_library(libc()) }.err().map(|error| lacking(&RDMACM, &error)).unwrap();
         let text = error.to_string();

@@ -6,7 +6,6 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use rustix::param::page_size;
 
 /// Memory that an [`Mr`](crate::Mr) can own.
 ///
@@ -34,6 +33,13 @@ pub struct Pages {
 unsafe impl Send for Pages {}
 // SAFETY: `&Pages` gives out an address and a length only.
 unsafe impl Sync for Pages {}
+
+/// Returns the bytes of a page.
+fn page_size() -> usize {
+    // By libc: rustix reads /proc before Linux 6.4, and panics without.
+    // SAFETY: sysconf takes an integer and touches no memory of ours.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
 
 impl Pages {
     /// Maps `bytes`, rounded up to whole pages.

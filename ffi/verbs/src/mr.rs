@@ -55,6 +55,7 @@ use core::ptr::NonNull;
 
 /// Access to a region. Relaxed ordering is not offered, since it breaks polling for flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Access {
     /// Our own NIC reads and writes it: for sending and receiving.
     Local,

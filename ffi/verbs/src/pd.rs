@@ -18,9 +18,9 @@ struct Inner {
     context: Context,
 }
 
-// SAFETY: the library's functions on it may be called from any thread (verbs(7)), and its fields never change.
+// SAFETY: libibverbs' functions may be called from any thread (verbs(7)), and the fields never change.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: libibverbs' functions may be called from several threads at a time (verbs(7)), and the fields never change.
 unsafe impl Sync for Inner {}
 
 impl Pd {

@@ -6,6 +6,7 @@ use core::fmt;
 
 /// A port, as it was when it was queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Port {
     /// Number, from 1.
     pub number: u8,
@@ -33,6 +34,7 @@ pub struct Mtu(pub u32);
 
 /// Link layer of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LinkLayer {
     /// InfiniBand.
     InfiniBand,

@@ -56,10 +56,10 @@ impl Qp {
     /// The device has none so large (a device without inline data refuses `inline_bytes` above 0), or the queues are of
     /// another device.
     pub fn create(pd: &Pd, send_cq: &Cq, receive_cq: &Cq, config: QpConfig) -> Result<Self, Error> {
-        const STRANGERS: &str = "a QP and its completion queue are of different devices";
+        const OTHER_DEVICE: &str = "a QP and its completion queue are of different devices";
         let context = pd.context();
-        context.check_same(send_cq.context(), STRANGERS)?;
-        context.check_same(receive_cq.context(), STRANGERS)?;
+        context.check_same(send_cq.context(), OTHER_DEVICE)?;
+        context.check_same(receive_cq.context(), OTHER_DEVICE)?;
         let mut attr = ibv_qp_init_attr {
             send_cq: send_cq.raw(),
             recv_cq: receive_cq.raw(),
@@ -85,7 +85,7 @@ impl Qp {
         let (post_send, post_receive) =
             unsafe { ((*context.raw()).ops.post_send, (*context.raw()).ops.post_recv) };
         let (Some(post_send), Some(post_receive)) = (post_send, post_receive) else {
-            // SAFETY: it was made above, and nobody else has it.
+            // SAFETY: ibv_create_qp has just made the QP, and nobody else has it.
             let _ = unsafe { context.verbs().required.ibv_destroy_qp(raw.as_ptr()) };
             return Err(Error::Mismatch("this device's driver cannot post"));
         };

@@ -2,16 +2,15 @@
 
 use crate::bytes::Bytes;
 use core::ffi::c_int;
-use rustix::process::{Resource, getrlimit};
 
 /// Remedy of a host without an RDMA device.
-pub(super) const MAKE_A_DEVICE: &str = "Linux makes one of an Ethernet card; as root: modprobe rdma_rxe; rdma link add \
+pub(super) const SOFTWARE_DEVICE: &str = "Linux makes one of an Ethernet card; as root: modprobe rdma_rxe; rdma link add \
      rxe0 type rxe netdev eth0";
 
-const MODULES: &str = "load the kernel's part, as root: modprobe -a ib_uverbs rdma_ucm";
-const PERMISSION: &str = "let this user read and write /dev/infiniband: join its group, or run as root";
-const SMALLER: &str = "ask for less: ibv_devinfo -v says what the device has";
-const PATH: &str = "both ends need a port that is ACTIVE, a GID that reaches the other and an MTU that both have: ibv_devinfo \
+const LOAD_MODULES: &str = "load the kernel's part, as root: modprobe -a ib_uverbs rdma_ucm";
+const GRANT_ACCESS: &str = "let this user read and write /dev/infiniband: join its group, or run as root";
+const REDUCE_SIZES: &str = "ask for less: ibv_devinfo -v says what the device has";
+const CHECK_PORTS: &str = "both ends need a port that is ACTIVE, a GID that reaches the other and an MTU that both have: ibv_devinfo \
      -v shows them";
 
 /// Returns the remedy for a failure of `verb` with `errno`, if one is known.
@@ -19,12 +18,12 @@ pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
     let text = match (verb, errno) {
         (_, libc::EMFILE | libc::ENFILE) => return Some(descriptors(errno)),
         _ if is_limit(verb, errno) => return Some(memory(memlock())),
-        (_, libc::EACCES | libc::EPERM) => PERMISSION,
+        (_, libc::EACCES | libc::EPERM) => GRANT_ACCESS,
         ("ibv_get_device_list" | "rdma_create_event_channel", libc::ENOSYS | libc::ENOENT | libc::ENODEV) => {
-            return Some(format!("{MODULES}; {MAKE_A_DEVICE}"));
+            return Some(format!("{LOAD_MODULES}; {SOFTWARE_DEVICE}"));
         }
         ("rdma_resolve_addr" | "rdma_bind_addr", libc::ENODEV) => {
-            return Some(format!("no RDMA device has this address; {MAKE_A_DEVICE}"));
+            return Some(format!("no RDMA device has this address; {SOFTWARE_DEVICE}"));
         }
         ("rdma_resolve_route", libc::ENODEV) => {
             "no RDMA device leads to this address, nor to loopback: use one of an interface that has a device"
@@ -34,9 +33,11 @@ pub(super) fn remedy(verb: &str, errno: c_int) -> Option<String> {
         ("rdma_bind_addr" | "rdma_listen", libc::EADDRINUSE) => {
             "another process listens there: take another port"
         }
-        ("ibv_create_cq" | "ibv_create_qp", libc::EINVAL | libc::ENOSYS) => SMALLER,
+        ("ibv_create_cq" | "ibv_create_qp", libc::EINVAL | libc::ENOSYS) => REDUCE_SIZES,
         ("ibv_query_gid" | "_ibv_query_gid_ex", _) => "choose another GID index: ibv_devinfo -v lists them",
-        ("ibv_modify_qp" | "rdma_init_qp_attr", libc::EINVAL | libc::ETIMEDOUT | libc::ENETUNREACH) => PATH,
+        ("ibv_modify_qp" | "rdma_init_qp_attr", libc::EINVAL | libc::ETIMEDOUT | libc::ENETUNREACH) => {
+            CHECK_PORTS
+        }
         ("ibv_post_send" | "ibv_post_recv", libc::ENOMEM) => {
             "the queue is full: post again after a completion"
         }
@@ -70,15 +71,25 @@ fn memory(limit: Option<u64>) -> String {
 
 /// Returns the bytes that this process may pin; none if there is no limit.
 fn memlock() -> Option<u64> {
-    getrlimit(Resource::Memlock).current
+    soft_limit(libc::RLIMIT_MEMLOCK)
+}
+
+/// Returns the soft limit of a resource (getrlimit(2)); none if there is none, or the kernel does not tell.
+///
+/// By libc: rustix relies on the call not failing, and a seccomp filter can make it fail.
+fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the pointer is to a local.
+    let refused = unsafe { libc::getrlimit(resource, &raw mut limit) };
+    (refused == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Remedy for open files, of this process or of the machine.
 fn descriptors(errno: c_int) -> String {
-    match (errno, getrlimit(Resource::Nofile).current) {
+    match (errno, soft_limit(libc::RLIMIT_NOFILE)) {
         (libc::EMFILE, limit) => format!(
-            "raise the limit of open files (now {}): ulimit -n, or LimitNOFILE= of its service",
-            limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string())
+            "raise the limit of open files{}: ulimit -n, or LimitNOFILE= of its service",
+            limit.map_or_else(String::new, |limit| format!(" (now {limit})"))
         ),
         _ => "the machine has no more open files: raise fs.file-max, as root, with sysctl".to_owned(),
     }

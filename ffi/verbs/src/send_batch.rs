@@ -41,7 +41,7 @@ use core::{error, fmt};
 pub(super) type PostSend =
     unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
 
-/// Largest number of SGEs of one work request.
+/// Largest number of SGEs of one work request: a header and its data.
 pub(super) const SGES: u32 = 2;
 pub(super) type Sges = [ibv_sge; SGES as usize];
 
@@ -59,7 +59,7 @@ pub struct RemoteAddr {
 pub struct SendFlags {
     /// It has a completion. A work request that fails always has one.
     pub signaled: bool,
-    /// Its bytes are copied while posting, so that their memory can be changed at once; at most as many as the QP was granted.
+    /// The bytes are copied while posting, so their memory can be changed at once. There may be at most as many as the QP was granted.
     pub inline: bool,
 }
 

@@ -84,39 +84,42 @@ fn a_verb_that_fails_is_named_with_errno_and_remedy() {
     let (context, pd) = (context(), Pd::alloc(&context()).unwrap());
     let id = CmId::create(&EventChannel::of(rdmacm(), verbs()).unwrap()).unwrap();
     answer("ibv_reg_mr", libc::ENOMEM);
-    let told = text(Mr::register(&pd, Pages::map(64 << 20).unwrap(), Access::Local));
-    assert!(told.starts_with("cannot register 64 MiB (ibv_reg_mr): cannot allocate memory; "), "{told}");
-    assert!(told.contains("RLIMIT_MEMLOCK"), "{told}");
-    answer("ibv_open_device", libc::EACCES);
-    let told = text(DeviceList::of(verbs()).unwrap().find("fake0").unwrap().open());
+    let message = text(Mr::register(&pd, Pages::map(64 << 20).unwrap(), Access::Local));
     assert!(
-        told.starts_with("cannot open fake0 (ibv_open_device): permission denied; let this user"),
-        "{told}"
+        message.starts_with("cannot register 64 MiB (ibv_reg_mr): cannot allocate memory; "),
+        "{message}"
+    );
+    assert!(message.contains("RLIMIT_MEMLOCK"), "{message}");
+    answer("ibv_open_device", libc::EACCES);
+    let message = text(DeviceList::of(verbs()).unwrap().find("fake0").unwrap().open());
+    assert!(
+        message.starts_with("cannot open fake0 (ibv_open_device): permission denied; let this user"),
+        "{message}"
     );
     answer("ibv_create_cq", libc::EINVAL);
-    let told = text(Cq::create(&context, 70_000, None));
+    let message = text(Cq::create(&context, 70_000, None));
     assert!(
-        told.starts_with("cannot make a completion queue of 70000 (ibv_create_cq): invalid argument; ask")
+        message.starts_with("cannot make a completion queue of 70000 (ibv_create_cq): invalid argument; ask")
     );
-    let told = text(Qp::create(&pd, &cq, &cq, CONFIG));
-    assert_eq!(told, "a QP and its completion queue are of different devices");
+    let message = text(Qp::create(&pd, &cq, &cq, CONFIG));
+    assert_eq!(message, "a QP and its completion queue are of different devices");
     answer("ibv_create_qp", libc::EINVAL);
-    let told = text(Qp::create(&Pd::alloc(cq.context()).unwrap(), &cq, &cq, CONFIG));
+    let message = text(Qp::create(&Pd::alloc(cq.context()).unwrap(), &cq, &cq, CONFIG));
     assert!(
-        told.starts_with(
+        message.starts_with(
             "cannot make a queue pair (4 to send, 4 to receive, 64 bytes inline) (ibv_create_qp)"
         )
     );
     answer("ibv_modify_qp", libc::EINVAL);
-    let told = text(qp.modify(&id.qp_attr(QpState::ReadyToReceive).unwrap()));
+    let message = text(qp.modify(&id.qp_attr(QpState::ReadyToReceive).unwrap()));
     assert!(
-        told.starts_with("cannot move a queue pair to RTR with MTU 1024 (ibv_modify_qp): invalid"),
-        "{told}"
+        message.starts_with("cannot move a queue pair to RTR with MTU 1024 (ibv_modify_qp): invalid"),
+        "{message}"
     );
-    assert!(told.contains("an MTU that both have"), "{told}");
+    assert!(message.contains("an MTU that both have"), "{message}");
     answer("ibv_query_gid", libc::EIO);
-    let told = text(context.gid(1, 0));
-    assert!(told.starts_with("cannot query GID 0 of port 1 of fake1 (ibv_query_gid): "), "{told}");
+    let message = text(context.gid(1, 0));
+    assert!(message.starts_with("cannot query GID 0 of port 1 of fake1 (ibv_query_gid): "), "{message}");
     answer("ibv_alloc_pd", libc::ENOMEM);
     assert!(text(Pd::alloc(&context)).contains("(ibv_alloc_pd): cannot allocate memory"));
 }
@@ -129,13 +132,16 @@ fn a_host_without_rdma_gets_a_remedy() {
     answer("ibv_get_device_list", libc::ENOSYS);
     assert_eq!(DeviceList::of(verbs()).err(), Some(Error::NoDevice));
     answer("ibv_get_device_list", libc::EMFILE);
-    let told = text(DeviceList::of(verbs()));
-    let told = told.strip_prefix("cannot list the RDMA devices (ibv_get_device_list): too many open files; ");
-    assert!(told.unwrap().starts_with("raise the limit of open files (now "), "{told:?}");
+    let message = text(DeviceList::of(verbs()));
+    let message =
+        message.strip_prefix("cannot list the RDMA devices (ibv_get_device_list): too many open files; ");
+    assert!(message.unwrap().starts_with("raise the limit of open files (now "), "{message:?}");
     answer("rdma_create_event_channel", libc::ENOENT);
-    let told = text(EventChannel::of(rdmacm(), verbs()));
-    assert!(told.contains("(rdma_create_event_channel): no such file or directory; load the kernel's part"));
-    assert!(told.contains("rdma link add rxe0 type rxe netdev eth0"), "{told}");
+    let message = text(EventChannel::of(rdmacm(), verbs()));
+    assert!(
+        message.contains("(rdma_create_event_channel): no such file or directory; load the kernel's part")
+    );
+    assert!(message.contains("rdma link add rxe0 type rxe netdev eth0"), "{message}");
 }
 
 #[test]
@@ -254,10 +260,10 @@ fn events_are_copied_acknowledged_and_made_errors() {
     assert_eq!(calls(), ["rdma_get_cm_event", "rdma_ack_cm_event"]);
     drop(request);
     assert_eq!(calls(), ["rdma_destroy_id"], "a request that nobody takes is refused");
-    let told = text(channel.expect(CmEventKind::CONNECT_RESPONSE, Instant::now()));
-    assert_eq!(told, "nobody listens there; start the receiver first");
-    let told = text(channel.expect(CmEventKind::CONNECT_RESPONSE, Instant::now()));
-    assert_eq!(told, "RDMA_CM_EVENT_ESTABLISHED came while RDMA_CM_EVENT_CONNECT_RESPONSE was due");
+    let message = text(channel.expect(CmEventKind::CONNECT_RESPONSE, Instant::now()));
+    assert_eq!(message, "nobody listens there; start the receiver first");
+    let message = text(channel.expect(CmEventKind::CONNECT_RESPONSE, Instant::now()));
+    assert_eq!(message, "RDMA_CM_EVENT_ESTABLISHED came while RDMA_CM_EVENT_CONNECT_RESPONSE was due");
     assert!(channel.try_event().unwrap().is_none());
     assert_eq!(channel.next_event(Instant::now()).err(), Some(Error::TimedOut));
 }
@@ -281,9 +287,9 @@ fn connecting_passes_on_what_it_was_given() {
     answer("rdma_connect", -1);
     // SAFETY: errno is the calling thread's own word.
     unsafe { *libc::__errno_location() = libc::ECONNREFUSED };
-    let told = text(id.connect(params(b"")));
+    let message = text(id.connect(params(b"")));
     assert_eq!(
-        told,
+        message,
         "cannot connect (rdma_connect): connection refused; nobody listens there; start the receiver first"
     );
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-/// The longest that a wait goes on without an [`Error::Interrupted`].
+/// Longest wait without an [`Error::Interrupted`]: a bound on the delay of a signal that arrives just before a poll.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Waits until there may be something to read. A signal, or a tenth of a second, ends the wait early, because a signal that arrives

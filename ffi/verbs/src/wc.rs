@@ -20,6 +20,7 @@ pub struct WcError {
 
 /// Operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WcOpcode {
     /// A SEND that was posted here.
     Send,

@@ -64,10 +64,10 @@ pub struct Case {
     pub connections: Vec<ConnectionPlan>,
 }
 
-/// One of this many seeds plays clients, whose runs take nine times as long as those of scripts.
+/// One of this many seeds plays clients. Their runs take nine times as long as those of scripts, so clients get about half of the time.
 const CLIENTS_EVERY: u64 = 12;
 
-/// One of this many seeds plays a client that rejects in a row.
+/// One of this many seeds plays a client that rejects in a row: one in 32 of those with clients.
 const REJECT_EVERY: u64 = 32 * CLIENTS_EVERY;
 const REJECT_AT: u64 = 2;
 
@@ -76,8 +76,8 @@ const GOLDEN_SEEDS: u64 = 200;
 
 /// Policies to draw from. One that is listed more often is drawn more often.
 const EXIT_POLICIES: [ExitPolicy; 8] = {
-    use ExitPolicy::{Abort, Drop, WhenSent, WhenTaken};
-    [WhenTaken, WhenTaken, WhenTaken, WhenTaken, WhenSent, WhenSent, Abort, Drop]
+    use ExitPolicy::{Abort, Drop, WhenReceived, WhenSent};
+    [WhenReceived, WhenReceived, WhenReceived, WhenReceived, WhenSent, WhenSent, Abort, Drop]
 };
 
 /// Behaviors to draw from, likewise.
@@ -129,7 +129,7 @@ impl Case {
         if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT { case.rejecting() } else { case }
     }
 
-    /// Changes the case so that a REJECT stays due while messages begin by the short way: plain flags, a send queue of one with late
+    /// Changes the case so that a REJECT stays due while messages begin by the fast path: plain flags, a send queue of one with late
     /// completions, messages of several blocks that become visible in pieces, and a client that rejects them in a row.
     fn rejecting(mut self) -> Self {
         self.direct = false;
@@ -145,7 +145,7 @@ impl Case {
             }
             if let Some([sender, receiver]) = programs {
                 for program in [&mut *sender, &mut *receiver] {
-                    (program.warms_up, program.quits_after, program.calls) = (false, None, 300);
+                    (program.warms_up, program.closes_after, program.calls) = (false, None, 300);
                     program.bytes_max = 3000;
                 }
                 sender.behavior = Behavior::Plain;
@@ -196,7 +196,7 @@ fn programs(rng: &mut Rng) -> [Program; 2] {
             exit_policy: EXIT_POLICIES[rng.below(EXIT_POLICIES.len())],
             wait: WaitStrategy::ALL[rng.below(3)],
             warms_up,
-            quits_after: rng.one_in(3).then(|| up_to(rng, 600)),
+            closes_after: rng.one_in(3).then(|| up_to(rng, 600)),
             behavior: BEHAVIORS[rng.below(BEHAVIORS.len())],
         })
         .map(|program| match program.behavior {
@@ -224,10 +224,10 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
     let most = TRANSFERS_MAX[usize::from(rng.one_in(8))];
     let transfers = [transfers(rng, most), transfers(rng, most)];
     let slowness = [1 + rng.below(12), 1 + rng.below(12)];
-    let notices =
+    let notifications_max =
         if rng.one_in(4) { 64 } else { NOTIFICATIONS_MIN + u16::from(rng.next().to_le_bytes()[0] % 12) };
     let Profile { order_inside_write, send_queue, .. } = *profile;
-    let setup = Setup { layouts, order_inside_write, send_queue, notices, seed: rng.next() };
+    let setup = Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next() };
     Script { setup, configs, origin, transfers, slowness }
 }
 
@@ -279,7 +279,7 @@ fn origin(rng: &mut Rng) -> Origin {
 fn transfers(rng: &mut Rng, most: usize) -> Vec<Transfer> {
     let cancels = if rng.one_in(8) { 2 } else { 7 };
     let one = transfer(rng, cancels);
-    // Short messages, and messages of several blocks that begin by the short way and are rejected in the middle.
+    // Short messages, and messages of several blocks that begin by the fast path and are rejected in the middle.
     let most_bytes = [200, 1500][rng.below(2)];
     let refused = Transfer {
         bytes: one.bytes % most_bytes,

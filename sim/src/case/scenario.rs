@@ -182,7 +182,7 @@ fn unordered(mut case: Case, arrival: Arrival) -> Case {
     case.faults[Fault::SplitPacket] = Chance(1 << 20);
     let script = &mut case.connections[0].script;
     script.setup.order_inside_write = false;
-    script.setup.notices = 64;
+    script.setup.notifications_max = 64;
     script.configs.iter_mut().for_each(|config| config.arrival = arrival);
     case
 }

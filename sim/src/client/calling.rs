@@ -5,19 +5,19 @@ use superpipe_core::{Nanos, Reason, Sending};
 use superpipe_testkit::PairFabric;
 
 use super::ops::{Wanted, up_to};
-use super::{Behavior, Call, ClientPair, Course, TurnOutcome};
+use super::{Behavior, Call, ClientPair, Stage, TurnOutcome};
 
-/// Longest warm-up. Keepalives may have to repeat an acknowledgement that was overtaken.
+/// Longest warm-up. Keepalives, five per second, may have to repeat acknowledgements that were overtaken.
 const WARM_UP_NS: u64 = 20_000_000_000;
 
-/// Longest of the long deadlines.
-const LONG_NS: usize = 300_000_000;
+/// Longest of the long deadlines: more than the interval of keepalives, so that waits send them.
+const LONG_DEADLINE_NS: usize = 300_000_000;
 
 /// Reason of a close in the middle.
 const ABORTED: Reason = Reason(3 << 16);
 
 /// Base of the reasons with which a client cancels streams.
-const CHANGED_ITS_MIND: u32 = 1 << 16;
+const CANCEL_REASON: u32 = 1 << 16;
 
 impl<F: PairFabric> ClientPair<F> {
     /// Gives an end its turn. It continues to wait, or makes its next call.
@@ -25,23 +25,23 @@ impl<F: PairFabric> ClientPair<F> {
         self.probe(side, now);
         match self.clients[side].program.behavior {
             Behavior::Flood => self.flood(side),
-            Behavior::Reject => self.refuse(side),
+            Behavior::Reject => self.reject_each(side),
             Behavior::RejectInRow => self.reject_in_row(side),
             Behavior::Plain | Behavior::LongDeadlines => {}
         }
-        self.quit_warming(side);
+        self.close_in_warm_up(side);
         let sleep_ns = if let Some(waiting) = self.clients[side].waiting.take() {
-            self.go_on(side, waiting, now)
+            self.continue_call(side, waiting, now)
         } else {
-            match self.clients[side].course {
-                Course::Warming(..) => {
+            match self.clients[side].stage {
+                Stage::Warming(..) => {
                     self.wait_for(side, Wanted::WarmUp, Nanos(now.0 + WARM_UP_NS));
                 }
-                Course::Calling if self.clients[side].calls_left > 0 => {
+                Stage::Calling if self.clients[side].calls_left > 0 => {
                     self.clients[side].calls_left -= 1;
                     self.call(side, now);
                     if self.closed(side).is_some() {
-                        self.see_end(side);
+                        self.note_end(side);
                     }
                 }
                 _ => return self.end(side, now),
@@ -55,24 +55,24 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     fn is_warming(&self, side: usize) -> bool {
-        matches!(self.clients[side].course, Course::Warming(..))
+        matches!(self.clients[side].stage, Stage::Warming(..))
     }
 
     /// Closes during the warm-up, if this program does so, and then drives the warm-up once more.
-    fn quit_warming(&mut self, side: usize) {
+    fn close_in_warm_up(&mut self, side: usize) {
         if !self.is_warming(side) {
             return;
         }
         let client = &mut self.clients[side];
         client.warm_turns += 1;
-        if client.program.quits_after == Some(client.warm_turns) {
+        if client.program.closes_after == Some(client.warm_turns) {
             self.close(side, ABORTED);
             // A program that has cancelled a message of the warm-up does not drive it again.
             if self.state_of(side).sending != Sending::Cancelling {
                 let _ = self.warm_up(side);
             }
             self.clients[side].waiting = None;
-            self.end_cold(side);
+            self.fail_warm_up(side);
         }
     }
 
@@ -80,23 +80,23 @@ impl<F: PairFabric> ClientPair<F> {
     pub(super) fn warm_up(&mut self, side: usize) -> Drive<()> {
         let state = self.state_of(side);
         let client = &mut self.clients[side];
-        let Course::Warming(warm_up, room) = &mut client.course else { return Drive::Done(()) };
+        let Stage::Warming(warm_up, room) = &mut client.stage else { return Drive::Done(()) };
         let driven = client.driver.drive_warm_up(&mut self.fabric, warm_up, room);
         self.count(Call::WarmUp, state, matches!(driven, Drive::Moved | Drive::Done(Ok(()))));
         driven.map(|result| {
-            let is_left = self.clients.iter().any(|client| client.closed_with.is_some());
-            assert!(result.is_ok() || self.may_fail || is_left, "not warm: {result:?}");
+            let peer_has_closed = self.clients.iter().any(|client| client.closed_with.is_some());
+            assert!(result.is_ok() || self.may_fail || peer_has_closed, "not warm: {result:?}");
             match result {
-                Ok(()) => self.clients[side].course = Course::Calling,
-                Err(_) => self.end_cold(side),
+                Ok(()) => self.clients[side].stage = Stage::Calling,
+                Err(_) => self.fail_warm_up(side),
             }
         })
     }
 
     /// Closes a connection whose warm-up has failed.
-    pub(super) fn end_cold(&mut self, side: usize) {
+    pub(super) fn fail_warm_up(&mut self, side: usize) {
         self.close(side, Reason::GIVEN_UP);
-        self.clients[side].course = Course::Ending;
+        self.clients[side].stage = Stage::Ending;
     }
 
     /// Draws a deadline: now, soon, later, or late.
@@ -105,7 +105,7 @@ impl<F: PairFabric> ClientPair<F> {
         let has_long_deadlines = client.program.behavior == Behavior::LongDeadlines;
         let rng = &mut client.rng;
         let ns = match rng.below(6) {
-            4 | 5 if has_long_deadlines => rng.below(LONG_NS),
+            4 | 5 if has_long_deadlines => rng.below(LONG_DEADLINE_NS),
             0 => 0,
             1 => rng.below(1000),
             2 => rng.below(20_000),
@@ -121,7 +121,7 @@ impl<F: PairFabric> ClientPair<F> {
         let slot = self.clients[side].rng.below(2);
         let rng = &mut self.clients[side].rng;
         let (kind, is_odd, some) = (rng.below(64), rng.one_in(8), rng.below(2000));
-        let reason = Reason(CHANGED_ITS_MIND | up_to(rng, 2000));
+        let reason = Reason(CANCEL_REASON | up_to(rng, 2000));
         match kind {
             0..=4 => self.try_send(side),
             5..=9 => {
@@ -156,7 +156,7 @@ impl<F: PairFabric> ClientPair<F> {
             38 | 39 => self.reserve(side),
             40 | 41 => self.commit(side),
             42 => {
-                if self.is_writable(side) {
+                if self.clients[side].writing.is_some() {
                     let _ = self.finish(side);
                 }
             }
@@ -195,25 +195,22 @@ impl<F: PairFabric> ClientPair<F> {
             57 | 58 => self.progress(side),
             59 => self.take_events(side),
             60 => {
-                let outside = match self.clients[side].writing {
+                let descriptor = match self.clients[side].writing {
                     Some(writing) if is_odd || some % 2 == 0 => DescriptorWait::source(writing.id),
                     _ => DescriptorWait::sink(),
                 };
                 let ready = self.deadline(side, now);
-                self.wait_for(side, Wanted::Outside(outside, ready), Nanos(ready.0 + 10_000_000));
+                self.wait_for(side, Wanted::Descriptor(descriptor, ready), Nanos(ready.0 + 10_000_000));
             }
-            61 => self.try_drive_close(side),
+            61 => {
+                let _ = self.drive_close(side);
+            }
             62 if some % 16 == 0 => self.close(side, if some % 3 > 0 { Reason::DONE } else { ABORTED }),
             _ => {
                 let all = superpipe_core::Protocol::ALL;
                 self.clients[side].driver.set_protocol(all[some % all.len()]);
             }
         }
-    }
-
-    /// Returns true if a transfer is open, so that `finish` has an object.
-    fn is_writable(&self, side: usize) -> bool {
-        self.clients[side].writing.is_some()
     }
 
     pub(super) fn progress(&mut self, side: usize) {

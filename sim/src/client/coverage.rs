@@ -55,11 +55,11 @@ pub enum Call {
     /// `progress`, refused if there was nothing to do.
     Progress,
     /// `check_time`, refused by a deadline or an idle timeout.
-    Look,
+    CheckTime,
     /// `round`, refused if nothing can arrive any more.
     Round,
     /// `descriptor_round`
-    Outside,
+    DescriptorRound,
     /// `poll_event`
     PollEvent,
     /// `close`, refused if it changes nothing.
@@ -94,9 +94,9 @@ impl Call {
         Self::Consume,
         Self::Pull,
         Self::Progress,
-        Self::Look,
+        Self::CheckTime,
         Self::Round,
-        Self::Outside,
+        Self::DescriptorRound,
         Self::PollEvent,
         Self::Close,
         Self::DriveClose,
@@ -128,9 +128,9 @@ impl Call {
             Self::Consume => "consume",
             Self::Pull => "pull",
             Self::Progress => "progress",
-            Self::Look => "check_time",
+            Self::CheckTime => "check_time",
             Self::Round => "round",
-            Self::Outside => "descriptor_round",
+            Self::DescriptorRound => "descriptor_round",
             Self::PollEvent => "poll_event",
             Self::Close => "close",
             Self::DriveClose => "drive_close",
@@ -220,10 +220,10 @@ pub const fn unreachable_because(call: Call, end_state: EndState, is_accepted: b
         (Call::BeginReceive, true)
             if discards || matches!(end_state, EndState::Receiving(Receiving::Underway)) =>
         {
-            Some("the short way takes only messages that have not begun")
+            Some("the fast path takes only messages that have not begun")
         }
         (Call::BeginReceive, true) if matches!(end_state, EndState::Phase(Phase::PeerCloses)) => {
-            Some("after a CLOSE the short way takes nothing")
+            Some("after a CLOSE the fast path takes nothing")
         }
         (Call::TryPeek | Call::Reject, false)
             if matches!(end_state, EndState::Receiving(Receiving::Underway)) =>
@@ -234,7 +234,9 @@ pub const fn unreachable_because(call: Call, end_state: EndState, is_accepted: b
             Some("an open connection can be closed")
         }
         (Call::Close | Call::WarmUp, true) if is_over => Some("it is closed already"),
-        (Call::Outside, true) if is_over && !matches!(end_state, EndState::Phase(Phase::ClosedByPeer)) => {
+        (Call::DescriptorRound, true)
+            if is_over && !matches!(end_state, EndState::Phase(Phase::ClosedByPeer)) =>
+        {
             Some("it is closed already")
         }
         (Call::WarmUp, _)
@@ -246,11 +248,11 @@ pub const fn unreachable_because(call: Call, end_state: EndState, is_accepted: b
     }
 }
 
-/// Least count of a cell that is possible.
-pub(crate) const ENOUGH: u64 = 100;
+/// Least count of a possible cell in 100,000 runs, so that other seeds reach the cell as well.
+const COUNT_MIN: u64 = 100;
 
 /// Least count of a cell that needs several coincidences in a short state.
-const SELDOM: u64 = 10;
+const RARE_COUNT_MIN: u64 = 10;
 
 /// Returns the least count of a cell that is possible.
 const fn least(call: Call, end_state: EndState, is_accepted: bool) -> u64 {
@@ -263,7 +265,7 @@ const fn least(call: Call, end_state: EndState, is_accepted: bool) -> u64 {
     match (call, end_state, is_accepted) {
         // The peer rejected the transfer, its sender does not know yet, and its CANCEL waits for credit.
         (Call::CancelSend | Call::CancelStream, EndState::Sending(Sending::Cancelling), true) => 0,
-        // A message arrived by the short way behind a close or while a CANCEL waits; or a cold one had begun when the connection failed.
+        // A message arrived by the fast path behind a close or while a CANCEL waits; or a cold one had begun when the connection failed.
         (
             Call::BeginReceive,
             EndState::Phase(Phase::ClosedHere) | EndState::Sending(Sending::Cancelling),
@@ -271,10 +273,10 @@ const fn least(call: Call, end_state: EndState, is_accepted: bool) -> u64 {
         )
         | (Call::ReceivePart, EndState::Phase(Phase::Failed), false)
         // A descriptor was ready when the end saw the peer's CLOSE.
-        | (Call::Outside, EndState::Phase(Phase::ClosedByPeer), true) => 0,
+        | (Call::DescriptorRound, EndState::Phase(Phase::ClosedByPeer), true) => 0,
         // An operation is cancelled before it reports what its end knows.
         (Call::CancelSend | Call::CancelReceive, EndState::Phase(Phase::ClosedByPeer), true)
-        | (Call::CancelSend, EndState::Sending(Sending::Nothing), true) => SELDOM,
+        | (Call::CancelSend, EndState::Sending(Sending::Nothing), true) => RARE_COUNT_MIN,
         // The operation or stream began before this state, or is stale.
         (
             Call::CancelSend
@@ -286,8 +288,8 @@ const fn least(call: Call, end_state: EndState, is_accepted: bool) -> u64 {
             | Call::Close
             | Call::Progress,
             ..,
-        ) if is_short => SELDOM,
-        _ => ENOUGH,
+        ) if is_short => RARE_COUNT_MIN,
+        _ => COUNT_MIN,
     }
 }
 

@@ -4,7 +4,7 @@ use superpipe_core::{Closed, Length, Nanos, Reason, Sending};
 use superpipe_testkit::PairFabric;
 
 use super::ops::{ReceiveOp, Wanted};
-use super::{ClientPair, Course, ExitPolicy, TurnOutcome};
+use super::{ClientPair, ExitPolicy, Stage, TurnOutcome};
 
 /// Deadline of each wait of an end that is ending.
 const STEP_NS: u64 = 5_000_000;
@@ -15,7 +15,7 @@ const PROGRESS_TIMEOUT_NS: u64 = 1_500_000_000;
 /// Deadline of the wait for a close.
 const LINGER_NS: u64 = 20_000_000;
 
-/// Sleep of an end that stays only for its peer.
+/// Longest sleep of an end that has closed and waits for its peer's close.
 const SLEEP_MAX_NS: u64 = 500_000;
 
 impl<F: PairFabric> ClientPair<F> {
@@ -28,26 +28,26 @@ impl<F: PairFabric> ClientPair<F> {
             outcome.releases[side] = true;
             return outcome;
         }
-        match self.clients[side].course {
-            Course::Closing => {
+        match self.clients[side].stage {
+            Stage::Closing => {
                 let deadline = Nanos(now.0 + LINGER_NS);
                 self.wait_for(side, Wanted::Close, deadline);
             }
-            Course::Over => {
+            Stage::Over => {
                 outcome.sleep_ns = SLEEP_MAX_NS;
-                outcome.releases[side] = self.may_go(side, now);
+                outcome.releases[side] = self.may_release(side, now);
             }
             _ => {
-                self.clients[side].course = Course::Ending;
-                self.wind_down(side, now);
+                self.clients[side].stage = Stage::Ending;
+                self.finish_transfers(side, now);
             }
         }
         outcome
     }
 
-    fn wind_down(&mut self, side: usize, now: Nanos) {
+    fn finish_transfers(&mut self, side: usize, now: Nanos) {
         let moved = self.moved(0) + self.moved(1);
-        let other_calls = matches!(self.clients[1 - side].course, Course::Warming(..) | Course::Calling);
+        let other_calls = matches!(self.clients[1 - side].stage, Stage::Warming(..) | Stage::Calling);
         // A peer that has vanished makes no more calls.
         if other_calls && !self.may_fail
             || self.clients[side].ends_since.is_none_or(|(_, before)| before != moved)
@@ -67,7 +67,7 @@ impl<F: PairFabric> ClientPair<F> {
                 _ if self.is_unchecked() || is_lost => Reason::GIVEN_UP,
                 _ => Reason::DONE,
             };
-            return self.leave(side, reason);
+            return self.begin_close(side, reason);
         }
         if let Some(index) = self.flows[side].open {
             return self.end_open(side, index, step);
@@ -76,22 +76,22 @@ impl<F: PairFabric> ClientPair<F> {
         let owes_cancel = self.state_of(side).sending != Sending::Nothing;
         let peer_sends = self.flows[1 - side].open.is_some() || other_calls;
         let is_taken = !peer_sends && self.flows[1 - side].is_taken();
-        if owes_cancel || ending == ExitPolicy::WhenTaken && !is_taken {
+        if owes_cancel || ending == ExitPolicy::WhenReceived && !is_taken {
             // A peer that may be gone need not send anything.
             let timeout_ns =
                 if self.may_fail { PROGRESS_TIMEOUT_NS / 5 } else { self.ends_per_cpu * PROGRESS_TIMEOUT_NS };
             let is_stuck = now.0 > since.0 + timeout_ns;
-            let is_left = self.clients[1 - side].closed_with.is_some();
-            assert!(!is_stuck || self.may_fail || is_left, "no progress");
+            let peer_has_closed = self.clients[1 - side].closed_with.is_some();
+            assert!(!is_stuck || self.may_fail || peer_has_closed, "no progress");
             if is_stuck {
-                return self.leave(side, Reason::GIVEN_UP);
+                return self.begin_close(side, Reason::GIVEN_UP);
             }
-            return self.take(side, step);
+            return self.receive_all(side, step);
         }
-        if ending == ExitPolicy::WhenTaken && !self.delivered(side) && now.0 < since.0 + 4 * STEP_NS {
+        if ending == ExitPolicy::WhenReceived && !self.delivered(side) && now.0 < since.0 + 4 * STEP_NS {
             return self.wait_for(side, Wanted::Flush, step);
         }
-        self.leave(side, Reason::DONE);
+        self.begin_close(side, Reason::DONE);
     }
 
     /// Completes the open transfer, or cancels it.
@@ -108,7 +108,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Receives what arrives.
-    fn take(&mut self, side: usize, step: Nanos) {
+    fn receive_all(&mut self, side: usize, step: Nanos) {
         let head = self.flows[1 - side].head;
         let mut begun = self.clients[side].receives.iter();
         let takes = |it: &ReceiveOp| it.op.has_begun() && it.index == head;
@@ -131,18 +131,18 @@ impl<F: PairFabric> ClientPair<F> {
         }
     }
 
-    fn leave(&mut self, side: usize, reason: Reason) {
+    fn begin_close(&mut self, side: usize, reason: Reason) {
         self.close(side, reason);
-        self.clients[side].course = Course::Closing;
+        self.clients[side].stage = Stage::Closing;
     }
 
     /// Returns true if this end may release everything: the other end is over, or has had enough time.
-    fn may_go(&mut self, side: usize, now: Nanos) -> bool {
+    fn may_release(&mut self, side: usize, now: Nanos) -> bool {
         let since = *self.clients[side].over_since.get_or_insert(now);
         self.progress(side);
         self.clients[side].driver.tick(&mut self.fabric, now);
         let other = &self.clients[1 - side];
-        let is_mutual = matches!(other.course, Course::Over);
+        let is_mutual = matches!(other.stage, Stage::Over);
         if is_mutual || self.clients[side].driver.is_peer_gone() {
             return true;
         }
@@ -151,7 +151,7 @@ impl<F: PairFabric> ClientPair<F> {
 
     /// Checks at the end that everything sent has arrived, if both ends wanted it and nothing failed.
     pub(crate) fn check_oracle(&self) {
-        let wants_all = |side: usize| self.clients[side].program.exit_policy == ExitPolicy::WhenTaken;
+        let wants_all = |side: usize| self.clients[side].program.exit_policy == ExitPolicy::WhenReceived;
         let in_order = |side: usize| {
             let reason = self.clients[side].closed_with;
             reason == Some(Reason::DONE)

@@ -31,14 +31,14 @@ pub struct Program {
     pub calls: u32,
     /// Bytes of its longest message.
     pub bytes_max: usize,
-    /// How it ends.
+    /// Policy of its end.
     pub exit_policy: ExitPolicy,
-    /// How it waits.
+    /// Strategy of its waits.
     pub wait: WaitStrategy,
     /// Both ends warm the connection up first.
     pub warms_up: bool,
-    /// Turns of the warm-up after which this end closes with a reason.
-    pub quits_after: Option<u32>,
+    /// Turns of the warm-up after which this end closes with a reason, if it does.
+    pub closes_after: Option<u32>,
     /// Behavior besides its calls.
     pub behavior: Behavior,
 }
@@ -54,7 +54,7 @@ pub enum Behavior {
     Reject,
     /// Uses long deadlines.
     LongDeadlines,
-    /// Begins messages by the short way while a REJECT is due, and rejects several in a row in each turn.
+    /// Begins messages by the fast path while a REJECT is due, and rejects several in a row in each turn.
     RejectInRow,
 }
 
@@ -62,7 +62,7 @@ pub enum Behavior {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitPolicy {
     /// Receives everything that the other end sends, and then closes.
-    WhenTaken,
+    WhenReceived,
     /// Closes once it has sent everything, whatever the other end still sends.
     WhenSent,
     /// Closes with a reason at once.
@@ -82,13 +82,13 @@ pub(crate) struct TurnOutcome {
 
 /// Phase of a program.
 #[derive(Debug)]
-enum Course {
+enum Stage {
     Warming(WarmUp, Vec<u8>),
     Calling,
     /// It completes its transfers and receives what arrives.
     Ending,
     Closing,
-    /// The close is done, and this end stays for its peer.
+    /// The close is done. This end keeps its memory until its peer has closed, too.
     Over,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Client<F: PairFabric> {
     rng: Rng,
     program: Program,
     calls_left: u32,
-    course: Course,
+    stage: Stage,
     waiting: Option<Waiting>,
     sends: [Option<SendOp>; 2],
     receives: [Option<ReceiveOp>; 2],
@@ -119,7 +119,7 @@ pub(crate) struct Client<F: PairFabric> {
     warm_turns: u32,
     /// It has dropped everything without a close.
     pub(crate) has_dropped: bool,
-    /// Time since which it stays only for its peer.
+    /// Time since which it is [`Stage::Over`].
     over_since: Option<Nanos>,
     has_seen_end: bool,
 }
@@ -137,19 +137,6 @@ pub(crate) struct ClientPair<F: PairFabric> {
     pub(crate) ends_per_cpu: u64,
     /// The connection may end at any time.
     may_fail: bool,
-    /// Only keepalives repeat an acknowledgement that was overtaken.
-    pub(crate) needs_life: bool,
-}
-
-impl<F: PairFabric> Client<F> {
-    /// Returns true if this end has failed or was closed with a reason, so that it delivers nothing.
-    fn is_shut(&self) -> bool {
-        match self.driver.endpoint().closed() {
-            None => false,
-            Some(Closed::Failed(_)) => true,
-            Some(Closed::Here(reason) | Closed::ByPeer(reason)) => reason != Reason::DONE,
-        }
-    }
 }
 
 impl<F: PairFabric> ClientPair<F> {
@@ -160,21 +147,21 @@ impl<F: PairFabric> ClientPair<F> {
             let end = Endpoint::new(&fabric, fabric.attachment(side), config, script.origin)
                 .unwrap_or_else(|error| panic!("{error}"));
             let driver = Driver::new(end, 1 + side as u64, program.wait, IDLE_TIMEOUT_NS, Nanos(0));
-            let course = if program.warms_up {
+            let stage = if program.warms_up {
                 // Both ends must compute the same plan.
                 let smaller = usize::from(script.configs[0].c0_bytes > script.configs[1].c0_bytes);
                 let layout = script.setup.layouts[0];
                 let plan = WarmUpPlan::new(layout, &script.configs[smaller], F::DIRECT);
-                Course::Warming(WarmUp::new(plan, side == 0), vec![0x5a; plan.room_bytes()])
+                Stage::Warming(WarmUp::new(plan, side == 0), vec![0x5a; plan.room_bytes()])
             } else {
-                Course::Calling
+                Stage::Calling
             };
             Client {
                 driver,
                 rng: Rng::new(program.seed),
                 program,
                 calls_left: program.calls,
-                course,
+                stage,
                 waiting: None,
                 sends: [None, None],
                 receives: [None, None],
@@ -199,7 +186,6 @@ impl<F: PairFabric> ClientPair<F> {
             is_notified: script.configs[0].arrival == Arrival::Notify,
             ends_per_cpu: 1,
             may_fail: false,
-            needs_life: false,
         }
     }
 
@@ -225,15 +211,15 @@ impl<F: PairFabric> ClientPair<F> {
 
     pub(crate) fn state(&self) -> String {
         let of = |client: &Client<F>| {
-            let Client { program, course, waiting, writing, driver, .. } = client;
-            format!("{program:?} {course:?} {waiting:?} {writing:?} {driver:?}")
+            let Client { program, stage, waiting, writing, driver, .. } = client;
+            format!("{program:?} {stage:?} {waiting:?} {writing:?} {driver:?}")
         };
         format!("{} and {}", of(&self.clients[0]), of(&self.clients[1]))
     }
 
     /// Returns true if each end knows of the other's close, or waits no longer.
     pub(crate) fn is_over(&self) -> bool {
-        self.clients.iter().all(|client| matches!(client.course, Course::Over))
+        self.clients.iter().all(|client| matches!(client.stage, Stage::Over))
     }
 
     fn is_unchecked(&self) -> bool {
@@ -244,15 +230,20 @@ impl<F: PairFabric> ClientPair<F> {
         self.clients[side].driver.endpoint().state()
     }
 
-    /// Counts a call whose result is compared. None is after a forged line.
+    /// Counts a call whose result is compared. After a forged line no result is.
     fn count(&mut self, call: Call, state: State, is_accepted: bool) {
         if !self.is_unchecked() {
             self.call_coverage.count(call, state, is_accepted);
         }
     }
 
+    /// Returns true if this end has failed or was closed with a reason, so that it delivers nothing.
     fn is_shut(&self, side: usize) -> bool {
-        self.clients[side].is_shut()
+        match self.closed(side) {
+            None => false,
+            Some(Closed::Failed(_)) => true,
+            Some(Closed::Here(reason) | Closed::ByPeer(reason)) => reason != Reason::DONE,
+        }
     }
 
     /// Returns true if this end may deliver nothing from now on. A call may have read that the peer has closed with a reason or broken a

@@ -49,7 +49,7 @@ pub(super) enum Wanted {
     WarmUp,
     Close,
     /// A descriptor that is ready at this time.
-    Outside(DescriptorWait, Nanos),
+    Descriptor(DescriptorWait, Nanos),
 }
 
 /// A blocking call.

@@ -129,10 +129,10 @@ impl Flow {
         let place =
             self.unreported.iter().position(is_it).or_else(|| self.unreported.iter().position(may_be));
         let Some(place) = place else {
-            panic!("{transfer} is said to be rejected: it was not, or was told before")
+            panic!("{transfer} is reported as rejected: it was not, or was reported before")
         };
         let first = self.unreported[0];
-        assert!(has_closed || place == 0, "{transfer} is told, and {first} before it was not");
+        assert!(has_closed || place == 0, "{transfer} is reported before {first}");
         let index = self.unreported[place];
         assert_eq!(self.messages[index].rejected, Some(reason), "the reason of a rejection");
         self.unreported.drain(..=place);
@@ -249,7 +249,7 @@ impl Flow {
     }
 
     /// Notes that the receiver rejects the head.
-    pub(super) fn rejects(&mut self, reason: Reason) {
+    pub(super) fn reject(&mut self, reason: Reason) {
         if self.is_unchecked {
             return;
         }
@@ -261,11 +261,11 @@ impl Flow {
 
     /// Returns true if everything sent has arrived or was given up.
     pub(super) fn is_taken(&self) -> bool {
-        let settled = |index: &usize| {
+        let is_over = |index: &usize| {
             let message = &self.messages[*index];
             message.over || message.cancelled.is_some() && message.bytes == 0
         };
-        self.open.is_none() && self.order.iter().all(settled)
+        self.open.is_none() && self.order.iter().all(is_over)
     }
 
     /// Returns true if all bytes that the endpoint took were received or discarded.

@@ -5,12 +5,12 @@ use superpipe_core::{Closed, Nanos, Phase, Reason, Receiving, Sending, State};
 use superpipe_testkit::PairFabric;
 
 use super::ops::up_to;
-use super::{Call, ClientPair, Course};
+use super::{Call, ClientPair, Stage};
 
 /// Number of short states.
 pub(super) const STATES: usize = 10;
 
-/// Calls of one end in one short state.
+/// Calls of one end in one short state, so that the state ends.
 pub(super) const PROBES_MAX: u32 = 160;
 
 /// Base of the reasons with which an end gives transfers up in a short state.
@@ -37,7 +37,7 @@ impl<F: PairFabric> ClientPair<F> {
     /// Makes some calls if this is a short state, up to `PROBES_MAX` in all.
     pub(super) fn probe(&mut self, side: usize, now: Nanos) {
         let client = &self.clients[side];
-        if self.is_unchecked() || matches!(client.course, Course::Warming(..)) {
+        if self.is_unchecked() || matches!(client.stage, Stage::Warming(..)) {
             return;
         }
         let is_begun = client.sends.iter().flatten().any(|it| it.op.has_begun());
@@ -80,7 +80,7 @@ impl<F: PairFabric> ClientPair<F> {
         let (slot, is_odd) = (client.rng.below(2), client.rng.one_in(4));
         let reason = Reason(PROBE_REASON | up_to(&mut client.rng, 2000));
         // An end that is about to close sends nothing, since its peer may never receive it.
-        let sends = matches!(client.course, Course::Calling) || self.closed(side).is_some();
+        let sends = matches!(client.stage, Stage::Calling) || self.closed(side).is_some();
         let closes = self.state_of(side).phase == Phase::PeerCloses;
         let client = &mut self.clients[side];
         match client.rng.below(if sends { 40 } else { 26 }) {
@@ -112,15 +112,17 @@ impl<F: PairFabric> ClientPair<F> {
                 let _ = self.pull(side);
             }
             14 => self.progress(side),
-            15 => self.look_once(side, now),
+            15 => self.check_time_once(side, now),
             16 => self.round_once(side),
-            17 | 18 => self.outside_once(side, now),
+            17 | 18 => self.descriptor_round_once(side, now),
             19 => self.take_events(side),
             20 | 21 if self.closed(side).is_some() => self.close(side, reason),
-            20 | 21 => self.try_drive_close(side),
-            22 => self.fork_receive(side, slot),
-            23 => self.receive_anothers(side, slot),
-            24 => self.send_anothers(side, slot),
+            20 | 21 => {
+                let _ = self.drive_close(side);
+            }
+            22 => self.clone_receive(side, slot),
+            23 => self.drive_receive_of_peer(side, slot),
+            24 => self.drive_send_of_peer(side, slot),
             25 => self.begin_cold(side, slot),
             26 => self.try_send(side),
             27 => self.begin_send(side, slot),
@@ -163,25 +165,25 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Checks the time in a wait that has just begun.
-    fn look_once(&mut self, side: usize, now: Nanos) {
+    fn check_time_once(&mut self, side: usize, now: Nanos) {
         let state = self.state_of(side);
         let client = &mut self.clients[side];
         let mut wait = client.driver.begin_wait();
         let deadline = Nanos(now.0 + client.rng.below(2) as u64 * 1000);
-        let looked = client.driver.check_time(&mut self.fabric, &mut wait, now, deadline);
-        self.count(Call::Look, state, looked.is_ok());
+        let checked = client.driver.check_time(&mut self.fabric, &mut wait, now, deadline);
+        self.count(Call::CheckTime, state, checked.is_ok());
         let wanted = if deadline > now { Ok(deadline.0 - now.0) } else { Err(WaitFailed::Deadline) };
-        assert_eq!(looked, wanted, "a wait that has just begun");
+        assert_eq!(checked, wanted, "a wait that has just begun");
     }
 
-    fn outside_once(&mut self, side: usize, now: Nanos) {
+    fn descriptor_round_once(&mut self, side: usize, now: Nanos) {
         let client = &mut self.clients[side];
-        let mut outside = match client.writing {
+        let mut descriptor = match client.writing {
             Some(writing) if client.rng.below(4) > 0 => DescriptorWait::source(writing.id),
             _ => DescriptorWait::sink(),
         };
         let ready = if client.rng.one_in(4) { now } else { Nanos(u64::MAX) };
-        let _ = self.outside(side, &mut outside, ready, now);
+        let _ = self.descriptor_round(side, &mut descriptor, ready, now);
     }
 
     /// Checks the end of the connection that a wait reported.
@@ -196,13 +198,13 @@ impl<F: PairFabric> ClientPair<F> {
             Ended::Closed(closed) => assert_eq!(self.closed(side), Some(closed), "ended"),
             Ended::Lost => assert!(self.may_fail, "lost, and nobody died"),
         }
-        self.see_end(side);
+        self.note_end(side);
     }
 
     /// Sends legal messages that the peer did not ask for: REJECTs, acknowledgements, keepalives and short messages.
     pub(super) fn flood(&mut self, side: usize) {
         // An end that is about to close does not flood, since its last messages would wait behind the flood forever.
-        if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
+        if self.closed(side).is_some() || !matches!(self.clients[side].stage, Stage::Calling) {
             return;
         }
         self.reject(side);

@@ -5,7 +5,7 @@ use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
 use superpipe_testkit::{Memory, PairFabric};
 
 use super::ops::{ReceiveOp, cuts, scatter, up_to};
-use super::{Call, ClientPair, Course};
+use super::{Call, ClientPair, Stage};
 
 /// Byte that fills a buffer before a receive.
 const UNTOUCHED: u8 = 0xa5;
@@ -15,11 +15,11 @@ fn is_untouched(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |differs, byte| differs | (byte ^ UNTOUCHED)) == 0
 }
 
-/// More than the longest message.
-const ROOM_BYTES: usize = 9100;
+/// Size of the largest buffer, which is more than the longest message.
+const BUFFER_BYTES_MAX: usize = 9100;
 
 /// Base of the reasons with which a receiver rejects.
-const NOT_WANTED: u32 = 2 << 16;
+const REJECT_REASON: u32 = 2 << 16;
 
 impl<F: PairFabric> ClientPair<F> {
     /// Draws the size of a receive buffer: often enough, often exact or one byte too small, or none.
@@ -31,7 +31,7 @@ impl<F: PairFabric> ClientPair<F> {
             (0, _) => rng.below(64),
             (1 | 2, Some(exact)) => exact,
             (3, Some(exact)) => exact.saturating_sub(1),
-            _ => ROOM_BYTES,
+            _ => BUFFER_BYTES_MAX,
         }
     }
 
@@ -98,7 +98,7 @@ impl<F: PairFabric> ClientPair<F> {
         }
         let state = self.state_of(side);
         let client = &mut self.clients[side];
-        let reason = Reason(NOT_WANTED | up_to(&mut client.rng, 0xffff));
+        let reason = Reason(REJECT_REASON | up_to(&mut client.rng, 0xffff));
         let rejected = client.driver.reject(&mut self.fabric, reason);
         self.count(Call::Reject, state, rejected);
         if rejected {
@@ -110,14 +110,14 @@ impl<F: PairFabric> ClientPair<F> {
             "rejected: {rejected}, and at the head: {is_known}"
         );
         if rejected {
-            self.flows[1 - side].rejects(reason);
+            self.flows[1 - side].reject(reason);
             self.clients[side].shown = None;
         }
     }
 
     /// Rejects messages, each as soon as it begins. While a REJECT is due, none may begin.
-    pub(super) fn refuse(&mut self, side: usize) {
-        if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
+    pub(super) fn reject_each(&mut self, side: usize) {
+        if self.closed(side).is_some() || !matches!(self.clients[side].stage, Stage::Calling) {
             return;
         }
         self.reject(side);
@@ -134,7 +134,7 @@ impl<F: PairFabric> ClientPair<F> {
 
     /// Begins and rejects messages without `progress` in between, so that a REJECT is due when the next one begins.
     pub(super) fn reject_in_row(&mut self, side: usize) {
-        if self.closed(side).is_some() || !matches!(self.clients[side].course, Course::Calling) {
+        if self.closed(side).is_some() || !matches!(self.clients[side].stage, Stage::Calling) {
             return;
         }
         for _ in 0..up_to(&mut self.clients[side].rng, 8) {
@@ -193,7 +193,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Clones an operation that has begun. The one that continues first has the message.
-    pub(super) fn fork_receive(&mut self, side: usize, slot: usize) {
+    pub(super) fn clone_receive(&mut self, side: usize, slot: usize) {
         let client = &mut self.clients[side];
         if let Some(it) = client.receives[slot].as_ref().filter(|it| it.op.has_begun() && !it.is_odd) {
             let fork = it.clone();
@@ -204,7 +204,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Drives a clone of an operation of the other end. It must be refused and take nothing.
-    pub(super) fn receive_anothers(&mut self, side: usize, slot: usize) {
+    pub(super) fn drive_receive_of_peer(&mut self, side: usize, slot: usize) {
         let theirs = self.clients[1 - side].receives[slot].as_ref().filter(|it| it.op.has_begun());
         let Some(mut theirs) = theirs.cloned() else { return };
         let before = theirs.op.taken();
@@ -271,11 +271,11 @@ impl<F: PairFabric> ClientPair<F> {
             }
         }
         self.count(call, state, matches!(driven, Drive::Moved | Drive::Done(Ok(_))));
-        self.judge_received(side, slot, driven, (had_begun, before, room, is_shut))
+        self.check_received(side, slot, driven, (had_begun, before, room, is_shut))
     }
 
     /// Checks what an operation took, and how it ended.
-    fn judge_received(
+    fn check_received(
         &mut self,
         side: usize,
         slot: usize,
@@ -373,7 +373,7 @@ impl<F: PairFabric> ClientPair<F> {
         let flow = &mut self.flows[1 - side];
         let is_its = it.op.taken() == flow.at || flow.is_unchecked;
         if has_begun && is_its && it.index.is_some() && it.index == flow.head && !is_shut {
-            flow.rejects(reason);
+            flow.reject(reason);
             client.shown = None;
         }
         self.count(Call::CancelReceive, state, has_begun);

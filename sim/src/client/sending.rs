@@ -8,7 +8,7 @@ use super::ops::{SendOp, Writing, cuts, gather, up_to};
 use super::{Call, ClientPair};
 
 /// Reason with which a client cancels an operation.
-const CHANGED_ITS_MIND: Reason = Reason(7);
+const CANCEL_REASON: Reason = Reason(7);
 
 impl<F: PairFabric> ClientPair<F> {
     /// Draws the length of the next message: lines, the edges of blocks, or any length.
@@ -70,7 +70,7 @@ impl<F: PairFabric> ClientPair<F> {
 
     /// Creates an operation for a message, which does nothing yet.
     pub(super) fn begin_send(&mut self, side: usize, slot: usize) {
-        self.cancel_send(side, slot, CHANGED_ITS_MIND);
+        self.cancel_send(side, slot, CANCEL_REASON);
         let index = self.draw(side, false);
         let client = &mut self.clients[side];
         let message = &self.flows[side].messages[index];
@@ -97,14 +97,14 @@ impl<F: PairFabric> ClientPair<F> {
         }
         let is_other = other.len() != bytes;
         let slices = gather(&other, cuts);
-        let mut left_behind = (had_begun && client.rng.one_in(8)).then(|| op.clone());
+        let mut clone_before = (had_begun && client.rng.one_in(8)).then(|| op.clone());
         let driven = client.driver.drive_send(fabric, op, &slices);
-        if let (Some(clone), true) = (&mut left_behind, op.sent() > before) {
+        if let (Some(clone), true) = (&mut clone_before, op.sent() > before) {
             if client.rng.one_in(2) {
                 let refused = client.driver.drive_send(fabric, clone, &slices);
                 assert_eq!(refused, Drive::Done(Err(SendFailed::NotOpen)), "a clone that was left behind");
             } else {
-                client.driver.cancel_send(fabric, clone, CHANGED_ITS_MIND);
+                client.driver.cancel_send(fabric, clone, CANCEL_REASON);
             }
         }
         let (now, begun) = (op.sent(), op.has_begun());
@@ -165,7 +165,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Drives a clone of an operation of the other end. It must be refused and send nothing.
-    pub(super) fn send_anothers(&mut self, side: usize, slot: usize) {
+    pub(super) fn drive_send_of_peer(&mut self, side: usize, slot: usize) {
         let [this, that] = match &mut self.clients {
             [first, second] if side == 0 => [first, second],
             [first, second] => [second, first],
@@ -215,7 +215,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Checks why a transfer does not continue.
-    fn check_stuck(&mut self, side: usize, index: usize, refused: RefusedSend) {
+    fn check_transfer_refused(&mut self, side: usize, index: usize, refused: RefusedSend) {
         match refused {
             RefusedSend::Rejected(reason) => self.flows[side].check_rejected(index, reason),
             RefusedSend::Closed => {
@@ -276,7 +276,7 @@ impl<F: PairFabric> ClientPair<F> {
                 Drive::Done(())
             }
             Err(refused) => {
-                self.check_stuck(side, index, refused);
+                self.check_transfer_refused(side, index, refused);
                 Drive::Done(())
             }
         }
@@ -313,7 +313,7 @@ impl<F: PairFabric> ClientPair<F> {
             }
             Err(refused) => {
                 self.count(Call::Reserve, state, false);
-                self.check_stuck(side, index, refused);
+                self.check_transfer_refused(side, index, refused);
             }
         }
     }
@@ -345,7 +345,7 @@ impl<F: PairFabric> ClientPair<F> {
             Err(RefusedSend::WrongLength) => {
                 assert!(is_odd || self.is_unchecked(), "{bytes} of {reserved} bytes")
             }
-            Err(refused) => self.check_stuck(side, index, refused),
+            Err(refused) => self.check_transfer_refused(side, index, refused),
         }
     }
 
@@ -369,7 +369,7 @@ impl<F: PairFabric> ClientPair<F> {
             }
             Err(RefusedSend::NoCredit) => Drive::Idle,
             Err(refused) => {
-                self.check_stuck(side, index, refused);
+                self.check_transfer_refused(side, index, refused);
                 Drive::Done(())
             }
         }

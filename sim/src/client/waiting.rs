@@ -8,7 +8,7 @@ use superpipe_core::{Closed, Nanos, Reason};
 use superpipe_testkit::PairFabric;
 
 use super::ops::{Waiting, Wanted, up_to};
-use super::{Call, ClientPair, Course};
+use super::{Call, ClientPair, Stage};
 
 /// Longest time for which a yield gives the CPU to another thread.
 const YIELD_NS: u64 = 2_000_000;
@@ -47,7 +47,7 @@ impl<F: PairFabric> ClientPair<F> {
             Wanted::Flush => Drive::Idle,
             Wanted::WarmUp => self.warm_up(side),
             Wanted::Close => self.drive_close(side),
-            Wanted::Outside(outside, ready) => self.outside(side, outside, *ready, now),
+            Wanted::Descriptor(descriptor, ready) => self.descriptor_round(side, descriptor, *ready, now),
         }
     }
 
@@ -59,7 +59,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Continues a blocking call. Returns the time that it may sleep.
-    pub(super) fn go_on(&mut self, side: usize, mut waiting: Waiting, now: Nanos) -> u64 {
+    pub(super) fn continue_call(&mut self, side: usize, mut waiting: Waiting, now: Nanos) -> u64 {
         let driven = self.attempt(side, &mut waiting.wanted, now);
         if let Drive::Done(()) = driven {
             return 0;
@@ -70,7 +70,7 @@ impl<F: PairFabric> ClientPair<F> {
         let next = match waiting.wanted {
             Wanted::Close => client.driver.close_round(&mut waiting.wait, has_moved),
             // A wait for a descriptor has its own round.
-            Wanted::Outside(..) => Next::Rest(Rest::CheckTime),
+            Wanted::Descriptor(..) => Next::Rest(Rest::CheckTime),
             _ => {
                 let next = client.driver.round(&mut self.fabric, &mut waiting.wait, has_moved);
                 self.count(Call::Round, state, !matches!(next, Next::Ended(_)));
@@ -82,7 +82,7 @@ impl<F: PairFabric> ClientPair<F> {
             waiting.busy_rounds += 1;
             assert!(
                 waiting.busy_rounds < BUSY_ROUNDS_PER_CHECK || self.is_unchecked(),
-                "no look in a busy wait"
+                "the time is not checked in a busy wait"
             );
         }
         match next {
@@ -92,10 +92,12 @@ impl<F: PairFabric> ClientPair<F> {
                 if is_first {
                     client.driver.note_yield(&waiting.wait, true, client.rng.below(100_000) as u64);
                 }
-                return self.look(side, waiting, now, false);
+                return self.check_time(side, waiting, now, false);
             }
-            Next::CheckTime | Next::Rest(Rest::CheckTime) => return self.look(side, waiting, now, false),
-            Next::Rest(Rest::Sleep) => return self.look(side, waiting, now, true),
+            Next::CheckTime | Next::Rest(Rest::CheckTime) => {
+                return self.check_time(side, waiting, now, false);
+            }
+            Next::Rest(Rest::Sleep) => return self.check_time(side, waiting, now, true),
             Next::Ended(ended) => {
                 self.check_ended(side, ended);
                 self.give_up(side, &waiting.wanted, Reason::GIVEN_UP);
@@ -107,16 +109,16 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     /// Checks the time, and continues or ends the wait.
-    fn look(&mut self, side: usize, mut waiting: Waiting, now: Nanos, sleeps: bool) -> u64 {
+    fn check_time(&mut self, side: usize, mut waiting: Waiting, now: Nanos, sleeps: bool) -> u64 {
         let state = self.state_of(side);
         let client = &mut self.clients[side];
         waiting.busy_rounds = 0;
-        let looked = client.driver.check_time(&mut self.fabric, &mut waiting.wait, now, waiting.deadline);
+        let checked = client.driver.check_time(&mut self.fabric, &mut waiting.wait, now, waiting.deadline);
         let is_interrupted =
             client.rng.one_in(256) && !matches!(waiting.wanted, Wanted::Close | Wanted::WarmUp);
-        self.count(Call::Look, state, looked.is_ok());
+        self.count(Call::CheckTime, state, checked.is_ok());
         let deadline = waiting.deadline;
-        match looked {
+        match checked {
             Ok(ns) => {
                 assert!(ns > 0 && ns <= SLEEP_MAX_NS && now.0 + ns <= deadline.0, "{ns} ns from {now:?} on");
                 if !is_interrupted {
@@ -148,26 +150,27 @@ impl<F: PairFabric> ClientPair<F> {
             Wanted::Send(slot) => self.cancel_send(side, *slot, reason),
             Wanted::Receive(slot) => self.cancel_recv(side, *slot, reason),
             Wanted::WarmUp => {
-                let is_left = self.clients[1 - side].closed_with.is_some();
-                assert!(self.may_fail || is_left, "not warm");
+                let peer_has_closed = self.clients[1 - side].closed_with.is_some();
+                assert!(self.may_fail || peer_has_closed, "not warm");
                 // One more drive reports the end of the connection, or waits.
                 let _ = self.warm_up(side);
-                self.end_cold(side);
+                self.fail_warm_up(side);
             }
-            Wanted::Close => self.clients[side].course = Course::Over,
-            Wanted::Write | Wanted::Read | Wanted::Flush | Wanted::Outside(..) => {}
+            Wanted::Close => self.clients[side].stage = Stage::Over,
+            Wanted::Write | Wanted::Read | Wanted::Flush | Wanted::Descriptor(..) => {}
         }
     }
 
     /// Notes that the connection is over. The program makes a few more calls, which receive nothing, and closes.
-    pub(super) fn see_end(&mut self, side: usize) {
+    pub(super) fn note_end(&mut self, side: usize) {
         let client = &mut self.clients[side];
         if !core::mem::replace(&mut client.has_seen_end, true) {
             client.calls_left = client.calls_left.min(up_to(&mut client.rng, 60));
         }
     }
 
-    fn drive_close(&mut self, side: usize) -> Drive<()> {
+    /// Drives a close once, in any state.
+    pub(super) fn drive_close(&mut self, side: usize) -> Drive<()> {
         let state = self.state_of(side);
         let client = &mut self.clients[side];
         let is_gone = client.driver.is_peer_gone();
@@ -176,30 +179,28 @@ impl<F: PairFabric> ClientPair<F> {
         driven.map(|result| {
             assert!(result.is_ok() || is_gone, "lost, and nobody died");
             let end = self.clients[side].driver.endpoint();
-            assert!(result.is_err() || end.is_flushed() && end.is_quiescent(), "closed, and not told");
-            if matches!(self.clients[side].course, Course::Closing) {
-                self.clients[side].course = Course::Over;
+            assert!(
+                result.is_err() || end.is_flushed() && end.is_quiescent(),
+                "the close is done before CLOSE is delivered"
+            );
+            if matches!(self.clients[side].stage, Stage::Closing) {
+                self.clients[side].stage = Stage::Over;
             }
         })
     }
 
-    /// Drives a close once, in any state.
-    pub(super) fn try_drive_close(&mut self, side: usize) {
-        let _ = self.drive_close(side);
-    }
-
-    pub(super) fn outside(
+    pub(super) fn descriptor_round(
         &mut self,
         side: usize,
-        outside: &mut DescriptorWait,
+        descriptor: &mut DescriptorWait,
         ready: Nanos,
         now: Nanos,
     ) -> Drive<()> {
         let state = self.state_of(side);
         let is_ready = now >= ready;
         let client = &mut self.clients[side];
-        let next = client.driver.descriptor_round(&mut self.fabric, outside, is_ready, now);
-        self.count(Call::Outside, state, !matches!(next, DescriptorWaitNext::Ended(_)));
+        let next = client.driver.descriptor_round(&mut self.fabric, descriptor, is_ready, now);
+        self.count(Call::DescriptorRound, state, !matches!(next, DescriptorWaitNext::Ended(_)));
         match next {
             DescriptorWaitNext::Wait => Drive::Idle,
             DescriptorWaitNext::Poll => Drive::Moved,
@@ -218,7 +219,7 @@ impl<F: PairFabric> ClientPair<F> {
                     Ended::Lost => self.may_fail,
                 };
                 assert!(is_right || self.is_unchecked(), "ended: {ended}");
-                self.see_end(side);
+                self.note_end(side);
                 Drive::Done(())
             }
         }

@@ -52,7 +52,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Swarm(options) => swarm::swarm(&options),
         Command::Replay { seed } => run::replay(seed),
         #[cfg(superpipe_planted)]
-        Command::Planted(options) => planted::hunt(&options),
+        Command::Planted(options) => planted::run_planted(&options),
         Command::Explore(options) => explore::explore_all(&options),
     }
 }

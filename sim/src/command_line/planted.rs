@@ -32,7 +32,7 @@ fn by_name(name: &str) -> Result<Bug, String> {
 }
 
 /// Runs seeds from 0 on for each bug until one fails. Exits with 6 if a bug is not found.
-pub(super) fn hunt(options: &PlantedArguments) -> ExitCode {
+pub(super) fn run_planted(options: &PlantedArguments) -> ExitCode {
     choose(None);
     if let Some(failure) = first_failure(SOUND_RUNS) {
         eprintln!("without any planted bug:\n{failure}");

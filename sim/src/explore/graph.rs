@@ -5,8 +5,8 @@ use super::step::Step;
 /// Explored states. Their numbers grow with the fewest steps to them.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// Predecessor and step of each state, when it was reached first.
-    came: Vec<Option<(u32, Step)>>,
+    /// Predecessor and step by which each state was reached first.
+    predecessors: Vec<Option<(u32, Step)>>,
     /// Number of steps to each state.
     depths: Vec<u32>,
     /// Steps that must happen eventually, as pairs of states.
@@ -17,10 +17,10 @@ pub(super) struct Graph {
 impl Graph {
     /// Adds a state, and returns its number.
     #[expect(clippy::cast_possible_truncation, reason = "the search ends far below 2^32 states")]
-    pub(super) fn add(&mut self, came: Option<(u32, Step)>, is_end: bool) -> u32 {
-        let number = self.came.len() as u32;
-        self.depths.push(came.map_or(0, |(from, _)| self.depths[from as usize] + 1));
-        self.came.push(came);
+    pub(super) fn add(&mut self, predecessors: Option<(u32, Step)>, is_end: bool) -> u32 {
+        let number = self.predecessors.len() as u32;
+        self.depths.push(predecessors.map_or(0, |(from, _)| self.depths[from as usize] + 1));
+        self.predecessors.push(predecessors);
         if is_end {
             self.ends.push(number);
         }
@@ -40,9 +40,9 @@ impl Graph {
     }
 
     /// Returns the steps from the first state to this one.
-    pub(super) fn way_to(&self, mut number: u32) -> Vec<Step> {
+    pub(super) fn steps_to(&self, mut number: u32) -> Vec<Step> {
         let mut steps = Vec::new();
-        while let Some((from, step)) = self.came[number as usize] {
+        while let Some((from, step)) = self.predecessors[number as usize] {
             steps.push(step);
             number = from;
         }
@@ -53,7 +53,7 @@ impl Graph {
     /// Returns the first state from which no end is reachable. It marks predecessors, beginning with the ends.
     pub(super) fn first_without_end(&mut self) -> Option<u32> {
         self.edges.sort_unstable_by_key(|(_, to)| *to);
-        let mut reaches = vec![false; self.came.len()];
+        let mut reaches = vec![false; self.predecessors.len()];
         let mut next = self.ends.clone();
         while let Some(number) = next.pop() {
             if core::mem::replace(&mut reaches[number as usize], true) {

@@ -11,8 +11,9 @@ use super::fingerprint::Fingerprint;
 use super::graph::Graph;
 use super::state::State;
 use super::step::Step;
+use crate::panic_text::panic_text;
 
-/// Most states of a case.
+/// Most states of a case: five times as many as all cases have together.
 const STATES_MAX: usize = 20_000_000;
 
 /// Counts of an exploration.
@@ -83,13 +84,13 @@ impl<const DIRECT: bool> Search<DIRECT> {
         self.queue.push_back((0, first));
         while let Some((number, state)) = self.queue.pop_front() {
             let before = state.fingerprint();
-            let mut moved = state.is_over();
+            let mut has_successor = state.is_over();
             for step in state.steps() {
                 let mut next = state.clone();
                 // The state is not used after a panic.
                 let taken = catch_unwind(AssertUnwindSafe(|| next.take(step)));
                 match taken {
-                    Err(panic) => return Err(self.violation(number, Some(step), &text(&*panic))),
+                    Err(panic) => return Err(self.violation(number, Some(step), &panic_text(&*panic))),
                     Ok(false) => continue,
                     Ok(true) => {}
                 }
@@ -97,14 +98,14 @@ impl<const DIRECT: bool> Search<DIRECT> {
                 if fingerprint == before {
                     continue;
                 }
-                moved |= !step.is_optional();
+                has_successor |= !step.is_optional();
                 self.transitions += 1;
                 let to = self.number(fingerprint, number, step, next);
                 if !step.is_optional() {
                     self.graph.edge(number, to);
                 }
             }
-            if !moved {
+            if !has_successor {
                 return Err(self.violation(number, None, "nothing more happens, and it is not over"));
             }
             if self.known.len() > STATES_MAX {
@@ -137,7 +138,7 @@ impl<const DIRECT: bool> Search<DIRECT> {
     fn violation(&self, number: u32, last: Option<Step>, what: &str) -> Violation {
         let mut steps = Vec::new();
         let mut state = State::<DIRECT>::new(&self.case);
-        for step in self.graph.way_to(number) {
+        for step in self.graph.steps_to(number) {
             steps.push(state.describe(step));
             state.take(step);
         }
@@ -145,10 +146,4 @@ impl<const DIRECT: bool> Search<DIRECT> {
         let what = what.lines().next().unwrap_or_default().to_owned();
         Violation { case: self.case.name, description: what, steps }
     }
-}
-
-fn text(panic: &(dyn core::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-    text.unwrap_or_else(|| "a panic without words".to_owned())
 }

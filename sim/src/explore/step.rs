@@ -15,12 +15,12 @@ pub(super) enum Step {
     Reject(usize),
     /// One round of `progress`, and its events.
     Progress(usize),
-    /// Rounds without work, until the end acknowledges what it owes.
+    /// A round without work, after which the end sends its outstanding acknowledgements.
     Rest(usize),
-    /// The endpoint reads the peer's acknowledgements.
-    Look(usize),
+    /// The driver checks the time, and the endpoint reads the peer's acknowledgements.
+    CheckTime(usize),
     /// A keepalive.
-    ShowLife(usize),
+    SendKeepalive(usize),
     /// The application asks whether everything was delivered, and if so closes.
     Close(usize),
     /// The application closes with a reason that ends everything.
@@ -34,7 +34,7 @@ pub(super) enum Step {
 impl Step {
     /// Returns true if it may never happen, so that the wanted end must be reachable without it.
     pub(super) const fn is_optional(self) -> bool {
-        matches!(self, Self::Cancel(_) | Self::Reject(_) | Self::Look(_) | Self::Abort(_))
+        matches!(self, Self::Cancel(_) | Self::Reject(_) | Self::CheckTime(_) | Self::Abort(_))
     }
 }
 
@@ -47,8 +47,8 @@ impl fmt::Display for Step {
             Self::Reject(end) => (end, "rejects the transfer at the head"),
             Self::Progress(end) => (end, "progresses"),
             Self::Rest(end) => (end, "rests"),
-            Self::Look(end) => (end, "looks at the acknowledgements"),
-            Self::ShowLife(end) => (end, "shows life"),
+            Self::CheckTime(end) => (end, "checks the time"),
+            Self::SendKeepalive(end) => (end, "sends a keepalive"),
             Self::Close(end) => (end, "asks whether all was delivered, to close"),
             Self::Abort(end) => (end, "closes with a reason"),
             Self::Deliver { from, .. } => (from, "has a piece of a write become visible"),

@@ -1,4 +1,4 @@
-//! Lines that a hostile peer writes instead of core's. They are near the truth, so that the other end believes them for a while.
+//! Lines and notifications of a hostile peer. Each is one of core's with one or two words changed, which passes most checks of the receiver.
 
 use superpipe_core::{Line, Notification, control_page};
 use superpipe_testkit::{Memory, Place, Rng, crc32c, wire};
@@ -8,12 +8,12 @@ use super::ArrivalFlags;
 /// State of one forging end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forger {
-    /// Last line in the seat and in the landing buffer.
+    /// Last line in the control page and in the landing buffer.
     sent: [Option<Line>; 2],
     /// The next write goes to an address without permission.
     pub(crate) is_out_of_range: bool,
     /// Bits that are flipped in the next notification.
-    notice: u32,
+    notification: u32,
 }
 
 impl Forger {
@@ -22,10 +22,13 @@ impl Forger {
         self.sent[to.place as usize] = Some(*line);
     }
 
-    /// Returns the notification to send.
-    pub(crate) const fn forge_notice(&mut self, Notification(notice): Notification) -> Notification {
-        let changed = core::mem::replace(&mut self.notice, 0);
-        Notification(notice ^ changed)
+    /// Returns the notification to send, with the bits flipped that the last forged line has asked for.
+    pub(crate) const fn forge_notification(
+        &mut self,
+        Notification(notification): Notification,
+    ) -> Notification {
+        let changed = core::mem::replace(&mut self.notification, 0);
+        Notification(notification ^ changed)
     }
 
     /// Returns the line to write. The flag stays, so that the line arrives. A checked flag gets a correct CRC.
@@ -37,12 +40,12 @@ impl Forger {
         line: &Line,
         flags: ArrivalFlags,
     ) -> Line {
-        let is_ack = to.place == Place::Seat && at == control_page::ACK;
+        let is_ack = to.place == Place::ControlPage && at == control_page::ACK;
         let flag = line.flag();
         let mut forged = *line;
         match rng.below(8) {
             0 => self.is_out_of_range = true,
-            1 | 2 if flags.notify => self.notice = forged_notice(rng),
+            1 | 2 if flags.notify => self.notification = forged_notification_bits(rng),
             1 => forged = self.sent[to.place as usize].unwrap_or(forged),
             2 => forged.0.swap(rng.below(7), rng.below(7)),
             3 => forged.0[0] = rng.below(256) as u64,
@@ -70,7 +73,7 @@ impl Forger {
 }
 
 /// Draws bits to flip: a near number, another kind, or anything.
-fn forged_notice(rng: &mut Rng) -> u32 {
+fn forged_notification_bits(rng: &mut Rng) -> u32 {
     let any = (rng.next() >> 34) as u32;
     [1, 3, 1 << 28, 2 << 28, 3 << 28, any][rng.below(6)]
 }

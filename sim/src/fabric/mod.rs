@@ -16,7 +16,7 @@ use superpipe_core::{
     CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull,
     WcError, WrId, control_page,
 };
-use superpipe_testkit::{BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, crc32c};
+use superpipe_testkit::{BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, Span, crc32c};
 
 use crate::faults::Fault;
 use crate::nic::{
@@ -41,29 +41,27 @@ pub(crate) struct ArrivalFlags {
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
 struct Owned {
-    to: Memory,
-    at: u32,
-    bytes: u32,
+    span: Span,
     wr: Option<WrId>,
     flight: u64,
 }
 
 /// A connection between two hosts.
 pub struct SimFabric<const DIRECT: bool> {
-    /// Lent to this connection during its turn. In a box, since it moves twice per turn.
+    /// World that is lent to this connection during its turn. In a box, since it moves twice per turn.
     pub(crate) world: Box<World>,
     setup: Setup,
     hosts: [usize; 2],
     qps: [QpName; 2],
     /// MRs of each end: its control_page, its landing buffer, and its images of the peer's two.
     keys: [Vec<Key>; 2],
-    watches: [BlockOwnership; 2],
+    ownership: [BlockOwnership; 2],
     owned: [Vec<Owned>; 2],
     /// Memory of the notifications that each end sends by SEND, and the slot of the next one.
     words: [Option<Key>; 2],
     next_word: [u32; 2],
     /// Notified writes of each end whose notification was not taken.
-    unseen: [VecDeque<(Memory, u32, u32)>; 2],
+    untaken: [VecDeque<Span>; 2],
     /// Completions that each end has polled while it asked for the other kind: of sends, and of receives.
     polled: [[VecDeque<Wc>; 2]; 2],
     forgers: [Forger; 2],
@@ -88,18 +86,18 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         flags: ArrivalFlags,
     ) -> Result<Self, NotRegistered> {
         let mut keys = [Vec::new(), Vec::new()];
-        let words_bytes = Self::words_bytes(world, setup.notices, flags.notify);
+        let words_bytes = Self::words_bytes(world, setup.notifications_max, flags.notify);
         for side in 0..2 {
             let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
             let all = [
-                (CONTROL_PAGE_BYTES, MemoryUse::Seat),
+                (CONTROL_PAGE_BYTES, MemoryUse::ControlPage),
                 (ours, MemoryUse::Landing),
-                (CONTROL_PAGE_BYTES, MemoryUse::SeatImage),
+                (CONTROL_PAGE_BYTES, MemoryUse::ControlPageImage),
                 (theirs, MemoryUse::LandingImage),
             ];
-            let words = words_bytes.map(|bytes| (bytes, MemoryUse::Notices));
+            let words = words_bytes.map(|bytes| (bytes, MemoryUse::Notifications));
             for (bytes, memory_use) in all.into_iter().chain(words) {
-                let remote_write = matches!(memory_use, MemoryUse::Seat | MemoryUse::Landing);
+                let remote_write = matches!(memory_use, MemoryUse::ControlPage | MemoryUse::Landing);
                 match world.register(hosts[side], bytes, Rights { remote_write }, false) {
                     Ok(key) => {
                         world.note_here(hosts[side], TraceEvent::Register { key, bytes, memory_use });
@@ -119,11 +117,11 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             hosts,
             qps: world.connect(hosts),
             keys,
-            watches: setup.layouts.map(BlockOwnership::new),
+            ownership: setup.layouts.map(BlockOwnership::new),
             owned: [Vec::new(), Vec::new()],
             words,
             next_word: [0; 2],
-            unseen: [VecDeque::new(), VecDeque::new()],
+            untaken: [VecDeque::new(), VecDeque::new()],
             polled: Default::default(),
             forgers: [Forger::default(); 2],
             is_forged: false,
@@ -165,9 +163,9 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     }
 
     /// Reads memory that the peer writes.
-    fn look(&self, side: usize, from: Memory, at: u32, bytes: u32) -> &[u8] {
+    fn own_bytes(&self, side: usize, from: Memory, at: u32, bytes: u32) -> &[u8] {
         assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
-        self.check_noticed(from, at, bytes);
+        self.check_notified(from, at, bytes);
         let key = self.key(from).unwrap_or_else(|| panic!("{from:?} is used, and was let go of"));
         self.bytes(key, at, bytes)
     }
@@ -176,18 +174,18 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     fn write(&mut self, side: usize, to: Memory, at: u32, data: &[u8]) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         let bytes = length(data);
-        let is_ack = to.place == Place::Seat && at < LINE_BYTES;
+        let is_ack = to.place == Place::ControlPage && at < LINE_BYTES;
         let (world, qp) = (&self.world, self.qps[side]);
         self.owned[side].retain(|owned| owned.wr.is_some() || !world.is_read(qp, owned.flight));
+        let span = Span { memory: to, at, bytes };
         for owned in &self.owned[side] {
-            let apart = owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
             assert!(
-                apart || is_ack,
+                is_ack || !owned.span.overlaps(&span),
                 "{bytes} bytes at {at} of {to:?} are changed, and belong to the NIC: {owned:?}"
             );
         }
         if to.place == Place::Landing {
-            self.watches[to.owner].on_write(at, bytes);
+            self.ownership[to.owner].on_write(at, bytes);
         }
         let image = self.image(side, to);
         let there = self.world.bytes_mut(image, at, bytes);
@@ -195,17 +193,17 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         // A peer that is gone sees nothing.
         if let (true, Some(key)) = (DIRECT && bytes > 0, self.key(to)) {
             let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
-            let held_ns = if late { self.world.late_ns() } else { 0 };
-            self.world.store(self.qps[side], key, at, data.to_vec(), held_ns);
+            let delay_ns = if late { self.world.late_ns() } else { 0 };
+            self.world.store(self.qps[side], key, at, data.to_vec(), delay_ns);
         }
     }
 
     /// Notes the count or flag of a write.
     fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
         match to.place {
-            Place::Landing if DIRECT => self.watches[to.owner].on_filled(at, bytes),
-            Place::Seat if at == control_page::ACK => self.watches[side].on_acknowledge(word),
-            Place::Landing | Place::Seat => {}
+            Place::Landing if DIRECT => self.ownership[to.owner].on_filled(at, bytes),
+            Place::ControlPage if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
+            Place::Landing | Place::ControlPage => {}
         }
     }
 
@@ -214,10 +212,10 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     }
 
     /// Notes a poll of a block that is not the first of its chunk, which is only payload and flag.
-    fn note_look(&self, side: usize, from: Memory, at: u32, bytes: u32, crc: u32) {
+    fn note_block_poll(&self, side: usize, from: Memory, at: u32, bytes: u32, crc: u32) {
         let block_bytes = self.setup.layouts[side].block_bytes;
         if at.is_multiple_of(block_bytes) && bytes == block_bytes - 8 {
-            let here = self.look(side, from, at, block_bytes);
+            let here = self.own_bytes(side, from, at, block_bytes);
             let sent = self.bytes(self.image(1 - side, from), at, block_bytes);
             #[expect(clippy::cast_possible_truncation, reason = "its lower half")]
             let passes = word(&here[bytes as usize..]) as u32 == crc;
@@ -247,7 +245,10 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
     type Remote = Memory;
 
     fn caps(&self, _: &EndLink) -> Caps {
-        Caps { order_inside_write: self.setup.order_inside_write, notifications_max: self.setup.notices }
+        Caps {
+            order_inside_write: self.setup.order_inside_write,
+            notifications_max: self.setup.notifications_max,
+        }
     }
 
     /// Returns the clock of the CPU whose turn it is. It costs no time, since only recorders ask, which must change nothing.
@@ -258,29 +259,29 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
     fn flag(&self, link: &EndLink, from: Memory, at: u32) -> u64 {
         assert!(at.is_multiple_of(8), "a flag at {at}");
         self.spend(link.0, self.world.profile.poll_memory_ns);
-        word(self.look(link.0, from, at, 8))
+        word(self.own_bytes(link.0, from, at, 8))
     }
 
     fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
         assert!(at.is_multiple_of(LINE_BYTES), "a line at {at}");
         self.spend(link.0, self.world.profile.poll_memory_ns);
-        let bytes = self.look(link.0, from, at, LINE_BYTES);
+        let bytes = self.own_bytes(link.0, from, at, LINE_BYTES);
         Line(core::array::from_fn(|index| word(&bytes[index * 8..][..8])))
     }
 
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
         let bytes = length(to);
-        self.watches[from.owner].on_read(at, bytes);
+        self.ownership[from.owner].on_read(at, bytes);
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
         self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
-        to.copy_from_slice(self.look(link.0, from, at, bytes));
+        to.copy_from_slice(self.own_bytes(link.0, from, at, bytes));
     }
 
     fn crc_out(&self, link: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.spend_crc(link.0, bytes);
-        let crc = self.few_bits(crc32c(self.look(link.0, from, at, bytes), seed));
+        let crc = self.few_bits(crc32c(self.own_bytes(link.0, from, at, bytes), seed));
         if self.flags.crc_bits < u32::BITS {
-            self.note_look(link.0, from, at, bytes, crc);
+            self.note_block_poll(link.0, from, at, bytes, crc);
         }
         crc
     }
@@ -290,9 +291,10 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         let mut line = *line;
         if self.world.strikes(Fault::HostilePeer) {
             self.is_forged = true;
-            self.watches.iter_mut().for_each(BlockOwnership::stop);
+            self.ownership.iter_mut().for_each(BlockOwnership::stop);
             line = self.forgers[link.0].forge(&mut self.world.rng, to, at, &line, self.flags);
-            let place = if to.place == Place::Seat { MemoryUse::Seat } else { MemoryUse::Landing };
+            let place =
+                if to.place == Place::ControlPage { MemoryUse::ControlPage } else { MemoryUse::Landing };
             self.world.note_here(self.hosts[link.0], TraceEvent::Forge { line, to: place, at });
         } else {
             self.forgers[link.0].remember(to, &line);
@@ -335,23 +337,24 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        notice: Option<Notification>,
+        notification: Option<Notification>,
     ) -> Result<(), SqFull> {
         assert!(!DIRECT, "nothing is posted where stores go direct");
         let side = link.0;
         assert!(bytes > 0 && to.owner != side, "{bytes} bytes are posted to {to:?}");
-        let is_ack = to.place == Place::Seat && at == control_page::ACK;
+        let is_ack = to.place == Place::ControlPage && at == control_page::ACK;
         // The rkey is still known if the peer has gone.
         let key = self.key(to).unwrap_or_else(|| Key::void(self.hosts[to.owner]));
-        if !self.has_room(side, notice) {
+        if !self.has_room(side, notification) {
             return Err(SqFull);
         }
-        let notice = notice.map(|notice| self.forgers[side].forge_notice(notice));
+        let notification =
+            notification.map(|notification| self.forgers[side].forge_notification(notification));
         let late = is_ack && self.world.strikes(Fault::LateAcknowledgement);
         let is_out_of_range = core::mem::take(&mut self.forgers[side].is_out_of_range);
         let inline = bytes <= self.world.profile.inline_bytes;
         let there = if is_out_of_range { u32::MAX - at } else { at };
-        let op = match notice.filter(|_| self.words[side].is_none()) {
+        let op = match notification.filter(|_| self.words[side].is_none()) {
             Some(Notification(immediate)) => Op::WriteWithImmediate { to: key, at: there, immediate },
             None => Op::Write { to: key, at: there },
         };
@@ -362,7 +365,7 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
             at,
             bytes,
             inline,
-            held_ns: if late { self.world.late_ns() } else { 0 },
+            delay_ns: if late { self.world.late_ns() } else { 0 },
         };
         let flight = match self.world.post(self.qps[side], request) {
             Ok(flight) => flight,
@@ -370,14 +373,15 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
             Err(error @ PostRefused::InlineTooLong { .. }) => panic!("{error}"),
         };
         if to.place == Place::Landing {
-            self.watches[to.owner].on_filled(at, bytes);
+            self.ownership[to.owner].on_filled(at, bytes);
         }
+        let span = Span { memory: to, at, bytes };
         if wr.is_some() || !inline {
-            self.owned[side].push(Owned { to, at, bytes, wr, flight });
+            self.owned[side].push(Owned { span, wr, flight });
         }
-        if let Some(notice) = notice {
-            self.notified(side, to, at, bytes);
-            self.send_notice(side, notice);
+        if let Some(notification) = notification {
+            self.note_notified(side, span);
+            self.send_notification(side, notification);
         }
         Ok(())
     }
@@ -401,7 +405,7 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
     }
 
     fn poll_notification(&mut self, link: &mut EndLink) -> Option<Notification> {
-        self.take_notice(link.0)
+        self.take_notification(link.0)
     }
 
     fn has_notification(&self, link: &EndLink) -> bool {
@@ -423,7 +427,7 @@ impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
     }
 
     fn start(&mut self, blocks: u64) {
-        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+        self.ownership.iter_mut().for_each(|owned| owned.start(blocks));
     }
 
     fn is_quiescent(&self) -> bool {
@@ -432,7 +436,7 @@ impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        self.look(memory.owner, memory, at, bytes)
+        self.own_bytes(memory.owner, memory, at, bytes)
     }
 
     fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {

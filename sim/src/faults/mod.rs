@@ -48,9 +48,9 @@ pub enum Fault {
     StalledPeer,
     /// The NIC fails a WR and its QP. The data of the WR may have arrived.
     QpError,
-    /// The process of an end is killed. Its QP and its memory are gone, and the peer is told.
+    /// The process of an end is killed. Its QP and its memory are gone, and the peer learns of it, as from a closed socket.
     KilledProcess,
-    /// The host of an end dies, or its wire is cut. The peer is not told.
+    /// The host of an end dies, or its wire is cut. The peer learns of it only by silence.
     VanishedPeer,
     /// A line is forged, or a write goes to an address without permission.
     HostilePeer,

@@ -6,15 +6,15 @@ use super::{Op, QpName, Wc, World, status};
 
 impl World {
     /// Runs all events due by `by_ns`, or until one wakes a CPU. Returns that CPU, whose clock is then at the event.
-    pub fn settle(&mut self, by_ns: u64) -> Option<usize> {
+    pub fn run_events(&mut self, by_ns: u64) -> Option<usize> {
         while let Some((now, event)) = self.queue.pop_due(by_ns) {
-            self.happen(now, event);
+            self.handle_event(now, event);
             if let Some(host) = self.woken.take() {
-                self.settled_ns = self.settled_ns.max(now);
+                self.events_run_until_ns = self.events_run_until_ns.max(now);
                 return Some(host);
             }
         }
-        self.settled_ns = self.settled_ns.max(by_ns);
+        self.events_run_until_ns = self.events_run_until_ns.max(by_ns);
         None
     }
 
@@ -29,10 +29,10 @@ impl World {
         }
     }
 
-    fn happen(&mut self, now: u64, event: NicEvent) {
+    fn handle_event(&mut self, now: u64, event: NicEvent) {
         match event {
-            NicEvent::Read { flight, pieces, left_ns, there_ns } => {
-                self.note_leave(now, flight, &pieces, left_ns, there_ns);
+            NicEvent::Read { flight, pieces, left_ns, arrives_ns } => {
+                self.note_departure(now, flight, &pieces, left_ns, arrives_ns);
                 self.read(flight, pieces);
             }
             NicEvent::Arrive { flight } => self.arrive(now, flight),
@@ -65,12 +65,12 @@ impl World {
         self.done(now, number);
     }
 
-    fn note_leave(&mut self, now: u64, wr: u64, pieces: &[Piece], left_ns: u64, there_ns: u64) {
+    fn note_departure(&mut self, now: u64, wr: u64, pieces: &[Piece], left_ns: u64, arrives_ns: u64) {
         if let Some(flight) = self.flights.get(&wr) {
             let host = flight.qp.node;
             let bytes = pieces.iter().map(|piece| piece.bytes).sum();
             let offset = pieces.first().map_or(0, |piece| piece.offset);
-            self.note(now, host, TraceEvent::Leave { wr, offset, bytes, left_ns, there_ns });
+            self.note(now, host, TraceEvent::Leave { wr, offset, bytes, left_ns, arrives_ns });
         }
     }
 

@@ -18,7 +18,7 @@ pub struct Wr {
     /// Copies the bytes when posting, so that the memory is free at once.
     pub inline: bool,
     /// Delay of the packets.
-    pub held_ns: u64,
+    pub delay_ns: u64,
 }
 
 /// A part of a write, and when it becomes visible.
@@ -38,7 +38,7 @@ pub(super) struct Placement {
 
 pub(super) enum NicEvent {
     /// The NIC reads a packet of the sender's memory. Its last byte leaves and arrives at these times.
-    Read { flight: u64, pieces: Vec<Piece>, left_ns: u64, there_ns: u64 },
+    Read { flight: u64, pieces: Vec<Piece>, left_ns: u64, arrives_ns: u64 },
     /// The first packet arrives, and the receiver's NIC checks the permission.
     Arrive { flight: u64 },
     /// Bytes become visible.

@@ -4,7 +4,7 @@
 //! the sender's memory when it leaves, and becomes visible at the receiver when it arrives (`deliver.rs`). A sender's NIC handles one WR
 //! after the other, of all QPs. Statuses are those of `ibv_poll_cq(3)`.
 //!
-//! Each CPU has its own clock, which its work advances. [`World::settle`] runs all events that are due. What one CPU does becomes visible
+//! Each CPU has its own clock, which its work advances. [`World::run_events`] runs all events that are due. What one CPU does becomes visible
 //! to another only by an event.
 
 mod deliver;
@@ -144,7 +144,7 @@ pub struct World {
     pub(crate) faults: Faults,
     /// Counts of the faults.
     pub(crate) fault_coverage: FaultCoverage,
-    /// A fault has struck that can end a connection.
+    /// A fault that can end a connection has struck since this was last cleared.
     pub(crate) broken: bool,
     /// States of the end whose turn it is, and of its peer; `None` while they connect.
     pub(crate) states: [Option<State>; 2],
@@ -158,7 +158,7 @@ pub struct World {
     failed: BTreeSet<u64>,
     last_flight: u64,
     /// Time up to which all events have run.
-    settled_ns: u64,
+    events_run_until_ns: u64,
     /// A CPU that an event woke.
     woken: Option<usize>,
 }
@@ -180,7 +180,7 @@ impl World {
             flights: BTreeMap::new(),
             failed: BTreeSet::new(),
             last_flight: 0,
-            settled_ns: 0,
+            events_run_until_ns: 0,
             woken: None,
         }
     }
@@ -219,7 +219,7 @@ impl World {
     }
 
     /// Ends the sleep of this host's CPU.
-    pub(crate) fn awake(&self, node: usize) {
+    pub(crate) fn end_sleep(&self, node: usize) {
         self.nodes[node].asleep_from_ns.set(None);
     }
 
@@ -294,7 +294,7 @@ impl World {
     #[must_use]
     pub(crate) fn is_idle(&self, name: QpName) -> bool {
         let qp = &self.nodes[name.node].qps[name.index];
-        let is_seen = qp.visible_ns <= self.settled_ns;
+        let is_seen = qp.visible_ns <= self.events_run_until_ns;
         is_seen
             && qp.cq.is_empty()
             && qp.staged.is_empty()

@@ -10,7 +10,7 @@ use crate::faults::Fault;
 /// Most pieces of a split packet.
 const PIECES_MAX: usize = 5;
 
-/// Most lateness of a fault, in round trips.
+/// Longest delay by a fault, in round trips: several short transfers pass meanwhile.
 pub(crate) const LATE_ROUND_TRIPS: usize = 20;
 
 /// Cause why nothing was posted.
@@ -128,14 +128,14 @@ impl World {
             let ingress = &mut self.nodes[peer].ingress_free_ns;
             *ingress = (*ingress + wire_ns).max(leaves + self.profile.latency_ns);
             // Packets of a QP arrive in order, but may become visible in another.
-            let arrives = before.max(*ingress + wr.held_ns);
+            let arrives = before.max(*ingress + wr.delay_ns);
             if offset == 0 {
                 self.queue.push(arrives, NicEvent::Arrive { flight: flight.number });
             }
-            before = if wr.held_ns > 0 { before } else { arrives };
+            before = if wr.delay_ns > 0 { before } else { arrives };
             let pieces = self.split(offset, bytes, arrives + write_late, &mut visible, round_trip / 2);
             flight.unread += 1;
-            let read = NicEvent::Read { flight: flight.number, pieces, left_ns: leaves, there_ns: arrives };
+            let read = NicEvent::Read { flight: flight.number, pieces, left_ns: leaves, arrives_ns: arrives };
             self.queue.push(read_at, read);
             offset += bytes;
             if offset >= wr.bytes {
@@ -148,7 +148,8 @@ impl World {
         let qp = self.qp(name);
         qp.arrives_ns = before;
         qp.visible_ns = qp.visible_ns.max(visible);
-        qp.completes_ns = qp.completes_ns.max(leaves + wr.held_ns + 2 * latency + late).max(before + latency);
+        qp.completes_ns =
+            qp.completes_ns.max(leaves + wr.delay_ns + 2 * latency + late).max(before + latency);
         let (visible, completes) = (qp.visible_ns, qp.completes_ns);
         // A receive completes after the last byte, and the sender's completion follows.
         let is_received = !matches!(wr.op, Op::Write { .. });
@@ -209,8 +210,8 @@ impl World {
     }
 
     /// Stores directly: other CPUs see the bytes a little later, in order.
-    pub(crate) fn store(&mut self, name: QpName, to: Key, at: u32, data: Vec<u8>, held_ns: u64) {
-        let at_ns = self.clock_ns(name.node) + self.profile.store_ns + held_ns;
+    pub(crate) fn store(&mut self, name: QpName, to: Key, at: u32, data: Vec<u8>, delay_ns: u64) {
+        let at_ns = self.clock_ns(name.node) + self.profile.store_ns + delay_ns;
         let visible_ns = &mut self.qp(name).visible_ns;
         *visible_ns = at_ns.max(*visible_ns);
         self.queue.push(at_ns, NicEvent::Placement(Placement { flight: 0, to, at, data }));

@@ -33,7 +33,7 @@ pub enum TraceEvent {
     /// A WR was posted. `id` names its completion, if it has one.
     Post { wr: u64, op: Op, bytes: u32, from: Key, id: Option<u64> },
     /// A packet begins to leave, and the NIC reads these bytes. The last byte leaves and arrives at these times.
-    Leave { wr: u64, offset: u32, bytes: u32, left_ns: u64, there_ns: u64 },
+    Leave { wr: u64, offset: u32, bytes: u32, left_ns: u64, arrives_ns: u64 },
     /// The CPU of this host can see these bytes.
     Visible { wr: u64, bytes: u32, to: Key, at: u32 },
     /// A receive completed.
@@ -44,9 +44,9 @@ pub enum TraceEvent {
     Failed { qp: usize },
     /// The CPU has stalled for this time.
     Stall { ns: u64 },
-    /// The process of an end was killed, and its peer is told.
+    /// The process of an end was killed, and its peer learns of it.
     Killed { connection: usize },
-    /// An end vanished, and its peer is not told.
+    /// An end vanished, and its peer does not learn of it.
     Vanished { connection: usize },
     /// A line was written instead of core's.
     Forge { line: Line, to: MemoryUse, at: u32 },
@@ -58,25 +58,25 @@ pub enum TraceEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryUse {
     /// Acknowledgements and control messages of the peer.
-    Seat,
+    ControlPage,
     /// Chunks and inline messages of the peer.
     Landing,
-    /// Image of the peer's seat.
-    SeatImage,
+    /// Image of the peer's control page.
+    ControlPageImage,
     /// Image of the peer's landing buffer.
     LandingImage,
     /// Notifications that are SENDs.
-    Notices,
+    Notifications,
 }
 
 impl fmt::Display for MemoryUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Seat => "seat",
+            Self::ControlPage => "control page",
             Self::Landing => "landing buffer",
-            Self::SeatImage => "image of the peer's seat",
+            Self::ControlPageImage => "image of the peer's control page",
             Self::LandingImage => "image of the peer's landing buffer",
-            Self::Notices => "notifications",
+            Self::Notifications => "notifications",
         })
     }
 }
@@ -121,8 +121,8 @@ impl fmt::Display for TraceEntry {
                 }
                 id.map_or(Ok(()), |id| write!(f, ", wr {id}"))
             }
-            TraceEvent::Leave { wr, offset, bytes, left_ns, there_ns } => {
-                write!(f, "#{wr} {bytes} B from {offset} on, left {left_ns}, there {there_ns}")
+            TraceEvent::Leave { wr, offset, bytes, left_ns, arrives_ns } => {
+                write!(f, "#{wr} {bytes} B from {offset} on, left {left_ns}, there {arrives_ns}")
             }
             TraceEvent::Visible { wr, bytes, to, at } => write!(f, "#{wr} {bytes} B at {at} of {to}"),
             TraceEvent::Receive { wr, id, status } => write!(f, "#{wr} wr {id} status {status}"),

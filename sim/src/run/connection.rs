@@ -13,7 +13,7 @@ use crate::nic::{NotRegistered, TraceEvent, World};
 
 /// Faults that can overtake an acknowledgement, which then needs a keepalive (wire.md 7.3). Without them no keepalive may be needed, and
 /// the timeouts are short.
-const NEED_LIFE: [Fault; 3] = [Fault::SplitPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
+const NEED_KEEPALIVE: [Fault; 3] = [Fault::SplitPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
 
 /// Applications at both ends.
 enum Applications<const DIRECT: bool> {
@@ -29,7 +29,7 @@ pub(super) struct Connection<const DIRECT: bool> {
     applications: Applications<DIRECT>,
     gone: [bool; 2],
     /// Time at which each end learns that its peer has died.
-    death_ns: [Option<u64>; 2],
+    death_known_ns: [Option<u64>; 2],
     /// A fault may end the connection.
     may_fail: bool,
     /// Last step that each end recorded.
@@ -66,7 +66,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             hosts: plan.hosts,
             applications,
             gone: [false; 2],
-            death_ns: [None; 2],
+            death_known_ns: [None; 2],
             may_fail: false,
             steps: [None; 2],
         })
@@ -155,7 +155,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     }
 
     /// Returns the world if a turn panicked while it was lent to this connection.
-    pub(super) fn world_lent(&mut self) -> Option<Box<World>> {
+    pub(super) fn take_lent_world(&mut self) -> Option<Box<World>> {
         let lent = &mut self.fabric().world;
         (!lent.is_placeholder()).then(|| core::mem::replace(lent, Box::new(World::placeholder())))
     }
@@ -169,43 +169,40 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     ) -> Result<(bool, u64), String> {
         world.states = [side, 1 - side].map(|side| Some(self.driver(side).endpoint().state()));
         core::mem::swap(world, &mut self.fabric().world);
-        let outcome = self.turn_here(side, now_ns);
+        let outcome = self.turn_in_world(side, now_ns);
         core::mem::swap(world, &mut self.fabric().world);
         outcome
     }
 
-    fn turn_here(&mut self, side: usize, now_ns: u64) -> Result<(bool, u64), String> {
+    fn turn_in_world(&mut self, side: usize, now_ns: u64) -> Result<(bool, u64), String> {
         if self.strikes(side) {
             return Ok((true, 0));
         }
-        if self.death_ns[side].is_some_and(|at_ns| now_ns >= at_ns) {
+        if self.death_known_ns[side].is_some_and(|at_ns| now_ns >= at_ns) {
             self.driver_mut(side).peer_is_gone();
         }
         let moved = self.moved(side);
         self.fabric().acting = side;
         let has_both_ends = !self.gone[1 - side];
-        let (may_fail, needs_life) = (self.may_fail, self.fabric().world.faults.any(&NEED_LIFE));
+        let (may_fail, needs_keepalive) = (self.may_fail, self.fabric().world.faults.any(&NEED_KEEPALIVE));
         let outcome = match &mut self.applications {
             Applications::Script(scripted) => {
                 scripted.pair.turn(side);
                 TurnOutcome::default()
             }
-            Applications::Clients(clients) => {
-                clients.needs_life = needs_life;
-                clients.turn(side, Nanos(now_ns))
-            }
+            Applications::Clients(clients) => clients.turn(side, Nanos(now_ns)),
         };
-        self.mind_faults();
+        self.note_faults();
         self.note_steps(side);
         let may_fail = may_fail || self.may_fail;
         let outcome = match &mut self.applications {
             Applications::Script(scripted) => {
-                scripted.after_turn(side, now_ns, has_both_ends, may_fail, needs_life)?
+                scripted.after_turn(side, now_ns, has_both_ends, may_fail, needs_keepalive)?
             }
             Applications::Clients(_) => outcome,
         };
-        self.mind_faults();
-        self.judge(side)?;
+        self.note_faults();
+        self.check_failure(side)?;
         let has_moved = moved != self.moved(side);
         for side in (0..2).filter(|side| outcome.releases[*side]) {
             self.release(side);
@@ -232,21 +229,21 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             if killed { TraceEvent::Killed { connection } } else { TraceEvent::Vanished { connection } },
         );
         if killed {
-            self.tell_death(side);
+            self.report_death(side);
         }
-        self.mind_faults();
+        self.note_faults();
         self.release(side);
         true
     }
 
     /// Tells the peer that this end is gone.
-    fn tell_death(&mut self, side: usize) {
+    fn report_death(&mut self, side: usize) {
         let host = self.hosts[side];
         let world = &self.fabric().world;
-        self.death_ns[1 - side] = Some(world.clock_ns(host) + 2 * world.profile.latency_ns);
+        self.death_known_ns[1 - side] = Some(world.clock_ns(host) + 2 * world.profile.latency_ns);
     }
 
-    fn judge(&mut self, side: usize) -> Result<(), String> {
+    fn check_failure(&mut self, side: usize) -> Result<(), String> {
         match self.driver(side).endpoint().closed() {
             Some(Closed::Failed(Failure::Protocol(rule))) if !self.fabric().is_forged => {
                 Err(format!("no line was forged, and {rule}: {}", self.state()))
@@ -256,7 +253,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     }
 
     /// Adapts the checks to the faults of this turn.
-    fn mind_faults(&mut self) {
+    fn note_faults(&mut self) {
         let is_forged = self.fabric().is_forged;
         let is_broken = core::mem::take(&mut self.fabric().world.broken);
         self.may_fail |= is_broken;
@@ -280,8 +277,8 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         }
     }
 
-    /// Releases an end with its QP and its memory. An end that has closed has told its peer or waited long enough, so the peer may find it
-    /// gone.
+    /// Releases an end with its QP and its memory. An end that has closed has delivered CLOSE or waited long enough, so its peer may lose
+    /// it.
     fn release(&mut self, side: usize) {
         if core::mem::replace(&mut self.gone[side], true) {
             return;
@@ -294,8 +291,8 @@ impl<const DIRECT: bool> Connection<DIRECT> {
                 clients.expect_failure();
                 self.may_fail = true;
                 let has_left = clients.clients[side].has_dropped || clients.clients[side].driver.is_closing();
-                if self.death_ns[1 - side].is_none() && has_left {
-                    self.tell_death(side);
+                if self.death_known_ns[1 - side].is_none() && has_left {
+                    self.report_death(side);
                 }
             }
         }

@@ -9,10 +9,10 @@ use std::collections::BinaryHeap;
 
 use crate::nic::World;
 
-/// Rounds without work after which a CPU doubles its pause.
+/// Rounds without work after which a CPU doubles its pause. Short waits are exact to one pause, and long ones take few turns.
 const IDLE_ROUNDS: usize = 32;
 
-/// Limit of the doubling. A pause is never longer than the ends may sleep.
+/// Limit of the doubling: 42 ms, near the longest sleep of a driver. A pause is never longer than the ends may sleep.
 const PAUSES_MAX_LOG2: usize = 20;
 
 /// A turn of an end.
@@ -64,14 +64,14 @@ impl Hosts {
             if self.cpus[host].free_ns != now_ns {
                 continue;
             }
-            if let Some(woken) = world.settle(now_ns) {
+            if let Some(woken) = world.run_events(now_ns) {
                 self.free_again(world, woken);
                 self.free.push(Reverse((now_ns, host)));
                 continue;
             }
             let cpu = &mut self.cpus[host];
             if !cpu.ends.is_empty() {
-                world.awake(host);
+                world.end_sleep(host);
                 cpu.next = (cpu.next + 1) % cpu.ends.len();
                 let (connection, side) = cpu.ends[cpu.next];
                 return Some(Turn { host, connection, side, now_ns });

@@ -16,7 +16,7 @@ const IDLE_TURNS_MIN: u64 = 4000;
 /// Virtual time from a close, and from all progress after it, until an end gives up on a peer that may be gone.
 const LINGER_NS: u64 = 200_000;
 
-/// Rounds in a row after which a lost peer is believed. An application does what it could continue with in about one turn of a hundred.
+/// Rounds in a row that report a lost peer before the application closes. It does what it could continue with in about one turn of a hundred.
 const LOST_ROUNDS: u32 = 100;
 
 /// Next action of an application.
@@ -25,7 +25,7 @@ pub(super) enum Action {
     /// None.
     Continue,
     /// Check the time.
-    Look,
+    CheckTime,
     /// Close for this reason.
     Close(Reason),
 }
@@ -76,20 +76,26 @@ impl LivenessTimer {
     /// Returns the action after a round.
     pub(super) fn after_round(&mut self, next: Next) -> Action {
         match next {
-            Next::CheckTime | Next::Rest(Rest::CheckTime | Rest::Sleep | Rest::Yield { .. }) => Action::Look,
+            Next::CheckTime | Next::Rest(Rest::CheckTime | Rest::Sleep | Rest::Yield { .. }) => {
+                Action::CheckTime
+            }
             // The peer is lost, or has closed before everything it sent was received.
             Next::Ended(ended) if ended == Ended::Lost || self.closed_ns.is_none() => {
                 self.lost_rounds += 1;
-                if self.lost_rounds > LOST_ROUNDS { Action::Close(Reason::GIVEN_UP) } else { Action::Look }
+                if self.lost_rounds > LOST_ROUNDS {
+                    Action::Close(Reason::GIVEN_UP)
+                } else {
+                    Action::CheckTime
+                }
             }
             Next::Again | Next::Rest(Rest::Spin) | Next::Ended(_) => Action::Continue,
         }
     }
 
-    /// Returns when this end gives up. `may_fail`: the peer may not answer. `needs_life`: a keepalive may have to repeat an
+    /// Returns when this end gives up. `may_fail`: the peer may not answer. `needs_keepalive`: a keepalive may have to repeat an
     /// acknowledgement.
-    pub(super) fn deadline(&mut self, may_fail: bool, needs_life: bool) -> Nanos {
-        let timeout_ns = if may_fail || needs_life {
+    pub(super) fn deadline(&mut self, may_fail: bool, needs_keepalive: bool) -> Nanos {
+        let timeout_ns = if may_fail || needs_keepalive {
             LONG_PROGRESS_TIMEOUT_NS
         } else {
             self.ends_per_cpu * PROGRESS_TIMEOUT_NS
@@ -103,12 +109,12 @@ impl LivenessTimer {
     }
 
     /// Takes the result of a check of the time. Returns true if it is over.
-    pub(super) fn looked(&mut self, looked: Result<u64, WaitFailed>) -> bool {
-        match looked {
+    pub(super) fn note_check(&mut self, checked: Result<u64, WaitFailed>) -> bool {
+        match checked {
             Ok(ns) => self.sleep_ns = ns.min(self.timeout_ns / IDLE_TURNS_MIN),
             Err(WaitFailed::Deadline | WaitFailed::Silent(_)) => self.sleep_ns = 0,
         }
-        looked.is_err()
+        checked.is_err()
     }
 
     pub(super) const fn is_closing(&self) -> bool {

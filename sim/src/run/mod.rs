@@ -15,13 +15,14 @@ use crate::client::CallCoverage;
 use crate::fabric::PartialBlocks;
 use crate::faults::FaultCoverage;
 use crate::nic::{Trace, TraceEvent, World};
+use crate::panic_text::panic_text;
 use connection::Connection;
 use hosts::Hosts;
 
 /// Limit of virtual time: ten times that of the longest of 100,000 seeds.
 const LIMIT_NS: u64 = 1_000_000_000_000;
 
-/// Limit of turns.
+/// Limit of turns, for runs that go on without progress of the virtual time.
 const TURNS_MAX: u64 = 60_000_000;
 
 /// Options of a run.
@@ -101,7 +102,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
         drive(&mut world, &mut connections, case.hosts, options.turns_max)
     }));
     // After a panic in a turn, the world is where it was lent to.
-    let taken = connections.iter_mut().find_map(Connection::world_lent);
+    let taken = connections.iter_mut().find_map(Connection::take_lent_world);
     let mut world = taken.unwrap_or(world);
     let trace = world.trace.take().unwrap_or_default();
     let mut partial_blocks = PartialBlocks::default();
@@ -137,11 +138,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
             });
         }
         Ok(Err(description)) => description,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            text.unwrap_or_else(|| "a panic without words".to_owned())
-        }
+        Err(panic) => panic_text(&*panic),
     };
     Err(RunFailure { seed: case.seed, description, partial_blocks, trace })
 }
@@ -175,7 +172,7 @@ fn drive<const DIRECT: bool>(
             hosts.remove(connection.hosts[side], turn.connection, side);
         }
     }
-    while world.settle(u64::MAX).is_some() {}
+    while world.run_events(u64::MAX).is_some() {}
     if !world.is_quiescent() {
         return Err("every end is gone, but something is on its way".to_owned());
     }

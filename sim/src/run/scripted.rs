@@ -32,17 +32,17 @@ impl<const DIRECT: bool> Scripted<DIRECT> {
         now_ns: u64,
         has_both_ends: bool,
         may_fail: bool,
-        needs_life: bool,
+        needs_keepalive: bool,
     ) -> Result<TurnOutcome, String> {
         if has_both_ends && !self.is_closed && self.pair.is_exchanged() {
             self.pair.close();
             self.is_closed = true;
         }
         let closed = self.pair.ends[side].endpoint().closed();
-        if closed.is_none() && self.pair.has_sent(side) {
+        if closed.is_none() && self.pair.has_sent_all(side) {
             match self.close_policy {
-                ClosePolicy::WhenSent => self.pair.leave(side),
-                ClosePolicy::WhenDone if self.pair.has_taken(side) => self.pair.leave(side),
+                ClosePolicy::WhenSent => self.pair.close_unreceived(side),
+                ClosePolicy::WhenDone if self.pair.has_received_all(side) => self.pair.close_unreceived(side),
                 ClosePolicy::WhenDone | ClosePolicy::Together => {}
             }
         }
@@ -63,17 +63,17 @@ impl<const DIRECT: bool> Scripted<DIRECT> {
         let mut releases = [false; 2];
         match action {
             Action::Continue => {}
-            Action::Close(reason) => self.pair.give_up(side, reason),
-            Action::Look => {
-                let deadline = self.liveness[side].deadline(may_fail, needs_life);
-                let looked = self.pair.look(side, Nanos(now_ns), deadline);
-                if self.liveness[side].looked(looked) {
+            Action::Close(reason) => self.pair.close_with(side, reason),
+            Action::CheckTime => {
+                let deadline = self.liveness[side].deadline(may_fail, needs_keepalive);
+                let checked = self.pair.check_time(side, Nanos(now_ns), deadline);
+                if self.liveness[side].note_check(checked) {
                     if !may_fail {
                         return Err(format!("no progress: {}", self.pair.state()));
                     }
                     releases[side] = self.liveness[side].is_closing();
                     if !releases[side] {
-                        self.pair.give_up(side, Reason::GIVEN_UP);
+                        self.pair.close_with(side, Reason::GIVEN_UP);
                     }
                 }
             }

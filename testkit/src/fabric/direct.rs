@@ -15,7 +15,7 @@ use crate::crc32c;
 pub struct Direct {
     setup: Setup,
     memories: Memories,
-    watches: [BlockOwnership; 2],
+    ownership: [BlockOwnership; 2],
     doorbells: [u64; 2],
     write_counts: [WriteCounts; 2],
     now: u64,
@@ -32,7 +32,7 @@ impl Direct {
     fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         if to.place == Place::Landing {
-            self.watches[to.owner].on_write(at, bytes);
+            self.ownership[to.owner].on_write(at, bytes);
         }
     }
 }
@@ -65,7 +65,7 @@ impl Fabric for Direct {
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
         assert_eq!(from, Memory::landing(link.0));
-        self.watches[from.owner].on_read(at, to.len() as u32);
+        self.ownership[from.owner].on_read(at, to.len() as u32);
         to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
     }
 
@@ -78,9 +78,9 @@ impl Fabric for Direct {
         self.write_counts[link.0].write();
         self.memories.put_line(to, at, line);
         match to.place {
-            Place::Landing => self.watches[to.owner].on_filled(at, LINE_BYTES),
-            Place::Seat if at == control_page::ACK => self.watches[link.0].on_acknowledge(line.0[0]),
-            Place::Seat => {}
+            Place::Landing => self.ownership[to.owner].on_filled(at, LINE_BYTES),
+            Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(line.0[0]),
+            Place::ControlPage => {}
         }
     }
 
@@ -89,9 +89,9 @@ impl Fabric for Direct {
         self.write_counts[link.0].write();
         self.memories.put_flag(to, at, flag);
         match to.place {
-            Place::Landing => self.watches[to.owner].on_filled(at, 8),
-            Place::Seat if at == control_page::ACK => self.watches[link.0].on_acknowledge(flag),
-            Place::Seat => {}
+            Place::Landing => self.ownership[to.owner].on_filled(at, 8),
+            Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(flag),
+            Place::ControlPage => {}
         }
     }
 
@@ -145,7 +145,7 @@ impl PairFabric for Direct {
     }
 
     fn start(&mut self, blocks: u64) {
-        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+        self.ownership.iter_mut().for_each(|owned| owned.start(blocks));
     }
 
     fn is_quiescent(&self) -> bool {
@@ -165,11 +165,11 @@ impl TestFabric for Direct {
     const NAME: &'static str = "direct";
 
     fn new(setup: &Setup) -> Self {
-        let watches = setup.layouts.map(BlockOwnership::new);
+        let ownership = setup.layouts.map(BlockOwnership::new);
         Self {
             setup: *setup,
             memories: Memories::new(setup),
-            watches,
+            ownership,
             doorbells: [0; 2],
             write_counts: [WriteCounts::default(); 2],
             now: 0,
@@ -192,7 +192,7 @@ impl TestFabric for Direct {
     }
 
     fn forge(&mut self, memory: Memory, at: u32, line: &Line) {
-        self.watches.iter_mut().for_each(BlockOwnership::stop);
+        self.ownership.iter_mut().for_each(BlockOwnership::stop);
         self.memories.put_line(memory, at, line);
     }
 }

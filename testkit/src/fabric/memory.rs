@@ -8,7 +8,7 @@ use super::Setup;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Page of acknowledgements and control lines.
-    Seat,
+    ControlPage,
     /// Ring of blocks.
     Landing,
 }
@@ -23,10 +23,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the seat of this end.
+    /// Returns the control page of this end.
     #[must_use]
-    pub const fn seat(owner: usize) -> Self {
-        Self { owner, place: Place::Seat }
+    pub const fn control_page(owner: usize) -> Self {
+        Self { owner, place: Place::ControlPage }
     }
 
     /// Returns the landing buffer of this end.
@@ -37,6 +37,25 @@ impl Memory {
 
     const fn index(self) -> usize {
         self.owner * 2 + self.place as usize
+    }
+}
+
+/// Bytes of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The memory.
+    pub memory: Memory,
+    /// Offset of the first byte.
+    pub at: u32,
+    /// Number of bytes.
+    pub bytes: u32,
+}
+
+impl Span {
+    /// Returns true if they have a byte in common.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.memory == other.memory && self.at < other.at + other.bytes && other.at < self.at + self.bytes
     }
 }
 

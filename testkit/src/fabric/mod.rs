@@ -6,7 +6,7 @@ mod ownership;
 mod posted;
 
 pub use direct::Direct;
-pub use memory::{Memories, Memory, Place};
+pub use memory::{Memories, Memory, Place, Span};
 pub use ownership::BlockOwnership;
 pub use posted::{Image, Posted};
 
@@ -30,7 +30,7 @@ pub struct Setup {
     /// Work requests that an end's send queue holds.
     pub send_queue: usize,
     /// Receives that each end keeps posted for notifications of posted writes.
-    pub notices: u16,
+    pub notifications_max: u16,
     /// Seed that decides what becomes visible when.
     pub seed: u64,
 }
@@ -39,7 +39,7 @@ impl Setup {
     /// Returns a setup with this layout at both ends, order inside a write, a send queue of 2, and 6 receives.
     #[must_use]
     pub const fn new(layout: Layout, seed: u64) -> Self {
-        Self { layouts: [layout; 2], order_inside_write: true, send_queue: 2, notices: 6, seed }
+        Self { layouts: [layout; 2], order_inside_write: true, send_queue: 2, notifications_max: 6, seed }
     }
 }
 
@@ -49,8 +49,8 @@ pub trait PairFabric: Fabric<Link = EndLink, Region = Memory> + Sized {
     fn attachment(&self, side: usize) -> Attachment<Self> {
         Attachment {
             link: EndLink(side),
-            control_page: Memory::seat(side),
-            peer_control_page: self.remote(Memory::seat(1 - side)),
+            control_page: Memory::control_page(side),
+            peer_control_page: self.remote(Memory::control_page(1 - side)),
             landing: Landing { memory: Memory::landing(side), layout: self.setup().layouts[side] },
             peer_landing: Landing {
                 memory: self.remote(Memory::landing(1 - side)),

@@ -1,6 +1,6 @@
 //! Posted writes: core writes an image here, and then posts it.
 //!
-//! Within what verbs permit, the seed decides the behavior of the device. It reads the image at any time until it completes the write. It
+//! The seed decides the behavior of the device, within what verbs permit. It reads the image at any time until it completes the write. It
 //! makes bytes visible in pieces, ascending with order inside a write, otherwise in any order. Later writes may overtake earlier ones,
 //! even to the same address. A write may complete long before or after its bytes are visible. WRs of an end complete in the order of
 //! posting. A notification arrives once its write and all before it are visible, and core panics if it reads bytes of the write before
@@ -14,15 +14,15 @@ use superpipe_core::{
     WcError, WrId, control_page,
 };
 
-use super::memory::{Memories, Memory, Place};
+use super::memory::{Memories, Memory, Place, Span};
 use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
 use crate::{Rng, crc32c};
 
-/// Most pieces of a write.
+/// Most pieces of a write: enough that a block's payload and flag arrive separately in any order.
 const PIECES_MAX: usize = 6;
 
-/// Most writes that are completed and not yet visible.
+/// Most writes that are completed and not yet visible. It only bounds the memory for their bytes.
 const LATE_MAX: usize = 6;
 
 /// Image of a memory of the peer.
@@ -54,19 +54,15 @@ impl Write {
 #[derive(Clone, Copy, Debug)]
 struct Notified {
     id: u64,
-    to: Memory,
-    at: u32,
-    bytes: u32,
-    notice: Notification,
+    span: Span,
+    notification: Notification,
 }
 
 /// Image bytes that the device may still read.
 #[derive(Clone, Copy, Debug)]
 struct Owned {
     id: u64,
-    to: Memory,
-    at: u32,
-    bytes: u32,
+    span: Span,
     wr: Option<WrId>,
 }
 
@@ -76,7 +72,7 @@ pub struct Posted {
     setup: Setup,
     memories: Memories,
     images: Memories,
-    watches: [BlockOwnership; 2],
+    ownership: [BlockOwnership; 2],
     rng: Rng,
     now: u64,
     writes: Vec<Write>,
@@ -85,7 +81,7 @@ pub struct Posted {
     queued: [usize; 2],
     completions: [VecDeque<Completion>; 2],
     /// Notifications of each end that the other end has not taken.
-    notices: [VecDeque<Notified>; 2],
+    notifications: [VecDeque<Notified>; 2],
     /// Buffers for bytes that were read and are not yet visible.
     spare: Vec<Vec<u8>>,
     /// Error of the next signaled WR of each end.
@@ -101,31 +97,30 @@ impl Posted {
     }
 
     /// Sends a notification without a write, as a hostile peer may.
-    pub fn forge_notice(&mut self, side: usize, notice: Notification) {
-        let to = Memory::seat(1 - side);
-        self.notices[side].push_back(Notified { id: 0, to, at: 0, bytes: 0, notice });
+    pub fn forge_notification(&mut self, side: usize, notification: Notification) {
+        let span = Span { memory: Memory::control_page(1 - side), at: 0, bytes: 0 };
+        self.notifications[side].push_back(Notified { id: 0, span, notification });
     }
 
     fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
-        let is_ack = to.place == Place::Seat && at == control_page::ACK;
-        let is_apart =
-            |owned: &Owned| owned.to != to || owned.at + owned.bytes <= at || at + bytes <= owned.at;
+        let is_ack = to.place == Place::ControlPage && at == control_page::ACK;
+        let span = Span { memory: to, at, bytes };
         if to.place == Place::Landing {
-            self.watches[to.owner].on_write(at, bytes);
+            self.ownership[to.owner].on_write(at, bytes);
             // A reader that consumed a line has given it back. It may have seen the line complete before its last bytes arrived, if the memory
             // held the same bytes (wire.md 4.6).
             while let Some(line) =
-                self.owned[side].iter().find(|owned| owned.wr.is_none() && !is_apart(owned))
+                self.owned[side].iter().find(|owned| owned.wr.is_none() && owned.span.overlaps(&span))
                 && let Some(index) = self.writes.iter().position(|write| write.id == line.id)
                 && self.writes[index].pieces_left > 0
             {
-                self.land(index);
+                self.place_rest(index);
             }
         }
         for owned in &self.owned[side] {
             assert!(
-                is_apart(owned) || is_ack,
+                is_ack || !owned.span.overlaps(&span),
                 "{bytes} bytes at {at} of {to:?} are changed, and belong to the device: {owned:?}"
             );
         }
@@ -133,21 +128,23 @@ impl Posted {
 
     /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
     /// overwritten all the time.
-    fn check_noticed(&self, from: Memory, at: u32, bytes: u32) {
-        let ack = Memory::seat(from.owner);
-        for sent in
-            self.notices[1 - from.owner].iter().filter(|sent| (sent.to, sent.at) != (ack, control_page::ACK))
-        {
-            let apart = sent.to != from || sent.at + sent.bytes <= at || at + bytes <= sent.at;
-            assert!(apart, "{bytes} bytes at {at} of {from:?} are read before the notification: {sent:?}");
+    fn check_notified(&self, from: Memory, at: u32, bytes: u32) {
+        let (read, ack) = (Span { memory: from, at, bytes }, Memory::control_page(from.owner));
+        let is_ack = |span: &Span| (span.memory, span.at) == (ack, control_page::ACK);
+        for sent in self.notifications[1 - from.owner].iter().filter(|sent| !is_ack(&sent.span)) {
+            let is_early = sent.span.overlaps(&read);
+            assert!(
+                !is_early,
+                "{bytes} bytes at {at} of {from:?} are read before the notification: {sent:?}"
+            );
         }
     }
 
     /// Returns true if the oldest notification of this end has arrived: its write and all before it are visible.
-    fn has_come(&self, from: usize) -> bool {
+    fn has_arrived(&self, from: usize) -> bool {
         let before =
             |id: u64| self.writes.iter().any(|it| it.link == from && it.id <= id && it.pieces_left > 0);
-        self.notices[from].front().is_some_and(|sent| !before(sent.id))
+        self.notifications[from].front().is_some_and(|sent| !before(sent.id))
     }
 
     /// Cuts a write into pieces, and shuffles them without order inside a write.
@@ -209,7 +206,7 @@ impl Posted {
     }
 
     /// Makes the rest of a write visible.
-    fn land(&mut self, index: usize) {
+    fn place_rest(&mut self, index: usize) {
         while self.writes[index].pieces_left > 0 {
             self.place_piece(index);
         }
@@ -266,7 +263,10 @@ impl Fabric for Posted {
     type Remote = Image;
 
     fn caps(&self, _: &EndLink) -> Caps {
-        Caps { order_inside_write: self.setup.order_inside_write, notifications_max: self.setup.notices }
+        Caps {
+            order_inside_write: self.setup.order_inside_write,
+            notifications_max: self.setup.notifications_max,
+        }
     }
 
     fn now(&mut self) -> Nanos {
@@ -276,21 +276,21 @@ impl Fabric for Posted {
 
     fn flag(&self, link: &EndLink, from: Memory, at: u32) -> u64 {
         assert_eq!(from.owner, link.0);
-        self.check_noticed(from, at, 8);
+        self.check_notified(from, at, 8);
         self.memories.flag(from, at)
     }
 
     fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
         assert_eq!(from.owner, link.0);
-        self.check_noticed(from, at, LINE_BYTES);
+        self.check_notified(from, at, LINE_BYTES);
         self.memories.line(from, at)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
         assert_eq!(from, Memory::landing(link.0));
-        self.watches[from.owner].on_read(at, to.len() as u32);
-        self.check_noticed(from, at, to.len() as u32);
+        self.ownership[from.owner].on_read(at, to.len() as u32);
+        self.check_notified(from, at, to.len() as u32);
         to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
     }
 
@@ -301,8 +301,8 @@ impl Fabric for Posted {
     fn write_line(&mut self, link: &mut EndLink, to: Image, at: u32, line: &Line) {
         self.check(link.0, to.0, at, LINE_BYTES);
         self.images.put_line(to.0, at, line);
-        if to.0.place == Place::Seat && at == control_page::ACK {
-            self.watches[link.0].on_acknowledge(line.0[0]);
+        if to.0.place == Place::ControlPage && at == control_page::ACK {
+            self.ownership[link.0].on_acknowledge(line.0[0]);
         }
     }
 
@@ -332,7 +332,7 @@ impl Fabric for Posted {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        notice: Option<Notification>,
+        notification: Option<Notification>,
     ) -> Result<(), SqFull> {
         let (link, to) = (link.0, to.0);
         let _ = self.images.bytes(to, at, bytes);
@@ -345,12 +345,12 @@ impl Fabric for Posted {
             "only lines are unsignaled"
         );
         if to.place == Place::Landing {
-            self.watches[to.owner].on_filled(at, bytes);
+            self.ownership[to.owner].on_filled(at, bytes);
             // A block is written again only after its reader has acknowledged it. The reader may have seen it complete before its last piece
             // arrived, if the memory held the same bytes. No piece is a round trip late.
             let over = |write: &Write| write.to == to && write.covers(at, bytes);
             while let Some(index) = self.writes.iter().position(over) {
-                self.land(index);
+                self.place_rest(index);
                 self.retire(index);
             }
         }
@@ -358,12 +358,13 @@ impl Fabric for Posted {
         self.write_counts[link].write();
         self.now += 1;
         let id = self.now;
-        self.owned[link].push(Owned { id, to, at, bytes, wr });
-        if let Some(notice) = notice {
-            assert!(notice.0 < 1 << 30, "the fabric keeps two bits for itself");
-            self.notices[link].push_back(Notified { id, to, at, bytes, notice });
-            let receives = usize::from(self.setup.notices);
-            assert!(self.notices[link].len() <= receives, "the peer has posted {receives} receives");
+        let span = Span { memory: to, at, bytes };
+        self.owned[link].push(Owned { id, span, wr });
+        if let Some(notification) = notification {
+            assert!(notification.0 < 1 << 30, "the fabric keeps two bits for itself");
+            self.notifications[link].push_back(Notified { id, span, notification });
+            let receives = usize::from(self.setup.notifications_max);
+            assert!(self.notifications[link].len() <= receives, "the peer has posted {receives} receives");
         }
         let (pieces, pieces_left) = self.cut(at, bytes);
         self.writes.push(Write { id, link, to, wr, pieces, pieces_left, read: None });
@@ -383,14 +384,14 @@ impl Fabric for Posted {
 
     fn poll_notification(&mut self, link: &mut EndLink) -> Option<Notification> {
         let from = 1 - link.0;
-        if !self.has_come(from) {
+        if !self.has_arrived(from) {
             return None;
         }
-        self.notices[from].pop_front().map(|sent| sent.notice)
+        self.notifications[from].pop_front().map(|sent| sent.notification)
     }
 
     fn has_notification(&self, link: &EndLink) -> bool {
-        self.has_come(1 - link.0)
+        self.has_arrived(1 - link.0)
     }
 
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
@@ -408,17 +409,17 @@ impl PairFabric for Posted {
     }
 
     fn start(&mut self, blocks: u64) {
-        self.watches.iter_mut().for_each(|watch| watch.start(blocks));
+        self.ownership.iter_mut().for_each(|owned| owned.start(blocks));
     }
 
     fn is_quiescent(&self) -> bool {
         self.writes.is_empty()
             && self.completions.iter().all(VecDeque::is_empty)
-            && self.notices.iter().all(VecDeque::is_empty)
+            && self.notifications.iter().all(VecDeque::is_empty)
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        self.check_noticed(memory, at, bytes);
+        self.check_notified(memory, at, bytes);
         self.memories.bytes(memory, at, bytes)
     }
 
@@ -438,14 +439,16 @@ impl TestFabric for Posted {
             setup: *setup,
             memories: Memories::new(setup),
             images: Memories::new(setup),
-            watches: setup.layouts.map(BlockOwnership::new),
+            ownership: setup.layouts.map(BlockOwnership::new),
             rng: Rng::new(setup.seed),
             now: 0,
             writes: Vec::with_capacity(in_flight + LATE_MAX),
             owned: core::array::from_fn(|_| Vec::with_capacity(setup.send_queue + LATE_MAX)),
             queued: [0; 2],
             completions: core::array::from_fn(|_| VecDeque::with_capacity(in_flight)),
-            notices: core::array::from_fn(|_| VecDeque::with_capacity(usize::from(setup.notices) + 1)),
+            notifications: core::array::from_fn(|_| {
+                VecDeque::with_capacity(usize::from(setup.notifications_max) + 1)
+            }),
             spare: (0..LATE_MAX).map(|_| Vec::with_capacity(bytes_max as usize)).collect(),
             failures: [None; 2],
             write_counts: [WriteCounts::default(); 2],
@@ -470,7 +473,7 @@ impl TestFabric for Posted {
     }
 
     fn forge(&mut self, memory: Memory, at: u32, line: &Line) {
-        self.watches.iter_mut().for_each(BlockOwnership::stop);
+        self.ownership.iter_mut().for_each(BlockOwnership::stop);
         self.memories.put_line(memory, at, line);
     }
 }

@@ -38,9 +38,11 @@ pub(super) struct Flow {
     pub(super) seen: usize,
     pub(super) at: usize,
 }
-/// Returns the reason with which a transfer is cancelled or rejected.
+
+/// Returns the reason with which transfer `index` of an end is cancelled (kind 1) or rejected (kind 2).
 #[expect(clippy::cast_possible_truncation, reason = "few transfers")]
-pub(super) const fn reason(side: usize, index: usize, kind: u32) -> Reason {
+#[must_use]
+pub const fn reason(side: usize, index: usize, kind: u32) -> Reason {
     Reason(kind << 16 | (side as u32) << 15 | (index as u32 + 1))
 }
 

@@ -15,6 +15,7 @@ use superpipe_core::{Closed, Endpoint, Event, Nanos, Reason};
 use crate::{PairFabric, Rng};
 use flow::{Flow, Sent};
 
+pub use flow::reason;
 pub use playing::play;
 pub use script::{Content, ReceiveMethod, Script, SendMethod, Transfer};
 
@@ -41,14 +42,14 @@ pub struct Pair<F: PairFabric> {
     no_longer_receives: [bool; 2],
 }
 
-/// Assumption about the peer and the fabric.
+/// Guarantees on which the oracle relies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PeerAssumption {
-    /// Nothing but the script ends the connection.
+    /// Both ends follow the protocol and no fatal fault strikes: only the script closes the connection.
     Correct,
-    /// The connection may end at any time. What arrives before is right.
+    /// A fatal fault may end the connection at any time. Bytes that arrive before are compared.
     MayFail,
-    /// An end forges lines, so that nothing that arrives proves anything.
+    /// An end forges lines. Nothing is compared.
     Hostile,
 }
 
@@ -100,7 +101,7 @@ impl<F: PairFabric> Pair<F> {
     ///
     /// # Errors
     /// Those of [`Driver::check_time`].
-    pub fn look(&mut self, side: usize, now: Nanos, deadline: Nanos) -> Result<u64, WaitFailed> {
+    pub fn check_time(&mut self, side: usize, now: Nanos, deadline: Nanos) -> Result<u64, WaitFailed> {
         self.ends[side].check_time(&mut self.fabric, &mut self.waits[side], now, deadline)
     }
 
@@ -131,8 +132,8 @@ impl<F: PairFabric> Pair<F> {
         sent + received + counters.bytes_received
     }
 
-    /// Closes this end with a reason, or answers a close. An open transfer is cancelled.
-    pub fn give_up(&mut self, side: usize, reason: Reason) {
+    /// Closes this end with a reason, also after the peer's close. Cancels an open transfer.
+    pub fn close_with(&mut self, side: usize, reason: Reason) {
         let flow = &mut self.flows[side];
         if !matches!(self.ends[side].endpoint().closed(), Some(Closed::Here(_) | Closed::Failed(_)))
             && let Some(open) = flow.open.take()
@@ -156,22 +157,22 @@ impl<F: PairFabric> Pair<F> {
 
     /// Returns true if this end has sent everything, so that it may close. The other end may still have to receive.
     #[must_use]
-    pub fn has_sent(&self, side: usize) -> bool {
+    pub fn has_sent_all(&self, side: usize) -> bool {
         self.peer != PeerAssumption::Hostile && self.flows[side].is_done()
     }
 
     /// Returns true if this end has received everything that the other end sends.
     #[must_use]
-    pub fn has_taken(&self, side: usize) -> bool {
+    pub fn has_received_all(&self, side: usize) -> bool {
         let theirs = &self.flows[1 - side];
-        let settled = |sent: &Sent| sent.complete || sent.cancelled.is_some() || sent.rejected.is_some();
-        theirs.is_done() && theirs.head.is_none() && theirs.sent.iter().all(settled)
+        let is_over = |sent: &Sent| sent.complete || sent.cancelled.is_some() || sent.rejected.is_some();
+        theirs.is_done() && theirs.head.is_none() && theirs.sent.iter().all(is_over)
     }
 
-    /// Closes this end in good order. It receives nothing any more, and what the other end still sends is lost.
-    pub fn leave(&mut self, side: usize) {
+    /// Closes this end with [`Reason::DONE`] without receiving the rest. What the other end still sends is lost.
+    pub fn close_unreceived(&mut self, side: usize) {
         self.no_longer_receives[side] = true;
-        self.give_up(side, Reason::DONE);
+        self.close_with(side, Reason::DONE);
     }
 
     /// Closes both ends, and checks everything that arrived.
@@ -188,11 +189,11 @@ impl<F: PairFabric> Pair<F> {
         let in_order = |end: &Driver<F>| {
             matches!(end.endpoint().closed(), Some(Closed::Here(Reason::DONE) | Closed::ByPeer(Reason::DONE)))
         };
-        let heard = |side: usize| {
+        let is_known = |side: usize| {
             self.ends[side].counters().controls_sent == self.ends[1 - side].counters().controls_received
         };
-        heard(0)
-            && heard(1)
+        is_known(0)
+            && is_known(1)
             && self.ends.iter().all(in_order)
             && self.ends.iter().map(Driver::endpoint).all(|end| end.is_flushed() && end.is_quiescent())
             && self.fabric.is_quiescent()
@@ -227,7 +228,7 @@ impl<F: PairFabric> Pair<F> {
         self.next[side] = Some(end.round(&mut self.fabric, wait, has_moved));
     }
 
-    fn now_and_then(&mut self, side: usize) {
+    fn make_rare_calls(&mut self, side: usize) {
         if self.rng.one_in(128) {
             self.ends[side].endpoint_mut().poll_acknowledgements(&mut self.fabric);
         }
@@ -265,7 +266,7 @@ impl<F: PairFabric> Pair<F> {
             return;
         }
         for side in 0..2 {
-            if self.no_longer_receives[1 - side] && !self.has_taken(1 - side) {
+            if self.no_longer_receives[1 - side] && !self.has_received_all(1 - side) {
                 continue;
             }
             self.take_events(side);
@@ -274,8 +275,12 @@ impl<F: PairFabric> Pair<F> {
                 assert!(sent.complete || given_up, "transfer {index} of end {side} never came");
                 // Two ends that have closed need not report a REJECT.
                 let is_moot = self.no_longer_receives.contains(&true);
-                let told = sent.rejection_reported || sent.rejected.is_some() && is_moot;
-                assert_eq!(told, sent.rejected.is_some(), "transfer {index} of end {side}: told of a reject");
+                let is_reported = sent.rejection_reported || sent.rejected.is_some() && is_moot;
+                assert_eq!(
+                    is_reported,
+                    sent.rejected.is_some(),
+                    "transfer {index} of end {side}: rejection reported"
+                );
             }
         }
     }

@@ -22,7 +22,7 @@ impl<F: TestFabric> Pair<F> {
     pub fn play(&mut self) {
         self.until("everything is sent and taken out", Self::is_exchanged);
         self.close();
-        self.until("both are told of the close, and nothing is on the way", |pair| pair.is_over());
+        self.until("both have received CLOSE, and nothing is on its way", |pair| pair.is_over());
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
@@ -53,6 +53,6 @@ impl<F: TestFabric> Pair<F> {
             }
             kind => self.act(side, kind),
         }
-        self.now_and_then(side);
+        self.make_rare_calls(side);
     }
 }

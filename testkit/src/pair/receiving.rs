@@ -14,7 +14,7 @@ impl<F: PairFabric> Pair<F> {
         if self.is_shut(side) {
             return self.receive_nothing(side);
         }
-        if self.flows[from].head.is_none() && self.rng.one_in(2) && self.receive_whole(side) {
+        if self.flows[from].head.is_none() && self.rng.one_in(2) && self.try_recv(side) {
             return;
         }
         if self.flows[from].head.is_none() || self.rng.one_in(8) {
@@ -42,13 +42,13 @@ impl<F: PairFabric> Pair<F> {
         }
     }
 
-    /// Takes the next message by the short way, if it permits that.
-    fn receive_whole(&mut self, side: usize) -> bool {
+    /// Takes the next message by the fast path, if it permits that.
+    fn try_recv(&mut self, side: usize) -> bool {
         let from = 1 - side;
         let room = if self.rng.one_in(4) { self.rng.below(100) } else { self.buffer.len() };
-        let looks = if self.rng.one_in(2) { 1 } else { 3 };
+        let polls = if self.rng.one_in(2) { 1 } else { 3 };
         let mut slices = [&mut self.buffer[..room]];
-        let found = self.ends[side].endpoint_mut().try_recv(&mut self.fabric, &mut slices, looks);
+        let found = self.ends[side].endpoint_mut().try_recv(&mut self.fabric, &mut slices, polls);
         let (TryRecv::Taken { tag, bytes } | TryRecv::Begun { tag, bytes }) = found else { return false };
         let index = (tag & 0xffff) as usize;
         let all = self.script.transfers[from][index].bytes;

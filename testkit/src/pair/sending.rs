@@ -13,7 +13,7 @@ impl<F: PairFabric> Pair<F> {
         match self.flows[side].open {
             _ if self.ends[side].endpoint().closed().is_some() => {}
             None => self.begin(side),
-            Some(open) => self.go_on(side, open),
+            Some(open) => self.continue_sending(side, open),
         }
     }
 
@@ -58,7 +58,7 @@ impl<F: PairFabric> Pair<F> {
         }
     }
 
-    fn go_on(&mut self, side: usize, open: Open) {
+    fn continue_sending(&mut self, side: usize, open: Open) {
         let Open { index, id } = open;
         let transfer = self.script.transfers[side][index];
         if transfer.cancel_at.is_some_and(|at| at <= self.flows[side].sent[index].bytes) {

@@ -21,8 +21,8 @@ impl<F: PairFabric> Pair<F> {
             4 => {
                 let all = self.rng.below(self.buffer.len());
                 let mut slices = [&mut self.buffer[..all]];
-                let looks = 1 + u32::from(self.rng.one_in(2));
-                self.ends[side].endpoint_mut().try_recv(&mut self.fabric, &mut slices, looks);
+                let polls = 1 + u32::from(self.rng.one_in(2));
+                self.ends[side].endpoint_mut().try_recv(&mut self.fabric, &mut slices, polls);
             }
             _ if self.rng.one_in(8) => {
                 let reason = super::flow::reason(side, 0, 2);

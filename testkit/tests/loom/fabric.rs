@@ -12,7 +12,7 @@ use crate::memory::{BLOCK_BYTES, BLOCKS_MAX, Memory, Place};
 /// One thread's view of the shared memory, with direct store or as a device that writes an image.
 pub(crate) struct Loom<const DIRECT: bool> {
     shared: Arc<[Memory; 2]>,
-    /// Seat and landing buffer of the peer, as this end builds them.
+    /// Control page and landing buffer of the peer, as this end builds them.
     images: [Vec<u8>; 2],
     /// Completions that were not polled, at most as many as the send queue holds.
     completions: Vec<WrId>,
@@ -41,8 +41,8 @@ impl<const DIRECT: bool> Loom<DIRECT> {
     pub(crate) fn end(&self, side: usize, layout: Layout, config: Config) -> Endpoint<Self> {
         let attachment = Attachment {
             link: (),
-            control_page: Place::Seat(side),
-            peer_control_page: Place::Seat(1 - side),
+            control_page: Place::ControlPage(side),
+            peer_control_page: Place::ControlPage(1 - side),
             landing: Landing { memory: Place::Landing(side), layout },
             peer_landing: Landing { memory: Place::Landing(1 - side), layout },
         };
@@ -62,7 +62,7 @@ impl<const DIRECT: bool> Loom<DIRECT> {
 }
 
 const fn is_ack(place: Place, at: u32) -> bool {
-    matches!(place, Place::Seat(_)) && at == control_page::ACK
+    matches!(place, Place::ControlPage(_)) && at == control_page::ACK
 }
 
 fn line_of(bytes: &[u8]) -> Line {
@@ -147,7 +147,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
             return Err(SqFull);
         }
         let image = self.image(to, at, bytes as usize).to_vec();
-        if matches!(to, Place::Seat(_)) {
+        if matches!(to, Place::ControlPage(_)) {
             self.show_line(to, at, &line_of(&image));
         } else {
             let (mut at, mut rest) = (at, &image[..]);

@@ -69,7 +69,7 @@ fn lines_around_the_ring<const DIRECT: bool>() {
 }
 
 /// Messages that open no transfer, of one block and of two, around a ring of three.
-fn the_short_way<const DIRECT: bool>() {
+fn a_message_that_opens_no_transfer<const DIRECT: bool>() {
     explore::<DIRECT>(
         3,
         Config { c0_bytes: 200, ..eager() },
@@ -142,5 +142,5 @@ macro_rules! models {
 
 models! {
     lines_around_the_ring a_message_folded_over_two_blocks a_line_and_a_message_folded_over_three_blocks
-    a_rendezvous an_optimistic_start both_ways read_in_place the_short_way
+    a_rendezvous an_optimistic_start both_ways read_in_place a_message_that_opens_no_transfer
 }

@@ -44,10 +44,10 @@ impl Word {
 /// Returns an acknowledgement line: the count of blocks and its complement. Control messages are not acknowledged, and there are no
 /// keepalives.
 fn ack_line() -> [Word; 8] {
-    let [controls, life] = [u64::MAX, 0];
+    let [controls, keepalives] = [u64::MAX, 0];
     [Word::new(), Word::new()]
         .into_iter()
-        .chain([controls, !controls, life, !life, 0, 0].map(Word::Fixed))
+        .chain([controls, !controls, keepalives, !keepalives, 0, 0].map(Word::Fixed))
         .collect::<Vec<_>>()
         .try_into()
         .unwrap_or_else(|_| unreachable!("eight words"))
@@ -112,17 +112,17 @@ impl Memory {
 
     pub(crate) fn flag(&self, place: Place, at: u32) -> &Word {
         match place {
-            Place::Seat(_) if at < control_page::ACK + LINE_BYTES => {
+            Place::ControlPage(_) if at < control_page::ACK + LINE_BYTES => {
                 &self.ack[((at - control_page::ACK) / 8) as usize]
             }
-            Place::Seat(_) => &self.control(at - (LINE_BYTES - 8)).flag,
+            Place::ControlPage(_) => &self.control(at - (LINE_BYTES - 8)).flag,
             Place::Landing(_) => &self.block(at).0.flag,
         }
     }
 
     pub(crate) fn read(&self, place: Place, at: u32, to: &mut [u8]) {
         match place {
-            Place::Seat(_) => self.control(at).read(0, to),
+            Place::ControlPage(_) => self.control(at).read(0, to),
             Place::Landing(_) => {
                 let (block, at) = self.block(at);
                 block.read(at, to);
@@ -132,7 +132,7 @@ impl Memory {
 
     pub(crate) fn write(&self, place: Place, at: u32, from: &[u8]) {
         match place {
-            Place::Seat(_) => self.control(at).write(0, from),
+            Place::ControlPage(_) => self.control(at).write(0, from),
             Place::Landing(_) => {
                 let (block, at) = self.block(at);
                 block.write(at, from);
@@ -143,14 +143,14 @@ impl Memory {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
-    Seat(usize),
+    ControlPage(usize),
     Landing(usize),
 }
 
 impl Place {
     pub(crate) const fn owner(self) -> usize {
         match self {
-            Self::Seat(owner) | Self::Landing(owner) => owner,
+            Self::ControlPage(owner) | Self::Landing(owner) => owner,
         }
     }
 }

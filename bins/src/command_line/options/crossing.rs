@@ -4,7 +4,7 @@ use crate::quantity;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use superpipe::WaitStrategy;
-use superpipe::{Arrival, DeviceName, Protocol, RdmaRoute, Tuning};
+use superpipe::{Arrival, DeviceName, Protocol, RdmaDevice, Tuning};
 
 /// RDMA device and GID.
 #[derive(Debug, Clone, Args)]
@@ -101,10 +101,10 @@ pub enum Seen {
 }
 
 impl Routed {
-    /// Converts the options to the library's route.
+    /// Converts the options to the library's choice of a device.
     #[must_use]
-    pub const fn route(&self) -> RdmaRoute {
-        RdmaRoute { device: self.device, gid_index: self.gid_index }
+    pub const fn rdma_device(&self) -> RdmaDevice {
+        RdmaDevice { name: self.device, gid_index: self.gid_index }
     }
 }
 

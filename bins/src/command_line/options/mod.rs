@@ -310,7 +310,7 @@ fn no_dash(path: PathBuf) -> Result<PathBuf, &'static str> {
 mod tests {
     use super::*;
     use clap::{CommandFactory, ValueEnum};
-    use superpipe::{Arrival, RdmaRoute, Tuning};
+    use superpipe::{Arrival, RdmaDevice, Tuning};
 
     #[test]
     fn the_command_lines_are_consistent() {
@@ -332,11 +332,14 @@ mod tests {
     fn rdma_has_its_options() {
         let arguments = ["rrecv", "--device", "rxe0", "--gid-index", "3", "--arrival", "checked-flag"];
         let common = Receive::try_parse_from(arguments).unwrap().moving.common;
-        let route = common.routed.route();
-        assert_eq!((route.device.unwrap().as_str(), route.gid_index), ("rxe0", Some(3)));
+        let device = common.routed.rdma_device();
+        assert_eq!((device.name.unwrap().as_str(), device.gid_index), ("rxe0", Some(3)));
         assert_eq!(common.tuned.wishes().arrival, Some(Arrival::CheckedFlag));
         let common = Receive::try_parse_from(["rrecv"]).unwrap().moving.common;
-        assert_eq!((common.routed.route(), common.tuned.wishes()), (RdmaRoute::default(), Tuning::default()));
+        assert_eq!(
+            (common.routed.rdma_device(), common.tuned.wishes()),
+            (RdmaDevice::default(), Tuning::default())
+        );
         for (seen, arrival) in [("flag", Arrival::Flag), ("notify", Arrival::Notify)] {
             let seen = Seen::from_str(seen, false).unwrap();
             assert_eq!(seen.wish(), Some(arrival));

@@ -4,12 +4,13 @@ use super::directory::Directory;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, StatxAttributes, StatxFlags, fcntl_getfl, fstat, fstatvfs, statx, tell,
 };
-use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use superpipe::os::Bytes;
+use superpipe::os::limits::{Resource, soft_limit};
 
 /// Checks that a file of the user `uid` may be replaced.
 ///
@@ -52,7 +53,7 @@ pub(super) fn check_room(file: &File, bytes: u64, sparse: bool) -> io::Result<()
     let Some((start, is_at_end)) = start(file)? else { return Ok(()) };
     let announced = Bytes(bytes);
     let length = start.saturating_add(bytes);
-    if let Some(most) = getrlimit(Resource::Fsize).current.filter(|&most| length > most) {
+    if let Some(most) = soft_limit(Resource::FileBytes).filter(|&most| length > most) {
         return Err(io::Error::other(format!(
             "file too large: {announced} were announced, which would make it {}, and this process may write files of {}; \
              see ulimit -f",

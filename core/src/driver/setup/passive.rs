@@ -14,7 +14,7 @@ impl<G: Grants> Handshake<G> {
         let config = &self.config;
         let negotiation = match config.fabric {
             FabricKind::Direct { is_fenced, .. } => Negotiation {
-                negotiated: config.proposed.negotiate(&said, &Defaults::SHM)?,
+                negotiated: Defaults::SHM.negotiate(&config.proposed, &said)?,
                 arrival_reason: None,
                 is_fenced: is_fenced && hello.is_fenced(),
                 pid: None,
@@ -23,7 +23,7 @@ impl<G: Grants> Handshake<G> {
                 let ours = ArrivalCaps { keeps_order, has_fast_crc, proposed: config.proposed.arrival };
                 let (mode, why) = arrival::negotiate(ours, hello.arrival_caps(said.arrival)?)?;
                 let defaults = arrival::defaults(mode, notifications_max);
-                let negotiated = config.proposed.negotiate(&said, &defaults)?;
+                let negotiated = defaults.negotiate(&config.proposed, &said)?;
                 Negotiation { negotiated, arrival_reason: Some(why), is_fenced: false, pid: None }
             }
         };

@@ -112,62 +112,64 @@ pub enum Proposal {
     Arrival(Arrival),
 }
 
-impl Tuning {
-    /// Negotiates these values of the listening end with those of the connecting end.
+impl Defaults {
+    /// Negotiates the values of the two ends over this fabric.
     ///
     /// # Errors
     /// The ends propose different values, or values that make no valid configuration.
-    pub fn negotiate(&self, theirs: &Self, defaults: &Defaults) -> Result<Negotiated, Disagreement> {
+    pub fn negotiate(&self, listening: &Tuning, connecting: &Tuning) -> Result<Negotiated, Disagreement> {
         let number = |name, ours, theirs| proposed_by_either(name, ours, theirs, Proposal::Number);
-        let (ours_folds, their_folds) = (self.folds, theirs.folds);
-        let protocol = proposed_by_either("protocol", self.protocol, theirs.protocol, Proposal::Protocol)?;
-        let arrival = proposed_by_either("arrival", self.arrival, theirs.arrival, Proposal::Arrival)?;
+        let (ours_folds, their_folds) = (listening.folds, connecting.folds);
+        let protocol =
+            proposed_by_either("protocol", listening.protocol, connecting.protocol, Proposal::Protocol)?;
+        let arrival =
+            proposed_by_either("arrival", listening.arrival, connecting.arrival, Proposal::Arrival)?;
         let folds =
             proposed_by_either("folds", ours_folds, their_folds, |folds| Proposal::Number(folds.into()))?;
-        let block_bytes = number("block-bytes", self.block_bytes, theirs.block_bytes)?;
-        let landing_bytes = number("landing-bytes", self.landing_bytes, theirs.landing_bytes)?;
-        let chunk_bytes = number("chunk-bytes", self.chunk_bytes, theirs.chunk_bytes)?;
-        let block_bytes = block_bytes.unwrap_or(defaults.block_bytes);
+        let block_bytes = number("block-bytes", listening.block_bytes, connecting.block_bytes)?;
+        let landing_bytes = number("landing-bytes", listening.landing_bytes, connecting.landing_bytes)?;
+        let chunk_bytes = number("chunk-bytes", listening.chunk_bytes, connecting.chunk_bytes)?;
+        let block_bytes = block_bytes.unwrap_or(self.block_bytes);
         let landing_bytes = landing_bytes.unwrap_or(LANDING_BYTES.max(block_bytes.saturating_mul(4)));
         let block_count = landing_bytes / block_bytes.max(1);
-        let layout = Layout { block_bytes, block_count, flags: defaults.flags };
+        let layout = Layout { block_bytes, block_count, flags: self.flags };
         let base = Config::default();
         let config = Config {
             protocol: protocol.unwrap_or(base.protocol),
-            arrival: arrival.unwrap_or(defaults.arrival),
+            arrival: arrival.unwrap_or(self.arrival),
             folds: folds.unwrap_or(base.folds),
             chunk_bytes: chunk_bytes.unwrap_or(base.chunk_bytes),
-            c0_bytes: defaults.c0_bytes,
-            order_asserted: defaults.ordered && defaults.flags == FlagPlace::Inside,
+            c0_bytes: self.c0_bytes,
+            order_asserted: self.ordered && self.flags == FlagPlace::Inside,
             ..base
         };
-        let direct = defaults.flags == FlagPlace::Apart;
-        let caps =
-            Caps { order_inside_write: defaults.ordered, notifications_max: defaults.notifications_max };
+        let direct = self.flags == FlagPlace::Apart;
+        let caps = Caps { order_inside_write: self.ordered, notifications_max: self.notifications_max };
         config.validate(direct, caps, [layout; 2]).map_err(Disagreement::Config)?;
         Ok(Negotiated { config, layout })
     }
 
+    /// Checks the values without those of a peer, for either fabric.
+    ///
+    /// # Errors
+    /// The field, the value and the range.
+    pub fn validate(proposed: &Tuning) -> Result<(), Disagreement> {
+        // The fabric is not known yet: these are the defaults of one that supports the proposed arrival mode.
+        let posted = Self { flags: FlagPlace::Inside, notifications_max: NOTIFICATIONS_MIN, ..Self::SHM };
+        let defaults = if proposed.arrival == Some(Arrival::Notify) { posted } else { Self::SHM };
+        defaults.negotiate(proposed, &Tuning::default()).map(|_| ())
+    }
+}
+
+impl Tuning {
     /// Checks that the result of the listening end respects these values of the connecting end.
     ///
     /// # Errors
     /// The first value that it does not respect.
-    pub fn check(&self, negotiated: &Negotiated, defaults: &Defaults) -> Result<(), Disagreement> {
+    pub(super) fn check(&self, negotiated: &Negotiated, defaults: &Defaults) -> Result<(), Disagreement> {
         // A landing buffer holds complete blocks: as many as the proposed bytes have room for.
         let landing_bytes = self.landing_bytes.map(|bytes| bytes - bytes % negotiated.layout.block_bytes);
-        negotiated.to_tuning().negotiate(&Self { landing_bytes, ..*self }, defaults).map(|_| ())
-    }
-
-    /// Checks the values without those of a peer.
-    ///
-    /// # Errors
-    /// The field, the value and the range.
-    pub fn validate(&self) -> Result<(), Disagreement> {
-        // The fabric is not known yet: these are the defaults of one that supports the proposed arrival mode.
-        let posted =
-            Defaults { flags: FlagPlace::Inside, notifications_max: NOTIFICATIONS_MIN, ..Defaults::SHM };
-        let defaults = if self.arrival == Some(Arrival::Notify) { posted } else { Defaults::SHM };
-        self.negotiate(&Self::default(), &defaults).map(|_| ())
+        defaults.negotiate(&negotiated.to_tuning(), &Self { landing_bytes, ..*self }).map(|_| ())
     }
 }
 
@@ -191,7 +193,7 @@ impl Negotiated {
     /// # Errors
     /// A phrase, if that is invalid.
     pub fn from_tuning(tuning: &Tuning, defaults: &Defaults) -> Result<Self, &'static str> {
-        tuning.negotiate(&Tuning::default(), defaults).map_err(|_| "the values that it chose are invalid")
+        defaults.negotiate(tuning, &Tuning::default()).map_err(|_| "the values that it chose are invalid")
     }
 
     /// Refuses a landing buffer of more than `bytes_max`, the limit that the end named `by` sets its peer. A landing buffer as large

@@ -38,7 +38,7 @@ fn a_close<F: TestFabric>() {
 
 fn a_close_for_a_broken_rule<F: TestFabric>() {
     let mut t = Ends::<F>::new();
-    t.forge(Memory::seat(0), wire::mailbox(0), Line([99, 0, 0, 0, 0, 0, 0, 1]));
+    t.forge(Memory::control_page(0), wire::mailbox(0), Line([99, 0, 0, 0, 0, 0, 0, 1]));
     t.rings_in_progress(0, |end| end.closed().is_some());
     assert_eq!(t.ends[0].counters().controls_sent, 1);
 }
@@ -67,7 +67,7 @@ fn a_chunk_that_had_to_wait() {
 /// Half of what the peer may notify of was taken, and is given back.
 #[test]
 fn credits_that_are_given_back() {
-    let setup = Setup { order_inside_write: false, notices: 4, ..Setup::new(LAYOUT, 1) };
+    let setup = Setup { order_inside_write: false, notifications_max: 4, ..Setup::new(LAYOUT, 1) };
     let mut t = Ends::<Posted>::with(&setup, Arrival::Notify);
     for _ in 0..2 {
         t.ends[0].try_send(&mut t.fabric, 1, &[&[7; 8]]).unwrap();

@@ -44,7 +44,7 @@ fn a_close_for_a_broken_rule_that_a_sending_call_finds<F: TestFabric>() {
         t.ends[0].try_send(&mut t.fabric, 1, &[&[7; 8]]).unwrap();
         t.arrive();
     }
-    t.forge(Memory::seat(0), control_page::ACK, wire::ack(99, u64::MAX, 0));
+    t.forge(Memory::control_page(0), control_page::ACK, wire::ack(99, u64::MAX, 0));
     let sent = t.rings(0, |end, fabric| end.try_send(fabric, 1, &[&[7; 8]]));
     assert_eq!(sent, Err(RefusedSend::Closed));
     assert!(t.ends[0].closed().is_some());
@@ -52,7 +52,7 @@ fn a_close_for_a_broken_rule_that_a_sending_call_finds<F: TestFabric>() {
 
 fn a_close_for_a_broken_rule_that_a_look_finds<F: TestFabric>() {
     let mut t = Ends::<F>::new();
-    t.forge(Memory::seat(0), control_page::ACK, wire::ack(99, u64::MAX, 0));
+    t.forge(Memory::control_page(0), control_page::ACK, wire::ack(99, u64::MAX, 0));
     t.rings(0, |end, fabric| end.poll_acknowledgements(fabric));
     assert!(t.ends[0].closed().is_some());
 }
@@ -61,7 +61,7 @@ fn an_acknowledgement_that_breaks_a_rule_closes<F: TestFabric>() {
     let mut t = Ends::<F>::new();
     t.ends[0].try_send(&mut t.fabric, 1, &[&[7; 8]]).unwrap();
     t.arrive();
-    t.forge(Memory::seat(0), control_page::ACK, wire::ack(99, u64::MAX, 0));
+    t.forge(Memory::control_page(0), control_page::ACK, wire::ack(99, u64::MAX, 0));
     assert!(!t.ends[0].poll_delivered());
     t.rings_in_progress(0, |end| end.closed().is_some());
 }

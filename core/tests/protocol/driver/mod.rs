@@ -102,20 +102,20 @@ impl<F: TestFabric> One<F> {
 
     /// The peer writes the next control line; nothing looks at it yet.
     fn control(&mut self, line: Line) {
-        self.fabric.forge(Memory::seat(0), wire::mailbox(self.controls_fed), &line);
+        self.fabric.forge(Memory::control_page(0), wire::mailbox(self.controls_fed), &line);
         self.controls_fed += 1;
     }
 
     /// The peer acknowledges so many blocks and controls, and shows life.
     fn ack(&mut self, blocks: u64, controls: u64, life: u64) {
         let line = wire::ack(blocks, controls, life);
-        self.fabric.forge(Memory::seat(0), superpipe_core::control_page::ACK, &line);
+        self.fabric.forge(Memory::control_page(0), superpipe_core::control_page::ACK, &line);
     }
 
     /// Returns the control message in the peer's mailbox.
     fn said(&mut self, slot: u32) -> Line {
         self.settle();
-        self.fabric.memories().line(Memory::seat(1), wire::mailbox(slot))
+        self.fabric.memories().line(Memory::control_page(1), wire::mailbox(slot))
     }
 
     /// Returns the line in the peer's landing buffer.
@@ -127,7 +127,7 @@ impl<F: TestFabric> One<F> {
     /// Returns the newest acknowledgement of the peer.
     fn acked(&mut self) -> Line {
         self.settle();
-        self.fabric.memories().line(Memory::seat(1), superpipe_core::control_page::ACK)
+        self.fabric.memories().line(Memory::control_page(1), superpipe_core::control_page::ACK)
     }
 
     /// Drives a message that is received, into one slice.

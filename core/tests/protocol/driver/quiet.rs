@@ -104,7 +104,7 @@ fn a_sign_of_life_is_quiet_and_what_is_due_is_not() {
     // A control message was read: its acknowledgement is due.
     fabric.heard.clear();
     let line = wire::checked(wire::close(1, 0, 0), 1);
-    fabric.inner.forge(Memory::seat(0), wire::mailbox(0), &line);
+    fabric.inner.forge(Memory::control_page(0), wire::mailbox(0), &line);
     assert!(driver.progress(&mut fabric));
     driver.tick(&mut fabric, after(2 * KEEPALIVE_NS));
     assert_eq!(fabric.heard, [(false, 1), (true, 2)]);

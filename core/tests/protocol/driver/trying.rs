@@ -366,7 +366,7 @@ fn notified_messages_are_taken_complete() {
 fn what_is_notified_and_not_there_ends_the_connection() {
     let mut t = One::<Posted>::with(Arrival::Notify);
     t.slot(0, message(300, 1, 1));
-    t.fabric.forge_notice(1, Notification(1 << 28 | 1));
+    t.fabric.forge_notification(1, Notification(1 << 28 | 1));
     assert_eq!(try_recv(&mut t, &mut [0; 300]), Ok(None));
     let wrong = Closed::Failed(Failure::Protocol(ProtocolError::NotificationWithoutFlag));
     assert_eq!(t.driver.endpoint().closed(), Some(wrong));

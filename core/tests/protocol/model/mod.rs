@@ -96,7 +96,7 @@ impl<F: TestFabric> Model<F> {
             layouts,
             order_inside_write: arrival == Arrival::Flag || rng.one_in(2),
             send_queue: 1 + rng.below(4),
-            notices: NOTIFICATIONS_MIN + rng.below(8) as u16,
+            notifications_max: NOTIFICATIONS_MIN + rng.below(8) as u16,
             seed: rng.next(),
         };
         let fabric = F::new(&setup);

@@ -60,7 +60,7 @@ fn acknowledged_before_completed() {
     let whole = vec![7; LAYOUT.capacity(8) as usize];
     let id = t.end.start(1, Length::Exact(whole.len() as u64)).unwrap();
     assert_eq!(t.end.push(&mut t.fabric, id, &[&whole]), Ok(whole.len()));
-    t.fabric.forge(Memory::seat(0), control_page::ACK, &wire::ack(8, BEFORE_FIRST, 0));
+    t.fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(8, BEFORE_FIRST, 0));
     assert_eq!(t.end.try_send(&mut t.fabric, 2, &[b"tiny"]), Err(RefusedSend::NoCredit));
     assert_eq!(t.end.try_send(&mut t.fabric, 2, &[&[0; 60]]), Err(RefusedSend::NoCredit));
     assert!(!t.end.poll_delivered() && !t.end.is_quiescent());

@@ -25,7 +25,7 @@ fn the_short_way<F: TestFabric>() {
     assert_eq!(t.try_recv(3, message(300, 3, 3)), TryRecv::Other);
     expect!(t, pulled 248, End::Fin);
     // The line of acknowledgements is whole, however little of it was written.
-    let ack = |t: &Victim<F>| t.fabric.memories().line(Memory::seat(1), control_page::ACK);
+    let ack = |t: &Victim<F>| t.fabric.memories().line(Memory::control_page(1), control_page::ACK);
     assert_eq!(ack(&t), wire::ack(4, BEFORE_FIRST, 0));
     t.end.try_send(&mut t.fabric, 9, &[b"out"]).unwrap();
     feed!(t, control wire::reject(1, 1, 1));

@@ -39,7 +39,7 @@ impl<F: TestFabric> Victim<F> {
     fn control(&mut self, line: Line) {
         let at = wire::mailbox(self.controls_fed);
         self.controls_fed += 1;
-        self.fabric.forge(Memory::seat(0), at, &line);
+        self.fabric.forge(Memory::control_page(0), at, &line);
         self.settle();
     }
 
@@ -51,7 +51,7 @@ impl<F: TestFabric> Victim<F> {
 
     /// Returns the line in the peer's mailbox or landing buffer.
     fn said(&self, slot: u32) -> Line {
-        self.fabric.memories().line(Memory::seat(1), wire::mailbox(slot))
+        self.fabric.memories().line(Memory::control_page(1), wire::mailbox(slot))
     }
 
     fn sent(&self, block: u32) -> Line {
@@ -82,7 +82,11 @@ macro_rules! feed {
         $t.slot($block, $line)
     };
     ($t:ident, ack $line:expr) => {{
-        $t.fabric.forge(superpipe_testkit::Memory::seat(0), superpipe_core::control_page::ACK, &$line);
+        $t.fabric.forge(
+            superpipe_testkit::Memory::control_page(0),
+            superpipe_core::control_page::ACK,
+            &$line,
+        );
         $t.settle();
     }};
 }

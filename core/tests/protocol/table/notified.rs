@@ -18,7 +18,7 @@ const ACK: u32 = 3 << 28;
 fn victim(origin: Origin) -> Victim<Posted> {
     let setup = Setup {
         order_inside_write: false,
-        notices: NOTIFICATIONS_MIN,
+        notifications_max: NOTIFICATIONS_MIN,
         send_queue: 8,
         ..Setup::new(LAYOUT, 1)
     };
@@ -29,7 +29,7 @@ fn victim(origin: Origin) -> Victim<Posted> {
 }
 
 fn notified(t: &mut Victim<Posted>, notice: u32) {
-    t.fabric.forge_notice(1, Notification(notice));
+    t.fabric.forge_notification(1, Notification(notice));
     t.settle();
 }
 

@@ -44,7 +44,7 @@ fn what_goes_out<F: TestFabric>() {
     expect!(t, pulled 0, End::No);
     expect!(t, said 1, Line::default());
     // The block and no control message was consumed.
-    let ack = t.fabric.memories().line(Memory::seat(1), control_page::ACK);
+    let ack = t.fabric.memories().line(Memory::control_page(1), control_page::ACK);
     assert_eq!(ack, wire::ack(1, BEFORE_FIRST, 0));
 }
 

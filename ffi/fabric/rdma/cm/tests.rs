@@ -153,7 +153,7 @@ fn the_time_of_the_drop_stands_from_the_first_question_on() {
     let mut cm = cm();
     let before_ns = monotonic_ns();
     let by_ns = cm.ends_by();
-    assert!((before_ns + GOODBYE_NS..=monotonic_ns() + GOODBYE_NS).contains(&by_ns));
+    assert!((before_ns + DISCONNECT_NS..=monotonic_ns() + DISCONNECT_NS).contains(&by_ns));
     assert_eq!(cm.ends_by(), by_ns);
     cm.end_by(7);
     assert_eq!(cm.ends_by(), 7);

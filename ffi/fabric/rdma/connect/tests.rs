@@ -1,7 +1,7 @@
-//! Connecting on a device that does what the test says: what is attempted, for how long, and what is told of it.
+//! Connecting on a device that does what the test says: what is attempted, for how long, and what is result of it.
 
 use super::*;
-use crate::fabric::rdma::RdmaRoute;
+use crate::fabric::rdma::RdmaDevice;
 use superpipe_core::driver::setup::Tuning;
 use superpipe_verbs::CmFailure;
 use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
@@ -14,17 +14,17 @@ fn addresses(count: u8) -> Vec<SocketAddr> {
     (0..count).map(|host| SocketAddr::from(([192, 0, 2, host], 7))).collect()
 }
 
-/// What is told where the attempts end so, one a call, and how many were made.
-fn told(answers: &[Result<u32, ConnectError>], deadline_ns: u64) -> (Result<u32, ConnectError>, usize) {
+/// Connects with attempts that end so, in turn. Returns the result and the count of attempts.
+fn outcome(answers: &[Result<u32, ConnectError>], deadline_ns: u64) -> (Result<u32, ConnectError>, usize) {
     let mut answers = answers.iter();
     let attempts = answers.len();
     let addresses = addresses(2);
     let mut due = addresses.iter().cycle();
-    let told = connect_any(&addresses, deadline_ns, |address, _| {
+    let result = connect_any(&addresses, deadline_ns, |address, _| {
         assert_eq!(Some(&address), due.next(), "each in turn");
         answers.next().expect("enough was attempted").clone()
     });
-    (told, attempts - answers.len())
+    (result, attempts - answers.len())
 }
 
 #[test]
@@ -38,26 +38,26 @@ fn a_transient_error_goes_before_the_last_addresss() {
         (REFUSED, other(), other()),
         (other(), REFUSED, REFUSED),
     ] {
-        assert_eq!(told(&[Err(first), Err(second)], u64::MAX), (Err(worst), 2));
+        assert_eq!(outcome(&[Err(first), Err(second)], u64::MAX), (Err(worst), 2));
     }
 }
 
 #[test]
 fn an_answer_a_refusal_or_the_flag_ends_the_attempts() {
-    assert_eq!(told(&[Ok(1), Ok(2)], u64::MAX), (Ok(1), 1));
-    assert_eq!(told(&[Err(REFUSED), Ok(2)], u64::MAX), (Ok(2), 2));
+    assert_eq!(outcome(&[Ok(1), Ok(2)], u64::MAX), (Ok(1), 1));
+    assert_eq!(outcome(&[Err(REFUSED), Ok(2)], u64::MAX), (Ok(2), 2));
     let refused = PacketError::Refused { code: 2, text: "no".into() };
     for last in [ConnectError::Interrupted, ConnectError::Packet(refused)] {
-        assert_eq!(told(&[Err(last.clone()), Ok(2)], u64::MAX), (Err(last), 1));
+        assert_eq!(outcome(&[Err(last.clone()), Ok(2)], u64::MAX), (Err(last), 1));
     }
 }
 
 #[test]
 fn only_timeouts_are_retried_until_the_deadline() {
     let late = || Err(ConnectError::TimedOut);
-    assert_eq!(told(&[late(), late(), Err(REFUSED), late(), Ok(5)], u64::MAX), (Ok(5), 5));
-    assert_eq!(told(&[late(), Err(LOST), Ok(3)], u64::MAX), (Err(LOST), 2));
-    assert_eq!(told(&[late(), late(), Ok(3)], 0), (late(), 2));
+    assert_eq!(outcome(&[late(), late(), Err(REFUSED), late(), Ok(5)], u64::MAX), (Ok(5), 5));
+    assert_eq!(outcome(&[late(), Err(LOST), Ok(3)], u64::MAX), (Err(LOST), 2));
+    assert_eq!(outcome(&[late(), late(), Ok(3)], 0), (late(), 2));
     assert_eq!(connect_any(&[], 0, |_, _| Ok(())), Err(ConnectError::TimedOut));
 }
 
@@ -93,7 +93,7 @@ fn answered(events: &[CmKind]) -> (ConnectError, Vec<&'static str>) {
 
 fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectError {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
     let deadline = ConnectDeadline { deadline_ns, interrupted };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()
 }
@@ -121,8 +121,8 @@ fn every_step_ends_by_deadline_or_flag() {
         ] {
             begin();
             script(|script| script.events = steps[..done].iter().map(|step| (*step, 0)).collect());
-            let told = attempt_until(monotonic_ns() + wait_ns, &|| is_set);
-            assert_eq!(told, error, "after {done} steps");
+            let result = attempt_until(monotonic_ns() + wait_ns, &|| is_set);
+            assert_eq!(result, error, "after {done} steps");
         }
     }
 }
@@ -175,7 +175,7 @@ fn attempt(kind: CmKind, status: i32, says: &[u8]) -> ConnectError {
 
 fn alone() -> ConnectError {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
     let deadline = ConnectDeadline { deadline_ns: monotonic_ns() + 20_000_000_000, interrupted: &|| false };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()
 }

@@ -9,9 +9,9 @@ use superpipe_verbs::{CmEvent, ConnectParams, Error, Mtu, QpState};
 
 /// Exponent of the acknowledgement timeout, 4.096 µs times two to the power of this: 67 ms. rdma_cm's default is seconds.
 pub(in crate::fabric::rdma) const ACK_TIMEOUT: u8 = 14;
-/// Retries after an acknowledgement timeout: the peer is lost after eight times 67 ms.
+/// Retries after an acknowledgement timeout, the most that the field of 3 bits has: the peer is lost after eight times 67 ms.
 const RETRIES: u8 = 7;
-/// Retries of a SEND that met no receive. Receives are posted ahead, so only the begin of a connection needs them.
+/// Retries of a SEND that met no receive: 4 ms in all. Receives are posted ahead, so only the first packets of a connection need them.
 const RNR_RETRIES: u8 = 6;
 /// Code of the RNR timer: 0.64 ms.
 const RNR_TIMER: u8 = 12;

@@ -19,7 +19,7 @@ use superpipe_core::WcError;
 use superpipe_verbs::WcStatus;
 
 const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
-/// Polls before the thread sleeps between them.
+/// Polls before the thread sleeps between them: a device that is not behind completes meanwhile.
 const SPINS: u32 = 1000;
 
 impl RdmaConnection {
@@ -44,7 +44,7 @@ impl RdmaConnection {
         {
             self.state = state;
         }
-        // What was not posted counts as done as well.
+        // Work requests that were not posted count as done as well.
         for (_, wr) in &self.waiting {
             self.queue.take(*wr);
         }

@@ -32,9 +32,11 @@ use superpipe_verbs::{
 pub(super) use connecting::ACK_TIMEOUT;
 pub(super) use state::State;
 
-/// Inline sizes in the order in which they are tried; siw has none.
+/// Inline sizes in the order in which they are tried. 256 holds the longest enclosed write with its head, 64 a line; siw has no inline
+/// data.
 const INLINE_BYTES: [u32; 3] = [256, 64, 0];
-/// Completions that one poll takes.
+/// Completions that one call of the library takes, so that one poll reports data, notifications and signals. The array is part of the
+/// connection, so more would only cost memory.
 const POLLED: usize = 16;
 
 /// The connection and what it owns. Fields are dropped in this order.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fabric::rdma::fabric::{Rdma, RdmaLink};
+use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
@@ -17,8 +18,8 @@ use superpipe_core::{
     Arrival, CONTROL_PAGE_BYTES, Config, CopyHint, Endpoint, Fabric, FlagPlace, Line, Nanos, Origin,
 };
 use superpipe_verbs::fake::{
-    Posted, Script, answer, begin, calls, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
-    receive_immediate, script, sent,
+    Posted, Script, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate, script,
+    sent,
 };
 use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
 
@@ -36,7 +37,7 @@ struct Side {
 
 struct Pair {
     sides: [Side; 2],
-    port: Rdma,
+    fabric: Rdma,
 }
 
 /// A wire, an image to write from, and memory that the peer writes.
@@ -73,25 +74,25 @@ impl Pair {
             (connection, image, mine, script(take))
         });
         let config = Config { arrival, c0_bytes: 600, order_asserted: true, ..Config::default() };
-        let port = Rdma::new();
+        let fabric = Rdma::new();
         let theres = [remote(&b.2), remote(&a.2)];
         let mut theres = theres.into_iter();
         let sides = [a, b].map(|(connection, image, mine, device)| {
             let remote = theres.next().unwrap();
             let attachment = RdmaLink::attach(connection, mine, image, remote, arrival);
-            let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
+            let endpoint = Endpoint::new(&fabric, attachment, config, Origin::default()).unwrap();
             let id = 1 + theres.len() as u64;
             Side { driver: Driver::new(endpoint, id, WaitStrategy::Sleep, SECOND_NS, Nanos(0)), device }
         });
-        Self { sides, port }
+        Self { sides, fabric }
     }
 
     /// Has one end do something, and then its device what was posted.
     fn on<T>(&mut self, side: usize, act: impl FnOnce(&mut Driver<Rdma>, &mut Rdma) -> T) -> T {
-        let Self { sides, port } = self;
+        let Self { sides, fabric } = self;
         let [own, other] = sides.get_disjoint_mut([side, 1 - side]).unwrap();
         script(|script| swap(script, &mut own.device));
-        let done = act(&mut own.driver, port);
+        let done = act(&mut own.driver, fabric);
         let posted = script(|script| take(&mut script.posted)).concat();
         for posted in posted.iter().filter(|posted| posted.flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0) {
             sent(posted.id, WcStatus::SUCCESS);
@@ -116,20 +117,20 @@ impl Pair {
         for _ in 0..20_000 {
             if !is_sent
                 && let Drive::Done(done) =
-                    self.on(from, |driver, port| driver.drive_send(port, &mut send, &[message]))
+                    self.on(from, |driver, fabric| driver.drive_send(fabric, &mut send, &[message]))
             {
                 assert_eq!(done, Ok(()));
                 is_sent = true;
             }
-            let received =
-                self.on(1 - from, |driver, port| driver.drive_recv(port, &mut receive, &mut [&mut place]));
+            let received = self
+                .on(1 - from, |driver, fabric| driver.drive_recv(fabric, &mut receive, &mut [&mut place]));
             if let Drive::Done(done) = received {
                 assert_eq!(done, Ok(Received { tag, bytes: message.len() }));
                 assert!(is_sent && place == message, "{} bytes", message.len());
                 return;
             }
             for side in [0, 1] {
-                self.on(side, |driver, port| driver.progress(port));
+                self.on(side, |driver, fabric| driver.progress(fabric));
             }
         }
         panic!(
@@ -140,7 +141,7 @@ impl Pair {
     }
 
     fn begin_sleep(&mut self, side: usize) -> Result<u64, SleepEnd> {
-        self.on(side, |driver, port| port.begin_sleep(driver.endpoint_mut(), SECOND_NS))
+        self.on(side, |driver, fabric| fabric.begin_sleep(driver.endpoint_mut(), SECOND_NS))
     }
 
     /// Ends a sleep; what the device, or rdma_cm, has told is readable.
@@ -152,14 +153,14 @@ impl Pair {
             false => PollFd::none(),
         });
         poll_now(&mut fds);
-        self.on(side, |driver, port| port.end_sleep(driver.endpoint_mut(), Ok(polled), fds))
+        self.on(side, |driver, fabric| fabric.end_sleep(driver.endpoint_mut(), Ok(polled), fds))
     }
 
     /// Both ends do what needs no asking.
     fn settle(&mut self) {
         for _ in 0..10 {
             for side in [0, 1] {
-                self.on(side, |driver, port| driver.progress(port));
+                self.on(side, |driver, fabric| driver.progress(fabric));
             }
         }
     }
@@ -193,52 +194,52 @@ fn what_core_names_is_what_is_written_and_read() {
     let remote = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
     let keeps_order = connection.keeps_order();
     let parts = RdmaLink::attach(connection, mine, image, remote, Arrival::Flag);
-    let (seat, landing, mut link) = (parts.control_page, parts.landing.memory, parts.link);
-    let (their_seat, their_landing) = (parts.peer_control_page, parts.peer_landing.memory);
-    let port = &mut Rdma::new();
-    assert_eq!(port.crc(b"123456789", 0), 0xE306_9283, "the check value of CRC32C");
-    let (before, now, after) = (monotonic_ns(), port.now().0, monotonic_ns());
+    let (page, landing, mut link) = (parts.control_page, parts.landing.memory, parts.link);
+    let (their_page, their_landing) = (parts.peer_control_page, parts.peer_landing.memory);
+    let fabric = &mut Rdma::new();
+    assert_eq!(fabric.crc(b"123456789", 0), 0xE306_9283, "the check value of CRC32C");
+    let (before, now, after) = (monotonic_ns(), fabric.now().0, monotonic_ns());
     assert!((before..=after).contains(&now));
-    let caps = port.caps(&link);
+    let caps = fabric.caps(&link);
     assert_eq!((caps.order_inside_write, caps.notifications_max), (keeps_order, 128));
 
     // Memory that the peer writes.
     ours.write_line(128, &line);
     ours.write_line(CONTROL_PAGE_BYTES + 256, &line);
-    assert_eq!((port.take_line(&link, seat, 128), port.flag(&link, seat, 128 + 48)), (line, 7));
-    assert_eq!((port.take_line(&link, landing, 256), port.flag(&link, landing, 256 + 56)), (line, 8));
+    assert_eq!((fabric.take_line(&link, page, 128), fabric.flag(&link, page, 128 + 48)), (line, 7));
+    assert_eq!((fabric.take_line(&link, landing, 256), fabric.flag(&link, landing, 256 + 56)), (line, 8));
     let bytes = line.0.map(u64::to_le_bytes).concat();
     for hint in [CopyHint::Cached, CopyHint::Streaming] {
         let mut out = [0; 60];
-        port.copy_out(&mut link, landing, 256, &mut out, hint);
+        fabric.copy_out(&mut link, landing, 256, &mut out, hint);
         assert_eq!(out, bytes[..60]);
     }
-    assert_eq!(port.crc_out(&link, landing, 256, 60, 5), port.crc(&bytes[..60], 5));
-    assert_eq!(port.source_of(&link, landing, 256, 64), ours.at(CONTROL_PAGE_BYTES + 256, 64).cast_const());
+    assert_eq!(fabric.crc_out(&link, landing, 256, 60, 5), fabric.crc(&bytes[..60], 5));
+    assert_eq!(fabric.source_of(&link, landing, 256, 64), ours.at(CONTROL_PAGE_BYTES + 256, 64).cast_const());
 
     // The image of the peer's memory.
-    port.write_line(&mut link, their_seat, 64, &line);
-    port.publish(&mut link, their_seat, 128, 77);
-    port.copy_in(&mut link, their_landing, 512, &bytes[..60]);
+    fabric.write_line(&mut link, their_page, 64, &line);
+    fabric.publish(&mut link, their_page, 128, 77);
+    fabric.copy_in(&mut link, their_landing, 512, &bytes[..60]);
     assert_eq!((theirs.take_line(64), theirs.flag(128)), (line, 77));
     assert_eq!(theirs.take_line(CONTROL_PAGE_BYTES + 512).0[..7], line.0[..7]);
-    assert_eq!(port.crc_in(&link, their_landing, 512, 60, 5), port.crc(&bytes[..60], 5));
-    assert_eq!(port.place_in(&link, their_landing, 512, 64), theirs.at(CONTROL_PAGE_BYTES + 512, 64));
+    assert_eq!(fabric.crc_in(&link, their_landing, 512, 60, 5), fabric.crc(&bytes[..60], 5));
+    assert_eq!(fabric.place_in(&link, their_landing, 512, 64), theirs.at(CONTROL_PAGE_BYTES + 512, 64));
 
     // Local and remote addresses of a posted write.
-    for (to, at, place) in [(their_seat, 64, 64), (their_landing, 512, CONTROL_PAGE_BYTES + 512)] {
+    for (to, at, place) in [(their_page, 64, 64), (their_landing, 512, CONTROL_PAGE_BYTES + 512)] {
         let wr = WrId(u64::from(at));
-        assert_eq!(port.post_write(&mut link, to, at, 60, Some(wr), None), Ok(()));
+        assert_eq!(fabric.post_write(&mut link, to, at, 60, Some(wr), None), Ok(()));
         assert_eq!(script(|script| script.posted.len()), 0, "it waits for the doorbell");
-        port.ring_doorbell(&mut link);
+        fabric.ring_doorbell(&mut link);
         let [posted] = script(|script| take(&mut script.posted)).concat().try_into().unwrap();
         assert_eq!(posted.to, remote.addr + u64::from(place));
         assert_eq!(posted.from, [(theirs.at(place, 60).expose_provenance() as u64, 60)]);
-        assert_eq!(port.poll_cq(&mut link), None);
+        assert_eq!(fabric.poll_cq(&mut link), None);
         sent(posted.id, WcStatus::SUCCESS);
-        assert_eq!(port.poll_cq(&mut link).map(|done| (done.wr, done.result)), Some((wr, Ok(()))));
+        assert_eq!(fabric.poll_cq(&mut link).map(|done| (done.wr, done.result)), Some((wr, Ok(()))));
     }
-    let full = (0..1000).find(|_| port.post_write(&mut link, their_seat, 64, 8, None, None).is_err());
+    let full = (0..1000).find(|_| fabric.post_write(&mut link, their_page, 64, 8, None, None).is_err());
     assert!(full.is_some_and(|posted| posted > 8), "{full:?}");
 }
 
@@ -247,27 +248,27 @@ fn notifications_and_the_end_of_a_wire_are_handed_on() {
     let (connection, image, mine) = connection();
     let remote = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
     let mut link = RdmaLink::attach(connection, mine, image, remote, Arrival::Notify).link;
-    let port = &mut Rdma::new();
-    assert!(!port.has_notification(&link) && port.poll_notification(&mut link).is_none());
+    let fabric = &mut Rdma::new();
+    assert!(!fabric.has_notification(&link) && fabric.poll_notification(&mut link).is_none());
     receive_immediate(IS_RECEIVE, 5);
     link.connection.poll();
-    assert!(port.has_notification(&link));
+    assert!(fabric.has_notification(&link));
     assert_eq!(
-        (port.poll_notification(&mut link), port.has_notification(&link)),
+        (fabric.poll_notification(&mut link), fabric.has_notification(&link)),
         (Some(Notification(5)), false)
     );
     receive_immediate(IS_RECEIVE, Signal::Sleep.encode());
     link.connection.poll();
     assert!(link.connection.sleep.owes_wake());
-    port.set_quiet(&mut link, true);
+    fabric.set_quiet(&mut link, true);
     assert!(!link.connection.sleep.owes_wake());
-    assert!(port.is_alive(&link));
-    assert_eq!(port.why_gone(&link), None);
-    port.end_by(&mut link, 4711);
+    assert!(fabric.is_alive(&link));
+    assert_eq!(fabric.why_gone(&link), None);
+    fabric.end_by(&mut link, 4711);
     assert_eq!(link.connection.cm.get_mut().ends_by(), 4711);
     link.connection.finish(State::Violation(Violation::UnknownMessage));
-    assert!(!port.is_alive(&link));
-    assert!(matches!(port.why_gone(&link), Some(LossCause::Violation(rule)) if rule.contains("10.3")));
+    assert!(!fabric.is_alive(&link));
+    assert!(matches!(fabric.why_gone(&link), Some(LossCause::Violation(rule)) if rule.contains("10.3")));
 }
 
 #[test]
@@ -279,11 +280,11 @@ fn a_sleep_is_short_until_the_peer_has_agreed_to_wake() {
         pair.settle();
         assert!(pair.link(0).connection.sleep.is_granted(), "the peer's progress answered");
         assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));
-        pair.on(1, |driver, port| driver.try_send(port, 7, &[b"wake"]).unwrap());
-        pair.on(1, |driver, port| driver.progress(port));
+        pair.on(1, |driver, fabric| driver.try_send(fabric, 7, &[b"wake"]).unwrap());
+        pair.on(1, |driver, fabric| driver.progress(fabric));
         assert_eq!(pair.end_sleep(0, Polled::Ready, true, false), SleepEnd::Poll);
         let mut place = [0; 4];
-        let received = pair.on(0, |driver, port| driver.try_recv(port, &mut [&mut place]).unwrap());
+        let received = pair.on(0, |driver, fabric| driver.try_recv(fabric, &mut [&mut place]).unwrap());
         assert_eq!((received, &place), (Some(Received { tag: 7, bytes: 4 }), b"wake"));
         pair.settle();
         assert!(!pair.link(0).connection.sleep.is_granted(), "WAKE came behind it");
@@ -294,8 +295,8 @@ fn a_sleep_is_short_until_the_peer_has_agreed_to_wake() {
 fn what_has_come_is_looked_at_instead_of_slept_through() {
     for arrival in [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify] {
         let mut pair = Pair::new(arrival);
-        pair.on(1, |driver, port| driver.try_send(port, 7, &[b"here"]).unwrap());
-        pair.on(1, |driver, port| driver.progress(port));
+        pair.on(1, |driver, fabric| driver.try_send(fabric, 7, &[b"here"]).unwrap());
+        pair.on(1, |driver, fabric| driver.progress(fabric));
         assert_eq!(pair.begin_sleep(0), Err(SleepEnd::Poll));
         assert!(pair.link(0).sleepers.is_empty(), "{arrival:?}");
     }
@@ -348,7 +349,7 @@ fn a_sleep_learns_that_the_peer_is_gone() {
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().connection.finish(State::Gone));
     assert_eq!(pair.end_sleep(0, Polled::Ready, false, true), SleepEnd::PeerGone);
-    // A sleep that timed out on a wire that has ended asks for a look.
+    // A sleep that timed out on a wire that has ended asks for a poll.
     let mut pair = Pair::new(Arrival::Flag);
     assert_eq!(pair.begin_sleep(0), Ok(UNANSWERED_NS));
     pair.on(0, |driver, _| driver.endpoint_mut().link_mut().connection.finish(State::Gone));

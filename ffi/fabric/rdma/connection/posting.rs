@@ -7,9 +7,10 @@ use crate::os::Mapping;
 use superpipe_core::{Notification, WrId};
 use superpipe_verbs::{Error, Mr, RemoteAddr, SendBatch, SendFlags};
 
-/// Work requests of one doorbell.
+/// Work requests of one doorbell. A write that finds no place among them posts those that wait first.
 pub(super) const BATCH: usize = 32;
-/// Places in the send queue that data leaves to signals.
+/// Places in the send queue that data leaves to the fabric's own messages: signals of sleeping, three at most, and the message whose completion
+/// the end of the connection waits for.
 const RESERVED: u64 = 8;
 
 const _: () = assert!(NOTIFICATIONS < RECEIVES && RECEIVES as u64 > RESERVED);

@@ -12,8 +12,8 @@ pub(in crate::fabric::rdma) enum State {
     Gone,
     /// The peer broke a rule.
     Violation(Violation),
-    /// A work request failed for another reason, which core was not told yet.
+    /// A work request failed for another reason, which core does not know yet.
     Failed(WcError),
-    /// Core was told of the failure.
+    /// Core knows of the failure.
     Reported,
 }

@@ -4,6 +4,7 @@ use super::posting::Message;
 use super::*;
 use crate::copy::CopyKernels;
 use crate::fabric::LossCause;
+use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, IS_RECEIVE};
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
@@ -11,8 +12,8 @@ use crate::os::monotonic_ns;
 use superpipe_core::driver::setup::Kind;
 use superpipe_core::{FlagPlace, Line, WcError};
 use superpipe_verbs::fake::{
-    CmKind, Posted, answer, begin, calls, channel, gathered, ibv_send_flags, ibv_wr_opcode, receive,
-    receive_immediate, script, sent,
+    CmKind, Posted, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate, script,
+    sent,
 };
 use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
 
@@ -85,7 +86,7 @@ fn well(numbers: impl Iterator<Item = u64>) -> Vec<(u64, Result<(), WcError>)> {
     numbers.map(|number| (number, Ok(()))).collect()
 }
 
-/// What went out since this was asked last, by one doorbell or several.
+/// Returns the work requests posted since the last call, by one doorbell or several.
 fn posted() -> Vec<Posted> {
     script(|script| core::mem::take(&mut script.posted)).concat()
 }
@@ -182,7 +183,7 @@ fn what_waits_for_the_doorbell_is_done_when_the_device_fails() {
     assert_eq!(ends.done(), [(1, failed), (2, Ok(())), (3, Ok(()))]);
     ends.ring();
     assert_eq!(posted(), []);
-    // What the device had done before is still told, and means nothing.
+    // Completions of earlier work requests still come, and change nothing.
     sent(0, WcStatus::SUCCESS);
     assert_eq!(ends.connection.poll(), 1);
     assert_eq!(ends.done(), []);
@@ -384,7 +385,7 @@ fn only_an_established_connection_drains_at_its_end() {
 
 #[test]
 fn a_drop_whose_time_is_up_waits_for_nothing() {
-    let looks_with = |left_ns: u64| {
+    let polls_with = |left_ns: u64| {
         let mut ends = Ends::new();
         ends.connection.accept(&[]).unwrap();
         ends.connection.keep_open();
@@ -395,6 +396,6 @@ fn a_drop_whose_time_is_up_waits_for_nothing() {
         drop(ends);
         calls().iter().filter(|call| **call == "poll_cq").count()
     };
-    assert_eq!(looks_with(0), 0);
-    assert!(looks_with(300_000_000) > 0, "while there is time, it looks");
+    assert_eq!(polls_with(0), 0);
+    assert!(polls_with(300_000_000) > 0, "while there is time, it polls");
 }

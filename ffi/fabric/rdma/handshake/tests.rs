@@ -1,16 +1,16 @@
 //! Half-open connections on a device that does what the test says.
 
 use super::*;
-use crate::fabric::rdma::RdmaRoute;
+use crate::fabric::rdma::RdmaDevice;
 use crate::fabric::rdma::cm::Cm;
+use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::violation::Violation;
 use crate::os::page::round_to_pages;
 use core::ops::{Deref, DerefMut};
 use superpipe_core::WcError;
-use superpipe_core::driver::setup::Tuning;
-use superpipe_core::driver::setup::{Kind, PACKET_BYTES, PacketError};
+use superpipe_core::driver::setup::{Kind, PACKET_BYTES, PacketError, Tuning};
 use superpipe_verbs::CmId;
-use superpipe_verbs::fake::{answer, begin, calls, channel, gathered, receive, script};
+use superpipe_verbs::fake::{answer, begin, calls, channel, script};
 
 const DEADLINE_NS: u64 = 5_000_000_000;
 const BLOCK_BYTES: u32 = 16 << 10;
@@ -29,7 +29,7 @@ fn half_open(role: Role) -> Unsent {
 }
 
 fn half_open_of(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent {
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max, device: RdmaDevice::default() };
     let connection = connection();
     calls();
     Unsent(HalfOpen::new(connection, role, &options, DEADLINE_NS, 0))
@@ -147,7 +147,7 @@ fn a_handshake_ends_by_deadline_or_flag() {
     {
         let tuning = Tuning::default();
         let options =
-            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
         let deadline_ns = monotonic_ns() + wait_ns;
         let deadline = ConnectDeadline { deadline_ns, interrupted: &|| is_set };
         assert_eq!(connect(connection(), &options, &deadline).err(), Some(expected));
@@ -213,9 +213,9 @@ fn why_the_wire_ended_is_why_there_is_no_connection() {
         ended(State::Violation(Violation::UnknownMessage)),
         ConnectError::Violation(Violation::UnknownMessage)
     );
-    let told = ended(State::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
-    assert!(told.starts_with("handshake: "), "{told}");
-    // What it said before is heard.
+    let text = ended(State::Failed(WcError { status: 4, vendor_err: 0 })).to_string();
+    assert!(text.starts_with("handshake: "), "{text}");
+    // Packets that it sent before are handled.
     let mut end = half_open(Role::Active);
     end.drive(0);
     receive(&welcome(1 << 20).0);
@@ -245,7 +245,7 @@ fn a_passive_end_does_not_wait_for_whoever_says_nothing() {
     let mut end = half_open(Role::Passive);
     assert!(is_pending(&end.drive(FIRST_NS - 1)));
     assert_eq!(end.timeout_ns(), FIRST_NS);
-    assert_eq!(failure(end.drive(FIRST_NS)), ConnectError::Lost("before it said anything"));
+    assert_eq!(failure(end.drive(FIRST_NS)), ConnectError::Lost("before it sent anything"));
     assert_eq!(said(), []);
 }
 

@@ -13,7 +13,7 @@ fn beside(taken: u16) -> Result<Listener, ConnectError> {
         script.free_ports = (41_000..42_000).collect();
     });
     let addresses = ["0.0.0.0:0", "[::]:0"].map(|it| it.parse().unwrap());
-    Listener::of(channel(), &addresses, RdmaRoute::default())
+    Listener::of(channel(), &addresses, RdmaDevice::default())
 }
 
 #[test]

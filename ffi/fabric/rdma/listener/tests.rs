@@ -1,22 +1,22 @@
 //! Listening on a device that does what the test says.
 
 use super::*;
+use crate::fabric::rdma::fake_device::receive;
 use crate::os::poll::poll_now;
-use superpipe_core::driver::setup::Tuning;
-use superpipe_core::driver::setup::{Kind, Packet};
-use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, receive, script};
+use superpipe_core::driver::setup::{Kind, Packet, Tuning};
+use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
 
 const HERE: &str = "192.0.2.1:7471";
 
 fn listener(addresses: &[&str]) -> Listener {
     begin();
     let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
-    Listener::of(channel(), &addresses, RdmaRoute::default()).unwrap()
+    Listener::of(channel(), &addresses, RdmaDevice::default()).unwrap()
 }
 
-fn look(listener: &mut Listener) -> Result<(), ConnectError> {
+fn poll_requests(listener: &mut Listener) -> Result<(), ConnectError> {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
     listener.again_ns = 0;
     let met = listener.try_accept(&options, monotonic_ns() + 20_000_000_000, monotonic_ns())?;
     assert!(met.is_none());
@@ -30,7 +30,7 @@ fn removed(listener: &mut Listener) {
         script.about = number;
         script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)];
     });
-    look(listener).unwrap();
+    poll_requests(listener).unwrap();
 }
 
 #[test]
@@ -48,17 +48,17 @@ fn a_device_that_comes_back_is_listened_at_again() {
     assert!(calls().contains(&"rdma_destroy_id"), "the id keeps the device");
     for errno in [libc::ENODEV, libc::EADDRNOTAVAIL] {
         answer("rdma_bind_addr", errno);
-        look(&mut listener).unwrap();
+        poll_requests(&mut listener).unwrap();
         assert!(calls().contains(&"rdma_get_devices"), "librdmacm lets go of the device");
         assert_eq!(listener.removed_device().as_deref(), Some("the RDMA device of 192.0.2.1 is gone"));
     }
     answer("rdma_bind_addr", 0);
     calls();
-    look(&mut listener).unwrap();
+    poll_requests(&mut listener).unwrap();
     assert!(calls().contains(&"rdma_listen"));
     assert_eq!((listener.removed_device(), listener.local_addr()), (None, HERE.parse().ok()));
     calls();
-    look(&mut listener).unwrap();
+    poll_requests(&mut listener).unwrap();
     assert!(!calls().contains(&"rdma_listen"), "it does listen");
     removed(&mut listener);
     assert!(listener.removed_device().is_some(), "and again");
@@ -69,10 +69,10 @@ fn what_else_keeps_it_from_listening_again_is_an_error() {
     let mut listener = listener(&[HERE]);
     removed(&mut listener);
     answer("rdma_bind_addr", libc::EADDRINUSE);
-    let told = look(&mut listener).unwrap_err().to_string();
-    assert!(told.contains("another process listens there"), "{told}");
+    let text = poll_requests(&mut listener).unwrap_err().to_string();
+    assert!(text.contains("another process listens there"), "{text}");
     answer("rdma_bind_addr", 0);
-    look(&mut listener).unwrap();
+    poll_requests(&mut listener).unwrap();
     assert_eq!(listener.removed_device(), None);
 }
 
@@ -83,7 +83,7 @@ fn another_device_or_id_is_not_ours() {
         script.about = usize::MAX;
         script.events = vec![(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)];
     });
-    look(&mut listener).unwrap();
+    poll_requests(&mut listener).unwrap();
     assert_eq!(listener.removed_device(), None);
 }
 
@@ -104,7 +104,7 @@ fn listening_again_keeps_an_ipv6_address_as_it_was() {
         let mut listener = listener(addresses);
         listener.places[lost].id = None;
         script(|script| script.options.clear());
-        look(&mut listener).unwrap();
+        poll_requests(&mut listener).unwrap();
         assert_eq!(listener.removed_device(), None);
         assert_eq!(script(|script| !script.options.is_empty()), is_only, "{addresses:?}");
     }
@@ -114,7 +114,7 @@ fn bind_beside(taken: &str, addresses: &[&str]) -> Result<Listener, ConnectError
     begin();
     script(|script| script.bound = vec![taken.parse().unwrap()]);
     let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
-    Listener::of(channel(), &addresses, RdmaRoute::default())
+    Listener::of(channel(), &addresses, RdmaDevice::default())
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn an_address_of_no_device_is_not_taken() {
     for errno in [libc::EADDRNOTAVAIL, libc::ENODEV] {
         begin();
         answer("rdma_bind_addr", errno);
-        let error = Listener::of(channel(), &[HERE.parse().unwrap()], RdmaRoute::default()).unwrap_err();
+        let error = Listener::of(channel(), &[HERE.parse().unwrap()], RdmaDevice::default()).unwrap_err();
         assert!(is_absent(&error), "{error}");
     }
 }
@@ -160,7 +160,7 @@ fn a_port_of_the_kernels_choice_is_free_at_every_address() {
         script.free_ports = [41_000, 41_001, 41_002, 41_003].into();
     });
     let addresses = ["0.0.0.0:0", "[::]:0"].map(|it| it.parse().unwrap());
-    let listener = Listener::of(channel(), &addresses, RdmaRoute::default()).unwrap();
+    let listener = Listener::of(channel(), &addresses, RdmaDevice::default()).unwrap();
     let bound: Vec<String> = listener.places.iter().map(|place| place.address.to_string()).collect();
     assert_eq!(bound, ["0.0.0.0:41003", "[::]:41003"]);
 }
@@ -170,8 +170,8 @@ fn a_port_taken_meanwhile_is_no_removed_device() {
     let mut listener = listener(&["0.0.0.0:7"]);
     removed(&mut listener);
     script(|script| script.bound = vec!["192.0.2.9:7".parse().unwrap()]);
-    let told = look(&mut listener).unwrap_err().to_string();
-    assert!(told.contains("another process listens there"), "{told}");
+    let text = poll_requests(&mut listener).unwrap_err().to_string();
+    assert!(text.contains("another process listens there"), "{text}");
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -187,7 +187,7 @@ fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
         script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0); count];
     });
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
     (0..count).map(|_| listener.try_accept(&options, DEADLINE_NS, 0).unwrap().unwrap()).collect()
 }
 
@@ -240,7 +240,8 @@ fn without_room_a_connection_waits_until_refuse() {
         script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
     });
     let tuning = Tuning { landing_bytes: Some(600 << 20), ..Tuning::default() };
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 600 << 20, route: RdmaRoute::default() };
+    let options =
+        RdmaOptions { tuning: &tuning, landing_bytes_max: 600 << 20, device: RdmaDevice::default() };
     let end = listener.try_accept(&options, DEADLINE_NS, 0).unwrap().unwrap();
     receive(&Packet::new(Kind::Hello).0);
     let Accepted::Pending(mut end) = end.drive(0) else { panic!("it waits") };
@@ -254,14 +255,14 @@ fn without_room_a_connection_waits_until_refuse() {
 #[test]
 fn a_request_that_came_over_another_device_is_refused() {
     begin();
-    let route = RdmaRoute { device: Some("rxe9".parse().unwrap()), gid_index: None };
-    let mut listener = Listener::of(channel(), &[HERE.parse().unwrap()], route).unwrap();
+    let device = RdmaDevice { name: Some("rxe9".parse().unwrap()), gid_index: None };
+    let mut listener = Listener::of(channel(), &[HERE.parse().unwrap()], device).unwrap();
     script(|script| {
         script.private_data = PrivateData { mtu: None }.encode().to_vec();
         script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
     });
-    let told = look(&mut listener).unwrap_err().to_string();
-    assert!(told.contains("not over rxe9"), "{told}");
+    let text = poll_requests(&mut listener).unwrap_err().to_string();
+    assert!(text.contains("not over rxe9"), "{text}");
     assert!(calls().contains(&"rdma_reject"));
 }
 
@@ -304,7 +305,7 @@ fn a_stranger_is_an_error_and_the_next_is_accepted() {
         script.private_data = b"GET / HTTP/1.1".to_vec();
         script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
     });
-    look(&mut listener).unwrap_err();
+    poll_requests(&mut listener).unwrap_err();
     assert!(calls().contains(&"rdma_reject"));
     accepted(&mut listener, 1);
 }
@@ -318,7 +319,7 @@ fn a_dropped_listener_frees_addresses_but_not_in_a_child() {
     if child == 0 {
         drop(listener);
         let destroys = calls().contains(&"rdma_destroy_id");
-        // SAFETY: ends the child.
+        // SAFETY: _exit ends the child and runs nothing of the program's.
         unsafe { libc::_exit(i32::from(destroys)) };
     }
     let mut status = -1;
@@ -335,12 +336,12 @@ fn unusable_addresses_are_skipped_unless_all_are() {
     let any = ["0.0.0.0:7", "[::]:7"].map(|it| it.parse().unwrap());
     begin();
     answer("rdma_set_option", libc::EAFNOSUPPORT);
-    let listener = Listener::of(channel(), &any, RdmaRoute::default()).unwrap();
+    let listener = Listener::of(channel(), &any, RdmaDevice::default()).unwrap();
     assert_eq!((listener.places.len(), listener.local_addr()), (1, Some(any[0])));
     answer("rdma_bind_addr", libc::EACCES);
-    let error = Listener::of(channel(), &any, RdmaRoute::default()).unwrap_err();
-    let told = error.to_string();
-    assert!(!is_taken(&error) && !is_absent(&error) && told.contains("ermission denied"), "{told}");
+    let error = Listener::of(channel(), &any, RdmaDevice::default()).unwrap_err();
+    let text = error.to_string();
+    assert!(!is_taken(&error) && !is_absent(&error) && text.contains("ermission denied"), "{text}");
 }
 
 #[test]
@@ -357,10 +358,10 @@ fn a_child_of_fork_leaves_requests_to_its_parent() {
     if child == 0 {
         let tuning = Tuning::default();
         let options =
-            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, route: RdmaRoute::default() };
+            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
         let accepted = listener.try_accept(&options, DEADLINE_NS, 0);
         let has_taken = calls().contains(&"rdma_get_cm_event") || accepted.is_ok_and(|it| it.is_some());
-        // SAFETY: ends the child.
+        // SAFETY: _exit ends the child and runs nothing of the program's.
         unsafe { libc::_exit(i32::from(has_taken)) };
     }
     let mut status = -1;

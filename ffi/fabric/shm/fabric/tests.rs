@@ -38,116 +38,119 @@ fn is_marked_asleep(driver: &Driver<Shm>) -> bool {
 }
 
 /// Ends a sleep as a poll finds it.
-fn end(port: &Shm, driver: &mut Driver<Shm>) -> SleepEnd {
-    let mut fds = port.sleep_interests(driver.endpoint().link());
+fn end(fabric: &Shm, driver: &mut Driver<Shm>) -> SleepEnd {
+    let mut fds = fabric.sleep_interests(driver.endpoint().link());
     let polled = poll(&mut fds, 0);
     // SAFETY: the link, which has the descriptors, lives until the end of this function.
     let fds = fds.map(|fd| unsafe { fd.without_borrow() });
-    port.end_sleep(driver.endpoint_mut(), polled, fds)
+    fabric.end_sleep(driver.endpoint_mut(), polled, fds)
 }
 
 #[test]
 fn a_doorbell_wakes_only_a_peer_that_sleeps() {
-    let port = &mut Shm::new();
+    let fabric = &mut Shm::new();
     let [mut a, mut b] = drivers();
-    b.try_send(port, 1, &[b"awake"]).unwrap();
-    b.progress(port);
+    b.try_send(fabric, 1, &[b"awake"]).unwrap();
+    b.progress(fabric);
     assert!(!poll_now(&mut [a.endpoint().link().socket.interest()]), "nobody sleeps");
-    assert_eq!(port.begin_sleep(a.endpoint_mut(), SECOND_NS), Err(SleepEnd::Poll), "it has come");
+    assert_eq!(fabric.begin_sleep(a.endpoint_mut(), SECOND_NS), Err(SleepEnd::Poll), "it has come");
     let mut place = [0; 8];
-    assert_eq!(a.try_recv(port, &mut [&mut place]), Ok(Some(Received { tag: 1, bytes: 5 })));
-    a.progress(port);
+    assert_eq!(a.try_recv(fabric, &mut [&mut place]), Ok(Some(Received { tag: 1, bytes: 5 })));
+    a.progress(fabric);
 
-    let longest_ns = port.begin_sleep(a.endpoint_mut(), 1000).unwrap();
+    let longest_ns = fabric.begin_sleep(a.endpoint_mut(), 1000).unwrap();
     assert_eq!((longest_ns, is_marked_asleep(&a)), (1000, true));
-    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (SleepEnd::TimedOut, false));
+    assert_eq!((end(fabric, &mut a), is_marked_asleep(&a)), (SleepEnd::TimedOut, false));
 
-    let longest_ns = port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
+    let longest_ns = fabric.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     assert!(longest_ns < SECOND_NS, "no sleep is so long");
-    port.ring_doorbell(b.endpoint_mut().link_mut());
-    assert_eq!((end(port, &mut a), is_marked_asleep(&a)), (SleepEnd::Poll, false));
+    fabric.ring_doorbell(b.endpoint_mut().link_mut());
+    assert_eq!((end(fabric, &mut a), is_marked_asleep(&a)), (SleepEnd::Poll, false));
 
-    port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
-    b.try_send(port, 2, &[b"wake"]).unwrap();
-    b.progress(port);
-    assert_eq!(end(port, &mut a), SleepEnd::Poll);
-    assert_eq!(a.try_recv(port, &mut [&mut place]), Ok(Some(Received { tag: 2, bytes: 4 })));
+    fabric.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
+    b.try_send(fabric, 2, &[b"wake"]).unwrap();
+    b.progress(fabric);
+    assert_eq!(end(fabric, &mut a), SleepEnd::Poll);
+    assert_eq!(a.try_recv(fabric, &mut [&mut place]), Ok(Some(Received { tag: 2, bytes: 4 })));
 }
 
 #[test]
 fn the_end_and_an_unexpected_message_end_a_sleep() {
-    let port = &mut Shm::new();
+    let fabric = &mut Shm::new();
     let [mut a, b] = drivers();
-    assert!(port.is_alive(a.endpoint().link()));
-    let is_told = |a: &Driver<Shm>| poll_now(&mut port.interests(a.endpoint().link()));
+    assert!(fabric.is_alive(a.endpoint().link()));
+    let is_told = |a: &Driver<Shm>| poll_now(&mut fabric.interests(a.endpoint().link()));
     assert!(!is_told(&a));
-    port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
+    fabric.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     b.endpoint().link().socket.send(b"message", None).unwrap();
     assert!(!is_told(&a), "a packet is no end");
-    assert_eq!(end(port, &mut a), SleepEnd::PeerGone);
-    port.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
+    assert_eq!(end(fabric, &mut a), SleepEnd::PeerGone);
+    fabric.begin_sleep(a.endpoint_mut(), SECOND_NS).unwrap();
     drop(b);
-    assert!(is_told(&a) && !port.is_alive(a.endpoint().link()));
-    assert_eq!(end(port, &mut a), SleepEnd::PeerGone);
+    assert!(is_told(&a) && !fabric.is_alive(a.endpoint().link()));
+    assert_eq!(end(fabric, &mut a), SleepEnd::PeerGone);
 }
 
 #[cfg(feature = "recorder")]
 #[test]
 fn each_recording_begins_empty() {
-    let port = &mut Shm::new();
+    let fabric = &mut Shm::new();
     let [Attachment { link, .. }, _] = attachments();
-    assert!(port.recorder(&link).is_none());
+    assert!(fabric.recorder(&link).is_none());
     for _ in 0..2 {
-        port.record(true);
-        assert!(port.recorder(&link).is_some());
-        port.record(false);
-        assert!(port.recorder(&link).is_none());
+        fabric.record(true);
+        assert!(fabric.recorder(&link).is_some());
+        fabric.record(false);
+        assert!(fabric.recorder(&link).is_none());
     }
 }
 
 #[test]
 fn offsets_of_core_are_addresses_in_both_segments() {
-    let port = &mut Shm::new();
+    let fabric = &mut Shm::new();
     let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
     let bytes = line.0.map(u64::to_le_bytes).concat();
-    let [Attachment { control_page: seat, landing, mut link, .. }, there] = attachments();
-    let (peer_seat, peer_landing, mut peer_link) =
+    let [Attachment { control_page, landing, mut link, .. }, there] = attachments();
+    let (peer_control_page, peer_landing, mut peer_link) =
         (there.peer_control_page, there.peer_landing.memory, there.link);
     let landing = landing.memory;
-    assert_eq!(port.crc(b"123456789", 0), 0xE306_9283, "the check value of CRC32C");
-    let (before, now, after) = (monotonic_ns(), port.now().0, monotonic_ns());
+    assert_eq!(fabric.crc(b"123456789", 0), 0xE306_9283, "the check value of CRC32C");
+    let (before, now, after) = (monotonic_ns(), fabric.now().0, monotonic_ns());
     assert!((before..=after).contains(&now));
-    let caps = port.caps(&link);
+    let caps = fabric.caps(&link);
     assert_eq!((caps.order_inside_write, caps.notifications_max), (true, 0));
-    assert_eq!(port.poll_cq(&mut link), None);
+    assert_eq!(fabric.poll_cq(&mut link), None);
 
-    port.write_line(&mut peer_link, peer_seat, 128, &line);
-    assert_eq!((port.take_line(&link, seat, 128), port.flag(&link, seat, 128 + 48)), (line, 7));
-    port.publish(&mut peer_link, peer_seat, 128 + 56, 99);
-    assert_eq!(port.flag(&link, seat, 128 + 56), 99);
-    assert_eq!(port.take_line_if(&link, seat, 128, 98), None);
+    fabric.write_line(&mut peer_link, peer_control_page, 128, &line);
     assert_eq!(
-        port.take_line_if(&link, seat, 128, 99).map(|taken| taken.0[..7].to_vec()),
+        (fabric.take_line(&link, control_page, 128), fabric.flag(&link, control_page, 128 + 48)),
+        (line, 7)
+    );
+    fabric.publish(&mut peer_link, peer_control_page, 128 + 56, 99);
+    assert_eq!(fabric.flag(&link, control_page, 128 + 56), 99);
+    assert_eq!(fabric.take_line_if(&link, control_page, 128, 98), None);
+    assert_eq!(
+        fabric.take_line_if(&link, control_page, 128, 99).map(|taken| taken.0[..7].to_vec()),
         Some(vec![1, 2, 3, 4, 5, 6, 7])
     );
 
-    port.expect_write(&mut peer_link, peer_landing, 256, 60);
-    port.copy_in(&mut peer_link, peer_landing, 256, &bytes[..60]);
+    fabric.expect_write(&mut peer_link, peer_landing, 256, 60);
+    fabric.copy_in(&mut peer_link, peer_landing, 256, &bytes[..60]);
     for hint in [CopyHint::Cached, CopyHint::Streaming] {
         let mut out = [0; 60];
-        port.copy_out(&mut link, landing, 256, &mut out, hint);
+        fabric.copy_out(&mut link, landing, 256, &mut out, hint);
         assert_eq!(out, bytes[..60]);
     }
-    let crc = port.crc(&bytes[..60], 5);
-    assert_eq!(port.crc_out(&link, landing, 256, 60, 5), crc);
-    assert_eq!(port.crc_in(&peer_link, peer_landing, 256, 60, 5), crc);
+    let crc = fabric.crc(&bytes[..60], 5);
+    assert_eq!(fabric.crc_out(&link, landing, 256, 60, 5), crc);
+    assert_eq!(fabric.crc_in(&peer_link, peer_landing, 256, 60, 5), crc);
     let at = CONTROL_PAGE_BYTES as usize + 256;
     assert_eq!(
-        port.source_of(&link, landing, 256, 64),
+        fabric.source_of(&link, landing, 256, 64),
         link.mine.as_ptr().as_ptr().wrapping_add(at).cast_const()
     );
     assert_eq!(
-        port.place_in(&peer_link, peer_landing, 256, 64),
+        fabric.place_in(&peer_link, peer_landing, 256, 64),
         peer_link.theirs.as_ptr().as_ptr().wrapping_add(at)
     );
 }

@@ -187,7 +187,7 @@ fn no_page_can_be_removed_once_both_ends_have_mapped() {
         // SAFETY: the range is the segment's first page; where the kernel took it away, it would read as zero.
         assert_eq!(unsafe { libc::madvise(segment.as_ptr().as_ptr().cast(), 4096, libc::MADV_REMOVE) }, -1);
         assert_eq!(io::Error::last_os_error().raw_os_error(), Some(libc::EPERM));
-        // SAFETY: as above.
+        // SAFETY: the byte is inside the mapping, to which no reference exists.
         assert_eq!(unsafe { segment.as_ptr().read_volatile() }, 7);
         assert_eq!(allocated_bytes(segment.fd()), 2 * 4096);
         assert!(Mapping::shared(segment.fd(), 4096).is_err(), "nobody else maps it for writing");

@@ -37,11 +37,11 @@ impl Ends {
 fn the_last_check_for_work_is_made_while_the_flag_is_set() {
     let (mut ends, _theirs) = ends();
     for sleep in 1..4 {
-        let look = || {
+        let has_work = || {
             assert_eq!(ends.word.load(Ordering::Relaxed), sleep);
             true
         };
-        let slept = ends.sleeper.sleep(&ends.word, &ends.ours, &ends.liveness, look, u64::MAX).unwrap();
+        let slept = ends.sleeper.sleep(&ends.word, &ends.ours, &ends.liveness, has_work, u64::MAX).unwrap();
         assert_eq!(slept, SleepOutcome::Woken);
         assert_eq!(ends.word.load(Ordering::Relaxed), AWAKE);
     }
@@ -68,11 +68,11 @@ fn one_barrier_is_between_the_flag_and_the_last_check() {
     for fenced in [true, false] {
         let mut sleeper = Sleeper::new(fenced);
         for sleep in 1..4 {
-            let look = || {
+            let has_work = || {
                 assert_eq!(barriers.take(), if fenced { vec![sleep] } else { vec![] });
                 true
             };
-            sleeper.sleep(&word, &ends.ours, &ends.liveness, look, u64::MAX).unwrap();
+            sleeper.sleep(&word, &ends.ours, &ends.liveness, has_work, u64::MAX).unwrap();
             assert_eq!(barriers.take(), []);
         }
     }
@@ -187,18 +187,24 @@ fn no_wake_up_is_lost_between_two_threads() {
                 other.0.store(round, Ordering::Release);
                 wake_if_asleep(&other_asleep.0, &ends.ours);
             };
-            let look = || mine.0.load(Ordering::Acquire) == round;
+            let has_work = || mine.0.load(Ordering::Acquire) == round;
             if lead == 1 {
                 store();
             }
             (0..(round + lead) * 7919 % 97).for_each(|_| core::hint::spin_loop());
-            while !look() {
-                let slept =
-                    ends.sleeper.sleep_at_most(&asleep.0, &ends.ours, &ends.liveness, look, LONG_NS, LONG_NS);
+            while !has_work() {
+                let slept = ends.sleeper.sleep_at_most(
+                    &asleep.0,
+                    &ends.ours,
+                    &ends.liveness,
+                    has_work,
+                    LONG_NS,
+                    LONG_NS,
+                );
                 match slept {
                     Ok(SleepOutcome::Woken) => {}
                     Ok(SleepOutcome::TimedOut) if !ends.sleeper.fenced => {}
-                    Ok(SleepOutcome::TimedOut) if look() => {
+                    Ok(SleepOutcome::TimedOut) if has_work() => {
                         let lost = lost.fetch_add(1, Ordering::Relaxed) + 1;
                         assert!(lost <= LOST_MAX, "{lost} wake-ups were lost by round {round}");
                     }
@@ -312,16 +318,16 @@ fn no_wake_up_is_lost_between_two_threads_and_a_sender() {
     let numbers = [0; 2].map(|_| Line(AtomicU64::new(0)));
     let seen = [0; 2].map(|_| Line(AtomicU64::new(0)));
     let sleep_until = |side: usize, number: u64| {
-        let look = || numbers[side].0.load(Ordering::Acquire) >= number;
-        while !look() {
-            let Some(longest_ns) = sleeper.lock().unwrap().begin_at_most(&word.0, look, LONG_NS) else {
+        let has_work = || numbers[side].0.load(Ordering::Acquire) >= number;
+        while !has_work() {
+            let Some(longest_ns) = sleeper.lock().unwrap().begin_at_most(&word.0, has_work, LONG_NS) else {
                 thread::yield_now();
                 continue;
             };
             let mut fds = liveness.interests(&ours);
             let polled = poll(&mut fds, longest_ns);
             let slept = sleeper.lock().unwrap().end(&word.0, &ours, polled, &fds).unwrap();
-            if slept == SleepOutcome::TimedOut && fenced && look() {
+            if slept == SleepOutcome::TimedOut && fenced && has_work() {
                 let lost = lost.fetch_add(1, Ordering::Relaxed) + 1;
                 assert!(lost <= LOST_MAX, "{lost} wake-ups were lost by number {number}");
             }
@@ -380,8 +386,8 @@ fn child_that_answers() {
             wake_if_asleep(peer_asleep, &socket);
             continue;
         }
-        let look = || question.load(Ordering::Acquire) != last;
-        if sleeper.sleep(asleep, &socket, &liveness, look, u64::MAX).unwrap() == SleepOutcome::PeerGone {
+        let has_work = || question.load(Ordering::Acquire) != last;
+        if sleeper.sleep(asleep, &socket, &liveness, has_work, u64::MAX).unwrap() == SleepOutcome::PeerGone {
             return;
         }
     }
@@ -407,7 +413,7 @@ fn two_processes_wake_each_other_and_notice_a_kill() {
         }
     };
     let liveness = Liveness::of_peer(&socket);
-    assert_eq!(socket.peer_cred().unwrap().pid.cast_unsigned(), child.id());
+    assert_eq!(socket.peer_cred().unwrap().pid, child.id());
     let mut fenced = [0];
     let fd = loop {
         match socket.receive(&mut fenced, deadline_ns) {
@@ -422,9 +428,9 @@ fn two_processes_wake_each_other_and_notice_a_kill() {
         question.store(number, Ordering::Release);
         wake_if_asleep(peer_asleep, &socket);
         loop {
-            let look = || answer.load(Ordering::Acquire) == number + 1;
-            let slept = sleeper.sleep(asleep, &socket, &liveness, look, u64::MAX).unwrap();
-            if look() || slept == SleepOutcome::PeerGone {
+            let has_work = || answer.load(Ordering::Acquire) == number + 1;
+            let slept = sleeper.sleep(asleep, &socket, &liveness, has_work, u64::MAX).unwrap();
+            if has_work() || slept == SleepOutcome::PeerGone {
                 return slept;
             }
         }

@@ -217,7 +217,7 @@ fn a_packet_wakes_a_waiting_thread() {
 fn the_peers_credentials_are_known() {
     let (a, _b) = Socket::pair().unwrap();
     let cred = a.peer_cred().unwrap();
-    let (pid, uid, gid) = (getpid().as_raw_pid(), geteuid().as_raw(), getegid().as_raw());
+    let (pid, uid, gid) = (getpid().as_raw_pid().cast_unsigned(), geteuid().as_raw(), getegid().as_raw());
     assert_eq!(cred, PeerCred { pid, uid, gid });
 }
 
@@ -313,7 +313,7 @@ fn packets_before_an_end_with_unread_ones_arrive() {
     a.send(b"unread", None).unwrap();
     let raw = b.as_fd().as_raw_fd();
     core::mem::forget(b);
-    // SAFETY: its owner was forgotten.
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
     unsafe { libc::close(raw) };
     let mut buf = [0; 8];
     for text in [b"one", b"two"] {
@@ -333,7 +333,7 @@ fn one_packet_is_discarded_though_the_peer_ends() {
     assert_eq!(a.head().unwrap().first, b'o');
     let raw = b.as_fd().as_raw_fd();
     core::mem::forget(b);
-    // SAFETY: its owner was forgotten.
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
     unsafe { libc::close(raw) };
     a.discard_head();
     assert_eq!(a.head().unwrap().first, b't');
@@ -347,7 +347,7 @@ fn a_drop_in_a_forked_child_changes_nothing() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         drop(b);
-        // SAFETY: ends the child.
+        // SAFETY: _exit ends the child and runs nothing of the program's.
         unsafe { libc::_exit(0) };
     }
     let mut status = -1;
@@ -404,8 +404,8 @@ fn a_wait_for_the_backlog_is_bounded() {
     let path = scratch.path().join("s");
     let wait_ns = 50_000_000;
     for wait_ns in [0, 999, 1000, wait_ns] {
-        let told = Socket::connect_within(&path, wait_ns).unwrap_err();
-        assert_eq!(told, ConnectError::NotFound(path.clone()), "{wait_ns}");
+        let error = Socket::connect_within(&path, wait_ns).unwrap_err();
+        assert_eq!(error, ConnectError::NotFound(path.clone()), "{wait_ns}");
     }
     let listener = bind_only(&path);
     listen(&listener, 0).unwrap();
@@ -418,8 +418,8 @@ fn a_wait_for_the_backlog_is_bounded() {
     assert_eq!(fcntl_getfd(&first), Ok(FdFlags::CLOEXEC));
     // The backlog is full: a client that waits fails after its time, others at once.
     for wait_ns in [0, 999, 1000, wait_ns] {
-        let told = Socket::connect_within(&path, wait_ns).unwrap_err();
-        assert_eq!(told, ConnectError::Busy(path.clone()), "{wait_ns}");
+        let error = Socket::connect_within(&path, wait_ns).unwrap_err();
+        assert_eq!(error, ConnectError::Busy(path.clone()), "{wait_ns}");
     }
     // One that waits has the place that is made.
     thread::scope(|scope| {

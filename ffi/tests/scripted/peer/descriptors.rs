@@ -13,7 +13,7 @@ const F_SEAL_GROW: i32 = 4;
 const F_SEAL_WRITE: i32 = 8;
 const F_SEAL_FUTURE_WRITE: i32 = 16;
 
-/// What is carried by a packet, for a segment of so many bytes.
+/// Returns the descriptors that a packet carries, for a segment of this length.
 pub(super) fn carried(carry: Carry, bytes: usize) -> Vec<OwnedFd> {
     let sizes = F_SEAL_SHRINK | F_SEAL_GROW;
     match carry {
@@ -55,7 +55,7 @@ fn memory(bytes: usize, seals: i32) -> OwnedFd {
     fd
 }
 
-/// What whoever receives a segment does once it is mapped.
+/// Seals a segment, as its receiver does once it has mapped it.
 pub(super) fn hold(fd: &OwnedFd) {
     // SAFETY: the call takes integers only. Where the other end was first, the seals are there.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) };

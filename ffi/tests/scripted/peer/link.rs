@@ -58,7 +58,7 @@ pub(super) trait Link {
     fn close(&mut self);
 }
 
-/// Offset of the word of a seat that tells whether its owner sleeps (wire.md 7.1).
+/// Offset of the word of a control page that tells whether its owner sleeps (wire.md 7.1).
 const ASLEEP: usize = 128;
 
 /// Shared memory and a socket.

@@ -56,6 +56,8 @@ pub(super) struct Post {
     is_asked: bool,
     is_over: bool,
     packets: VecDeque<[u8; PACKET_BYTES]>,
+    /// A HELLO has arrived.
+    has_hello: bool,
     mine: Option<&'static Mr>,
     image: Option<&'static Mr>,
     there: Option<RemoteAddr>,
@@ -98,6 +100,7 @@ impl Post {
             is_asked: false,
             is_over: false,
             packets: VecDeque::new(),
+            has_hello: false,
             mine: None,
             image: None,
             there: None,
@@ -274,7 +277,13 @@ impl Post {
         if wc.opcode() == WcOpcode::ReceiveImmediate {
             self.hear(wc.immediate().unwrap());
         } else if mail.len() == PACKET_BYTES && number(0) >> 30 != 0 {
-            self.packets.push_back(mail.try_into().unwrap());
+            let packet: [u8; PACKET_BYTES] = mail.try_into().unwrap();
+            let is_hello = packet[10] == Kind::Hello as u8;
+            // The active end repeats HELLO until WELCOME comes, and the passive end ignores the repetition (wire.md 10.2).
+            if !(is_hello && self.has_hello) {
+                self.packets.push_back(packet);
+            }
+            self.has_hello |= is_hello;
         } else {
             if mail.len() > HEAD_BYTES {
                 Memory::of(self.mine.unwrap()).put(number(4) as usize, &mail[HEAD_BYTES..]);

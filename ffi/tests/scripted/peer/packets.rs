@@ -45,7 +45,7 @@ pub(super) fn packet(fabric: Fabric, kind: Kind, patches: &[Patch]) -> [u8; PACK
     packet
 }
 
-/// Bytes of a seat, behind which the landing buffer lies.
+/// Bytes of a control page, behind which the landing buffer lies.
 const LANDING: usize = 4096;
 /// Bytes of a line, and of its flag.
 pub(super) const LINE: usize = 64;
@@ -97,7 +97,7 @@ impl Layout {
         1 + bytes.saturating_sub(missing).div_ceil(self.room(2) - missing)
     }
 
-    /// A seat and a landing buffer, in whole pages (wire.md 6.4).
+    /// A control page and a landing buffer, in whole pages (wire.md 6.4).
     pub(super) const fn segment_bytes(self) -> usize {
         self.block_at(self.blocks).next_multiple_of(4096)
     }

@@ -19,7 +19,7 @@ const C0: usize = 64 << 10;
 /// Most messages of a step of the warm-up (wire.md 6.7).
 const STEP_MAX: usize = 64;
 
-/// What the peer has come to.
+/// State of a peer that plays a script.
 pub(super) struct Player {
     role: Role,
     entry: Box<dyn Entry>,

@@ -128,7 +128,7 @@ pub(super) fn die() {
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// What the peer's process does, where this is one.
+/// Plays the peer if this is the peer's process.
 pub(super) fn run() {
     let Ok(name) = env::var(CASE) else { return };
     let parent: i32 = env::var(PARENT).unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! What a peer does, as data.
+//! Scripts of a peer, as data.
 
 use core::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Refused = 5,
 }
 
-/// What a packet carries.
+/// Ancillary data of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carry {
     Nothing,
@@ -66,7 +66,7 @@ pub(crate) enum Of {
     Newest(u64),
 }
 
-/// What is done without end, as fast as it can be, while everything is acknowledged that must be.
+/// A flood: one action, repeated as fast as possible, beside the acknowledgements that are due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flood {
     /// REJECT of transfer 1, which is over: one on the way at a time.
@@ -108,7 +108,7 @@ pub(crate) enum Step {
     Raw(&'static [u8], Carry),
     /// Sends a packet of so many bytes.
     Huge(usize),
-    /// So many wake bytes, with a pause of so many milliseconds after each.
+    /// Wake bytes, as a count, with a pause of milliseconds after each.
     Wakes(u32, u64),
     /// Receives a packet of this kind.
     Expect(Kind),
@@ -116,7 +116,7 @@ pub(crate) enum Step {
     Meet,
     /// The same with wishes in HELLO.
     MeetWith(&'static [Patch]),
-    /// So many exchanges of the warm-up in good faith.
+    /// Exchanges of the warm-up in good faith, as a count.
     Warm(u32),
     /// All that is left of it.
     WarmUp,

@@ -10,7 +10,7 @@ use super::packets::{LINE, Layout};
 use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, RTS, STREAM, WANT_CTS, pattern};
 use super::{size, wait};
 
-/// Offsets in a seat (wire.md 2.1).
+/// Offsets in a control page (wire.md 2.1).
 const ACK: usize = 0;
 const MAILBOX: usize = 256;
 /// Word 7 of a line.
@@ -135,7 +135,7 @@ impl Wire {
         self.controls - self.acked_controls
     }
 
-    /// Where a slot line lies in a segment.
+    /// Returns the offset of a slot line in a segment.
     fn slot(&self, block: u64) -> usize {
         self.layout.slot_at(size(block % self.layout.blocks as u64))
     }

@@ -9,9 +9,9 @@ use libloading::os::unix::Library;
 use std::io::{PipeReader, PipeWriter, Write as _, pipe};
 use std::os::fd::AsRawFd;
 
-/// All of C's structs here are pointers and integers, for which zero is a value.
+/// Makes a struct of zeros that is never freed.
 fn leaked<T: 'static>() -> &'static mut T {
-    // SAFETY: as above.
+    // SAFETY: each `T` here is a C struct of pointers and integers, for which zero is a value.
     Box::leak(Box::new(unsafe { MaybeUninit::<T>::zeroed().assume_init() }))
 }
 
@@ -73,7 +73,7 @@ unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_dev
             ptr::from_mut(device)
         })
         .collect();
-    // SAFETY: the caller's int.
+    // SAFETY: the caller passes a pointer to an int of its own.
     unsafe { *count = devices.len() as c_int };
     devices.leak().as_mut_ptr()
 }
@@ -83,13 +83,13 @@ unsafe extern "C" fn ibv_free_device_list(_: *mut *mut ibv_device) {
 }
 
 unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
-    // SAFETY: devices are leaked.
+    // SAFETY: the caller names a device of the list, and devices are leaked.
     unsafe { (&raw const (*device).name).cast() }
 }
 
 unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     let context: *mut ibv_context = made("ibv_open_device");
-    // SAFETY: null, or just made.
+    // SAFETY: the pointer is null, or of a leaked struct that was just made and that nobody else knows.
     if let Some(context) = unsafe { context.as_mut() } {
         equip(context, device);
     }
@@ -105,13 +105,13 @@ fn equip(context: &mut ibv_context, device: *mut ibv_device) {
 }
 
 unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
-    // SAFETY: the caller's attributes.
+    // SAFETY: the caller passes a pointer to attributes of its own.
     unsafe { ((*attr).phys_port_cnt, (*attr).max_qp_wr) = (1, 64) };
     called("ibv_query_device")
 }
 
 unsafe extern "C" fn ibv_query_port(_: *mut ibv_context, _: u8, attr: *mut _compat_ibv_port_attr) -> c_int {
-    // SAFETY: the caller's attributes, which are whole ones.
+    // SAFETY: the caller passes a pointer to a complete ibv_port_attr of its own.
     let attr = unsafe { &mut *attr.cast::<ibv_port_attr>() };
     (attr.gid_tbl_len, attr.state) = (1, ibv_port_state::IBV_PORT_ACTIVE);
     called("ibv_query_port")
@@ -127,7 +127,7 @@ unsafe extern "C" fn ibv_reg_mr(_: *mut ibv_pd, _: *mut c_void, _: usize, _: c_i
 
 unsafe extern "C" fn ibv_create_comp_channel(_: *mut ibv_context) -> *mut ibv_comp_channel {
     let channel: *mut ibv_comp_channel = made("ibv_create_comp_channel");
-    // SAFETY: null, or just made.
+    // SAFETY: the pointer is null, or of a leaked struct that was just made and that nobody else knows.
     if let Some(channel) = unsafe { channel.as_mut() } {
         channel.fd = descriptor(b"");
     }
@@ -142,7 +142,7 @@ unsafe extern "C" fn ibv_create_cq(
     _: c_int,
 ) -> *mut ibv_cq {
     let cq: *mut ibv_cq = made("ibv_create_cq");
-    // SAFETY: null, or just made.
+    // SAFETY: the pointer is null, or of a leaked struct that was just made and that nobody else knows.
     if let Some(cq) = unsafe { cq.as_mut() } {
         (cq.cqe, cq.cq_context, cq.channel) = (depth, cookie, channel);
     }
@@ -158,7 +158,7 @@ unsafe extern "C" fn ibv_get_cq_event(
     match called("ibv_get_cq_event") {
         0 => {
             let made: &mut ibv_cq = leaked();
-            // SAFETY: the caller's pointers.
+            // SAFETY: the caller passes pointers that it may write to.
             unsafe { (*cq, *cookie) = (made, ptr::without_provenance_mut(usize::MAX)) };
             0
         }
@@ -176,10 +176,10 @@ unsafe extern "C" fn ibv_ack_cq_events(_: *mut ibv_cq, _: u32) {
 
 unsafe extern "C" fn ibv_create_qp(_: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     let qp: *mut ibv_qp = made("ibv_create_qp");
-    // SAFETY: null, or just made; the caller's attributes.
+    // SAFETY: the pointer is null, or of a QP that was just made and that nobody else knows.
     if let Some(qp) = unsafe { qp.as_mut() } {
         qp.qp_num = 77;
-        // SAFETY: as above.
+        // SAFETY: the caller's attributes live during the call, and nobody else uses them.
         unsafe { (*attr).cap.max_inline_data += 16 };
     }
     qp
@@ -192,14 +192,14 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
     // SAFETY: the list is the caller's, and ends in null; unions are integers.
     while let Some(wr) = unsafe { next.as_ref() } {
         if answer != 0 && batch.len() == taken {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller passes a pointer that it may write to.
             unsafe { *bad = next };
             break;
         }
-        // SAFETY: as many SGEs as the request says are the caller's.
+        // SAFETY: the caller's request has as many SGEs as it says.
         let from = (0..wr.num_sge as usize).map(|index| unsafe { *wr.sg_list.add(index) });
         let from = from.map(|sge| (sge.addr, sge.length)).collect();
-        // SAFETY: the union is integers.
+        // SAFETY: every member of the union is integers, so any bytes are a value.
         let to = unsafe { wr.wr.rdma.remote_addr };
         batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, to });
         next = wr.next;
@@ -209,7 +209,7 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
 }
 
 unsafe extern "C" fn post_recv(_: *mut ibv_qp, wr: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
-    // SAFETY: the caller's request, with as many SGEs as it says.
+    // SAFETY: the caller passes a request of its own, with as many SGEs as it says.
     let (id, sge) = unsafe { ((*wr).wr_id, ((*wr).num_sge > 0).then(|| *(*wr).sg_list)) };
     let answer = called("post_recv");
     if let Some(sge) = sge.filter(|_| answer == 0) {
@@ -235,7 +235,7 @@ unsafe extern "C" fn poll_cq(_: *mut ibv_cq, room: c_int, into: *mut ibv_wc) -> 
 
 unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
     let channel: *mut rdma_event_channel = made("rdma_create_event_channel");
-    // SAFETY: null, or just made.
+    // SAFETY: the pointer is null, or of a leaked struct that was just made and that nobody else knows.
     if let Some(channel) = unsafe { channel.as_mut() } {
         channel.fd = descriptor(if script(|script| script.are_channels_readable) { b"x" } else { b"" });
     }
@@ -247,7 +247,7 @@ unsafe extern "C" fn rdma_destroy_event_channel(_: *mut rdma_event_channel) {
 }
 
 unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
-    // SAFETY: the caller's int.
+    // SAFETY: the caller passes a pointer to an int of its own.
     unsafe { *count = 0 };
     made("rdma_get_devices")
 }
@@ -263,7 +263,7 @@ unsafe extern "C" fn rdma_create_id(
     _: rdma_port_space,
 ) -> c_int {
     let made: *mut rdma_cm_id = made("rdma_create_id");
-    // SAFETY: null, or just made.
+    // SAFETY: the pointer is null, or of a leaked struct that was just made and that nobody else knows.
     let Some(raw) = (unsafe { made.as_mut() }) else { return -1 };
     (raw.context, raw.port_num) = (cookie, 2);
     let device: &mut ibv_device = leaked();
@@ -272,7 +272,7 @@ unsafe extern "C" fn rdma_create_id(
     }
     // SAFETY: the id is leaked, and has a device of its own from the start.
     raw.verbs = unsafe { ibv_open_device(device) };
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller passes a pointer that it may write to.
     unsafe { *id = made };
     0
 }
@@ -388,7 +388,7 @@ unsafe extern "C" fn rdma_get_cm_event(_: *mut rdma_event_channel, into: *mut *m
             ..rdma_conn_param::default()
         };
     }
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller passes a pointer that it may write to.
     unsafe { *into = event };
     0
 }
@@ -405,9 +405,9 @@ unsafe extern "C" fn rdma_set_option(
     bytes: usize,
 ) -> c_int {
     let value = match bytes {
-        // SAFETY: the caller's byte.
+        // SAFETY: the caller passes a pointer to an option of one byte.
         1 => unsafe { value.cast::<u8>().read() },
-        // SAFETY: the caller's int.
+        // SAFETY: the caller passes a pointer to an option of four bytes, an int.
         4 => unsafe { value.cast::<c_int>().read() as u8 },
         _ => panic!("no option has {bytes} bytes"),
     };
@@ -423,7 +423,7 @@ unsafe extern "C" fn rdma_init_qp_attr(
     attr: *mut ibv_qp_attr,
     mask: *mut c_int,
 ) -> c_int {
-    // SAFETY: the caller's attributes and mask.
+    // SAFETY: the caller passes pointers to attributes and a mask of its own.
     unsafe {
         (*attr).path_mtu = ibv_mtu::IBV_MTU_1024;
         *mask = (ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_PATH_MTU).0.cast_signed();

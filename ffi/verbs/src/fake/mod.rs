@@ -108,10 +108,13 @@ pub fn receive_immediate(id: u64, immediate: u32) {
 }
 
 /// Makes the next poll find that the oldest receive got these bytes by a SEND.
-pub fn receive(bytes: &[u8]) {
+///
+/// # Safety
+/// The memory of that receive is still registered, and nobody looks at it before the completion.
+pub unsafe fn receive(bytes: &[u8]) {
     let (id, to, room) = script(|script| script.receives.pop_front()).expect("a receive is posted");
     assert!(bytes.len() <= room as usize, "the device would have failed the QP");
-    // SAFETY: a posted receive's memory is registered, and nobody looks at it before the completion.
+    // SAFETY: the caller promises it.
     unsafe {
         ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::with_exposed_provenance_mut(to as usize), bytes.len())
     };
@@ -120,9 +123,12 @@ pub fn receive(bytes: &[u8]) {
 }
 
 /// Returns the bytes that the device would read now for this work request.
-pub fn gathered(posted: &Posted) -> Vec<u8> {
+///
+/// # Safety
+/// The memory that the request names is still valid, and nobody writes it during the call.
+pub unsafe fn gathered(posted: &Posted) -> Vec<u8> {
     let parts = posted.from.iter().map(|&(from, bytes)| {
-        // SAFETY: what was posted is registered, and nobody writes it before its completion.
+        // SAFETY: the caller promises it.
         unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(from as usize), bytes as usize) }
     });
     parts.flatten().copied().collect()

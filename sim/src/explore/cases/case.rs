@@ -61,13 +61,13 @@ pub enum AckOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosePolicy {
     /// Never. The case is over once everything was exchanged and acknowledged.
-    Not,
+    Never,
     /// Once everything was exchanged.
-    Done,
+    WhenDone,
     /// At any step after it has sent everything.
-    Sent,
-    /// At any step with a reason that ends everything, otherwise as `Done`.
-    Any,
+    WhenSent,
+    /// At any step with a reason that ends everything, otherwise as `WhenDone`.
+    Abort,
 }
 
 /// A case.
@@ -90,19 +90,19 @@ pub struct Case {
     /// WRs that a send queue holds.
     pub send_queue: usize,
     /// Receives that each end keeps posted for notifications.
-    pub notices: u16,
+    pub notifications_max: u16,
     /// Splits writes before each flag, and acknowledgements between their counts; otherwise only between blocks.
     pub split: bool,
     /// Writes of an end that may complete before they are visible.
-    pub late: usize,
+    pub late_max: usize,
     /// The device reads an image when it becomes visible or completes, instead of when it is posted.
     pub reads_late: bool,
     /// Order of acknowledgements.
     pub acks: AckOrder,
-    /// The ends may send keepalives while nothing is on its way. Only overtaken acknowledgements may need them.
-    pub life: bool,
-    /// The ends may call `look` at any step.
-    pub looks: bool,
+    /// The ends may send keepalives while nothing is on its way. Only cases with overtaken acknowledgements may need one to end.
+    pub keepalives: bool,
+    /// The ends may check the time at any step, which reads the peer's acknowledgements.
+    pub checks_time: bool,
     /// First values of the counters.
     pub origin: Origin,
     /// Close policy of each end.

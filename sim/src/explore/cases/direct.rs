@@ -53,10 +53,10 @@ pub(super) fn cases() -> Vec<Case> {
             .unsplit(),
         direct("direct: 3 chunks there, inline back, both close under way", &[long])
             .back(&[inline()])
-            .closing([ClosePolicy::Sent; 2]),
+            .closing([ClosePolicy::WhenSent; 2]),
         direct("direct: 3 chunks both ways, both abort", &[long])
             .back(&[long])
-            .closing([ClosePolicy::Any; 2])
+            .closing([ClosePolicy::Abort; 2])
             .unsplit(),
         direct("direct, checked: 3 chunks, cancel, inline", &[long, long.cancelled(), inline()]).checked(),
     ]

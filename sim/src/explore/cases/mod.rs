@@ -70,15 +70,15 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         blocks: 2,
         c0_bytes: 64,
         send_queue: 1,
-        notices: NOTIFICATIONS_MIN,
+        notifications_max: NOTIFICATIONS_MIN,
         split: true,
-        late: 1,
+        late_max: 1,
         reads_late: false,
         acks: AckOrder::InOrder,
-        life: false,
-        looks: false,
+        keepalives: false,
+        checks_time: false,
         origin: Origin::default(),
-        close_policy: [ClosePolicy::Not; 2],
+        close_policy: [ClosePolicy::Never; 2],
         receive_method: [ReceiveMethod::Drive(0); 2],
         transfers: [transfers.to_vec(), Vec::new()],
     }
@@ -106,7 +106,7 @@ impl Case {
 
     /// Makes a write visible before its WR completes.
     fn prompt(self) -> Self {
-        Self { late: 0, ..self }
+        Self { late_max: 0, ..self }
     }
 
     /// Uses checked flags. Posted writes then have no order inside.
@@ -133,6 +133,6 @@ impl Case {
 
     /// Lets acknowledgements overtake each other, and ends send keepalives.
     fn overtaken(self) -> Self {
-        Self { acks: AckOrder::Overtaken, life: true, ..self }
+        Self { acks: AckOrder::Overtaken, keepalives: true, ..self }
     }
 }

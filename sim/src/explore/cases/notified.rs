@@ -7,7 +7,7 @@ use super::posted::WRAP;
 use super::{at_once, case, inline, message, stream};
 
 pub(super) fn cases() -> Vec<Case> {
-    let [done, sent, any] = [ClosePolicy::Done, ClosePolicy::Sent, ClosePolicy::Any];
+    let [done, sent, abort] = [ClosePolicy::WhenDone, ClosePolicy::WhenSent, ClosePolicy::Abort];
     let long = message(128);
     vec![
         case("notified: 2 inline", &[inline(), at_once(40)]).notified(),
@@ -34,6 +34,6 @@ pub(super) fn cases() -> Vec<Case> {
             .unsplit(),
         case("notified: 2 chunks, close", &[long]).closing([done; 2]).notified(),
         case("notified: 2 chunks, close under way", &[long]).closing([sent, done]).notified().unsplit(),
-        case("notified: 2 chunks, sender aborts", &[long]).closing([any, done]).notified().unsplit(),
+        case("notified: 2 chunks, sender aborts", &[long]).closing([abort, done]).notified().unsplit(),
     ]
 }

@@ -17,7 +17,7 @@ pub(super) const WRAP: Origin = Origin {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = sizes();
-    cases.extend(ways());
+    cases.extend(calls());
     cases.extend(given_up());
     cases.extend(both_ways());
     cases.extend(closes());
@@ -42,7 +42,7 @@ fn sizes() -> Vec<Case> {
     ]
 }
 
-fn ways() -> Vec<Case> {
+fn calls() -> Vec<Case> {
     vec![
         case("posted: eager, 3 chunks", &[message(192).by(Protocol::Eager)]),
         case("posted: copy, 2 chunks", &[message(128).by(Protocol::Copy)]),
@@ -60,7 +60,7 @@ fn ways() -> Vec<Case> {
             reads_late: true,
             ..case("posted: images read late, 2 chunks, inline", &[message(128), inline()])
         },
-        Case { looks: true, ..case("posted: looks at any step, 2 chunks", &[message(128)]) },
+        Case { checks_time: true, ..case("posted: time checked at any step, 2 chunks", &[message(128)]) },
         case("posted: acknowledgements overtaken, 4 inline", &[inline(); 4]).queue(2).overtaken().unsplit(),
         case("posted: acknowledgements overtaken, 3 chunks", &[message(192)]).queue(2).overtaken().unsplit(),
     ]
@@ -99,7 +99,7 @@ fn both_ways() -> Vec<Case> {
 }
 
 fn closes() -> Vec<Case> {
-    let [done, sent, any] = [ClosePolicy::Done, ClosePolicy::Sent, ClosePolicy::Any];
+    let [done, sent, abort] = [ClosePolicy::WhenDone, ClosePolicy::WhenSent, ClosePolicy::Abort];
     vec![
         case("posted: inline, close", &[inline()]).closing([done; 2]),
         case("posted: 2 chunks, close", &[message(128)]).closing([done; 2]),
@@ -113,7 +113,7 @@ fn closes() -> Vec<Case> {
             .back(&[inline()])
             .closing([sent; 2])
             .unsplit(),
-        case("posted: 2 chunks, sender aborts", &[message(128)]).closing([any, done]),
-        case("posted: 2 chunks, receiver aborts", &[message(128)]).closing([done, any]),
+        case("posted: 2 chunks, sender aborts", &[message(128)]).closing([abort, done]),
+        case("posted: 2 chunks, receiver aborts", &[message(128)]).closing([done, abort]),
     ]
 }

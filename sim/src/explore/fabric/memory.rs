@@ -1,4 +1,4 @@
-//! Memory of the ends: the visible bytes, or the image that the writer builds. A seat has only the lines that the few control
+//! Memory of the ends: the visible bytes, or the image that the writer builds. A control page has only the lines that the few control
 //! messages of a case reach.
 
 use core::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ const CONTROLS_MAX: u32 = 8;
 /// Layout of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Map {
-    Seat(Arrival),
+    ControlPage(Arrival),
     Landing(Layout),
 }
 
@@ -27,7 +27,9 @@ impl Bytes {
     /// Returns memory that is all zero.
     pub(super) fn new(memory: Memory, layout: Layout, arrival: Arrival) -> Self {
         let (map, bytes) = match (memory.place, layout.flags) {
-            (Place::Seat, _) => (Map::Seat(arrival), control_page::MAILBOX + CONTROLS_MAX * LINE_BYTES),
+            (Place::ControlPage, _) => {
+                (Map::ControlPage(arrival), control_page::MAILBOX + CONTROLS_MAX * LINE_BYTES)
+            }
             (Place::Landing, FlagPlace::Inside) => (Map::Landing(layout), layout.bytes()),
             (Place::Landing, FlagPlace::Apart) => {
                 let lines = layout.block_count * LINE_STRIDE_BYTES;
@@ -82,19 +84,19 @@ pub(super) fn hash_ack(line: &[u8], arrival: Arrival, hasher: &mut impl Hasher) 
     let (counts, rest) = line.split_at(32);
     counts.hash(hasher);
     let mut rest = words(rest);
-    let [life, not_life, _, check] = core::array::from_fn(|_| rest.next().unwrap_or_default());
+    let [keepalives, complement, _, check] = core::array::from_fn(|_| rest.next().unwrap_or_default());
     let right = match arrival {
         Arrival::Flag | Arrival::Notify => 0,
         Arrival::CheckedFlag => u64::from(crc32c(&line[..56], !0)),
     };
-    (life == !not_life, check == right).hash(hasher);
+    (keepalives == !complement, check == right).hash(hasher);
 }
 
 impl Hash for Bytes {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match self.map {
             Map::Landing(_) => self.bytes.hash(hasher),
-            Map::Seat(arrival) => {
+            Map::ControlPage(arrival) => {
                 let (ack, rest) = self.bytes.split_at(LINE_BYTES as usize);
                 hash_ack(ack, arrival, hasher);
                 rest[(control_page::MAILBOX - LINE_BYTES) as usize..].hash(hasher);

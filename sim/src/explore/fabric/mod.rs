@@ -25,13 +25,13 @@ pub(super) struct StepFabric<const DIRECT: bool> {
     case: Rc<Case>,
     /// Visible bytes, by [`index`].
     memories: [CopyOnWrite<Bytes>; 4],
-    /// Written bytes: the images, or with direct store what the writer sees of its own stores.
+    /// Written bytes: the images, or with direct store the writer's view of its own stores.
     images: [CopyOnWrite<Bytes>; 4],
-    watches: [CopyOnWrite<BlockOwnership>; 2],
+    ownership: [CopyOnWrite<BlockOwnership>; 2],
     /// Writes of each end on their way, oldest first.
     writes: [CopyOnWrite<Vec<Write>>; 2],
     /// Last notification of each end's acknowledgements. It distinguishes no states, since the difference to it does.
-    counted: [Notification; 2],
+    last_ack_notifications: [Notification; 2],
 }
 
 /// Bits of an acknowledgement's notification that count (wire.md 3.4).
@@ -50,25 +50,25 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     pub(super) fn new(case: Rc<Case>) -> Self {
         let (layout, arrival) = (case.layout(), case.arrival);
         let memory = |index| {
-            let place = if index % 2 == 0 { Place::Seat } else { Place::Landing };
+            let place = if index % 2 == 0 { Place::ControlPage } else { Place::Landing };
             CopyOnWrite::new(Bytes::new(Memory { owner: index / 2, place }, layout, arrival))
         };
-        let mut watch = BlockOwnership::new(layout);
-        watch.start(case.origin.blocks);
+        let mut blocks = BlockOwnership::new(layout);
+        blocks.start(case.origin.blocks);
         Self {
             case,
             memories: core::array::from_fn(memory),
             images: core::array::from_fn(memory),
-            watches: core::array::from_fn(|_| CopyOnWrite::new(watch.clone())),
+            ownership: core::array::from_fn(|_| CopyOnWrite::new(blocks.clone())),
             writes: core::array::from_fn(|_| CopyOnWrite::new(Vec::new())),
-            counted: [Notification(0); 2],
+            last_ack_notifications: [Notification(0); 2],
         }
     }
 
     /// Returns the fingerprints of all parts.
     pub(super) fn fingerprints(&self) -> [Fingerprint; 12] {
         let ([m0, m1, m2, m3], [i0, i1, i2, i3]) = (&self.memories, &self.images);
-        let ([w0, w1], [p0, p1]) = (&self.watches, &self.writes);
+        let ([w0, w1], [p0, p1]) = (&self.ownership, &self.writes);
         let [m, i] = [[m0, m1, m2, m3], [i0, i1, i2, i3]].map(|four| four.map(CopyOnWrite::fingerprint));
         [
             m[0],
@@ -100,14 +100,15 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
                 let free = older.is_ack() && self.case.acks == AckOrder::Overtaken;
                 DIRECT || !free && older.touches(write.to, write.at, write.bytes)
             };
-            if writes[..index].iter().any(|older| older.hidden != 0 && before(older)) {
+            if writes[..index].iter().any(|older| older.invisible != 0 && before(older)) {
                 continue;
             }
-            let mut hidden = (0..write.pieces.len()).filter(|piece| write.hidden & write.pieces[*piece] != 0);
+            let mut invisible =
+                (0..write.pieces.len()).filter(|piece| write.invisible & write.pieces[*piece] != 0);
             if self.case.ordered {
-                found.extend(hidden.next().map(|piece| (index, piece)));
+                found.extend(invisible.next().map(|piece| (index, piece)));
             } else {
-                found.extend(hidden.map(|piece| (index, piece)));
+                found.extend(invisible.map(|piece| (index, piece)));
             }
         }
         found
@@ -118,7 +119,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let writes = self.writes[side].change();
         let write = &mut writes[index_of];
         let words = write.pieces[piece];
-        write.hidden &= !words;
+        write.invisible &= !words;
         let to = index(write.to);
         for word in (0..64).filter(|word| words >> word & 1 == 1) {
             let (from, upto) = write.word(word);
@@ -134,23 +135,24 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     /// Returns true if a WR of this end may complete next.
     pub(super) fn completable(&self, side: usize) -> bool {
         let writes = &self.writes[side];
-        let late = writes.iter().filter(|write| write.stage != WrState::Posted && write.hidden != 0).count();
-        let next = writes.iter().find(|write| write.stage == WrState::Posted);
-        next.is_some_and(|write| write.hidden == 0 || late < self.case.late)
+        let late =
+            writes.iter().filter(|write| write.wr_state != WrState::Posted && write.invisible != 0).count();
+        let next = writes.iter().find(|write| write.wr_state == WrState::Posted);
+        next.is_some_and(|write| write.invisible == 0 || late < self.case.late_max)
     }
 
     /// Completes the oldest WR of this end. Returns true if there is a completion to poll.
     pub(super) fn complete(&mut self, side: usize) -> bool {
         let images = &self.images;
         let writes = self.writes[side].change();
-        let Some(write) = writes.iter_mut().find(|write| write.stage == WrState::Posted) else {
+        let Some(write) = writes.iter_mut().find(|write| write.wr_state == WrState::Posted) else {
             return false;
         };
         if write.data.is_none() {
             write.data = Some(images[index(write.to)].get(write.at, write.bytes).into());
         }
         let signaled = write.wr.is_some();
-        write.stage = if signaled { WrState::InCq } else { WrState::Done };
+        write.wr_state = if signaled { WrState::InCq } else { WrState::Done };
         writes.retain(|write| !write.is_over());
         signaled
     }
@@ -159,8 +161,8 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     pub(super) fn describe(&self, side: usize, write: usize, piece: usize) -> String {
         let Write { to, at, bytes, pieces, .. } = &self.writes[side][write];
         let place = match to.place {
-            Place::Seat if *at < LINE_BYTES => "acknowledgements",
-            Place::Seat => "mailbox",
+            Place::ControlPage if *at < LINE_BYTES => "acknowledgements",
+            Place::ControlPage => "mailbox",
             Place::Landing => "landing buffer",
         };
         format!(
@@ -179,7 +181,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             assert!(!owned, "{} bytes at {at} of {to:?} are changed, and belong to the device", data.len());
         }
         if to.place == Place::Landing {
-            self.watches[to.owner].on_write(at, length(data));
+            self.ownership[to.owner].on_write(at, length(data));
         }
         self.images[index(to)].change().put(at, data);
     }
@@ -197,9 +199,11 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     /// Notes the count or flag of a write.
     fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
         match to.place {
-            Place::Landing if DIRECT => self.watches[to.owner].change().on_filled(at, bytes),
-            Place::Seat if at == control_page::ACK => self.watches[side].change().on_acknowledge(word),
-            Place::Landing | Place::Seat => {}
+            Place::Landing if DIRECT => self.ownership[to.owner].change().on_filled(at, bytes),
+            Place::ControlPage if at == control_page::ACK => {
+                self.ownership[side].change().on_acknowledge(word)
+            }
+            Place::Landing | Place::ControlPage => {}
         }
     }
 
@@ -210,29 +214,29 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     }
 
     /// Returns the write whose notification arrives next, if it and all writes before it are visible.
-    fn told(&self, from: usize) -> Option<usize> {
-        let index = self.writes[from].iter().position(|write| write.notice.is_some())?;
-        self.writes[from][..=index].iter().all(|write| write.hidden == 0).then_some(index)
+    fn next_notified_write(&self, from: usize) -> Option<usize> {
+        let index = self.writes[from].iter().position(|write| write.notification.is_some())?;
+        self.writes[from][..=index].iter().all(|write| write.invisible == 0).then_some(index)
     }
 
     /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
     /// overwritten all the time.
-    fn check_noticed(&self, from: Memory, at: u32, bytes: u32) {
-        let untaken = |write: &&Write| write.notice.is_some() && !write.is_ack();
+    fn check_notified(&self, from: Memory, at: u32, bytes: u32) {
+        let untaken = |write: &&Write| write.notification.is_some() && !write.is_ack();
         let mut before = self.writes[1 - from.owner].iter().filter(untaken);
         let early = before.any(|write| write.touches(from, at, bytes));
         assert!(!early, "{bytes} bytes at {at} of {from:?} are read before their notification");
     }
 
-    fn look(&self, side: usize, from: Memory) -> &Bytes {
+    fn own_bytes(&self, side: usize, from: Memory) -> &Bytes {
         assert_eq!(from.owner, side, "an end reads its own memory, not its peer's");
         &self.memories[index(from)]
     }
 
     /// Returns visible bytes of an end's own memory, read in place.
     pub(super) fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        self.watches[memory.owner].on_read(at, bytes);
-        self.check_noticed(memory, at, bytes);
+        self.ownership[memory.owner].on_read(at, bytes);
+        self.check_notified(memory, at, bytes);
         self.memories[index(memory)].get(at, bytes)
     }
 }
@@ -244,7 +248,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     type Remote = Memory;
 
     fn caps(&self, _: &usize) -> Caps {
-        Caps { order_inside_write: self.case.ordered, notifications_max: self.case.notices }
+        Caps { order_inside_write: self.case.ordered, notifications_max: self.case.notifications_max }
     }
 
     /// There is no time.
@@ -253,13 +257,13 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     }
 
     fn flag(&self, link: &usize, from: Memory, at: u32) -> u64 {
-        self.check_noticed(from, at, 8);
-        self.look(*link, from).word(at)
+        self.check_notified(from, at, 8);
+        self.own_bytes(*link, from).word(at)
     }
 
     fn take_line(&self, link: &usize, from: Memory, at: u32) -> Line {
-        self.check_noticed(from, at, LINE_BYTES);
-        self.look(*link, from).line(at)
+        self.check_notified(from, at, LINE_BYTES);
+        self.own_bytes(*link, from).line(at)
     }
 
     fn copy_out(&mut self, link: &mut usize, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
@@ -268,7 +272,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     }
 
     fn crc_out(&self, link: &usize, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
-        crc32c(self.look(*link, from).get(at, bytes), seed)
+        crc32c(self.own_bytes(*link, from).get(at, bytes), seed)
     }
 
     fn write_line(&mut self, link: &mut usize, to: Memory, at: u32, line: &Line) {
@@ -307,16 +311,16 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
         at: u32,
         bytes: u32,
         wr: Option<WrId>,
-        notice: Option<Notification>,
+        notification: Option<Notification>,
     ) -> Result<(), SqFull> {
         assert!(!DIRECT, "nothing is posted where stores go direct");
         assert!(bytes > 0 && to.owner != *link, "{bytes} bytes are posted to {to:?}");
-        let queued = self.writes[*link].iter().filter(|write| write.stage != WrState::Done).count();
+        let queued = self.writes[*link].iter().filter(|write| write.wr_state != WrState::Done).count();
         if queued == self.case.send_queue {
             return Err(SqFull);
         }
         if to.place == Place::Landing {
-            self.watches[to.owner].change().on_filled(at, bytes);
+            self.ownership[to.owner].change().on_filled(at, bytes);
         }
         let pieces = Write::cut(to, at, bytes, &self.case);
         let wr = wr.map(|wr| wr.0);
@@ -324,27 +328,28 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
         if !self.case.reads_late {
             write.data = Some(self.images[index(to)].get(at, bytes).into());
         }
-        if let Some(Notification(said)) = notice {
-            write.notice = notice;
-            write.news = said;
+        if let Some(Notification(value)) = notification {
+            write.notification = notification;
+            write.hashed_notification = value;
             if write.is_ack() {
-                let Notification(before) = core::mem::replace(&mut self.counted[*link], Notification(said));
-                write.news = said.wrapping_sub(before) & COUNT_MASK;
+                let Notification(before) =
+                    core::mem::replace(&mut self.last_ack_notifications[*link], Notification(value));
+                write.hashed_notification = value.wrapping_sub(before) & COUNT_MASK;
             }
         }
         self.writes[*link].change().push(write);
-        let untaken = self.writes[*link].iter().filter(|write| write.notice.is_some()).count();
-        assert!(untaken <= usize::from(self.case.notices), "a notification finds no receive");
+        let untaken = self.writes[*link].iter().filter(|write| write.notification.is_some()).count();
+        assert!(untaken <= usize::from(self.case.notifications_max), "a notification finds no receive");
         Ok(())
     }
 
     fn ring_doorbell(&mut self, _: &mut usize) {}
 
     fn poll_cq(&mut self, link: &mut usize) -> Option<Completion> {
-        let position = self.writes[*link].iter().position(|write| write.stage == WrState::InCq)?;
+        let position = self.writes[*link].iter().position(|write| write.wr_state == WrState::InCq)?;
         let writes = self.writes[*link].change();
         let write = &mut writes[position];
-        write.stage = WrState::Done;
+        write.wr_state = WrState::Done;
         let wr = write.wr.map(WrId)?;
         writes.retain(|write| !write.is_over());
         Some(Completion { wr, result: Ok(()) })
@@ -352,14 +357,14 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
 
     fn poll_notification(&mut self, link: &mut usize) -> Option<Notification> {
         let from = 1 - *link;
-        let index = self.told(from)?;
+        let index = self.next_notified_write(from)?;
         let writes = self.writes[from].change();
-        let notice = writes[index].notice.take();
+        let notification = writes[index].notification.take();
         writes.retain(|write| !write.is_over());
-        notice
+        notification
     }
 
     fn has_notification(&self, link: &usize) -> bool {
-        self.told(1 - *link).is_some()
+        self.next_notified_write(1 - *link).is_some()
     }
 }

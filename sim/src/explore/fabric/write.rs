@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use superpipe_core::{Arrival, LINE_BYTES, Notification, control_page};
-use superpipe_testkit::{Memory, Place};
+use superpipe_testkit::{Memory, Place, Span};
 
 use super::memory::hash_ack;
 use crate::explore::cases::Case;
@@ -27,17 +27,17 @@ pub(super) struct Write {
     pub(super) at: u32,
     pub(super) bytes: u32,
     pub(super) wr: Option<u64>,
-    pub(super) stage: WrState,
+    pub(super) wr_state: WrState,
     /// Bytes read from the image. `None` if they are read when they become visible.
     pub(super) data: Option<Rc<[u8]>>,
     /// Words that become visible together, in ascending order. Bit i is word i of the write.
     pub(super) pieces: Rc<[u64]>,
     /// Words that are still invisible.
-    pub(super) hidden: u64,
+    pub(super) invisible: u64,
     /// Notification, until it is taken.
-    pub(super) notice: Option<Notification>,
+    pub(super) notification: Option<Notification>,
     /// The notification, with the count as a difference to the one before.
-    pub(super) news: u32,
+    pub(super) hashed_notification: u32,
     arrival: Arrival,
 }
 
@@ -51,44 +51,44 @@ impl Write {
     pub(super) fn new(
         (to, at, bytes): (Memory, u32, u32),
         wr: Option<u64>,
-        stage: WrState,
+        wr_state: WrState,
         pieces: Vec<u64>,
         arrival: Arrival,
     ) -> Self {
-        let hidden = pieces.iter().fold(0, |all, piece| all | piece);
+        let invisible = pieces.iter().fold(0, |all, piece| all | piece);
         Self {
             to,
             at,
             bytes,
             wr,
-            stage,
+            wr_state,
             data: None,
             pieces: pieces.into(),
-            hidden,
-            notice: None,
-            news: 0,
+            invisible,
+            notification: None,
+            hashed_notification: 0,
             arrival,
         }
     }
 
     /// Returns true if it writes the acknowledgement line.
     pub(super) fn is_ack(&self) -> bool {
-        self.to.place == Place::Seat && self.at < control_page::ACK + LINE_BYTES
+        self.to.place == Place::ControlPage && self.at < control_page::ACK + LINE_BYTES
     }
 
     /// Returns true if it writes any of these bytes.
-    pub(super) fn touches(&self, to: Memory, at: u32, bytes: u32) -> bool {
-        self.to == to && self.at < at + bytes && at < self.at + self.bytes
+    pub(super) fn touches(&self, memory: Memory, at: u32, bytes: u32) -> bool {
+        Span { memory: self.to, at: self.at, bytes: self.bytes }.overlaps(&Span { memory, at, bytes })
     }
 
     /// Returns true if core must not change these bytes of the image.
     pub(super) fn owns(&self, to: Memory, at: u32, bytes: u32) -> bool {
-        let reads = self.stage != WrState::Done && (self.wr.is_some() || self.hidden != 0);
+        let reads = self.wr_state != WrState::Done && (self.wr.is_some() || self.invisible != 0);
         reads && !self.is_ack() && self.touches(to, at, bytes)
     }
 
     pub(super) const fn is_over(&self) -> bool {
-        self.hidden == 0 && matches!(self.stage, WrState::Done) && self.notice.is_none()
+        self.invisible == 0 && matches!(self.wr_state, WrState::Done) && self.notification.is_none()
     }
 
     /// Returns the bytes of word `index`, as offsets in memory.
@@ -110,9 +110,9 @@ impl Write {
             Place::Landing if !case.split => {
                 (0..layout.block_count).map(|index| layout.flag_at(index) + 8).collect()
             }
-            Place::Seat if !case.split => Vec::new(),
-            Place::Seat if at == control_page::ACK => vec![8, 16],
-            Place::Seat => vec![at + LINE_BYTES - 8],
+            Place::ControlPage if !case.split => Vec::new(),
+            Place::ControlPage if at == control_page::ACK => vec![8, 16],
+            Place::ControlPage => vec![at + LINE_BYTES - 8],
             Place::Landing => {
                 let flags = (0..layout.block_count).map(|index| layout.flag_at(index));
                 flags.flat_map(|flag| [flag, flag + 8]).collect()
@@ -133,16 +133,16 @@ impl Write {
     pub(super) fn cut_stored(to: Memory, at: u32, case: &Case) -> Vec<u64> {
         match to.place {
             _ if !case.split => vec![bits(0, 8)],
-            Place::Seat if at == control_page::ACK => vec![0b0110_1010, 0b1, 0b100, 0b1001_0000],
-            Place::Seat | Place::Landing => vec![bits(0, 7), bits(7, 8)],
+            Place::ControlPage if at == control_page::ACK => vec![0b0110_1010, 0b1, 0b100, 0b1001_0000],
+            Place::ControlPage | Place::Landing => vec![bits(0, 7), bits(7, 8)],
         }
     }
 }
 
 impl Hash for Write {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (self.to, self.at, self.bytes, self.wr, self.stage, self.hidden).hash(hasher);
-        self.notice.map(|_| self.news).hash(hasher);
+        (self.to, self.at, self.bytes, self.wr, self.wr_state, self.invisible).hash(hasher);
+        self.notification.map(|_| self.hashed_notification).hash(hasher);
         match &self.data {
             Some(data) if self.is_ack() && self.bytes == LINE_BYTES => hash_ack(data, self.arrival, hasher),
             data => data.hash(hasher),

@@ -57,12 +57,6 @@ pub(super) fn payload(from: usize, index: usize, bytes: usize) -> Vec<u8> {
     (0..).flat_map(|at| word(at).to_le_bytes()).take(bytes).collect()
 }
 
-/// Returns the reason with which a transfer is cancelled or rejected.
-#[expect(clippy::cast_possible_truncation, reason = "few transfers")]
-pub(super) const fn reason(from: usize, index: usize, kind: u32) -> Reason {
-    Reason(kind << 16 | (from as u32) << 15 | (index as u32 + 1))
-}
-
 impl Flow {
     pub(super) fn new(case: &Case, from: usize) -> Self {
         let sent = vec![Sent::default(); case.transfers[from].len()];
@@ -76,13 +70,14 @@ impl Flow {
 
     /// Returns true if everything arrived exactly once or was given up, and both ends know. Ends that close while messages are on their way
     /// need not report which were given up (wire.md 5.3).
-    pub(super) fn is_right(&self, moot: bool) -> bool {
-        let ended = |index: usize| moot && self.sent[index].cancelled.is_some();
+    pub(super) fn is_right(&self, closes_early: bool) -> bool {
+        let ended = |index: usize| closes_early && self.sent[index].cancelled.is_some();
         self.is_sent()
             && self.head.is_none_or(ended)
             && self.sent.iter().all(|sent| {
                 let given_up = !sent.begun || sent.cancelled.is_some() || sent.rejected.is_some();
-                (sent.complete || given_up) && (moot || sent.rejected.is_some() == sent.rejection_reported)
+                (sent.complete || given_up)
+                    && (closes_early || sent.rejected.is_some() == sent.rejection_reported)
             })
     }
 

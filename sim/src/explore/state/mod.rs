@@ -10,12 +10,13 @@ use std::rc::Rc;
 use superpipe_core::driver::{Drive, Driver, Next, WaitStrategy};
 use superpipe_core::{Attachment, Closed, Endpoint, Event, Landing, Nanos, Reason, Sending};
 use superpipe_testkit::Memory;
+use superpipe_testkit::pair::reason;
 
 use super::cases::{Case, ClosePolicy};
 use super::fabric::StepFabric;
 use super::fingerprint::{CopyOnWrite, Fingerprint};
 use super::step::Step;
-use flow::{Flow, Open, reason};
+use flow::{Flow, Open};
 
 /// Reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);
@@ -37,7 +38,7 @@ impl<const DIRECT: bool> Hash for End<DIRECT> {
 #[derive(Clone)]
 pub(super) struct State<const DIRECT: bool> {
     case: Rc<Case>,
-    net: StepFabric<DIRECT>,
+    fabric: StepFabric<DIRECT>,
     ends: [CopyOnWrite<End<DIRECT>>; 2],
     /// Oracles by sender.
     flows: [CopyOnWrite<Flow>; 2],
@@ -48,31 +49,31 @@ pub(super) struct State<const DIRECT: bool> {
 impl<const DIRECT: bool> State<DIRECT> {
     /// Returns the first state.
     pub(super) fn new(case: &Rc<Case>) -> Self {
-        let net = StepFabric::new(Rc::clone(case));
+        let fabric = StepFabric::new(Rc::clone(case));
         let landing = |memory| Landing { memory, layout: case.layout() };
         let end = |side| {
             let attachment = Attachment {
                 link: side,
-                control_page: Memory::seat(side),
-                peer_control_page: Memory::seat(1 - side),
+                control_page: Memory::control_page(side),
+                peer_control_page: Memory::control_page(1 - side),
                 landing: landing(Memory::landing(side)),
                 peer_landing: landing(Memory::landing(1 - side)),
             };
-            let made = Endpoint::new(&net, attachment, case.config(), case.origin);
+            let made = Endpoint::new(&fabric, attachment, case.config(), case.origin);
             let end = made.unwrap_or_else(|error| panic!("{}: {error}", case.name));
             let id = 1 + side as u64;
             CopyOnWrite::new(End(Driver::new(end, id, WaitStrategy::Sleep, IDLE_TIMEOUT_NS, Nanos(0))))
         };
         let ends = core::array::from_fn(end);
         let flows = core::array::from_fn(|side| CopyOnWrite::new(Flow::new(case, side)));
-        Self { case: Rc::clone(case), net, ends, flows, aborted: false }
+        Self { case: Rc::clone(case), fabric, ends, flows, aborted: false }
     }
 
     /// Returns the fingerprint of the whole state.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let ([e0, e1], [f0, f1]) = (&self.ends, &self.flows);
         Fingerprint::of(&(
-            self.net.fingerprints(),
+            self.fabric.fingerprints(),
             e0.fingerprint(),
             e1.fingerprint(),
             f0.fingerprint(),
@@ -83,8 +84,8 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     /// Returns true for the wanted end: everything was delivered or given up, both ends are closed if they close, and nothing is on its way.
     pub(super) fn is_over(&self) -> bool {
-        let closes = self.case.close_policy != [ClosePolicy::Not; 2];
-        let moot = self.case.close_policy.contains(&ClosePolicy::Sent);
+        let closes = self.case.close_policy != [ClosePolicy::Never; 2];
+        let closes_early = self.case.close_policy.contains(&ClosePolicy::WhenSent);
         let closed = |end: &CopyOnWrite<End<DIRECT>>| {
             let end = end.0.endpoint();
             if closes {
@@ -94,8 +95,8 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.poll_delivered() && end.poll_controls_delivered()
             }
         };
-        self.net.is_quiescent()
-            && (self.aborted || self.flows.iter().all(|flow| flow.is_right(moot)))
+        self.fabric.is_quiescent()
+            && (self.aborted || self.flows.iter().all(|flow| flow.is_right(closes_early)))
             && self.ends.iter().all(closed)
     }
 
@@ -123,22 +124,22 @@ impl<const DIRECT: bool> State<DIRECT> {
                 }
             }
             steps.extend([Step::Progress(side), Step::Rest(side)]);
-            if case.looks {
-                steps.push(Step::Look(side));
+            if case.checks_time {
+                steps.push(Step::CheckTime(side));
             }
-            if case.life && self.net.is_quiescent() {
-                steps.push(Step::ShowLife(side));
+            if case.keepalives && self.fabric.is_quiescent() {
+                steps.push(Step::SendKeepalive(side));
             }
             if self.may_close(side, ended) {
                 steps.push(Step::Close(side));
             }
-            if case.close_policy[side] == ClosePolicy::Any && end.closed().is_none() {
+            if case.close_policy[side] == ClosePolicy::Abort && end.closed().is_none() {
                 steps.push(Step::Abort(side));
             }
-            if self.net.completable(side) {
+            if self.fabric.completable(side) {
                 steps.push(Step::Complete(side));
             }
-            let pieces = self.net.deliverable(side).into_iter();
+            let pieces = self.fabric.deliverable(side).into_iter();
             steps.extend(pieces.map(|(write, piece)| Step::Deliver { from: side, write, piece }));
         }
         steps
@@ -149,7 +150,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         match self.ends[side].0.endpoint().closed() {
             Some(Closed::ByPeer(_)) => ended || self.flows[side].is_sent(),
             Some(Closed::Here(_) | Closed::Failed(_)) => false,
-            None if self.case.close_policy[side] == ClosePolicy::Sent => self.flows[side].is_sent(),
+            None if self.case.close_policy[side] == ClosePolicy::WhenSent => self.flows[side].is_sent(),
             None => exchanged,
         }
     }
@@ -166,28 +167,28 @@ impl<const DIRECT: bool> State<DIRECT> {
                 self.take_events(side)
             }
             Step::Rest(side) => self.rest(side) && self.take_events(side),
-            Step::Look(side) => {
+            Step::CheckTime(side) => {
                 let driver = &mut self.ends[side].change().0;
                 let mut wait = driver.begin_wait();
-                let looked = driver.check_time(&mut self.net, &mut wait, Nanos(0), Nanos(1));
-                assert_eq!(looked, Ok(1), "a look long before the deadline");
+                let checked = driver.check_time(&mut self.fabric, &mut wait, Nanos(0), Nanos(1));
+                assert_eq!(checked, Ok(1), "a check long before the deadline");
                 true
             }
-            Step::ShowLife(side) => {
+            Step::SendKeepalive(side) => {
                 let driver = &mut self.ends[side].change().0;
                 let due = driver.next_tick();
-                driver.tick(&mut self.net, due);
+                driver.tick(&mut self.fabric, due);
                 true
             }
             Step::Close(side) => self.close(side),
             Step::Abort(side) => self.abort(side),
             Step::Deliver { from, write, piece } => {
-                self.net.deliver(from, write, piece);
+                self.fabric.deliver(from, write, piece);
                 true
             }
             Step::Complete(side) => {
-                if self.net.complete(side) {
-                    self.ends[side].change().0.progress(&mut self.net);
+                if self.fabric.complete(side) {
+                    self.ends[side].change().0.progress(&mut self.fabric);
                 }
                 self.take_events(side)
             }
@@ -204,7 +205,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn describe(&self, step: Step) -> String {
         match step {
             Step::Deliver { from, write, piece } => {
-                format!("end {from}: {} becomes visible", self.net.describe(from, write, piece))
+                format!("end {from}: {} becomes visible", self.fabric.describe(from, write, piece))
             }
             step => step.to_string(),
         }
@@ -215,30 +216,32 @@ impl<const DIRECT: bool> State<DIRECT> {
         let driver = &mut self.ends[side].change().0;
         if !driver.is_closing() {
             let mut wait = driver.begin_wait();
-            if let Next::Ended(ended) = driver.round(&mut self.net, &mut wait, false) {
+            if let Next::Ended(ended) = driver.round(&mut self.fabric, &mut wait, false) {
                 assert!(driver.endpoint().closed().is_some(), "{ended}");
             }
             return;
         }
-        let is_told = |driver: &Driver<StepFabric<DIRECT>>| {
+        let is_delivered = |driver: &Driver<StepFabric<DIRECT>>| {
             driver.endpoint().is_flushed() && driver.endpoint().is_quiescent()
         };
-        let was_told = is_told(driver);
-        match driver.drive_close(&mut self.net) {
+        let was_delivered = is_delivered(driver);
+        match driver.drive_close(&mut self.fabric) {
             Drive::Done(result) => {
-                assert!(result.is_ok() && was_told, "closed, and the peer was not told");
-                driver.progress(&mut self.net);
+                assert!(result.is_ok() && was_delivered, "the close is done before CLOSE is delivered");
+                driver.progress(&mut self.fabric);
             }
-            Drive::Moved | Drive::Idle => assert!(!was_told, "closed and told, and it says no"),
+            Drive::Moved | Drive::Idle => {
+                assert!(!was_delivered, "CLOSE is delivered, and the close is not done")
+            }
         }
     }
 
     fn rest(&mut self, side: usize) -> bool {
         let driver = &mut self.ends[side].change().0;
-        if driver.progress(&mut self.net) {
+        if driver.progress(&mut self.fabric) {
             return false;
         }
-        driver.endpoint_mut().acknowledge(&mut self.net);
+        driver.endpoint_mut().acknowledge(&mut self.fabric);
         true
     }
 
@@ -250,12 +253,12 @@ impl<const DIRECT: bool> State<DIRECT> {
         let sending = driver.endpoint().state().sending;
         let begun = match open {
             Open::Stream(id) => {
-                driver.cancel_stream(&mut self.net, id, reason);
+                driver.cancel_stream(&mut self.fabric, id, reason);
                 true
             }
             Open::Message(mut op) => {
                 let begun = op.has_begun();
-                driver.cancel_send(&mut self.net, &mut op, reason);
+                driver.cancel_send(&mut self.fabric, &mut op, reason);
                 assert!(!op.has_begun(), "given up, and still open");
                 begun
             }
@@ -275,18 +278,18 @@ impl<const DIRECT: bool> State<DIRECT> {
         let driver = &mut self.ends[side].change().0;
         let end = driver.endpoint_mut();
         let closing = self.case.close_policy[side];
-        let waits = end.closed().is_none() && closing != ClosePolicy::Sent;
+        let waits = end.closed().is_none() && closing != ClosePolicy::WhenSent;
         // Both calls are made, since either may have an effect.
         let [delivered, controls_delivered] = [end.poll_delivered(), end.poll_controls_delivered()];
-        if closing != ClosePolicy::Not && (!waits || delivered && controls_delivered) {
-            driver.close(&mut self.net, Reason::DONE);
+        if closing != ClosePolicy::Never && (!waits || delivered && controls_delivered) {
+            driver.close(&mut self.fabric, Reason::DONE);
             assert!(driver.is_closing(), "closed, and says that nobody did");
         }
         true
     }
 
     fn abort(&mut self, side: usize) -> bool {
-        self.ends[side].change().0.close(&mut self.net, ABORTED);
+        self.ends[side].change().0.close(&mut self.fabric, ABORTED);
         let flow = self.flows[side].change();
         if let Some((index, _)) = flow.open.take() {
             flow.sent[index].cancelled = Some(ABORTED);

@@ -3,9 +3,9 @@
 use superpipe_core::driver::{Drive, Received, RecvFailed, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason};
 use superpipe_testkit::Memory;
+use superpipe_testkit::pair::reason;
 
 use super::State;
-use super::flow::reason;
 use crate::explore::cases::ReceiveMethod;
 
 /// More than the longest message of a case.
@@ -24,7 +24,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let is_stream = flow.head.is_some_and(|index| self.case.transfers[1 - side][index].stream);
         match (flow.head, self.case.receive_method[side]) {
             (None, ReceiveMethod::Whole) => self.try_recv(side),
-            (None, ReceiveMethod::Pull(_) | ReceiveMethod::InPlace(_)) => self.look_for(side),
+            (None, ReceiveMethod::Pull(_) | ReceiveMethod::InPlace(_)) => self.peek(side),
             (Some(_), ReceiveMethod::Drive(_) | ReceiveMethod::Whole) if is_stream => {
                 self.pull(side, ROOM_BYTES)
             }
@@ -44,10 +44,10 @@ impl<const DIRECT: bool> State<DIRECT> {
         let why = reason(from, index, 2);
         match &mut flow.receive {
             Some(op) => {
-                driver.cancel_recv(&mut self.net, op, why);
+                driver.cancel_recv(&mut self.fabric, op, why);
                 assert!(!op.has_begun(), "given up, and still open");
             }
-            None => assert!(driver.reject(&mut self.net, why), "it is at the head"),
+            None => assert!(driver.reject(&mut self.fabric, why), "it is at the head"),
         }
         flow.sent[index].rejected = Some(why);
         (flow.head, flow.receive) = (None, None);
@@ -55,9 +55,9 @@ impl<const DIRECT: bool> State<DIRECT> {
     }
 
     /// Polls for a transfer, and claims it for a stream.
-    fn look_for(&mut self, side: usize) -> bool {
+    fn peek(&mut self, side: usize) -> bool {
         let driver = &mut self.ends[side].change().0;
-        if let Some(incoming) = driver.try_peek(&mut self.net) {
+        if let Some(incoming) = driver.try_peek(&mut self.fabric) {
             assert!(driver.claim(&incoming), "somebody has begun to take it");
             self.flows[1 - side].change().arrived(&self.case.transfers[1 - side], incoming);
         }
@@ -68,7 +68,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     fn try_recv(&mut self, side: usize) -> bool {
         let mut place = [UNTOUCHED; ROOM_BYTES];
         let driver = &mut self.ends[side].change().0;
-        let found = driver.try_recv(&mut self.net, &mut [&mut place]);
+        let found = driver.try_recv(&mut self.fabric, &mut [&mut place]);
         let flow = self.flows[1 - side].change();
         let transfers = &self.case.transfers[1 - side];
         let taken = match found {
@@ -100,7 +100,7 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     /// Takes the next part of a message. Cancels an operation that has not begun, which the peer must not notice.
     fn drive_recv(&mut self, side: usize, cut: usize) -> bool {
-        let Self { case, ends, flows, net, .. } = self;
+        let Self { case, ends, flows, fabric, .. } = self;
         let (driver, flow, transfers) =
             (&mut ends[side].change().0, flows[1 - side].change(), &case.transfers[1 - side]);
         let mut op = flow.receive.take().unwrap_or_default();
@@ -108,8 +108,8 @@ impl<const DIRECT: bool> State<DIRECT> {
         let mut place = [UNTOUCHED; ROOM_BYTES];
         let (first, second) = place.split_at_mut(cut);
         let driven = match cut {
-            0 => driver.drive_recv(net, &mut op, &mut [second]),
-            _ => driver.drive_recv(net, &mut op, &mut [first, second]),
+            0 => driver.drive_recv(fabric, &mut op, &mut [second]),
+            _ => driver.drive_recv(fabric, &mut op, &mut [first, second]),
         };
         let taken = op.taken();
         let (left, right) = (&place[..before], &place[taken..]);
@@ -131,7 +131,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             Drive::Done(Err(other)) => panic!("received by nobody else: {other:?}"),
             Drive::Moved | Drive::Idle if op.has_begun() => {
                 if flow.head.is_none()
-                    && let Some(incoming) = driver.try_peek(net)
+                    && let Some(incoming) = driver.try_peek(fabric)
                 {
                     flow.arrived(transfers, incoming);
                 }
@@ -139,7 +139,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 End::No
             }
             Drive::Moved | Drive::Idle => {
-                driver.cancel_recv(net, &mut op, NOT_BEGUN);
+                driver.cancel_recv(fabric, &mut op, NOT_BEGUN);
                 End::No
             }
         };
@@ -149,21 +149,21 @@ impl<const DIRECT: bool> State<DIRECT> {
     fn pull(&mut self, side: usize, bytes: usize) -> bool {
         let mut place = [0; ROOM_BYTES];
         let pulled =
-            self.ends[side].change().0.endpoint_mut().pull(&mut self.net, &mut [&mut place[..bytes]]);
+            self.ends[side].change().0.endpoint_mut().pull(&mut self.fabric, &mut [&mut place[..bytes]]);
         self.took(side, &place[..pulled.bytes], pulled.end)
     }
 
     fn read_in_place(&mut self, side: usize, bytes: u32) -> bool {
-        match self.ends[side].change().0.endpoint_mut().readable(&mut self.net, bytes) {
+        match self.ends[side].change().0.endpoint_mut().readable(&mut self.fabric, bytes) {
             Readable::Nothing => true,
             Readable::Ended(end) => self.took(side, &[], end),
             Readable::Run(run) => {
                 let mut found = Vec::new();
                 for (at, bytes) in run.spans() {
-                    found.extend_from_slice(self.net.visible(Memory::landing(side), at, bytes));
+                    found.extend_from_slice(self.fabric.visible(Memory::landing(side), at, bytes));
                 }
                 assert_eq!(found.len(), run.bytes as usize);
-                let end = self.ends[side].change().0.endpoint_mut().consume(&mut self.net, run.bytes);
+                let end = self.ends[side].change().0.endpoint_mut().consume(&mut self.fabric, run.bytes);
                 self.took(side, &found, end)
             }
         }

@@ -12,7 +12,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn send(&mut self, side: usize) -> bool {
         match self.flows[side].open {
             None => self.begin(side),
-            Some((index, Open::Stream(id))) => self.go_on(side, index, id),
+            Some((index, Open::Stream(id))) => self.continue_stream(side, index, id),
             Some((index, Open::Message(_))) => self.drive(side, index),
         }
     }
@@ -32,7 +32,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let at_once = transfer.send_method == SendMethod::TrySend;
         let begun = if at_once {
             let payload = payload(side, index, transfer.bytes);
-            driver.try_send(&mut self.net, index as u64, &[&payload])
+            driver.try_send(&mut self.fabric, index as u64, &[&payload])
         } else {
             driver.endpoint_mut().start(index as u64, length)
         };
@@ -60,10 +60,10 @@ impl<const DIRECT: bool> State<DIRECT> {
     fn drive(&mut self, side: usize, index: usize) -> bool {
         let all = payload(side, index, self.case.transfers[side][index].bytes);
         let (first, second) = all.split_at(all.len() / 3);
-        let Self { ends, flows, net, .. } = self;
+        let Self { ends, flows, fabric, .. } = self;
         let flow = flows[side].change();
         let Some((_, Open::Message(op))) = &mut flow.open else { panic!("{index} is no operation") };
-        let driven = ends[side].change().0.drive_send(net, op, &[first, second]);
+        let driven = ends[side].change().0.drive_send(fabric, op, &[first, second]);
         let (begun, sent) = (op.has_begun(), op.sent());
         let state = &mut flow.sent[index];
         state.begun |= begun || driven == Drive::Done(Ok(()));
@@ -86,26 +86,26 @@ impl<const DIRECT: bool> State<DIRECT> {
         true
     }
 
-    fn go_on(&mut self, side: usize, index: usize, id: TransferId) -> bool {
+    fn continue_stream(&mut self, side: usize, index: usize, id: TransferId) -> bool {
         let transfer = self.case.transfers[side][index];
         let sent = self.flows[side].sent[index].bytes;
         let all = payload(side, index, transfer.bytes);
         let rest = &all[sent..];
         let end = self.ends[side].change().0.endpoint_mut();
         let pushed = match transfer.send_method {
-            _ if rest.is_empty() && transfer.stream => end.finish(&mut self.net, id).map(|()| 0),
-            SendMethod::Reserve(bytes) => end.reserve(&mut self.net, id, bytes).and_then(|reservation| {
+            _ if rest.is_empty() && transfer.stream => end.finish(&mut self.fabric, id).map(|()| 0),
+            SendMethod::Reserve(bytes) => end.reserve(&mut self.fabric, id, bytes).and_then(|reservation| {
                 let bytes = rest.len().min(reservation.bytes() as usize);
                 let mut left = &rest[..bytes];
                 for (at, bytes) in reservation.spans() {
                     let (here, after) = left.split_at((bytes as usize).min(left.len()));
-                    self.net.fill(side, reservation.memory, at, here);
+                    self.fabric.fill(side, reservation.memory, at, here);
                     left = after;
                 }
                 let committed = u32::try_from(bytes).unwrap_or(u32::MAX);
-                end.commit(&mut self.net, id, committed).map(|()| bytes)
+                end.commit(&mut self.fabric, id, committed).map(|()| bytes)
             }),
-            SendMethod::Push(bytes) => end.push(&mut self.net, id, &[&rest[..rest.len().min(bytes)]]),
+            SendMethod::Push(bytes) => end.push(&mut self.fabric, id, &[&rest[..rest.len().min(bytes)]]),
             SendMethod::TrySend | SendMethod::Drive => {
                 panic!("what is sent at once, or driven, is no stream")
             }

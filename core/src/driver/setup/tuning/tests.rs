@@ -6,8 +6,8 @@ use std::string::ToString;
 #[test]
 fn one_side_is_enough() {
     let proposed = Tuning { block_bytes: Some(4096), folds: Some(2), ..Tuning::default() };
-    let a = proposed.negotiate(&Tuning::default(), &Defaults::SHM);
-    let b = Tuning::default().negotiate(&proposed, &Defaults::SHM);
+    let a = Defaults::SHM.negotiate(&proposed, &Tuning::default());
+    let b = Defaults::SHM.negotiate(&Tuning::default(), &proposed);
     assert_eq!(a, b);
     assert_eq!(a.map(|s| s.layout.block_bytes), Ok(4096));
 }
@@ -15,18 +15,18 @@ fn one_side_is_enough() {
 #[test]
 fn notify_can_be_proposed_on_some_fabrics() {
     let proposed = Tuning { arrival: Some(Arrival::Notify), ..Tuning::default() };
-    assert_eq!(proposed.validate(), Ok(()));
-    let shm = proposed.negotiate(&Tuning::default(), &Defaults::SHM).unwrap_err().to_string();
+    assert_eq!(Defaults::validate(&proposed), Ok(()));
+    let shm = Defaults::SHM.negotiate(&proposed, &Tuning::default()).unwrap_err().to_string();
     assert_eq!(shm, "stores that go direct cannot be notified; use flags or checked flags");
     let posted = Defaults { flags: FlagPlace::Inside, ..Defaults::SHM };
     assert!(
-        proposed
-            .negotiate(&Tuning::default(), &posted)
+        posted
+            .negotiate(&proposed, &Tuning::default())
             .is_err_and(|error| error.to_string().contains("keeps 0;"))
     );
     let posted = Defaults { notifications_max: NOTIFICATIONS_MIN, ..posted };
     assert_eq!(
-        proposed.negotiate(&Tuning::default(), &posted).map(|s| s.config.arrival),
+        posted.negotiate(&proposed, &Tuning::default()).map(|s| s.config.arrival),
         Ok(Arrival::Notify)
     );
 }
@@ -34,23 +34,23 @@ fn notify_can_be_proposed_on_some_fabrics() {
 #[test]
 fn two_different_proposals_are_refused_with_both_values() {
     let of = |folds| Tuning { folds: Some(folds), ..Tuning::default() };
-    let text = of(2).negotiate(&of(3), &Defaults::SHM).unwrap_err().to_string();
+    let text = Defaults::SHM.negotiate(&of(2), &of(3)).unwrap_err().to_string();
     assert_eq!(
         text,
         "the two ends disagree: folds is 2 at the listening end and 3 at the connecting end; set it at one end only"
     );
-    assert!(of(2).negotiate(&of(2), &Defaults::SHM).is_ok());
+    assert!(Defaults::SHM.negotiate(&of(2), &of(2)).is_ok());
 }
 
 #[test]
 fn negotiated_values_survive_the_wire() {
     let proposed =
         Tuning { chunk_bytes: Some(100_000), protocol: Some(Protocol::Pipeline), ..Tuning::default() };
-    let negotiated = proposed.negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated = Defaults::SHM.negotiate(&proposed, &Tuning::default()).unwrap();
     assert_eq!(Negotiated::from_tuning(&negotiated.to_tuning(), &Defaults::SHM), Ok(negotiated));
     assert_eq!(proposed.check(&negotiated, &Defaults::SHM), Ok(()));
     let proposed = Tuning { landing_bytes: Some(100_000), ..Tuning::default() };
-    let negotiated = Tuning::default().negotiate(&proposed, &Defaults::SHM).unwrap();
+    let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &proposed).unwrap();
     assert_eq!(negotiated.layout.block_count, 6);
     assert_eq!(proposed.check(&negotiated, &Defaults::SHM), Ok(()));
 }
@@ -58,22 +58,22 @@ fn negotiated_values_survive_the_wire() {
 #[test]
 fn invalid_proposals_are_refused() {
     for block_bytes in [1, 100, 64, 2 << 20, u32::MAX] {
-        assert!(Tuning { block_bytes: Some(block_bytes), ..Tuning::default() }.validate().is_err());
+        assert!(Defaults::validate(&Tuning { block_bytes: Some(block_bytes), ..Tuning::default() }).is_err());
     }
-    assert!(Tuning { landing_bytes: Some(1 << 31), ..Tuning::default() }.validate().is_err());
-    assert!(Tuning { landing_bytes: Some(100), ..Tuning::default() }.validate().is_err());
+    assert!(Defaults::validate(&Tuning { landing_bytes: Some(1 << 31), ..Tuning::default() }).is_err());
+    assert!(Defaults::validate(&Tuning { landing_bytes: Some(100), ..Tuning::default() }).is_err());
 }
 
 #[test]
 fn values_that_nobody_proposes_are_the_fabrics() {
-    let negotiated = Tuning::default().negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
     assert_eq!((negotiated.config.c0_bytes, negotiated.config.order_asserted), (64 << 10, false));
     assert_eq!((negotiated.layout.block_bytes, negotiated.layout.block_count), (BLOCK_BYTES, 32));
     assert_eq!(negotiated.to_tuning().chunk_bytes, None);
     for ordered in [false, true] {
         let arrival = if ordered { Arrival::Flag } else { Arrival::CheckedFlag };
         let posted = Defaults { flags: FlagPlace::Inside, ordered, arrival, c0_bytes: 100, ..Defaults::SHM };
-        let config = Tuning::default().negotiate(&Tuning::default(), &posted).unwrap().config;
+        let config = posted.negotiate(&Tuning::default(), &Tuning::default()).unwrap().config;
         assert_eq!((config.c0_bytes, config.order_asserted, config.arrival), (100, ordered, arrival));
     }
 }
@@ -81,6 +81,6 @@ fn values_that_nobody_proposes_are_the_fabrics() {
 #[test]
 fn a_landing_buffer_has_four_blocks_by_default() {
     let proposed = Tuning { block_bytes: Some(1 << 20), ..Tuning::default() };
-    let negotiated = proposed.negotiate(&Tuning::default(), &Defaults::SHM).unwrap();
+    let negotiated = Defaults::SHM.negotiate(&proposed, &Tuning::default()).unwrap();
     assert_eq!(negotiated.layout.block_count, 4);
 }

@@ -198,7 +198,7 @@ impl<F: TestFabric> Model<F> {
             layouts,
             order_inside_write: arrival == Arrival::Flag,
             send_queue: world.send_queue,
-            notices: NOTIFICATIONS_MIN + 2,
+            notifications_max: NOTIFICATIONS_MIN + 2,
             seed: world.seed,
         };
         let fabric = F::new(&setup);

@@ -1,10 +1,10 @@
 //! The exported items of a crate, one line each.
 
-use crate::text;
-use crate::tree::{Name, Target, Tree, attributes, is_left_out, is_public, leaves};
+use super::text;
+use crate::sources::{Crate, Name, Target, attributes, is_for_tests, leaves, names};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, TraitItem, Type};
+use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, TraitItem, Type, Visibility};
 
 /// Lines of a crate's exported API, and types that are in its signatures and not exported.
 pub(crate) struct List {
@@ -13,7 +13,7 @@ pub(crate) struct List {
 }
 
 /// Lists the exported items of a crate.
-pub(crate) fn list(name: &str, tree: &Tree) -> List {
+pub(crate) fn list(name: &str, tree: &Crate) -> List {
     let mut lister = Lister { tree, lines: Vec::new(), exported: BTreeMap::new(), uses: Vec::new() };
     lister.module(&Name::new(), name, "");
     lister.impls();
@@ -32,11 +32,11 @@ fn key(line: &str) -> &str {
 }
 
 struct Lister<'a> {
-    tree: &'a Tree,
+    tree: &'a Crate,
     lines: Vec<String>,
     /// Public paths of exported types and traits, by where they are defined.
     exported: BTreeMap<Target, String>,
-    /// What the signature of each line names, and the module in which it is written.
+    /// Paths in the signature of each line, and the module in which it is written.
     uses: Vec<(String, Used)>,
 }
 
@@ -85,7 +85,7 @@ impl Lister<'_> {
             (Some(known_as), Target::Module(home)) => {
                 self.module(&home, &format!("{path}::{known_as}"), prefix)
             }
-            (Some(known_as), Target::Foreign(foreign)) => {
+            (Some(known_as), Target::Foreign(_, foreign)) => {
                 self.lines.push(format!("{prefix}pub use {path}::{known_as}: {}", foreign.join("::")));
             }
             (None, Target::Module(home)) => self.module(&home, path, prefix),
@@ -124,14 +124,14 @@ impl Lister<'_> {
                 self.exported.insert(Target::Item(module.clone(), item.ident.to_string()), name.clone());
                 let rest = if item.fields.iter().all(|field| is_public(&field.vis)) { "" } else { " { .. }" };
                 let derived = prefix.clone() + &kept(&item.attrs);
-                self.lines.push(format!("{derived}pub struct {name}{}{rest}", text::of(&item.generics)));
+                self.lines.push(format!("{derived}pub struct {name}{}{rest}", generics(&item.generics)));
                 self.fields(module, &prefix, &name, &item.fields);
             }
             Item::Enum(item) if is_public(&item.vis) => {
                 let name = name(&item.ident);
                 self.exported.insert(Target::Item(module.clone(), item.ident.to_string()), name.clone());
                 let derived = prefix.clone() + &kept(&item.attrs);
-                self.lines.push(format!("{derived}pub enum {name}{}", text::of(&item.generics)));
+                self.lines.push(format!("{derived}pub enum {name}{}", generics(&item.generics)));
                 for variant in &item.variants {
                     let prefix = prefix.clone() + &conditions(&variant.attrs);
                     let mut bare = variant.clone();
@@ -147,17 +147,30 @@ impl Lister<'_> {
             Item::Trait(item) if is_public(&item.vis) => {
                 let name = name(&item.ident);
                 self.exported.insert(Target::Item(module.clone(), item.ident.to_string()), name.clone());
-                let (unsafety, generics) =
-                    (item.unsafety.map_or("", |_| "unsafe "), text::of(&item.generics));
+                let (unsafety, generics, bounds) = (
+                    item.unsafety.map_or("", |_| "unsafe "),
+                    text::of(&item.generics),
+                    where_clause(&item.generics),
+                );
                 let above = if item.supertraits.is_empty() {
                     String::new()
                 } else {
                     format!(": {}", text::of(&item.supertraits))
                 };
-                self.lines.push(format!("{prefix}pub {unsafety}trait {name}{generics}{above}"));
+                self.lines.push(format!("{prefix}pub {unsafety}trait {name}{generics}{above}{bounds}"));
                 for item in &item.items {
                     self.trait_item(module, &prefix, &name, item);
                 }
+            }
+            Item::Macro(item) if is_exported(&item.attrs) => {
+                let name = item.ident.as_ref().expect("a macro that is defined has a name");
+                self.lines.push(format!("{prefix}pub macro {name}!"));
+            }
+            // A macro that makes items could make public ones. Those that make none are named here.
+            Item::Macro(item) if item.ident.is_none() => {
+                let called = text::of(&item.mac.path);
+                let makes_none = ["std::thread_local", "compile_error"].contains(&called.as_str());
+                assert!(makes_none, "{path}: the items of {called}! would be missing from the exported API");
             }
             _ => {}
         }
@@ -218,6 +231,12 @@ impl Lister<'_> {
         {
             let Item::Impl(block) = item else { continue };
             let prefix = conditions(&block.attrs);
+            // What the methods of a block demand of its parameters.
+            let bound = if text::of(&block.generics).contains(':') || block.generics.where_clause.is_some() {
+                format!("impl{} ", generics(&block.generics))
+            } else {
+                String::new()
+            };
             let exported = match &*block.self_ty {
                 Type::Path(of) => self.exported.get(&tree.target(module, &names(&of.path))).cloned(),
                 _ => None,
@@ -231,7 +250,7 @@ impl Lister<'_> {
                 match item {
                     ImplItem::Fn(item) if is_public(&item.vis) && !is_left_out(&item.attrs) => {
                         let line = signature(&item.sig, &format!("{name}::{}", item.sig.ident));
-                        let line = format!("{prefix}{}pub {line}", conditions(&item.attrs));
+                        let line = format!("{prefix}{}{bound}pub {line}", conditions(&item.attrs));
                         self.signature(module, &item.sig, line);
                     }
                     ImplItem::Const(item) if is_public(&item.vis) && !is_left_out(&item.attrs) => {
@@ -263,10 +282,16 @@ impl Lister<'_> {
         }
         let name = match exported {
             Some(name) => name.to_owned(),
-            None if self.names_exported(module, implemented) => text::of(&block.self_ty),
+            None if self.names_exported(module, implemented)
+                || self.is_of_exported(module, &block.self_ty) =>
+            {
+                text::of(&block.self_ty)
+            }
             None => return,
         };
-        let line = format!("{prefix}impl {} for {name}", text::of(implemented));
+        let parameters = text::of(&block.generics);
+        let bounds = where_clause(&block.generics);
+        let line = format!("{prefix}impl{parameters} {} for {name}{bounds}", text::of(implemented));
         for item in &block.items {
             if let ImplItem::Type(item) = item {
                 self.line(module, &item.ty, format!("{line}: type {} = {}", item.ident, text::of(&item.ty)));
@@ -279,6 +304,13 @@ impl Lister<'_> {
         let mut paths = Paths::default();
         paths.visit_path(path);
         paths.0[1..].iter().any(|path| self.exported.contains_key(&self.tree.target(module, path)))
+    }
+
+    /// Returns true for a reference to an exported type, a slice of it and the like.
+    fn is_of_exported(&self, module: &Name, of: &Type) -> bool {
+        let mut paths = Paths::default();
+        paths.visit_type(of);
+        paths.0.iter().any(|path| self.exported.contains_key(&self.tree.target(module, path)))
     }
 
     fn names_private(&self, module: &Name, path: &syn::Path) -> bool {
@@ -345,15 +377,27 @@ impl Visit<'_> for Paths {
     }
 }
 
-fn names(path: &syn::Path) -> Name {
-    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
-}
-
 /// A signature with the full path of its function in place of the name.
 fn signature(signature: &syn::Signature, name: &str) -> String {
     let text = text::of(signature);
     let ident = format!("fn {}", signature.ident);
     text.replacen(&ident, &format!("fn {name}"), 1)
+}
+
+/// Parameters of an item with their bounds.
+fn generics(generics: &syn::Generics) -> String {
+    text::of(generics) + &where_clause(generics)
+}
+
+fn where_clause(generics: &syn::Generics) -> String {
+    generics
+        .where_clause
+        .as_ref()
+        .map_or(String::new(), |bounds| format!(" {}", text::of(bounds).trim_end_matches(',')))
+}
+
+fn is_exported(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("macro_export"))
 }
 
 /// Features under which an item is there.
@@ -371,6 +415,16 @@ fn kept(attributes: &[Attribute]) -> String {
         })
         .map(|text| text + " ")
         .collect()
+}
+
+/// Returns true for what is not part of a release: tests, and what only the workspace's own programs use.
+pub(crate) fn is_left_out(attributes: &[Attribute]) -> bool {
+    let is_internal = |attribute| text::of(attribute) == "#[cfg(feature = \"internals\")]";
+    is_for_tests(attributes) || attributes.iter().any(is_internal)
+}
+
+const fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
 }
 
 fn is_hidden(attributes: &[Attribute]) -> bool {

@@ -52,7 +52,8 @@ fn needs_space(text: &str, next: &str) -> bool {
     if text.ends_with("->") || text.ends_with("=>") {
         return true;
     }
-    if ["mut", "dyn", "impl", "const"].iter().any(|word| text.ends_with(word)) {
+    let last_word = text.rsplit(|c| !is_word(c)).next().unwrap_or_default();
+    if ["mut", "dyn", "impl", "const"].contains(&last_word) {
         return !matches!(first, ',' | '>' | ')');
     }
     match (last, first) {

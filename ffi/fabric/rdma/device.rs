@@ -12,15 +12,16 @@ use core::time::Duration;
 use std::time::Instant;
 use superpipe_verbs::{CmEventKind, CmId, Context, Error, EventChannel, Transport};
 
-/// Device and GID that a connection uses.
+/// RDMA device and GID that a connection uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RdmaRoute {
+pub struct RdmaDevice {
     /// Device; by default the one that routes to the peer.
-    pub device: Option<DeviceName>,
-    /// Index of the GID in the table of its port; by default that of the address that routes to the peer.
+    pub name: Option<DeviceName>,
+    /// Index of the GID in the table of the device's port; by default that of the address that routes to the peer.
     pub gid_index: Option<u32>,
 }
 
+/// Bytes of a name, with its NUL at most (IBV_SYSFS_NAME_MAX).
 const NAME_BYTES_MAX: usize = 64;
 
 /// Name of a device: `mlx5_0`, `rxe0`.
@@ -78,13 +79,13 @@ impl fmt::Display for DeviceNameParseError {
 
 impl core::error::Error for DeviceNameParseError {}
 
-impl RdmaRoute {
+impl RdmaDevice {
     /// Returns the address to connect from, towards `to`. None leaves it to rdma_cm.
     ///
     /// # Errors
     /// The device or the GID is not there, or has no address of that kind.
     pub(super) fn source(&self, to: IpAddr) -> Result<Option<SocketAddr>, ConnectError> {
-        match (self.device, self.gid_index) {
+        match (self.name, self.gid_index) {
             (None, None) => Ok(None),
             (Some(name), None) => Ok(Some(address_of(name, to)?)),
             (name, Some(index)) => {
@@ -100,9 +101,9 @@ impl RdmaRoute {
 
     /// Refuses a connection that came over another device.
     pub(super) fn check(&self, found: &str) -> Result<(), ConnectError> {
-        match self.device {
+        match self.name {
             Some(name) if name.as_str() != found => Err(ConnectError::NotFound(format!(
-                "the way to the peer is over {found}, not over {name}; leave the device out, or give {name}'s network \
+                "the route to the peer is over {found}, not over {name}; leave the device out, or give {name}'s network \
                  interface an address of its own"
             ))),
             _ => Ok(()),
@@ -145,6 +146,7 @@ fn device_at(channel: &EventChannel, address: SocketAddr) -> Option<DeviceName> 
 
 /// Finds the device that rdma_cm would use.
 fn device_towards(to: IpAddr) -> Result<DeviceName, ConnectError> {
+    /// rdma_cm resolves a neighbour, which takes milliseconds unless packets are lost.
     const TIMEOUT_MS: u32 = 2000;
     let channel = EventChannel::create()?;
     let mut id = CmId::create(&channel)?;
@@ -199,12 +201,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_route_accepts_any_device() {
-        assert_eq!(RdmaRoute::default().source("10.0.0.1".parse().unwrap()), Ok(None));
-        assert_eq!(RdmaRoute::default().check("rxe0"), Ok(()));
-        let wish = RdmaRoute { device: Some("rxe1".parse().unwrap()), gid_index: None };
+    fn any_device_is_accepted_if_none_is_named() {
+        assert_eq!(RdmaDevice::default().source("10.0.0.1".parse().unwrap()), Ok(None));
+        assert_eq!(RdmaDevice::default().check("rxe0"), Ok(()));
+        let wish = RdmaDevice { name: Some("rxe1".parse().unwrap()), gid_index: None };
         let error = wish.check("rxe0").unwrap_err().to_string();
-        assert!(error.starts_with("the way to the peer is over rxe0, not over rxe1"), "{error}");
+        assert!(error.starts_with("the route to the peer is over rxe0, not over rxe1"), "{error}");
     }
 
     #[test]
@@ -225,8 +227,8 @@ mod tests {
             found(names[0], "fd00::9").unwrap_err().to_string(),
             "device rxe0 has no IPv6 address to reach fd00::9 from; give its network interface one"
         );
-        let told = found("rxe2".parse().unwrap(), "10.0.0.9").unwrap_err().to_string();
-        assert!(told.starts_with("device rxe2 has no IPv4 address"), "{told}");
+        let text = found("rxe2".parse().unwrap(), "10.0.0.9").unwrap_err().to_string();
+        assert!(text.starts_with("device rxe2 has no IPv4 address"), "{text}");
     }
 
     #[test]

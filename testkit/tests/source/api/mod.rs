@@ -1,16 +1,14 @@
-//! The exported API of each library is written in docs/api, one line per item, and a change to it is a change to that text: so a
-//! review sees it.
+//! docs/api has the exported API of each library, one line per item, so that a review sees every change to it.
 //!
-//! `UPDATE=1 cargo test -p superpipe-testkit --test api` writes the texts again. Items behind `internals` are no part of them.
+//! `UPDATE=1 cargo test -p superpipe-testkit --test source` writes the texts again. They leave out items behind `internals`.
 
 mod list;
 mod text;
-mod tree;
 
-use list::{List, list};
+use crate::sources::Crate;
+use list::{List, is_left_out, list};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
-use tree::Tree;
 
 /// Libraries, and their root files.
 const LIBRARIES: [(&str, &str); 3] = [
@@ -25,7 +23,7 @@ fn top() -> PathBuf {
 
 fn of(name: &str) -> List {
     let (_, root) = LIBRARIES.into_iter().find(|(library, _)| *library == name).expect("a library");
-    list(name, &Tree::read(&top().join(root)))
+    list(name, &Crate::read(&top().join(root), is_left_out))
 }
 
 #[test]
@@ -34,7 +32,7 @@ fn the_exported_api_is_what_the_text_says() {
     for (name, _) in LIBRARIES {
         let path = top().join(format!("docs/api/{name}.txt"));
         let text = of(name).lines.join("\n") + "\n";
-        if env::var_os("UPDATE").is_some() {
+        if env::var_os("UPDATE").is_some_and(|value| value == "1") {
             fs::write(&path, &text).expect("a file that can be written");
         }
         let written = fs::read_to_string(&path).unwrap_or_default();
@@ -45,7 +43,7 @@ fn the_exported_api_is_what_the_text_says() {
     }
     assert!(
         changes.is_empty(),
-        "the exported API has changed; if that is meant, write it down with UPDATE=1 cargo test -p superpipe-testkit --test api:\n{}",
+        "the exported API has changed; if that is meant, write it down with UPDATE=1 cargo test -p superpipe-testkit --test source:\n{}",
         changes.join("\n")
     );
 }
@@ -60,7 +58,7 @@ fn types_of_public_signatures_can_be_named() {
 
 #[test]
 fn items_are_listed_by_the_path_a_user_writes() {
-    let tree = Tree::of(&[
+    let texts = [
         ("", "mod a; pub mod b; pub use a::{Thing, f as g}; pub use other::X; pub const N: u8 = 1; fn private() {}"),
         (
             "a",
@@ -70,8 +68,8 @@ fn items_are_listed_by_the_path_a_user_writes() {
              #[cfg(feature = \"internals\")] pub fn internal() {}",
         ),
         ("b", "pub enum E { #[doc = \"x\"] One, Two { a: u8 } } #[cfg(feature = \"x\")] pub trait T { fn m(&self) {} type A; }"),
-    ]);
-    let List { lines, unnamed } = list("lib", &tree);
+    ];
+    let List { lines, unnamed } = list("lib", &Crate::of(&texts, is_left_out));
     let expected = [
         "impl core::fmt::Debug for lib::Thing",
         "pub const lib::N: u8 = 1",

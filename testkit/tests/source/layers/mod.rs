@@ -3,17 +3,18 @@
 //!
 //! Tests and code behind `cfg(test)` are left out.
 
-mod graph;
-mod sources;
+mod cycles;
 
-use graph::cycles;
-use sources::Crate;
+use crate::sources::{Crate, is_for_tests};
+use cycles::cycles;
 use std::path::Path;
 
 /// Root files of the crates.
-const ROOTS: [&str; 10] = [
+const ROOTS: [&str; 12] = [
     "bench/src/lib.rs",
     "bench/src/bin/benchmarks/main.rs",
+    "bench/src/bin/limit_blocks/main.rs",
+    "bench/src/bin/waiting/main.rs",
     "bins/src/lib.rs",
     "core/src/lib.rs",
     "ffi/lib.rs",
@@ -29,8 +30,8 @@ fn sibling_modules_have_no_cycles() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = Vec::new();
     for root in ROOTS {
-        let read = Crate::read(&top.join(root));
-        assert!(read.modules() > 2, "{root}: too few modules");
+        let read = Crate::read(&top.join(root), is_for_tests);
+        assert!(read.modules.len() > 2, "{root}: too few modules");
         found.extend(cycles(&read).into_iter().map(|cycle| format!("{root}: {cycle}")));
     }
     assert!(found.is_empty(), "modules in cycles:\n{}", found.join("\n"));
@@ -39,30 +40,38 @@ fn sibling_modules_have_no_cycles() {
 #[test]
 fn a_cycle_by_use_path_macro_or_reexport_is_found() {
     let texts = |other: &str| {
-        Crate::of(&[
+        let texts = [
             ("", "mod one; mod two; mod three; pub use three::Thing;"),
             ("one", "use crate::two::Two; pub struct One;"),
             ("two", other),
             ("three", "pub struct Thing; mod deep;"),
             ("three::deep", "use crate::one::One; use super::Thing;"),
-        ])
+        ];
+        Crate::of(&texts, is_for_tests)
     };
-    for circle in [
+    for cycle in [
         "use crate::one::One;",
         "pub use super::one::{self};",
         "fn f() { crate::one::g() }",
         "fn f() { println!(\"{}\", crate::one::g()) }",
+        "fn f() { crate::one::generated!() }",
         "use crate::Thing;",
         "use crate::{Thing as Other};",
         "mod inside { use super::super::one::One; }",
         "fn f(_: super::Thing) {}",
+        "fn f() { use crate::one::One; }",
+        "use super::*; fn f() { one::g() }",
+        "use super::*; fn f(_: &Thing) {}",
+        "#[cfg(any(test, unix))] use crate::one::One;",
     ] {
-        assert_eq!(cycles(&texts(circle)).len(), 1, "{circle}");
+        assert_eq!(cycles(&texts(cycle)).len(), 1, "{cycle}");
     }
     for line in [
         "pub struct Two;",
         "#[cfg(test)] mod tests { use crate::one::One; }",
         "#[cfg(test)] use crate::one::One;",
+        "#[cfg(any(test, feature = \"fake\"))] use crate::one::One;",
+        "#[cfg(all(feature = \"a\", test))] use crate::one::One;",
         "mod inside { use super::Two; } use self::inside::x; pub struct Two;",
         "// crate::one",
     ] {
