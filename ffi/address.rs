@@ -45,12 +45,6 @@ impl fmt::Display for AddressParseError {
 
 impl core::error::Error for AddressParseError {}
 
-impl Default for Address {
-    fn default() -> Self {
-        Self::HostPort { host: "localhost".into(), port: DEFAULT_PORT }
-    }
-}
-
 impl FromStr for Address {
     type Err = AddressParseError;
 

@@ -7,7 +7,7 @@ use core::iter;
 use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Record;
-use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
+use superpipe_core::{Counters, Event, Incoming, Reason};
 
 use crate::address::Address;
 use crate::blocking::dispatch::{AnyConnection, dispatch};
@@ -284,8 +284,9 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.poll_event())
     }
 
-    /// Sets the protocol of transfers that start from now on.
-    pub fn set_protocol(&mut self, protocol: Protocol) {
+    /// Sets the protocol of transfers that start from now on, for tests; programs propose one by [`Tuning::protocol`](crate::Tuning::protocol).
+    #[cfg(feature = "internals")]
+    pub fn set_protocol(&mut self, protocol: superpipe_core::Protocol) {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.set_protocol(protocol));
     }
 

@@ -18,7 +18,7 @@ pub struct Description {
     /// RDMA device of this end; `None` over shared memory.
     #[cfg(feature = "verbs")]
     pub device: Option<DeviceName>,
-    /// Protocol of transfers that start; [`set_protocol`](crate::Connection::set_protocol) changes that of this end, and not this field.
+    /// Protocol of transfers.
     pub protocol: Protocol,
     /// Arrival mode.
     pub arrival: Arrival,

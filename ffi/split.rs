@@ -3,7 +3,7 @@
 use core::fmt;
 
 use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
-use superpipe_core::{Counters, Event, Incoming, Protocol, Reason};
+use superpipe_core::{Counters, Event, Incoming, Reason};
 
 use crate::blocking::dispatch::{AnyHalf, dispatch};
 use crate::connection::Connection;
@@ -186,8 +186,9 @@ impl SendHalf {
         dispatch!(AnyHalf, &mut self.inner, inner => inner.counters())
     }
 
-    /// Sets the protocol of transfers that start from now on.
-    pub fn set_protocol(&mut self, protocol: Protocol) {
+    /// Sets the protocol of transfers that start from now on, for tests; programs propose one by [`Tuning::protocol`](crate::Tuning::protocol).
+    #[cfg(feature = "internals")]
+    pub fn set_protocol(&mut self, protocol: superpipe_core::Protocol) {
         dispatch!(AnyHalf, &mut self.inner, inner => inner.set_protocol(protocol));
     }
 

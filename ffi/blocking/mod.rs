@@ -17,7 +17,7 @@ use std::thread;
 #[cfg(feature = "recorder")]
 use superpipe_core::Fabric;
 use superpipe_core::driver::setup::Negotiated;
-use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Protocol, Reason};
+use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Reason};
 
 use crate::budget::BudgetShare;
 use crate::deadline::Deadline;
@@ -168,7 +168,8 @@ impl<A: DriverAccess> Blocking<A> {
     }
 
     /// Sets the protocol of transfers that start from now on.
-    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+    #[cfg(feature = "internals")]
+    pub(crate) fn set_protocol(&mut self, protocol: superpipe_core::Protocol) {
         self.access().hold().driver.set_protocol(protocol);
     }
 

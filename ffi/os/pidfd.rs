@@ -47,7 +47,7 @@ impl PidFd {
         const SO_PEERPIDFD: c_int = 77;
         let mut fd: c_int = -1;
         let mut fd_bytes = u32::try_from(size_of::<c_int>()).ok()?;
-        // SAFETY: both pointers are to locals of the sizes that the call is told.
+        // SAFETY: both pointers are to locals of the sizes that the call gets.
         let refused = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),

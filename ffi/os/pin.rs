@@ -187,13 +187,13 @@ fn online() -> CoreSet {
 
 fn affinity() -> Option<CoreSet> {
     let mut set = CoreSet::EMPTY;
-    // SAFETY: the pointer is to as many bytes of ours as the call is told; a cpu_set_t is a bit set of any length.
+    // SAFETY: the pointer is to as many bytes of ours as the length says; a cpu_set_t is a bit set of any length.
     let refused = unsafe { libc::sched_getaffinity(0, size_of::<CoreSet>(), set.words.as_mut_ptr().cast()) };
     (refused == 0).then_some(set)
 }
 
 fn set_affinity(set: &CoreSet) -> Result<(), i32> {
-    // SAFETY: the pointer is to as many readable bytes as the call is told.
+    // SAFETY: the pointer is to as many readable bytes as the length says.
     let refused = unsafe { libc::sched_setaffinity(0, size_of::<CoreSet>(), set.words.as_ptr().cast()) };
     if refused == 0 { Ok(()) } else { Err(super::error::last_errno()) }
 }

@@ -114,7 +114,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn ready_timed_out_and_hung_up_are_told_apart() {
+    fn ready_timed_out_and_hung_up_are_distinguished() {
         let (reader, mut writer) = pipe().unwrap();
         let mut fds = [PollFd::none(), PollFd::new(reader.as_fd(), libc::POLLIN)];
         assert_eq!(poll(&mut fds, 1).unwrap(), Polled::TimedOut);

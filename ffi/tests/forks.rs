@@ -104,7 +104,7 @@ fn a_child_may_drop_a_stream_in_the_middle() {
 }
 
 #[test]
-fn what_a_forked_worker_accepted_outlives_the_process_that_listens() {
+fn a_connection_of_a_forked_worker_outlives_the_listener() {
     let path = path("worker");
     let address = Address::Shm(path.clone());
     let (mut told, mut tell) = pipe().unwrap();

@@ -82,7 +82,7 @@ impl Drop for Trap {
 
 fn linger(stream: &TcpStream, seconds: c_int) {
     let linger = libc::linger { l_onoff: c_int::from(seconds > 0), l_linger: seconds };
-    // SAFETY: the pointer is to a local of the size that the call is told.
+    // SAFETY: the pointer is to a local of the size that the call gets.
     let answer = unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),

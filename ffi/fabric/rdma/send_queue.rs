@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_off_completes_at_once() {
+    fn a_write_off_completes_at_once() {
         let mut queue = SendQueue::new(2);
         assert!(queue.write_off(Some(WrId(1))) && queue.write_off(Some(WrId(2))));
         assert!(!queue.write_off(Some(WrId(3))), "a place is free once core took the completion before");

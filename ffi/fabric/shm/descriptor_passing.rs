@@ -24,7 +24,7 @@ pub(super) fn set_descriptor_passing(fd: BorrowedFd<'_>, is_wanted: bool) {
     }
     let value = c_int::from(is_wanted);
     let value_bytes = const { socklen(size_of::<c_int>()) };
-    // SAFETY: the pointer is to a local of the size that the call is told.
+    // SAFETY: the pointer is to a local of the size that the call gets.
     unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),

@@ -124,7 +124,7 @@ impl Socket {
     pub fn peer_cred(&self) -> Result<PeerCred, OsError> {
         let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut cred_bytes = const { socklen(size_of::<libc::ucred>()) };
-        // SAFETY: both pointers are to locals of the sizes that the call is told.
+        // SAFETY: both pointers are to locals of the sizes that the call gets.
         let refused = unsafe {
             libc::getsockopt(
                 self.fd.as_raw_fd(),

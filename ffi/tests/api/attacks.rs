@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// Documented: `Deadline::After` bounds each call by itself. One that waits for the peer first has so much less for its sink.
 #[test]
-fn a_call_that_waits_for_the_peer_and_for_a_sink_has_one_deadline() {
+fn a_wait_for_peer_and_sink_has_one_deadline() {
     let (mut sender, mut receiver) = pair();
     let (_reader, writer) = pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();

@@ -98,7 +98,7 @@ fn a_blocked_receiver_of_a_stream_sends_keepalives() {
 }
 
 #[test]
-fn a_stream_is_what_was_written_with_pauses_longer_than_the_idle_timeout() {
+fn a_stream_survives_pauses_longer_than_the_idle_timeout() {
     let impatient = Options { idle_timeout: Duration::from_millis(700), ..Options::default() };
     let (mut a, mut b) = pair_with(impatient, impatient);
     let data = bytes(5, 2_000_003);

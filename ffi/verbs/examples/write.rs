@@ -1,7 +1,7 @@
 //! Connects two ends over an RDMA device of this host, and writes from one into the memory of the other.
 //!
-//! `cargo run -p superpipe-verbs --example write -- ADDRESS`, where ADDRESS is one of this host's that has an RDMA device.
-//! A host without one is told how to make a soft device, and the exit code is 69: nothing was checked.
+//! `cargo run -p superpipe-verbs --example write -- ADDRESS`, where ADDRESS is an address of this host's RDMA device. Without a device, the
+//! example prints how to make a software device and exits with 69: nothing was checked.
 
 use core::error::Error;
 use core::net::{IpAddr, SocketAddr};

@@ -306,7 +306,7 @@ impl CmId {
             unsafe { (*id).verbs }
         });
         let verbs = self.channel().verbs();
-        NonNull::new(raw).map(|raw| Context::brought(verbs, raw, Arc::clone(&self.0)))
+        NonNull::new(raw).map(|raw| Context::of_cm_id(verbs, raw, Arc::clone(&self.0)))
     }
 
     /// Returns the port of that device.

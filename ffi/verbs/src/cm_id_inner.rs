@@ -1,4 +1,4 @@
-//! An id of rdma_cm itself, which a [`Context`](super::Context) that it brought keeps alive.
+//! An id of rdma_cm itself, which a [`Context`](super::Context) that it found keeps alive.
 
 use super::event_channel::EventChannel;
 use super::sys::rdma_cm_id;

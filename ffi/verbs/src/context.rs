@@ -20,8 +20,8 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     verbs: &'static Verbs,
     raw: NonNull<ibv_context>,
-    /// None if it was opened here; else the CM id that brought it, which keeps it open.
-    brought_by: Option<Arc<IdInner>>,
+    /// None if it was opened here; else the CM id that found it, which keeps it open.
+    kept_open_by: Option<Arc<IdInner>>,
 }
 
 // SAFETY: libibverbs' functions may be called from any thread at the same time (verbs(7)); what is read of the struct
@@ -68,11 +68,11 @@ impl Context {
     }
 
     pub(super) fn opened(verbs: &'static Verbs, raw: NonNull<ibv_context>) -> Self {
-        Self(Arc::new(Inner { verbs, raw, brought_by: None }))
+        Self(Arc::new(Inner { verbs, raw, kept_open_by: None }))
     }
 
-    pub(super) fn brought(verbs: &'static Verbs, raw: NonNull<ibv_context>, by: Arc<IdInner>) -> Self {
-        Self(Arc::new(Inner { verbs, raw, brought_by: Some(by) }))
+    pub(super) fn of_cm_id(verbs: &'static Verbs, raw: NonNull<ibv_context>, id: Arc<IdInner>) -> Self {
+        Self(Arc::new(Inner { verbs, raw, kept_open_by: Some(id) }))
     }
 
     /// Returns the name of the device.
@@ -145,7 +145,7 @@ impl Context {
             return self.gid_without_kind(port, index);
         };
         let mut entry = ibv_gid_entry::default();
-        // SAFETY: the context is open, and the pointer is to an entry of ours of the size that the call is told.
+        // SAFETY: the context is open, and the pointer is to an entry of ours of the size that the call gets.
         let answer =
             unsafe { query(self.raw(), port.into(), index, &raw mut entry, 0, size_of::<ibv_gid_entry>()) };
         if answer.saturating_abs() == libc::ENODATA {
@@ -188,7 +188,7 @@ impl Context {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.brought_by.is_none() {
+        if self.kept_open_by.is_none() {
             // SAFETY: it was opened here, and whatever was made from it held it, and is gone. A failure leaves it open.
             let _ = unsafe { self.verbs.required.ibv_close_device(self.raw.as_ptr()) };
         }

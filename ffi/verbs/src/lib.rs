@@ -8,7 +8,7 @@
 //! - **Posting and polling allocate nothing.** A [`SendBatch`] is built in work requests that its queue pair has from the start, and
 //!   goes out with one doorbell. [`Cq::poll`] writes into the caller's slice.
 //! - **Ownership is the order of destruction.** Each object keeps alive what it was made from: QP, CQ, MR, PD, then the context, then
-//!   the CM id that brought it, then the event channel. Nothing is destroyed by hand.
+//!   the CM id that found it, then the event channel. Nothing is destroyed by hand.
 //! - **The NIC touches no memory that is gone.** An `Mr` owns its memory, gives out a raw pointer and never a reference, and
 //!   deregisters before it releases. From then on the keys are void, even for work requests that are still posted. An [`Sge`] borrows
 //!   its `Mr`, because the CPU reads inline data while posting.

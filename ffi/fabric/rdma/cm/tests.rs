@@ -77,7 +77,7 @@ fn only_an_established_connection_waits_for_the_peer() {
 }
 
 #[test]
-fn what_is_not_connected_is_not_disconnected() {
+fn only_a_connection_is_disconnected() {
     let mut connecting = cm();
     connecting.keep_open();
     drop(connecting);
@@ -149,7 +149,7 @@ fn a_wait_for_an_event_ends_by_deadline_or_flag() {
 }
 
 #[test]
-fn the_time_of_the_drop_stands_from_the_first_question_on() {
+fn the_end_of_the_drop_is_fixed_by_the_first_call() {
     let mut cm = cm();
     let before_ns = monotonic_ns();
     let by_ns = cm.ends_by();
@@ -160,7 +160,7 @@ fn the_time_of_the_drop_stands_from_the_first_question_on() {
 }
 
 #[test]
-fn what_is_asked_for_is_asked_of_rdma_cm() {
+fn options_are_passed_to_rdma_cm() {
     let mut cm = cm();
     assert_eq!((cm.port_number(), cm.peer_addr()), (2, None));
     cm.connect(PARAMS).unwrap();

@@ -99,7 +99,7 @@ fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectErr
 }
 
 #[test]
-fn an_answer_is_established_and_what_is_established_is_not() {
+fn only_a_connect_response_is_confirmed() {
     let (error, calls) = answered(&[CmKind::RDMA_CM_EVENT_CONNECT_RESPONSE]);
     assert_eq!(error, ConnectError::TimedOut, "the handshake has begun");
     assert!(calls.contains(&"rdma_establish"));
@@ -212,7 +212,7 @@ fn each_refusal_is_transient_or_final() {
 }
 
 #[test]
-fn what_is_transient_and_what_took_too_long_may_pass() {
+fn transient_errors_and_timeouts_may_pass() {
     for error in [ConnectError::Nobody, ConnectError::Lost("before"), ConnectError::TimedOut] {
         assert!(may_pass(&error), "{error}");
     }

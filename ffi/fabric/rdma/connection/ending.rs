@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_peer_is_told_from_a_device_that_failed() {
+    fn a_lost_peer_is_distinguished_from_a_failed_device() {
         let named = |text: &str, is_iwarp| {
             let all = (0..32).map(WcStatus).filter(|status| is_loss(*status, is_iwarp));
             let names: Vec<String> = all.map(|status| status.to_string()).collect();

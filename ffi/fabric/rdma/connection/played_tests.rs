@@ -186,7 +186,7 @@ fn messages_of_every_kind_cross_both_ways() {
 }
 
 #[test]
-fn what_core_names_is_what_is_written_and_read() {
+fn offsets_of_core_are_addresses_of_the_memory() {
     let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
     let (connection, image, mine) = connection();
     assert!(!connection.is_iwarp());
@@ -244,7 +244,7 @@ fn what_core_names_is_what_is_written_and_read() {
 }
 
 #[test]
-fn notifications_and_the_end_of_a_wire_are_handed_on() {
+fn notifications_and_the_end_of_a_connection_are_reported() {
     let (connection, image, mine) = connection();
     let remote = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
     let mut link = RdmaLink::attach(connection, mine, image, remote, Arrival::Notify).link;
@@ -292,7 +292,7 @@ fn a_sleep_is_short_until_the_peer_has_agreed_to_wake() {
 }
 
 #[test]
-fn what_has_come_is_looked_at_instead_of_slept_through() {
+fn an_arrival_prevents_a_sleep() {
     for arrival in [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify] {
         let mut pair = Pair::new(arrival);
         pair.on(1, |driver, fabric| driver.try_send(fabric, 7, &[b"here"]).unwrap());
@@ -303,7 +303,7 @@ fn what_has_come_is_looked_at_instead_of_slept_through() {
 }
 
 #[test]
-fn every_notified_write_wakes_so_that_nobody_asks() {
+fn in_notify_mode_no_sleep_is_requested() {
     let mut pair = Pair::new(Arrival::Notify);
     assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));
     pair.settle();
@@ -329,7 +329,7 @@ fn the_last_of_two_sleepers_takes_the_event_out() {
 }
 
 #[test]
-fn the_channel_is_armed_once_until_it_told() {
+fn the_channel_is_armed_once_per_event() {
     let mut pair = Pair::new(Arrival::Notify);
     let mut sleep = |is_signaled| {
         assert_eq!(pair.begin_sleep(0), Ok(SECOND_NS));

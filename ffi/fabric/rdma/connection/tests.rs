@@ -124,7 +124,7 @@ fn a_queue_pair_has_the_inline_size_of_the_device() {
 }
 
 #[test]
-fn only_iwarp_says_nothing_of_its_packets_lengths() {
+fn only_iwarp_has_no_mtu() {
     assert!(Ends::new().connection.mtu().is_ok_and(|mtu| mtu.is_some()));
     assert_eq!(Ends::iwarp().connection.mtu(), Ok(None));
 }
@@ -173,7 +173,7 @@ fn a_write_that_polls_a_lost_peer_completes() {
 }
 
 #[test]
-fn what_waits_for_the_doorbell_is_done_when_the_device_fails() {
+fn waiting_writes_complete_when_the_device_fails() {
     let mut ends = Ends::new();
     assert!((1..=3).all(|number| ends.write(number)));
     const BAD_RESPONSE: u32 = 17;
@@ -190,7 +190,7 @@ fn what_waits_for_the_doorbell_is_done_when_the_device_fails() {
 }
 
 #[test]
-fn without_immediates_a_short_write_is_enclosed_in_its_notice() {
+fn without_immediates_a_short_write_is_enclosed() {
     const AT: u32 = 64;
     let mut ends = Ends::iwarp();
     let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
@@ -209,7 +209,7 @@ fn without_immediates_a_short_write_is_enclosed_in_its_notice() {
 }
 
 #[test]
-fn without_immediates_a_longer_write_has_its_notice_behind_it() {
+fn without_immediates_a_notification_follows_a_longer_write() {
     let mut ends = Ends::iwarp();
     assert_eq!(ends.notify(0, ENCLOSED_MAX).len(), 1);
     let [write, send] = ends.notify(0, ENCLOSED_MAX + 1).try_into().unwrap();
@@ -257,7 +257,7 @@ fn an_enclosed_write_stays_in_bounds() {
 }
 
 #[test]
-fn mail_that_is_nothing_ends_the_connection() {
+fn an_unknown_message_ends_the_connection() {
     for message in [&[][..], &[0; 3], &[0; 5], &[0; 7], &[0xFF; 4], &[0xFF; 72], &[0x40; 191]] {
         let mut ends = Ends::new();
         receive(message);
@@ -307,7 +307,7 @@ fn a_failed_receive_is_the_peers_violation() {
 }
 
 #[test]
-fn receives_that_are_flushed_are_nobodys_wrong() {
+fn flushed_receives_are_no_violation() {
     let mut ends = Ends::new();
     (0..4).for_each(|slot| sent(IS_RECEIVE | slot, WcStatus::FLUSHED));
     ends.connection.poll();
@@ -332,7 +332,7 @@ fn a_device_that_is_gone_is_not_the_peers_death() {
 }
 
 #[test]
-fn a_packet_is_no_notice() {
+fn a_packet_is_no_notification() {
     let mut ends = Ends::new();
     let hello = Packet::new(Kind::Hello);
     receive(&hello.0);

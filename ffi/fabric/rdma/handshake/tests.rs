@@ -186,7 +186,7 @@ fn after_refuse_it_refuses_and_an_active_end_never_waits() {
 }
 
 #[test]
-fn a_peer_is_told_whether_a_limit_of_this_host_was_met() {
+fn a_refusal_says_whether_a_limit_was_reached() {
     // A limit of registered memory, of the machine's, and none.
     for (errno, code) in [(libc::ENOMEM, REFUSED_LIMIT), (libc::ENOSPC, REFUSED_LIMIT), (libc::EIO, 0)] {
         let mut end = half_open(Role::Active);
@@ -201,7 +201,7 @@ fn a_peer_is_told_whether_a_limit_of_this_host_was_met() {
 }
 
 #[test]
-fn why_the_wire_ended_is_why_there_is_no_connection() {
+fn the_cause_of_the_end_is_the_error_of_the_handshake() {
     let ended = |why| {
         let mut end = half_open(Role::Active);
         end.drive(0);
@@ -241,7 +241,7 @@ fn the_active_end_bounds_the_landing_buffer() {
 }
 
 #[test]
-fn a_passive_end_does_not_wait_for_whoever_says_nothing() {
+fn a_passive_end_does_not_wait_for_a_silent_peer() {
     let mut end = half_open(Role::Passive);
     assert!(is_pending(&end.drive(FIRST_NS - 1)));
     assert_eq!(end.timeout_ns(), FIRST_NS);

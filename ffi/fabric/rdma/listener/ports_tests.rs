@@ -17,7 +17,7 @@ fn beside(taken: u16) -> Result<Listener, ConnectError> {
 }
 
 #[test]
-fn so_many_ports_are_tried_and_no_more() {
+fn the_count_of_tried_ports_is_bounded() {
     for taken in 0..PORT_ATTEMPTS {
         let taken = u16::try_from(taken).unwrap();
         let port = beside(taken).unwrap().local_addr().unwrap().port();

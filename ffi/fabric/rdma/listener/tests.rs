@@ -65,7 +65,7 @@ fn a_device_that_comes_back_is_listened_at_again() {
 }
 
 #[test]
-fn what_else_keeps_it_from_listening_again_is_an_error() {
+fn other_failures_to_listen_again_are_errors() {
     let mut listener = listener(&[HERE]);
     removed(&mut listener);
     answer("rdma_bind_addr", libc::EADDRINUSE);
@@ -192,7 +192,7 @@ fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
 }
 
 #[test]
-fn mute_clients_are_accepted_and_dropped_without_waiting() {
+fn silent_clients_are_accepted_and_dropped_without_waiting() {
     const CLIENTS: usize = 5;
     let mut listener = listener(&[HERE]);
     let mut mutes = accepted(&mut listener, CLIENTS);
@@ -287,7 +287,7 @@ fn a_client_silent_after_hello_is_refused_in_time() {
 }
 
 #[test]
-fn whoever_makes_room_is_let_go_without_a_wait() {
+fn a_half_open_connection_is_dropped_without_a_wait() {
     let mut listener = listener(&[HERE]);
     let [mute] = accepted(&mut listener, 1).try_into().ok().unwrap();
     let Accepted::Pending(mute) = mute.drive(0) else { panic!("it may still say HELLO") };
@@ -299,7 +299,7 @@ fn whoever_makes_room_is_let_go_without_a_wait() {
 }
 
 #[test]
-fn a_stranger_is_an_error_and_the_next_is_accepted() {
+fn a_foreign_client_is_an_error_and_the_next_is_accepted() {
     let mut listener = listener(&[HERE]);
     script(|script| {
         script.private_data = b"GET / HTTP/1.1".to_vec();

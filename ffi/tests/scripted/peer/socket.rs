@@ -36,7 +36,7 @@ fn patient(socket: OwnedFd) -> OwnedFd {
     let time = libc::timeval { tv_sec: PATIENCE.as_secs().cast_signed(), tv_usec: 0 };
     let bytes = u32::try_from(size_of::<libc::timeval>()).unwrap();
     let (fd, level, name) = (socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO);
-    // SAFETY: the pointer is to a local of the size that the call is told.
+    // SAFETY: the pointer is to a local of the size that the call gets.
     assert_eq!(unsafe { libc::setsockopt(fd, level, name, (&raw const time).cast(), bytes) }, 0);
     socket
 }
