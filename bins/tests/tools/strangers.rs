@@ -27,7 +27,7 @@ fn a_peer_of_another_user_needs_peer_uid() {
     let words = format!("the peer, process {}, belongs to uid {NOBODY}", receiver.id());
     let refused = scratch.run("rsend", &mut rsend(&[]));
     refused.assert(7, &words);
-    assert!(refused.said.contains(&format!("peer_uid {NOBODY}")), "{}", refused.said);
+    assert!(refused.said.contains(&format!("--peer-uid {NOBODY}")), "{}", refused.said);
     receiver.until_it_goes_on("belongs to uid 0");
     scratch.run("rsend", &mut rsend(&["--peer-uid", "4711"])).assert(7, "and uid 4711 is asked for");
     // root needs permission like other users
