@@ -228,7 +228,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn plans_survive_and_wrong_ones_are_told_apart() {
+    fn plans_round_trip_and_wrong_ones_are_distinguished() {
         for plan in
             [PLAN, Plan { wait: None, core: None, memory: Memory::Reused, is_verified: false, ..PLAN }]
         {

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tool_has_two_parts() {
+    fn rperf_is_a_client_or_a_server() {
         let perf = Perf::try_parse_from(["rperf", "serve", "--core", "1", "--keep"]).unwrap();
         let Some(Part::Serve(serve)) = perf.part else { panic!("{perf:?}") };
         assert!(serve.keep && serve.common.core == Some(Core::Number(1)));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_need_no_value_have_one() {
+    fn options_without_a_value_have_a_default() {
         let client = |arguments: &[&str]| {
             let arguments = ["rperf", "shm:/x"].iter().chain(arguments);
             Perf::try_parse_from(arguments).map(|perf| perf.client)

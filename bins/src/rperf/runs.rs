@@ -218,7 +218,7 @@ mod tests {
     };
 
     #[test]
-    fn runs_survive_and_those_without_bounds_are_refused() {
+    fn runs_round_trip_and_unbounded_ones_are_refused() {
         let plan = Plan { memory: Memory::Reused, is_verified: false, ..PLAN };
         let decode = |bytes: &[u8]| Run::decode(bytes, &plan);
         assert_eq!(decode(&RUN.encode()), Ok(RUN));

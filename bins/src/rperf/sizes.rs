@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_order_and_lose_what_comes_twice() {
+    fn lists_keep_their_order_without_duplicates() {
         assert_eq!(read("8"), [8]);
         assert_eq!(read("1M,8,4K,8,0"), [1 << 20, 8, 4096, 0]);
         assert_eq!(read("64..256,128,100"), [64, 128, 256, 100]);

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_has_a_number_or_is_found() {
+    fn a_core_is_a_number_or_auto() {
         let core = |text: &str| Receive::try_parse_from(["rrecv", "--core", text]);
         for (text, expected) in [("auto", Core::Auto), ("12", Core::Number(12))] {
             let settings = core(text).unwrap().transfer.common.core;
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_needed_but_for_the_manual() {
+    fn an_address_is_required_except_for_generate() {
         assert!(Send::try_parse_from(["rsend"]).is_err());
         assert!(Send::try_parse_from(["rsend", "--generate", "man"]).is_ok());
         assert!(Send::try_parse_from(["rsend", "-q", "-v", "shm:/x"]).is_err());

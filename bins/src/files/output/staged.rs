@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_file_stays_until_the_commit_and_passes_on_its_mode() {
+    fn the_commit_replaces_the_old_file_and_keeps_its_mode() {
         let dir = Scratch::new("output-old");
         fs::write(dir.join("out"), b"old").unwrap();
         fs::set_permissions(dir.join("out"), Permissions::from_mode(0o640)).unwrap();
