@@ -1,4 +1,6 @@
-//! Sizes as people write them: `8`, `4K`, `1M`, `2G`, powers of 1024.
+//! Sizes on the command line: `8`, `4K`, `1M`, `2G`, in powers of 1024.
+//!
+//! The tools have a larger parser. Sharing it would compile their dependencies, and the recorder, into every benchmark.
 
 use core::str::FromStr;
 

@@ -8,7 +8,7 @@ use superpipe::Reason;
 use superpipe::os::OsError;
 
 /// Offset between a signal's number and the exit code of a tool that the signal ended.
-pub(crate) const BY_SIGNAL: u8 = 128;
+pub(crate) const SIGNAL_CODE_BASE: u8 = 128;
 
 /// Exit codes. 101 is a panic, a bug of the tool. A tool that a signal ends dies by that signal, which a shell shows as 128 plus
 /// the signal's number: see [`crate::signals::end`].
@@ -73,18 +73,18 @@ impl Code {
         self as u8
     }
 
-    /// Returns the meaning of the code in the words of the manual's table, for a peer that sends no text.
+    /// Returns the meaning of the code at the other end, for a peer that sends no text.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "done",
-            Self::Usage => "its options do not fit",
+            Self::Done => "success",
+            Self::Usage => "its options are invalid, or do not fit those of this end",
             Self::Connect => "no connection",
-            Self::Timeout => "it waited longer than its idle timeout",
-            Self::PeerLost => "it lost this end",
-            Self::Integrity => "what arrived is not what was sent",
-            Self::Protocol => "protocol, version or authentication",
-            Self::LocalIo => "a local file, pipe or disk failed there",
+            Self::Timeout => "this end was silent for longer than its idle timeout",
+            Self::PeerLost => "it lost the connection to this end",
+            Self::Integrity => "the received data differ from the sent data",
+            Self::Protocol => "wrong protocol, version or user",
+            Self::LocalIo => "a file, pipe or disk failed there",
             Self::Device => "a device failed there, or a limit was reached",
             Self::HungUp => "ended by SIGHUP",
             Self::Interrupted => "ended by SIGINT",
@@ -95,7 +95,7 @@ impl Code {
     /// Returns true if a signal ended the tool.
     #[must_use]
     pub const fn is_signal(self) -> bool {
-        self.number() > BY_SIGNAL
+        self.number() > SIGNAL_CODE_BASE
     }
 
     /// Returns the code with this number, which a peer sent.

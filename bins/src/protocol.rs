@@ -108,7 +108,7 @@ pub struct Report {
 
 /// Violation of this protocol by a message, in words that follow "the peer ".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broken(pub &'static str);
+pub struct Violation(pub &'static str);
 
 impl Role {
     /// Returns the tool's name.
@@ -154,22 +154,22 @@ impl Role {
     }
 
     /// Returns the violation of a peer that is not one of these tools.
-    const fn other_program(self) -> Broken {
+    const fn other_program(self) -> Violation {
         match self {
-            Self::Sender | Self::Receiver => Broken("is no rsend or rrecv"),
-            Self::Client | Self::Server => Broken("is no rperf"),
+            Self::Sender | Self::Receiver => Violation("is not rsend or rrecv"),
+            Self::Client | Self::Server => Violation("is not rperf"),
         }
     }
 
     /// Returns the violation of a peer that has our own role instead of `self`.
-    const fn same_role(self) -> Broken {
+    const fn same_role(self) -> Violation {
         match self {
             Self::Sender | Self::Receiver => {
-                Broken("has the same part as we; one end must be rsend, the other rrecv")
+                Violation("has the same role; one end must be rsend, the other rrecv")
             }
-            Self::Client | Self::Server => Broken(
-                "has the same part as we; one end must be rperf serve, the other rperf with its address",
-            ),
+            Self::Client | Self::Server => {
+                Violation("has the same role; one end must be rperf serve, the other rperf with its address")
+            }
         }
     }
 }
@@ -196,13 +196,13 @@ impl Hello {
     ///
     /// # Errors
     /// The first rule that the message violates.
-    pub fn decode(bytes: &[u8], role: Role) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8], role: Role) -> Result<Self, Violation> {
         let bytes: &[u8; HELLO_BYTES] = bytes.try_into().map_err(|_| role.other_program())?;
         if bytes[..4] != MAGIC {
             return Err(role.other_program());
         }
         if bytes[4] != VERSION {
-            return Err(Broken("is of another version of superpipe-tools; install the same at both ends"));
+            return Err(Violation("uses another version of superpipe-tools; install the same at both ends"));
         }
         if bytes[5] == role.other() as u8 {
             return Err(role.same_role());
@@ -211,14 +211,14 @@ impl Hello {
             return Err(role.other_program());
         }
         if bytes[7] != 0 || bytes[16..].iter().any(|&byte| byte != 0) {
-            return Err(Broken("sent a HELLO whose reserved bytes are not zero"));
+            return Err(Violation("sent a HELLO whose reserved bytes are not zero"));
         }
         let checksum = match bytes[6] {
             0 => None,
             1 => Some(DigestKind::None),
             2 => Some(DigestKind::Crc32c),
             3 => Some(DigestKind::Crc64),
-            _ => return Err(Broken("asks for a checksum that we do not know")),
+            _ => return Err(Violation("asks for an unknown checksum")),
         };
         let size_hint = word(&bytes[8..16]);
         Ok(Self { role, checksum, size_hint: (size_hint != UNKNOWN).then_some(size_hint) })
@@ -227,7 +227,7 @@ impl Hello {
 
 /// Returns the checksum that both ends use: the stronger of the two that they ask for.
 #[must_use]
-pub fn agreed(one: Option<DigestKind>, other: Option<DigestKind>) -> DigestKind {
+pub fn negotiate_checksum(one: Option<DigestKind>, other: Option<DigestKind>) -> DigestKind {
     one.max(other).unwrap_or_default()
 }
 
@@ -248,16 +248,16 @@ impl Report {
     ///
     /// # Errors
     /// The first rule that the message violates.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Violation> {
         let (Some(head), Some(text)) = (bytes.get(..REPORT_HEAD_BYTES), bytes.get(REPORT_HEAD_BYTES..))
         else {
-            return Err(Broken("sent a report that is too short"));
+            return Err(Violation("sent a report that is too short"));
         };
         if usize::from(head[1]) != text.len() || text.len() > TEXT_BYTES_MAX {
-            return Err(Broken("sent a report of the wrong length"));
+            return Err(Violation("sent a report of the wrong length"));
         }
         if head[2..8].iter().any(|&byte| byte != 0) {
-            return Err(Broken("sent a report whose reserved bytes are not zero"));
+            return Err(Violation("sent a report whose reserved bytes are not zero"));
         }
         Ok(Self {
             code: head[0],
@@ -332,12 +332,12 @@ mod tests {
             bytes[at] = value;
             Hello::decode(&bytes, Role::Sender).unwrap_err().0
         };
-        assert_eq!(wrong(0, 0), "is no rsend or rrecv");
+        assert_eq!(wrong(0, 0), "is not rsend or rrecv");
         assert!(wrong(4, 2).contains("another version"));
-        assert!(wrong(5, 2).contains("the same part"));
-        assert_eq!((wrong(5, 3), wrong(5, 9)), ("is no rsend or rrecv", "is no rsend or rrecv"));
+        assert!(wrong(5, 2).contains("the same role"));
+        assert_eq!((wrong(5, 3), wrong(5, 9)), ("is not rsend or rrecv", "is not rsend or rrecv"));
         let rperf = |role| Hello::decode(&hello.encode(), role).unwrap_err().0;
-        assert_eq!((rperf(Role::Client), rperf(Role::Server)), ("is no rperf", "is no rperf"));
+        assert_eq!((rperf(Role::Client), rperf(Role::Server)), ("is not rperf", "is not rperf"));
         assert!(wrong(6, 4).contains("checksum"));
         assert!(wrong(7, 1).contains("reserved") && wrong(31, 1).contains("reserved"));
         assert!(Hello::decode(&[], Role::Sender).is_err() && Hello::decode(&[0; 33], Role::Sender).is_err());
@@ -346,11 +346,11 @@ mod tests {
     #[test]
     fn the_stronger_checksum_wins() {
         use DigestKind::{Crc32c, Crc64, None as Nothing};
-        assert_eq!(agreed(None, None), Crc64);
-        assert_eq!(agreed(Some(Nothing), None), Nothing);
-        assert_eq!(agreed(None, Some(Crc32c)), Crc32c);
-        assert_eq!(agreed(Some(Nothing), Some(Crc32c)), Crc32c);
-        assert_eq!(agreed(Some(Crc64), Some(Crc32c)), Crc64);
+        assert_eq!(negotiate_checksum(None, None), Crc64);
+        assert_eq!(negotiate_checksum(Some(Nothing), None), Nothing);
+        assert_eq!(negotiate_checksum(None, Some(Crc32c)), Crc32c);
+        assert_eq!(negotiate_checksum(Some(Nothing), Some(Crc32c)), Crc32c);
+        assert_eq!(negotiate_checksum(Some(Crc64), Some(Crc32c)), Crc64);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// As [`bytes`], or the size is 4 GiB or more.
 pub fn bytes_32(text: &str) -> Result<u32, String> {
-    u32::try_from(bytes(text)?).map_err(|_| "at most 4 GiB, less one byte".to_owned())
+    u32::try_from(bytes(text)?).map_err(|_| "it must be less than 4 GiB".to_owned())
 }
 
 /// Parses a count: a number, optionally with K, M or G for powers of 1000, since it counts no bytes.
@@ -113,15 +113,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         }
     }
     match Duration::from_nanos(total) {
-        short if short < Duration::from_millis(1) => Err("at least 1ms".to_owned()),
-        long if long > YEAR => Err("at most 366d".to_owned()),
+        short if short < Duration::from_millis(1) => Err("it must be at least 1ms".to_owned()),
+        long if long > YEAR => Err("it must be at most 366d".to_owned()),
         duration => Ok(duration),
     }
 }
 
 /// Formats a duration as [`duration`] reads it, in the largest unit that expresses its milliseconds exactly.
 #[must_use]
-pub fn shown(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
     let ms = duration.as_millis();
     let exact = UNITS.into_iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
@@ -143,8 +143,8 @@ impl Decimal {
     /// Multiplies by a unit, and rounds. Fails if a number above zero would become zero.
     fn times(&self, unit: u64) -> Result<u64, String> {
         match self.times_or_zero(unit) {
-            None => Err("more than 64 bits hold".to_owned()),
-            Some(0) if self.digits > 0 => Err("less than one".to_owned()),
+            None => Err("it does not fit 64 bits".to_owned()),
+            Some(0) if self.digits > 0 => Err("it is less than 1".to_owned()),
             Some(product) => Ok(product),
         }
     }
@@ -307,7 +307,7 @@ mod tests {
         for (text, shown) in
             [("90s", "90s"), ("120s", "2m"), ("1.5s", "1500ms"), ("24h", "1d"), ("60m", "1h")]
         {
-            assert_eq!(super::shown(duration(text).unwrap()), shown);
+            assert_eq!(format_duration(duration(text).unwrap()), shown);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Handling of SIGINT, SIGTERM and SIGHUP. The first signal asks the tool to notify its peer and clean up, the second ends the
 //! tool at once. A signal that was ignored when the tool started, as under nohup, stays ignored.
 
-use crate::exit::{BY_SIGNAL, Code, Failure, explain};
+use crate::exit::{Code, Failure, SIGNAL_CODE_BASE, explain};
 use crate::os::signals::is_ignored;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,8 +22,8 @@ const ENDING: [(c_int, Code, &str); 3] = [
 /// Record of the first signal that the process received.
 #[derive(Debug, Clone, Copy)]
 pub struct Signals {
-    came: &'static AtomicBool,
-    which: &'static AtomicUsize,
+    has_arrived: &'static AtomicBool,
+    number: &'static AtomicUsize,
     /// noun for the interrupted work: "transfer"
     work: &'static str,
 }
@@ -34,35 +34,36 @@ impl Signals {
     /// # Errors
     /// The system refuses a handler.
     pub fn install(work: &'static str) -> Result<Self, Failure> {
-        let came: &'static Arc<AtomicBool> = Box::leak(Box::default());
-        let which: &'static Arc<AtomicUsize> = Box::leak(Box::default());
+        let has_arrived: &'static Arc<AtomicBool> = Box::leak(Box::default());
+        let number: &'static Arc<AtomicUsize> = Box::leak(Box::default());
         let install = || -> io::Result<()> {
             for (signal, ..) in ENDING.into_iter().filter(|&(signal, ..)| !is_ignored(signal)) {
-                // The order matters: the default action runs only if `came` is set already, that is, for the second signal.
-                flag::register_conditional_default(signal, Arc::clone(came))?;
-                flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize)?;
-                flag::register(signal, Arc::clone(came))?;
+                // The order matters: the default action runs only if `has_arrived` is set already, that is, for the second signal.
+                flag::register_conditional_default(signal, Arc::clone(has_arrived))?;
+                flag::register_usize(signal, Arc::clone(number), signal.unsigned_abs() as usize)?;
+                flag::register(signal, Arc::clone(has_arrived))?;
             }
             // SIGXFSZ is caught and ignored: writing beyond the file size limit is then an I/O error like any other.
             flag::register(libc::SIGXFSZ, Arc::default())?;
             Ok(())
         };
         install().map_err(|error| Failure::new(Code::Device, explain("cannot handle signals", &error)))?;
-        Ok(Self { came, which, work })
+        Ok(Self { has_arrived, number, work })
     }
 
     /// Returns the flag that the library checks in every wait.
     #[must_use]
     pub fn flag(&self) -> &'static AtomicBool {
-        self.came
+        self.has_arrived
     }
 
     /// Returns the failure for the received signal, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
-        let came = self.came.load(Ordering::Relaxed).then(|| self.which.load(Ordering::Relaxed))?;
-        let ended = ENDING.into_iter().find(|(signal, ..)| signal.unsigned_abs() as usize == came);
-        let (_, code, how) = ended.unwrap_or(ENDING[0]);
+        let arrived =
+            self.has_arrived.load(Ordering::Relaxed).then(|| self.number.load(Ordering::Relaxed))?;
+        let ending = ENDING.into_iter().find(|(signal, ..)| signal.unsigned_abs() as usize == arrived);
+        let (_, code, how) = ending.unwrap_or(ENDING[0]);
         Some(Failure::new(code, format!("{how}; the {} is not complete", self.work)))
     }
 }
@@ -73,7 +74,7 @@ impl Signals {
 pub fn end(code: Code) -> ExitCode {
     if code.is_signal() {
         // This call returns only if the system refuses; the exit code then names the signal.
-        let _ = emulate_default_handler((code.number() - BY_SIGNAL).into());
+        let _ = emulate_default_handler((code.number() - SIGNAL_CODE_BASE).into());
     }
     code.into()
 }

@@ -5,7 +5,7 @@
 
 use crate::files::output::pipe::write_some;
 use crate::protocol::{Role, one_line};
-use crate::timeouts::LAST_WORDS;
+use crate::timeouts::REPORT_TIMEOUT;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ static HAS_SIGNAL: OnceLock<&'static AtomicBool> = OnceLock::new();
 
 /// Result of waiting for a thread that writes to standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     /// The thread has written everything.
     Done,
     /// A signal arrived meanwhile.
@@ -64,26 +64,26 @@ pub(crate) fn write(text: &str) {
     if thread::Builder::new().name("stderr".into()).stack_size(STACK_BYTES).spawn(work).is_err() {
         // No thread can be started: write as much as is possible without blocking.
         let _ = write_some(io::stderr().lock(), text.as_bytes());
-    } else if wait(&is_written, || true) == Waited::TooLong {
+    } else if wait(&is_written, || true) == WaitOutcome::TooLong {
         silence();
     }
 }
 
 /// Waits until the thread drops the other end of the channel. The time limit runs only while `counts` returns true.
-pub(crate) fn wait(end: &Receiver<()>, counts: impl Fn() -> bool) -> Waited {
+pub(crate) fn wait(end: &Receiver<()>, counts: impl Fn() -> bool) -> WaitOutcome {
     let signaled = || HAS_SIGNAL.get().is_some_and(|flag| flag.load(Ordering::Relaxed));
     let was_signaled = signaled();
     let mut begin = Instant::now();
     while end.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if !counts() {
             begin = Instant::now();
-        } else if begin.elapsed() >= LAST_WORDS {
-            return Waited::TooLong;
+        } else if begin.elapsed() >= REPORT_TIMEOUT {
+            return WaitOutcome::TooLong;
         } else if signaled() && !was_signaled {
-            return Waited::Signaled;
+            return WaitOutcome::Signaled;
         }
     }
-    Waited::Done
+    WaitOutcome::Done
 }
 
 #[cfg(test)]
@@ -95,20 +95,20 @@ mod tests {
         let (end, is_over) = mpsc::channel();
         let waiting = thread::spawn(move || wait(&is_over, || true));
         drop(end);
-        assert_eq!(waiting.join().unwrap(), Waited::Done);
+        assert_eq!(waiting.join().unwrap(), WaitOutcome::Done);
         let (_end, is_over) = mpsc::channel();
         let begin = Instant::now();
-        assert_eq!(wait(&is_over, || true), Waited::TooLong);
-        assert!(begin.elapsed() >= LAST_WORDS);
+        assert_eq!(wait(&is_over, || true), WaitOutcome::TooLong);
+        assert!(begin.elapsed() >= REPORT_TIMEOUT);
     }
 
     #[test]
     fn only_time_that_counts_ends_a_wait() {
         let (end, is_over) = mpsc::channel();
         let waiting = thread::spawn(move || wait(&is_over, || false));
-        thread::sleep(LAST_WORDS + POLL_INTERVAL * 5);
+        thread::sleep(REPORT_TIMEOUT + POLL_INTERVAL * 5);
         assert!(!waiting.is_finished());
         drop(end);
-        assert_eq!(waiting.join().unwrap(), Waited::Done);
+        assert_eq!(waiting.join().unwrap(), WaitOutcome::Done);
     }
 }

@@ -33,7 +33,7 @@ use receiver::{Receiver, Step, StepFailure};
 use round::Round;
 use sender::Outcome;
 use sender_process::{Sender, stop_and_continue};
-use watchdog::{HANG, Watchdog};
+use watchdog::{HANG_TIMEOUT, Watchdog};
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -74,12 +74,12 @@ fn soak(options: &Options) -> Result<(), String> {
     for number in options.round.unwrap_or(0).. {
         let number = options.round.unwrap_or(number);
         let round = Round::new(seed, number, &options.overrides);
-        soak.play(&round, &mut counts).map_err(|text| {
+        soak.run_round(&round, &mut counts).map_err(|text| {
             let seconds = begun.elapsed().as_secs_f64();
             format!(
                 "FAILED after {seconds:.1} s and {} messages: {text}\n{}",
                 counts.all_ok(),
-                soak.again(&round)
+                soak.reproduction(&round)
             )
         })?;
         let seconds = begun.elapsed().as_secs();
@@ -112,7 +112,7 @@ struct Soak<'a> {
 
 impl Soak<'_> {
     /// Describes a round, and the command that repeats it.
-    fn again(&self, round: &Round) -> String {
+    fn reproduction(&self, round: &Round) -> String {
         let (Self { options, seed, .. }, number) = (self, round.number);
         format!(
             "seed {seed}, {round}\nto repeat these draws (the scheduling differs from run to run):\n\
@@ -122,8 +122,8 @@ impl Soak<'_> {
     }
 
     /// Plays one round, with its own connection and sender.
-    fn play(&self, round: &Round, counts: &mut EventCounts) -> Result<(), String> {
-        self.watchdog.round(self.again(round));
+    fn run_round(&self, round: &Round, counts: &mut EventCounts) -> Result<(), String> {
+        self.watchdog.round(self.reproduction(round));
         self.watchdog.call("connect");
         let socket = self.directory.0.join("socket");
         let mut sender = Sender::start(round, &self.options.overrides, &socket)
@@ -162,12 +162,12 @@ impl Soak<'_> {
         let disturbed = thread::scope(|scope| {
             let stopper = scope.spawn(|| stop_and_continue(pid, round, &is_over));
             // Dropping the guard ends the stopper, and with it the scope, even after a panic.
-            let over = Over(&is_over);
+            let over = SetOnDrop(&is_over);
             let (begun, length) = (Instant::now(), Duration::from_millis(self.options.round_ms));
             let mut done = Ok(());
             while done.is_ok() && begun.elapsed() < length {
                 let step = receiver.step();
-                done = self.judged(receiver, step).map(|_| ());
+                done = self.check_step(receiver, step).map(|_| ());
             }
             drop(over);
             receiver.counts.stops += stopper.join().unwrap_or_default();
@@ -178,17 +178,21 @@ impl Soak<'_> {
         let begun = Instant::now();
         loop {
             let step = receiver.step_patiently();
-            if self.judged(receiver, step)? == Step::Last {
+            if self.check_step(receiver, step)? == Step::Last {
                 return Ok(());
             }
-            if begun.elapsed() > HANG {
-                return Err(format!("the last message did not arrive within {} s", HANG.as_secs()));
+            if begun.elapsed() > HANG_TIMEOUT {
+                return Err(format!("the last message did not arrive within {} s", HANG_TIMEOUT.as_secs()));
             }
         }
     }
 
     /// Returns the step, or the text of its failure.
-    fn judged(&self, receiver: &mut Receiver<'_>, step: Result<Step, StepFailure>) -> Result<Step, String> {
+    fn check_step(
+        &self,
+        receiver: &mut Receiver<'_>,
+        step: Result<Step, StepFailure>,
+    ) -> Result<Step, String> {
         match step {
             Ok(step) => Ok(step),
             Err(StepFailure::Mismatch(mismatch)) if self.options.count => {
@@ -203,9 +207,9 @@ impl Soak<'_> {
 }
 
 /// Sets a flag when dropped.
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -214,9 +218,9 @@ impl Drop for Over<'_> {
 fn connect(round: &Round, socket: PathBuf) -> Result<Connection, superpipe::Error> {
     let address = Address::Shm(socket);
     if round.is_sender_listening {
-        Connection::connect(&address, round.receiver_options(), HANG / 2)
+        Connection::connect(&address, round.receiver_options(), HANG_TIMEOUT / 2)
     } else {
-        Listener::bind(&address, round.receiver_options())?.accept(HANG / 2)
+        Listener::bind(&address, round.receiver_options())?.accept(HANG_TIMEOUT / 2)
     }
 }
 

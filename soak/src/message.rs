@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::random::Random;
 use crate::round::{BYTES_MAX, C0_BYTES, INLINE_BYTES_MAX, RandomStream, Round};
-use crate::watchdog::HANG;
+use crate::watchdog::HANG_TIMEOUT;
 
 /// Bit in the tag of a round's last message, beside its number.
 const LAST: u64 = 1 << 63;
@@ -52,7 +52,7 @@ impl Message {
             _ => SendMethod::Dropped(random.below(bytes + 1)),
         };
         let deadline = match random.below(10) {
-            _ if is_last => HANG,
+            _ if is_last => HANG_TIMEOUT,
             0..7 => Duration::from_secs(1),
             7..9 => random.time(1000, 20_000),
             _ => random.time(20, 1000),

@@ -14,8 +14,8 @@ use crate::message::{Message, parts};
 use crate::oracle::{Mismatch, Oracle};
 use crate::random::Random;
 use crate::round::{BYTES_MAX, RandomStream, Round};
-use crate::sender::of_io;
-use crate::watchdog::{HANG, Watchdog};
+use crate::sender::library_error;
+use crate::watchdog::{HANG_TIMEOUT, Watchdog};
 
 /// Receiving end of one round.
 pub(crate) struct Receiver<'a> {
@@ -91,10 +91,10 @@ impl<'a> Receiver<'a> {
 
     /// Makes one receiving call, which the random stream chooses.
     pub(crate) fn step(&mut self) -> Result<Step, StepFailure> {
-        if self.moved.elapsed() > HANG {
+        if self.moved.elapsed() > HANG_TIMEOUT {
             return Err(StepFailure::Other(format!(
                 "no message arrived for {} s, while the sender sends without pause",
-                HANG.as_secs()
+                HANG_TIMEOUT.as_secs()
             )));
         }
         let deadline = self.round.recv_deadline(&mut self.random);
@@ -116,7 +116,7 @@ impl<'a> Receiver<'a> {
     /// Receives until the last message. The sender is no longer stopped, so no call may time out.
     pub(crate) fn step_patiently(&mut self) -> Result<Step, StepFailure> {
         let timeouts = self.counts.timeouts;
-        let step = self.receive(HANG / 2)?;
+        let step = self.receive(HANG_TIMEOUT / 2)?;
         if self.counts.timeouts > timeouts {
             return Err(StepFailure::Other("the last message did not arrive".into()));
         }
@@ -237,7 +237,7 @@ impl<'a> Receiver<'a> {
                         return Err(mismatch.into());
                     }
                 };
-                return Ok(self.took(&message));
+                return Ok(self.count_received(&message));
             }
             Err(error) => error,
         };
@@ -266,7 +266,7 @@ impl<'a> Receiver<'a> {
 
     /// Checks that the next message is too long for the buffer, or receives the stream that is next.
     fn too_small(&mut self, room: usize) -> Result<Step, StepFailure> {
-        let Some(incoming) = self.peek(HANG / 2)? else {
+        let Some(incoming) = self.peek(HANG_TIMEOUT / 2)? else {
             return Err(StepFailure::Other(
                 "a message was too long for the buffer, and incoming() does not show it".into(),
             ));
@@ -282,12 +282,12 @@ impl<'a> Receiver<'a> {
             Length::Stream => {
                 let method =
                     if self.is_plain || self.random.chance(50) { ReadMethod::Read } else { self.method() };
-                self.stream(HANG / 2, method)
+                self.stream(HANG_TIMEOUT / 2, method)
             }
         }
     }
 
-    fn took(&mut self, message: &Message) -> Step {
+    fn count_received(&mut self, message: &Message) -> Step {
         self.counts.ok[message.class(self.round) as usize] += 1;
         if message.is_last { Step::Last } else { Step::On }
     }
@@ -320,14 +320,14 @@ impl<'a> Receiver<'a> {
         };
         self.moved = Instant::now();
         match taken {
-            StreamEnd::All(bytes) => {
+            StreamEnd::Finished(bytes) => {
                 self.oracle.ended(&message, bytes)?;
                 self.counts.streams += u64::from(message.is_stream());
                 self.counts.written += u64::from(method == ReadMethod::WriteTo);
-                return Ok(self.took(&message));
+                return Ok(self.count_received(&message));
             }
             StreamEnd::Cancelled => self.counts.cancelled += 1,
-            StreamEnd::Left => {
+            StreamEnd::Abandoned => {
                 self.oracle.allow_loss();
                 self.counts.cut += 1;
             }
@@ -339,9 +339,9 @@ impl<'a> Receiver<'a> {
 /// End of a stream.
 enum StreamEnd {
     /// Finished after this many bytes.
-    All(usize),
+    Finished(usize),
     Cancelled,
-    Left,
+    Abandoned,
 }
 
 fn read(
@@ -362,13 +362,13 @@ fn read(
         let room = random.doubling(1, BYTES_MAX).min(most - bytes);
         watchdog.call("read of a stream");
         match stream.read(&mut buffer[..room]) {
-            Ok(0) => return Ok(StreamEnd::All(bytes)),
+            Ok(0) => return Ok(StreamEnd::Finished(bytes)),
             Ok(some) => {
                 oracle.part(message, bytes, &buffer[..some])?;
                 bytes += some;
             }
             Err(error) => {
-                return match of_io(error) {
+                return match library_error(error) {
                     Ok(error) => cancelled("read of a stream", &error),
                     Err(error) => Err(StepFailure::Other(format!("read of a stream: {error}"))),
                 };
@@ -379,7 +379,7 @@ fn read(
     if let ReadMethod::Reject(_) = method {
         stream.reject(Reason(8));
     }
-    Ok(StreamEnd::Left)
+    Ok(StreamEnd::Abandoned)
 }
 
 fn write_to(
@@ -404,7 +404,7 @@ fn write_to(
     }
     let bytes = fs::read(path).map_err(local)?;
     oracle.part(message, 0, &bytes)?;
-    Ok(StreamEnd::All(bytes.len()))
+    Ok(StreamEnd::Finished(bytes.len()))
 }
 
 fn cancelled(what: &str, error: &Error) -> Result<StreamEnd, StepFailure> {

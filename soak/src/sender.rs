@@ -12,7 +12,7 @@ use superpipe::{Address, Connection, Error, ErrorKind, Listener, Reason};
 
 use crate::message::{ContentPool, Message, SendMethod, parts};
 use crate::round::{RandomStream, Round};
-use crate::watchdog::HANG;
+use crate::watchdog::HANG_TIMEOUT;
 
 /// Outcome of a message at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,17 +65,17 @@ pub(crate) fn run(round: &Round, socket: &Path, parent: u32) -> Result<(), Strin
             .map_err(|error| format!("message {number}, {message:?}: {error}"))?;
         outcomes.push(outcome.byte());
     }
-    connection.flush(HANG).map_err(|error| format!("flush: {error}"))?;
-    connection.close(Reason::DONE, HANG).map_err(|error| format!("close: {error}"))?;
+    connection.flush(HANG_TIMEOUT).map_err(|error| format!("flush: {error}"))?;
+    connection.close(Reason::DONE, HANG_TIMEOUT).map_err(|error| format!("close: {error}"))?;
     io::stdout().write_all(&outcomes).map_err(|error| format!("report the outcomes: {error}"))
 }
 
 fn connect(round: &Round, socket: &Path) -> Result<Connection, Error> {
     let address = Address::Shm(socket.into());
     if round.is_sender_listening {
-        Listener::bind(&address, round.sender_options())?.accept(HANG)
+        Listener::bind(&address, round.sender_options())?.accept(HANG_TIMEOUT)
     } else {
-        Connection::connect(&address, round.sender_options(), HANG)
+        Connection::connect(&address, round.sender_options(), HANG_TIMEOUT)
     }
 }
 
@@ -103,7 +103,7 @@ fn send(
             let count = 1 + random.below(4);
             for part in parts(bytes, count, &mut random) {
                 if let Err(error) = stream.write_all(&content[part]) {
-                    return match of_io(error) {
+                    return match library_error(error) {
                         Ok(error) if error.kind() != ErrorKind::Timeout => outcome(Err(error)),
                         Ok(error) => Err(format!("a write to a stream: {error}")),
                         Err(error) => Err(format!("a write to a stream: {error}")),
@@ -136,6 +136,6 @@ fn outcome(sent: Result<(), Error>) -> Result<Outcome, String> {
 }
 
 /// Extracts the library's error from an error of `Read` or `Write`.
-pub(crate) fn of_io(error: io::Error) -> Result<Error, io::Error> {
+pub(crate) fn library_error(error: io::Error) -> Result<Error, io::Error> {
     error.downcast::<Error>()
 }

@@ -18,7 +18,7 @@ const SLOW_US: [[usize; 2]; 2] = [[1, 12_000], [1, 12_000]];
 /// The same for stops so quick that no message completes between two of them, while a short deadline passes in each.
 const QUICK_US: [[usize; 2]; 2] = [[1, 200], [60, 400]];
 /// Consecutive stops of one kind when both kinds alternate.
-const BURST: u64 = 64;
+const STOPS_PER_KIND: u64 = 64;
 /// Shortest time that a sleep can take. Shorter pauses spin.
 const SLEEP_US_MIN: u128 = 30;
 
@@ -75,7 +75,7 @@ pub(crate) fn stop_and_continue(pid: Pid, round: &Round, is_over: &AtomicBool) -
     let mut random = round.random(RandomStream::Stop, 0);
     let mut stops = 0;
     while !is_over.load(Ordering::Relaxed) {
-        let is_quick = round.is_quick || (stops / BURST).is_multiple_of(2);
+        let is_quick = round.is_quick || (stops / STOPS_PER_KIND).is_multiple_of(2);
         let [runs, rests] = if is_quick { QUICK_US } else { SLOW_US };
         pause(random.time(runs[0], runs[1]));
         if kill_process(pid, Signal::STOP).is_err() {

@@ -12,10 +12,10 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longest duration of a call, and the deadline of calls that must succeed: twenty times the longest other deadline.
-pub(crate) const HANG: Duration = Duration::from_secs(20);
+pub(crate) const HANG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Interval between two checks.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// State that the watchdog checks.
 pub(crate) struct Watchdog {
@@ -68,11 +68,11 @@ impl Watchdog {
 
     fn watch(&self, all: Duration) -> ! {
         loop {
-            thread::sleep(LOOK);
-            let call = lasted(self.call_ms.load(Ordering::Relaxed), self.now_ms());
+            thread::sleep(CHECK_INTERVAL);
+            let call = call_duration(self.call_ms.load(Ordering::Relaxed), self.now_ms());
             let name = *self.call.lock().unwrap_or_else(PoisonError::into_inner);
-            let why = if call > HANG {
-                format!("{name} hangs: no return for {} s", HANG.as_secs())
+            let why = if call > HANG_TIMEOUT {
+                format!("{name} hangs: no return for {} s", HANG_TIMEOUT.as_secs())
             } else if self.begun.elapsed() > all {
                 format!("not done after {} s, in {name}", all.as_secs())
             } else {
@@ -91,7 +91,7 @@ impl Watchdog {
 }
 
 /// Returns the duration at `now_ms` of a call that began at `call_ms`. The clock may have been read before the call began.
-const fn lasted(call_ms: u64, now_ms: u64) -> Duration {
+const fn call_duration(call_ms: u64, now_ms: u64) -> Duration {
     Duration::from_millis(now_ms.saturating_sub(call_ms))
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_call_begun_after_the_clock_was_read_lasts_zero() {
-        assert_eq!(lasted(3, 2), Duration::ZERO);
-        assert_eq!(lasted(2, 22), Duration::from_millis(20));
+        assert_eq!(call_duration(3, 2), Duration::ZERO);
+        assert_eq!(call_duration(2, 22), Duration::from_millis(20));
     }
 }

@@ -57,9 +57,19 @@ fn man(command: Command, out: &mut Vec<u8>) -> io::Result<()> {
             String::from_utf8_lossy(&section).replacen(".SH OPTIONS", "", 1).replace(".SH ", ".SS ");
         writeln!(out, ".SH \"OPTIONS OF {name}\"\n{}", section.trim_start())?;
     }
-    for section in after.split("\n\n") {
-        let (heading, lines) = section.split_once(":\n").unwrap_or(("Notes", section));
-        writeln!(out, ".SH \"{}\"\n.nf", heading.to_uppercase())?;
+    for paragraph in after.split("\n\n") {
+        // an indented paragraph continues the section
+        let lines = match paragraph.split_once(":\n") {
+            Some((heading, lines)) if !heading.starts_with(' ') => {
+                writeln!(out, ".SH \"{}\"", heading.to_uppercase())?;
+                lines
+            }
+            _ => {
+                writeln!(out, ".PP")?;
+                paragraph
+            }
+        };
+        writeln!(out, ".nf")?;
         for line in lines.lines() {
             // the zero-width character `\&` prevents a line that begins with a dot or quote from being a roff request
             writeln!(out, "\\&{}", line.replace('\\', "\\e").replace('-', "\\-"))?;

@@ -2,7 +2,7 @@
 
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::quantity::shown;
+use crate::quantity::format_duration;
 use core::time::Duration;
 use std::time::Instant;
 use superpipe::Address;
@@ -43,7 +43,7 @@ impl Attempts {
                 1 => String::new(),
                 count => format!(" (and {} attempts before it)", count - 1),
             };
-            session.say_if(true, &format!("{failure}{others}; still listening at {}", self.address));
+            session.print_if(true, &format!("{failure}{others}; still listening at {}", self.address));
             (self.unreported_count, self.reported_at) = (0, Some(Instant::now()));
             self.reported_count += 1;
         }
@@ -59,7 +59,7 @@ impl Attempts {
     /// there was none.
     #[must_use]
     pub fn explain(&self, work: &str, accept_timeout: Duration, nobody: &str) -> Failure {
-        let within = shown(accept_timeout);
+        let within = format_duration(accept_timeout);
         let text = match &self.last {
             None => format!("{nobody} within {within}; see --accept-timeout"),
             Some(last) => {

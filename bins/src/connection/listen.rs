@@ -15,16 +15,16 @@ use superpipe::setup::LANDING_BYTES;
 use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options};
 
 /// Descriptors that a connection over shared memory needs: the socket, two segments and the peer's process.
-const DESCRIPTORS: usize = 4;
+const DESCRIPTORS_PER_CONNECTION: usize = 4;
 /// Longest shortage of descriptors or memory that is waited out. Other clients can cause a short one; a longer one does not pass
 /// by itself.
 const SHORTAGE_MAX: Duration = Duration::from_secs(1);
 /// Pause after a failure of this host, so that its cause can pass before the next client is accepted.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// An address where peers can connect. Dropping it stops listening.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct Acceptor<'a> {
     session: &'a Session<'a>,
     listening: &'a Listening,
     listener: Listener,
@@ -39,7 +39,7 @@ enum NoConnection {
     Failed(Failure),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Acceptor<'a> {
     /// Starts listening.
     ///
     /// # Errors
@@ -60,10 +60,10 @@ impl<'a> Place<'a> {
         let asked = other_end(address, &listener);
         let text = format!(
             "listening at {address} ({}); at the other end: {} {asked}",
-            places(&listener),
+            addresses(&listener),
             other.tool()
         );
-        session.say_if(wanted, &text);
+        session.print_if(wanted, &text);
         let attempts = Attempts::new(address.clone());
         Ok(Self { session, listening, listener, attempts })
     }
@@ -90,7 +90,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Waits as [`Place::accept`] does, but until a deadline of the caller's own, at which it returns `None`.
+    /// Waits as [`Acceptor::accept`] does, but until a deadline of the caller's own, at which it returns `None`.
     ///
     /// # Errors
     /// A signal arrived, or this process can accept no connection.
@@ -117,7 +117,8 @@ impl<'a> Place<'a> {
         let mut shortage: Option<(Instant, Failure)> = None;
         loop {
             // The listener must run during a shortage, because it frees the descriptors of silent clients.
-            let until = if shortage.is_some() { deadline.min(Instant::now() + PAUSE) } else { deadline };
+            let until =
+                if shortage.is_some() { deadline.min(Instant::now() + RETRY_PAUSE) } else { deadline };
             let error = match self.listener.accept(until) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => error,
@@ -143,7 +144,7 @@ impl<'a> Place<'a> {
             }
             if is_ours {
                 // Without a pause, a client in the backlog would cause the same error in a tight loop.
-                thread::sleep(PAUSE);
+                thread::sleep(RETRY_PAUSE);
             }
             // repeated attempts do not extend the deadline
             if is_over {
@@ -155,7 +156,8 @@ impl<'a> Place<'a> {
 
 /// Returns true if this process cannot open the few descriptors that a connection needs.
 fn lacks_descriptors() -> bool {
-    let opened: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    let opened: io::Result<Vec<File>> =
+        (0..DESCRIPTORS_PER_CONNECTION).map(|_| File::open("/dev/null")).collect();
     opened.is_err()
 }
 
@@ -170,12 +172,12 @@ fn other_end(address: &Address, listener: &Listener) -> String {
     match address {
         // The other end would resolve a relative path in its own directory.
         Address::Shm(path) => quoted(&format!("shm:{}", listener.socket_path().unwrap_or(path).display())),
-        Address::HostPort { host, port } => match name_of(host, listener) {
+        Address::HostPort { host, port } => match host_name(host, listener) {
             Some(name) => Address::HostPort { host: name, port: *port }.to_string(),
             None => format!("localhost:{port}"),
         },
         Address::Rdma { host, port } => {
-            let host = name_of(host, listener).unwrap_or_else(|| host.clone());
+            let host = host_name(host, listener).unwrap_or_else(|| host.clone());
             Address::Rdma { host, port: *port }.to_string()
         }
         other => other.to_string(),
@@ -183,7 +185,7 @@ fn other_end(address: &Address, listener: &Listener) -> String {
 }
 
 /// Returns the name by which other hosts may know this one; `None` if they cannot reach it.
-fn name_of(host: &str, listener: &Listener) -> Option<String> {
+fn host_name(host: &str, listener: &Listener) -> Option<String> {
     let address = listener.rdma_addr()?;
     match host {
         "" | "0.0.0.0" | "::" => std::fs::read_to_string("/proc/sys/kernel/hostname")
@@ -193,12 +195,12 @@ fn name_of(host: &str, listener: &Listener) -> Option<String> {
 }
 
 /// Lists the addresses where peers can connect, and the cause for which other hosts cannot.
-fn places(listener: &Listener) -> String {
+fn addresses(listener: &Listener) -> String {
     let shm = listener.socket_path().map(|path| path.display().to_string());
     let verbs = listener.rdma_addr().map(|address| format!("verbs at {address}"));
-    let mut places = shm.into_iter().chain(verbs).collect::<Vec<_>>().join(", ");
+    let mut addresses = shm.into_iter().chain(verbs).collect::<Vec<_>>().join(", ");
     if let Some(why) = listener.rdma_unavailable() {
-        places = format!("{places}; not for other hosts: {why}");
+        addresses = format!("{addresses}; other hosts cannot connect: {why}");
     }
-    places
+    addresses
 }

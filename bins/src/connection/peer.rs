@@ -1,7 +1,7 @@
 //! Conversion of the library's errors and the peer's reports to failures of this tool.
 
 use crate::exit::{Code, Failure};
-use crate::protocol::{Broken, Report, Role};
+use crate::protocol::{Report, Role, Violation};
 use crate::signals::Signals;
 use superpipe::{Error, ErrorKind, Reason};
 
@@ -16,7 +16,7 @@ pub fn failure(error: &Error, peer: Role, signals: &Signals) -> Failure {
         ErrorKind::TooSmall | ErrorKind::Protocol | ErrorKind::Version | ErrorKind::Auth => Code::Protocol,
         ErrorKind::Interrupted => return signals.failure().unwrap_or_else(|| interrupted(error)),
         ErrorKind::Closed(reason) | ErrorKind::Cancelled(reason) | ErrorKind::Rejected(reason) => {
-            return left(reason, peer);
+            return failure_of_reason(reason, peer);
         }
         _ => Code::Device,
     };
@@ -25,18 +25,12 @@ pub fn failure(error: &Error, peer: Role, signals: &Signals) -> Failure {
 
 /// Returns the error's text, with this tool's flag for the library's option.
 fn with_flags(error: &Error) -> String {
-    let text = error.to_string();
-    // Texts of other kinds may have paths that contain the word.
-    if matches!(error.kind(), ErrorKind::Auth | ErrorKind::Usage) {
-        text.replace("peer_uid", "--peer-uid")
-    } else {
-        text
-    }
+    error.to_string().replace(" peer_uid", " --peer-uid")
 }
 
 /// Returns the failure for a peer that closed, cancelled or rejected with this reason, and sent no report.
 #[must_use]
-pub fn left(reason: Reason, peer: Role) -> Failure {
+pub fn failure_of_reason(reason: Reason, peer: Role) -> Failure {
     let peer_name = peer.tool();
     let work = peer.work();
     let text = match Code::from_number(reason.0) {
@@ -49,7 +43,7 @@ pub fn left(reason: Reason, peer: Role) -> Failure {
         Some(code) => {
             format!("{peer_name} ended the connection: {} (code {})", code.meaning(), code.number())
         }
-        None if reason == Reason::GIVEN_UP => format!("{peer_name} gave the transfer up"),
+        None if reason == Reason::GIVEN_UP => format!("{peer_name} gave up the transfer"),
         None => format!("{peer_name} gave up for an unknown reason ({})", reason.0),
     };
     Failure::new(own_code(reason.0), text)
@@ -57,17 +51,17 @@ pub fn left(reason: Reason, peer: Role) -> Failure {
 
 /// Returns the failure that the peer reports in its TRAILER or VERDICT.
 #[must_use]
-pub fn said(report: &Report, peer: Role) -> Failure {
+pub fn failure_of_report(report: &Report, peer: Role) -> Failure {
     if report.text.is_empty() {
-        return left(Reason(report.code.into()), peer);
+        return failure_of_reason(Reason(report.code.into()), peer);
     }
     Failure::new(own_code(report.code.into()), format!("{}: {}", peer.part(), report.text))
 }
 
 /// Returns the failure for a message that violates the tools' own protocol.
 #[must_use]
-pub fn broken(broken: Broken) -> Failure {
-    Failure::new(Code::Protocol, format!("the peer {}", broken.0))
+pub fn failure_of_violation(violation: Violation) -> Failure {
+    Failure::new(Code::Protocol, format!("the peer {}", violation.0))
 }
 
 /// Returns our exit code for that of the peer.
@@ -94,7 +88,7 @@ mod tests {
             [0, 2, 3, 4, 5, 6, 7, 8, 9, 101, 129, 130, 143, 1 << 20].map(|code| own_code(code).number());
         assert_eq!(codes, [5, 5, 5, 4, 5, 6, 7, 8, 9, 5, 5, 5, 5, 5]);
         assert_eq!(
-            left(Reason(130), Role::Sender).text,
+            failure_of_reason(Reason(130), Role::Sender).text,
             "rsend was interrupted (SIGINT) before the transfer was complete"
         );
         let report = Report {
@@ -103,7 +97,7 @@ mod tests {
             checksum: 0,
             text: "cannot write to x: no space left on device".into(),
         };
-        let failure = said(&report, Role::Receiver);
+        let failure = failure_of_report(&report, Role::Receiver);
         assert_eq!(
             (failure.code, failure.text.as_str()),
             (Code::LocalIo, "receiver: cannot write to x: no space left on device")

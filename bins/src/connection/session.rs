@@ -5,13 +5,13 @@ use crate::connection::peer;
 use crate::exit::{Code, Failure};
 use crate::os::core_choice::{End, choose_core};
 use crate::protocol::{
-    Broken, HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
+    HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT, Violation,
 };
-use crate::quantity::shown;
-use crate::report::events::Joined;
+use crate::quantity::format_duration;
+use crate::report::events::ConnectionProperties;
 use crate::signals::Signals;
 use crate::stderr::{self, print_line};
-use crate::timeouts::{GOODBYE, HELLO_PATIENCE, LAST_WORDS};
+use crate::timeouts::{CLOSE_TIMEOUT, HELLO_TIMEOUT, REPORT_TIMEOUT};
 use core::cell::Cell;
 use core::time::Duration;
 use superpipe::io::{Digest, DigestKind};
@@ -49,7 +49,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// The core does not exist, or this process may not use it.
     pub fn pin(&self) -> Result<(), Failure> {
-        match (self.common.core, self.common.routed.device) {
+        match (self.common.core, self.common.route.device) {
             (Some(Core::Number(core)), _) => self.pin_to(core),
             (Some(Core::Auto), Some(device)) => self.pin_near(Some(device)),
             _ => Ok(()),
@@ -61,19 +61,19 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The kernel refuses to pin.
-    pub fn connected(&self, connection: &Connection) -> Result<Joined, Failure> {
+    pub fn connected(&self, connection: &Connection) -> Result<ConnectionProperties, Failure> {
         let description = connection.description();
-        let joined = Joined::new(&description);
+        let properties = ConnectionProperties::new(&description);
         let peer = match connection.peer() {
             Peer::Process(cred) => format!("; the peer is process {} of uid {}", cred.pid, cred.uid),
             Peer::Host(address) => format!("; the peer is at {address}"),
             _ => String::new(),
         };
-        self.say_if(self.common.verbose, &format!("{joined}{peer}"));
-        if (self.common.core, self.common.routed.device) == (Some(Core::Auto), None) {
+        self.print_if(self.common.verbose, &format!("{properties}{peer}"));
+        if (self.common.core, self.common.route.device) == (Some(Core::Auto), None) {
             self.pin_near(description.device)?;
         }
-        Ok(joined)
+        Ok(properties)
     }
 
     fn pin_near(&self, device: Option<DeviceName>) -> Result<(), Failure> {
@@ -83,7 +83,7 @@ impl<'a> Session<'a> {
         };
         let choice = choose_core(device.as_ref().map(DeviceName::as_str), end);
         self.pin_to(choice.core)?;
-        self.say_if(self.common.verbose, &format!("pinned to {choice}"));
+        self.print_if(self.common.verbose, &format!("pinned to {choice}"));
         Ok(())
     }
 
@@ -108,9 +108,9 @@ impl<'a> Session<'a> {
         Options {
             wait,
             idle_timeout: self.common.idle_timeout,
-            rdma_device: self.common.routed.rdma_device(),
+            rdma_device: self.common.route.rdma_device(),
             peer_uid: self.common.peer_uid,
-            tuning: self.common.tuned.wishes(),
+            tuning: self.common.tuning.tuning(),
             interrupt: Some(self.signals.flag()),
             ..Options::default()
         }
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
     ) -> Result<Connection, Failure> {
         Connection::connect(address, options, timeout).map_err(|error| match error.kind() {
             ErrorKind::Timeout => {
-                let text = format!("{error}; --connect-timeout is {}", shown(timeout));
+                let text = format!("{error}; --connect-timeout is {}", format_duration(timeout));
                 Failure::new(Code::Connect, text)
             }
             _ => self.failure(&error),
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
     ) -> Result<Hello, Failure> {
         let timeout = match self.role {
             // A silent client must not block others that wait behind it.
-            Role::Receiver | Role::Server => self.common.idle_timeout.min(HELLO_PATIENCE),
+            Role::Receiver | Role::Server => self.common.idle_timeout.min(HELLO_TIMEOUT),
             Role::Sender | Role::Client => self.common.idle_timeout,
         };
         let hello = Hello { role: self.role, checksum, size_hint };
@@ -166,12 +166,12 @@ impl<'a> Session<'a> {
             Ok(_) => Hello::decode(&[], self.role.other()),
             Err(error) if is_of_another_kind(&error) => Hello::decode(&[], self.role.other()),
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                let text = format!("the peer sent no HELLO within {}", shown(timeout));
+                let text = format!("the peer sent no HELLO within {}", format_duration(timeout));
                 return Err(Failure::new(Code::Timeout, text));
             }
             Err(error) => return Err(self.failure(&error)),
         };
-        theirs.map_err(peer::broken)
+        theirs.map_err(peer::failure_of_violation)
     }
 
     /// Sends this end's TRAILER or VERDICT; after a success it carries the remark, if there is one.
@@ -194,10 +194,10 @@ impl<'a> Session<'a> {
     }
 
     /// Reports a failure to the peer, waits a limited time for the delivery, and returns the failure.
-    pub fn give_up(&self, connection: &mut Connection, failure: Failure, digest: &Digest) -> Failure {
-        let sent = self.send_report(connection, Err(&failure), digest, LAST_WORDS);
+    pub fn report_failure(&self, connection: &mut Connection, failure: Failure, digest: &Digest) -> Failure {
+        let sent = self.send_report(connection, Err(&failure), digest, REPORT_TIMEOUT);
         // A peer that does not receive the report gets the code with the close.
-        let _ = sent.and_then(|()| connection.flush(LAST_WORDS));
+        let _ = sent.and_then(|()| connection.flush(REPORT_TIMEOUT));
         failure
     }
 
@@ -209,37 +209,39 @@ impl<'a> Session<'a> {
         let mut bytes = [0; REPORT_BYTES_MAX];
         let received = connection.recv_into(&mut [&mut bytes], timeout).map_err(|error| {
             if is_of_another_kind(&error) {
-                peer::broken(Broken("sent a longer message, or a stream, where its report was due"))
+                peer::failure_of_violation(Violation(
+                    "sent a longer message, or a stream, instead of its report",
+                ))
             } else {
                 self.failure(&error)
             }
         })?;
         if received.tag != self.role.other().report_tag() {
-            return Err(peer::broken(Broken("sent another message than its report")));
+            return Err(peer::failure_of_violation(Violation("sent another message instead of its report")));
         }
-        Report::decode(&bytes[..received.bytes]).map_err(peer::broken)
+        Report::decode(&bytes[..received.bytes]).map_err(peer::failure_of_violation)
     }
 
     /// Returns the failure of a peer that gave up: the one in its report, if that arrives, else the one for the reason.
     #[must_use]
-    pub fn peer_gave_up(&self, connection: &mut Connection, reason: Reason) -> Failure {
+    pub fn receive_failure(&self, connection: &mut Connection, reason: Reason) -> Failure {
         // These reasons say less than the error with which the connection ends.
         let is_unspecific = [Reason::DONE, Reason::GIVEN_UP].contains(&reason);
-        match self.receive_report(connection, LAST_WORDS) {
-            Ok(report) if report.code != 0 => peer::said(&report, self.role.other()),
+        match self.receive_report(connection, REPORT_TIMEOUT) {
+            Ok(report) if report.code != 0 => peer::failure_of_report(&report, self.role.other()),
             Err(failure) if is_unspecific && failure.code == Code::PeerLost => failure,
-            _ => self.signals.failure().unwrap_or_else(|| peer::left(reason, self.role.other())),
+            _ => self.signals.failure().unwrap_or_else(|| peer::failure_of_reason(reason, self.role.other())),
         }
     }
 
     /// Closes with the outcome as the reason. Ignores errors: the work is over, and a peer that cannot be reached is gone.
     pub fn close(&self, connection: Connection, outcome: &Result<(), Failure>) {
         let code = outcome.as_ref().err().map_or(Code::Done, |failure| failure.code);
-        let _ = connection.close(code.into(), GOODBYE);
+        let _ = connection.close(code.into(), CLOSE_TIMEOUT);
     }
 
     /// Prints one line on standard error if it is `wanted`, unless standard error carries events.
-    pub fn say_if(&self, wanted: bool, text: &str) {
+    pub fn print_if(&self, wanted: bool, text: &str) {
         if wanted && !self.is_mute {
             print_line(self.role, text);
         }

@@ -62,11 +62,11 @@ fn entry(path: &Path) -> Option<Entry> {
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()?;
-        let place = directory.join(path.file_name()?);
-        let target = fs::read_link(&place).ok()?;
-        let fd = place.file_name()?.to_str().and_then(|name| name.parse().ok());
+        let entry = directory.join(path.file_name()?);
+        let target = fs::read_link(&entry).ok()?;
+        let fd = entry.file_name()?.to_str().and_then(|name| name.parse().ok());
         if let Some(fd) = fd.filter(|_| is_proc(&directory)) {
-            let is_own = is_own_table(&directory).unwrap_or_else(|| is_same(&place, fd));
+            let is_own = is_own_table(&directory).unwrap_or_else(|| is_same(&entry, fd));
             return Some(Entry { fd, is_own });
         }
         path = directory.join(target);

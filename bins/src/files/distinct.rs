@@ -13,17 +13,17 @@ use std::path::Path;
 
 /// A file, and the argument that names it.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
+pub struct NamedFile<'a> {
     /// The argument: "FILE", "--json"
     argument: &'static str,
-    place: Place<'a>,
+    location: Location<'a>,
     is_written: bool,
     /// True for a table or messages: lines for people, which may be interleaved
     is_for_people: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place<'a> {
+enum Location<'a> {
     Path(&'a Path),
     /// 0, 1 or 2
     Standard(RawFd),
@@ -58,49 +58,49 @@ struct Found {
     number: Option<RawFd>,
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedFile<'a> {
     /// Creates the entry of a file that is read; `-` is standard input.
     #[must_use]
     pub fn read(argument: &'static str, path: &'a Path) -> Self {
-        Self { argument, place: Place::of(path, 0), is_written: false, is_for_people: false }
+        Self { argument, location: Location::of(path, 0), is_written: false, is_for_people: false }
     }
 
     /// Creates the entry of a file that is written; `-` is the descriptor `standard`.
     #[must_use]
     pub fn written(argument: &'static str, path: &'a Path, standard: RawFd) -> Self {
-        Self { argument, place: Place::of(path, standard), is_written: true, is_for_people: false }
+        Self { argument, location: Location::of(path, standard), is_written: true, is_for_people: false }
     }
 
     /// Creates the entry of the table on standard output.
     #[must_use]
     pub const fn table() -> Self {
-        Self { argument: "the table", place: Place::Standard(1), is_written: true, is_for_people: true }
+        Self { argument: "the table", location: Location::Standard(1), is_written: true, is_for_people: true }
     }
 
     /// Creates the entry of the messages on standard error.
     #[must_use]
     pub const fn messages() -> Self {
-        Self { argument: "messages", place: Place::Standard(2), is_written: true, is_for_people: true }
+        Self { argument: "messages", location: Location::Standard(2), is_written: true, is_for_people: true }
     }
 
-    fn shown(&self) -> String {
-        let Self { argument, place, .. } = self;
-        match place {
-            Place::Path(path) => format!("{argument} ({})", path.display()),
-            Place::Standard(0) => format!("{argument} (standard input)"),
-            Place::Standard(1) => format!("{argument} (standard output)"),
-            Place::Standard(_) => format!("{argument} (standard error)"),
+    fn description(&self) -> String {
+        let Self { argument, location, .. } = self;
+        match location {
+            Location::Path(path) => format!("{argument} ({})", path.display()),
+            Location::Standard(0) => format!("{argument} (standard input)"),
+            Location::Standard(1) => format!("{argument} (standard output)"),
+            Location::Standard(_) => format!("{argument} (standard error)"),
         }
     }
 
     fn found(&self) -> Found {
-        let (metadata, number) = match self.place {
-            Place::Path(path) => (fs::metadata(path), own_descriptor(path)),
-            Place::Standard(fd) => (standard(fd), Some(fd)),
+        let (metadata, number) = match self.location {
+            Location::Path(path) => (fs::metadata(path), own_descriptor(path)),
+            Location::Standard(fd) => (standard(fd), Some(fd)),
         };
-        let identity = match (&metadata, self.place) {
+        let identity = match (&metadata, self.location) {
             (Ok(metadata), _) => Identity::of(metadata),
-            (Err(error), Place::Path(path)) if error.kind() == io::ErrorKind::NotFound => {
+            (Err(error), Location::Path(path)) if error.kind() == io::ErrorKind::NotFound => {
                 Identity::coming(path)
             }
             _ => None,
@@ -110,7 +110,7 @@ impl<'a> Named<'a> {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     fn of(path: &'a Path, standard: RawFd) -> Self {
         if is_dash(path) { Self::Standard(standard) } else { Self::Path(path) }
     }
@@ -141,17 +141,18 @@ impl Identity {
 ///
 /// # Errors
 /// The first two that do.
-pub fn check(named: &[Named<'_>]) -> Result<(), Failure> {
+pub fn check(named: &[NamedFile<'_>]) -> Result<(), Failure> {
     let all: Vec<_> = named.iter().map(|named| (named, named.found())).collect();
     for (index, (one, found)) in all.iter().enumerate() {
         for (other, found_other) in &all[..index] {
             if are_in_conflict((one, found), (other, found_other)) {
                 let remedy = if one.is_for_people {
-                    "send messages elsewhere: 2> FILE"
+                    "redirect the messages: 2> FILE"
                 } else {
-                    "give each one of its own"
+                    "name a different file for each"
                 };
-                let text = format!("{} and {} are the same file; {remedy}", other.shown(), one.shown());
+                let text =
+                    format!("{} and {} are the same file; {remedy}", other.description(), one.description());
                 return Err(Failure::new(Code::Usage, text));
             }
         }
@@ -167,13 +168,16 @@ pub fn check_terminal(file: Option<&Path>) -> Result<(), Failure> {
     if file.is_some() || !io::stdout().is_terminal() {
         return Ok(());
     }
-    let text = "standard output is a terminal, which data would garble; write rrecv FILE or rrecv | tar x, or rrecv - \
-                where it is meant";
+    let text = "standard output is a terminal; use rrecv FILE or rrecv | tar x, or rrecv - to write data to \
+                the terminal";
     Err(Failure::new(Code::Usage, text))
 }
 
 /// Returns true if two arguments name the same file and must not share it.
-fn are_in_conflict((one, found): (&Named<'_>, &Found), (other, found_other): (&Named<'_>, &Found)) -> bool {
+fn are_in_conflict(
+    (one, found): (&NamedFile<'_>, &Found),
+    (other, found_other): (&NamedFile<'_>, &Found),
+) -> bool {
     let are_written = one.is_written && other.is_written;
     if one.is_for_people && other.is_for_people || !are_written && (one.is_for_people || other.is_for_people)
     {
@@ -205,11 +209,11 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     fn read_and_written(one: &Path, other: &Path) -> Result<(), Failure> {
-        check(&[Named::read("FILE", one), Named::written("--json", other, 2)])
+        check(&[NamedFile::read("FILE", one), NamedFile::written("--json", other, 2)])
     }
 
     fn both_written(one: &Path, other: &Path) -> Result<(), Failure> {
-        check(&[Named::written("--csv", one, 1), Named::written("--json", other, 1)])
+        check(&[NamedFile::written("--csv", one, 1), NamedFile::written("--json", other, 1)])
     }
 
     #[test]
@@ -237,7 +241,7 @@ mod tests {
             assert!(failure.text.contains("--csv (") && failure.text.contains("--json ("), "{failure}");
             assert!(read_and_written(&dir.join(one), &dir.join(other)).is_err(), "{one} {other}");
             let path = dir.join(one);
-            let read = Named::read("FILE", &path);
+            let read = NamedFile::read("FILE", &path);
             assert_eq!(check(&[read, read]), Ok(()));
         }
         for (one, other) in [("file", "new"), ("new", "sub/new"), ("none/x", "none/x"), ("new", "New")] {
@@ -264,7 +268,8 @@ mod tests {
             let failure = both_written(one, other).unwrap_err();
             assert!(failure.text.contains("the same file"), "{failure}");
         }
-        let streams = [Named::read("FILE", dash), Named::written("--json", Path::new("/dev/null"), 2)];
+        let streams =
+            [NamedFile::read("FILE", dash), NamedFile::written("--json", Path::new("/dev/null"), 2)];
         assert_eq!(check(&streams), Ok(()));
     }
 }

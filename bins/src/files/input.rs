@@ -60,7 +60,7 @@ impl Input {
             _ if is_directory => {
                 let word = path.map_or_else(|| "DIR".to_owned(), |_| quoted(&name));
                 let text = format!(
-                    "{name} is a directory; send what is in it with tar c {word} | rsend ADDR, and unpack it with rrecv | tar x"
+                    "{name} is a directory; send its contents with tar c {word} | rsend ADDR, and unpack them with rrecv | tar x"
                 );
                 return Err(Failure::new(Code::Usage, text));
             }
@@ -86,11 +86,11 @@ impl Input {
     /// # Errors
     /// The input is not a regular file, or its attributes cannot be read.
     pub fn attributes(&self) -> Result<Attributes, Failure> {
-        let found = fstat(&self.source)
-            .map_err(|error| Failure::local_io(format!("cannot look at {}", self.name), &error.into()))?;
+        let found = fstat(&self.source).map_err(|error| {
+            Failure::local_io(format!("cannot read the attributes of {}", self.name), &error.into())
+        })?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            let text =
-                format!("--preserve: {} is no regular file, and has no mode and time to keep", self.name);
+            let text = format!("--preserve: {} is not a regular file", self.name);
             return Err(Failure::new(Code::Usage, text));
         }
         Ok(Attributes {
@@ -151,7 +151,7 @@ impl Watched {
             None => true,
         };
         if !is_there && file.metadata()?.len() != begin.len() {
-            return Err(io::Error::other("its length changes at this moment; try again"));
+            return Err(io::Error::other("its length is changing; try again"));
         }
         Ok(is_there.then(|| Self { file, path: path.map(Path::to_owned), begin, announced }))
     }
@@ -163,18 +163,20 @@ impl Watched {
         if now.len() > self.begin.len() {
             let (begin, now) = (self.begin.len(), now.len());
             return Some(format!(
-                "grew from {begin} to {now} bytes while it was sent; only what was announced was sent"
+                "grew from {begin} to {now} bytes while it was sent; only the first {begin} bytes were sent"
             ));
         }
         if written(&now) != written(&self.begin) {
             return Some(
-                "was written to while it was sent; the copy may be part old and part new".to_owned(),
+                "was written to while it was sent; the copy may mix old and new contents".to_owned(),
             );
         }
         match fs::metadata(self.path.as_deref()?) {
             Ok(named) if identity(&named) == identity(&self.begin) => None,
             Ok(_) => Some("was replaced while it was sent; the copy is of the old file".to_owned()),
-            Err(_) => Some("was removed or renamed while it was sent; the copy is of that file".to_owned()),
+            Err(_) => {
+                Some("was removed or renamed while it was sent; the copy is of the original file".to_owned())
+            }
         }
     }
 }

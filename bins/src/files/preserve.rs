@@ -1,7 +1,7 @@
 //! `--preserve`: name, mode and modification time of a file, which rsend sends in a message before its data. wire.md 8.1.
 
 use crate::files::hidden_name::is_hidden_name;
-use crate::protocol::{Broken, word};
+use crate::protocol::{Violation, word};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -49,21 +49,21 @@ impl Attributes {
     ///
     /// # Errors
     /// The first rule that the message violates.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Violation> {
         let (Some(head), Some(name)) = (bytes.get(..HEAD_BYTES), bytes.get(HEAD_BYTES..)) else {
-            return Err(Broken("sent attributes that are too short"));
+            return Err(Violation("sent attributes that are too short"));
         };
         let half = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (mode, nanoseconds) = (half(0), half(4));
         if usize::from(head[16]) != name.len() || head[17..].iter().any(|&byte| byte != 0) {
-            return Err(Broken("sent attributes of the wrong length"));
+            return Err(Violation("sent attributes of the wrong length"));
         }
         if mode & !MODE != 0 || nanoseconds >= NANOSECONDS {
-            return Err(Broken("sent a mode or a time that no file has"));
+            return Err(Violation("sent an invalid mode or time"));
         }
         if !name.is_empty() && !is_plain(name) {
-            return Err(Broken(
-                "sent a file name with `/` or a control character, `.` or `..`, or as of a file that is not whole",
+            return Err(Violation(
+                "sent a file name that is `.` or `..`, contains `/` or a control character, or is reserved for incomplete files",
             ));
         }
         let name = OsString::from_vec(name.to_vec());

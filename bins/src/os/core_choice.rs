@@ -47,8 +47,8 @@ fn choose(sys: &Path, allowed: &CoreSet, device: Option<&str>, end: End) -> Choi
 fn one_of(cores: &CoreSet, end: End) -> usize {
     let mut last_first = cores.iter().collect::<Vec<_>>();
     last_first.reverse();
-    let place = usize::from(end == End::Connecting);
-    last_first.get(place).or(last_first.first()).copied().unwrap_or(0)
+    let index = usize::from(end == End::Connecting);
+    last_first.get(index).or(last_first.first()).copied().unwrap_or(0)
 }
 
 /// Returns the cores near an RDMA device, if the system knows them.
@@ -77,7 +77,7 @@ impl fmt::Display for Choice {
         write!(f, "core {}", self.core)?;
         match &self.near {
             Some((device, cores)) => write!(f, ", near {device} (cores {cores})"),
-            None => f.write_str(", as good as any other that is allowed"),
+            None => f.write_str(", chosen among all allowed cores"),
         }
     }
 }
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    const ANY: &str = ", as good as any other that is allowed";
+    const ANY: &str = ", chosen among all allowed cores";
 
     #[test]
     fn allowed_cores_of_the_device_are_preferred() {

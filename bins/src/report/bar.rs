@@ -80,7 +80,7 @@ impl Bar {
 
 /// Formats a rate in the unit that fits it: "20.00 MiB/s".
 #[must_use]
-pub fn rate_shown(bytes: u64, elapsed: Duration) -> String {
+pub fn format_rate(bytes: u64, elapsed: Duration) -> String {
     format!("{}/s", HumanBytes(per_second(bytes, elapsed)))
 }
 
@@ -160,7 +160,7 @@ mod tests {
             (1 << 34, 500, "32.00 GiB/s"),
             (0, 0, "0 B/s"),
         ] {
-            assert_eq!(rate_shown(bytes, Duration::from_millis(ms)), shown);
+            assert_eq!(format_rate(bytes, Duration::from_millis(ms)), shown);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Events of `--json`: one JSON object per line. `start` comes first and `end` last, whatever happens in between.
 
-use crate::command_line::options::{Checksum, Common, Core, Crossing, Moving, Seen, Wait};
+use crate::command_line::options::{
+    ArrivalOption, Checksum, Common, Core, ProtocolOption, TransferOptions, Wait,
+};
 use crate::exit::Failure;
 use crate::report::lines::Lines;
 use crate::signals::Signals;
@@ -19,11 +21,11 @@ pub struct Settings {
     core: Option<Core>,
     wait: Wait,
     checksum: Option<Checksum>,
-    protocol: Option<Crossing>,
+    protocol: Option<ProtocolOption>,
     block_bytes: Option<u32>,
     chunk_bytes: Option<u32>,
     folds: Option<u8>,
-    arrival: Seen,
+    arrival: ArrivalOption,
     device: Option<String>,
     gid_index: Option<u32>,
     peer_uid: Option<u32>,
@@ -34,7 +36,7 @@ pub struct Settings {
 
 /// Properties of an established connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Joined {
+pub struct ConnectionProperties {
     /// name of the fabric
     pub fabric: &'static str,
     /// RDMA device, if the fabric uses one
@@ -112,7 +114,7 @@ pub enum Event<'a> {
         /// core that this end was pinned to
         core: Option<u32>,
         /// properties of the connection: fabric, device, layout, arrival, protocol
-        connection: Option<&'a Joined>,
+        connection: Option<&'a ConnectionProperties>,
     },
 }
 
@@ -133,19 +135,19 @@ struct Out {
 impl Settings {
     /// Collects the settings from the options and the tool's own timeout.
     #[must_use]
-    pub fn new(options: &Moving, connect_timeout: Duration) -> Self {
-        let Common { core, idle_timeout, peer_uid, routed, tuned, .. } = &options.common;
+    pub fn new(options: &TransferOptions, connect_timeout: Duration) -> Self {
+        let Common { core, idle_timeout, peer_uid, route, tuning, .. } = &options.common;
         Self {
             core: *core,
             wait: options.wait,
             checksum: options.checksum,
-            protocol: tuned.protocol,
-            block_bytes: tuned.block_bytes,
-            chunk_bytes: tuned.chunk_bytes,
-            folds: tuned.folds,
-            arrival: tuned.arrival,
-            device: routed.device.map(|device| device.to_string()),
-            gid_index: routed.gid_index,
+            protocol: tuning.protocol,
+            block_bytes: tuning.block_bytes,
+            chunk_bytes: tuning.chunk_bytes,
+            folds: tuning.folds,
+            arrival: tuning.arrival,
+            device: route.device.map(|device| device.to_string()),
+            gid_index: route.gid_index,
             peer_uid: *peer_uid,
             idle_timeout_s: idle_timeout.as_secs_f64(),
             connect_timeout_s: connect_timeout.as_secs_f64(),
@@ -153,7 +155,7 @@ impl Settings {
     }
 }
 
-impl Joined {
+impl ConnectionProperties {
     /// Converts the library's description to the words of the options.
     #[must_use]
     pub fn new(description: &Description) -> Self {
@@ -174,7 +176,7 @@ impl Joined {
     }
 }
 
-impl fmt::Display for Joined {
+impl fmt::Display for ConnectionProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "connected by {}", self.fabric)?;
         if let Some(device) = &self.device {

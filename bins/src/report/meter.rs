@@ -5,7 +5,7 @@
 
 use crate::report::bar::{BAR_INTERVAL, Bar};
 use crate::report::events::{Event, Events, gb_per_s, round};
-use crate::stderr::{self, Waited};
+use crate::stderr::{self, WaitOutcome};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
@@ -61,7 +61,7 @@ impl Meter {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn listen(&mut self) -> io::Result<()> {
+    pub fn start_reporting(&mut self) -> io::Result<()> {
         if self.shared.events.is_some() || self.shared.with_bar {
             let shared = Arc::clone(&self.shared);
             let (end, is_over) = mpsc::channel();
@@ -107,10 +107,10 @@ impl Meter {
         let Some((reporter, is_over)) = self.reporter.take() else { return };
         reporter.thread().unpark();
         match stderr::wait(&is_over, || self.shared.is_drawing.load(Ordering::Relaxed)) {
-            Waited::Done => drop(reporter.join()),
+            WaitOutcome::Done => drop(reporter.join()),
             // The thread is not joined, and ends with the process.
-            Waited::Signaled => {}
-            Waited::TooLong => stderr::silence(),
+            WaitOutcome::Signaled => {}
+            WaitOutcome::TooLong => stderr::silence(),
         }
     }
 }
@@ -166,7 +166,7 @@ mod tests {
     fn bytes_are_counted_with_and_without_a_bar() {
         for with_bar in [false, true] {
             let mut meter = Meter::new(None, with_bar);
-            meter.listen().unwrap();
+            meter.start_reporting().unwrap();
             assert_eq!((meter.bytes(), meter.elapsed()), (0, Duration::ZERO));
             meter.start(Some(12));
             meter.add(5);

@@ -12,7 +12,7 @@ use super::samples::{Samples, Scale};
 use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::report::events::Joined;
+use crate::report::events::ConnectionProperties;
 use crate::trace::Trace;
 use crate::trace::mark::MARKS_MAX;
 use crate::trace::picture::Picture;
@@ -27,22 +27,22 @@ use superpipe::os::{Bytes, WaitStrategy};
 use superpipe::{Address, Connection};
 
 /// Time that the timed messages of a size should take together: 60 s for 200 sizes.
-const TIMED: Duration = Duration::from_millis(300);
+const TIMED_TIME: Duration = Duration::from_millis(300);
 /// Limit on that time for long messages, of which fewer than the least count are then timed.
-const TIMED_MAX: Duration = Duration::from_secs(2);
+const TIMED_TIME_MAX: Duration = Duration::from_secs(2);
 /// Least and largest count of timed messages per size.
 const ITERATIONS: RangeInclusive<u64> = 16..=1_000_000;
 /// Time after which the warm-up ends. Until then it is repeated with four times as many messages.
-const WARM: Duration = Duration::from_millis(20);
+const WARM_UP_TIME: Duration = Duration::from_millis(20);
 /// Limit on the time of one reconnect. The server listens already, so a longer wait would only hide that it has ended.
-const RECONNECT: Duration = Duration::from_secs(3);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Interval between messages below which they are timed in batches, since a reading of the clock would distort it.
-const SHORT: Duration = Duration::from_micros(2);
+const BATCHED_INTERVAL_MAX: Duration = Duration::from_micros(2);
 
 /// Longest inline message, which has no blocks to draw.
-const LINE_BYTES: u64 = 40;
+const INLINE_BYTES_MAX: u64 = 40;
 /// Limit on the messages that are recorded, and on those before them. The recorder holds about as many long ones.
-const RECORDED: u64 = 32;
+const RECORDED_MAX: u64 = 32;
 
 /// A connected client.
 struct Client<'a> {
@@ -51,7 +51,7 @@ struct Client<'a> {
     link: Link<'a>,
     end: End,
     ready: Ready,
-    joined: Joined,
+    properties: ConnectionProperties,
     reading_ns: u64,
     /// run of the timed messages of the last size
     last: Option<Run>,
@@ -77,22 +77,24 @@ pub fn measure(
     address: &Address,
     trace: &mut Trace,
 ) -> Result<(), Failure> {
-    if options.picture.is_some() && options.sizes.iter().last().is_some_and(|bytes| bytes <= LINE_BYTES) {
-        let text = "a message of 40 bytes or less travels without blocks: for --picture end --sizes with a longer one";
+    if options.picture.is_some() && options.sizes.iter().last().is_some_and(|bytes| bytes <= INLINE_BYTES_MAX)
+    {
+        let text = "--picture cannot draw a message of 40 bytes or less, which is sent without blocks; end --sizes with a larger size";
         return Err(Failure::new(Code::Usage, text));
     }
     let mut output = Output::open(options, &session.signals)?;
     session.pin()?;
     let connection =
         session.connect(address, session.options(WaitStrategy::Sleep), options.connect_timeout)?;
-    let joined = session.connected(&connection)?;
+    let properties = session.connected(&connection)?;
     let reading_ns = clock::reading_ns();
     let mut link = Link::new(session, connection, trace);
     let outcome = match send_plan(&mut link, options) {
         Err(failure) => Err(failure),
         Ok((plan, ready)) => {
             let end = End::new(session.role, plan, options.inject_flip);
-            let mut client = Client { options, address, link, end, ready, joined, reading_ns, last: None };
+            let mut client =
+                Client { options, address, link, end, ready, properties, reading_ns, last: None };
             let outcome = client.all(&mut output);
             link = client.link;
             outcome
@@ -114,7 +116,8 @@ fn send_plan(link: &mut Link<'_>, options: &ClientOptions) -> Result<(Plan, Read
         bytes_max: options.sizes.max(),
     };
     link.send(TAG_PLAN, &plan.encode())?;
-    let ready = Ready::decode(&link.receive_message(TAG_READY)?, &plan).map_err(peer::broken)?;
+    let ready =
+        Ready::decode(&link.receive_message(TAG_READY)?, &plan).map_err(peer::failure_of_violation)?;
     link.set_wait(ready.wait);
     Ok((plan, ready))
 }
@@ -139,7 +142,7 @@ impl Client<'_> {
 
     /// Records a few more messages like those of the last run at both ends. Returns the client's records and the server's.
     fn record(&mut self, last: &Run) -> Result<[Track; 2], Failure> {
-        let (warmup, samples) = (last.warmup.clamp(1, RECORDED), last.samples.clamp(1, RECORDED));
+        let (warmup, samples) = (last.warmup.clamp(1, RECORDED_MAX), last.samples.clamp(1, RECORDED_MAX));
         self.link.data().record(true);
         self.run(&Run { batch: 1, warmup, samples, is_recorded: true, ..*last })?;
         let server = self.link.receive_records()?;
@@ -150,14 +153,14 @@ impl Client<'_> {
     fn picture(&self, bytes: u64, client: &Track, server: &Track) -> Result<Picture, Failure> {
         let is_answered = self.options.test == Test::Latency;
         let timeline = Timeline::median(&client.marks, &server.marks, bytes, is_answered);
-        let Joined { protocol, fabric, block_bytes, .. } = self.joined;
+        let ConnectionProperties { protocol, fabric, block_bytes, .. } = self.properties;
         match timeline {
             Some(timeline) => Ok(Picture { timeline, bytes, block_bytes, protocol, fabric }),
             None => Err(Failure::new(
                 Code::Device,
                 format!(
-                    "cannot draw a message of {}: it is more events than the {MARKS_MAX} that are kept; draw a smaller \
-                     one, or one in larger blocks",
+                    "cannot draw a message of {}: it has more events than the {MARKS_MAX} that a recorder holds; draw a \
+                     smaller one, or use larger blocks",
                     Bytes(bytes)
                 ),
             )),
@@ -206,7 +209,7 @@ impl Client<'_> {
             if warmup > 0 {
                 let took = self.run(&Run { warmup, ..*idle })?.took;
                 each = took / u32::try_from(warmup).unwrap_or(u32::MAX);
-                if took >= WARM || warmup >= *ITERATIONS.end() {
+                if took >= WARM_UP_TIME || warmup >= *ITERATIONS.end() {
                     return Ok(each);
                 }
             }
@@ -217,15 +220,15 @@ impl Client<'_> {
         }
     }
 
-    /// Returns the run of the timed messages: as many as the options say, or as fit [`TIMED`].
+    /// Returns the run of the timed messages: as many as the options say, or as fit [`TIMED_TIME`].
     fn timed(&self, idle: &Run, each: Duration) -> Run {
         let fit =
             |time: Duration| u64::try_from(time.as_nanos() / each.as_nanos().max(1)).unwrap_or(u64::MAX);
         let iterations = self.options.iterations.unwrap_or_else(|| {
-            fit(TIMED).clamp(*ITERATIONS.start(), *ITERATIONS.end()).min(fit(TIMED_MAX).max(3))
+            fit(TIMED_TIME).clamp(*ITERATIONS.start(), *ITERATIONS.end()).min(fit(TIMED_TIME_MAX).max(3))
         });
         let batch = match iterations {
-            _ if each >= SHORT || self.end.plan.is_prepared() => 1,
+            _ if each >= BATCHED_INTERVAL_MAX || self.end.plan.is_prepared() => 1,
             1280.. => 64,
             160.. => 8,
             _ => 1,
@@ -247,7 +250,7 @@ impl Client<'_> {
         let mut samples = Samples::new(run, self.link.session.role);
         let performed = self.end.perform(&mut self.link, run, &mut samples);
         let usage = performed.map_err(|error| self.link.explain(error))?;
-        let done = Done::decode(&self.link.receive_message(TAG_DONE)?).map_err(peer::broken)?;
+        let done = Done::decode(&self.link.receive_message(TAG_DONE)?).map_err(peer::failure_of_violation)?;
         self.end.check_contents()?;
         let figures = match run.pattern {
             Pattern::Stream => done.figures,
@@ -259,7 +262,7 @@ impl Client<'_> {
     /// Connects once more to the server, which listens again.
     fn reconnect(&mut self) -> Result<Connection, Failure> {
         let session = self.link.session;
-        let timeout = self.options.connect_timeout.min(RECONNECT);
+        let timeout = self.options.connect_timeout.min(RECONNECT_TIMEOUT);
         let connection = match session.connect(self.address, session.options(self.ready.wait), timeout) {
             Ok(connection) => connection,
             Err(failure) => return Err(self.link.check_peer().err().unwrap_or(failure)),
@@ -285,19 +288,19 @@ impl Client<'_> {
             batch: run.batch,
             fresh: self.end.plan.memory.name(),
             reconnect: self.options.reconnect.unwrap_or(0),
-            protocol: self.joined.protocol,
+            protocol: self.properties.protocol,
             wait: self.ready.wait.name(),
             cpu_percent: percent(outcome.usage),
             peer_cpu_percent: percent(outcome.peer_usage),
             verified: if self.end.plan.is_verified { "always" } else { "before" },
-            fabric: self.joined.fabric,
-            device: self.joined.device.clone(),
-            arrival: self.joined.arrival,
-            arrival_reason: self.joined.arrival_reason,
-            block_bytes: self.joined.block_bytes,
-            block_count: self.joined.block_count,
-            chunk_bytes: self.joined.chunk_bytes,
-            folds: self.joined.folds,
+            fabric: self.properties.fabric,
+            device: self.properties.device.clone(),
+            arrival: self.properties.arrival,
+            arrival_reason: self.properties.arrival_reason,
+            block_bytes: self.properties.block_bytes,
+            block_count: self.properties.block_count,
+            chunk_bytes: self.properties.chunk_bytes,
+            folds: self.properties.folds,
             core: self.end.plan.core,
             peer_core: self.ready.core,
             clock_ns: self.reading_ns,

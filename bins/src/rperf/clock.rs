@@ -20,14 +20,14 @@ pub fn reading_ns() -> u64 {
     tries[tries.len() / 2]
 }
 
-/// CPU time of this thread since [`Usage::begin`].
+/// CPU time of this thread since [`CpuUsage::begin`].
 #[derive(Debug, Clone, Copy)]
-pub struct Usage {
+pub struct CpuUsage {
     cpu_ns: u64,
     wall_ns: u64,
 }
 
-impl Usage {
+impl CpuUsage {
     /// Starts to count.
     #[must_use]
     pub fn begin() -> Self {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_sleeps_does_not_run() {
-        let usage = Usage::begin();
+        let usage = CpuUsage::begin();
         thread::sleep(Duration::from_millis(50));
         let (cpu, wall) = usage.since();
         assert!(wall >= 50_000_000 && cpu < wall);

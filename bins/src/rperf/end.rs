@@ -8,7 +8,7 @@ use super::samples::stop_if_asked;
 use crate::exit::{Code, Failure};
 use crate::protocol::Role;
 use crate::signals::Signals;
-use crate::timeouts::PATIENCE;
+use crate::timeouts::UNLIMITED;
 use superpipe::{Connection, Error, Received};
 
 /// Plan, contents and buffers of one end.
@@ -83,7 +83,7 @@ impl End {
         self.mismatch.get_or_insert_with(|| {
             let bytes = message.len();
             let text = format!(
-                "what arrived is not what was sent: message {number}, of {bytes} bytes, is wrong from byte {at} on"
+                "the received data differ from the sent data: message {number} of {bytes} bytes differs from byte {at} on"
             );
             Failure::new(Code::Integrity, text)
         });
@@ -105,7 +105,7 @@ impl End {
 /// The error of the library.
 #[inline]
 pub fn send(connection: &mut Connection, message: &[u8]) -> Result<(), MessageError> {
-    connection.send(TAG_MESSAGE, &[message], PATIENCE).map_err(failed)
+    connection.send(TAG_MESSAGE, &[message], UNLIMITED).map_err(failed)
 }
 
 /// Receives a measured message, which must fill the buffer.
@@ -115,7 +115,7 @@ pub fn send(connection: &mut Connection, message: &[u8]) -> Result<(), MessageEr
 #[inline]
 pub fn receive(connection: &mut Connection, buffer: &mut [u8]) -> Result<(), MessageError> {
     let bytes = buffer.len();
-    match connection.recv_into(&mut [buffer], PATIENCE) {
+    match connection.recv_into(&mut [buffer], UNLIMITED) {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
         Ok(_) => Err(MessageError::Unexpected),
         Err(error) => Err(failed(error)),
@@ -136,7 +136,7 @@ pub fn receive_into(
         return receive(connection, buffer);
     }
     let bytes = buffer.len();
-    match connection.recv_into_cold(&mut [buffer], PATIENCE) {
+    match connection.recv_into_cold(&mut [buffer], UNLIMITED) {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
         Ok(_) => Err(MessageError::Unexpected),
         Err(error) => Err(failed(error)),

@@ -5,8 +5,8 @@ use super::messages::{TAG_GO, TAG_RECORDS};
 use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::protocol::{Broken, REPORT_BYTES_MAX, Report, Role};
-use crate::timeouts::{LAST_WORDS, PATIENCE};
+use crate::protocol::{REPORT_BYTES_MAX, Report, Role, Violation};
+use crate::timeouts::{REPORT_TIMEOUT, UNLIMITED};
 use crate::trace::Trace;
 use crate::trace::track::{TRACK_BYTES_MAX, Track};
 use core::time::Duration;
@@ -52,7 +52,7 @@ pub enum MessageError {
 impl<'a> Link<'a> {
     /// Creates a link of one connection. Recording starts if a trace is wanted.
     pub fn new(session: &'a Session<'a>, mut control: Connection, trace: &'a mut Trace) -> Self {
-        trace.begin(&mut control);
+        trace.start_recording(&mut control);
         Self { session, control, data: None, wait: WaitStrategy::Sleep, trace }
     }
 
@@ -70,7 +70,7 @@ impl<'a> Link<'a> {
     /// Replaces the connection of the measured messages, and closes the one before it unless that is the control connection.
     pub fn replace_data(&mut self, mut data: Connection) {
         data.set_wait(self.wait);
-        self.trace.begin(&mut data);
+        self.trace.start_recording(&mut data);
         self.data = Some(data);
     }
 
@@ -93,7 +93,7 @@ impl<'a> Link<'a> {
     /// # Errors
     /// The peer is lost or silent, or has given up.
     pub fn send(&mut self, tag: u64, bytes: &[u8]) -> Result<(), Failure> {
-        let sent = self.control.send(tag, &[bytes], PATIENCE);
+        let sent = self.control.send(tag, &[bytes], UNLIMITED);
         sent.map_err(|error| self.explain(MessageError::Library(error)))
     }
 
@@ -103,7 +103,7 @@ impl<'a> Link<'a> {
     /// The peer's own report of its failure; or the peer is lost or silent, or sends another message.
     pub fn receive(&mut self, tag: u64) -> Result<Incoming, Failure> {
         let mut bytes = [0; REPORT_BYTES_MAX];
-        let received = match self.control.recv_into(&mut [&mut bytes], PATIENCE) {
+        let received = match self.control.recv_into(&mut [&mut bytes], UNLIMITED) {
             Ok(received) => received,
             Err(error) => return Err(self.explain(MessageError::Library(error))),
         };
@@ -113,10 +113,10 @@ impl<'a> Link<'a> {
         }
         let other = self.session.role.other();
         if received.tag != other.report_tag() {
-            return Err(peer::broken(Broken("sent a message out of turn")));
+            return Err(peer::failure_of_violation(Violation("sent a message out of turn")));
         }
-        let report = Report::decode(bytes).map_err(peer::broken)?;
-        if report.code == 0 { Ok(Incoming::End) } else { Err(peer::said(&report, other)) }
+        let report = Report::decode(bytes).map_err(peer::failure_of_violation)?;
+        if report.code == 0 { Ok(Incoming::End) } else { Err(peer::failure_of_report(&report, other)) }
     }
 
     /// Checks that the peer has not ended while a new data connection is awaited.
@@ -125,7 +125,7 @@ impl<'a> Link<'a> {
     /// The peer's end, with its report if there is one; a message out of turn; or a signal.
     pub fn check_peer(&mut self) -> Result<(), Failure> {
         match self.session.receive_report(&mut self.control, END_WAIT) {
-            Ok(report) => Err(peer::said(&report, self.session.role.other())),
+            Ok(report) => Err(peer::failure_of_report(&report, self.session.role.other())),
             Err(failure) if failure.code == Code::Timeout => Ok(()),
             Err(failure) => Err(failure),
         }
@@ -138,7 +138,7 @@ impl<'a> Link<'a> {
     pub fn receive_message(&mut self, tag: u64) -> Result<Vec<u8>, Failure> {
         match self.receive(tag)? {
             Incoming::Message(bytes) => Ok(bytes),
-            Incoming::End => Err(peer::broken(Broken("ended the measurement before its end"))),
+            Incoming::End => Err(peer::failure_of_violation(Violation("ended the measurement early"))),
         }
     }
 
@@ -157,14 +157,15 @@ impl<'a> Link<'a> {
     /// As [`receive`](Self::receive).
     pub fn receive_records(&mut self) -> Result<Track, Failure> {
         let mut bytes = vec![0; TRACK_BYTES_MAX];
-        let received = match self.control.recv_into(&mut [&mut bytes], PATIENCE) {
+        let received = match self.control.recv_into(&mut [&mut bytes], UNLIMITED) {
             Ok(received) => received,
             Err(error) => return Err(self.explain(MessageError::Library(error))),
         };
         if received.tag != TAG_RECORDS {
-            return Err(peer::broken(Broken("sent another message than its records")));
+            return Err(peer::failure_of_violation(Violation("sent another message instead of its records")));
         }
-        Track::decode(self.session.role.other().tool(), &bytes[..received.bytes]).map_err(peer::broken)
+        Track::decode(self.session.role.other().tool(), &bytes[..received.bytes])
+            .map_err(peer::failure_of_violation)
     }
 
     /// Sends GO: the peer may begin.
@@ -182,7 +183,9 @@ impl<'a> Link<'a> {
     pub fn await_go(&mut self) -> Result<(), MessageError> {
         match self.receive_message(TAG_GO).map_err(MessageError::Local)?.len() {
             0 => Ok(()),
-            _ => Err(MessageError::Local(peer::broken(Broken("sent a GO that is not empty")))),
+            _ => {
+                Err(MessageError::Local(peer::failure_of_violation(Violation("sent a GO that is not empty"))))
+            }
         }
     }
 
@@ -192,18 +195,18 @@ impl<'a> Link<'a> {
             MessageError::Local(failure) => failure,
             MessageError::Library(error) => match error.kind() {
                 ErrorKind::Closed(reason) | ErrorKind::Rejected(reason) | ErrorKind::Cancelled(reason) => {
-                    self.session.peer_gave_up(&mut self.control, reason)
+                    self.session.receive_failure(&mut self.control, reason)
                 }
                 ErrorKind::TooSmall => self.explain(MessageError::Unexpected),
                 _ => self.session.failure(&error),
             },
             MessageError::Unexpected => {
                 let other = self.session.role.other();
-                match self.session.receive_report(&mut self.control, LAST_WORDS) {
-                    Ok(report) if report.code != 0 => peer::said(&report, other),
+                match self.session.receive_report(&mut self.control, REPORT_TIMEOUT) {
+                    Ok(report) if report.code != 0 => peer::failure_of_report(&report, other),
                     // the unexpected message was the peer's report, whose code the close repeats
                     Err(failure) if !matches!(failure.code, Code::Timeout | Code::Protocol) => failure,
-                    _ => peer::broken(Broken("sent another message than the one that was its turn")),
+                    _ => peer::failure_of_violation(Violation("sent another message than the expected one")),
                 }
             }
         }
@@ -221,7 +224,7 @@ impl<'a> Link<'a> {
     }
 
     /// Reports to a client why its measurement did not begin, and closes. The server goes on to wait for another client.
-    pub fn dismiss(mut self, failure: Failure) {
+    pub fn reject(mut self, failure: Failure) {
         let outcome = Err(failure);
         self.send_end(&outcome);
         self.close(&outcome);
@@ -232,14 +235,14 @@ impl<'a> Link<'a> {
         match outcome {
             // only the client reports the end; losing the server now changes no result
             Ok(()) if self.session.role == Role::Client => {
-                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, LAST_WORDS);
+                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, REPORT_TIMEOUT);
             }
             Ok(()) => {}
             // there is no peer to report to, or the reason of the close tells it
             Err(Failure { code, .. })
                 if matches!(code, Code::PeerLost | Code::Timeout) || code.is_signal() => {}
             Err(failure) => {
-                self.session.give_up(&mut self.control, failure.clone(), &nothing);
+                self.session.report_failure(&mut self.control, failure.clone(), &nothing);
             }
         }
     }

@@ -19,7 +19,7 @@
 //! any effect, and the error names the rule that it breaks.
 
 use super::BYTES_MAX;
-use crate::protocol::{Broken, word};
+use crate::protocol::{Violation, word};
 use superpipe::WaitStrategy;
 
 /// Tag of PLAN.
@@ -110,9 +110,9 @@ impl Plan {
     ///
     /// # Errors
     /// The first rule that the message breaks.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Violation> {
         let bytes: &[u8; PLAN_BYTES] =
-            bytes.try_into().map_err(|_| Broken("sent a PLAN of the wrong length"))?;
+            bytes.try_into().map_err(|_| Violation("sent a PLAN of the wrong length"))?;
         check_version(bytes[0])?;
         check_zero(&bytes[24..], "sent a PLAN whose reserved bytes are not zero")?;
         let memory = match bytes[2] {
@@ -120,14 +120,14 @@ impl Plan {
             1 => Memory::Plain,
             2 => Memory::Superpipe,
             3 => Memory::Advised,
-            _ => return Err(Broken("asks for a kind of memory that we do not know")),
+            _ => return Err(Violation("asks for an unknown kind of memory")),
         };
         if bytes[3] > 1 {
-            return Err(Broken("sent a PLAN with a flag that we do not know"));
+            return Err(Violation("sent a PLAN with an unknown flag"));
         }
         let bytes_max = word(&bytes[16..24]);
         if bytes_max > BYTES_MAX {
-            return Err(Broken("asks for messages of more than 1 GiB"));
+            return Err(Violation("asks for messages of more than 1 GiB"));
         }
         Ok(Self {
             wait: if bytes[1] == 0 { None } else { Some(wait_of(bytes[1])?) },
@@ -155,30 +155,32 @@ impl Ready {
     ///
     /// # Errors
     /// The first rule that the message breaks.
-    pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Violation> {
         let bytes: &[u8; READY_BYTES] =
-            bytes.try_into().map_err(|_| Broken("sent a READY of the wrong length"))?;
+            bytes.try_into().map_err(|_| Violation("sent a READY of the wrong length"))?;
         check_version(bytes[0])?;
         if bytes[2..4].iter().chain(&bytes[8..]).any(|&byte| byte != 0) {
-            return Err(Broken("sent a READY whose reserved bytes are not zero"));
+            return Err(Violation("sent a READY whose reserved bytes are not zero"));
         }
         let wait = wait_of(bytes[1])?;
         if plan.wait.is_some_and(|wish| wish != wait) {
-            return Err(Broken("waits in another way than it was asked to"));
+            return Err(Violation("uses another wait strategy than requested"));
         }
         Ok(Self { wait, core: core_of(&bytes[4..8]) })
     }
 }
 
-fn check_version(version: u8) -> Result<(), Broken> {
+fn check_version(version: u8) -> Result<(), Violation> {
     if version == VERSION {
         return Ok(());
     }
-    Err(Broken("measures by another version of the protocol; install the same superpipe-tools at both ends"))
+    Err(Violation(
+        "uses another version of the measurement protocol; install the same superpipe-tools at both ends",
+    ))
 }
 
-pub(super) fn check_zero(bytes: &[u8], otherwise: &'static str) -> Result<(), Broken> {
-    if bytes.iter().all(|&byte| byte == 0) { Ok(()) } else { Err(Broken(otherwise)) }
+pub(super) fn check_zero(bytes: &[u8], otherwise: &'static str) -> Result<(), Violation> {
+    if bytes.iter().all(|&byte| byte == 0) { Ok(()) } else { Err(Violation(otherwise)) }
 }
 
 fn core_of(bytes: &[u8]) -> Option<u32> {
@@ -193,12 +195,12 @@ const fn wait_number(wait: WaitStrategy) -> u8 {
     }
 }
 
-fn wait_of(number: u8) -> Result<WaitStrategy, Broken> {
+fn wait_of(number: u8) -> Result<WaitStrategy, Violation> {
     match number {
         1 => Ok(WaitStrategy::Spin),
         2 => Ok(WaitStrategy::Yield),
         3 => Ok(WaitStrategy::Sleep),
-        _ => Err(Broken("waits in a way that we do not know")),
+        _ => Err(Violation("names an unknown wait strategy")),
     }
 }
 
@@ -219,14 +221,14 @@ pub(super) mod tests {
         mut bytes: [u8; N],
         at: usize,
         value: u8,
-        decode: impl Fn(&[u8]) -> Result<T, Broken>,
+        decode: impl Fn(&[u8]) -> Result<T, Violation>,
     ) -> &'static str {
         bytes[at] = value;
         decode(&bytes).unwrap_err().0
     }
 
     #[test]
-    fn plans_survive_and_wrong_ones_are_told_apart() {
+    fn plans_round_trip_and_wrong_ones_are_distinguished() {
         for plan in
             [PLAN, Plan { wait: None, core: None, memory: Memory::Reused, is_verified: false, ..PLAN }]
         {
@@ -234,7 +236,7 @@ pub(super) mod tests {
         }
         let wrong = |at, value| changed(PLAN.encode(), at, value, Plan::decode);
         assert!(wrong(0, 2).contains("another version"));
-        assert!(wrong(1, 4).contains("waits in a way"));
+        assert!(wrong(1, 4).contains("unknown wait strategy"));
         assert!(wrong(2, 9).contains("kind of memory"));
         assert!(wrong(3, 2).contains("flag"));
         assert!(wrong(23, 1).contains("1 GiB") && wrong(19, 0x41).contains("1 GiB"));
@@ -247,12 +249,12 @@ pub(super) mod tests {
         let ready = Ready { wait: WaitStrategy::Yield, core: Some(0) };
         assert_eq!(Ready::decode(&ready.encode(), &PLAN), Ok(ready));
         let ready = Ready { wait: WaitStrategy::Sleep, core: None };
-        assert!(Ready::decode(&ready.encode(), &PLAN).unwrap_err().0.contains("another way"));
+        assert!(Ready::decode(&ready.encode(), &PLAN).unwrap_err().0.contains("another wait strategy"));
         assert_eq!(Ready::decode(&ready.encode(), &Plan { wait: None, ..PLAN }), Ok(ready));
         let ready = Ready { wait: WaitStrategy::Yield, core: None };
         let wrong = |at, value| changed(ready.encode(), at, value, |bytes| Ready::decode(bytes, &PLAN));
         assert!(wrong(0, 0).contains("another version"));
-        assert!(wrong(1, 0).contains("waits in a way"));
+        assert!(wrong(1, 0).contains("unknown wait strategy"));
         assert!(wrong(2, 1).contains("reserved") && wrong(15, 1).contains("reserved"));
     }
 }

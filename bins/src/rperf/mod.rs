@@ -38,7 +38,7 @@ use crate::command_line::generate;
 use crate::command_line::options::Common;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::files::distinct::{self, Named};
+use crate::files::distinct::{self, NamedFile};
 use crate::protocol::Role;
 use crate::signals;
 use crate::stderr::print_line;
@@ -47,7 +47,7 @@ use clap::CommandFactory;
 use options::{Part, Perf};
 use std::process::ExitCode;
 
-/// Largest message, in bytes.
+/// Largest message, in bytes. It limits the memory that a client can make the server allocate.
 pub const BYTES_MAX: u64 = 1 << 30;
 /// Limit on the single samples of a run. They take 128 MiB of memory, and 192 MiB with those of batches of two.
 pub const SAMPLES_MAX: u64 = 1 << 24;
@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
 fn run(
     role: Role,
     common: &Common,
-    files: &[Named<'_>],
+    files: &[NamedFile<'_>],
     work: impl FnOnce(&Session<'_>, &mut Trace) -> Result<(), Failure>,
 ) -> ExitCode {
     let outcome = distinct::check(files).and_then(|()| {

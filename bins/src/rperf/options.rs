@@ -6,7 +6,7 @@ use crate::command_line::command::Optional;
 use crate::command_line::help::after_help;
 use crate::command_line::options::{Common, Listening, Wait, address};
 use crate::files::descriptor::{is_dash, own_descriptor};
-use crate::files::distinct::Named;
+use crate::files::distinct::NamedFile;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -17,62 +17,63 @@ use superpipe::Address;
 
 const EXAMPLES: &str = "\
 Examples:
-  rperf serve --core 1                 the one end: it needs no more options
-  rperf localhost --core 0             8 B to 1 MiB, half round trips
+  rperf serve --core 1                 one end: it needs no other options
+  rperf localhost --core 0             half round trips, 8 B to 1 MiB
   rperf localhost --core 0 --test stream --sizes 4K..64M*1.05
-                                       bytes a second, in steps of 5 %
+                                       bytes per second, in steps of 5 %
   rperf localhost --core 0 --sizes 4M,64M --fresh
                                        into memory that was never used
   rperf localhost --json=- --csv=figures.csv --plot=figures.svg
   rperf node2 --core auto              by RDMA, on a core near the device, to
                                        `rperf serve --listen :7471 --core auto`
 
-What is measured:
-  Both tests begin each size with one message there and one back, whose
-  contents are compared byte by byte at both ends; t_first is half of that
-  time. Then a warm-up, then what the other columns tell. Times are in
-  microseconds, and GB are 10^9 bytes.
+Measurement:
+  For each size, both tests begin with one round trip, whose contents both
+  ends compare byte by byte; t_first is half of its time. A warm-up follows,
+  then the messages of the other columns. Times are in microseconds; a GB is
+  10^9 bytes.
 
-  latency  the client sends a message and receives one of the same size,
-           again and again; every figure is half a round trip. One reading of
-           the clock, measured at the start, is taken off each sample. GB/s
-           is the size divided by the median.
-  stream   the client sends message after message; every figure is the time
-           from one message being complete at the server to the next. It
-           begins with a message that is not counted. GB/s is all bytes
-           divided by all of that time.
+  latency  The client sends a message and receives one of the same size,
+           repeatedly. Each time is half a round trip, less the cost of one
+           clock reading, which is measured at the start. GB/s is the size
+           divided by the median.
+  stream   The client sends one message after the other. Each time is that
+           from the completion of one message at the server to the completion
+           of the next; the first message only starts the clock. GB/s is the
+           sum of the bytes divided by the sum of the times.
 
-  A reading of the clock costs about as much as a message of 8 bytes. Where
-  messages follow each other within 2 us they are therefore timed by turns in
-  two ways: 64 between two readings (fewer where there are few), which give
-  minimum, median (t_typical) and average; then as many with a reading each,
-  which give the percentiles and the maximum. In a stream of such messages
-  the percentiles hold one reading each, and GB/s is that of the batches.
+  A clock reading costs about as much as a message of 8 bytes. If messages
+  follow each other within 2 us, rperf times them in two ways in turn: a batch
+  of 64 messages between two readings (fewer if --iterations is small) gives
+  minimum, median (t_typical) and average; then the same number of messages
+  with a reading after each gives the percentiles and the maximum. In a stream
+  of such messages, each percentile includes one reading, and GB/s is that of
+  the batches.
 
-  cpu is the time that each end's thread ran, in percent of the time from when
-  its buffers were there to its last message: the waiting, the 1 to 64 messages
-  right before the timed ones, and the preparing and comparing of --fresh and
-  --verify are in both.
+  cpu% and peer% are the CPU time of each end's thread, in percent of the time
+  from the allocation of its buffers to its last message. Both times include
+  waiting, the 1 to 64 messages before the timed ones, and the preparation and
+  comparison of --fresh and --verify.
 
-  Without --fresh each end has one buffer to send from and one to receive
-  into, page-aligned and resident. With --fresh and with --verify each
-  message has a buffer of its own, and the preparing, comparing and giving
-  back is not timed: before a round trip the server says that it is ready.
-  A stream goes in windows of 64 MiB (2 messages at least, 1024 at most), of
-  which the first message starts the clock. What is sent has been written,
-  as data has that is worth sending; it is the destination that is fresh.
+  Without --fresh each end uses one buffer to send from and one to receive
+  into, page-aligned and resident. With --fresh or --verify each message has
+  its own buffer, and its preparation, comparison and release are not timed:
+  the server signals before each round trip that it is ready. A stream is then
+  sent in windows of 64 MiB (at least 2 and at most 1024 messages), whose first
+  message starts the clock. --fresh affects only the destination: the sender
+  has always written the data that it sends.
 
-What is recorded:
-  For --trace and --picture both ends record a few messages more, of the last
-  size, after everything that is measured. --trace holds the events of both,
-  and in a run that fails the client's last ones; for that the client also
-  records while it measures, which costs it some 20 ns an event. --picture
-  alone changes no figure. Both ends use the clock of their host.";
+Recording:
+  For --trace and --picture both ends record a few more messages of the last
+  size, after the measurement. --trace contains the events of both ends or, if
+  the run fails, the last events of the client; therefore the client also
+  records while it measures, which costs about 20 ns per event. --picture
+  alone does not affect the measurement. Each end uses the clock of its host.";
 
-/// Measures how long messages take between two processes, and how many bytes a second cross
+/// Measure the latency and throughput of messages between two processes
 ///
-/// One process runs `rperf serve`, the other `rperf ADDR`, which tells the server all that it needs to know. Both use the
-/// library as any program does: one connection, and a thread at each end. Contents are compared before anything is timed.
+/// One process runs `rperf serve`, the other `rperf ADDR`, which sends all settings to the server. Both use the library as any
+/// program does: one connection, and one thread at each end. Contents are compared before anything is timed.
 #[derive(Debug, Clone, Parser)]
 #[command(
     name = "rperf",
@@ -82,7 +83,7 @@ What is recorded:
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     subcommand_value_name = "serve",
-    subcommand_help_heading = "The other end",
+    subcommand_help_heading = "Server",
     after_help = after_help(EXAMPLES)
 )]
 pub struct Perf {
@@ -90,7 +91,7 @@ pub struct Perf {
     #[command(subcommand)]
     pub part: Option<Part>,
 
-    /// The end that asks.
+    /// Options of the client.
     #[command(flatten)]
     pub client: ClientOptions,
 }
@@ -98,18 +99,18 @@ pub struct Perf {
 /// Subcommands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Part {
-    /// Answers a client, which tells it all else
+    /// Serve a client, which sends all other settings
     Serve(Serve),
 }
 
-/// The end that answers.
+/// Options of the server.
 #[derive(Debug, Clone, Args)]
 pub struct Serve {
-    /// Go on with another client after one has ended, whatever its end. Not with --trace, which is of one client
+    /// Serve further clients after the first one has ended, also after a failure. Not with --trace, which covers one client
     #[arg(long, conflicts_with = "trace")]
     pub keep: bool,
 
-    /// The address and the time to wait.
+    /// Address and timeout of the listener.
     #[command(flatten)]
     pub listening: Listening,
 
@@ -118,7 +119,7 @@ pub struct Serve {
     pub common: Common,
 }
 
-/// The end that asks.
+/// Options of the client.
 #[derive(Debug, Clone, Args)]
 pub struct ClientOptions {
     /// Address of the server: HOST:PORT, verbs:HOST:PORT or shm:PATH
@@ -133,28 +134,28 @@ pub struct ClientOptions {
     #[arg(long, value_enum, value_name = "TEST", default_value_t = Test::Latency)]
     pub test: Test,
 
-    /// Bytes of a message, 0 to 1G: a list of sizes and ranges. 64..1M doubles, 4K..64M*1.05 grows by a factor,
-    /// 4K..64K+4K by bytes
+    /// Message sizes, 0 to 1G, as a list of sizes and ranges: 64..1M doubles each size, 4K..64M*1.05 multiplies by a factor,
+    /// 4K..64K+4K adds bytes
     #[arg(long, value_name = "LIST", default_value = "8..1M")]
     pub sizes: Sizes,
 
-    /// Messages of each size that are timed [default: as many as fit 0.3 s, 16 to 1000000; fewer, from 3 on, where 16 take more than
-    /// 2 s]. Short messages are timed in batches: N is then rounded down, from 160 on to a multiple of 16, and from 1280 on of 128
+    /// Timed messages of each size [default: as many as fit 0.3 s, from 16 to 1000000; fewer, but at least 3, if 16 take more than
+    /// 2 s]. Short messages are timed in batches: N is then rounded down to a multiple of 16 from 160 on, and of 128 from 1280 on
     #[arg(long, value_name = "N", value_parser = |text: &str| quantity::count(text, 1..=super::SAMPLES_MAX))]
     pub iterations: Option<u64>,
 
-    /// Messages of each size before those, to warm up [default: as many as take 20 ms]. Right before the timed ones come another 1
-    /// to 64 in any case, as many as fit 1 ms
+    /// Messages of each size that warm up [default: as many as take 20 ms]. In any case another 1 to 64 messages, as many as fit
+    /// 1 ms, come directly before the timed ones
     #[arg(long, value_name = "N", value_parser = |text: &str| quantity::count(text, 0..=1 << 32))]
     pub warmup: Option<u64>,
 
-    /// Memory that was never used before, for every message, at both ends: superpipe's own buffers (without a KIND),
-    /// ordinary pages as malloc gives, or those with superpipe told that they are new
+    /// Receive each message into memory that was never used before, at both ends: buffers that superpipe allocates (without a
+    /// KIND), ordinary pages as from malloc, or ordinary pages that superpipe is told are new
     #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "superpipe")]
     pub fresh: Option<FreshMemory>,
 
-    /// A new connection for each size, of which `first` is then the very first message; or several, one after the other,
-    /// and `first` is the median of theirs
+    /// Open a new connection for each size, so that t_first is the time of its first message; or open N connections, one after
+    /// the other, so that t_first is the median of their first messages
     #[arg(
         long,
         value_name = "N",
@@ -165,37 +166,37 @@ pub struct ClientOptions {
     )]
     pub reconnect: Option<u32>,
 
-    /// Compare the contents of every message, also while it is timed; the comparing itself is not timed
+    /// Compare the contents of every message, also of the timed ones; the comparison itself is not timed
     #[arg(long)]
     pub verify: bool,
 
-    /// Way in which both ends wait [default: spin where both are pinned, and not to one core; else yield]
+    /// Wait strategy of both ends [default: spin if both are pinned, and to different cores; else yield]
     #[arg(long, value_enum, value_name = "HOW")]
     pub wait: Option<Wait>,
 
-    /// Time to look for a server; the last cause is reported
+    /// Retry for this time until a server accepts, then fail with the last error
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub connect_timeout: Duration,
 
-    /// Write results as JSON, an object a size; --json=- is standard output, and so it is for the next three. There a
-    /// report takes the place of the table, which goes to standard error
+    /// Write the results as JSON, one object per size. For this and the next three options - is standard output; the table then
+    /// goes to standard error
     #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub json: Option<PathBuf>,
 
-    /// Write results as a table of comma-separated values
+    /// Write the results as comma-separated values
     #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub csv: Option<PathBuf>,
 
-    /// Draw the results, as SVG
+    /// Plot the results, as SVG
     #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub plot: Option<PathBuf>,
 
-    /// Draw the copies of one message of the last size, as SVG: of those that both ends record after the measurement, the one
-    /// that takes the median. It needs more than 40 bytes, which travel without blocks
+    /// Draw the copies of one message of the last size, as SVG: the recorded message of median duration. The size must exceed 40
+    /// bytes, since shorter messages are sent without blocks
     #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub picture: Option<PathBuf>,
 
-    /// Flips one bit of the byte at this offset of all that is compared, to see that both ends notice
+    /// Flip one bit of the byte at this offset of all compared data, to test that both ends detect it
     #[arg(long, value_name = "OFFSET", hide = true, value_parser = quantity::bytes)]
     pub inject_flip: Option<u64>,
 
@@ -208,7 +209,7 @@ pub struct ClientOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Test {
-    /// half a round trip
+    /// half round trips
     Latency,
     /// one way, measured at the receiver
     Stream,
@@ -223,7 +224,7 @@ pub const OPTIONAL: [Optional; 2] = [
 /// `--fresh`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FreshMemory {
-    /// superpipe's own buffers
+    /// buffers that superpipe allocates
     Superpipe,
     /// ordinary pages
     Plain,
@@ -232,9 +233,9 @@ pub enum FreshMemory {
 }
 
 impl ClientOptions {
-    /// Returns every place that the command writes to.
+    /// Returns every file that the command writes.
     #[must_use]
-    pub fn files(&self) -> Vec<Named<'_>> {
+    pub fn files(&self) -> Vec<NamedFile<'_>> {
         let reports = [
             ("--json", &self.json),
             ("--csv", &self.csv),
@@ -244,13 +245,13 @@ impl ClientOptions {
         ];
         let reports = reports
             .into_iter()
-            .filter_map(|(argument, path)| Some(Named::written(argument, path.as_deref()?, 1)));
+            .filter_map(|(argument, path)| Some(NamedFile::written(argument, path.as_deref()?, 1)));
         let has_table = !self.common.quiet && !self.takes_stdout();
-        let table = has_table.then(Named::table);
-        reports.chain(table).chain([Named::messages()]).collect()
+        let table = has_table.then(NamedFile::table);
+        reports.chain(table).chain([NamedFile::messages()]).collect()
     }
 
-    /// Returns true if a report takes standard output, where the table would be.
+    /// Returns true if a report goes to standard output, so that the table cannot.
     #[must_use]
     pub fn takes_stdout(&self) -> bool {
         let reports = [&self.json, &self.csv, &self.plot, &self.picture, &self.common.trace];
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tool_has_two_parts() {
+    fn rperf_is_a_client_or_a_server() {
         let perf = Perf::try_parse_from(["rperf", "serve", "--core", "1", "--keep"]).unwrap();
         let Some(Part::Serve(serve)) = perf.part else { panic!("{perf:?}") };
         assert!(serve.keep && serve.common.core == Some(Core::Number(1)));
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_need_no_value_have_one() {
+    fn options_without_a_value_have_a_default() {
         let client = |arguments: &[&str]| {
             let arguments = ["rperf", "shm:/x"].iter().chain(arguments);
             Perf::try_parse_from(arguments).map(|perf| perf.client)

@@ -1,6 +1,6 @@
 //! One end's part of a run.
 
-use super::clock::Usage;
+use super::clock::CpuUsage;
 use super::end::End;
 use super::link::{Link, MessageError};
 use super::runs::{Pattern, Run};
@@ -35,7 +35,7 @@ impl End {
             .provide(bytes, from, &check_stop)
             .and_then(|()| self.to.provide(bytes, to, &check_stop));
         provided.map_err(MessageError::Local)?;
-        let usage = Usage::begin();
+        let usage = CpuUsage::begin();
         match (run.pattern, is_client, is_prepared) {
             (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),
             (Pattern::Check | Pattern::Pingpong, true, true) => {

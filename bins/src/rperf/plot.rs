@@ -35,10 +35,10 @@ pub fn draw(rows: &[Row]) -> Result<String, Box<dyn Error>> {
         let area = SVGBackend::with_string(&mut text, (WIDTH, HEIGHT)).into_drawing_area();
         area.fill(&WHITE)?;
         let title = match rows.first().map(|row| row.test) {
-            Some(Test::Stream) => "rperf: time from message to message (left), rate (right)",
+            Some(Test::Stream) => "rperf: time from one message to the next (left), rate (right)",
             _ => "rperf: half a round trip (left), rate (right)",
         };
-        let bytes = range(rows.iter().map(|row| shown(row.bytes)));
+        let bytes = range(rows.iter().map(|row| on_log_axis(row.bytes)));
         let us = range(rows.iter().flat_map(|row| TIMES.iter().map(|curve| (curve.value)(row))));
         let rates = range(rows.iter().map(RATE.value));
         let mut chart = ChartBuilder::on(&area)
@@ -60,7 +60,7 @@ pub fn draw(rows: &[Row]) -> Result<String, Box<dyn Error>> {
             .draw()?;
         chart
             .configure_secondary_axes()
-            .y_desc("GB/s, 10^9 bytes a second")
+            .y_desc("GB/s, 10^9 bytes per second")
             .y_label_formatter(&|rate| format!("{rate}"))
             .draw()?;
         for curve in &TIMES {
@@ -89,7 +89,7 @@ pub fn draw(rows: &[Row]) -> Result<String, Box<dyn Error>> {
 
 /// Returns the points of a curve above zero, which a logarithmic axis can show.
 fn points(rows: &[Row], curve: &Curve) -> Vec<(f64, f64)> {
-    let points = rows.iter().map(|row| (shown(row.bytes), (curve.value)(row)));
+    let points = rows.iter().map(|row| (on_log_axis(row.bytes), (curve.value)(row)));
     let mut points: Vec<_> = points.filter(|(_, value)| *value > 0.0).collect();
     points.sort_by(|one, other| one.0.total_cmp(&other.0));
     points
@@ -104,7 +104,7 @@ fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
-fn shown(bytes: u64) -> f64 {
+fn on_log_axis(bytes: u64) -> f64 {
     bytes.max(1) as f64
 }
 

@@ -2,7 +2,7 @@
 
 use super::SAMPLES_MAX;
 use super::messages::{Plan, check_zero};
-use crate::protocol::{Broken, word};
+use crate::protocol::{Violation, word};
 
 /// Bytes of a RUN.
 pub const RUN_BYTES: usize = 40;
@@ -104,17 +104,17 @@ impl Run {
     ///
     /// # Errors
     /// The first rule that the message breaks.
-    pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Violation> {
         let bytes: &[u8; RUN_BYTES] =
-            bytes.try_into().map_err(|_| Broken("sent a RUN of the wrong length"))?;
+            bytes.try_into().map_err(|_| Violation("sent a RUN of the wrong length"))?;
         if bytes[3..4].iter().chain(&bytes[32..]).any(|&byte| byte != 0) {
-            return Err(Broken("sent a RUN whose reserved bytes are not zero"));
+            return Err(Violation("sent a RUN whose reserved bytes are not zero"));
         }
         let pattern = match bytes[0] {
             1 => Pattern::Check,
             2 => Pattern::Pingpong,
             3 => Pattern::Stream,
-            _ => return Err(Broken("asks for a pattern of messages that we do not know")),
+            _ => return Err(Violation("asks for an unknown pattern of messages")),
         };
         let batch = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         let run = Self {
@@ -127,28 +127,28 @@ impl Run {
             samples: word(&bytes[24..32]),
         };
         if bytes[1] > 1 || bytes[2] > 1 {
-            return Err(Broken("sent a RUN with a flag that we do not know"));
+            return Err(Violation("sent a RUN with an unknown flag"));
         }
         if run.bytes > plan.bytes_max {
-            return Err(Broken("asks for larger messages than its PLAN said"));
+            return Err(Violation("asks for larger messages than its PLAN allows"));
         }
         if !(1..=BATCH_MAX).contains(&batch) {
-            return Err(Broken("asks for batches of no or more than 1024 messages"));
+            return Err(Violation("asks for batches of 0 or of more than 1024 messages"));
         }
         if batch > 1 && plan.is_prepared() {
-            return Err(Broken("asks for batches of messages that are prepared one by one"));
+            return Err(Violation("asks for batches of messages that are prepared one by one"));
         }
         if run.samples > SAMPLES_MAX || run.singles() > SAMPLES_MAX {
-            return Err(Broken("asks for more samples than the 16777216 that there is room for"));
+            return Err(Violation("asks for more samples than the maximum of 16777216"));
         }
         if run.warmup > WARMUP_MAX {
-            return Err(Broken("asks for a longer warm-up than 4294967296 messages"));
+            return Err(Violation("asks for a longer warm-up than 4294967296 messages"));
         }
         if pattern == Pattern::Check && (run.warmup, run.samples, batch) != (0, 1, 1) {
-            return Err(Broken("asks for a check that is not of one message"));
+            return Err(Violation("asks for a check of more or less than one message"));
         }
         if pattern == Pattern::Stream && run.samples > 0 && run.warmup == 0 {
-            return Err(Broken("asks for a stream without a message that starts the clock"));
+            return Err(Violation("asks for a stream without a message that starts the clock"));
         }
         Ok(run)
     }
@@ -181,9 +181,9 @@ impl Done {
     ///
     /// # Errors
     /// The first rule that the message breaks.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Violation> {
         let bytes: &[u8; DONE_BYTES] =
-            bytes.try_into().map_err(|_| Broken("sent a DONE of the wrong length"))?;
+            bytes.try_into().map_err(|_| Violation("sent a DONE of the wrong length"))?;
         check_zero(&bytes[64..], "sent a DONE whose reserved bytes are not zero")?;
         let at = |index: usize| word(&bytes[index * 8..index * 8 + 8]);
         let figures = Figures {
@@ -195,7 +195,7 @@ impl Done {
             max_ps: at(5),
         };
         if !figures.are_possible() {
-            return Err(Broken("sent figures that cannot be: a median above the maximum, or the like"));
+            return Err(Violation("sent inconsistent figures, such as a median above the maximum"));
         }
         Ok(Self { figures, cpu_ns: at(6), wall_ns: at(7) })
     }
@@ -218,7 +218,7 @@ mod tests {
     };
 
     #[test]
-    fn runs_survive_and_those_without_bounds_are_refused() {
+    fn runs_round_trip_and_unbounded_ones_are_refused() {
         let plan = Plan { memory: Memory::Reused, is_verified: false, ..PLAN };
         let decode = |bytes: &[u8]| Run::decode(bytes, &plan);
         assert_eq!(decode(&RUN.encode()), Ok(RUN));
@@ -246,16 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_cannot_be_are_refused() {
+    fn inconsistent_figures_are_refused() {
         let figures = Figures { min_ps: 1, p50_ps: 2, avg_ps: 30, p99_ps: 4, p999_ps: 5, max_ps: 60 };
         let done = Done { figures, cpu_ns: 7, wall_ns: 8 };
         assert_eq!(Done::decode(&done.encode()), Ok(done));
         assert_eq!(Done::decode(&Done::default().encode()), Ok(Done::default()));
         let wrong = |at, value| changed(done.encode(), at, value, Done::decode);
         for at in [0, 8, 16, 24, 32] {
-            assert!(wrong(at, 99).contains("cannot be"), "{at}");
+            assert!(wrong(at, 99).contains("inconsistent"), "{at}");
         }
-        assert!(wrong(40, 0).contains("cannot be"));
+        assert!(wrong(40, 0).contains("inconsistent"));
         assert!((64..80).all(|at| wrong(at, 1).contains("reserved")));
         assert!(Done::decode(&[]).is_err());
     }

@@ -6,20 +6,20 @@ use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, T
 use super::options::Serve;
 use super::runs::{Done, Pattern, Run};
 use super::samples::{Samples, Scale};
-use crate::connection::listen::Place;
+use crate::connection::listen::Acceptor;
 use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::quantity::shown;
-use crate::timeouts::GOODBYE;
+use crate::quantity::format_duration;
+use crate::timeouts::CLOSE_TIMEOUT;
 use crate::trace::Trace;
 use core::time::Duration;
 use std::time::Instant;
 use superpipe::Connection;
 use superpipe::WaitStrategy;
 
-/// Limit on the time of a client's reconnect.
-const RECONNECT: Duration = Duration::from_secs(5);
+/// Limit on the time of a client's reconnect. It exceeds the client's own limit, so that the client fails first and reports why.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between two checks that the client is alive while its reconnect is awaited.
 const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -38,17 +38,17 @@ pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<
     session.pin()?;
     // A client's plan replaces this; until then the server need not use its core.
     let options = session.options(WaitStrategy::Sleep);
-    let mut place = Place::listen(session, &serve.listening, options)?;
+    let mut acceptor = Acceptor::listen(session, &serve.listening, options)?;
     let mut deadline = Instant::now() + serve.listening.accept_timeout;
     loop {
-        let connection = place.accept(deadline)?;
+        let connection = acceptor.accept(deadline)?;
         session.connected(&connection)?;
         let mut link = Link::new(session, connection, trace);
         let outcome = match begin(&mut link) {
-            Ok(measurement) => run_all(&mut link, &mut place, measurement),
+            Ok(measurement) => run_all(&mut link, &mut acceptor, measurement),
             Err(failure) if session.signals.failure().is_none() => {
-                place.failed(&failure);
-                link.dismiss(failure);
+                acceptor.failed(&failure);
+                link.reject(failure);
                 continue;
             }
             Err(failure) => Err(failure),
@@ -61,9 +61,9 @@ pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<
             return outcome;
         }
         if let Err(failure) = outcome {
-            session.say_if(true, &failure.text);
+            session.print_if(true, &failure.text);
         }
-        place.restart();
+        acceptor.restart();
         deadline = Instant::now() + serve.listening.accept_timeout;
     }
 }
@@ -71,31 +71,40 @@ pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<
 /// Receives PLAN and the first RUN. A failure before that leaves the server free for another client.
 fn begin(link: &mut Link<'_>) -> Result<Measurement, Failure> {
     link.exchange_hellos()?;
-    let plan = Plan::decode(&link.receive_message(TAG_PLAN)?).map_err(peer::broken)?;
+    let plan = Plan::decode(&link.receive_message(TAG_PLAN)?).map_err(peer::failure_of_violation)?;
     let core = link.session.core();
     let ready = Ready { wait: plan.wait.unwrap_or_else(|| default_wait(plan.core, core)), core };
     link.send(TAG_READY, &ready.encode())?;
     link.set_wait(ready.wait);
-    let first = Run::decode(&link.receive_message(TAG_RUN)?, &plan).map_err(peer::broken)?;
+    let first = Run::decode(&link.receive_message(TAG_RUN)?, &plan).map_err(peer::failure_of_violation)?;
     Ok(Measurement { plan, first })
 }
 
 /// Performs all runs of a measurement.
-fn run_all(link: &mut Link<'_>, place: &mut Place<'_>, measurement: Measurement) -> Result<(), Failure> {
+fn run_all(
+    link: &mut Link<'_>,
+    acceptor: &mut Acceptor<'_>,
+    measurement: Measurement,
+) -> Result<(), Failure> {
     let Measurement { plan, first } = measurement;
     let mut end = End::new(link.session.role, plan, None);
-    perform(link, place, &mut end, &first)?;
+    perform(link, acceptor, &mut end, &first)?;
     while let Incoming::Message(bytes) = link.receive(TAG_RUN)? {
-        let run = Run::decode(&bytes, &plan).map_err(peer::broken)?;
-        perform(link, place, &mut end, &run)?;
+        let run = Run::decode(&bytes, &plan).map_err(peer::failure_of_violation)?;
+        perform(link, acceptor, &mut end, &run)?;
     }
     Ok(())
 }
 
 /// Performs the server's part of one run, and sends its figures.
-fn perform(link: &mut Link<'_>, place: &mut Place<'_>, end: &mut End, run: &Run) -> Result<(), Failure> {
+fn perform(
+    link: &mut Link<'_>,
+    acceptor: &mut Acceptor<'_>,
+    end: &mut End,
+    run: &Run,
+) -> Result<(), Failure> {
     if run.is_reconnected {
-        let connection = reconnect(link, place)?;
+        let connection = reconnect(link, acceptor)?;
         link.replace_data(connection);
     }
     if run.is_recorded {
@@ -127,14 +136,17 @@ fn default_wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
 }
 
 /// Accepts the next connection of the same client, and closes those of other processes.
-fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, Failure> {
-    let deadline = Instant::now() + RECONNECT;
+fn reconnect(link: &mut Link<'_>, acceptor: &mut Acceptor<'_>) -> Result<Connection, Failure> {
+    let deadline = Instant::now() + RECONNECT_TIMEOUT;
     loop {
-        let Some(connection) = place.accept_before(deadline.min(Instant::now() + PEER_CHECK_INTERVAL))?
+        let Some(connection) = acceptor.accept_before(deadline.min(Instant::now() + PEER_CHECK_INTERVAL))?
         else {
             link.check_peer()?;
             if Instant::now() >= deadline {
-                let text = format!("the client made no new connection within {}", shown(RECONNECT));
+                let text = format!(
+                    "the client made no new connection within {}",
+                    format_duration(RECONNECT_TIMEOUT)
+                );
                 return Err(Failure::new(Code::Connect, text));
             }
             continue;
@@ -144,7 +156,7 @@ fn reconnect(link: &mut Link<'_>, place: &mut Place<'_>) -> Result<Connection, F
             return Ok(connection);
         }
         // a stranger that is gone already needs no answer
-        let _ = connection.close(Code::Connect.into(), GOODBYE);
+        let _ = connection.close(Code::Connect.into(), CLOSE_TIMEOUT);
     }
 }
 

@@ -4,7 +4,7 @@ use super::BYTES_MAX;
 use crate::quantity;
 use core::str::FromStr;
 
-/// Limit on the sizes of one measurement.
+/// Limit on the sizes of one measurement. At 0.3 s each, these take 50 minutes.
 const SIZES_MAX: usize = 10_000;
 /// Smallest factor of a range: a smaller one reaches [`SIZES_MAX`] sizes within four decades.
 const FACTOR_MIN: f64 = 1.001;
@@ -33,13 +33,13 @@ impl Sizes {
 
     fn push(&mut self, bytes: u64) -> Result<(), String> {
         if bytes > BYTES_MAX {
-            return Err(format!("{bytes} bytes are more than the 1 GiB that a message may have"));
+            return Err(format!("{bytes} bytes exceed the maximum message size of 1 GiB"));
         }
         if self.0.contains(&bytes) {
             return Ok(());
         }
         if self.0.len() == SIZES_MAX {
-            return Err(format!("these are more than {SIZES_MAX} sizes; take larger steps"));
+            return Err(format!("the list has more than {SIZES_MAX} sizes; use larger steps"));
         }
         self.0.push(bytes);
         Ok(())
@@ -52,7 +52,7 @@ impl Sizes {
         let to = quantity::bytes(to)?;
         let step = Step::parse(step)?;
         if from > to {
-            return Err(format!("the range begins at {from} and ends before it, at {to}"));
+            return Err(format!("the range begins at {from} and ends before that, at {to}"));
         }
         if from == 0 && matches!(step, Step::Times(_)) {
             return Err("a range from 0 does not grow by a factor; write 0,8..1M, or 0..1K+64".into());
@@ -74,14 +74,14 @@ impl Step {
         match text.split_at_checked(1) {
             None => Ok(Self::Times(2.0)),
             Some(("+", bytes)) => match quantity::bytes(bytes)? {
-                0 => Err("a step of 0 bytes leads nowhere".into()),
+                0 => Err("the step must not be 0 bytes".into()),
                 bytes => Ok(Self::Plus(bytes)),
             },
             Some((_, factor)) => match factor.parse::<f64>() {
                 Ok(factor) if (FACTOR_MIN..=1e9).contains(&factor) => Ok(Self::Times(factor)),
-                _ => {
-                    Err(format!("'{factor}' is no factor; write a number from {FACTOR_MIN} on, as in *1.05"))
-                }
+                _ => Err(format!(
+                    "'{factor}' is not a factor; write a number of at least {FACTOR_MIN}, as in *1.05"
+                )),
             },
         }
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_order_and_lose_what_comes_twice() {
+    fn lists_keep_their_order_without_duplicates() {
         assert_eq!(read("8"), [8]);
         assert_eq!(read("1M,8,4K,8,0"), [1 << 20, 8, 4096, 0]);
         assert_eq!(read("64..256,128,100"), [64, 128, 256, 100]);
@@ -163,11 +163,11 @@ mod tests {
             ("1073741825", "1 GiB"),
             ("9..8", "ends before"),
             ("0..8", "factor"),
-            ("1..8*1", "no factor"),
-            ("1..8*0.5", "no factor"),
-            ("1..8*nan", "no factor"),
-            ("1..8*", "no factor"),
-            ("1..8+0", "leads nowhere"),
+            ("1..8*1", "not a factor"),
+            ("1..8*0.5", "not a factor"),
+            ("1..8*nan", "not a factor"),
+            ("1..8*", "not a factor"),
+            ("1..8+0", "must not be 0"),
             ("1..8-1", "unit"),
             ("1..1G+1", "more than 10000"),
             ("1..2..3", "whole number"),

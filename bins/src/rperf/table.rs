@@ -37,7 +37,7 @@ impl Display for Header<'_> {
         let Self(row) = self;
         let what = match row.test {
             Test::Latency => "latency: half a round trip, in microseconds",
-            Test::Stream => "stream: from message to message at the receiver, in microseconds",
+            Test::Stream => "stream: time from one message to the next at the receiver, in microseconds",
         };
         let buffers = match row.fresh {
             "none" => "reused and resident".to_owned(),
@@ -45,7 +45,7 @@ impl Display for Header<'_> {
         };
         let core = |core: Option<u32>| core.map_or_else(|| "none".to_owned(), |core| core.to_string());
         let chunk = if row.chunk_bytes == 0 {
-            "as it comes".to_owned()
+            "sized by the protocol".to_owned()
         } else {
             Bytes(row.chunk_bytes.into()).to_string()
         };
@@ -64,8 +64,8 @@ impl Display for Header<'_> {
             row.folds,
             match row.reconnect {
                 0 => String::new(),
-                1 => ", a new one for each size".to_owned(),
-                count => format!(", {count} new ones for each size"),
+                1 => ", a new connection for each size".to_owned(),
+                count => format!(", {count} new connections for each size"),
             },
         )?;
         writeln!(

@@ -92,7 +92,7 @@ impl Control {
 impl Mark {
     /// Returns true if a recorder can have held this mark.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let is_short = !matches!(&self.what, MarkKind::Failed { why } if why.len() > TEXT_BYTES_MAX);
         self.begin_ns <= self.end_ns && is_short
     }

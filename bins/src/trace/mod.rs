@@ -35,7 +35,7 @@ impl Trace {
     }
 
     /// Starts to record, if a trace is wanted.
-    pub fn begin(&self, connection: &mut Connection) {
+    pub fn start_recording(&self, connection: &mut Connection) {
         if self.is_wanted() {
             connection.record(true);
         }

@@ -50,9 +50,9 @@ impl Picture {
         );
         let lanes = self.lanes();
         let mut legend = vec![
-            Meaning::bar(COPY_IN, "copy in, a bar a block, a shade a chunk"),
+            Meaning::bar(COPY_IN, "copy in: one bar per block, one shade per chunk"),
             Meaning::bar(COPY_OUT, "copy out"),
-            Meaning::tick(ACK, "acknowledgement written, and seen"),
+            Meaning::tick(ACK, "acknowledgement written or received"),
         ];
         if lanes.iter().any(|lane| !lane.waits.is_empty()) {
             legend.push(Meaning::bar([WAIT; 2], "wait for free blocks or CTS"));

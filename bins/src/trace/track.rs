@@ -1,7 +1,7 @@
 //! Records of one process. The server sends them to the client as JSON, which the client checks.
 
 use super::mark::{MARKS_MAX, Mark};
-use crate::protocol::Broken;
+use crate::protocol::Violation;
 use serde::{Deserialize, Serialize};
 use superpipe::Connection;
 
@@ -39,14 +39,14 @@ impl Track {
     ///
     /// # Errors
     /// The first rule that they break.
-    pub fn decode(name: &str, bytes: &[u8]) -> Result<Self, Broken> {
+    pub fn decode(name: &str, bytes: &[u8]) -> Result<Self, Violation> {
         let track: Self =
-            serde_json::from_slice(bytes).map_err(|_| Broken("sent records that cannot be read"))?;
+            serde_json::from_slice(bytes).map_err(|_| Violation("sent records that cannot be decoded"))?;
         if track.marks.len() > MARKS_MAX {
-            return Err(Broken("sent more records than a recorder holds"));
+            return Err(Violation("sent more records than a recorder holds"));
         }
-        if !track.marks.iter().all(Mark::is_sound) {
-            return Err(Broken("sent records that cannot be"));
+        if !track.marks.iter().all(Mark::is_valid) {
+            return Err(Violation("sent invalid records"));
         }
         Ok(Self { name: name.to_owned(), ..track })
     }
@@ -82,8 +82,8 @@ mod tests {
     fn impossible_records_are_refused() {
         let good = r#"{"pid":1,"marks":[{"begin":2,"end":3,"what":{"ack-in":{"blocks":4}}}]}"#;
         assert!(Track::decode("x", good.as_bytes()).is_ok());
-        let cannot_be = Err(Broken("sent records that cannot be"));
-        let unreadable = Err(Broken("sent records that cannot be read"));
+        let cannot_be = Err(Violation("sent invalid records"));
+        let unreadable = Err(Violation("sent records that cannot be decoded"));
         assert_eq!(Track::decode("x", good.replace(":2", ":4").as_bytes()), cannot_be);
         for (from, to) in
             [("ack-in", "ack"), ("blocks", "block"), ("pid", "name"), (":4", ":-4"), ("]}", "]")]
@@ -97,7 +97,7 @@ mod tests {
         many.marks.push(many.marks[0].clone());
         assert_eq!(
             Track::decode("x", &many.encode()),
-            Err(Broken("sent more records than a recorder holds"))
+            Err(Violation("sent more records than a recorder holds"))
         );
     }
 }

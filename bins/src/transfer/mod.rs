@@ -1,7 +1,7 @@
 //! rsend and rrecv: one transfer from the first event to the exit code.
 
-pub mod pace;
+pub mod rate_limit;
 pub mod receive;
 pub mod run;
 pub mod send;
-pub mod stopped;
+pub mod stop_cause;

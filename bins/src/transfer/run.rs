@@ -1,12 +1,12 @@
 //! Common steps of rsend and rrecv around a transfer: start, reports, end.
 
-use crate::command_line::options::Moving;
+use crate::command_line::options::TransferOptions;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure, explain};
-use crate::files::distinct::{self, Named};
-use crate::protocol::{Hello, Role, agreed};
-use crate::report::bar::rate_shown;
-use crate::report::events::{Event, Events, Joined, Settings, gb_per_s, round};
+use crate::files::distinct::{self, NamedFile};
+use crate::protocol::{Hello, Role, negotiate_checksum};
+use crate::report::bar::format_rate;
+use crate::report::events::{ConnectionProperties, Event, Events, Settings, gb_per_s, round};
 use crate::report::meter::Meter;
 use crate::signals;
 use crate::stderr::print_line;
@@ -26,20 +26,20 @@ pub struct Run<'a> {
     pub session: Session<'a>,
     /// counter of the bytes that went through
     pub meter: Meter,
-    options: &'a Moving,
+    options: &'a TransferOptions,
     events: Option<Arc<Events>>,
     trace: Trace,
     /// failure that prevents the run, reported after the first event
     refused: Option<Failure>,
-    joined: Option<Joined>,
+    properties: Option<ConnectionProperties>,
     checksum: Option<(DigestKind, u64)>,
 }
 
 /// Runs a tool from its first event to its last, and reports the outcome. `data` is the file that it reads or writes.
 pub fn run_tool(
     role: Role,
-    options: &Moving,
-    data: Named<'_>,
+    options: &TransferOptions,
+    data: NamedFile<'_>,
     work: impl FnOnce(&mut Run<'_>) -> Result<(), Failure>,
 ) -> ExitCode {
     let mut run = match Run::new(role, options, data) {
@@ -54,7 +54,7 @@ pub fn run_tool(
 }
 
 impl<'a> Run<'a> {
-    fn new(role: Role, options: &'a Moving, data: Named<'_>) -> Result<Self, Failure> {
+    fn new(role: Role, options: &'a TransferOptions, data: NamedFile<'_>) -> Result<Self, Failure> {
         let has_stderr = options.json_to_stderr();
         let session = Session::new(role, &options.common, has_stderr)?;
         let refused = distinct::check(&options.files(data)).err();
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
         let with_bar = !options.common.quiet && !has_stderr && io::stderr().is_terminal();
         let meter = Meter::new(events.clone(), with_bar);
         let trace = Trace::default();
-        Ok(Self { session, meter, options, events, trace, refused, joined: None, checksum: None })
+        Ok(Self { session, meter, options, events, trace, refused, properties: None, checksum: None })
     }
 
     /// Writes the start event. Steps that can fail come after it where possible, so that an end event reports their failure.
@@ -92,8 +92,8 @@ impl<'a> Run<'a> {
             return Err(refused);
         }
         self.trace = Trace::open(self.options.common.trace.as_deref(), &self.session.signals)?;
-        let listening = self.meter.listen();
-        listening.map_err(|error| Failure::new(Code::Device, explain("cannot start a thread", &error)))
+        let started = self.meter.start_reporting();
+        started.map_err(|error| Failure::new(Code::Device, explain("cannot start a thread", &error)))
     }
 
     /// Writes the event for a port that the system chose.
@@ -114,8 +114,8 @@ impl<'a> Run<'a> {
     /// # Errors
     /// This thread cannot be pinned near the device.
     pub fn connected(&mut self, connection: &mut Connection) -> Result<(), Failure> {
-        self.trace.begin(connection);
-        self.joined = Some(self.session.connected(connection)?);
+        self.trace.start_recording(connection);
+        self.properties = Some(self.session.connected(connection)?);
         Ok(())
     }
 
@@ -128,9 +128,9 @@ impl<'a> Run<'a> {
         connection: &mut Connection,
         size_hint: Option<u64>,
     ) -> Result<(Hello, DigestKind), Failure> {
-        let wished = self.options.wished_checksum();
-        let theirs = self.session.exchange_hellos(connection, wished, size_hint)?;
-        Ok((theirs, agreed(wished, theirs.checksum)))
+        let requested = self.options.requested_checksum();
+        let theirs = self.session.exchange_hellos(connection, requested, size_hint)?;
+        Ok((theirs, negotiate_checksum(requested, theirs.checksum)))
     }
 
     /// Records the checksum of the stream.
@@ -139,8 +139,8 @@ impl<'a> Run<'a> {
     }
 
     /// Closes a connection over which no transfer began. The tool then waits for another one.
-    pub fn dismiss(&mut self, connection: Connection, failure: Failure) {
-        self.joined = None;
+    pub fn reject_sender(&mut self, connection: Connection, failure: Failure) {
+        self.properties = None;
         self.session.close(connection, &Err(failure));
     }
 
@@ -174,10 +174,10 @@ impl<'a> Run<'a> {
             checksum: self.checksum.map(|(kind, _)| kind.name()),
             checksum_value: self.checksum.map(|(_, value)| format!("{value:#018x}")),
             core: self.session.core(),
-            connection: self.joined.as_ref(),
+            connection: self.properties.as_ref(),
         });
         match &failure {
-            Some(failure) => self.session.say_if(true, &failure.text),
+            Some(failure) => self.session.print_if(true, &failure.text),
             None => {
                 let checksum = self.checksum.map(|(kind, value)| match kind {
                     DigestKind::None => String::new(),
@@ -185,14 +185,14 @@ impl<'a> Run<'a> {
                 });
                 let checksum = checksum.unwrap_or_default();
                 let text =
-                    format!("{bytes} bytes in {seconds:.3} s, {}{checksum}", rate_shown(bytes, elapsed));
-                self.session.say_if(!self.session.common.quiet, &text);
+                    format!("{bytes} bytes in {seconds:.3} s, {}{checksum}", format_rate(bytes, elapsed));
+                self.session.print_if(!self.session.common.quiet, &text);
             }
         }
         // a lost report does not change the exit code, on which the peer has already acted
         let lost_events = self.events.as_ref().and_then(|events| events.take_failure());
         for lost in lost_events.into_iter().chain(lost_trace) {
-            self.session.say_if(true, &lost.text);
+            self.session.print_if(true, &lost.text);
         }
         code
     }

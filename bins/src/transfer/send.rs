@@ -6,15 +6,15 @@ use crate::command_line::options::Send;
 use crate::connection::peer;
 use crate::exit::{Code, Failure};
 use crate::files::descriptor::DASH;
-use crate::files::distinct::Named;
+use crate::files::distinct::NamedFile;
 use crate::files::input::Input;
 use crate::files::preserve::{Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Role, TAG_DATA};
 use crate::signals::Signals;
-use crate::timeouts::PATIENCE;
-use crate::transfer::pace::Pace;
+use crate::timeouts::UNLIMITED;
+use crate::transfer::rate_limit::RateLimiter;
 use crate::transfer::run::{Run, run_tool};
-use crate::transfer::stopped::Stopped;
+use crate::transfer::stop_cause::StopCause;
 use clap::CommandFactory;
 use core::time::Duration;
 use std::path::Path;
@@ -24,7 +24,7 @@ use std::time::Instant;
 use superpipe::io::Digest;
 use superpipe::{Address, Connection};
 
-/// Most bytes that are read at once.
+/// Most bytes that are read at once. Signals and the progress are checked between two reads.
 const READ_BYTES: usize = 1 << 20;
 
 /// Runs rsend.
@@ -34,11 +34,11 @@ pub fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
-    let data = Named::read("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)));
-    match (options.moving.common.generate, &options.address) {
+    let data = NamedFile::read("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)));
+    match (options.transfer.common.generate, &options.address) {
         (Some(kind), _) => generate::print(Role::Sender, kind, Send::command()),
         (None, Some(address)) => {
-            run_tool(Role::Sender, &options.moving, data, |run| send(run, &options, address))
+            run_tool(Role::Sender, &options.transfer, data, |run| send(run, &options, address))
         }
         (None, None) => unreachable!("clap asks for an address where nothing is generated"),
     }
@@ -71,26 +71,26 @@ fn transfer(
     let size = input.announced();
     let (_, kind) = run.exchange_hellos(connection, size)?;
     if let Some(attributes) = attributes {
-        let sent = connection.send(TAG_ATTRIBUTES, &[&attributes.encode()], PATIENCE);
+        let sent = connection.send(TAG_ATTRIBUTES, &[&attributes.encode()], UNLIMITED);
         sent.map_err(|error| run.session.failure(&error))?;
     }
     let mut digest = Digest::new(kind);
     run.meter.start(size);
     let streamed = stream(run, connection, input, &mut digest, options);
     run.computed(&digest);
-    run.settle(streamed, connection, &digest)?;
+    run.end_stream(streamed, connection, &digest)?;
     let remark = input.remark();
-    let sent = run.session.send_report(connection, Ok(remark.as_deref()), &digest, PATIENCE);
+    let sent = run.session.send_report(connection, Ok(remark.as_deref()), &digest, UNLIMITED);
     sent.map_err(|error| run.session.failure(&error))?;
-    let verdict = run.session.receive_report(connection, PATIENCE)?;
+    let verdict = run.session.receive_report(connection, UNLIMITED)?;
     if verdict.code != 0 {
-        return Err(peer::said(&verdict, Role::Receiver));
+        return Err(peer::failure_of_report(&verdict, Role::Receiver));
     }
     if (verdict.bytes, verdict.checksum) != (digest.bytes(), digest.value()) {
-        return Err(Failure::new(Code::Integrity, "the receiver is content with other data than were sent"));
+        return Err(Failure::new(Code::Integrity, "the receiver confirmed other data than were sent"));
     }
     if let Some(remark) = remark {
-        run.session.say_if(true, &remark);
+        run.session.print_if(true, &remark);
     }
     Ok(())
 }
@@ -112,13 +112,13 @@ fn stream(
     input: &mut Input,
     digest: &mut Digest,
     options: &Send,
-) -> Result<(), Stopped> {
-    let mut stream = connection.open_stream(TAG_DATA, PATIENCE).map_err(|error| run.stopped(&error))?;
+) -> Result<(), StopCause> {
+    let mut stream = connection.open_stream(TAG_DATA, UNLIMITED).map_err(|error| run.stop_cause(&error))?;
     if let Some(offset) = options.inject_flip {
         stream.inject_flip(offset);
     }
-    let mut pace = options.rate_limit.map(Pace::new);
-    let at_once = pace.as_ref().map_or(READ_BYTES, Pace::piece).min(READ_BYTES);
+    let mut limiter = options.rate_limit.map(RateLimiter::new);
+    let at_once = limiter.as_ref().map_or(READ_BYTES, RateLimiter::bytes_at_once).min(READ_BYTES);
     loop {
         let left = input.announced().map_or(u64::MAX, |announced| announced.saturating_sub(digest.bytes()));
         let most = usize::try_from(left).unwrap_or(at_once).min(at_once);
@@ -128,9 +128,9 @@ fn stream(
             _ => run.step(|| format!("cannot read {name}"), || stream.read_from(source, most, digest)),
         };
         let ended = match read {
-            Ok(0) => input.check_end(digest.bytes()).map_err(Stopped::Here),
+            Ok(0) => input.check_end(digest.bytes()).map_err(StopCause::Local),
             Ok(bytes) => {
-                let left = pace.as_mut().map_or(Duration::ZERO, |pace| pace.after(bytes));
+                let left = limiter.as_mut().map_or(Duration::ZERO, |limiter| limiter.after(bytes));
                 if !left.is_zero() {
                     // send keepalives meanwhile
                     stream.keep_alive_while(|| wait(left, &run.session.signals));
@@ -140,7 +140,7 @@ fn stream(
             Err(stopped) => Err(stopped),
         };
         return match ended {
-            Ok(()) => stream.finish(PATIENCE).map_err(|error| run.stopped(&error)),
+            Ok(()) => stream.finish(UNLIMITED).map_err(|error| run.stop_cause(&error)),
             Err(stopped) => {
                 if let Some(code) = stopped.code() {
                     stream.cancel(code.into());

@@ -17,7 +17,7 @@ fn a_mounted_file_is_refused_before_the_transfer() {
         eprintln!("NOT TESTED: a file that is mounted, since mount is not allowed here");
         return;
     };
-    scratch.run("rrecv", scratch.rrecv(&[]).arg(&out)).assert(8, "it is a mount of its own");
+    scratch.run("rrecv", scratch.rrecv(&[]).arg(&out)).assert(8, "it is a mount point");
     assert_eq!(fs::read(&out).unwrap(), b"mounted");
     // the remedy in the text works
     let stdout = File::options().write(true).truncate(true).open(&out).unwrap();

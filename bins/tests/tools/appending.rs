@@ -37,8 +37,8 @@ fn append_keeps_the_data_received_before_a_failure() {
     let input = scratch.root().join("in");
     fs::write(&input, [1; 1000]).unwrap();
     let (sent, received) = scratch.pair(rsend.arg(&input), scratch.rrecv(&["--append"]).arg(&out));
-    sent.assert(6, "receiver: what arrived is not what was sent");
-    received.assert(6, "what arrived is not what was sent");
+    sent.assert(6, "receiver: the received data differ from the sent data");
+    received.assert(6, "the received data differ from the sent data");
     let found = fs::read(&out).unwrap();
     assert_eq!((found.len(), &found[..7]), (1007, &b"before|"[..]));
 }
@@ -72,7 +72,7 @@ fn append_refuses_a_descriptor_without_o_append() {
         if scratch.listens(&mut receiver) {
             scratch.send(&input);
         }
-        receiver.wait(BOUND).assert(8, "this descriptor was not opened to append");
+        receiver.wait(BOUND).assert(8, "this descriptor was not opened for appending");
         assert_eq!(fs::read_to_string(&log).unwrap(), "precious");
     }
 }
@@ -90,7 +90,7 @@ fn append_counts_old_bytes_against_the_file_size_limit() {
         limited.arg("-c").arg(script).arg(scratch.data("out")).arg(scratch.address());
         limited.arg(env!("CARGO_BIN_EXE_rrecv"));
         let (sent, received) = scratch.pair(scratch.rsend(&[&scratch.address()]).arg(&input), &mut limited);
-        let words = "300 KiB were announced, which would make it 2200 KiB";
+        let words = "with the announced 300 KiB it would have 2200 KiB";
         received.assert(8, words);
         received.assert(8, said);
         sent.assert(8, words);

@@ -200,7 +200,7 @@ fn a_name_that_becomes_no_regular_file_is_kept() {
                     _ => fs::create_dir(out).unwrap(),
                 }
             });
-            received.assert(8, "its name belongs to a link, pipe, device or directory now");
+            received.assert(8, "its name now belongs to a link, pipe, device or directory");
             sent.assert(8, "receiver: cannot complete");
             scratch.assert_only(&["other", "out"]);
             let kind = fs::symlink_metadata(&out).unwrap().file_type();

@@ -60,13 +60,13 @@ fn a_plain_address_works_without_a_device_and_says_so() {
         let sent = scratch.run("rsend", sender.arg(scratch.data("in")));
         assert_told(&sent, 0, "connected by shm: superpipeline, arrival by flag (");
         let received = receiver.wait(BOUND);
-        assert_told(&received, 0, "superpipe/7.sock; not for other hosts: ");
+        assert_told(&received, 0, "superpipe/7.sock; other hosts cannot connect: ");
         assert_told(&received, 0, "; at the other end: rsend localhost:7\n");
         assert_eq!(fs::read(scratch.data("out")).unwrap(), b"by shared memory");
     }
     let mut server = scratch.command("rperf");
     let server = scratch.start("rperf", server.args(["serve", "--listen", ":7"]));
-    let words = "not for other hosts: ";
+    let words = "other hosts cannot connect: ";
     crate::support::wait_for("rperf to say so", || server.said().contains(words));
     assert!(server.said().contains("; at the other end: rperf localhost:7\n"), "{}", server.said());
     drop(server);
@@ -164,7 +164,7 @@ fn core_auto_chooses_and_reports_an_allowed_core() {
         scratch.rrecv(&["-v", "--core", "auto"]).arg(scratch.data("out")),
     );
     assert_eq!(sent.code, 0, "{}", sent.said);
-    assert_told(&received, 0, "as good as any other that is allowed");
+    assert_told(&received, 0, "chosen among all allowed cores");
     let core = |text: &str| {
         text.split("pinned to core ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned()
     };

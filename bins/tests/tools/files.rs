@@ -67,8 +67,8 @@ fn a_flipped_bit_fails_both_ends_and_makes_no_file() {
                     .arg(&input),
                 scratch.rrecv(&[]).arg(scratch.data(name)),
             );
-            sent.assert(6, "receiver: what arrived is not what was sent");
-            received.assert(6, "what arrived is not what was sent");
+            sent.assert(6, "receiver: the received data differ from the sent data");
+            received.assert(6, "the received data differ from the sent data");
             scratch.assert_only(&["old"]);
             assert_eq!(fs::read(scratch.data("old")).unwrap(), b"old");
         }
@@ -192,7 +192,7 @@ fn an_unwritable_output_is_reported_before_listening() {
     symlink("nowhere", scratch.data("link")).unwrap();
     fails("", "is a directory");
     fails("none/out", "no such file or directory");
-    fails("link", "leads nowhere");
+    fails("link", "symbolic link without a target");
     scratch.assert_only(&["link"]);
 }
 

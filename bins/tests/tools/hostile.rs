@@ -155,7 +155,7 @@ fn a_peer_without_the_tools_protocol_is_refused() {
         let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
         let mut connection = scratch.connect();
         let _ = connection.send(1, &[message], Duration::from_secs(10));
-        goes_on(&scratch, receiver, "the peer is no rsend or rrecv");
+        goes_on(&scratch, receiver, "the peer is not rsend or rrecv");
     }
     let receiver = scratch.start_rrecv(scratch.rrecv(&[]).arg(scratch.data("out")));
     scratch.connect().close(Reason::DONE, Duration::from_secs(1)).unwrap();

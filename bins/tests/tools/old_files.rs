@@ -75,7 +75,7 @@ fn a_block_device_is_neither_replaced_nor_appended_to() {
         return;
     }
     for (option, words) in
-        [("--no-clobber", "file exists"), ("--append", "a block device has no end to add to")]
+        [("--no-clobber", "file exists"), ("--append", "a block device cannot be appended to")]
     {
         let scratch = Scratch::new("old-disk");
         let (image, input) = (scratch.root().join("image"), scratch.source("in", b"data"));

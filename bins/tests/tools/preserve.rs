@@ -76,7 +76,7 @@ fn nothing_is_preserved_unless_both_ends_ask() {
     let found = fs::metadata(scratch.data("out")).unwrap();
     assert!(found.mode() & 0o111 == 0 && found.modified().unwrap() > then());
     let receiver = scratch.start_rrecv(scratch.rrecv(&["--preserve"]).arg(scratch.data("second")));
-    let told = "start rsend with --preserve, too";
+    let told = "start rsend with --preserve";
     scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(&input)).assert(7, told);
     receiver.until_it_goes_on(told);
     scratch.run("rsend", scratch.rsend(&["--preserve", &scratch.address()]).arg(&input)).assert_done();
@@ -89,9 +89,13 @@ fn nothing_is_preserved_unless_both_ends_ask() {
 fn preserve_refuses_streams_without_attributes() {
     let scratch = Scratch::new("preserve-none");
     let rsend = &mut scratch.rsend(&["--preserve", &scratch.address()]);
-    scratch.run("rsend", rsend.stdin(Stdio::piped())).assert(2, "standard input is no regular file");
-    scratch.run("rrecv", &mut scratch.rrecv(&["--preserve"])).assert(2, "standard output has no mode");
-    scratch.run("rrecv", &mut scratch.rrecv(&["--preserve", "/dev/null"])).assert(2, "/dev/null has no mode");
+    scratch.run("rsend", rsend.stdin(Stdio::piped())).assert(2, "standard input is not a regular file");
+    scratch
+        .run("rrecv", &mut scratch.rrecv(&["--preserve"]))
+        .assert(2, "standard output cannot be given a mode");
+    scratch
+        .run("rrecv", &mut scratch.rrecv(&["--preserve", "/dev/null"]))
+        .assert(2, "/dev/null cannot be given a mode");
     // a file as standard input has no name
     let input = source(&scratch, "in", 0o640);
     let stdin = || File::open(&input).unwrap();
@@ -100,8 +104,8 @@ fn preserve_refuses_streams_without_attributes() {
             scratch.rsend(&["--preserve", &scratch.address()]).args(arguments).stdin(stdin()),
             scratch.rrecv(&["--preserve"]).arg(scratch.data("")),
         );
-        received.assert(8, "is a directory, and the sender tells no name");
-        sent.assert(8, "is a directory, and the sender tells no name");
+        received.assert(8, "is a directory, and the sender sent no file name");
+        sent.assert(8, "is a directory, and the sender sent no file name");
         scratch.assert_only(&[]);
     }
     let (sent, received) = scratch.pair(
@@ -136,8 +140,8 @@ fn an_unacceptable_name_is_not_sent() {
             scratch.rsend(&["--preserve", &scratch.address()]).arg(&input),
             scratch.rrecv(&["--preserve"]).arg(scratch.data("")),
         );
-        received.assert(8, "is a directory, and the sender tells no name");
-        sent.assert(8, "is a directory, and the sender tells no name");
+        received.assert(8, "is a directory, and the sender sent no file name");
+        sent.assert(8, "is a directory, and the sender sent no file name");
         scratch.assert_only(&["out"]);
     }
 }
@@ -160,8 +164,8 @@ fn a_sent_name_replaces_only_files_it_may_replace() {
     fs::remove_file(scratch.data("in")).unwrap();
     symlink("elsewhere", scratch.data("in")).unwrap();
     let (sent, received) = send(&[]);
-    received.assert(8, "its name belongs to a link");
-    sent.assert(8, "its name belongs to a link");
+    received.assert(8, "its name now belongs to a link");
+    sent.assert(8, "its name now belongs to a link");
     scratch.assert_only(&["in"]);
 }
 
@@ -219,8 +223,8 @@ fn path_control_and_hidden_names_are_refused() {
         attributes[..2].copy_from_slice(&0o640_u16.to_le_bytes());
         attributes[16] = u8::try_from(name.len()).unwrap();
         connection.send(12, &[&attributes, name.as_bytes()], second).unwrap();
-        let told = "sent a file name with `/` or a control character";
-        let hidden = "or as of a file that is not whole";
+        let told = "sent a file name that is `.` or `..`, contains `/` or a control character";
+        let hidden = "or is reserved for incomplete files";
         let mut verdict = [0; 224];
         assert_eq!(connection.recv_into(&mut [&mut verdict], second).unwrap().tag, 1);
         let received = connection.recv_into(&mut [&mut verdict], second).unwrap();

@@ -218,7 +218,7 @@ fn an_undrawable_message_is_reported() {
     };
     scratch.run("rperf", &mut client(&["--picture=/nowhere/x"])).assert(8, "cannot write to /nowhere/x");
     let short = scratch.run("rperf", client(&["--sizes=1M,40"]).arg(option("picture", &scratch.data("x"))));
-    short.assert(2, "end --sizes with a longer one");
+    short.assert(2, "end --sizes with a larger size");
     let mut server = scratch.command("rperf");
     let server = scratch.start("rperf", server.args(["serve", "--listen", &scratch.address()]));
     wait_for("rperf serve to listen", || scratch.socket().exists());

@@ -10,7 +10,7 @@ use superpipe_bench::spin::Timeout;
 use superpipe_bench::stats::Summary;
 
 use crate::config::Config;
-use crate::end::{End, World};
+use crate::end::{End, SharedState};
 use crate::task::{Pattern, Task, answer_to};
 
 /// The least that the check moves, in turns of the ring.
@@ -23,9 +23,9 @@ pub(crate) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    pub(crate) fn new(world: &'a World<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
-        let flip_byte = world.options.limit.flip_byte;
-        Ok(Self { end: End::new(world, timeout)?, channel: Channel::new(world.map), flip_byte })
+    pub(crate) fn new(shared: &'a SharedState<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
+        let flip_byte = shared.options.limit.flip_byte;
+        Ok(Self { end: End::new(shared, timeout)?, channel: Channel::new(shared.map), flip_byte })
     }
 
     /// Visits a configuration.
@@ -43,18 +43,18 @@ impl<'a> Client<'a> {
         let number = self.end.sent_count();
         self.post(config, Task::Check { count, number });
         let flip_byte = mem::take(&mut self.flip_byte);
-        let wrong_at = self.end.with_rings(config, |work| {
+        let wrong_at = self.end.with_rings(config, |exchange| {
             let mut wrong_at = None;
             for number in number..number + count {
-                pattern::fill(number, work.from);
-                if flip_byte && let Some(byte) = work.from.last_mut() {
+                pattern::fill(number, exchange.from);
+                if flip_byte && let Some(byte) = exchange.from.last_mut() {
                     *byte ^= 1;
                 }
-                work.forth.send(work.from, config.copy)?;
+                exchange.forth.send(exchange.from, config.copy)?;
                 if config.pattern == Pattern::Pingpong {
-                    work.back.receive(work.to, config.copy)?;
-                    work.forth.answered();
-                    wrong_at = wrong_at.or(pattern::find_wrong_byte(answer_to(number), work.to));
+                    exchange.back.receive(exchange.to, config.copy)?;
+                    exchange.forth.answered();
+                    wrong_at = wrong_at.or(pattern::find_wrong_byte(answer_to(number), exchange.to));
                 }
             }
             Ok(wrong_at)
@@ -73,11 +73,11 @@ impl<'a> Client<'a> {
         self.post(config, Task::Time(plan));
         match config.pattern {
             Pattern::Pingpong => {
-                let slices_ns = self.end.with_rings(config, |work| {
+                let slices_ns = self.end.with_rings(config, |exchange| {
                     plan.time(|| {
-                        work.forth.send(work.from, config.copy)?;
-                        work.back.receive(work.to, config.copy)?;
-                        work.forth.answered();
+                        exchange.forth.send(exchange.from, config.copy)?;
+                        exchange.back.receive(exchange.to, config.copy)?;
+                        exchange.forth.answered();
                         Ok(())
                     })
                 })?;
@@ -85,8 +85,8 @@ impl<'a> Client<'a> {
                 Ok(slices_ns)
             }
             Pattern::Stream => {
-                self.end.with_rings(config, |work| {
-                    (0..plan.total()).try_for_each(|_| work.forth.send(work.from, config.copy))
+                self.end.with_rings(config, |exchange| {
+                    (0..plan.total()).try_for_each(|_| exchange.forth.send(exchange.from, config.copy))
                 })?;
                 let count = usize::try_from(plan.slices).unwrap_or(usize::MAX);
                 self.channel.wait_done(count, self.end.timeout)
@@ -95,7 +95,7 @@ impl<'a> Client<'a> {
     }
 
     fn post(&mut self, config: Config, task: Task) {
-        let index = self.end.world.configs.iter().position(|&other| other == config);
+        let index = self.end.shared.configs.iter().position(|&other| other == config);
         self.channel.post(task.to_words(index.unwrap_or(usize::MAX)));
     }
 }

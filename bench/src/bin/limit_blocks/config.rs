@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Bytes of a ring; combinations with less than one block are left out
     #[arg(long, value_delimiter = ',', default_value = "32K,64K,128K,256K,512K,1M,2M,4M")]
     pub(crate) ring: Vec<Size>,
-    /// Place of a block's flag
+    /// DirectionOffset of a block's flag
     #[arg(long, value_delimiter = ',', value_enum, default_value = "end,line,tail,apart")]
     pub(crate) flag: Vec<Flag>,
     /// Copy kernels

@@ -7,30 +7,35 @@ use superpipe_bench::map::{self, PAGE_BYTES, SharedMapping};
 use superpipe_bench::spin::Timeout;
 
 use crate::config::{Config, Options};
-use crate::ring::{Place, Ring};
+use crate::ring::{DirectionOffset, Ring};
 
 /// The beginning of the first direction.
 const RINGS_AT: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
 
 /// The state that both processes share, made before the fork.
-pub(crate) struct World<'a> {
+pub(crate) struct SharedState<'a> {
     pub(crate) map: &'a SharedMapping,
     pub(crate) options: &'a Options,
     /// a command names a configuration by its index
     pub(crate) configs: &'a [Config],
     /// client to server, server to client
-    places: [Place; 2],
+    offsets: [DirectionOffset; 2],
 }
 
-impl<'a> World<'a> {
+impl<'a> SharedState<'a> {
     /// Bytes of the mapping for the largest of `configs`.
     pub(crate) fn bytes(configs: &[Config]) -> usize {
         RINGS_AT + 2 * direction_bytes(configs)
     }
 
-    /// Makes the world in `map`, which has [`World::bytes`].
+    /// Lays the state out in `map`, which has [`SharedState::bytes`].
     pub(crate) fn new(map: &'a SharedMapping, options: &'a Options, configs: &'a [Config]) -> Self {
-        Self { map, options, configs, places: [Place(RINGS_AT), Place(RINGS_AT + direction_bytes(configs))] }
+        Self {
+            map,
+            options,
+            configs,
+            offsets: [DirectionOffset(RINGS_AT), DirectionOffset(RINGS_AT + direction_bytes(configs))],
+        }
     }
 }
 
@@ -42,7 +47,7 @@ fn direction_bytes(configs: &[Config]) -> usize {
 
 /// The state of one process: its buffers, and the blocks that went each way.
 pub(crate) struct End<'a> {
-    pub(crate) world: &'a World<'a>,
+    pub(crate) shared: &'a SharedState<'a>,
     pub(crate) timeout: &'a Timeout,
     from: MmapMut,
     to: MmapMut,
@@ -50,7 +55,7 @@ pub(crate) struct End<'a> {
 }
 
 /// A message's two buffers, and the two directions.
-pub(crate) struct Work<'b, 'a> {
+pub(crate) struct Exchange<'b, 'a> {
     pub(crate) from: &'b mut [u8],
     pub(crate) to: &'b mut [u8],
     pub(crate) forth: Ring<'a>,
@@ -59,12 +64,12 @@ pub(crate) struct Work<'b, 'a> {
 
 impl<'a> End<'a> {
     /// Makes the buffers, resident.
-    pub(crate) fn new(world: &'a World<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
-        let options = world.options;
+    pub(crate) fn new(shared: &'a SharedState<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
+        let options = shared.options;
         let bytes_max = options.sizes.iter().map(|size| size.0).max().unwrap_or(0) + options.offset.0;
         let huge = options.limit.huge;
         let (from, to) = (map::resident(bytes_max, huge)?, map::resident(bytes_max, huge)?);
-        Ok(Self { world, timeout, from, to, counts: [0; 2] })
+        Ok(Self { shared, timeout, from, to, counts: [0; 2] })
     }
 
     /// Blocks that went from the client to the server so far.
@@ -76,15 +81,15 @@ impl<'a> End<'a> {
     pub(crate) fn with_rings<R>(
         &mut self,
         config: Config,
-        work: impl FnOnce(&mut Work) -> Result<R, Failure>,
+        work: impl FnOnce(&mut Exchange) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let (map, places, layout) = (self.world.map, self.world.places, config.layout());
-        let at = self.world.options.offset.0;
-        let mut all = Work {
+        let (map, offsets, layout) = (self.shared.map, self.shared.offsets, config.layout());
+        let at = self.shared.options.offset.0;
+        let mut all = Exchange {
             from: &mut self.from[at..at + config.bytes],
             to: &mut self.to[at..at + config.bytes],
-            forth: Ring::new(map, places[0], layout, self.counts[0], self.timeout),
-            back: Ring::new(map, places[1], layout, self.counts[1], self.timeout),
+            forth: Ring::new(map, offsets[0], layout, self.counts[0], self.timeout),
+            back: Ring::new(map, offsets[1], layout, self.counts[1], self.timeout),
         };
         let outcome = work(&mut all)?;
         self.counts = [all.forth.count(), all.back.count()];

@@ -22,7 +22,7 @@ use superpipe_bench::report::{Pass, print};
 
 use client::Client;
 use config::{Config, Options};
-use end::World;
+use end::SharedState;
 
 fn main() -> ExitCode {
     Failure::report(measure(&Options::parse()))
@@ -33,10 +33,10 @@ fn measure(options: &Options) -> Result<(), Failure> {
     let visit_ns = common.visit_ns()?;
     let groups = Config::all(options)?;
     let configs = groups.concat();
-    let map = SharedMapping::new(World::bytes(&configs), limit.huge)?;
-    let world = World::new(&map, options, &configs);
-    let (_peer, timeout) = Peer::fork(common.cores, |timeout| server::serve(&world, timeout))?;
-    let mut client = Client::new(&world, &timeout)?;
+    let map = SharedMapping::new(SharedState::bytes(&configs), limit.huge)?;
+    let shared = SharedState::new(&map, options, &configs);
+    let (_peer, timeout) = Peer::fork(common.cores, |timeout| server::serve(&shared, timeout))?;
+    let mut client = Client::new(&shared, &timeout)?;
     let mut chosen = configs.clone();
     if limit.best {
         chosen.clear();

@@ -17,9 +17,9 @@ use crate::config::Layout;
 /// Updates of the count of consumed blocks per turn of the ring.
 const CREDITS_PER_TURN: usize = 8;
 
-/// The place of a direction's memory in the mapping: a page for the count, then blocks and flags.
+/// Offset of the memory of a direction in the mapping: a page for the count, then blocks and flags.
 #[derive(Clone, Copy)]
-pub(crate) struct Place(pub(crate) usize);
+pub(crate) struct DirectionOffset(pub(crate) usize);
 
 /// One end of a direction: the sender's or the receiver's.
 pub(crate) struct Ring<'a> {
@@ -37,10 +37,10 @@ pub(crate) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Makes an end of the direction at `place`, through which `count` blocks went before, all of them consumed.
+    /// Makes an end of the direction at `offset`, through which `count` blocks went before, all of them consumed.
     pub(crate) fn new(
         map: &'a SharedMapping,
-        place: Place,
+        offset: DirectionOffset,
         layout: Layout,
         count: u64,
         timeout: &'a Timeout,
@@ -48,10 +48,10 @@ impl<'a> Ring<'a> {
         let credit_every = (layout.block_count / CREDITS_PER_TURN).max(1).next_power_of_two();
         Self {
             map,
-            consumed: &map.words(place.0, 8)[0],
+            consumed: &map.words(offset.0, 8)[0],
             timeout,
             layout,
-            blocks_at: place.0 + PAGE_BYTES,
+            blocks_at: offset.0 + PAGE_BYTES,
             slot: 0,
             count,
             consumed_known: count,

@@ -7,16 +7,16 @@ use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Timeout;
 
 use crate::config::Config;
-use crate::end::{End, World};
+use crate::end::{End, SharedState};
 use crate::task::{Pattern, Task, answer_to};
 
 /// Serves commands until the timeout or the end of the process.
-pub(crate) fn serve(world: &World, timeout: &Timeout) -> Result<(), Failure> {
-    let mut channel = Channel::new(world.map);
-    let mut end = End::new(world, timeout)?;
+pub(crate) fn serve(shared: &SharedState, timeout: &Timeout) -> Result<(), Failure> {
+    let mut channel = Channel::new(shared.map);
+    let mut end = End::new(shared, timeout)?;
     loop {
         let (task, index) = Task::from_words(channel.take(timeout)?);
-        let config = world.configs[index];
+        let config = shared.configs[index];
         let results = match task {
             Task::Check { count, number } => {
                 vec![u64::from(!check(&mut end, config, number..number + count)?)]
@@ -29,15 +29,15 @@ pub(crate) fn serve(world: &World, timeout: &Timeout) -> Result<(), Failure> {
 
 /// Returns whether every message was as expected. Answers all of them in any case, since the client waits.
 fn check(end: &mut End, config: Config, numbers: core::ops::Range<u64>) -> Result<bool, Failure> {
-    end.with_rings(config, |work| {
+    end.with_rings(config, |exchange| {
         let mut all_right = true;
         for number in numbers {
-            work.forth.receive(work.to, config.copy)?;
-            all_right &= pattern::find_wrong_byte(number, work.to).is_none();
+            exchange.forth.receive(exchange.to, config.copy)?;
+            all_right &= pattern::find_wrong_byte(number, exchange.to).is_none();
             if config.pattern == Pattern::Pingpong {
-                work.back.answered();
-                pattern::fill(answer_to(number), work.from);
-                work.back.send(work.from, config.copy)?;
+                exchange.back.answered();
+                pattern::fill(answer_to(number), exchange.from);
+                exchange.back.send(exchange.from, config.copy)?;
             }
         }
         Ok(all_right)
@@ -45,15 +45,15 @@ fn check(end: &mut End, config: Config, numbers: core::ops::Range<u64>) -> Resul
 }
 
 fn time(end: &mut End, config: Config, plan: SlicePlan) -> Result<Vec<u64>, Failure> {
-    end.with_rings(config, |work| match config.pattern {
+    end.with_rings(config, |exchange| match config.pattern {
         Pattern::Pingpong => {
             for _ in 0..plan.total() {
-                work.forth.receive(work.to, config.copy)?;
-                work.back.answered();
-                work.back.send(work.from, config.copy)?;
+                exchange.forth.receive(exchange.to, config.copy)?;
+                exchange.back.answered();
+                exchange.back.send(exchange.from, config.copy)?;
             }
             Ok(Vec::new())
         }
-        Pattern::Stream => plan.time(|| work.forth.receive(work.to, config.copy)),
+        Pattern::Stream => plan.time(|| exchange.forth.receive(exchange.to, config.copy)),
     })
 }

@@ -38,7 +38,7 @@ impl Appended {
         self.file.sync_all()?;
         if !self.has_name() {
             return Err(io::Error::other(
-                "it was renamed, removed or replaced meanwhile; the data are at the end of the file that it was",
+                "it was renamed, removed or replaced meanwhile; the data are at the end of the original file",
             ));
         }
         if self.is_new {

@@ -18,7 +18,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub(super) struct Directory {
     /// the directory opened with O_PATH, which needs no permission to read it
-    place: OwnedFd,
+    path_only: OwnedFd,
     /// the directory opened for reading, which fsync needs; None if that is not permitted, as in a drop box of mode 0300
     readable: Option<OwnedFd>,
 }
@@ -27,14 +27,14 @@ impl Directory {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let place = openat(CWD, path, flags | OFlags::PATH, Mode::empty())?;
-        let readable = openat(&place, ".", flags | OFlags::RDONLY, Mode::empty()).ok();
-        Ok(Self { place, readable })
+        let path_only = openat(CWD, path, flags | OFlags::PATH, Mode::empty())?;
+        let readable = openat(&path_only, ".", flags | OFlags::RDONLY, Mode::empty()).ok();
+        Ok(Self { path_only, readable })
     }
 
     /// Returns the status of the file with this name, links not followed; None if there is none.
     pub(super) fn stat(&self, name: &OsStr) -> io::Result<Option<Stat>> {
-        match statat(&self.place, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match statat(&self.path_only, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(found)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
@@ -44,37 +44,37 @@ impl Directory {
     /// Opens the file with this name, links not followed, without blocking.
     pub(super) fn open_file(&self, name: &OsStr, how: OFlags) -> io::Result<File> {
         let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        Ok(openat(&self.place, name, flags, Mode::empty())?.into())
+        Ok(openat(&self.path_only, name, flags, Mode::empty())?.into())
     }
 
     /// Creates a file without a name, which vanishes with its last descriptor.
     pub(super) fn create_nameless(&self, mode: u32) -> io::Result<File> {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        Ok(openat(&self.place, ".", flags, Mode::from_raw_mode(mode))?.into())
+        Ok(openat(&self.path_only, ".", flags, Mode::from_raw_mode(mode))?.into())
     }
 
     /// Creates a file. Fails if the name is taken.
     pub(super) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(&self.place, name, flags, Mode::from_raw_mode(mode))?.into())
+        Ok(openat(&self.path_only, name, flags, Mode::from_raw_mode(mode))?.into())
     }
 
     /// Gives a file, which may be without a name, this name. Fails if the name is taken.
     pub(super) fn link(&self, file: &File, name: &OsStr) -> io::Result<()> {
         let from = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(linkat(CWD, from, &self.place, name, AtFlags::SYMLINK_FOLLOW)?)
+        Ok(linkat(CWD, from, &self.path_only, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        Ok(renameat(&self.place, from, &self.place, to)?)
+        Ok(renameat(&self.path_only, from, &self.path_only, to)?)
     }
 
     /// Renames a file. Fails if the new name is taken.
     pub(super) fn rename_to_free(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        match renameat_with(&self.place, from, &self.place, to, RenameFlags::NOREPLACE) {
+        match renameat_with(&self.path_only, from, &self.path_only, to, RenameFlags::NOREPLACE) {
             // the file system does not support the flag
             Err(Errno::INVAL | Errno::NOSYS) => {
-                linkat(&self.place, from, &self.place, to, AtFlags::empty())?;
+                linkat(&self.path_only, from, &self.path_only, to, AtFlags::empty())?;
                 self.remove(from)
             }
             renamed => Ok(renamed?),
@@ -82,7 +82,7 @@ impl Directory {
     }
 
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
-        Ok(unlinkat(&self.place, name, AtFlags::empty())?)
+        Ok(unlinkat(&self.path_only, name, AtFlags::empty())?)
     }
 
     /// Lists the directory, if it is readable.
@@ -104,7 +104,7 @@ impl Directory {
 
 impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.place.as_fd()
+        self.path_only.as_fd()
     }
 }
 

@@ -4,12 +4,12 @@
 //! a descriptor that a path names, are written at their offset: see `descriptor`.
 
 mod acl;
-mod ahead;
 mod appended;
 mod directory;
 mod hidden;
-mod kept;
 pub(crate) mod pipe;
+mod preflight;
+mod properties;
 mod staged;
 
 use crate::exit::{Code, Failure};
@@ -34,16 +34,16 @@ const STDERR: RawFd = 2;
 
 /// Policy for a FILE that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Old {
+pub enum IfExists {
     /// The new file replaces it once it is complete.
     #[default]
-    Replaced,
+    Replace,
     /// The new file replaces it likewise, if it is the file that existed at the start. One that appeared meanwhile stays.
-    ReplacedIfSame,
+    ReplaceIfSame,
     /// It stays, and the output fails.
-    Kept,
+    Fail,
     /// All data are appended to it as they are written.
-    Extended,
+    Append,
 }
 
 /// Destination of the bytes. Dropping it before [`Output::commit`] discards a new FILE.
@@ -58,7 +58,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Kind {
     /// Written directly, by [`pipe::write`]; a regular file is synced to disk at the end.
-    AsItIs(File, Signals),
+    Direct(File, Signals),
     Appended(Appended),
     Staged(Staged),
 }
@@ -69,21 +69,21 @@ impl Output {
     /// # Errors
     /// The file cannot be written, or a signal arrived.
     pub fn open(file: Option<&Path>, signals: &Signals) -> Result<Self, Failure> {
-        Self::open_at(file, Old::ReplacedIfSame, signals, ReaderTimeout::REPORT)
+        Self::open_at(file, IfExists::ReplaceIfSame, signals, ReaderTimeout::REPORT)
     }
 
-    /// Opens FILE, or takes standard output, by the policy `old` for a file that exists. Waits for the reader of a FIFO, for
+    /// Opens FILE, or takes standard output, by the policy `if_exists` for a file that exists. Waits for the reader of a FIFO, for
     /// `accept_timeout` or until a signal arrives.
     ///
     /// # Errors
     /// The file cannot be written, the policy forbids it, or a signal arrived.
     pub fn open_with(
         file: Option<&Path>,
-        old: Old,
+        if_exists: IfExists,
         signals: &Signals,
         accept_timeout: Duration,
     ) -> Result<Self, Failure> {
-        Self::open_at(file, old, signals, ReaderTimeout::to_accept(accept_timeout))
+        Self::open_at(file, if_exists, signals, ReaderTimeout::to_accept(accept_timeout))
     }
 
     /// Takes standard error.
@@ -91,43 +91,43 @@ impl Output {
     /// # Errors
     /// Standard error was closed when this process began, or cannot be written.
     pub fn stderr(signals: &Signals) -> Result<Self, Failure> {
-        Self::standard(STDERR, "standard error".to_owned(), Old::Replaced, signals)
+        Self::standard(STDERR, "standard error".to_owned(), IfExists::Replace, signals)
     }
 
     fn open_at(
         file: Option<&Path>,
-        old: Old,
+        if_exists: IfExists,
         signals: &Signals,
         timeout: ReaderTimeout,
     ) -> Result<Self, Failure> {
         let Some(path) = file.filter(|path| !is_dash(path)) else {
-            return Self::standard(STDOUT, "standard output".to_owned(), old, signals);
+            return Self::standard(STDOUT, "standard output".to_owned(), if_exists, signals);
         };
         let name = path.display().to_string();
         match own_descriptor(path) {
-            Some(fd) => Self::standard(fd, name, old, signals),
+            Some(fd) => Self::standard(fd, name, if_exists, signals),
             None => {
-                let kind = open_path(path, old, signals, timeout, &cannot_write(&name))?;
+                let kind = open_path(path, if_exists, signals, timeout, &cannot_write(&name))?;
                 Ok(Self { name, kind, is_named: true })
             }
         }
     }
 
     /// Takes a descriptor that this process was started with.
-    fn standard(fd: RawFd, name: String, old: Old, signals: &Signals) -> Result<Self, Failure> {
-        let file = duplicate(fd).and_then(|file| check_as_it_is(&file, old).map(|()| file));
+    fn standard(fd: RawFd, name: String, if_exists: IfExists, signals: &Signals) -> Result<Self, Failure> {
+        let file = duplicate(fd).and_then(|file| check_descriptor(&file, if_exists).map(|()| file));
         let file = file.map_err(|error| Failure::local_io(cannot_write(&name), &error))?;
-        Ok(Self { name, kind: Kind::AsItIs(file, *signals), is_named: true })
+        Ok(Self { name, kind: Kind::Direct(file, *signals), is_named: true })
     }
 
     /// Opens a file in a directory; [`Output::preserve`] names it.
     ///
     /// # Errors
     /// No file can be created there.
-    pub fn open_in(directory: &Path, old: Old) -> Result<Self, Failure> {
+    pub fn open_in(directory: &Path, if_exists: IfExists) -> Result<Self, Failure> {
         let name = directory.display().to_string();
         let staged =
-            stage_in(directory, old).map_err(|error| Failure::local_io(cannot_write(&name), &error))?;
+            stage_in(directory, if_exists).map_err(|error| Failure::local_io(cannot_write(&name), &error))?;
         Ok(Self { name, kind: Kind::Staged(staged), is_named: false })
     }
 
@@ -148,7 +148,8 @@ impl Output {
             return Ok(());
         }
         let Some(name) = attributes.name() else {
-            let text = format!("cannot write to {}: is a directory, and the sender tells no name", self.name);
+            let text =
+                format!("cannot write to {}: is a directory, and the sender sent no file name", self.name);
             return Err(Failure::new(Code::LocalIo, text));
         };
         let named = staged.set_name(name);
@@ -163,7 +164,7 @@ impl Output {
     pub fn begin(&mut self) -> Result<(), Failure> {
         let begun = match &mut self.kind {
             Kind::Appended(appended) => appended.begin(),
-            Kind::AsItIs(..) | Kind::Staged(_) => Ok(()),
+            Kind::Direct(..) | Kind::Staged(_) => Ok(()),
         };
         begun.map_err(|error| self.cannot_write(&error))
     }
@@ -187,7 +188,7 @@ impl Output {
     /// # Errors
     /// There is less room.
     pub fn check_room(&self, bytes: u64, sparse: bool) -> Result<(), Failure> {
-        ahead::check_room(self.file(), bytes, sparse).map_err(|error| self.cannot_write(&error))
+        preflight::check_room(self.file(), bytes, sparse).map_err(|error| self.cannot_write(&error))
     }
 
     /// Writes all of these bytes. Waits while a pipe is full, as long as its reader never pauses for 10 s.
@@ -197,7 +198,7 @@ impl Output {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let doing = cannot_write(&self.name);
         match &mut self.kind {
-            Kind::AsItIs(file, signals) => pipe::write(file, bytes, &doing, signals),
+            Kind::Direct(file, signals) => pipe::write(file, bytes, &doing, signals),
             Kind::Appended(Appended { file, .. }) | Kind::Staged(Staged { file, .. }) => {
                 file.write_all(bytes).map_err(|error| Failure::local_io(doing, &error))
             }
@@ -205,7 +206,7 @@ impl Output {
     }
 
     const fn file(&self) -> &File {
-        let (Kind::AsItIs(file, _)
+        let (Kind::Direct(file, _)
         | Kind::Appended(Appended { file, .. })
         | Kind::Staged(Staged { file, .. })) = &self.kind;
         file
@@ -228,7 +229,7 @@ impl Output {
     /// The disk fails. An old FILE is then unchanged, unless the text says that only the directory failed.
     pub fn commit(&mut self) -> Result<(), Failure> {
         let committed = match &mut self.kind {
-            Kind::AsItIs(file, _) => put_on_disk(file),
+            Kind::Direct(file, _) => sync_to_disk(file),
             Kind::Appended(appended) => appended.commit(),
             Kind::Staged(staged) => staged.commit(),
         };
@@ -243,62 +244,62 @@ fn cannot_write(name: &str) -> String {
 /// Opens the file at `path`, or stages a new one.
 fn open_path(
     path: &Path,
-    old: Old,
+    if_exists: IfExists,
     signals: &Signals,
     timeout: ReaderTimeout,
     doing: &str,
 ) -> Result<Kind, Failure> {
     let failed = |error: io::Error| Failure::local_io(doing, &error);
-    let opened = match (existing(path, old).map_err(failed)?, old) {
+    let opened = match (existing(path, if_exists).map_err(failed)?, if_exists) {
         (Existing::Special, _) => {
             // Check before opening, which waits for the reader of a pipe.
-            fs::metadata(path).and_then(|found| check_special(&found, old)).map_err(failed)?;
+            fs::metadata(path).and_then(|found| check_special(&found, if_exists)).map_err(failed)?;
             let file = pipe::open(path, &mut OpenOptions::new(), doing, timeout, signals)?;
-            return Ok(Kind::AsItIs(file, *signals));
+            return Ok(Kind::Direct(file, *signals));
         }
-        (_, Old::Extended) => Appended::open(path).map(Kind::Appended),
-        (Existing::Regular(..), Old::Kept) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
-        (Existing::Regular(target, found), Old::Replaced | Old::ReplacedIfSame) => {
-            stage(&target, Some(found), old).map(Kind::Staged)
+        (_, IfExists::Append) => Appended::open(path).map(Kind::Appended),
+        (Existing::Regular(..), IfExists::Fail) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        (Existing::Regular(target, found), IfExists::Replace | IfExists::ReplaceIfSame) => {
+            stage(&target, Some(found), if_exists).map(Kind::Staged)
         }
-        (Existing::Nothing, _) => stage(path, None, old).map(Kind::Staged),
+        (Existing::Nothing, _) => stage(path, None, if_exists).map(Kind::Staged),
     };
     opened.map_err(failed)
 }
 
 /// Checks that an inherited descriptor may be written at its offset.
-fn check_as_it_is(file: &File, old: Old) -> io::Result<()> {
+fn check_descriptor(file: &File, if_exists: IfExists) -> io::Result<()> {
     let found = file.metadata()?;
-    match old {
-        Old::Kept if found.is_file() && found.len() > 0 => Err(io::Error::from_raw_os_error(libc::EEXIST)),
-        Old::Extended if found.is_file() && !fcntl_getfl(file)?.contains(OFlags::APPEND) => {
-            Err(io::Error::other(
-                "--append: this descriptor was not opened to append, and would be written where it stands; open it with >>",
-            ))
+    match if_exists {
+        IfExists::Fail if found.is_file() && found.len() > 0 => {
+            Err(io::Error::from_raw_os_error(libc::EEXIST))
         }
-        _ => check_special(&found, old),
+        IfExists::Append if found.is_file() && !fcntl_getfl(file)?.contains(OFlags::APPEND) => {
+            Err(io::Error::other("--append: this descriptor was not opened for appending; open it with >>"))
+        }
+        _ => check_special(&found, if_exists),
     }
 }
 
 /// Checks that a pipe or a device may be written.
-fn check_special(found: &Metadata, old: Old) -> io::Result<()> {
+fn check_special(found: &Metadata, if_exists: IfExists) -> io::Result<()> {
     let kind = found.file_type();
     let is_foreign = ![0, geteuid().as_raw()].contains(&found.uid());
-    match old {
-        Old::Kept if kind.is_block_device() => Err(io::Error::from_raw_os_error(libc::EEXIST)),
-        Old::Kept if kind.is_fifo() && is_foreign => Err(io::Error::other(format!(
-            "file exists: a pipe of uid {}; without --no-clobber it is written to",
+    match if_exists {
+        IfExists::Fail if kind.is_block_device() => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        IfExists::Fail if kind.is_fifo() && is_foreign => Err(io::Error::other(format!(
+            "file exists: it is a pipe of uid {}; omit --no-clobber to write to it",
             found.uid()
         ))),
-        Old::Extended if kind.is_block_device() => {
-            Err(io::Error::other("--append: a block device has no end to add to"))
+        IfExists::Append if kind.is_block_device() => {
+            Err(io::Error::other("--append: a block device cannot be appended to"))
         }
         _ => Ok(()),
     }
 }
 
 /// Syncs a regular file or block device to disk. Other files have no disk.
-fn put_on_disk(file: &File) -> io::Result<()> {
+fn sync_to_disk(file: &File) -> io::Result<()> {
     let kind = file.metadata()?.file_type();
     if kind.is_file() || kind.is_block_device() { file.sync_all() } else { Ok(()) }
 }

@@ -4,9 +4,9 @@
 //! share. So a pipe is polled before each write, and each write is so short that a pipe with room accepts it without blocking.
 
 use crate::exit::{Code, Failure};
-use crate::quantity::shown;
+use crate::quantity::format_duration;
 use crate::signals::Signals;
-use crate::timeouts::LAST_WORDS;
+use crate::timeouts::REPORT_TIMEOUT;
 use core::time::Duration;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -17,7 +17,8 @@ use std::thread;
 use std::time::Instant;
 use superpipe::os::poll::{PollFd, poll_now};
 
-/// Time in which the reader of a report must open the pipe, and in which any reader must go on reading.
+/// Time in which the reader of a report must open the pipe, and in which any reader must continue to read: enough for a person to
+/// start the reader by hand.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two attempts while there is no reader or no room, and between two checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -71,7 +72,7 @@ pub(crate) fn open(
             let ReaderTimeout { time, remedy } = timeout;
             return Err(unread(
                 doing,
-                format!("no process opened the pipe for reading within {}; {remedy}", shown(time)),
+                format!("no process opened the pipe for reading within {}; {remedy}", format_duration(time)),
             ));
         }
         thread::sleep(POLL_INTERVAL);
@@ -79,7 +80,7 @@ pub(crate) fn open(
 }
 
 /// Writes all of these bytes. Waits while a pipe is full, as long as its reader never pauses for 10 s, and while a terminal is
-/// stopped; after a signal, for [`LAST_WORDS`] in total. `doing` begins the text of a failure.
+/// stopped; after a signal, for [`REPORT_TIMEOUT`] in total. `doing` begins the text of a failure.
 ///
 /// # Errors
 /// The file rejects the bytes, or the reader of a pipe stops reading.
@@ -98,17 +99,17 @@ pub(crate) fn write(
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 if signals.failure().is_some() {
-                    if signaled_at.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
+                    if signaled_at.get_or_insert_with(Instant::now).elapsed() >= REPORT_TIMEOUT {
                         let text = format!(
-                            "its reader did not read all of it within {} of the signal",
-                            shown(LAST_WORDS)
+                            "its reader did not read all data within {} after the signal",
+                            format_duration(REPORT_TIMEOUT)
                         );
                         return Err(unread(doing, text));
                     }
                 } else if !is_terminal && moved_at.elapsed() >= READER_TIMEOUT {
                     return Err(unread(
                         doing,
-                        format!("its reader read nothing within {}", shown(READER_TIMEOUT)),
+                        format!("its reader read nothing within {}", format_duration(READER_TIMEOUT)),
                     ));
                 }
                 thread::sleep(POLL_INTERVAL);

@@ -5,16 +5,16 @@
 //! without O_TMPFILE it is a hidden file from the start, and every failure removes it. If SIGKILL leaves a hidden file, the next
 //! output to the same FILE removes it: see `hidden`.
 //!
-//! The properties of a file that it replaces are read when all data have arrived: see `kept`. A file that appeared or changed
+//! The properties of a file that it replaces are read when all data have arrived: see `properties`. A file that appeared or changed
 //! meanwhile is treated as if it had been so from the start. If it is not a regular file, or not writable, it stays, and the
 //! output fails.
 
-use super::Old;
+use super::IfExists;
 use super::acl;
-use super::ahead::check_replaceable;
 use super::directory::Directory;
 use super::hidden;
-use super::kept::{FileId, Kept};
+use super::preflight::check_replaceable;
+use super::properties::{FileId, FileProperties};
 use crate::files::descriptor::is_foreign;
 use crate::files::hidden_name::{hidden_name, is_hidden_name};
 use crate::files::links::links;
@@ -43,7 +43,7 @@ pub(super) struct Staged {
     /// its hidden name, if it has one
     hidden: Option<OsString>,
     /// properties of the file that it will replace, as last seen
-    old: Option<Kept>,
+    old: Option<FileProperties>,
     /// true if it has those properties
     conforms: bool,
     /// true if it may replace a file
@@ -79,7 +79,7 @@ impl Staged {
         }
         self.hidden = None;
         self.directory.sync(&self.file).map_err(|error| {
-            io::Error::other(format!("it has its name, but its directory cannot be put on disk: {error}"))
+            io::Error::other(format!("it has its name, but its directory cannot be synced to disk: {error}"))
         })
     }
 
@@ -92,16 +92,16 @@ impl Staged {
         if !self.may_replace {
             return Ok(false);
         }
-        let found = Kept::of(&self.directory, &self.name)?;
+        let found = FileProperties::read(&self.directory, &self.name)?;
         if self.only.is_some_and(|only| found.as_ref().is_some_and(|found| found.id() != only)) {
-            return Err(io::Error::other("its name belongs to another file now, which is left alone"));
+            return Err(io::Error::other("its name now belongs to another file, which was not replaced"));
         }
         if found.is_some() && found != self.old {
             may_write(self.directory.open_file(&self.name, OFlags::WRONLY))?;
             (self.old, self.conforms) = (found, false);
         }
         match &self.old {
-            Some(old) if !self.conforms => old.give_to(&self.file)?,
+            Some(old) if !self.conforms => old.apply_to(&self.file)?,
             _ => return Ok(false),
         }
         self.conforms = true;
@@ -122,7 +122,7 @@ impl Staged {
     /// # Errors
     /// The name belongs to a file that cannot or must not be replaced.
     pub(super) fn set_name(&mut self, name: &OsStr) -> io::Result<()> {
-        let old = Kept::of(&self.directory, name)?;
+        let old = FileProperties::read(&self.directory, name)?;
         if let Some(old) = &old {
             if !self.may_replace {
                 return Err(io::Error::from_raw_os_error(libc::EEXIST));
@@ -197,13 +197,13 @@ impl Drop for Staged {
 }
 
 /// Inspects the file at `path`, and checks that it may be written or replaced.
-pub(super) fn existing(path: &Path, policy: Old) -> io::Result<Existing> {
+pub(super) fn existing(path: &Path, if_exists: IfExists) -> io::Result<Existing> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         // The user asked neither to replace a dangling link, nor to create a file at its target.
         Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_ok() => {
             return Err(io::Error::other(
-                "it is a link that leads nowhere; remove it, or name the file itself",
+                "it is a symbolic link without a target; remove it, or name the file itself",
             ));
         }
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Existing::Nothing),
@@ -221,7 +221,7 @@ pub(super) fn existing(path: &Path, policy: Old) -> io::Result<Existing> {
     // A rename needs no permission to write to the old file, but a read-only file is meant to stay as it is.
     let opened = OpenOptions::new()
         .write(true)
-        .append(policy == Old::Extended)
+        .append(if_exists == IfExists::Append)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path);
     may_write(opened)?;
@@ -243,34 +243,39 @@ fn may_write(opened: io::Result<File>) -> io::Result<()> {
 }
 
 /// Opens the directory of `target`, and creates the file that will be `target`.
-pub(super) fn stage(target: &Path, replaced: Option<FileId>, policy: Old) -> io::Result<Staged> {
+pub(super) fn stage(target: &Path, replaced: Option<FileId>, if_exists: IfExists) -> io::Result<Staged> {
     let name = target.file_name().filter(|_| !target.as_os_str().as_encoded_bytes().ends_with(b"/"));
     let name = name.ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
     if is_hidden_name(name.as_bytes()) {
         return Err(io::Error::other(
-            "such names are for files that are not whole, and are removed; choose another",
+            "this form of name is reserved for incomplete files, which are removed; choose another",
         ));
     }
     let directory = Directory::open(target.parent().unwrap_or(Path::new("")))?;
-    let old = Kept::of(&directory, name)?;
-    if old.as_ref().map(Kept::id) != replaced {
-        return Err(io::Error::other("it became another file at this moment; try again"));
+    let old = FileProperties::read(&directory, name)?;
+    if old.as_ref().map(FileProperties::id) != replaced {
+        return Err(io::Error::other("another process replaced it at this moment; try again"));
     }
     if let Some(old) = &old {
         check_replaceable(&directory, name, old.uid())?;
     }
     hidden::sweep(&directory, name);
-    create(directory, name, old, policy)
+    create(directory, name, old, if_exists)
 }
 
 /// Creates a file in a directory; [`Staged::set_name`] sets its name.
-pub(super) fn stage_in(directory: &Path, policy: Old) -> io::Result<Staged> {
+pub(super) fn stage_in(directory: &Path, if_exists: IfExists) -> io::Result<Staged> {
     let (directory, name) = (Directory::open(directory)?, OsStr::new(UNNAMED));
     hidden::sweep(&directory, name);
-    create(directory, name, None, policy)
+    create(directory, name, None, if_exists)
 }
 
-fn create(directory: Directory, name: &OsStr, old: Option<Kept>, policy: Old) -> io::Result<Staged> {
+fn create(
+    directory: Directory,
+    name: &OsStr,
+    old: Option<FileProperties>,
+    if_exists: IfExists,
+) -> io::Result<Staged> {
     let mode = if old.is_some() { PRIVATE_MODE } else { 0o666 };
     let (file, hidden) = match directory.create_nameless(mode) {
         Ok(file) if Path::new("/proc/self/fd").exists() => (file, None),
@@ -281,8 +286,8 @@ fn create(directory: Directory, name: &OsStr, old: Option<Kept>, policy: Old) ->
         }
     };
     let name = name.to_owned();
-    let only = old.as_ref().map(Kept::id).filter(|_| policy == Old::ReplacedIfSame);
-    let may_replace = policy == Old::Replaced || only.is_some();
+    let only = old.as_ref().map(FileProperties::id).filter(|_| if_exists == IfExists::ReplaceIfSame);
+    let may_replace = if_exists == IfExists::Replace || only.is_some();
     Ok(Staged { file, directory, name, hidden, old, conforms: false, may_replace, only, preserved: None })
 }
 
@@ -301,9 +306,9 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn open(path: &Path) -> Result<Staged, String> {
-        match existing(path, Old::Replaced).and_then(|found| match found {
-            Existing::Nothing => stage(path, None, Old::Replaced),
-            Existing::Regular(target, replaced) => stage(&target, Some(replaced), Old::Replaced),
+        match existing(path, IfExists::Replace).and_then(|found| match found {
+            Existing::Nothing => stage(path, None, IfExists::Replace),
+            Existing::Regular(target, replaced) => stage(&target, Some(replaced), IfExists::Replace),
             Existing::Special => Err(io::Error::other("odd")),
         }) {
             Ok(staged) => Ok(staged),
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_file_stays_until_the_commit_and_passes_on_its_mode() {
+    fn the_commit_replaces_the_old_file_and_keeps_its_mode() {
         let dir = Scratch::new("output-old");
         fs::write(dir.join("out"), b"old").unwrap();
         fs::set_permissions(dir.join("out"), Permissions::from_mode(0o640)).unwrap();
@@ -373,7 +378,7 @@ mod tests {
         assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
         assert_eq!(fs::read(dir.join("real")).unwrap(), b"new");
         symlink("nowhere", dir.join("dangling")).unwrap();
-        assert!(open(&dir.join("dangling")).unwrap_err().contains("leads nowhere"));
+        assert!(open(&dir.join("dangling")).unwrap_err().contains("without a target"));
         assert!(open(dir.path()).unwrap_err().contains("is a directory"));
         assert!(open(&dir.join("missing/out")).unwrap_err().contains("no such file or directory"));
         assert!(open(Path::new("new-directory/")).unwrap_err().contains("is a directory"));

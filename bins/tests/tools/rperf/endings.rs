@@ -13,7 +13,7 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 fn a_wrong_byte_is_reported_at_both_ends() {
     let scratch = Scratch::new("perf-flip");
     let words = |message: u32, bytes: u32, at: u32| {
-        format!("message {message}, of {bytes} bytes, is wrong from byte {at} on")
+        format!("message {message} of {bytes} bytes differs from byte {at} on")
     };
     for (arguments, words) in [
         (&["--inject-flip", "3"][..], words(0, 8, 3)),
@@ -26,8 +26,8 @@ fn a_wrong_byte_is_reported_at_both_ends() {
     ] {
         let (_, client, server) =
             scratch.measure(&[&["-q", "--sizes", "8,8K"], arguments, &QUICK[..]].concat());
-        client.assert(6, &format!("server: what arrived is not what was sent: {words}"));
-        server.assert(6, &format!("what arrived is not what was sent: {words}"));
+        client.assert(6, &format!("server: the received data differ from the sent data: {words}"));
+        server.assert(6, &format!("the received data differ from the sent data: {words}"));
     }
     // a message that is not compared fails nothing
     let (_, client, server) =
@@ -49,7 +49,7 @@ fn a_kept_server_serves_the_next_client() {
     assert_eq!(ended.code, 143);
     let said: Vec<_> = ended.said.lines().collect();
     assert_eq!(said.len(), 2, "{}", ended.said);
-    assert!(said[0].contains("what arrived is not what was sent") && said[1].contains("SIGTERM"));
+    assert!(said[0].contains("the received data differ from the sent data") && said[1].contains("SIGTERM"));
     scratch.assert_only(&[]);
 }
 
@@ -129,7 +129,7 @@ fn wrong_usage_exits_with_2() {
         assert_eq!(ended.code, 2, "{wrong:?}: {}", ended.said);
     }
     for (arguments, words) in [
-        (&["--help"][..], "What is measured:"),
+        (&["--help"][..], "Measurement:"),
         (&["serve", "--help"], "--keep"),
         (&["--version"], "rperf"),
         (&["--generate", "man"], "OPTIONS OF SERVE"),

@@ -69,10 +69,10 @@ fn without_a_connection_old_files_are_kept() {
 fn without_results_only_the_trace_is_written() {
     let scratch = Scratch::new("perf-files-first");
     let fails = ["--sizes=64,8K", "--inject-flip=3"];
-    scratch.files_of(&fails).assert(6, "what arrived is not what was sent");
+    scratch.files_of(&fails).assert(6, "the received data differ from the sent data");
     scratch.assert_only(&["trace"]);
     scratch.with_old();
-    scratch.files_of(&fails).assert(6, "what arrived is not what was sent");
+    scratch.files_of(&fails).assert(6, "the received data differ from the sent data");
     scratch.assert_old(&["csv", "json", "picture", "plot"]);
     let trace: Value = serde_json::from_slice(&fs::read(scratch.data("trace")).unwrap()).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().len() > 20);
@@ -82,12 +82,12 @@ fn without_results_only_the_trace_is_written() {
 fn a_failed_run_keeps_results_and_draws_nothing() {
     let scratch = Scratch::new("perf-files-second");
     let fails = ["--sizes=64,8K", "--inject-flip=5000"];
-    scratch.files_of(&fails).assert(6, "message 1, of 8192 bytes");
+    scratch.files_of(&fails).assert(6, "message 1 of 8192 bytes");
     scratch.assert_only(&["csv", "json", "trace"]);
     assert_eq!((scratch.lines("csv"), scratch.lines("json")), (2, 1));
     scratch.with_old();
     fs::set_permissions(scratch.data("csv"), Permissions::from_mode(0o640)).unwrap();
-    scratch.files_of(&fails).assert(6, "message 1, of 8192 bytes");
+    scratch.files_of(&fails).assert(6, "message 1 of 8192 bytes");
     scratch.assert_old(&["picture", "plot"]);
     assert_eq!((scratch.lines("csv"), scratch.lines("json")), (2, 1));
     assert_eq!(fs::metadata(scratch.data("csv")).unwrap().permissions().mode() & 0o777, 0o640);

@@ -86,18 +86,18 @@ fn with<const N: usize>(mut bytes: [u8; N], at: usize, value: u8) -> [u8; N] {
 
 #[test]
 fn the_rule_that_a_client_breaks_is_reported() {
-    server_goes_on(&[(1, &hello(1))], "the peer is no rperf");
-    server_goes_on(&[(1, &hello(4))], "has the same part as we");
-    server_goes_on(&[(1, b"hello")], "the peer is no rperf");
+    server_goes_on(&[(1, &hello(1))], "the peer is not rperf");
+    server_goes_on(&[(1, &hello(4))], "has the same role");
+    server_goes_on(&[(1, b"hello")], "the peer is not rperf");
     server_goes_on(&[(1, &hello(3)), (9, &plan())], "out of turn");
     // a TRAILER ends the measurement before its begin
-    server_goes_on(&[(1, &hello(3)), (3, &[0; 24])], "ended the measurement before its end");
+    server_goes_on(&[(1, &hello(3)), (3, &[0; 24])], "ended the measurement early");
     // a client that sends nothing more, or nothing at all
     server_goes_on(&[(1, &hello(3)), (5, &plan())], "silent");
     server_goes_on(&[], "the peer sent no HELLO within 2s");
     for (plan, words) in [
         (with(plan(), 0, 2), "another version"),
-        (with(plan(), 1, 9), "waits in a way"),
+        (with(plan(), 1, 9), "unknown wait strategy"),
         (with(plan(), 2, 9), "kind of memory"),
         (with(plan(), 3, 9), "flag"),
         (with(plan(), 20, 1), "more than 1 GiB"),
@@ -118,9 +118,9 @@ fn the_rule_that_a_client_breaks_is_reported() {
         server_goes_on(&[(1, &hello(3)), (5, &plan()), (7, &run)], words);
     }
     // a message of another size or tag than the expected one
-    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 9])], 7, "its turn");
-    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 7])], 7, "its turn");
-    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (11, &[0; 8])], 7, "its turn");
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 9])], 7, "than the expected one");
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 7])], 7, "than the expected one");
+    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (11, &[0; 8])], 7, "than the expected one");
     // the new connection is not made, or the client sends nothing more
     let again = with(with(run(), 0, 1), 24, 1);
     server_ends(
@@ -158,20 +158,20 @@ fn the_rule_that_a_server_breaks_is_reported() {
     (ready[0], ready[1]) = (1, 2);
     ready[4..8].fill(0xFF);
     let server = (1, &hello(4)[..]);
-    client_meets(&[(1, &hello(2))], 7, "the peer is no rperf");
-    client_meets(&[(1, &hello(3))], 7, "has the same part as we");
+    client_meets(&[(1, &hello(2))], 7, "the peer is not rperf");
+    client_meets(&[(1, &hello(3))], 7, "has the same role");
     client_meets(&[server, (6, &with(ready, 0, 7))], 7, "another version");
-    client_meets(&[server, (6, &with(ready, 1, 7))], 7, "waits in a way");
+    client_meets(&[server, (6, &with(ready, 1, 7))], 7, "unknown wait strategy");
     client_meets(&[server, (6, &with(ready, 15, 7))], 7, "reserved bytes");
     client_meets(&[server, (6, &ready), (9, &[0; 80])], 7, "out of turn");
     client_meets(&[server, (6, &ready), (8, b"go")], 7, "a GO that is not empty");
-    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 9])], 7, "its turn");
+    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 9])], 7, "than the expected one");
     let verdict = [0; 24];
-    client_meets(&[server, (6, &ready), (4, &verdict)], 7, "ended the measurement before its end");
+    client_meets(&[server, (6, &ready), (4, &verdict)], 7, "ended the measurement early");
     // an answer of the right size with wrong contents, then impossible figures
     let mut done = [0; 80];
     done[0] = 9;
-    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &done)], 7, "figures that cannot be");
+    client_meets(&[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &done)], 7, "inconsistent figures");
     client_meets(
         &[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &done[..79])],
         7,
@@ -181,7 +181,7 @@ fn the_rule_that_a_server_breaks_is_reported() {
     client_meets(
         &[server, (6, &ready), (8, b""), (10, &[0; 8]), (9, &[0; 80])],
         6,
-        "what arrived is not what was sent: message 0, of 8 bytes, is wrong from byte 0 on",
+        "the received data differ from the sent data: message 0 of 8 bytes differs from byte 0 on",
     );
 }
 
@@ -220,7 +220,7 @@ fn a_report_in_place_of_a_message_ends_the_run() {
         connection.close(Reason(8), BOUND).unwrap();
         server
             .wait(BOUND)
-            .assert(8, "rperf ended the connection: a local file, pipe or disk failed there (code 8)");
+            .assert(8, "rperf ended the connection: a file, pipe or disk failed there (code 8)");
     }
 }
 
@@ -319,7 +319,7 @@ fn client_is_told(tag: u64, records: &str, code: i32, words: &str) {
 fn impossible_records_are_refused() {
     let good = r#"{"pid":1,"marks":[{"begin":2,"end":3,"what":{"ack-in":{"blocks":4}}}]}"#;
     client_is_told(11, good, 0, "");
-    client_is_told(9, good, 7, "sent another message than its records");
-    client_is_told(11, &good[1..], 7, "sent records that cannot be read");
-    client_is_told(11, &good.replace(":2", ":4"), 7, "sent records that cannot be");
+    client_is_told(9, good, 7, "sent another message instead of its records");
+    client_is_told(11, &good[1..], 7, "sent records that cannot be decoded");
+    client_is_told(11, &good.replace(":2", ":4"), 7, "sent invalid records");
 }

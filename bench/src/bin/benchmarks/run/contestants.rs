@@ -3,10 +3,10 @@
 use superpipe_bench::failure::Failure;
 
 use super::Timing;
+use super::environment::Environment;
 use super::limits::{self, Limits};
 use super::peers::{PEERS, Peer};
 use super::rperf::{self, Rperf};
-use super::world::World;
 use crate::figures::{self, Distance, Figures, Kind, Series};
 use crate::plan::{ADVISED, CONNECTION, Cell, PLAIN, Part, REUSED, SUPERPIPE};
 
@@ -47,9 +47,14 @@ impl Contestant {
     }
 
     /// Prepares for a distance of the cores.
-    pub(crate) fn tune(&mut self, world: &World, cells: &[Cell], distance: Distance) -> Result<(), Failure> {
+    pub(crate) fn tune(
+        &mut self,
+        environment: &Environment,
+        cells: &[Cell],
+        distance: Distance,
+    ) -> Result<(), Failure> {
         match &mut self.who {
-            Who::Limit(limits) => limits.tune(world, cells, distance),
+            Who::Limit(limits) => limits.tune(environment, cells, distance),
             Who::Superpipe | Who::Peer(_) => Ok(()),
         }
     }
@@ -57,24 +62,24 @@ impl Contestant {
     /// Runs one round.
     pub(crate) fn run(
         &mut self,
-        world: &World,
+        environment: &Environment,
         server: &Rperf,
         part: Part,
         cells: &[Cell],
         distance: Distance,
     ) -> Result<Vec<Timing>, Failure> {
         match &self.who {
-            Who::Limit(limits) => limits.run(world, cells, distance),
+            Who::Limit(limits) => limits.run(environment, cells, distance),
             Who::Superpipe if part == Part::First => {
                 let mut timings = Vec::new();
                 for _ in 0..CONNECTIONS {
-                    timings.extend(server.run(world, cells, self.place, true)?);
+                    timings.extend(server.run(environment, cells, self.place, true)?);
                 }
                 Ok(timings)
             }
-            Who::Superpipe => server.run(world, cells, self.place, false),
+            Who::Superpipe => server.run(environment, cells, self.place, false),
             Who::Peer(peer) => {
-                let (timings, version) = peer.run(world, cells, self.place)?;
+                let (timings, version) = peer.run(environment, cells, self.place)?;
                 self.version = version;
                 Ok(timings)
             }
@@ -104,23 +109,23 @@ impl Contestant {
     /// Describes it for the page.
     pub(crate) fn describe(
         &self,
-        world: &World,
+        environment: &Environment,
         part: Part,
         cells: &[Cell],
     ) -> Result<figures::Contestant, Failure> {
         let first = cells.first().copied();
         let (title, kind, settings, command) = match &self.who {
             Who::Limit(_) => {
-                let example = cells.last().map(|&cell| limits::sweep(world, cell)).transpose()?;
+                let example = cells.last().map(|&cell| limits::sweep(environment, cell)).transpose()?;
                 let settings = "the best of the configurations swept, for each size".to_owned();
                 ("bare ring", Kind::Limit, settings, example)
             }
             Who::Superpipe => {
-                let command = rperf::client(world, first.as_slice(), self.place, part == Part::First)?;
+                let command = rperf::client(environment, first.as_slice(), self.place, part == Part::First)?;
                 (SUPERPIPE, Kind::Superpipe, String::new(), Some(command))
             }
             Who::Peer(peer) => {
-                let command = peer.command(world, first.as_slice(), self.place);
+                let command = peer.command(environment, first.as_slice(), self.place);
                 (peer.title, peer.kind, peer.settings(), Some(command))
             }
         };
@@ -130,7 +135,7 @@ impl Contestant {
             kind,
             version: self.version.clone(),
             settings,
-            command: command.map(|command| world.shown(&command)).unwrap_or_default(),
+            command: command.map(|command| environment.shown(&command)).unwrap_or_default(),
         })
     }
 

@@ -7,12 +7,13 @@ use serde_json::Value;
 use superpipe_bench::failure::Failure;
 
 use super::Timing;
+use super::environment::Environment;
 use super::launch;
-use super::world::World;
 use crate::figures::{Best, Distance};
 use crate::plan::{Cell, LATENCY};
 
 const LINES_BYTES: usize = 8;
+/// Time per configuration of a sweep, which visits up to 40, and of a round, which visits one.
 const SWEEP_SECONDS: &str = "0.004";
 const ROUND_SECONDS: &str = "0.03";
 
@@ -25,12 +26,17 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// Sweeps for the cells that have no best configuration at this distance yet.
-    pub(crate) fn tune(&mut self, world: &World, cells: &[Cell], distance: Distance) -> Result<(), Failure> {
+    pub(crate) fn tune(
+        &mut self,
+        environment: &Environment,
+        cells: &[Cell],
+        distance: Distance,
+    ) -> Result<(), Failure> {
         for &cell in cells {
             if self.best.contains_key(&(distance, cell)) {
                 continue;
             }
-            let best = last(&mut sweep(world, cell)?)?;
+            let best = last(&mut sweep(environment, cell)?)?;
             let option = |name: &&str| [format!("--{name}"), text(&best[*name])];
             self.best.insert((distance, cell), names(cell).iter().flat_map(option).collect());
         }
@@ -40,13 +46,13 @@ impl Limits {
     /// Visits the best configuration of each cell once.
     pub(crate) fn run(
         &self,
-        world: &World,
+        environment: &Environment,
         cells: &[Cell],
         distance: Distance,
     ) -> Result<Vec<Timing>, Failure> {
         let visit = |&cell| {
             let best = self.best.get(&(distance, cell)).map(Vec::as_slice).unwrap_or_default();
-            let mut command = command(world, cell)?;
+            let mut command = command(environment, cell)?;
             command.args(best).args(["--rounds", "1", "--seconds-per-config", ROUND_SECONDS]);
             Ok(Timing::new(&last(&mut command)?, cell))
         };
@@ -74,20 +80,20 @@ fn names(cell: Cell) -> &'static [&'static str] {
     if is_lines(cell) { &["slots", "stride", "pause"] } else { &["block", "ring", "flag", "copy"] }
 }
 
-fn command(world: &World, cell: Cell) -> Result<Command, Failure> {
-    let mut command = world.program(if is_lines(cell) { "limit_lines" } else { "limit_blocks" })?;
+fn command(environment: &Environment, cell: Cell) -> Result<Command, Failure> {
+    let mut command = environment.program(if is_lines(cell) { "limit_lines" } else { "limit_blocks" })?;
     if !is_lines(cell) {
         let pattern = if cell.test == LATENCY { "pingpong" } else { "stream" };
         command.args(["--sizes", &cell.bytes.to_string(), "--pattern", pattern]);
     }
-    command.args(["--cores", &world.cores(), "--json"]);
+    command.args(["--cores", &environment.cores(), "--json"]);
     Ok(command)
 }
 
 /// Returns the command that finds the best of all configurations worth a visit, and visits it once.
-pub(crate) fn sweep(world: &World, cell: Cell) -> Result<Command, Failure> {
-    let mut command = command(world, cell)?;
-    command.args(configurations(cell, world.is_quick));
+pub(crate) fn sweep(environment: &Environment, cell: Cell) -> Result<Command, Failure> {
+    let mut command = command(environment, cell)?;
+    command.args(configurations(cell, environment.is_quick));
     command.args(["--best", "--rounds", "1", "--seconds-per-config", SWEEP_SECONDS]);
     Ok(command)
 }

@@ -3,18 +3,21 @@
 use std::fs;
 use std::process::Command;
 
+use super::environment::Environment;
 use super::launch;
-use super::world::World;
 
 /// Returns all facts, as `unknown` where one cannot be read.
-pub(crate) fn describe(world: &World) -> Vec<(String, String)> {
+pub(crate) fn describe(environment: &Environment) -> Vec<(String, String)> {
     let fact =
         |name: &str, value: Option<String>| (name.to_owned(), value.unwrap_or_else(|| "unknown".to_owned()));
     vec![
         fact("superpipe", Some(commit())),
         fact("processor", field("/proc/cpuinfo", "model name")),
         fact("processors", field("/proc/cpuinfo", "siblings").map(|count| format!("{count} in a package"))),
-        fact("cores used", Some(format!("client {}, server {}", world.cores.client, world.cores.server))),
+        fact(
+            "cores used",
+            Some(format!("client {}, server {}", environment.cores.client, environment.cores.server)),
+        ),
         fact("hypervisor", hypervisor()),
         fact("memory", field("/proc/meminfo", "MemTotal")),
         fact("huge pages on request", file("/sys/kernel/mm/transparent_hugepage/enabled")),

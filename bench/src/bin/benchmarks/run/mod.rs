@@ -1,13 +1,13 @@
 //! Measuring: part by part, in rounds in which every contestant has its turn.
 
 mod contestants;
+mod environment;
 mod launch;
 mod limits;
 mod machine;
 mod peers;
 mod rperf;
 mod waiting;
-mod world;
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ use superpipe_bench::options::Cores;
 use crate::figures::{Distance, Figures, Round};
 use crate::plan::{Cell, LATENCY, Part};
 use contestants::Contestant;
+use environment::Environment;
 use rperf::Rperf;
-use world::World;
 
 /// Runs of a round during which the distance of the cores changes.
 const ATTEMPTS_MAX: u32 = 3;
@@ -43,26 +43,29 @@ pub(crate) struct Options {
     /// Measure the peers as well, which scripts/peers.sh must have set up
     #[arg(long)]
     peers: bool,
-    /// Run one short round, to see that everything works
+    /// Directory of rperf [default: the directory of this program]
+    #[arg(long, value_name = "DIR")]
+    tools: Option<PathBuf>,
+    /// Run one short round, to check that everything works
     #[arg(long)]
     quick: bool,
 }
 
 /// Measures the chosen parts.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let world = World::new(options.cores, options.quick)?;
-    let load = world::load();
+    let environment = Environment::new(options.cores, options.quick, options.tools.as_deref())?;
+    let load = environment::load();
     if load > LOAD_MAX && !options.quick {
         eprintln!("warning: the machine is not idle (load {load}): the figures will be too high");
     }
     // before anything is written: a changed work tree is no longer that of the commit
-    let facts = machine::describe(&world);
+    let facts = machine::describe(&environment);
     let chosen =
         Part::LOCAL.into_iter().filter(|part| options.only.is_empty() || options.only.contains(part));
     for part in chosen {
         let mut figures = match part {
-            Part::Waiting => waiting::run(&world, options)?,
-            _ => run_part(&world, options, part)?,
+            Part::Waiting => waiting::run(&environment, options)?,
+            _ => run_part(&environment, options, part)?,
         };
         figures.facts.clone_from(&facts);
         figures.write(&options.dir.join("benchmarks").join(format!("{}.jsonl", part.name())))?;
@@ -92,15 +95,15 @@ impl Timing {
     }
 }
 
-fn run_part(world: &World, options: &Options, part: Part) -> Result<Figures, Failure> {
+fn run_part(environment: &Environment, options: &Options, part: Part) -> Result<Figures, Failure> {
     let cells = part.cells(options.quick);
     let mut contestants = Contestant::all(part, options.peers);
-    let server = Rperf::new(world)?;
+    let server = Rperf::new(environment)?;
     let mut figures = Figures::default();
     let rounds_wanted = if options.quick { 1 } else { options.rounds };
     for round in 0..2 * rounds_wanted {
         eprintln!("{}: round {}", part.name(), round + 1);
-        let ran = run_round(world, &server, part, round, &cells, &mut contestants)?;
+        let ran = run_round(environment, &server, part, round, &cells, &mut contestants)?;
         figures.rounds.push(ran.0);
         for (index, timings) in ran.1 {
             contestants[index].add(&mut figures, round, part, &timings);
@@ -111,7 +114,7 @@ fn run_part(world: &World, options: &Options, part: Part) -> Result<Figures, Fai
         }
     }
     for contestant in &contestants {
-        let described = contestant.describe(world, part, &cells)?;
+        let described = contestant.describe(environment, part, &cells)?;
         // superpipe takes part once per kind of memory
         if figures.contestants.iter().all(|other| other.id != described.id) {
             figures.contestants.push(described);
@@ -126,7 +129,7 @@ type Timings = Vec<(usize, Vec<Timing>)>;
 
 /// Runs every contestant once: forwards and backwards in turn, since the first may find the machine in another state.
 fn run_round(
-    world: &World,
+    environment: &Environment,
     server: &Rperf,
     part: Part,
     round: usize,
@@ -136,28 +139,28 @@ fn run_round(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let load = world::load();
-        let now_ns = world.distance_ns()?;
-        let tuned_for = world::distance(now_ns, now_ns);
+        let load = environment::load();
+        let now_ns = environment.distance_ns()?;
+        let tuned_for = environment::distance(now_ns, now_ns);
         for contestant in &mut *contestants {
-            contestant.tune(world, cells, tuned_for)?;
+            contestant.tune(environment, cells, tuned_for)?;
         }
         // probed again, since tuning took its time
-        let before_ns = world.distance_ns()?;
+        let before_ns = environment.distance_ns()?;
         let mut order: Vec<usize> = (0..contestants.len()).collect();
         if !round.is_multiple_of(2) {
             order.reverse();
         }
         let mut timings = Vec::new();
         for index in order {
-            timings.push((index, contestants[index].run(world, server, part, cells, tuned_for)?));
+            timings.push((index, contestants[index].run(environment, server, part, cells, tuned_for)?));
         }
-        let after_ns = world.distance_ns()?;
-        let mut distance = world::distance(before_ns, after_ns);
+        let after_ns = environment.distance_ns()?;
+        let mut distance = environment::distance(before_ns, after_ns);
         if distance != tuned_for {
             distance = Distance::Mixed;
         }
-        if distance != Distance::Mixed || attempts == ATTEMPTS_MAX || world.is_quick {
+        if distance != Distance::Mixed || attempts == ATTEMPTS_MAX || environment.is_quick {
             timings.sort_by_key(|(index, _)| *index);
             return Ok((Round { distance, attempts, before_ns, after_ns, load }, timings));
         }

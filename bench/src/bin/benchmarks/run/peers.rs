@@ -5,8 +5,8 @@ use std::process::Command;
 use superpipe_bench::failure::Failure;
 
 use super::Timing;
+use super::environment::Environment;
 use super::launch::{self, SECONDS_MAX};
-use super::world::World;
 use crate::figures::Kind;
 use crate::plan::{Cell, REUSED};
 
@@ -101,9 +101,9 @@ impl Peer {
     }
 
     /// Returns the command that runs all cells.
-    pub(crate) fn command(&self, world: &World, cells: &[Cell], place: &str) -> Command {
-        let harness = world.peers.join("bin").join(self.program);
-        let own = world.peers.join(self.program);
+    pub(crate) fn command(&self, environment: &Environment, cells: &[Cell], place: &str) -> Command {
+        let harness = environment.peers.join("bin").join(self.program);
+        let own = environment.peers.join(self.program);
         let mut command = match self.launcher {
             Launcher::Itself => Command::new(&harness),
             Launcher::OpenMpi => {
@@ -125,8 +125,8 @@ impl Peer {
                 command
             }
         };
-        command.envs(self.settings.iter().copied()).env("PEER_ROOT", world.peers.join("run/"));
-        command.args(["--cores", &world.cores(), "--seconds-max", &SECONDS_MAX.to_string()]);
+        command.envs(self.settings.iter().copied()).env("PEER_ROOT", environment.peers.join("run/"));
+        command.args(["--cores", &environment.cores(), "--seconds-max", &SECONDS_MAX.to_string()]);
         let suffix = if place == REUSED { "" } else { "-fresh" };
         command
             .args(cells.iter().map(|cell| format!("{}{suffix}:{}:{}", cell.test, cell.bytes, cell.messages)));
@@ -136,11 +136,11 @@ impl Peer {
     /// Runs one round. Returns its timings and the version that the peer prints.
     pub(crate) fn run(
         &self,
-        world: &World,
+        environment: &Environment,
         cells: &[Cell],
         place: &str,
     ) -> Result<(Vec<Timing>, String), Failure> {
-        let objects = launch::objects(&mut self.command(world, cells, place))?;
+        let objects = launch::objects(&mut self.command(environment, cells, place))?;
         let version = objects.iter().find(|object| object["event"] == "version");
         let version =
             short_version(version.and_then(|object| object["version"].as_str()).unwrap_or_default());

@@ -9,8 +9,8 @@ use superpipe_bench::failure::Failure;
 use superpipe_bench::process::die_with_parent;
 
 use super::Timing;
+use super::environment::Environment;
 use super::launch;
-use super::world::World;
 use crate::plan::{Cell, REUSED};
 
 /// A server. Dropping ends it.
@@ -21,12 +21,12 @@ pub(crate) struct Rperf {
 
 impl Rperf {
     /// Starts a server on its core, at a socket of its own.
-    pub(crate) fn new(world: &World) -> Result<Self, Failure> {
+    pub(crate) fn new(environment: &Environment) -> Result<Self, Failure> {
         let directory = directory();
         fs::create_dir_all(&directory).map_err(|error| Failure::Os("make a directory", error))?;
-        let mut command = world.program("rperf")?;
+        let mut command = environment.rperf()?;
         command.args(["serve", "--keep", "--quiet", "--listen", &address()]);
-        command.args(["--core", &world.cores.server.to_string()]);
+        command.args(["--core", &environment.cores.server.to_string()]);
         let server = die_with_parent(&mut command)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -38,7 +38,7 @@ impl Rperf {
     /// Runs one round. With `is_first` each size has a connection of its own.
     pub(crate) fn run(
         &self,
-        world: &World,
+        environment: &Environment,
         cells: &[Cell],
         place: &str,
         is_first: bool,
@@ -46,7 +46,7 @@ impl Rperf {
         let mut timings = Vec::with_capacity(cells.len());
         // One client runs all sizes with the same count of messages.
         for alike in cells.chunk_by(|a, b| (a.test, a.messages) == (b.test, b.messages)) {
-            let objects = launch::objects(&mut client(world, alike, place, is_first)?)?;
+            let objects = launch::objects(&mut client(environment, alike, place, is_first)?)?;
             for &cell in alike {
                 let of_cell =
                     |object: &&serde_json::Value| object["bytes"].as_u64() == Some(cell.bytes as u64);
@@ -70,8 +70,13 @@ impl Drop for Rperf {
 }
 
 /// Returns the client for cells of one test and one count of messages.
-pub(crate) fn client(world: &World, cells: &[Cell], place: &str, is_first: bool) -> Result<Command, Failure> {
-    let mut command = world.program("rperf")?;
+pub(crate) fn client(
+    environment: &Environment,
+    cells: &[Cell],
+    place: &str,
+    is_first: bool,
+) -> Result<Command, Failure> {
+    let mut command = environment.rperf()?;
     command.args([
         &address(),
         "--quiet",
@@ -79,7 +84,7 @@ pub(crate) fn client(world: &World, cells: &[Cell], place: &str, is_first: bool)
         "spin",
         "--json=-",
         "--core",
-        &world.cores.client.to_string(),
+        &environment.cores.client.to_string(),
     ]);
     if let Some(cell) = cells.first() {
         let sizes: Vec<String> = cells.iter().map(|cell| cell.bytes.to_string()).collect();

@@ -2,7 +2,7 @@
 
 use superpipe_bench::failure::Failure;
 
-use super::world::{self, World};
+use super::environment::{self, Environment};
 use super::{Options, launch};
 use crate::figures::{Figures, Round, Series};
 use crate::plan::LATENCY;
@@ -16,15 +16,23 @@ const FIGURES: [(&str, &str); 4] = [
 ];
 
 /// Runs the program once per round.
-pub(crate) fn run(world: &World, options: &Options) -> Result<Figures, Failure> {
+pub(crate) fn run(environment: &Environment, options: &Options) -> Result<Figures, Failure> {
     let mut figures = Figures::default();
     let (rounds, seconds) = if options.quick { (1, "0.001") } else { (options.rounds, "0.05") };
     for round in 0..rounds {
         eprintln!("waiting: round {}", round + 1);
-        let load = world::load();
-        let before_ns = world.distance_ns()?;
-        let mut command = world.program("waiting")?;
-        command.args(["--cores", &world.cores(), "--rounds", "1", "--json", "--seconds-per-config", seconds]);
+        let load = environment::load();
+        let before_ns = environment.distance_ns()?;
+        let mut command = environment.program("waiting")?;
+        command.args([
+            "--cores",
+            &environment.cores(),
+            "--rounds",
+            "1",
+            "--json",
+            "--seconds-per-config",
+            seconds,
+        ]);
         if options.quick {
             command.args(["--sizes", "8", "--pauses-us", "100"]);
         }
@@ -40,8 +48,8 @@ pub(crate) fn run(world: &World, options: &Options) -> Result<Figures, Failure> 
                 figures.add(round, Series { test: &test, who, place, size }, figure);
             }
         }
-        let after_ns = world.distance_ns()?;
-        let distance = world::distance(before_ns, after_ns);
+        let after_ns = environment.distance_ns()?;
+        let distance = environment::distance(before_ns, after_ns);
         figures.rounds.push(Round { distance, attempts: 1, before_ns, after_ns, load });
     }
     Ok(figures)

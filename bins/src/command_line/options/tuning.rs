@@ -8,55 +8,56 @@ use superpipe::{Arrival, DeviceName, Protocol, RdmaDevice, Tuning};
 
 /// RDMA device and GID.
 #[derive(Debug, Clone, Args)]
-pub struct Routed {
-    /// Use this RDMA device [default: the one that has the way to the other end]; `rdma link` lists them
+pub struct RouteOptions {
+    /// Use this RDMA device [default: the device of the route to the other end]; `rdma link` lists the devices
     #[arg(long, value_name = "NAME", help_heading = "RDMA")]
     pub device: Option<DeviceName>,
 
-    /// Use the GID of this index in the table of the device's port [default: that of the address in use]; `ibv_devinfo -v`
-    /// lists them. iWARP has none
+    /// Use the GID with this index in the table of the device's port [default: the GID of the address in use]; `ibv_devinfo -v`
+    /// lists the GIDs. iWARP has no GIDs
     #[arg(long, value_name = "N", help_heading = "RDMA")]
     pub gid_index: Option<u32>,
 }
 
-/// Protocol and arrival of a connection, as the command line has them.
+/// Protocol, layout and arrival mode of a connection.
 #[derive(Debug, Clone, Args)]
-pub struct Tuned {
-    /// Protocol of transfers [default: superpipeline]. This and the next three are given at one end, or equal at both, and
-    /// change speed and nothing else
+pub struct TuningOptions {
+    /// Protocol of transfers [default: superpipeline]. Give this and the next three options at one end, or equally at both ends;
+    /// they affect only the speed
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Tuning")]
-    pub protocol: Option<Crossing>,
+    pub protocol: Option<ProtocolOption>,
 
-    /// Bytes of a block, the unit that is flagged: a multiple of 64, 128 to 1M [default: 16K]
+    /// Size of a block, the unit with a flag: a multiple of 64, from 128 to 1M [default: 16K]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub block_bytes: Option<u32>,
 
-    /// Bytes of the largest chunk, the unit that is written and acknowledged: at most 1G [default: 64K of a pipeline; a
-    /// superpipeline's grow as far as --folds allows]
+    /// Size of the largest chunk, the unit that is written at once: at most 1G [default: 64K for a pipeline; the chunks of a
+    /// superpipeline grow as far as --folds allows]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub chunk_bytes: Option<u32>,
 
-    /// Chunks that the landing buffer holds at least [default: 3]
+    /// Least number of chunks that the landing buffer holds [default: 3]
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub folds: Option<u8>,
 
-    /// Detection of what has arrived: by a flag in each block (flag), by one that holds a checksum of the block
-    /// (checked-flag), or by the device's notification of each write (notify, RDMA only). auto takes flag where both devices
-    /// promise order inside a write, as shared memory does, else checked-flag where both ends compute checksums much faster
-    /// than they copy, else notify; -v says why. Without that promise flag must be asked for at both ends, whose word it is then
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = Seen::Auto, help_heading = "Tuning")]
-    pub arrival: Seen,
+    /// Arrival mode, by which the receiver detects data: a flag in each block (flag), a flag that holds a checksum of the block
+    /// (checked-flag), or the device's notification of each write (notify, RDMA only). auto chooses flag if both devices guarantee
+    /// the order of the bytes of a write, as shared memory does; else checked-flag if both ends compute checksums much faster than
+    /// they copy; else notify. -v prints the reason. If a device does not guarantee that order, flag must be requested at both ends,
+    /// which then rely on it
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = ArrivalOption::Auto, help_heading = "Tuning")]
+    pub arrival: ArrivalOption,
 }
 
 /// `--wait`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
-    /// never give the core away
+    /// poll without pause
     Spin,
-    /// spin, then let others have the core between looks
+    /// spin, then let other threads run between two polls
     Yield,
-    /// spin, then yield, then sleep until woken
+    /// spin, then yield, then sleep until data arrive
     Sleep,
 }
 
@@ -68,29 +69,29 @@ pub enum Checksum {
     Crc64,
     /// CRC-32C
     Crc32c,
-    /// count the bytes only
+    /// no checksum; only the number of bytes is compared
     None,
 }
 
 /// `--protocol`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Crossing {
-    /// chunks as soon as there is room, without rendezvous
+pub enum ProtocolOption {
+    /// chunks as soon as there is room, without a rendezvous
     Eager,
-    /// rendezvous, then one copy, one write, one copy
+    /// rendezvous, then one copy in, one write, one copy out
     Copy,
-    /// chunks of one size, each copied out once it is whole
+    /// chunks of one size, each copied out when it has arrived completely
     Pipeline,
-    /// growing chunks, copied out block by block as they arrive
+    /// growing chunks, copied out block by block while they arrive
     Superpipeline,
 }
 
 /// `--arrival`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Seen {
-    /// what the devices promise, at least cost
+pub enum ArrivalOption {
+    /// flag, checked-flag or notify, depending on what the devices guarantee
     Auto,
     /// a flag in each block
     Flag,
@@ -100,7 +101,7 @@ pub enum Seen {
     Notify,
 }
 
-impl Routed {
+impl RouteOptions {
     /// Converts the options to the library's choice of a device.
     #[must_use]
     pub const fn rdma_device(&self) -> RdmaDevice {
@@ -108,10 +109,10 @@ impl Routed {
     }
 }
 
-impl Seen {
+impl ArrivalOption {
     /// Returns the library's arrival mode; `None` for auto.
     #[must_use]
-    pub const fn wish(self) -> Option<Arrival> {
+    pub const fn arrival(self) -> Option<Arrival> {
         match self {
             Self::Auto => None,
             Self::Flag => Some(Arrival::Flag),
@@ -121,16 +122,16 @@ impl Seen {
     }
 }
 
-impl Tuned {
-    /// Converts the options to the library's tuning.
+impl TuningOptions {
+    /// Converts the options to the library's type.
     #[must_use]
-    pub fn wishes(&self) -> Tuning {
+    pub fn tuning(&self) -> Tuning {
         Tuning {
-            protocol: self.protocol.map(Crossing::library),
+            protocol: self.protocol.map(ProtocolOption::protocol),
             block_bytes: self.block_bytes,
             chunk_bytes: self.chunk_bytes,
             folds: self.folds,
-            arrival: self.arrival.wish(),
+            arrival: self.arrival.arrival(),
             ..Tuning::default()
         }
     }
@@ -148,8 +149,8 @@ impl Wait {
     }
 }
 
-impl Crossing {
-    fn library(self) -> Protocol {
+impl ProtocolOption {
+    fn protocol(self) -> Protocol {
         match self {
             Self::Eager => Protocol::Eager,
             Self::Copy => Protocol::Copy,

@@ -11,14 +11,14 @@ const SLACK: Duration = Duration::from_millis(200);
 
 /// Rate limiter of one stream.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RateLimiter {
     bytes_per_s: NonZeroU64,
     begin: Instant,
     /// bytes sent since then
     bytes: u64,
 }
 
-impl Pace {
+impl RateLimiter {
     /// Creates a limiter that begins now.
     #[must_use]
     pub fn new(bytes_per_s: NonZeroU64) -> Self {
@@ -27,7 +27,7 @@ impl Pace {
 
     /// Returns the most bytes that may be sent at once.
     #[must_use]
-    pub fn piece(&self) -> usize {
+    pub fn bytes_at_once(&self) -> usize {
         usize::try_from((self.bytes_per_s.get() / PIECES_PER_S).max(1)).unwrap_or(usize::MAX)
     }
 
@@ -36,7 +36,7 @@ impl Pace {
         self.record(moved, Instant::now())
     }
 
-    /// Implements [`Pace::after`] at the time `now`.
+    /// Implements [`RateLimiter::after`] at the time `now`.
     fn record(&mut self, moved: usize, now: Instant) -> Duration {
         self.bytes += moved as u64;
         let ns = u128::from(self.bytes) * 1_000_000_000 / u128::from(self.bytes_per_s.get());
@@ -54,21 +54,21 @@ mod tests {
 
     #[test]
     fn the_rate_is_kept_and_a_late_source_does_not_catch_up() {
-        let mut pace = Pace::new(NonZeroU64::new(1000).unwrap());
-        assert_eq!(pace.piece(), 50);
-        let begin = pace.begin;
+        let mut limiter = RateLimiter::new(NonZeroU64::new(1000).unwrap());
+        assert_eq!(limiter.bytes_at_once(), 50);
+        let begin = limiter.begin;
         let at = |ms| begin + Duration::from_millis(ms);
-        assert_eq!(pace.record(50, at(0)), Duration::from_millis(50));
-        assert_eq!(pace.record(50, at(60)), Duration::from_millis(40));
+        assert_eq!(limiter.record(50, at(0)), Duration::from_millis(50));
+        assert_eq!(limiter.record(50, at(60)), Duration::from_millis(40));
         // late, but within the slack
-        assert_eq!(pace.record(50, at(250)), Duration::ZERO);
-        assert_eq!(pace.record(100, at(250)), Duration::ZERO);
-        assert_eq!(pace.record(10, at(250)), Duration::from_millis(10));
+        assert_eq!(limiter.record(50, at(250)), Duration::ZERO);
+        assert_eq!(limiter.record(100, at(250)), Duration::ZERO);
+        assert_eq!(limiter.record(10, at(250)), Duration::from_millis(10));
         // after a pause of more than a second, the limiter begins again
-        assert_eq!(pace.record(50, at(2000)), Duration::ZERO);
-        assert_eq!(pace.record(50, at(2000)), Duration::from_millis(50));
+        assert_eq!(limiter.record(50, at(2000)), Duration::ZERO);
+        assert_eq!(limiter.record(50, at(2000)), Duration::from_millis(50));
         for (rate, piece) in [(1, 1), (20, 1), (u64::MAX, usize::MAX / 20)] {
-            assert_eq!(Pace::new(NonZeroU64::new(rate).unwrap()).piece(), piece);
+            assert_eq!(RateLimiter::new(NonZeroU64::new(rate).unwrap()).bytes_at_once(), piece);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The programs, their cores, and the distance of these.
+//! Environment of a measurement: programs, cores, and the distance between the cores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,33 +27,36 @@ const PROBE: &[&str] = &[
     "--json",
 ];
 
-/// The environment of every contestant.
-pub(crate) struct World {
-    /// directory of superpipe's own programs
+/// Environment of every contestant.
+pub(crate) struct Environment {
+    /// directory of the programs of this package
     pub(crate) programs: PathBuf,
+    /// directory of rperf
+    pub(crate) tools: PathBuf,
     /// directory of the peers, made by scripts/peers.sh
     pub(crate) peers: PathBuf,
     pub(crate) cores: Cores,
     pub(crate) is_quick: bool,
 }
 
-impl World {
-    /// Finds the programs in the directory of this one, in a target directory.
-    pub(crate) fn new(cores: Cores, is_quick: bool) -> Result<Self, Failure> {
+impl Environment {
+    /// Finds the programs in the directory of this one, in a target directory. rperf is there as well, unless it is in `tools`.
+    pub(crate) fn new(cores: Cores, is_quick: bool, tools: Option<&Path>) -> Result<Self, Failure> {
         let own = env::current_exe().map_err(|error| Failure::Os("find this program", error))?;
         let programs = own.parent().map(PathBuf::from).unwrap_or_default();
         let peers = programs.parent().map(|target| target.join("peers")).unwrap_or_default();
-        Ok(Self { programs, peers, cores, is_quick })
+        let tools = tools.unwrap_or(&programs).to_owned();
+        Ok(Self { programs, tools, peers, cores, is_quick })
     }
 
-    /// Returns the command of one of superpipe's own programs.
+    /// Returns the command of a program of this package.
     pub(crate) fn program(&self, name: &str) -> Result<Command, Failure> {
-        let path = self.programs.join(name);
-        if path.exists() {
-            return Ok(Command::new(path));
-        }
-        let missing = io::Error::other(format!("{name} is not beside this program; type: make bench"));
-        Err(Failure::Os("run a program", missing))
+        command(&self.programs, name)
+    }
+
+    /// Returns the command of rperf.
+    pub(crate) fn rperf(&self) -> Result<Command, Failure> {
+        command(&self.tools, "rperf")
     }
 
     /// The cores in the form of the options of limits and peers.
@@ -82,6 +85,15 @@ impl World {
         word.replace(&*target.to_string_lossy(), "target")
             .replace(&*env::temp_dir().to_string_lossy(), "$TMPDIR")
     }
+}
+
+fn command(directory: &Path, name: &str) -> Result<Command, Failure> {
+    let path = directory.join(name);
+    if path.exists() {
+        return Ok(Command::new(path));
+    }
+    let missing = io::Error::other(format!("{name} is not in {}; type: make bench", directory.display()));
+    Err(Failure::Os("run a program", missing))
 }
 
 /// Returns the distance during a round, from the times before and after it.

@@ -21,7 +21,7 @@ use std::path::Path;
 const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
 /// Prefix of the attributes that users set. The others belong to the system and describe contents or programs: they do not apply
 /// to the new file.
-const USERS: &[u8] = b"user.";
+const USER_PREFIX: &[u8] = b"user.";
 
 /// Identity of a file, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct FileId {
 
 /// Properties of a regular file that another file can take over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct FileProperties {
     id: FileId,
     mode: u32,
     uid: u32,
@@ -44,18 +44,18 @@ pub(super) struct Kept {
 
 /// Properties that the new file shares with the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Same {
+struct SharedProperties {
     owner: bool,
     group: bool,
     acl: bool,
 }
 
-impl Kept {
+impl FileProperties {
     /// Reads the properties of the file with this name, links not followed. Returns None if there is none.
     ///
     /// # Errors
     /// The name does not belong to a regular file.
-    pub(super) fn of(directory: &Directory, name: &OsStr) -> io::Result<Option<Self>> {
+    pub(super) fn read(directory: &Directory, name: &OsStr) -> io::Result<Option<Self>> {
         let file = match directory.open_file(name, OFlags::PATH) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -64,10 +64,10 @@ impl Kept {
         let found = fstat(&file)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(io::Error::other(
-                "its name belongs to a link, pipe, device or directory now, which is left alone",
+                "its name now belongs to a link, pipe, device or directory, which was not replaced",
             ));
         }
-        let readable = Readable::new(&file, directory, name);
+        let readable = ReadableFile::new(&file, directory, name);
         let acl = readable.as_ref().map_or(Err(Errno::NOENT), |it| it.attribute(acl::ATTRIBUTE.as_bytes()));
         Ok(Some(Self {
             id: FileId { device: found.st_dev, inode: found.st_ino },
@@ -75,7 +75,7 @@ impl Kept {
             uid: found.st_uid,
             gid: found.st_gid,
             acl: acl.map_or(Some(Acl::UNREADABLE), |found| found.map(Acl::new)),
-            attributes: readable.as_ref().map(Readable::of_users).unwrap_or_default(),
+            attributes: readable.as_ref().map(ReadableFile::user_attributes).unwrap_or_default(),
         }))
     }
 
@@ -92,8 +92,8 @@ impl Kept {
     ///
     /// # Errors
     /// The mode cannot be set.
-    pub(super) fn give_to(&self, file: &File) -> io::Result<()> {
-        remove_of_users(file);
+    pub(super) fn apply_to(&self, file: &File) -> io::Result<()> {
+        remove_user_attributes(file);
         for (name, value) in &self.attributes {
             let _ = fsetxattr(file, name, value, XattrFlags::empty());
         }
@@ -104,17 +104,17 @@ impl Kept {
         }
         let found = fstat(file)?;
         let (owner, group) = (found.st_uid == self.uid, found.st_gid == self.gid);
-        self.give_rights_to(file, owner, group)?;
+        self.apply_rights_to(file, owner, group)?;
         if !owner && fchown(file, Some(Uid::from_raw(self.uid)), None).is_ok() {
             // A process that may change the owner may still not be permitted to act for the new one: then a stricter mode stays.
-            let _ = self.give_rights_to(file, true, group);
+            let _ = self.apply_rights_to(file, true, group);
         }
         Ok(())
     }
 
     /// Gives the access list and the mode to a file. `owner` and `group` are true if it has the same owner and group.
-    fn give_rights_to(&self, file: &File, owner: bool, group: bool) -> io::Result<()> {
-        let same = Same { owner, group, acl: self.give_acl_to(file, owner, group) };
+    fn apply_rights_to(&self, file: &File, owner: bool, group: bool) -> io::Result<()> {
+        let same = SharedProperties { owner, group, acl: self.apply_acl_to(file, owner, group) };
         let mode = self.mode_with(same);
         if fstat(file)?.st_mode & 0o7777 != mode {
             fchmod(file, Mode::from_raw_mode(mode))?;
@@ -124,7 +124,7 @@ impl Kept {
 
     /// Gives the access list. If that fails, removes any list of the file, such as one from its directory. Returns true if the two
     /// files agree.
-    fn give_acl_to(&self, file: &File, same_owner: bool, same_group: bool) -> bool {
+    fn apply_acl_to(&self, file: &File, same_owner: bool, same_group: bool) -> bool {
         if let Some(acl) = &self.acl
             && same_group
             && acl.is_readable()
@@ -140,7 +140,7 @@ impl Kept {
     }
 
     /// Returns the mode of a file that shares these properties.
-    fn mode_with(&self, same: Same) -> u32 {
+    fn mode_with(&self, same: SharedProperties) -> u32 {
         let [owner, mut group, mut other] = [6, 3, 0].map(|shift| self.mode >> shift & 0o7);
         if let Some(acl) = self.acl.as_ref().filter(|_| !same.acl) {
             (group, other) = acl.without(group, other);
@@ -160,14 +160,14 @@ impl Kept {
 }
 
 /// A file in a form in which its attributes can be read.
-enum Readable {
+enum ReadableFile {
     /// Its path in /proc, by which attributes can be read although the descriptor is an O_PATH one.
     ByName(String),
     /// The file opened for reading, if there is no /proc.
     Opened(File),
 }
 
-impl Readable {
+impl ReadableFile {
     /// Returns None if there is no /proc, and the file may not be read.
     fn new(file: &File, directory: &Directory, name: &OsStr) -> Option<Self> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -200,30 +200,30 @@ impl Readable {
     }
 
     /// Returns the attributes that users set, as far as this process may read them.
-    fn of_users(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn user_attributes(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut names = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
         let listed = match self {
             Self::ByName(path) => listxattr(path, spare_capacity(&mut names)),
             Self::Opened(file) => flistxattr(file, spare_capacity(&mut names)),
         };
-        let names = if listed.is_ok() { names_of_users(&names) } else { Vec::new() };
+        let names = if listed.is_ok() { user_attribute_names(&names) } else { Vec::new() };
         names.into_iter().filter_map(|name| Some((name.to_owned(), self.attribute(name).ok()??))).collect()
     }
 }
 
-/// Removes the attributes that users set, and with them those of an earlier [`Kept::give_to`].
-fn remove_of_users(file: &File) {
+/// Removes the attributes that users set, and with them those of an earlier [`FileProperties::apply_to`].
+fn remove_user_attributes(file: &File) {
     let mut names = Vec::with_capacity(ATTRIBUTE_BYTES_MAX);
     if flistxattr(file, spare_capacity(&mut names)).is_ok() {
-        for name in names_of_users(&names) {
+        for name in user_attribute_names(&names) {
             let _ = fremovexattr(file, name);
         }
     }
 }
 
 /// Returns the names in a list that are those of attributes that users set.
-fn names_of_users(list: &[u8]) -> Vec<&[u8]> {
-    list.split(|&byte| byte == 0).filter(|name| name.starts_with(USERS)).collect()
+fn user_attribute_names(list: &[u8]) -> Vec<&[u8]> {
+    list.split(|&byte| byte == 0).filter(|name| name.starts_with(USER_PREFIX)).collect()
 }
 
 #[cfg(test)]
@@ -234,8 +234,8 @@ mod tests {
     fn the_new_file_permits_no_more_than_the_old_one() {
         let mode_with = |mode, owner, group| {
             let id = FileId { device: 0, inode: 0 };
-            let kept = Kept { id, mode, uid: 0, gid: 0, acl: None, attributes: Vec::new() };
-            kept.mode_with(Same { owner, group, acl: true })
+            let kept = FileProperties { id, mode, uid: 0, gid: 0, acl: None, attributes: Vec::new() };
+            kept.mode_with(SharedProperties { owner, group, acl: true })
         };
         for (mode, owner, group, expected) in [
             (0o664, true, true, 0o664),

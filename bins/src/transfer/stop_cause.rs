@@ -7,21 +7,21 @@ use superpipe::{Connection, Error, ErrorKind, Reason, StreamError};
 
 /// Cause for which a stream ended early.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum StopCause {
     /// Reading or writing failed at this end, and the peer does not know yet.
-    Here(Failure),
+    Local(Failure),
     /// The peer cancelled, rejected or closed, and may send a report.
     ByPeer(Reason),
     /// The connection failed, or a signal arrived: there is no peer, or no time, for a report.
-    Lost(Failure),
+    ConnectionFailed(Failure),
 }
 
-impl Stopped {
+impl StopCause {
     /// Returns the code for the peer; `None` if the peer itself ended the stream.
     #[must_use]
     pub const fn code(&self) -> Option<Code> {
         match self {
-            Self::Here(failure) | Self::Lost(failure) => Some(failure.code),
+            Self::Local(failure) | Self::ConnectionFailed(failure) => Some(failure.code),
             Self::ByPeer(_) => None,
         }
     }
@@ -30,12 +30,12 @@ impl Stopped {
 impl Run<'_> {
     /// Returns the cause for an error of the library.
     #[must_use]
-    pub fn stopped(&self, error: &Error) -> Stopped {
+    pub fn stop_cause(&self, error: &Error) -> StopCause {
         match error.kind() {
             ErrorKind::Rejected(reason) | ErrorKind::Cancelled(reason) | ErrorKind::Closed(reason) => {
-                Stopped::ByPeer(reason)
+                StopCause::ByPeer(reason)
             }
-            _ => Stopped::Lost(self.session.failure(error)),
+            _ => StopCause::ConnectionFailed(self.session.failure(error)),
         }
     }
 
@@ -48,13 +48,13 @@ impl Run<'_> {
         &self,
         doing: impl FnOnce() -> String,
         step: impl FnOnce() -> Result<usize, StreamError>,
-    ) -> Result<usize, Stopped> {
+    ) -> Result<usize, StopCause> {
         if let Some(failure) = self.session.signals.failure() {
-            return Err(Stopped::Lost(failure));
+            return Err(StopCause::ConnectionFailed(failure));
         }
         let bytes = step().map_err(|error| match error {
-            StreamError::Local(error) => Stopped::Here(Failure::local_io(doing(), &error)),
-            StreamError::Connection(error) => self.stopped(&error),
+            StreamError::Local(error) => StopCause::Local(Failure::local_io(doing(), &error)),
+            StreamError::Connection(error) => self.stop_cause(&error),
         })?;
         self.meter.add(bytes);
         Ok(bytes)
@@ -64,16 +64,16 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The stream ended early.
-    pub fn settle(
+    pub fn end_stream(
         &self,
-        streamed: Result<(), Stopped>,
+        streamed: Result<(), StopCause>,
         connection: &mut Connection,
         digest: &Digest,
     ) -> Result<(), Failure> {
         streamed.map_err(|stopped| match stopped {
-            Stopped::Here(failure) => self.session.give_up(connection, failure, digest),
-            Stopped::ByPeer(reason) => self.session.peer_gave_up(connection, reason),
-            Stopped::Lost(failure) => failure,
+            StopCause::Local(failure) => self.session.report_failure(connection, failure, digest),
+            StopCause::ByPeer(reason) => self.session.receive_failure(connection, reason),
+            StopCause::ConnectionFailed(failure) => failure,
         })
     }
 }

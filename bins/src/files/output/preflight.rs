@@ -18,15 +18,15 @@ use superpipe::os::limits::{Resource, soft_limit};
 /// The file is a mount point, or belongs to another user in a directory where only owners may remove files.
 pub(super) fn check_replaceable(directory: &Directory, name: &OsStr, uid: u32) -> io::Result<()> {
     if is_mounted(directory, name) {
-        return Err(io::Error::other("it is a mount of its own, which cannot be replaced; use rrecv > FILE"));
+        return Err(io::Error::other("it is a mount point, which cannot be replaced; use rrecv > FILE"));
     }
-    let place = fstat(directory)?;
+    let location = fstat(directory)?;
     let us = geteuid().as_raw();
-    let is_sticky = Mode::from_raw_mode(place.st_mode).contains(Mode::SVTX);
-    if is_sticky && ![uid, place.st_uid].contains(&us) && !may_act_for_owners() {
+    let is_sticky = Mode::from_raw_mode(location.st_mode).contains(Mode::SVTX);
+    if is_sticky && ![uid, location.st_uid].contains(&us) && !may_act_for_owners() {
         return Err(io::Error::other(format!(
             "it belongs to uid {uid}, and its directory (mode {:o}) lets only owners replace files; use rrecv > FILE",
-            place.st_mode & 0o7777
+            location.st_mode & 0o7777
         )));
     }
     Ok(())
@@ -55,8 +55,8 @@ pub(super) fn check_room(file: &File, bytes: u64, sparse: bool) -> io::Result<()
     let length = start.saturating_add(bytes);
     if let Some(most) = soft_limit(Resource::FileBytes).filter(|&most| length > most) {
         return Err(io::Error::other(format!(
-            "file too large: {announced} were announced, which would make it {}, and this process may write files of {}; \
-             see ulimit -f",
+            "file too large: with the announced {announced} it would have {}, and this process may write at most {}; \
+             raise the limit with ulimit -f",
             Bytes(length),
             Bytes(most)
         )));
