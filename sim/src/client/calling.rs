@@ -125,9 +125,10 @@ impl<F: PairFabric> ClientPair<F> {
         match kind {
             0..=4 => self.try_send(side),
             5..=9 => {
-                self.begin_send(side, slot);
-                let deadline = self.deadline(side, now);
-                self.wait_for(side, Wanted::Send(slot), deadline);
+                if self.send_or_begin(side, slot) {
+                    let deadline = self.deadline(side, now);
+                    self.wait_for(side, Wanted::Send(slot), deadline);
+                }
             }
             10 => self.begin_send(side, slot),
             11 | 12 => {

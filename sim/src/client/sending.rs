@@ -68,6 +68,29 @@ impl<F: PairFabric> ClientPair<F> {
         }
     }
 
+    /// Sends a message at once if it can, as a blocking call does first. Returns true if it has become an operation to wait for.
+    pub(super) fn send_or_begin(&mut self, side: usize, slot: usize) -> bool {
+        self.cancel_send(side, slot, CANCEL_REASON);
+        let index = self.draw(side, false);
+        let state = self.state_of(side);
+        let client = &mut self.clients[side];
+        let message = &self.flows[side].messages[index];
+        let bytes = message.payload.len();
+        let cuts = cuts(&mut client.rng, bytes);
+        let slices = gather(&message.payload, &cuts);
+        let begun = client.driver.begin_send(&mut self.fabric, message.tag, &slices);
+        self.count(Call::TrySend, state, begun.is_none());
+        let Some(op) = begun else {
+            self.flows[side].sent_at_once(index);
+            return false;
+        };
+        if op.needs_transfer() {
+            self.check_refused(side, state, RefusedSend::TooLong, bytes);
+        }
+        self.clients[side].sends[slot] = Some(SendOp { op, index, cuts });
+        true
+    }
+
     /// Creates an operation for a message, which does nothing yet.
     pub(super) fn begin_send(&mut self, side: usize, slot: usize) {
         self.cancel_send(side, slot, CANCEL_REASON);
