@@ -254,7 +254,8 @@ pub(super) trait Waiting: DriverAccess {
             };
             if poll_once_more(driver, fabric) {
                 let fds = fabric.sleep_interests(driver.endpoint().link());
-                // SAFETY: as below; they are not even polled.
+                // SAFETY: the descriptors are open until the link is dropped (`HostFabric`), which the host holds during this call; they
+                // are not polled.
                 let fds = fds.map(|fd| unsafe { fd.without_borrow() });
                 fabric.end_sleep(driver.endpoint_mut(), Ok(Polled::Interrupted), fds);
                 return;
