@@ -53,7 +53,7 @@ fn blocks(criterion: &mut Criterion) {
             unsafe { map.copy_in(at, black_box(from), Kernel::Plain) };
             word::publish(flag, sequence);
             assert_eq!(word::observe(flag), sequence);
-            // SAFETY: as above.
+            // SAFETY: only this thread has the mapping.
             unsafe { map.copy_out(at, to, Kernel::Plain) };
         };
         carry(to);
