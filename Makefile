@@ -7,7 +7,7 @@ SHELL := /bin/bash
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
-demo: ## move 1 GiB from rsend to rrecv over shared memory, compare it, then break a byte on purpose
+demo: ## move 1 GiB from rsend to rrecv over shared memory, compare it, then flip a bit on purpose
 	@scripts/demo.sh
 
 bench: ## measure superpipe beside the raw limits of this machine: target/benchmarks/benchmarks.md (10 minutes, nothing else running)

@@ -227,7 +227,8 @@ impl Connection {
     /// Opens a stream: a transfer whose length is known when it ends. Waits while the previous transfer is being cancelled.
     ///
     /// # Errors
-    /// `Timeout`, `Closed`, `PeerLost`, `Protocol`, `Device`, `Interrupted`.
+    /// `Timeout`, also if a message that [`drive_send`](Self::drive_send) has begun is neither complete nor cancelled. `Closed`,
+    /// `PeerLost`, `Protocol`, `Device`, `Interrupted`.
     pub fn open_stream(&mut self, tag: u64, deadline: impl Into<Deadline>) -> Result<SendStream<'_>, Error> {
         Ok(SendStream(match &mut self.inner {
             AnyConnection::Shm(inner) => SendInner::Shm(inner.open_stream(tag, deadline.into())?),

@@ -25,6 +25,6 @@ pub enum TryRecv {
     TooSmall(Incoming),
     /// A message has arrived in part: try again, or begin an operation
     /// ([`Connection::drive_recv`](crate::Connection::drive_recv)). A message of more than 64 KiB never completes without an
-    /// operation, since its sender waits for the CTS.
+    /// operation, since its sender waits for the CTS (unless its protocol is eager).
     Incomplete(Incoming),
 }

@@ -58,8 +58,8 @@ pub struct Config {
     pub protocol: Protocol,
     /// Arrival mode, which both ends must agree on. Default: flag.
     pub arrival: Arrival,
-    /// C0: bytes that go with the RTS, before a CTS; what is copied during a round trip. Default 12 KiB (Denis,
-    /// section 5); a message up to this size needs no CTS.
+    /// C0: bytes that go with the RTS, before a CTS, since a round trip takes as long as their copy. A message up to this size needs no
+    /// CTS. Default 12 KiB (Denis, section 5); the handshake sets 64 KiB on both fabrics of the library.
     pub c0_bytes: u32,
     /// q, the growth of chunks, in 1/256: 256 to 1024. Default 384, which is 1.5 (Denis, section 5).
     pub growth_q8: u32,

@@ -1,4 +1,4 @@
-//! The flight recorder: the newest events of an endpoint, in a ring of fixed capacity.
+//! The recorder: the newest events of an endpoint, in a ring of fixed capacity.
 //!
 //! Core owns no ring. The fabric lends one ([`Fabric::recorder`](crate::Fabric::recorder)) while somebody records.
 //!

@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
 use crate::outcome::TryRecv;
 
-/// Bytes up to which no part of a message is counted while it arrives: C0 by default.
+/// Most bytes that are counted for the turn when a message is complete: C0 by default. A message of up to C0 mostly arrives in one attempt,
+/// which no round counts. Of a longer message the rounds of the wait count the parts.
 const SHORT_BYTES: usize = 64 << 10;
 
 impl<A: DriverAccess> Blocking<A> {

@@ -1,5 +1,5 @@
-//! superpipe's core without std, allocator and libc. Two endpoints of default capacities move
-//! messages of all kinds both ways through static memory, and compare every byte. Exits 0, or with what failed.
+//! superpipe's core without std, allocator and libc. Two endpoints of the default configuration, in each arrival mode of direct
+//! store, move messages of all kinds both ways through static memory, and compare every byte. Exits 0, or with what failed.
 #![no_std]
 #![no_main]
 

@@ -1,8 +1,8 @@
 //! superpipe's shipped core in virtual time.
 //!
-//! A [`World`](nic::World) has hosts with a CPU and a NIC each, whose costs are in a [`Profile`]. A [`SimFabric`] connects two of them as
-//! core's `Fabric`. A [`Case`] holds everything that one seed decides, and [`run`] runs it under checkers. [`Faults`] lists what goes wrong.
-//! There is no clock, no thread and no address, so the seed alone decides what happens.
+//! A [`World`](nic::World) has hosts with a CPU and a NIC each, whose costs are in a [`Profile`]. A [`SimFabric`] connects two of them
+//! as core's `Fabric`. A [`Case`] holds everything that one seed decides, and [`run`] runs it under checkers. [`Faults`] lists what
+//! goes wrong. A run has no clock, no thread and no address, so the seed alone decides what happens.
 //!
 //! `superpipe_testkit::Pair` plays the scripts and holds their oracle.
 #![forbid(unsafe_code)]

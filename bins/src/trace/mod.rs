@@ -1,4 +1,4 @@
-//! `--trace`: writes the contents of the flight recorder at the end or failure of a run, as a file for Perfetto and
+//! `--trace`: writes the contents of the recorder at the end or failure of a run, as a file for Perfetto and
 //! `chrome://tracing`.
 //!
 //! The file is opened before the run, so that a path which cannot be written is reported at once. It appears when the run has

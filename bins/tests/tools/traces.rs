@@ -1,4 +1,4 @@
-//! `--trace`: contents of the flight recorder in a file.
+//! `--trace`: contents of the recorder in a file.
 
 use crate::support::{BOUND, Noise, Scratch, option, wait_for};
 use serde_json::Value;

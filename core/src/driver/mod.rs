@@ -110,11 +110,11 @@ impl fmt::Display for Ended {
 ///
 /// - *Tries* do at once what they can: [`try_send`](Self::try_send), [`try_recv`](Self::try_recv),
 ///   [`try_peek`](Self::try_peek). After a number of them that found nothing, [`count_empty`](Self::count_empty) asks for a
-///   [`tick`](Self::tick).
+///   [`progress`](Self::progress), and [`is_tick_due`](Self::is_tick_due) for a [`tick`](Self::tick).
 /// - *Operations* are values that the caller keeps: [`SendOperation`], [`RecvOperation`] and [`WarmUp`], and the streams' calls on
 ///   [`endpoint`](Self::endpoint). Each is driven until it is [`Drive::Done`], or cancelled.
-/// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then the step that it returns: rest, or [`check_time`](Self::check_time) with the
-///   time. The peer's death comes in by [`peer_is_gone`](Self::peer_is_gone).
+/// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then the step that it returns: rest, or
+///   [`check_time`](Self::check_time) with the time. The caller reports the peer's death by [`peer_is_gone`](Self::peer_is_gone).
 ///
 /// A call that needs no timer and no operation passes on to the [`Endpoint`]. It is here so that a user calls one object.
 pub struct Driver<F: Fabric> {

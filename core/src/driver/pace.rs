@@ -8,9 +8,9 @@
 //! thread's time slice, and reading the clock costs a tenth of the shortest yield.
 //!
 //! ```text
-//!          reset()           128 rounds              64 yields
-//! work --------------> spin ------------> yield --------------> sleep, sleep, ..
-//!                       | strategy spin: stays  | strategy yield: stays
+//!                         128 rounds              64 yields
+//! wait begins, work ---> spin ------------> yield --------------> sleep, sleep, ..
+//!                         | strategy spin: stays  | strategy yield: stays
 //! ```
 //!
 //! **When both ends share a core, spinning keeps the peer from its work**, and a yield soon brings the message. So after a first

@@ -92,12 +92,12 @@ pub struct Incoming {
 /// allocates.
 ///
 /// ```text
-///              close, abort                        all sent was consumed
-///   OPEN -----------------------> CLOSED-HERE
-///    |     peer's CLOSE, and all it sent taken out
-///    +--------------------------> CLOSED-BY-PEER
-///    |     a broken rule, a failed work request
-///    +--------------------------> FAILED
+///           close
+///   OPEN ---------------------------------------------> CLOSED-HERE
+///    |      peer's CLOSE, and all that it sent before is taken out
+///    +------------------------------------------------> CLOSED-BY-PEER
+///    |      a broken rule, a failed work request: from any state
+///    +------------------------------------------------> FAILED
 /// ```
 ///
 /// Three kinds of methods. *Sending*: [`try_send`](Self::try_send) for what fits at once;
@@ -105,7 +105,8 @@ pub struct Incoming {
 /// for a stream [`finish`](Self::finish); [`cancel`](Self::cancel). *Receiving*: [`incoming`](Self::incoming), then
 /// [`pull`](Self::pull), or [`readable`](Self::readable) and [`consume`](Self::consume), or [`reject`](Self::reject).
 /// *Driving*: [`progress`](Self::progress) whenever no other call makes headway, then
-/// [`poll_event`](Self::poll_event); now and then [`poll_acknowledgements`](Self::poll_acknowledgements) and [`send_keepalive`](Self::send_keepalive).
+/// [`poll_event`](Self::poll_event); now and then [`poll_acknowledgements`](Self::poll_acknowledgements) and
+/// [`send_keepalive`](Self::send_keepalive).
 ///
 /// Transfers of one direction form one sequence. A sending call that is refused with
 /// [`RefusedSend::NoCredit`](crate::RefusedSend::NoCredit), and a receiving call that finds nothing, can succeed after any

@@ -22,8 +22,8 @@ pub(super) enum Size {
 }
 
 impl<F: Fabric> Endpoint<F> {
-    /// Takes the next message if it arrives within `polls` polls (at least one) and fits: the fast path for messages of up to C0.
-    /// Anything else is left for [`incoming`](Self::incoming).
+    /// Takes the next message if it arrives within `polls` polls (at least one) and fits: the fast path for messages in a line, and for
+    /// single chunks into one slice. Anything else is left for [`incoming`](Self::incoming).
     #[inline]
     pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], polls: u32) -> TryRecv {
         if !self.receiver.is_plain(self.config.arrival) {

@@ -1,5 +1,5 @@
 //! The receiving half: it polls the next slot line, checks the header, and hands out payload block by block as it arrives.
-//! wire.md 4.
+//! Words that the peer writes are read once, then checked, then used. wire.md 4.
 //!
 //! ```text
 //!          slot line with RTS, if the gate is open             last block of FIN, or CANCEL
@@ -10,11 +10,8 @@
 //!
 //! The states are those of [`Receiving`].
 //!
-//! **The gate** is closed while a REJECT is due. At most one REJECT may be unacknowledged, and the application can reject each transfer
-//! that it has seen. So no other transfer begins while the gate is closed. Both paths that begin a transfer check it ([`Receiver::may_begin`]): [`Receiver::poll`], and
-//! [`Receiver::is_plain`] for the fast path.
-//!
-//! Words that the peer writes are read once, then checked, then used.
+//! **The gate** is closed while a REJECT is due. Then no transfer begins, since the application could not reject it: at most one
+//! REJECT may be unacknowledged. [`Receiver::poll`], and [`Receiver::is_plain`] for the fast path, ask [`Receiver::may_begin`].
 
 mod ahead;
 mod copy_out;

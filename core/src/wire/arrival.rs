@@ -3,7 +3,7 @@
 use crate::wire::Crc32c;
 use crate::wire::line::Line;
 
-/// The arrival mode of one direction's reader.
+/// Arrival mode of a connection: both ends read flags of this kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Arrival {
     /// The flag is the sequence. Needs order inside a write.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word   chunk                                      message of at most 40 bytes (INLINE)
-//!  0     kind bits | inline_bytes (8) | 0           kind bits | inline_bytes (8) | 0
+//!  0     kind bits                                  kind bits | inline_bytes (8) | 0
 //!  1     tag (RTS), reason (CANCEL), else 0         tag
 //!  2     length (RTS of a message), else 0          payload
 //!  3     payload bytes of the chunk                 payload

@@ -1,7 +1,8 @@
 //! The wire format: lines, layout, headers, control messages, acknowledgements and notifications, as values and pure
 //! arithmetic. wire.md 2 to 5.
 //!
-//! This module does not depend on a fabric. A [`Fabric`](crate::Fabric) decides how a line gets into memory and is read.
+//! This module does not depend on a fabric. A [`Fabric`](crate::Fabric) decides how a line gets into memory and is read; [`word`] has
+//! the memory orderings for those whose memory both ends share.
 
 pub(crate) mod ack;
 pub(crate) mod arrival;

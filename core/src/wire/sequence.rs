@@ -1,4 +1,5 @@
-//! Sequences, which are compared for equality only, and counts, whose differences matter. Both may wrap. wire.md 3.1.
+//! Sequences, which skip zero, and counts. Both wrap. Flags are compared for equality only; [`is_before`] orders two sequences,
+//! and [`judge`] a count that the peer reports. wire.md 1, 2.2.
 
 /// Returns the sequence after `sequence`. Zero is skipped: memory that was never written reads as zero, and must not
 /// pass for an awaited flag.

@@ -14,7 +14,7 @@ use superpipe_core::{
 };
 use superpipe_verbs::RemoteAddr;
 
-/// The RDMA fabric: the copy kernels of this CPU, and the flight recorder of its one connection.
+/// The RDMA fabric: the copy kernels of this CPU, and the recorder of its one connection.
 #[derive(Debug)]
 pub struct Rdma {
     kernels: &'static CopyKernels,

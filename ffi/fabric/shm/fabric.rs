@@ -25,7 +25,7 @@ use crate::os::{OsError, monotonic_ns};
 /// requests, and the hardware's prefetcher does better (docs/performance.md, "Messages between two resident buffers").
 const EXPECTED_BYTES_MAX: u32 = 2048;
 
-/// The shared-memory fabric: the copy kernels of this CPU, and the flight recorder of its one connection.
+/// The shared-memory fabric: the copy kernels of this CPU, and the recorder of its one connection.
 #[derive(Debug)]
 pub struct Shm {
     kernels: &'static CopyKernels,

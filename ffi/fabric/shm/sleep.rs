@@ -1,7 +1,7 @@
 //! Sleep until the peer has stored something, with the cost on the sleeper's side.
 //!
 //! ```text
-//! sleeper                                   sender, for every store
+//! sleeper                                   sender, after the stores of a call
 //!   flag = the sleep's number                 store data, flag of the data
 //!   membarrier                                compiler fence
 //!   check for work once more                  flag is AWAKE? done: one load of a shared line
@@ -172,7 +172,8 @@ impl Sleeper {
     }
 }
 
-/// Wakes the peer if it sleeps. The sender calls this after every store that the peer may wait for: a load, a compare, a branch.
+/// Wakes the peer if it sleeps. The sender calls this after the stores that the peer may wait for, once for all stores of a push: a
+/// load, a compare, a branch.
 #[inline]
 pub fn wake_if_asleep(flag: &AtomicU64, socket: &Socket) {
     // Keeps the load after the publishing store in the code; the sleeper's membarrier does the same in the CPU.

@@ -1,4 +1,4 @@
-//! The flight recorder over shared memory.
+//! The recorder over shared memory.
 
 use std::thread;
 
