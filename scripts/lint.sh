@@ -125,6 +125,13 @@ no_planted_bugs() {
     fi
 }
 
+# A test's name says its rule in fewer than 60 characters.
+short_test_names() {
+    if find . -name '*.rs' -not -path '*/target/*' -print0 | xargs -0 grep -hE -A3 '#\[test\]' | grep -oE 'fn [A-Za-z0-9_]{60,}'; then
+        die "the names of tests above have 60 characters or more"
+    fi
+}
+
 scripts_parse() {
     local script
     for script in scripts/*.sh .ci/run vm/{lib,boot}.sh vm/{prepare,run,test,selftest} vm/guest/{start,network} vm/guest/*.sh vm/guest/bin/* vm/tests/* vm/bench/*; do
@@ -147,6 +154,7 @@ stage no-unsafe-in-core no_unsafe_in_core
 stage no-planted-bugs no_planted_bugs
 stage clocks clocks_are_read_in_known_places
 stage references scripts/check-docs.sh
+stage test-names short_test_names
 if have_component rustfmt fmt rustfmt; then
     stage format format
 else

@@ -37,7 +37,7 @@ pub(super) trait DescriptorWaiting: DriverAccess {
             let host = &mut *self.hold();
             let link = host.driver.endpoint().link();
             if !is_gone && (is_peer_ready || !is_ready) && !host.fabric.is_alive(link) {
-                host.driver.peer_is_gone();
+                host.driver.note_peer_gone();
             }
             let now = now();
             sleep_ns = match host.driver.descriptor_round(&mut host.fabric, &mut wait, is_ready, now) {

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn another_port_is_tried_where_one_is_taken_and_no_more_than_so_many() {
+    fn a_taken_port_is_passed_over_a_bounded_number_of_times() {
         let taken: [fn(PathBuf) -> BindError; 3] =
             [BindError::InUse, BindError::NotASocket, |path| BindError::ForeignOwner { path, owner: 7 }];
         for taken in taken {

@@ -43,15 +43,15 @@ impl<F: HostFabric> HostDriver<F> {
     pub(super) fn note_sleep_end(&mut self, end: SleepEnd) {
         match end {
             SleepEnd::Poll => {}
-            SleepEnd::TimedOut => self.driver.peer_was_alive(now()),
-            SleepEnd::PeerGone => self.driver.peer_is_gone(),
+            SleepEnd::TimedOut => self.driver.note_peer_alive(now()),
+            SleepEnd::PeerGone => self.driver.note_peer_gone(),
         }
     }
 
     /// Checks that the peer's end exists, if a check is due.
     pub(super) fn check_peer(&mut self, now: Nanos) {
         if self.driver.is_liveness_check_due(now) && !self.fabric.is_alive(self.driver.endpoint().link()) {
-            self.driver.peer_is_gone();
+            self.driver.note_peer_gone();
         }
     }
 

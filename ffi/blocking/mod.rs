@@ -74,7 +74,7 @@ use warm_up::WarmingUp;
 pub(crate) struct Blocking<A: DriverAccess> {
     /// `None` while it is lent to the keepalive thread.
     access: Option<A>,
-    lender: KeepaliveThread<A>,
+    keepalive: KeepaliveThread<A>,
 }
 
 impl<F: HostFabric> Blocking<Exclusive<F>> {
@@ -113,7 +113,7 @@ impl<F: HostFabric> Blocking<Half<F>> {
 
 impl<A: DriverAccess> From<A> for Blocking<A> {
     fn from(access: A) -> Self {
-        Self { access: Some(access), lender: KeepaliveThread::new() }
+        Self { access: Some(access), keepalive: KeepaliveThread::new() }
     }
 }
 
@@ -131,14 +131,14 @@ impl<A: DriverAccess> Blocking<A> {
     fn access(&mut self) -> &mut A {
         match &mut self.access {
             Some(access) => access,
-            None => unreachable!("it is lent only inside `blocking`, which borrows the connection"),
+            None => unreachable!("it is lent only inside `keep_alive_while`, which borrows the connection"),
         }
     }
 
     fn into_access(self) -> A {
         match self.access {
             Some(access) => access,
-            None => unreachable!("it is lent only inside `blocking`, which borrows the connection"),
+            None => unreachable!("it is lent only inside `keep_alive_while`, which borrows the connection"),
         }
     }
 
@@ -154,7 +154,7 @@ impl<A: DriverAccess> Blocking<A> {
 
     /// Runs `work` while a helper thread sends keepalives.
     pub(crate) fn keep_alive_while<R>(&mut self, work: impl FnOnce() -> R) -> R {
-        self.lender.lend(&mut self.access, work)
+        self.keepalive.lend(&mut self.access, work)
     }
 
     /// Makes one round of progress, unless the other half holds the driver. Returns true if anything was done.

@@ -88,7 +88,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         let WarmingUp { warm_up, room } = warming;
         let host = self.access().hold();
         if is_ready && !host.fabric.is_alive(host.driver.endpoint().link()) {
-            host.driver.peer_is_gone();
+            host.driver.note_peer_gone();
         }
         // Not every end of a peer makes something ready: one that broke a rule below the protocol is found by looking.
         host.check_peer(now());

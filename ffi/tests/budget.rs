@@ -206,7 +206,7 @@ fn half_open_connections_leave_room_in_the_budget() {
 }
 
 #[test]
-fn a_try_to_accept_makes_memory_for_one_of_those_that_waited_for_it() {
+fn a_try_to_accept_provisions_for_one_waiting_peer() {
     const LARGE: u32 = 62 << 20;
     let _budget = BUDGET.lock().unwrap();
     Budget::set_limit_bytes(1 << 30);

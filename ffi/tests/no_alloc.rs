@@ -144,7 +144,7 @@ fn rest(connection: &mut Connection) {
 
 /// One test, so that nothing else runs while it counts.
 #[test]
-fn nothing_is_allocated_from_connect_to_close_nor_by_tries_after_it() {
+fn nothing_is_allocated_from_connect_to_close() {
     exchanges_allocate_nothing();
     tries_after_a_close_allocate_nothing();
 }

@@ -94,7 +94,7 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Returns true, once per period, if the caller is to check that the peer's end exists, and to call
-    /// [`peer_is_gone`](Self::peer_is_gone) if it does not.
+    /// [`note_peer_gone`](Self::note_peer_gone) if it does not.
     pub const fn is_liveness_check_due(&mut self, now: Nanos) -> bool {
         let is_due =
             !self.peer_is_gone && now.0.saturating_sub(self.keepalive.checked.0) >= LIVENESS_CHECK_NS;
@@ -105,7 +105,7 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Notes that the peer's end existed at `now`, after a sleep that watched it.
-    pub const fn peer_was_alive(&mut self, now: Nanos) {
+    pub const fn note_peer_alive(&mut self, now: Nanos) {
         self.keepalive.checked = now;
     }
 }

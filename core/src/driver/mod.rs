@@ -4,7 +4,7 @@
 //!            try_send, try_recv, try_peek: done at once, or refused
 //!  user  --- SendOperation, RecvOperation, streams, close ------->  Driver  --->  Endpoint
 //!            Wait: next step after each round                           ^
-//!  shell --- check_time(now), tick(now), peer_is_gone() ----------------+
+//!  shell --- check_time(now), tick(now), note_peer_gone() --------------+
 //! ```
 //!
 //! [`setup`] negotiates a connection.
@@ -114,7 +114,7 @@ impl fmt::Display for Ended {
 /// - *Operations* are values that the caller keeps: [`SendOperation`], [`RecvOperation`] and [`WarmUp`], and the streams' calls on
 ///   [`endpoint`](Self::endpoint). Each is driven until it is [`Drive::Done`], or cancelled.
 /// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then the step that it returns: rest, or
-///   [`check_time`](Self::check_time) with the time. The caller reports the peer's death by [`peer_is_gone`](Self::peer_is_gone).
+///   [`check_time`](Self::check_time) with the time. The caller reports the peer's death by [`note_peer_gone`](Self::note_peer_gone).
 ///
 /// A call that needs no timer and no operation passes on to the [`Endpoint`]. It is here so that a user calls one object.
 pub struct Driver<F: Fabric> {
@@ -213,7 +213,7 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Notes that the peer's end does not exist any more. What the peer wrote before can still be received.
-    pub const fn peer_is_gone(&mut self) {
+    pub const fn note_peer_gone(&mut self) {
         self.peer_is_gone = true;
     }
 

@@ -12,6 +12,7 @@
 //! ```
 //!
 //! The states are those of [`Sending`]. A transfer is *open* from its start until its last chunk is built, or until it is cancelled.
+//! A rejected transfer stays open until the next call for it, which reports the rejection.
 //!
 //! A block belongs to the peer until it is acknowledged, and to the device until its chunk's write is completed; after both it is
 //! free. A chunk that leaves its transfer open also leaves one block free. CANCEL, which is a chunk of one block, uses that block, and

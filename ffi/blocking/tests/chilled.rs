@@ -24,7 +24,7 @@ fn resident_pages(buffer: &[u8]) -> usize {
 }
 
 #[test]
-fn cold_memory_is_resident_as_far_as_the_message_goes_before_that_has_come() {
+fn cold_memory_becomes_resident_before_the_message_arrives() {
     if !make_resident(&mut RecvBuf::new(page_bytes()).unwrap()) {
         return; // before Linux 5.14
     }

@@ -44,7 +44,7 @@ fn begin_stream(connection: &mut Connection, bytes: usize) {
 }
 
 #[test]
-fn a_torn_acknowledgement_does_not_hide_that_its_writer_is_dead() {
+fn a_torn_acknowledgement_does_not_hide_a_dead_peer() {
     let (mut honest, doomed) = pair();
     honest.send(1, &[b"nobody takes it"], DEADLINE).unwrap();
     doomed.tear_acknowledgement();

@@ -130,7 +130,7 @@ fn a_half_that_was_refused_has_the_next_turn() {
 
 /// The same happens if the other half is preempted while it holds the lock.
 #[test]
-fn a_wait_without_the_lock_meets_its_deadline_and_the_interrupt_flag() {
+fn a_wait_without_the_lock_ends_by_deadline_or_interrupt() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let [mut half, mut other] =
         over(Options { interrupt: Some(&STOP), ..Options::default() }, |_, _| {}).split();
@@ -207,7 +207,7 @@ fn step_other<P: HostFabric>(held: &mut HeldHalf<'_, P>) -> Option<Drive<()>> {
 /// Documented (architecture.md, "Waiting"): the clock and the interrupt flag are looked at after every yield, which may have lasted
 /// another thread's time slice. Whoever has the core here lets each last that long.
 #[test]
-fn a_half_that_yields_looks_at_the_clock_and_the_interrupt_flag() {
+fn a_half_that_yields_checks_the_time_and_the_interrupt() {
     const SLICE: Duration = Duration::from_millis(4);
     static STOP: AtomicBool = AtomicBool::new(true);
     for (interrupt, deadline) in [(None, Duration::from_nanos(1)), (Some(&STOP), DEADLINE)] {
@@ -249,7 +249,7 @@ fn a_half_that_yields_looks_at_the_clock_and_the_interrupt_flag() {
 /// Both sleep, and are woken; one of them does not get a core (it has a lower priority than this one, on the same core). This one
 /// waits on, and costs next to nothing: `half.rs` sleeps where yielding has not helped, for that reason.
 #[test]
-fn a_half_sleeps_although_the_other_does_not_get_a_core_to_wake_up() {
+fn a_half_sleeps_while_the_other_has_no_core() {
     let path = std::env::temp_dir().join(format!("superpipe-halves-{}.sock", std::process::id()));
     let listener = shm::Listener::bind(&path).unwrap();
     let deadline_ns = monotonic_ns() + 20_000_000_000;

@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_secs(1);
 const CPU_TIME_MAX: Duration = Duration::from_millis(250);
 
 #[test]
-fn a_wake_up_that_nobody_waits_for_does_not_keep_a_sender_from_sleeping() {
+fn a_stray_wake_up_does_not_keep_a_sender_awake() {
     let (mut honest, doomed) = pair();
     doomed.wake();
     let (reader, mut writer) = pipe().unwrap();

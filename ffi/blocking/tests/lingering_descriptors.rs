@@ -190,7 +190,7 @@ fn a_trap_for_a_segment_does_not_hold_the_listener() {
 }
 
 #[test]
-fn traps_with_wake_bytes_in_the_handshake_do_not_hold_the_listener() {
+fn wake_bytes_in_the_handshake_do_not_hold_the_listener() {
     each_way(|without| {
         let mut traps = [Trap::new(), Trap::new(), Trap::new()];
         let kind = accept_from(without, |socket| {

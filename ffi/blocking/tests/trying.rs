@@ -47,7 +47,7 @@ fn a_loop_of_progress_shows_life_and_looks_for_the_peer() {
 }
 
 #[test]
-fn a_slow_loop_of_progress_shows_life_in_every_round_that_is_due() {
+fn a_slow_loop_of_progress_sends_each_keepalive_that_is_due() {
     let mut slow = over(Options::default(), |_, _| {});
     let heard = slow.access().fabric.heard();
     std::thread::sleep(Duration::from_millis(250));

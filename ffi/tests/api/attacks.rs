@@ -47,7 +47,7 @@ fn a_wait_for_peer_and_sink_has_one_deadline() {
 
 /// The same of a source.
 #[test]
-fn a_call_that_waits_for_the_peer_and_for_a_source_has_one_deadline() {
+fn a_call_that_waits_for_peer_and_source_has_one_deadline() {
     let (mut sender, mut receiver) = pair();
     let (reader, _writer) = pipe().unwrap();
     let mut source = Source::new(reader.into()).unwrap();
@@ -72,7 +72,7 @@ fn a_call_that_waits_for_the_peer_and_for_a_source_has_one_deadline() {
 
 /// Documented: a clone of an operation is refused once the other has gone on.
 #[test]
-fn a_stale_clone_of_an_operation_gives_up_nothing_of_the_others() {
+fn cancelling_a_stale_clone_cancels_nothing_else() {
     let (mut sender, mut receiver) = pair();
     const BYTES: usize = 8 << 20;
     let message = bytes(1, BYTES);
@@ -121,7 +121,7 @@ fn map(bytes: usize) -> Option<&'static [u8]> {
 }
 
 #[test]
-fn slices_of_more_bytes_than_can_be_counted_are_no_short_message() {
+fn slices_longer_than_usize_are_no_short_message() {
     let Some(slice) = vast() else { return };
     let mut slices = vec![slice; 1 << 18];
     slices.push(&slice[..8]);
@@ -132,7 +132,7 @@ fn slices_of_more_bytes_than_can_be_counted_are_no_short_message() {
 }
 
 #[test]
-fn slices_of_more_bytes_than_can_be_counted_are_refused_by_a_call_that_waits() {
+fn slices_longer_than_usize_are_refused_by_a_waiting_call() {
     let Some(slice) = vast() else { return };
     let mut slices = vec![slice; 1 << 18];
     slices.push(&slice[..8]);

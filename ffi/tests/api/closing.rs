@@ -32,7 +32,7 @@ fn close_waits_for_no_reject() {
 }
 
 #[test]
-fn what_was_sent_before_a_close_comes_behind_any_number_of_rejects() {
+fn messages_before_a_close_arrive_after_many_rejects() {
     for reads in [0, 1, 2] {
         let (mut sender, mut receiver) = pair();
         for tag in 0..4 {
@@ -75,7 +75,7 @@ fn what_was_sent_before_a_drop_comes_behind_dropped_streams() {
 
 /// A peer that has closed and is gone takes nothing, also while something of its own waits here.
 #[test]
-fn a_sender_that_waits_for_its_source_learns_that_the_peer_has_closed() {
+fn a_sender_that_waits_for_its_source_sees_the_peers_close() {
     for unread in [false, true] {
         let (mut sender, mut peer) = pair();
         if unread {

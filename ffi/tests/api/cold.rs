@@ -49,7 +49,7 @@ fn a_recv_buf_takes_what_is_sent() {
 }
 
 #[test]
-fn slices_of_any_alignment_are_filled_and_their_neighbours_left_alone() {
+fn slices_of_any_alignment_are_filled_and_nothing_beside() {
     const EDGE: usize = 0xEE;
     for offset in [0, 1, 63, PAGE - 1, HUGE - 1] {
         exchange(|connection, _, message| {

@@ -27,7 +27,7 @@ fn a_message_too_large_for_the_buffer_stays_at_the_head() {
 }
 
 #[test]
-fn a_message_that_nobody_receives_meets_its_deadline_and_the_next_one_arrives() {
+fn after_a_message_times_out_the_next_one_arrives() {
     let (mut a, mut b) = pair();
     let error = a.send(1, &[&bytes(1, 5 << 20)], SOON).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);

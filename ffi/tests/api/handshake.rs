@@ -115,7 +115,7 @@ fn grant(fd: Option<BorrowedFd<'_>>) -> Error {
 }
 
 #[test]
-fn memory_that_is_not_sealed_or_not_of_the_agreed_size_is_refused() {
+fn unsealed_memory_or_of_another_size_is_refused() {
     let file = std::fs::File::open("/dev/null").unwrap();
     let small = Segment::create(c"small", 4096).unwrap();
     for fd in [None, Some(file.as_fd()), Some(small.fd())] {
@@ -160,7 +160,7 @@ fn a_connecting_end_refuses_a_listener_that_is_wrong() {
 }
 
 #[test]
-fn a_peer_that_goes_away_without_a_word_does_not_end_the_waiting() {
+fn a_peer_that_vanishes_does_not_end_the_accept() {
     let address = Address::Shm(path());
     let Address::Shm(path) = &address else { unreachable!() };
     let mut listener = Listener::bind(&address, Options::default()).unwrap();
@@ -185,7 +185,7 @@ fn wake(socket: &Socket, times: usize) {
 }
 
 #[test]
-fn a_few_wake_bytes_are_passed_over_and_a_flood_of_them_is_refused() {
+fn a_few_wake_bytes_are_ignored_and_a_flood_is_refused() {
     let (address, at) = (Address::Shm(path()), path());
     let Address::Shm(path) = &address else { unreachable!() };
     let options = Options { handshake_timeout: Duration::from_secs(5), ..Options::default() };

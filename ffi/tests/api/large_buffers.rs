@@ -78,7 +78,7 @@ fn a_large_landing_buffer_is_made_although_strangers_wait() {
 }
 
 #[test]
-fn nobody_who_spoke_in_time_makes_room_because_the_listener_was_busy() {
+fn a_busy_listener_evicts_nobody_who_spoke_in_time() {
     const LARGE: usize = 4;
     const PATIENCE: Duration = Duration::from_millis(50);
     allow_many_large();
@@ -133,7 +133,7 @@ fn nobody_who_spoke_in_time_makes_room_because_the_listener_was_busy() {
 }
 
 #[test]
-fn a_deadline_holds_while_many_peers_wish_for_large_landing_buffers() {
+fn a_deadline_holds_while_many_ask_for_large_landing_buffers() {
     let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
     allow_many_large();
     let strangers: Vec<_> = (0..8).map(|_| stranger(&path)).collect();
@@ -155,7 +155,7 @@ fn a_deadline_holds_while_many_peers_wish_for_large_landing_buffers() {
 }
 
 #[test]
-fn a_try_to_accept_makes_memory_for_one_large_landing_buffer_at_most() {
+fn a_try_to_accept_provisions_one_large_landing_buffer() {
     let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
     allow_many_large();
     let until = Instant::now() + DEADLINE;

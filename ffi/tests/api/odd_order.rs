@@ -149,7 +149,7 @@ fn the_rest_of_a_begun_message_is_none_for_a_stream() {
 }
 /// The peer has said why it closes, in the same memory that it is gone from.
 #[test]
-fn a_peer_that_closed_is_closed_also_before_its_messages_are_read() {
+fn a_close_is_seen_before_the_messages_are_read() {
     for flushes in [false, true] {
         let (mut sender, mut peer) = pair();
         peer.send(1, &[b"unread"], DEADLINE).unwrap();
@@ -456,7 +456,7 @@ fn slices_of_more_bytes_than_can_be_counted_are_refused() {
 /// Documented: a peer that has closed is seen by what waits and by `progress`, and sent a full ring at most until then. (A look before each
 /// message would cost each of them, and find no peer that closes a moment later.)
 #[test]
-fn a_peer_that_has_closed_is_sent_a_ring_at_most_and_nothing_once_it_was_looked_for() {
+fn a_closed_peer_is_sent_a_ring_at_most() {
     const BLOCKS: usize = 32;
     for is_looked_for in [false, true] {
         for reason in [Reason::DONE, Reason(3)] {

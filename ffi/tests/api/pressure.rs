@@ -105,7 +105,7 @@ fn a_try_to_accept_never_times_out() {
 }
 
 #[test]
-fn a_client_that_warms_up_waits_as_long_as_one_that_was_not_accepted() {
+fn warming_up_waits_as_long_as_being_accepted() {
     let (mut listener, path) = listen(Options::default());
     let idle_timeout = Duration::from_millis(300);
     let connecting = thread::spawn(move || {
@@ -244,7 +244,7 @@ fn a_peer_that_answers_before_each_look_meets_no_timeout() {
 }
 
 #[test]
-fn a_client_that_gives_up_in_the_warm_up_is_a_peer_that_is_lost() {
+fn a_client_that_ends_in_the_warm_up_is_a_lost_peer() {
     let (mut listener, path) = listen(Options::default());
     let agreeing = thread::spawn(move || {
         let mut fabric = Shm::new();

@@ -231,7 +231,7 @@ fn one_half_dropped_in_mid_transfer_leaves_the_other() {
 }
 
 #[test]
-fn a_sending_half_dropped_in_a_stream_cancels_that_and_nothing_else() {
+fn a_dropped_sending_half_cancels_its_stream_only() {
     let [(mut a_sends, mut a_receives), (mut b_sends, mut b_receives)] = split_pair(Options::default());
     let sending = thread::spawn(move || {
         let mut stream = a_sends.open_stream(1, DEADLINE).unwrap();
@@ -406,7 +406,7 @@ fn a_half_that_is_blocked_shows_life() {
 }
 
 #[test]
-fn halves_of_one_connection_are_put_together_again_and_of_two_are_not() {
+fn only_halves_of_one_connection_reunite() {
     let [(a_sends, a_receives), (b_sends, b_receives)] = split_pair(Options::default());
     let (a_sends, b_receives) = a_sends.reunite(b_receives).unwrap_err();
     let mut a: Connection = a_sends.reunite(a_receives).unwrap();

@@ -75,7 +75,7 @@ fn the_active_end_bounds_the_landing_buffer() {
 }
 
 #[test]
-fn an_end_that_wishes_for_a_large_landing_buffer_itself_gets_it() {
+fn an_end_that_asks_for_a_large_landing_buffer_gets_it() {
     let tuning = Tuning { landing_bytes: Some(2 << 20), ..Tuning::default() };
     let own = Options { landing_bytes_max: 1 << 20, tuning, ..Options::default() };
     for (one, other) in [(own, Options::default()), (Options::default(), own)] {

@@ -115,7 +115,7 @@ unsafe extern "C" fn migrate(_: *mut rdma_cm_id, _: *mut rdma_event_channel) -> 
 /// librdmacm/cma.c: rdma_migrate_id first writes to the kernel, then sets `id->channel`; ucma_process_conn_req, of a thread that
 /// takes events of the new channel in between, gives the new connection the old `id->channel`, which `migrate` frees.
 #[test]
-fn no_event_of_the_new_channel_is_taken_while_an_id_migrates_to_it() {
+fn no_event_is_taken_while_an_id_migrates() {
     let mut cm = fake_cm();
     cm.rdma_migrate_id = migrate;
     let cm: &'static Rdmacm = Box::leak(Box::new(cm));

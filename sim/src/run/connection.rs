@@ -179,7 +179,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             return Ok((true, 0));
         }
         if self.death_known_ns[side].is_some_and(|at_ns| now_ns >= at_ns) {
-            self.driver_mut(side).peer_is_gone();
+            self.driver_mut(side).note_peer_gone();
         }
         let moved = self.moved(side);
         self.fabric().acting = side;

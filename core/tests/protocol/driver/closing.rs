@@ -87,7 +87,7 @@ fn a_device_that_owns_memory_is_waited_for() {
     let mut gone = One::<Posted>::new();
     gone.driver.try_send(&mut gone.fabric, 1, &[&payload(100)]).unwrap();
     gone.driver.close(&mut gone.fabric, Reason::DONE);
-    gone.driver.peer_is_gone();
+    gone.driver.note_peer_gone();
     assert_eq!(gone.driver.drive_close(&mut gone.fabric), Drive::Done(Err(Ended::Lost)));
     // It completes.
     let mut rounds = 0;
@@ -110,7 +110,7 @@ fn a_close_that_is_not_sent_is_waited_for() {
         t.driver.close(&mut t.fabric, Reason::DONE);
         assert!(!t.driver.endpoint().is_flushed() && t.driver.endpoint().is_quiescent());
         if is_gone {
-            t.driver.peer_is_gone();
+            t.driver.note_peer_gone();
             assert_eq!(t.driver.drive_close(&mut t.fabric), Drive::Done(Err(Ended::Lost)));
             continue;
         }
@@ -135,7 +135,7 @@ fn nothing_is_sent_to_a_peer_that_is_gone<F: TestFabric>() {
     // It was told before it went: that is no error.
     let mut t = One::<F>::new();
     t.driver.close(&mut t.fabric, Reason::DONE);
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert_eq!(t.driver.drive_close(&mut t.fabric), Drive::Done(Ok(())));
 }
 
@@ -192,7 +192,7 @@ fn what_decides_is_in_the_fingerprint<F: TestFabric>() {
     let mut wait = t.driver.begin_wait();
     assert_eq!(t.driver.close_round(&mut wait, false), Next::Rest(Rest::Spin));
     assert_eq!(fingerprint(&t), first);
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     let gone = fingerprint(&t);
     assert_ne!(gone, first);
     t.driver.close(&mut t.fabric, Reason::DONE);
@@ -233,7 +233,7 @@ fn a_clone_is_in_the_same_state() {
     );
     assert_eq!(looked, Err(WaitFailed::Deadline), "the silence that it bears");
     assert!(clone.count_empty() && clone.is_tick_due(), "the tries are counted on");
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert!(!same(&clone, &t.driver), "they are two");
     let gone = t.driver.clone();
     assert!(gone.is_peer_gone() && same(&gone, &t.driver));

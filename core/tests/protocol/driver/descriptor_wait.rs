@@ -67,7 +67,7 @@ fn a_source_of_a_rejected_stream_is_over<F: TestFabric>() {
             let id = begin(&mut t);
             t.control(wire::reject(1, 5, 1));
             if is_gone {
-                t.driver.peer_is_gone();
+                t.driver.note_peer_gone();
             }
             if closes {
                 t.control(wire::close(BEFORE_FIRST, 0, 2));
@@ -89,7 +89,7 @@ fn a_source_for_a_peer_that_is_gone_is_lost<F: TestFabric>() {
         let mut t = One::<F>::new();
         let mut source = DescriptorWait::source(begin(&mut t));
         assert_eq!(round(&mut t, &mut source, false, 0), DescriptorWaitNext::Wait);
-        t.driver.peer_is_gone();
+        t.driver.note_peer_gone();
         assert_eq!(round(&mut t, &mut source, is_ready, 1), LOST);
     }
 }
@@ -98,7 +98,7 @@ fn a_sink_has_a_second_for_what_a_dead_peer_left<F: TestFabric>() {
     let mut t = One::<F>::new();
     let mut sink = DescriptorWait::sink();
     assert_eq!(round(&mut t, &mut sink, false, 0), DescriptorWaitNext::Wait);
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     // The second begins when that is seen.
     let begin = 5 * SECOND;
     let naps = (0..SECOND / SLEEP_MAX_NS).map(|nap| begin + nap * SLEEP_MAX_NS);
@@ -119,7 +119,7 @@ fn a_sink_has_a_second_for_what_a_dead_peer_left<F: TestFabric>() {
 fn an_end_that_was_stopped_has_not_waited_for_its_sink<F: TestFabric>() {
     let mut t = One::<F>::new();
     let mut sink = DescriptorWait::sink();
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     for at in [0, 10 * SECOND, 20 * SECOND] {
         assert_eq!(round(&mut t, &mut sink, false, at), DescriptorWaitNext::Wait);
     }
@@ -130,14 +130,14 @@ fn work_that_is_left_is_done_first<F: TestFabric>() {
     let mut t = One::<F>::new();
     let id = begin(&mut t);
     let mut source = DescriptorWait::source(id);
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     t.control(wire::cts(1, 1));
     assert_eq!(round(&mut t, &mut source, false, 0), DescriptorWaitNext::Poll);
     assert_eq!(round(&mut t, &mut source, true, 0), LOST);
 
     let mut t = One::<F>::new();
     let mut sink = DescriptorWait::sink();
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert_eq!(round(&mut t, &mut sink, false, 0), DescriptorWaitNext::Wait);
     t.control(wire::close(BEFORE_FIRST, 9, 1));
     let closed = DescriptorWaitNext::Ended(Ended::Closed(Closed::ByPeer(Reason(9))));
@@ -169,7 +169,7 @@ fn a_peer_that_closed_before_it_went<F: TestFabric>() {
     let (mut source, mut sink) = (DescriptorWait::source(id), DescriptorWait::sink());
     assert_eq!(round(&mut t, &mut source, false, 0), DescriptorWaitNext::Wait, "it may still be there");
     assert_eq!(round(&mut t, &mut source, true, 0), DescriptorWaitNext::Ready);
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     let done = DescriptorWaitNext::Ended(Ended::Closed(Closed::ByPeer(Reason::DONE)));
     for is_ready in [false, true] {
         assert_eq!(round(&mut t, &mut source, is_ready, 0), done);

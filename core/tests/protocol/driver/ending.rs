@@ -20,7 +20,7 @@ fn a_peer_that_is_gone_is_lost_after_a_round_without_work<F: TestFabric>() {
     let mut t = One::<F>::new();
     let mut wait = t.driver.begin_wait();
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, false), Next::Rest(Rest::Spin));
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, true), Next::Again);
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, false), Next::Ended(Ended::Lost));
     assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
@@ -34,7 +34,7 @@ fn everything_that_was_left_is_taken<F: TestFabric>() {
         t.slot(block, message(10 + u64::from(block), u64::from(block) + 1, u64::from(block) + 1));
     }
     t.slot(3, wire::chunk(kind::RTS, 7, 300, 100, 4, 4));
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     let mut place = [0; 300];
     for bytes in 10..13 {
         let mut wait = t.driver.begin_wait();
@@ -66,7 +66,7 @@ fn what_is_behind_a_rejected_transfer_is_taken<F: TestFabric>() {
     let mut receive = RecvOperation::new();
     let mut place = [0; 4];
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Idle, "the peer has not seen the first");
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     let mut wait = t.driver.begin_wait();
     assert_eq!(t.driver.round(&mut t.fabric, &mut wait, false), Next::Again, "more may be behind it");
     assert_eq!(t.receive(&mut receive, &mut place), Drive::Done(Ok(taken(8, 4))));
@@ -79,7 +79,7 @@ fn a_close_that_was_left_is_told<F: TestFabric>() {
     let mut t = One::<F>::new();
     t.slot(0, wire::inline(7, b"last", 1));
     t.control(wire::close(1, 0, 1));
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     let mut wait = t.driver.begin_wait();
     let mut receive = RecvOperation::new();
     // The close is read first, and not told before the message is taken.
@@ -112,7 +112,7 @@ fn a_close_that_was_left_is_told<F: TestFabric>() {
     // A stream that stopped in the middle is no close.
     let mut t = One::<F>::new();
     t.slot(0, stream(10, 1, 1));
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert!(t.driver.try_peek(&mut t.fabric).is_some());
     assert_eq!(t.driver.endpoint_mut().pull(&mut t.fabric, &mut [&mut [0; 90]]).bytes, 10);
     t.settle();
@@ -148,7 +148,7 @@ fn a_peer_that_closed_is_closed_while_all_that_it_sent_is_here<F: TestFabric>() 
                 t.settle();
             }
             assert_eq!(t.driver.ended(&t.fabric), None, "it may be there");
-            t.driver.peer_is_gone();
+            t.driver.note_peer_gone();
             let ended = if missing == lines.len() { done } else { Ended::Lost };
             assert_eq!(t.driver.ended(&t.fabric), Some(ended), "without {missing}");
         }
@@ -158,12 +158,12 @@ fn a_peer_that_closed_is_closed_while_all_that_it_sent_is_here<F: TestFabric>() 
     t.slot(0, stream(10, 1, 1));
     t.control(wire::close(1, 0, 1));
     t.settle();
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
     // Without its CLOSE it is lost, whatever it has sent.
     let mut t = One::<F>::new();
     t.slot(0, wire::inline(7, b"line", 1));
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Lost));
 }
 
@@ -185,7 +185,7 @@ fn a_try_tells_of_a_message_that_never_comes_whole<F: TestFabric>() {
         let tried = t.driver.try_recv(&mut t.fabric, &mut [&mut [0; 300]]);
         assert_eq!(tried, Err(RefusedRecv::Long(incoming)));
         assert_eq!(t.driver.ended_in_message(&t.fabric), None, "the peer is there");
-        t.driver.peer_is_gone();
+        t.driver.note_peer_gone();
         assert_eq!(t.driver.ended_in_message(&t.fabric), ended);
     }
 }

@@ -386,7 +386,7 @@ fn a_loop_of_empty_tries_makes_rounds_and_ticks() {
     // A connection that may have ended is asked at once.
     assert!(!t.driver.count_empty());
     let mut gone = t.driver.clone();
-    gone.peer_is_gone();
+    gone.note_peer_gone();
     assert!((0..20).all(|_| gone.count_empty()));
     t.driver.close(&mut t.fabric, Reason::DONE);
     assert!((0..20).all(|_| t.driver.count_empty()));

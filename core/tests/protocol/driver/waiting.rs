@@ -337,12 +337,12 @@ fn a_peer_is_looked_at_once_a_period<F: TestFabric>() {
     assert!(!due(&mut t, LIVENESS_CHECK_NS) && !due(&mut t, 2 * LIVENESS_CHECK_NS - 1));
     assert!(due(&mut t, 2 * LIVENESS_CHECK_NS));
     // A sleep has watched it.
-    t.driver.peer_was_alive(after(3 * LIVENESS_CHECK_NS));
+    t.driver.note_peer_alive(after(3 * LIVENESS_CHECK_NS));
     assert!(!due(&mut t, 4 * LIVENESS_CHECK_NS - 1) && due(&mut t, 4 * LIVENESS_CHECK_NS));
     assert!(!due(&mut t, 0), "time does not go back");
     // One that is gone is not looked at any more.
     assert!(!t.driver.is_peer_gone());
-    t.driver.peer_is_gone();
+    t.driver.note_peer_gone();
     assert!(t.driver.is_peer_gone() && !due(&mut t, 100 * LIVENESS_CHECK_NS));
     assert_eq!(LIVENESS_CHECK_NS, 2_000_000);
 }
