@@ -124,3 +124,13 @@ fn a_listener_behind_the_overflow_uid_is_refused() {
     assert!(got.is_empty(), "uid {NOBODY} outside got the file of uid 0; rsend said: {}", ended.said);
     assert_eq!(ended.code, 7, "{}", ended.said);
 }
+
+/// Only texts about users name the option `peer_uid` of the library. A path may have the word, and is printed as it is.
+#[test]
+fn a_path_that_has_the_name_of_an_option_is_printed_as_it_is() {
+    let scratch = Scratch::new("option-in-path");
+    fs::write(scratch.data("in"), b"x").unwrap();
+    let address = format!("shm:{}/a peer_uid b", scratch.root().display());
+    let mut rsend = scratch.rsend(&["--connect-timeout", "100ms", &address]);
+    scratch.run("rsend", rsend.arg(scratch.data("in"))).assert(3, "/a peer_uid b: no such socket");
+}

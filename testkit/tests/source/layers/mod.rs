@@ -78,3 +78,14 @@ fn a_cycle_by_use_path_macro_or_reexport_is_found() {
         assert_eq!(cycles(&texts(line)), Vec::<String>::new(), "{line}");
     }
 }
+
+/// A module that exports all of a child, which imports all of its parent, is ordinary Rust.
+#[test]
+fn a_parent_and_a_child_may_import_all_of_each_other() {
+    let texts = [
+        ("", "mod one;"),
+        ("one", "mod deep; pub use deep::*;"),
+        ("one::deep", "use super::*; pub fn f(_: Vec<u8>) {}"),
+    ];
+    assert_eq!(cycles(&Crate::of(&texts, is_for_tests)), Vec::<String>::new());
+}
