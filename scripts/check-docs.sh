@@ -17,9 +17,15 @@ sources() {
 # Pages, without the pieces in bench that docs/benchmarks.md is made of
 pages() { sources '*.md' | grep -v '^./bench/src/'; }
 
+# Files that may cite or name: sources, pages, and scripts, which have no ending in vm
+texts() {
+    sources '*.rs' '*.md' '*.sh' '*.toml' '*.c' '*.h' '*.yml' Makefile
+    find vm .ci -type f
+}
+
 # joined_text WORD: files with this word, each comment in one line
 joined_text() {
-    { sources '*.rs' '*.md' '*.sh' '*.toml' '*.c' '*.h' Makefile && ls vm/tests/* vm/guest/bin/*; } | xargs grep -lF -e "$1" | xargs cat |
+    texts | xargs grep -lF -e "$1" | xargs cat |
         sed -E 's,^ *(//[/!]?|#) ?, ,' | tr -s '\n ' ' '
 }
 
@@ -28,8 +34,8 @@ joined_text() {
 cited_rules() {
     {
         joined_text wire.md |
-            grep -oE 'wire\.md\)? [0-9]+(\.[0-9]+)?((,| and|, and| to| or) [0-9]+(\.[0-9]+)?)*' |
-            sed 's/^wire\.md)* //' | grep -oE '[0-9]+(\.[0-9]+)?'
+            grep -oE 'wire\.md[)`]? [0-9]+(\.[0-9]+)?((,| and|, and| to| or) [0-9]+(\.[0-9]+)?)*' |
+            sed -E 's/^wire\.md[)`]? //' | grep -oE '[0-9]+(\.[0-9]+)?'
         grep -ohE '\([0-9]+\.[0-9]+\)|\| [0-9]+\.[0-9]+ \|$' docs/wire.md docs/wire/*.md | tr -d '()| '
     } | sort -u
 }
@@ -40,7 +46,7 @@ rules() {
     twice=$(uniq -d <<<"$headings")
     [[ -z $twice ]] || die "docs/wire.md and docs/wire have these numbers twice: ${twice//$'\n'/ }"
     # a form that would not be checked
-    if sources '*.rs' '*.md' '*.sh' | xargs grep -nE 'wire\.md\)?,? (section|rule|§) ?[0-9]|wire\.md\)?, [0-9]|§ ?[0-9]+\.[0-9]' | grep -v '^./scripts/check-docs.sh:'; then
+    if texts | xargs grep -nE 'wire\.md[)`]?,? (section|rule|§) ?[0-9]|wire\.md[)`]?, [0-9]|§ ?[0-9]+\.[0-9]' | grep -v '^./scripts/check-docs.sh:'; then
         die "the lines above cite wire.md in another form than: wire.md 6.4"
     fi
     unknown=$(comm -13 <(echo "$headings") <(cited_rules))
@@ -90,7 +96,7 @@ paths() {
                 bad=1
             fi
         done < <(grep -oE '`(bench|bins|core|docs|examples|ffi|freestanding|gantt|scripts|sim|soak|testkit|vm)/[A-Za-z0-9_./-]+(:[0-9]+)?`' "$file" | sed -E 's/`//g; s/:[0-9]+$//' | sort -u || true)
-    done < <({ pages && sources '*.rs' '*.sh'; } | grep -v '^./CHANGELOG.md$')
+    done < <(texts | grep -vE '^./(CHANGELOG.md$|bench/src/.*\.md$)')
     [[ $bad -eq 0 ]] || die "the paths above do not exist"
 }
 

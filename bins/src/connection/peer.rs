@@ -25,7 +25,13 @@ pub fn failure(error: &Error, peer: Role, signals: &Signals) -> Failure {
 
 /// Returns the error's text, with this tool's flag for the library's option.
 fn with_flags(error: &Error) -> String {
-    error.to_string().replace(" peer_uid", " --peer-uid")
+    let text = error.to_string();
+    // Of other kinds, a text may have a path that contains the word.
+    if error.kind() == ErrorKind::Auth || text.starts_with("over RDMA") {
+        text.replace("peer_uid", "--peer-uid")
+    } else {
+        text
+    }
 }
 
 /// Returns the failure for a peer that closed, cancelled or rejected with this reason, and sent no report.

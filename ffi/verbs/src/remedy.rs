@@ -71,13 +71,24 @@ fn memory(limit: Option<u64>) -> String {
 
 /// Returns the bytes that this process may pin; none if there is no limit.
 fn memlock() -> Option<u64> {
-    soft_limit(libc::RLIMIT_MEMLOCK)
+    soft_limit(Resource::PinnedBytes)
+}
+
+/// A resource that a process may use up to a limit.
+enum Resource {
+    PinnedBytes,
+    OpenFiles,
 }
 
 /// Returns the soft limit of a resource (getrlimit(2)); none if there is none, or the kernel does not tell.
 ///
 /// By libc: rustix relies on the call not failing, and a seccomp filter can make it fail.
-fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+fn soft_limit(resource: Resource) -> Option<u64> {
+    // The type of these constants is another one for each libc.
+    let resource = match resource {
+        Resource::PinnedBytes => libc::RLIMIT_MEMLOCK,
+        Resource::OpenFiles => libc::RLIMIT_NOFILE,
+    };
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the pointer is to a local.
     let refused = unsafe { libc::getrlimit(resource, &raw mut limit) };
@@ -86,7 +97,7 @@ fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
 
 /// Remedy for open files, of this process or of the machine.
 fn descriptors(errno: c_int) -> String {
-    match (errno, soft_limit(libc::RLIMIT_NOFILE)) {
+    match (errno, soft_limit(Resource::OpenFiles)) {
         (libc::EMFILE, limit) => format!(
             "raise the limit of open files{}: ulimit -n, or LimitNOFILE= of its service",
             limit.map_or_else(String::new, |limit| format!(" (now {limit})"))

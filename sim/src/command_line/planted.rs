@@ -1,6 +1,7 @@
 //! `planted`: bugs planted in core, and the number of runs after which the swarm finds each of them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::thread;
 
@@ -78,7 +79,8 @@ fn first_failure(runs_max: u64) -> Option<RunFailure> {
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|worker| scope.spawn(move || search(worker))).collect();
-        let found = workers.into_iter().filter_map(|worker| worker.join().ok().flatten());
-        found.min_by_key(|failure| failure.seed)
+        let results =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.flatten().min_by_key(|failure| failure.seed)
     })
 }

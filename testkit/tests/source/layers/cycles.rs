@@ -72,7 +72,13 @@ fn reached(edges: &Edges, from: &str) -> BTreeSet<String> {
 fn known_by(read: &Crate, name: &Name, module: &Module) -> BTreeSet<Name> {
     let mut paths = Paths::default();
     module.items.iter().for_each(|item| paths.visit_item(item));
-    let homes = paths.0.iter().map(|path| match read.target(name, path) {
+    let Paths { paths, aliases } = paths;
+    let expanded = paths.iter().filter_map(|path| {
+        let (first, rest) = path.split_first()?;
+        let full: Name = aliases.get(first)?.iter().chain(rest).cloned().collect();
+        (full != *path).then_some(full)
+    });
+    let homes = expanded.chain(paths.iter().cloned()).map(|path| match read.target(name, &path) {
         Target::Module(home) | Target::Item(home, _) | Target::Foreign(home, _) => home,
     });
     homes.filter(|home| home != name).collect()
@@ -80,7 +86,11 @@ fn known_by(read: &Crate, name: &Name, module: &Module) -> BTreeSet<Name> {
 
 /// Paths named by items, also in the tokens of macros.
 #[derive(Default)]
-struct Paths(BTreeSet<Name>);
+struct Paths {
+    paths: BTreeSet<Name>,
+    /// Names that a `use` brings in, also inside of functions, and what they stand for.
+    aliases: BTreeMap<String, Name>,
+}
 
 impl Paths {
     fn tokens(&mut self, tokens: TokenStream) {
@@ -94,10 +104,10 @@ impl Paths {
                 }
                 TokenTree::Ident(ident) if colons == 2 => path.push(ident.to_string()),
                 TokenTree::Ident(ident) => {
-                    self.0.insert(core::mem::replace(&mut path, vec![ident.to_string()]));
+                    self.paths.insert(core::mem::replace(&mut path, vec![ident.to_string()]));
                 }
                 other => {
-                    self.0.insert(core::mem::take(&mut path));
+                    self.paths.insert(core::mem::take(&mut path));
                     if let TokenTree::Group(group) = other {
                         self.tokens(group.stream());
                     }
@@ -105,7 +115,7 @@ impl Paths {
             }
             colons = 0;
         }
-        self.0.insert(path);
+        self.paths.insert(path);
     }
 }
 
@@ -115,14 +125,23 @@ impl Visit<'_> for Paths {
             // A module of its own.
             Item::Mod(_) => {}
             Item::Use(item) => {
-                self.0.extend(leaves(&item.tree, Name::new()).into_iter().map(|(_, path)| path));
+                for (known_as, path) in leaves(&item.tree, Name::new()) {
+                    self.aliases.extend(known_as.map(|known_as| (known_as, path.clone())));
+                    self.paths.insert(path);
+                }
+            }
+            Item::ExternCrate(item) => {
+                assert!(
+                    item.ident != "self",
+                    "write `crate`: paths through another name of it are not followed"
+                );
             }
             item => visit::visit_item(self, item),
         }
     }
 
     fn visit_path(&mut self, path: &syn::Path) {
-        self.0.insert(names(path));
+        self.paths.insert(names(path));
         visit::visit_path(self, path);
     }
 

@@ -61,6 +61,7 @@ fn a_cycle_by_use_path_macro_or_reexport_is_found() {
         "fn f(_: super::Thing) {}",
         "fn f() { use crate::one::One; }",
         "use super::*; fn f() { one::g() }",
+        "fn f() { use super as up; up::one::g() }",
         "use super::*; fn f(_: &Thing) {}",
         "#[cfg(any(test, unix))] use crate::one::One;",
     ] {
