@@ -159,7 +159,10 @@ fn a_batch_is_one_doorbell() {
         batch.post().unwrap();
     }
     let both = ibv_send_flags::IBV_SEND_SIGNALED | ibv_send_flags::IBV_SEND_INLINE;
-    let posted = |id, opcode, flags: u32, from, to| Posted { id, opcode, flags, from, to };
+    let posted = |id, opcode, flags: u32, from: Vec<_>, to| {
+        let lkeys = vec![mr.lkey().0; from.len()];
+        Posted { id, opcode, flags, from, lkeys, to }
+    };
     let expected = vec![
         posted(1, ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0, vec![(start + 64, 4032)], 0x1000),
         posted(2, ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, both.0, vec![(start, 8)], 0x1000),

@@ -5,6 +5,7 @@ use crate::cm_address;
 use crate::library::Verbs;
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, Ordering};
 use libloading::os::unix::Library;
 use std::io::{PipeReader, PipeWriter, Write as _, pipe};
 use std::os::fd::AsRawFd;
@@ -43,11 +44,9 @@ calls! {
     ibv_close_device(*mut ibv_context);
     ibv_query_gid(*mut ibv_context, u8, c_int, *mut ibv_gid);
     ibv_dealloc_pd(*mut ibv_pd);
-    ibv_dereg_mr(*mut ibv_mr);
     ibv_destroy_comp_channel(*mut ibv_comp_channel);
     ibv_destroy_cq(*mut ibv_cq);
     ibv_destroy_qp(*mut ibv_qp);
-    ibv_modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int);
     ibv_req_notify_cq(*mut ibv_cq, c_int);
     rdma_destroy_id(*mut rdma_cm_id);
     rdma_resolve_addr(*mut rdma_cm_id, *mut sockaddr, *mut sockaddr, c_int);
@@ -121,8 +120,42 @@ unsafe extern "C" fn ibv_alloc_pd(_: *mut ibv_context) -> *mut ibv_pd {
     made("ibv_alloc_pd")
 }
 
-unsafe extern "C" fn ibv_reg_mr(_: *mut ibv_pd, _: *mut c_void, _: usize, _: c_int) -> *mut ibv_mr {
-    made("ibv_reg_mr")
+unsafe extern "C" fn ibv_reg_mr(
+    _: *mut ibv_pd,
+    start: *mut c_void,
+    bytes: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    static KEY: AtomicU32 = AtomicU32::new(1);
+    let mr: *mut ibv_mr = made("ibv_reg_mr");
+    // SAFETY: the pointer is null, or of a leaked struct that was just made and that nobody else knows.
+    if let Some(mr) = unsafe { mr.as_mut() } {
+        let key = KEY.fetch_add(1, Ordering::Relaxed);
+        (mr.lkey, mr.rkey) = (key, key);
+        let (start, bytes) = (start.expose_provenance() as u64, bytes as u64);
+        script(|script| script.regions.push(Region { start, bytes, access, key }));
+    }
+    mr
+}
+
+unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    let answer = called("ibv_dereg_mr");
+    if answer == 0 {
+        // SAFETY: the caller names a region that was made here, which is leaked.
+        let key = unsafe { (*mr).lkey };
+        script(|script| script.regions.retain(|region| region.key != key));
+    }
+    answer
+}
+
+unsafe extern "C" fn ibv_modify_qp(_: *mut ibv_qp, attr: *mut ibv_qp_attr, _: c_int) -> c_int {
+    let answer = called("ibv_modify_qp");
+    if answer == 0 {
+        // SAFETY: the caller passes a pointer to attributes of its own, which name a state.
+        let state = unsafe { (*attr).qp_state };
+        script(|script| script.states.push(state));
+    }
+    answer
 }
 
 unsafe extern "C" fn ibv_create_comp_channel(_: *mut ibv_context) -> *mut ibv_comp_channel {
@@ -197,11 +230,11 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
             break;
         }
         // SAFETY: the caller's request has as many SGEs as it says.
-        let from = (0..wr.num_sge as usize).map(|index| unsafe { *wr.sg_list.add(index) });
-        let from = from.map(|sge| (sge.addr, sge.length)).collect();
+        let sges = (0..wr.num_sge as usize).map(|index| unsafe { *wr.sg_list.add(index) });
+        let (from, lkeys) = sges.map(|sge| ((sge.addr, sge.length), sge.lkey)).unzip();
         // SAFETY: every member of the union is integers, so any bytes are a value.
         let to = unsafe { wr.wr.rdma.remote_addr };
-        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, to });
+        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, lkeys, to });
         next = wr.next;
     }
     script(|script| script.posted.push(batch));

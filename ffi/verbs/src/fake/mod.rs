@@ -7,7 +7,7 @@ mod calls;
 
 use super::*;
 pub use super::{ibv_send_flags, ibv_wr_opcode, rdma_cm_event_type as CmKind};
-use crate::{EventChannel, WcStatus};
+use crate::{EventChannel, RemoteAddr, WcStatus};
 pub(crate) use calls::{rdmacm, verbs};
 use core::cell::RefCell;
 use core::ffi::c_int;
@@ -23,7 +23,20 @@ pub struct Posted {
     pub flags: u32,
     /// address and length of each SGE
     pub from: Vec<(u64, u32)>,
+    /// key of each SGE
+    pub lkeys: Vec<u32>,
     pub to: u64,
+}
+
+/// A region that is registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    pub start: u64,
+    pub bytes: u64,
+    /// flags of ibv_reg_mr
+    pub access: c_int,
+    /// both its keys
+    pub key: u32,
 }
 
 /// Records of this thread's calls, and their scripted results.
@@ -35,6 +48,10 @@ pub struct Script {
     pub answers: Vec<(&'static str, c_int)>,
     /// names of the devices
     pub devices: Vec<&'static str>,
+    /// regions that this thread registered, without those that it has deregistered
+    pub regions: Vec<Region>,
+    /// states that QPs were moved to
+    pub states: Vec<ibv_qp_state>,
     /// batches that were posted
     pub posted: Vec<Vec<Posted>>,
     /// receives that are posted, the oldest first: number, address and length
@@ -132,6 +149,50 @@ pub unsafe fn gathered(posted: &Posted) -> Vec<u8> {
         unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(from as usize), bytes as usize) }
     });
     parts.flatten().copied().collect()
+}
+
+/// Does what a device does with this work request now, without the bytes: it fails if its QP did (here, if any QP did) or if one of
+/// its SGEs is not in a region of that key.
+pub fn execute(posted: &Posted) {
+    let mut sges = posted.from.iter().zip(&posted.lkeys);
+    let is_registered =
+        sges.all(|(&(at, bytes), &key)| region(key).is_some_and(|region| region.holds(at, bytes.into())));
+    let status = if script(|script| script.states.contains(&ibv_qp_state::IBV_QPS_ERR)) {
+        ibv_wc_status::IBV_WC_WR_FLUSH_ERR
+    } else if is_registered {
+        ibv_wc_status::IBV_WC_SUCCESS
+    } else {
+        ibv_wc_status::IBV_WC_LOC_PROT_ERR
+    };
+    sent(posted.id, WcStatus(status.0));
+}
+
+/// Writes as the peer would, and returns the status that the peer sees.
+///
+/// # Safety
+/// Memory of a region that the peer may write is still valid, and nobody looks at it during the call.
+pub unsafe fn write_from_peer(to: RemoteAddr, bytes: &[u8]) -> WcStatus {
+    let remote_write = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0.cast_signed();
+    let may_write = |region: Region| {
+        region.holds(to.addr, bytes.len() as u64) && region.access & remote_write == remote_write
+    };
+    if !region(to.rkey.0).is_some_and(may_write) {
+        return WcStatus(ibv_wc_status::IBV_WC_REM_ACCESS_ERR.0);
+    }
+    let place = ptr::with_exposed_provenance_mut(to.addr as usize);
+    // SAFETY: the caller promises it, and the bytes are inside the region.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+    WcStatus::SUCCESS
+}
+
+fn region(key: u32) -> Option<Region> {
+    script(|script| script.regions.iter().find(|region| region.key == key).copied())
+}
+
+impl Region {
+    fn holds(&self, at: u64, bytes: u64) -> bool {
+        at >= self.start && at + bytes <= self.start + self.bytes
+    }
 }
 
 fn complete(wc: ibv_wc) {
