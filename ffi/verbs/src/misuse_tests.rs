@@ -3,23 +3,28 @@
 use crate::library::Verbs;
 use crate::sys::fake;
 use crate::sys::{Rdmacm, ibv_qp_type, rdma_cm_id, rdma_event_channel, rdma_port_space};
-use crate::{CmId, ConnectParams, EventChannel, Pages};
+use crate::{CmId, ConnectParams, DestinationMr, DeviceList, EventChannel, Pages, Pd, SourceMr};
 use core::ffi::{c_int, c_void};
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::env;
 use std::os::unix::process::ExitStatusExt;
+use std::panic::catch_unwind;
 use std::process::{Command, ExitStatus};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::{env, io, thread};
 
 const ATTACK: &str = "SUPERPIPE_VERBS_ATTACK";
 
 /// Runs the test of this name again in another process, where `is_attacking` is true.
 fn apart(test: &str) -> ExitStatus {
+    command(test).status().unwrap()
+}
+
+fn command(test: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", &format!("misuse_tests::{test}"), "--nocapture"]).env(ATTACK, test);
-    command.status().unwrap()
+    command
 }
 
 fn is_attacking(test: &str) -> bool {
@@ -190,4 +195,72 @@ fn an_error_is_told_where_seccomp_refuses_prlimit() {
         return;
     }
     assert!(apart(TEST).success());
+}
+
+/// Runs the test again in a process where deregistration fails, and where `attack` must not return.
+fn assert_aborts(test: &str, bytes: &str, attack: fn(&Pd)) {
+    const RETURNED: &str = "the scope has returned";
+    if is_attacking(test) {
+        let no_core_dump = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the pointer is to a local.
+        unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core_dump) };
+        // SAFETY: alarm takes an integer. A process that waits for a lock ends by it, and by another signal.
+        unsafe { libc::alarm(10) };
+        fake::begin();
+        fake::script(|script| script.devices = vec!["fake0"]);
+        let device = DeviceList::of(fake::verbs()).unwrap();
+        let pd = Pd::alloc(&device.find("fake0").unwrap().open().unwrap()).unwrap();
+        fake::answer("ibv_dereg_mr", libc::EBUSY);
+        attack(&pd);
+        println!("{RETURNED}");
+        return;
+    }
+    let output = command(test).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!String::from_utf8(output.stdout).unwrap().contains(RETURNED), "{told}");
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{}: {told}", output.status);
+    let reason = format!(
+        "superpipe-verbs: cannot deregister {bytes} (ibv_dereg_mr): device or resource busy; the process ends, because the NIC may \
+         still use this memory, which its owner gets back\n"
+    );
+    assert!(told.ends_with(&reason), "{told}");
+}
+
+#[test]
+fn a_source_that_stays_registered_aborts() {
+    assert_aborts("a_source_that_stays_registered_aborts", "2 KiB", |pd| {
+        SourceMr::scope(pd, &[0; 2048], |_| ()).unwrap();
+    });
+}
+
+#[test]
+fn a_destination_that_stays_registered_aborts() {
+    assert_aborts("a_destination_that_stays_registered_aborts", "1025 bytes", |pd| {
+        DestinationMr::scope(pd, &mut [0; 1025], |_| ()).unwrap();
+    });
+}
+
+#[test]
+fn a_panic_while_memory_stays_registered_aborts() {
+    assert_aborts("a_panic_while_memory_stays_registered_aborts", "1 KiB", |pd| {
+        let attack = || DestinationMr::scope(pd, &mut [0; 1024], |_| panic!("on purpose"));
+        let _ = catch_unwind(AssertUnwindSafe(attack));
+    });
+}
+
+/// Another thread may hold the lock of stderr for as long as it likes: while a reader of the pipe is slow, or for good.
+#[test]
+fn the_abort_does_not_wait_for_the_lock_of_stderr() {
+    assert_aborts("the_abort_does_not_wait_for_the_lock_of_stderr", "1 KiB", |pd| {
+        let (held, is_held) = mpsc::channel();
+        thread::spawn(move || {
+            let _lock = io::stderr().lock();
+            held.send(()).unwrap();
+            loop {
+                thread::park();
+            }
+        });
+        is_held.recv().unwrap();
+        SourceMr::scope(pd, &[0; 1024], |_| ()).unwrap();
+    });
 }

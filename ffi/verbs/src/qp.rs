@@ -5,9 +5,9 @@
 
 use super::cq::Cq;
 use super::error::Error;
-use super::mr::Sge;
 use super::pd::Pd;
 use super::qp_attr::{QpAttr, QpState};
+use super::registration::Sge;
 use super::return_code::{done, errno_of, failed, made};
 use super::send_batch::{PostSend, SGES, SendBatch, Sges};
 use super::sys::{
@@ -134,7 +134,8 @@ impl Qp {
         done(answer, "ibv_modify_qp", || format!("move a queue pair to {attr}"))
     }
 
-    /// Moves the QP to ERR: what is posted completes as flushed, and nothing more begins.
+    /// Moves the QP to ERR: what is posted completes as flushed, and nothing more begins, also no write of the peer. After a transfer that
+    /// failed, call it before the memory of that transfer is deregistered.
     ///
     /// # Errors
     /// The device refuses.
@@ -163,9 +164,16 @@ impl Qp {
     /// Posts a receive into `place`, or without memory for messages of no bytes, which siw refuses.
     ///
     /// # Errors
-    /// The queue is full, or the QP is in the state RESET.
+    /// The queue is full, the QP is in the state RESET, or the NIC may not write to `place`
+    /// ([`Access::LocalRead`](crate::Access::LocalRead)).
     #[inline]
     pub fn post_receive(&mut self, id: u64, place: Option<Sge<'_>>) -> Result<(), Error> {
+        // The device would refuse it, too, and fail the QP. But memory that is borrowed as a source depends on it.
+        if place.is_some_and(|place| !place.is_writable()) {
+            return Err(Error::Mismatch(
+                "a receive is posted into memory that was registered to be read only",
+            ));
+        }
         let mut sge = place.map_or_else(ibv_sge::default, |place| place.raw());
         let mut wr = ibv_recv_wr {
             wr_id: id,
@@ -175,7 +183,7 @@ impl Qp {
         };
         let mut bad = ptr::null_mut();
         // SAFETY: the QP lives, and the request and its SGE are locals, which the library copies. What the SGE names is
-        // registered, and its region keeps the memory until the NIC has given it up.
+        // registered for being written, and its region keeps the memory until the NIC has given it up.
         let answer = unsafe { (self.post_receive)(self.raw.as_ptr(), &raw mut wr, &raw mut bad) };
         errno_of(answer).map_err(|errno| failed(errno, "ibv_post_recv", "post a receive"))
     }

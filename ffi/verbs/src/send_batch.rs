@@ -27,7 +27,7 @@
 //! ```
 
 use super::error::Error;
-use super::mr::{Rkey, Sge};
+use super::registration::{Rkey, Sge};
 use super::return_code::{errno_of, failed};
 use super::sys::{
     ibv_qp, ibv_send_flags, ibv_send_wr, ibv_send_wr__bindgen_ty_1, ibv_send_wr__bindgen_ty_2,
