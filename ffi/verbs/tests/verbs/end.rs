@@ -19,6 +19,7 @@ pub(crate) struct End {
     pub(crate) channel: EventChannel,
     pub(crate) events: CompChannel,
     pub(crate) cq: Cq,
+    pub(crate) pd: Pd,
     pub(crate) id: CmId,
     pub(crate) mr: Mr,
     pub(crate) qp: Qp,
@@ -145,7 +146,7 @@ impl End {
         assert!(qp.granted().send_depth >= CONFIG.send_depth);
         qp.modify(&id.qp_attr(QpState::Init).unwrap()).unwrap();
         qp.post_receive(1000, mr.sge(0, 4096)).unwrap();
-        Self { channel, events, cq, id, mr, qp, peer: RemoteAddr { addr: 0, rkey: Rkey(0) } }
+        Self { channel, events, cq, pd, id, mr, qp, peer: RemoteAddr { addr: 0, rkey: Rkey(0) } }
     }
 
     /// To INIT with what the peer may do, which rdma_cm knows only now; to RTR with what the connection needs; to RTS.

@@ -7,8 +7,8 @@ use std::env;
 use std::process::Command;
 use std::thread;
 use superpipe_verbs::{
-    Access, CmEventKind, CmId, CompChannel, Context, Cq, Error, EventChannel, Mr, Pages, Pd, Qp, Rkey,
-    SendFlags, Transport, WcStatus,
+    Access, CmEventKind, CmId, CompChannel, Context, Cq, DestinationMr, Error, EventChannel, Mr, Pages, Pd,
+    Qp, RemoteAddr, Rkey, SendFlags, SourceMr, Transport, WcStatus,
 };
 
 #[test]
@@ -81,6 +81,77 @@ fn a_wrong_key_fails_by_name_if_the_device_checks() {
             "remote access error: the peer's memory is not registered for this (IBV_WC_REM_ACCESS_ERR)"
         );
         drop(passive);
+    }
+}
+
+#[test]
+fn a_write_to_memory_that_was_given_back_fails() {
+    for ip in addresses() {
+        let (mut active, passive) = pair(ip);
+        let mut place = [1; 64];
+        let there = DestinationMr::scope(&passive.pd, &mut place, |mr| RemoteAddr {
+            addr: mr.remote_addr(),
+            rkey: mr.rkey(),
+        });
+        let mut batch = active.qp.batch();
+        batch.write(1, active.mr.sge(0, 64).unwrap(), there.unwrap(), SendFlags::SIGNALED).unwrap();
+        batch.post().unwrap();
+        let ended = active.completions(1);
+        if active.id.context().unwrap().transport() != Transport::Iwarp {
+            // siw says success, and fails later.
+            assert_eq!(ended[0].status().name(), Some("REM_ACCESS_ERR"));
+        }
+        drop((active, passive));
+        assert_eq!(place, [1; 64]);
+    }
+}
+
+#[test]
+fn a_source_is_not_written_by_a_peer_that_guesses_its_key() {
+    for ip in addresses() {
+        let (mut active, passive) = pair(ip);
+        let mr = Mr::register(&passive.pd, Pages::map(4096).unwrap(), Access::LocalRead).unwrap();
+        let mut batch = active.qp.batch();
+        let there = RemoteAddr { addr: mr.remote_addr(), rkey: mr.rkey() };
+        batch.write(1, active.mr.sge(0, 64).unwrap(), there, SendFlags::SIGNALED).unwrap();
+        batch.post().unwrap();
+        let ended = active.completions(1);
+        if active.id.context().unwrap().transport() != Transport::Iwarp {
+            assert_eq!(ended[0].status().name(), Some("REM_ACCESS_ERR"));
+        }
+    }
+}
+
+/// The second SEND waits for a receive of the peer, and would be read again.
+#[test]
+fn a_source_goes_while_a_work_request_names_it() {
+    for (ip, is_failed) in addresses().into_iter().flat_map(|ip| [(ip, true), (ip, false)]) {
+        let (mut active, mut passive) = pair(ip);
+        if active.id.context().unwrap().transport() == Transport::Iwarp {
+            continue; // nothing waits there
+        }
+        let pd = active.pd.clone();
+        SourceMr::scope(&pd, &[1; 64], |mr| {
+            let mut batch = active.qp.batch();
+            for id in 1..=2 {
+                batch.send(id, mr.sge(0, 64).unwrap(), SendFlags::SIGNALED).unwrap();
+            }
+            batch.post().unwrap();
+            let ended = active.completions(1);
+            assert_eq!((ended.len(), ended[0].id(), ended[0].result()), (1, 1, Ok(())));
+            if is_failed {
+                active.qp.fail().unwrap();
+            }
+        })
+        .unwrap();
+        passive.qp.post_receive(1001, passive.mr.sge(0, 4096)).unwrap();
+        // The QP fails, and flushes its receive.
+        let mut ended = active.completions(2);
+        ended.retain(|wc| wc.id() == 2);
+        let name = ended[0].status().name().unwrap();
+        // rxe has the second name for it.
+        let names: &[_] = if is_failed { &["WR_FLUSH_ERR"] } else { &["LOC_PROT_ERR", "LOC_QP_OP_ERR"] };
+        assert!(names.contains(&name), "{name}");
     }
 }
 

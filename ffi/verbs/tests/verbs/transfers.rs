@@ -4,7 +4,9 @@ use crate::addresses;
 use crate::counting::allocations;
 use crate::end::{BYTES, End, deadline, pair, until};
 use std::time::Instant;
-use superpipe_verbs::{BatchFull, CmEventKind, SendFlags, Transport, Wc, WcOpcode};
+use superpipe_verbs::{
+    BatchFull, CmEventKind, DestinationMr, Memory, RemoteAddr, SendFlags, SourceMr, Transport, Wc, WcOpcode,
+};
 
 fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed).to_le_bytes()[0]).collect()
@@ -99,6 +101,59 @@ fn an_empty_send_proves_the_writes_before_it_both_ways() {
             let place = if is_iwarp { to.mr.sge(0, 64) } else { None };
             to.qp.post_receive(round as u64, place).unwrap();
         }
+    }
+}
+
+/// Memory that the process may not write.
+static CONSTANT: [u8; 8192] = [0xA5; 8192];
+
+#[test]
+fn a_write_goes_from_read_only_to_borrowed_memory() {
+    for ip in addresses() {
+        let (mut active, passive) = pair(ip);
+        let mut place = vec![1; 3 * 8192];
+        let pd = active.pd.clone();
+        let written = DestinationMr::scope(&passive.pd, &mut place[8192..2 * 8192], |mr| {
+            let there = RemoteAddr { addr: mr.remote_addr(), rkey: mr.rkey() };
+            SourceMr::scope(&pd, &CONSTANT, |mr| {
+                let mut batch = active.qp.batch();
+                batch.write(1, mr.sge(0, 8192).unwrap(), there, SendFlags::SIGNALED).unwrap();
+                batch.send_nothing(2, SendFlags::SIGNALED).unwrap();
+                batch.post().unwrap();
+                all_succeeded(&passive.completions(1));
+                all_succeeded(&active.completions(2));
+            })
+        });
+        assert_eq!(written, Ok(Ok(())));
+        assert_eq!(place[8192..2 * 8192], CONSTANT);
+        assert!(place[..8192].iter().chain(&place[2 * 8192..]).all(|byte| *byte == 1));
+    }
+}
+
+#[test]
+fn memory_comes_back_from_its_region() {
+    for ip in addresses() {
+        let (mut active, passive) = pair(ip);
+        active.put(0, b"back");
+        let mut batch = active.qp.batch();
+        batch.write(1, active.mr.sge(0, 4).unwrap(), active.peer, SendFlags::default()).unwrap();
+        batch.send_nothing(2, SendFlags::SIGNALED).unwrap();
+        batch.post().unwrap();
+        all_succeeded(&passive.completions(1));
+        all_succeeded(&active.completions(1));
+        let memory = passive.mr.deregister().unwrap();
+        active.put(0, b"late");
+        let mut batch = active.qp.batch();
+        batch.write(3, active.mr.sge(0, 4).unwrap(), active.peer, SendFlags::SIGNALED).unwrap();
+        batch.post().unwrap();
+        let ended = active.completions(1);
+        if transport(&active) != Transport::Iwarp {
+            // siw says success, and fails later.
+            assert_eq!(ended[0].status().name(), Some("REM_ACCESS_ERR"));
+        }
+        drop((active, passive.qp));
+        // SAFETY: the memory is mapped, and no device knows it any more.
+        assert_eq!(unsafe { memory.as_ptr().cast::<[u8; 4]>().read() }, *b"back");
     }
 }
 
