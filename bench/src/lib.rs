@@ -17,6 +17,7 @@ pub mod options;
 pub mod pattern;
 pub mod process;
 pub mod report;
+pub mod ring;
 pub mod size;
 pub mod slices;
 pub mod spin;

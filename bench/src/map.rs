@@ -85,6 +85,24 @@ impl SharedMapping {
         unsafe { kernel.copy(payload.as_mut_ptr(), from, payload.len()) }
     }
 
+    /// Copies a payload from one place of the mapping to another.
+    ///
+    /// # Safety
+    /// 1. An Acquire load before this call paired with the Release store after the payload was written, and
+    ///    nobody writes the bytes from `from` on before the caller gives them back.
+    /// 2. Until a Release store after this call and the Acquire load that pairs with it, no other process
+    ///    touches the bytes from `to` on.
+    ///
+    /// # Panics
+    /// If a range is not inside the mapping, or the two overlap.
+    pub unsafe fn copy_across(&self, from: usize, to: usize, bytes: usize, kernel: Kernel) {
+        assert!(from.abs_diff(to) >= bytes, "{bytes} bytes from {from} to {to} overlap");
+        let (source, destination) = (self.at(from, bytes), self.at(to, bytes));
+        // SAFETY: in range by `at()` and apart by the assertion; nobody writes the source by the caller's 1, and nobody
+        // else touches the destination by the caller's 2.
+        unsafe { kernel.copy(destination, source, bytes) }
+    }
+
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         let len = self.0.len();
         assert!(at <= len && bytes <= len - at, "{at} + {bytes} is outside of {len}");

@@ -65,6 +65,25 @@ impl SlicePlan {
         }
         Ok(slices_ns)
     }
+
+    /// Runs the plan with messages of which only a part is timed: `message` returns this part's nanoseconds, and a slice has their
+    /// sum. Each message then includes one read of the clock.
+    ///
+    /// # Errors
+    /// Those of `message`.
+    pub fn sum(self, mut message: impl FnMut() -> Result<u64, Failure>) -> Result<Vec<u64>, Failure> {
+        let mut slices_ns = Vec::with_capacity(usize::try_from(self.slices).unwrap_or(0));
+        for slice in 0..=self.slices {
+            let mut slice_ns = 0;
+            for _ in 0..self.messages {
+                slice_ns += message()?;
+            }
+            if slice > 0 {
+                slices_ns.push(slice_ns);
+            }
+        }
+        Ok(slices_ns)
+    }
 }
 
 #[expect(
@@ -96,5 +115,16 @@ mod tests {
             Ok(())
         });
         assert_eq!((count, slices_ns.map(|s| s.len()).ok()), (plan.total(), Some(4)));
+    }
+
+    #[test]
+    fn a_slice_is_the_sum_of_its_messages() {
+        let plan = SlicePlan { messages: 2, slices: 3 };
+        let mut count = 0;
+        let slices_ns = plan.sum(|| {
+            count += 1;
+            Ok(count)
+        });
+        assert_eq!((count, slices_ns.ok()), (plan.total(), Some(vec![3 + 4, 5 + 6, 7 + 8])));
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 const LINES: &str = env!("CARGO_BIN_EXE_limit_lines");
 const BLOCKS: &str = env!("CARGO_BIN_EXE_limit_blocks");
+const ONE_COPY: &str = env!("CARGO_BIN_EXE_limit_one_copy");
 const QUICK: [&str; 3] = ["--json", "--seconds-per-config", "0.0001"];
 const FIGURES: [&str; 7] = ["min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us", "gb_per_s"];
 
@@ -90,9 +91,37 @@ fn best_repeats_one_configuration_per_size_and_pattern() {
 }
 
 #[test]
+fn one_copy_checks_every_way_and_odd_sizes() {
+    let args =
+        ["--sizes", "128,384,4224,100096", "--copy", "plain,movsb,nt", "--block", "1152", "--ring", "8K"];
+    for more in [&["--rounds", "2"][..], &["--rounds", "2", "--unwritten", "--read", "--huge"]] {
+        let Some(output) = run(ONE_COPY, &[&args[..], more].concat()) else { return };
+        let results = results(&output);
+        let (rounds, medians) = results.split_at(2 * 4 * 3 * 3);
+        assert!(rounds.iter().all(|result| result["event"] == "limit" && result["kind"] == "one-copy"));
+        rounds.iter().for_each(assert_figures);
+        let names = |result: &Value| ["bytes", "way", "copy"].map(|key| result[key].to_string());
+        assert_eq!(medians.len(), 4 * 3 * 3);
+        for ((median, first), second) in medians.iter().zip(rounds).zip(&rounds[medians.len()..]) {
+            assert_eq!((names(median), names(median)), (names(first), names(second)));
+            assert_eq!((&median["event"], median["rounds"].as_u64()), (&"median".into(), Some(2)));
+            assert_eq!(median["unwritten"].as_bool(), Some(more.len() > 2));
+            let number = |value: &Value| value.as_f64().expect("it is a number");
+            let ends = ["min", "max"].map(|end| number(&median["gb_per_s"][end]));
+            let mut rates = [first, second].map(|round| number(&round["gb_per_s"]));
+            rates.sort_by(f64::total_cmp);
+            assert_eq!(ends, rates);
+            assert!(number(&median["over_ring"]["median"]) > 0.0);
+        }
+    }
+}
+
+#[test]
 fn a_byte_flipped_in_flight_is_detected() {
-    for program in [LINES, BLOCKS] {
-        let Some(output) = run(program, &["--flip-byte"]) else { return };
+    let one_copy = ["ring", "one", "split"].map(|way| (ONE_COPY, vec!["--flip-byte", "--way", way]));
+    let siblings = [LINES, BLOCKS].map(|program| (program, vec!["--flip-byte"]));
+    for (program, args) in siblings.into_iter().chain(one_copy) {
+        let Some(output) = run(program, &args) else { return };
         assert_eq!(output.status.code(), Some(6));
         assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: wrong contents"));
     }
@@ -100,7 +129,7 @@ fn a_byte_flipped_in_flight_is_detected() {
 
 #[test]
 fn invalid_options_are_usage_errors() {
-    let cases: [(&str, &[&str]); 7] = [
+    let cases: [(&str, &[&str]); 11] = [
         (LINES, &["--cores", "0,0"]),
         (LINES, &["--cores", "0,9999"]),
         (LINES, &["--stride", "72"]),
@@ -108,6 +137,10 @@ fn invalid_options_are_usage_errors() {
         (BLOCKS, &["--block", "100"]),
         (BLOCKS, &["--block", "64K", "--ring", "32K"]),
         (BLOCKS, &["--sizes", "5G"]),
+        (ONE_COPY, &["--sizes", "64K,100"]),
+        (ONE_COPY, &["--sizes", "0"]),
+        (ONE_COPY, &["--sizes", "2G"]),
+        (ONE_COPY, &["--block", "0"]),
     ];
     for (program, args) in cases {
         let output = Command::new(program).args(args).output().expect("the program was built with the test");
@@ -118,7 +151,7 @@ fn invalid_options_are_usage_errors() {
 #[test]
 fn a_killed_limit_leaves_no_process_behind() {
     let Some(_cores) = take_cores() else { return };
-    for program in [LINES, BLOCKS] {
+    for program in [LINES, BLOCKS, ONE_COPY] {
         let mut command = Command::new(program);
         let mut limit =
             command.args(["--rounds", "1000000"]).stdout(Stdio::null()).spawn().expect("it was built");

@@ -6,12 +6,11 @@ use superpipe_bench::failure::Failure;
 use superpipe_bench::kernels::Kernel;
 use superpipe_bench::options::{Common, Limit};
 use superpipe_bench::report::Describe;
+use superpipe_bench::ring::Layout;
 use superpipe_bench::size::Size;
 
 use crate::task::Pattern;
 
-/// Bytes between flags that stand apart, since processors fetch neighbouring lines in pairs.
-const FLAG_STRIDE: usize = 128;
 const LINE_BYTES: usize = 64;
 const FLAG_BYTES: usize = 8;
 const BLOCK_BYTES_MIN: usize = 256;
@@ -115,34 +114,10 @@ impl Config {
             Flag::End => (self.block, self.block - FLAG_BYTES),
             Flag::Line => (self.block, self.block - LINE_BYTES),
             Flag::Tail => (self.block + LINE_BYTES, self.block),
-            Flag::Apart => (self.block, self.block),
+            Flag::Apart => return Layout::apart(block_count, self.block),
         };
-        let (flags_at, flag_stride) = match self.flag {
-            Flag::End => (self.block - FLAG_BYTES, stride),
-            Flag::Line => (self.block - LINE_BYTES, stride),
-            Flag::Tail => (self.block, stride),
-            Flag::Apart => (block_count * stride, FLAG_STRIDE),
-        };
-        Layout { block_count, stride, payload_bytes, flags_at, flag_stride }
-    }
-}
-
-/// The layout of blocks and flags in the memory of one direction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    pub(crate) block_count: usize,
-    pub(crate) stride: usize,
-    pub(crate) payload_bytes: usize,
-    pub(crate) flags_at: usize,
-    pub(crate) flag_stride: usize,
-}
-
-impl Layout {
-    /// Bytes of the direction.
-    pub(crate) const fn bytes(self) -> usize {
-        let blocks_bytes = self.block_count * self.stride;
-        let flags_bytes = self.flags_at + self.block_count * self.flag_stride;
-        if blocks_bytes > flags_bytes { blocks_bytes } else { flags_bytes }
+        // The flag directly follows a full block's payload.
+        Layout { block_count, stride, payload_bytes, flags_at: payload_bytes, flag_stride: stride }
     }
 }
 

@@ -4,10 +4,10 @@ use memmap2::MmapMut;
 use superpipe_bench::channel::CHANNEL_BYTES;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map::{self, PAGE_BYTES, SharedMapping};
+use superpipe_bench::ring::{DirectionOffset, Ring};
 use superpipe_bench::spin::Timeout;
 
 use crate::config::{Config, Options};
-use crate::ring::{DirectionOffset, Ring};
 
 /// The beginning of the first direction.
 const RINGS_AT: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
@@ -40,9 +40,7 @@ impl<'a> SharedState<'a> {
 }
 
 fn direction_bytes(configs: &[Config]) -> usize {
-    let bytes_max = configs.iter().map(|config| config.layout().bytes()).max().unwrap_or(0);
-    // One page for the count.
-    bytes_max.next_multiple_of(PAGE_BYTES) + PAGE_BYTES
+    configs.iter().map(|config| config.layout().direction_bytes()).max().unwrap_or(0)
 }
 
 /// The state of one process: its buffers, and the blocks that went each way.

@@ -7,7 +7,6 @@
 mod client;
 mod config;
 mod end;
-mod ring;
 mod server;
 mod task;
 

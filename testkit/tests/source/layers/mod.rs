@@ -10,10 +10,11 @@ use cycles::cycles;
 use std::path::Path;
 
 /// Root files of the crates.
-const ROOTS: [&str; 12] = [
+const ROOTS: [&str; 13] = [
     "bench/src/lib.rs",
     "bench/src/bin/benchmarks/main.rs",
     "bench/src/bin/limit_blocks/main.rs",
+    "bench/src/bin/limit_one_copy/main.rs",
     "bench/src/bin/waiting/main.rs",
     "bins/src/lib.rs",
     "core/src/lib.rs",

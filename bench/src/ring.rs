@@ -6,30 +6,73 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use superpipe_bench::failure::Failure;
-use superpipe_bench::kernels::Kernel;
-use superpipe_bench::map::{PAGE_BYTES, SharedMapping};
-use superpipe_bench::pattern::FLAG_BIT;
-use superpipe_bench::spin::{Timeout, await_count, await_word};
-
-use crate::config::Layout;
+use crate::failure::Failure;
+use crate::kernels::Kernel;
+use crate::map::{PAGE_BYTES, SharedMapping};
+use crate::pattern::FLAG_BIT;
+use crate::spin::{Timeout, await_count, await_word};
 
 /// Updates of the count of consumed blocks per turn of the ring.
 const CREDITS_PER_TURN: usize = 8;
 
+/// Bytes between flags that stand apart, since processors fetch neighbouring lines in pairs.
+const FLAG_STRIDE: usize = 128;
+
+/// The layout of blocks and flags in the memory of one direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// blocks of the ring
+    pub block_count: usize,
+    /// bytes from one block to the next
+    pub stride: usize,
+    /// bytes of payload in a full block
+    pub payload_bytes: usize,
+    /// the first flag, from the first block on
+    pub flags_at: usize,
+    /// bytes from one flag to the next
+    pub flag_stride: usize,
+}
+
+impl Layout {
+    /// Lays out blocks of payload only, one behind the other, with the flags in an array behind them.
+    #[must_use]
+    pub const fn apart(block_count: usize, block_bytes: usize) -> Self {
+        Self {
+            block_count,
+            stride: block_bytes,
+            payload_bytes: block_bytes,
+            flags_at: block_count * block_bytes,
+            flag_stride: FLAG_STRIDE,
+        }
+    }
+
+    /// Bytes of the blocks and the flags.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        let blocks_bytes = self.block_count * self.stride;
+        let flags_bytes = self.flags_at + self.block_count * self.flag_stride;
+        if blocks_bytes > flags_bytes { blocks_bytes } else { flags_bytes }
+    }
+
+    /// Bytes of a direction: a page for the count, then whole pages for blocks and flags.
+    #[must_use]
+    pub const fn direction_bytes(self) -> usize {
+        PAGE_BYTES + self.bytes().next_multiple_of(PAGE_BYTES)
+    }
+}
+
 /// Offset of the memory of a direction in the mapping: a page for the count, then blocks and flags.
 #[derive(Clone, Copy)]
-pub(crate) struct DirectionOffset(pub(crate) usize);
+pub struct DirectionOffset(pub usize);
 
 /// One end of a direction: the sender's or the receiver's.
-pub(crate) struct Ring<'a> {
+pub struct Ring<'a> {
     map: &'a SharedMapping,
     consumed: &'a AtomicU64,
     timeout: &'a Timeout,
     layout: Layout,
     blocks_at: usize,
     slot: usize,
-    /// blocks that went through this end, over the whole run
     count: u64,
     /// the sender: blocks known to be consumed
     consumed_known: u64,
@@ -38,7 +81,8 @@ pub(crate) struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// Makes an end of the direction at `offset`, through which `count` blocks went before, all of them consumed.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         map: &'a SharedMapping,
         offset: DirectionOffset,
         layout: Layout,
@@ -59,12 +103,17 @@ impl<'a> Ring<'a> {
         }
     }
 
-    pub(crate) const fn count(&self) -> u64 {
+    /// Blocks that went through this end, over the whole run.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
         self.count
     }
 
     /// Copies a message in, at the sender.
-    pub(crate) fn send(&mut self, message: &[u8], kernel: Kernel) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// [`Failure::Timeout`] or [`Failure::PeerLost`].
+    pub fn send(&mut self, message: &[u8], kernel: Kernel) -> Result<(), Failure> {
         let (first, rest) = message.split_at(self.first_bytes(message.len()));
         self.send_block(first, kernel)?;
         for payload in rest.chunks(self.layout.payload_bytes) {
@@ -74,7 +123,10 @@ impl<'a> Ring<'a> {
     }
 
     /// Copies a message out, at the receiver.
-    pub(crate) fn receive(&mut self, message: &mut [u8], kernel: Kernel) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// [`Failure::Timeout`] or [`Failure::PeerLost`].
+    pub fn receive(&mut self, message: &mut [u8], kernel: Kernel) -> Result<(), Failure> {
         let (first, rest) = message.split_at_mut(self.first_bytes(message.len()));
         self.receive_block(first, kernel)?;
         for payload in rest.chunks_mut(self.layout.payload_bytes) {
@@ -85,7 +137,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Notes at the sender that the answer came back, so that all blocks were consumed.
-    pub(crate) const fn answered(&mut self) {
+    pub const fn answered(&mut self) {
         self.consumed_known = self.count;
     }
 

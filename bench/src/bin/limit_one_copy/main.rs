@@ -1,0 +1,55 @@
+//! The raw limit of large messages out of memory that both processes map, beside that of a ring; no protocol.
+//!
+//! - `ring`: the sender copies from private memory into the blocks of a ring, the receiver copies out of them into private memory: two
+//!   copies, which overlap. It is the ring of `limit_blocks`.
+//! - `one`: the source is shared. The sender sets a flag, and the receiver copies out of the source into private memory.
+//! - `split`: the destination is shared, too. The receiver copies the first half and the sender the second, at the same time; the
+//!   message is complete when both have.
+//!
+//! Before each message both processes write every byte of their sources, so that the message is as an application leaves it: in the
+//! caches of the sender's core as far as it fits. Then they meet, and only then the time begins. It ends when the answer, of the same
+//! size, is complete; half of it counts. So the answer's source was written before the message, not directly before the answer.
+//! Each process has two sources, and uses them in turn, and one destination.
+
+mod client;
+mod config;
+mod end;
+mod medians;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use superpipe_bench::failure::Failure;
+use superpipe_bench::map::SharedMapping;
+use superpipe_bench::process::Peer;
+use superpipe_bench::report::{Pass, print};
+
+use client::Client;
+use config::{Config, Options};
+use end::SharedState;
+use medians::Medians;
+
+fn main() -> ExitCode {
+    Failure::report(measure(&Options::parse()))
+}
+
+fn measure(options: &Options) -> Result<(), Failure> {
+    let common = &options.common;
+    let visit_ns = common.visit_ns()?;
+    let configs = Config::all(options)?;
+    let map = SharedMapping::new(SharedState::bytes(options), options.huge)?;
+    let shared = SharedState::new(&map, options, &configs);
+    let (_peer, timeout) = Peer::fork(common.cores, |timeout| server::serve(&shared, timeout))?;
+    let mut client = Client::new(&shared, &timeout)?;
+    let mut medians = Medians::new(&configs);
+    for round in 1..=common.rounds {
+        for (index, config) in configs.iter().enumerate() {
+            let summary = client.visit(*config, index, visit_ns)?;
+            print(common.json, Pass::Round(round), config, &summary);
+            medians.add(index, summary.p50_us);
+        }
+    }
+    medians.print(common.json);
+    Ok(())
+}
