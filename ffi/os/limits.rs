@@ -48,3 +48,19 @@ fn may_exceed_memlock() -> bool {
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
     has_capability && fs::metadata("/proc/self/ns/user").is_ok_and(|it| it.ino() == INITIAL_USER_NAMESPACE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipc_lock_counts_in_the_initial_namespace_only() {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        let has_capability = u64::from_str_radix(effective.trim(), 16).unwrap() & (1 << 14) != 0;
+        let namespace = fs::read_link("/proc/self/ns/user").unwrap();
+        let is_initial = namespace.to_str() == Some("user:[4026531837]");
+        assert_eq!(may_exceed_memlock(), has_capability && is_initial);
+        assert!(!may_exceed_memlock() || memlock().is_none());
+    }
+}
