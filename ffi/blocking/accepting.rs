@@ -10,7 +10,7 @@ use super::half_open::{AcceptProgress, PendingConnection};
 use super::listener_clock::{LISTENED_MAX_NS, ListenerClock};
 use super::new_connection::ReadyConnection;
 use crate::address::Address;
-use crate::budget::Budget;
+use crate::budget::{Budget, MemoryKind};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
@@ -176,8 +176,10 @@ impl Acceptor {
                 return Ok(None);
             }
         }
-        if let Some(connection) = self.make_room(end_ns)? {
-            return Ok(Some(connection));
+        for kind in MemoryKind::ALL {
+            if let Some(connection) = self.make_room(kind, end_ns)? {
+                return Ok(Some(connection));
+            }
         }
         if self.lacks_descriptors {
             self.lacks_descriptors = !self.has_descriptors();
@@ -207,23 +209,27 @@ impl Acceptor {
         Ok(None)
     }
 
-    /// Makes room in the budget for the first handshake that lacks it: drops others that hold a share, the longest silence first.
-    /// Refuses that handshake if all shares together are too small. Continues with the next handshake until `end_ns`.
-    fn make_room(&mut self, end_ns: u64) -> Result<Option<ReadyConnection>, Error> {
+    /// Makes room in the budget for the first handshake that lacks memory of this kind: drops others that hold a share of that kind, the
+    /// longest silence first. Refuses that handshake if all these shares together are too small. Continues with the next handshake until
+    /// `end_ns`.
+    fn make_room(&mut self, kind: MemoryKind, end_ns: u64) -> Result<Option<ReadyConnection>, Error> {
         for _ in 0..HALF_OPEN_MAX {
-            let lacking = self.half_open.iter().map(|opening| opening.lacks()).enumerate();
-            let Some((index, bytes)) = lacking.filter_map(|(index, bytes)| Some((index, bytes?))).next()
-            else {
-                break;
-            };
-            let left_bytes = Budget::left_bytes();
+            let lacking = self.half_open.iter().enumerate().find_map(|(index, opening)| {
+                let bytes = opening.lacks().filter(|_| opening.memory_kind() == kind)?;
+                Some((index, bytes))
+            });
+            let Some((index, bytes)) = lacking else { break };
+            let left_bytes = Budget::left_bytes(kind);
             if left_bytes < bytes {
-                let shares: u64 = self.half_open.iter().map(|opening| opening.share_bytes()).sum();
+                let share_bytes = |opening: &dyn PendingConnection| {
+                    if opening.memory_kind() == kind { opening.share_bytes() } else { 0 }
+                };
+                let shares: u64 = self.half_open.iter().map(|opening| share_bytes(&**opening)).sum();
                 if left_bytes + shares < bytes {
                     self.half_open.get_mut(index).into_iter().for_each(|opening| opening.refuse());
                 } else {
                     let silent =
-                        self.half_open.silent(self.clock.listened(), |opening| opening.share_bytes() > 0);
+                        self.half_open.silent(self.clock.listened(), |opening| share_bytes(&**opening) > 0);
                     let Some(silent) = silent else { break };
                     drop(self.half_open.release(silent));
                     continue;
@@ -328,3 +334,6 @@ fn connection(opened: AcceptProgress) -> Result<Option<ReadyConnection>, Error> 
         AcceptProgress::Failed(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

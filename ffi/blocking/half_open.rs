@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::new_connection::{NewConnection, ReadyConnection};
 use super::{AnyConnection, Blocking, Exclusive, WarmingUp};
+use crate::budget::MemoryKind;
 use crate::error::Error;
 use crate::fabric::HostFabric;
 use crate::os::owner::Owner;
@@ -47,6 +48,8 @@ pub(super) trait PendingConnection: fmt::Debug + Send {
     fn steps(&self) -> u64;
     /// Returns the time that the peer may take to provision memory before its next step.
     fn work_ns(&self) -> u64;
+    /// Returns the kind of memory that it provisions.
+    fn memory_kind(&self) -> MemoryKind;
     /// Returns the bytes of the budget that it holds.
     fn share_bytes(&self) -> u64;
     /// Returns the bytes of the budget that it waits for, if it does.
@@ -59,6 +62,8 @@ pub(super) trait PendingConnection: fmt::Debug + Send {
 pub(super) trait FabricHandshake: Send + Sized + 'static {
     /// The fabric.
     type Fabric: HostFabric;
+    /// Kind of memory that the fabric provisions.
+    const MEMORY_KIND: MemoryKind;
 
     /// Continues as far as possible without waiting.
     fn drive(self, now_ns: u64) -> HandshakeProgress<Self>;
@@ -210,6 +215,10 @@ where
             Some(_) => self.share_bytes() / 1024 * WORK_NS_PER_KIB,
             None => 0,
         }
+    }
+
+    fn memory_kind(&self) -> MemoryKind {
+        A::MEMORY_KIND
     }
 
     fn share_bytes(&self) -> u64 {

@@ -4,6 +4,7 @@ use super::half_open::{Accepting, FabricHandshake, HandshakeProgress, PendingCon
 use super::new_connection::{NewConnection, ReadyConnection};
 use super::retry::{ConnectFailure, may_pass};
 use super::{Blocking, WarmingUp};
+use crate::budget::MemoryKind;
 use crate::description::{Description, Peer};
 use crate::error::Error;
 use crate::fabric::HostFabric;
@@ -50,6 +51,7 @@ struct RdmaHandshake {
 
 impl FabricHandshake for RdmaHandshake {
     type Fabric = Rdma;
+    const MEMORY_KIND: MemoryKind = MemoryKind::Registered;
 
     fn drive(self, now_ns: u64) -> HandshakeProgress<Self> {
         let Self { accepting, options } = self;

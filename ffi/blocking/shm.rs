@@ -8,6 +8,7 @@ use super::half_open::{Accepting, FabricHandshake, HandshakeProgress, PendingCon
 use super::new_connection::{NewConnection, ReadyConnection};
 use super::retry::{ConnectFailure, may_pass};
 use super::{Blocking, WarmingUp};
+use crate::budget::MemoryKind;
 use crate::description::{Description, Peer};
 use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
@@ -72,6 +73,7 @@ struct ShmHandshake {
 
 impl FabricHandshake for ShmHandshake {
     type Fabric = Shm;
+    const MEMORY_KIND: MemoryKind = MemoryKind::Shared;
 
     fn drive(mut self, now_ns: u64) -> HandshakeProgress<Self> {
         match self.half_open.drive(now_ns) {

@@ -80,6 +80,7 @@ static BUDGET: Mutex<()> = Mutex::new(());
 #[test]
 fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
     let _budget = BUDGET.lock().unwrap();
+    Budget::set_shared_max(1 << 30);
     let path = std::env::temp_dir().join(format!("superpipe-budget-{}.sock", std::process::id()));
     let address = Address::Shm(path.clone());
     let share = {
@@ -87,38 +88,62 @@ fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
         let (one, other) = (one.unwrap(), other.unwrap());
         let share = one.description().provisioned_bytes;
         assert_eq!(other.description().provisioned_bytes, share);
-        assert_eq!(Budget::used_bytes(), 2 * share);
+        assert_eq!(Budget::shared_bytes(), 2 * share);
         share
     };
-    assert_eq!(Budget::used_bytes(), 0);
+    assert_eq!(Budget::shared_bytes(), 0);
     let nothing = superpipe::Tuning::default();
     let layout = superpipe::setup::Defaults::SHM.negotiate(&nothing, &nothing).unwrap().layout;
     let segment = u64::from(superpipe::fabric::shm::fabric::segment_bytes(layout));
     assert_eq!(share, 2 * segment, "our segment and the peer's, whose holes we fill");
 
     // The listening end has no room.
-    Budget::set_limit_bytes(share - 1);
+    Budget::set_shared_max(share - 1);
     let [connected, accepted] = meet_in_vain(&address);
-    assert!(connected.starts_with("the peer refused: its memory budget"), "{connected}");
+    assert!(connected.starts_with("the peer refused: its budget of shared memory"), "{connected}");
     assert!(accepted.starts_with("cannot provision"), "{accepted}");
     const REFUSED_FOR_A_LIMIT: (u8, u8) = (5, 3);
     assert_eq!(answer_to_hello(&path), REFUSED_FOR_A_LIMIT, "before WELCOME");
-    assert_eq!(Budget::used_bytes(), 0);
+    assert_eq!(Budget::shared_bytes(), 0);
 
     // It has, and the connecting end, of the same process, has none after it.
-    Budget::set_limit_bytes(share);
+    Budget::set_shared_max(share);
     let [connected, accepted] = meet_in_vain(&address);
     assert!(connected.starts_with("cannot provision"), "{connected}");
-    assert!(accepted.starts_with("the peer refused: its memory budget"), "{accepted}");
-    assert_eq!(Budget::used_bytes(), 0);
+    assert!(accepted.starts_with("the peer refused: its budget of shared memory"), "{accepted}");
+    assert_eq!(Budget::shared_bytes(), 0);
 
     // A landing buffer that is too large is refused before the budget is asked.
-    Budget::set_limit_bytes(1);
+    Budget::set_shared_max(1);
     assert_eq!(connect_to_a_large_landing_buffer(&path), ErrorKind::Usage);
 
-    Budget::set_limit_bytes(2 * share);
+    Budget::set_shared_max(2 * share);
     let (connected, accepted) = meet(&address);
     assert!(connected.is_ok() && accepted.is_ok());
+}
+
+#[test]
+fn each_kind_of_memory_has_its_limit() {
+    let _budget = BUDGET.lock().unwrap();
+    let path = std::env::temp_dir().join(format!("superpipe-budget-kinds-{}.sock", std::process::id()));
+    let address = Address::Shm(path);
+    // No registered memory is needed here.
+    Budget::set_registered_max(0);
+    Budget::set_shared_max(1 << 30);
+    let (connected, accepted) = meet(&address);
+    let share = connected.as_ref().unwrap().description().provisioned_bytes;
+    assert_eq!((Budget::registered_bytes(), Budget::shared_bytes()), (0, 2 * share));
+    drop((connected, accepted));
+
+    Budget::set_registered_max(1 << 30);
+    Budget::set_shared_max(share - 1);
+    let [connected, accepted] = meet_in_vain(&address);
+    let in_use = format!("0 bytes of {} bytes are in use", share - 1);
+    assert!(connected.ends_with(&in_use), "{connected}");
+    for words in ["of shared memory", "close connections", "or raise the limit with Budget::set_shared_max"] {
+        assert!(accepted.contains(words), "{accepted}");
+    }
+    assert_eq!((Budget::registered_bytes(), Budget::shared_bytes()), (0, 0));
 }
 
 /// HELLO that wishes for a landing buffer of so many bytes.
@@ -157,7 +182,7 @@ impl Drop for OnDrop<'_> {
 fn half_open_connections_leave_room_in_the_budget() {
     const LARGE: u32 = 4 << 20;
     let _budget = BUDGET.lock().unwrap();
-    Budget::set_limit_bytes(1 << 30);
+    Budget::set_shared_max(1 << 30);
     let path = std::env::temp_dir().join(format!("superpipe-budget-half-{}.sock", std::process::id()));
     let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
     let mut listener = Listener::bind(&Address::Shm(path.clone()), options).unwrap();
@@ -182,7 +207,7 @@ fn half_open_connections_leave_room_in_the_budget() {
                 socket
             })
             .collect();
-        Budget::set_limit_bytes(Budget::used_bytes());
+        Budget::set_shared_max(Budget::shared_bytes());
         for _ in 0..10 {
             let next = greet(LARGE);
             assert_eq!(
@@ -202,14 +227,14 @@ fn half_open_connections_leave_room_in_the_budget() {
         drop(greet(LARGE));
     });
     drop(listener);
-    assert_eq!(Budget::used_bytes(), 0);
+    assert_eq!(Budget::shared_bytes(), 0);
 }
 
 #[test]
 fn a_try_to_accept_provisions_for_one_waiting_peer() {
     const LARGE: u32 = 62 << 20;
     let _budget = BUDGET.lock().unwrap();
-    Budget::set_limit_bytes(1 << 30);
+    Budget::set_shared_max(1 << 30);
     let path = std::env::temp_dir().join(format!("superpipe-budget-try-{}.sock", std::process::id()));
     let options = Options { handshake_timeout: Duration::from_secs(3600), ..Options::default() };
     let mut listener = Listener::bind(&Address::Shm(path.clone()), options).unwrap();
@@ -229,10 +254,10 @@ fn a_try_to_accept_provisions_for_one_waiting_peer() {
         assert!(Instant::now() < until);
         assert!(listener.try_accept().unwrap().is_none());
     }
-    Budget::set_limit_bytes(Budget::used_bytes());
+    Budget::set_shared_max(Budget::shared_bytes());
     let waiting: Vec<_> = (0..7).map(|_| greet()).collect();
     assert!(listener.try_accept().unwrap().is_none());
-    Budget::set_limit_bytes(4 << 30);
+    Budget::set_shared_max(4 << 30);
     let mut welcomes = 0;
     while welcomes < waiting.len() {
         assert!(Instant::now() < until, "{welcomes} of {} got memory", waiting.len());
@@ -242,5 +267,5 @@ fn a_try_to_accept_provisions_for_one_waiting_peer() {
         welcomes += now;
     }
     drop((holder, waiting, listener));
-    assert_eq!(Budget::used_bytes(), 0);
+    assert_eq!(Budget::shared_bytes(), 0);
 }

@@ -1,6 +1,6 @@
 //! Listening for a peer.
 
-use crate::command_line::options::Listening;
+use crate::command_line::options::{Common, Listening};
 use crate::connection::attempts::Attempts;
 use crate::connection::session::Session;
 use crate::exit::Failure;
@@ -130,16 +130,20 @@ impl<'a> Acceptor<'a> {
                 ErrorKind::Interrupted => return Err(NoConnection::Failed(self.session.failure(&error))),
                 _ => {}
             }
+            let failure = self.session.failure(&error);
+            let Common { memory, tuning, .. } = self.session.common;
+            if memory.fit_no_connection(&failure.text, &tuning.tuning()) {
+                return Err(NoConnection::Failed(failure));
+            }
             if (is_ours || shortage.is_some()) && (lacks_descriptors() || lacks_memory()) {
-                let (since, failure) =
-                    shortage.get_or_insert_with(|| (Instant::now(), self.session.failure(&error)));
+                let (since, failure) = shortage.get_or_insert_with(|| (Instant::now(), failure));
                 if since.elapsed() >= SHORTAGE_MAX {
                     return Err(NoConnection::Failed(failure.clone()));
                 }
             } else {
                 let is_waiting = shortage.take().is_some() && error.kind() == ErrorKind::Timeout;
                 if !is_waiting {
-                    self.attempts.add(self.session, &self.session.failure(&error));
+                    self.attempts.add(self.session, &failure);
                 }
             }
             if is_ours {

@@ -1,5 +1,6 @@
 //! Conversion of the library's errors and the peer's reports to failures of this tool.
 
+use crate::command_line::options::with_memory_flags;
 use crate::exit::{Code, Failure};
 use crate::protocol::{Report, Role, Violation};
 use crate::signals::Signals;
@@ -23,14 +24,14 @@ pub fn failure(error: &Error, peer: Role, signals: &Signals) -> Failure {
     Failure::new(code, with_flags(error))
 }
 
-/// Returns the error's text, with this tool's flag for the library's option.
+/// Returns the error's text, with this tool's flags for what the library names.
 fn with_flags(error: &Error) -> String {
     let text = error.to_string();
     // Of other kinds, a text may have a path that contains the word.
     if error.kind() == ErrorKind::Auth || text.starts_with("over RDMA") {
         text.replace("peer_uid", "--peer-uid")
     } else {
-        text
+        with_memory_flags(text)
     }
 }
 

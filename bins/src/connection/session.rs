@@ -33,13 +33,14 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session, and installs the signal handlers.
+    /// Creates a session, installs the signal handlers, and sets the limits of memory.
     ///
     /// # Errors
     /// The handlers cannot be installed.
     pub fn new(role: Role, common: &'a Common, is_mute: bool) -> Result<Self, Failure> {
         let signals = Signals::install(role.work())?;
         stderr::set_signal_flag(signals.flag());
+        common.memory.set();
         Ok(Self { role, common, signals, is_mute, pinned_to: Cell::new(None) })
     }
 

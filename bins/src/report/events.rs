@@ -29,6 +29,8 @@ pub struct Settings {
     device: Option<String>,
     gid_index: Option<u32>,
     peer_uid: Option<u32>,
+    pinned_max_bytes: Option<u64>,
+    shared_max_bytes: Option<u64>,
     idle_timeout_s: f64,
     /// rsend: `--connect-timeout`; rrecv: `--accept-timeout`
     connect_timeout_s: f64,
@@ -136,7 +138,7 @@ impl Settings {
     /// Collects the settings from the options and the tool's own timeout.
     #[must_use]
     pub fn new(options: &TransferOptions, connect_timeout: Duration) -> Self {
-        let Common { core, idle_timeout, peer_uid, route, tuning, .. } = &options.common;
+        let Common { core, idle_timeout, peer_uid, route, tuning, memory, .. } = &options.common;
         Self {
             core: *core,
             wait: options.wait,
@@ -149,6 +151,8 @@ impl Settings {
             device: route.device.map(|device| device.to_string()),
             gid_index: route.gid_index,
             peer_uid: *peer_uid,
+            pinned_max_bytes: memory.pinned_max,
+            shared_max_bytes: memory.shared_max,
             idle_timeout_s: idle_timeout.as_secs_f64(),
             connect_timeout_s: connect_timeout.as_secs_f64(),
         }

@@ -106,6 +106,67 @@ fn a_file_size_limit_below_a_connection_exits_with_9() {
 }
 
 #[test]
+fn a_shared_max_below_a_connection_exits_with_9() {
+    let scratch = Scratch::new("shared-max");
+    let input = scratch.source("in", b"data");
+    let (small, address) = (["-q", "--shared-max", "1000K"], scratch.address());
+    let own =
+        "are in use; close connections, make landing buffers smaller, or raise the limit with --shared-max";
+    let refused = "the peer refused: its budget of shared memory has no room for 1";
+    for tool in ["rsend", "rperf"] {
+        let (listens, mut listening) = match tool {
+            "rsend" => ("rrecv", scratch.rrecv(&small)),
+            _ => ("rperf", scratch.command("rperf")),
+        };
+        if tool == "rperf" {
+            // also with --keep, since each client would be refused
+            listening.args(["serve", "--keep", "--listen", &address]).args(small);
+        } else {
+            listening.arg(scratch.data("out"));
+        }
+        let mut receiver = scratch.start(listens, &mut listening);
+        assert!(scratch.listens(&mut receiver), "the limit is asked when a peer connects");
+        let connect = |options: &[&str]| {
+            let mut command = scratch.command(tool);
+            command.args(options).arg(&address);
+            if tool == "rsend" {
+                command.arg(&input);
+            }
+            scratch.run(tool, &mut command)
+        };
+        connect(&["-q"]).assert(9, refused);
+        receiver.wait(BOUND).assert(9, own);
+        assert!(!scratch.socket().exists(), "{listens} no longer listens");
+
+        // the connecting end has the limit, and the other goes on listening
+        let receiver = scratch.start_rrecv(scratch.rrecv(&["-q"]).arg(scratch.data("out")));
+        connect(&small).assert(9, own);
+        receiver.until_it_goes_on(refused);
+        // a limit of registered memory does not count here, and 1100 KiB are enough
+        let mut rsend = scratch.rsend(&["-q", "--pinned-max=0", "--shared-max=1100K", &address]);
+        scratch.run("rsend", rsend.arg(&input)).assert_done();
+        receiver.wait(BOUND).assert_done();
+    }
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"data");
+    scratch.assert_only(&["out"]);
+}
+
+#[test]
+fn a_listener_goes_on_after_a_peer_with_large_blocks() {
+    let scratch = Scratch::new("large-blocks");
+    let input = scratch.source("in", b"data");
+    let mut rrecv = scratch.rrecv(&["-q", "--shared-max=1100K"]);
+    let receiver = scratch.start_rrecv(rrecv.arg(scratch.data("out")));
+    let mut large = scratch.rsend(&["-q", "--block-bytes=1M", &scratch.address()]);
+    let refused = "its budget of shared memory has no room for 8";
+    scratch.run("rsend", large.arg(&input)).assert(9, refused);
+    receiver.until_it_goes_on("raise the limit with --shared-max");
+    scratch.send(&input).assert_done();
+    receiver.wait(BOUND).assert_done();
+    assert_eq!(fs::read(scratch.data("out")).unwrap(), b"data");
+}
+
+#[test]
 fn a_handshake_timeout_exits_with_3() {
     let scratch = Scratch::new("slow");
     let listener = Listener::bind(&scratch.socket()).unwrap();

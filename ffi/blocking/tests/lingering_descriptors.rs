@@ -14,7 +14,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use crate::blocking::shm::join;
-use crate::budget::BudgetShare;
+use crate::budget::{BudgetShare, MemoryKind};
 use crate::fabric::shm::descriptor_passing::without_passrights;
 use crate::fabric::shm::fabric::segment_bytes;
 use crate::fabric::shm::handshake::Established;
@@ -288,7 +288,7 @@ fn connection() -> (Connection, Socket, Segment) {
     let (mine, other) = (segment(), segment());
     let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
-    let share = BudgetShare::take(0).unwrap();
+    let share = BudgetShare::take(MemoryKind::Shared, 0).unwrap();
     let agreed = Established { mine, theirs: adopted, negotiated, fenced: false, share, serves: true };
     (join(ours, agreed, Options::default(), false).unwrap().into_ready().into(), theirs, other)
 }

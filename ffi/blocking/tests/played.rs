@@ -12,7 +12,7 @@ use superpipe_testkit::{Direct, EndLink, Memory, PairFabric, Place, Setup, TestF
 
 use crate::blocking::host_driver::HostDriver;
 use crate::blocking::{Blocking, Exclusive};
-use crate::budget::BudgetShare;
+use crate::budget::{BudgetShare, MemoryKind};
 use crate::fabric::{HostFabric, SleepEnd};
 use crate::options::Options;
 use crate::os::OsError;
@@ -75,7 +75,11 @@ pub(super) fn over(
         Played { direct: RefCell::new(direct), peer: RefCell::new(Peer { end, step: Box::new(step) }) };
     let attachment = Attachment { link, control_page, peer_control_page, landing, peer_landing };
     let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
-    Exclusive::new(HostDriver::new(endpoint, port, options), BudgetShare::take(0).unwrap()).into()
+    Exclusive::new(
+        HostDriver::new(endpoint, port, options),
+        BudgetShare::take(MemoryKind::Shared, 0).unwrap(),
+    )
+    .into()
 }
 
 impl Played {

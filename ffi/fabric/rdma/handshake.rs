@@ -8,7 +8,7 @@ use super::error::ConnectError;
 use super::memory::RegisteredMemory;
 use super::options::RdmaOptions;
 use super::receive_pool::NOTIFICATIONS;
-use crate::budget::{BudgetShare, OverBudget};
+use crate::budget::{BudgetShare, MemoryKind, OverBudget};
 use crate::copy;
 use crate::os::clock::until;
 use crate::os::poll::{PollFd, poll};
@@ -344,7 +344,7 @@ impl Grants for Regions {
 /// Registers both, if the budget has room for them and for the receive pool, which is registered already.
 fn provision(connection: &RdmaConnection, layout: Layout) -> Result<Own, ConnectError> {
     let bytes = 2 * RegisteredMemory::bytes_for(layout) + connection.receive_pool_bytes();
-    let share = BudgetShare::take(bytes as u64).map_err(ConnectError::Budget)?;
+    let share = BudgetShare::take(MemoryKind::Registered, bytes as u64).map_err(ConnectError::Budget)?;
     let mine = connection.register(layout, Access::RemoteWrite)?;
     Ok(Own { mine, image: connection.register(layout, Access::Local)?, share })
 }

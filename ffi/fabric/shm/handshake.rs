@@ -17,7 +17,7 @@ use super::segment::{Segment, SegmentError};
 use super::sleep::WAKE;
 use super::socket::Socket;
 use super::socket_error::SocketError;
-use crate::budget::{BudgetShare, OverBudget};
+use crate::budget::{BudgetShare, MemoryKind, OverBudget};
 use crate::os::clock::{monotonic_ns, until};
 use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, membarrier};
@@ -395,7 +395,8 @@ impl Grants for Segments {
 /// Makes our segment, if the budget has room for it and for the peer's, whose holes this process fills.
 fn provision(layout: Layout) -> Result<Own, HandshakeError> {
     let bytes = segment_bytes(layout);
-    let share = BudgetShare::take(2 * u64::from(bytes)).map_err(HandshakeError::Budget)?;
+    let share =
+        BudgetShare::take(MemoryKind::Shared, 2 * u64::from(bytes)).map_err(HandshakeError::Budget)?;
     let segment = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
     Ok(Own { segment, share })
 }

@@ -25,7 +25,7 @@ fn hello_for(mib: u32) -> [u8; PACKET_BYTES] {
 
 /// Tests beside this one need their share of the budget.
 fn allow_many_large() {
-    Budget::set_limit_bytes(16 << 30);
+    Budget::set_shared_max(16 << 30);
 }
 
 /// The next packet's kind and code.

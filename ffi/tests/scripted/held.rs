@@ -16,6 +16,7 @@ pub(crate) struct Held {
     segments: usize,
     /// memory that RDMA devices may reach
     pinned_kib: u64,
+    /// shares of the budget, of both kinds
     budget_bytes: u64,
 }
 
@@ -29,7 +30,8 @@ impl Held {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let pinned = status.lines().find_map(|line| line.strip_prefix("VmPin:")).unwrap();
         let pinned_kib = pinned.trim().strip_suffix(" kB").unwrap().parse().unwrap();
-        Self { descriptors, segments, pinned_kib, budget_bytes: Budget::used_bytes() }
+        let budget_bytes = Budget::registered_bytes() + Budget::shared_bytes();
+        Self { descriptors, segments, pinned_kib, budget_bytes }
     }
 
     /// Waits until no more is held than this: descriptors that a peer sent are closed by threads of their own.

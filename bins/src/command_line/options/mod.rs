@@ -1,7 +1,9 @@
 //! Command-line options. Their doc comments are the text of `--help`, the man pages and the completions.
 
+mod memory;
 mod tuning;
 
+pub use memory::{MemoryOptions, with_memory_flags};
 pub use tuning::{ArrivalOption, Checksum, ProtocolOption, RouteOptions, TuningOptions, Wait};
 
 use crate::command_line::help::after_help;
@@ -201,6 +203,10 @@ pub struct Common {
     #[command(flatten)]
     pub tuning: TuningOptions,
 
+    /// Limits of registered and of shared memory.
+    #[command(flatten)]
+    pub memory: MemoryOptions,
+
     /// Write the newest 4096 events of the connection (copies in and out, writes, waits, acknowledgements) to a file, for Perfetto or
     /// chrome://tracing. The file is written when the run ends, also after a failure or one signal, if there was a connection. It
     /// cannot be -
@@ -348,6 +354,22 @@ mod tests {
         }
         for wrong in [["--device", "a/b"], ["--gid-index", "-1"], ["--arrival", "never"]] {
             assert!(Receive::try_parse_from([&["rrecv"][..], &wrong].concat()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_limits_of_memory_are_sizes() {
+        let memory = |arguments: &[&str]| {
+            let arguments = [&["rsend", "shm:/x"][..], arguments].concat();
+            Send::try_parse_from(arguments).map(|send| send.transfer.common.memory)
+        };
+        let MemoryOptions { pinned_max, shared_max } = memory(&[]).unwrap();
+        assert_eq!((pinned_max, shared_max), (None, None));
+        let MemoryOptions { pinned_max, shared_max } =
+            memory(&["--pinned-max", "8M", "--shared-max=1.5G"]).unwrap();
+        assert_eq!((pinned_max, shared_max), (Some(8 << 20), Some(3 << 29)));
+        for wrong in [["--pinned-max", "8Q"], ["--shared-max", "-1"]] {
+            assert!(memory(&wrong).is_err(), "{wrong:?}");
         }
     }
 

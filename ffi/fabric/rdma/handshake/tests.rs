@@ -1,12 +1,15 @@
 //! Half-open connections on a device that does what the test says.
 
 use super::*;
+use crate::budget::Budget;
 use crate::fabric::rdma::RdmaDevice;
 use crate::fabric::rdma::cm::Cm;
 use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::violation::Violation;
 use crate::os::page::round_to_pages;
 use core::ops::{Deref, DerefMut};
+use std::env;
+use std::process::Command;
 use superpipe_core::WcError;
 use superpipe_core::driver::setup::{Kind, PACKET_BYTES, PacketError, Tuning};
 use superpipe_verbs::CmId;
@@ -28,14 +31,20 @@ fn half_open(role: Role) -> Unsent {
     half_open_of(role, tuning, 1 << 20)
 }
 
+/// One that may register 1 GiB, whatever this host's RLIMIT_MEMLOCK is.
 fn half_open_of(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent {
+    Budget::set_registered_max(1 << 30);
+    begin_half_open(role, tuning, landing_bytes_max)
+}
+
+fn begin_half_open(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent {
     let options = RdmaOptions { tuning: &tuning, landing_bytes_max, device: RdmaDevice::default() };
     let connection = connection();
     calls();
     Unsent(HalfOpen::new(connection, role, &options, DEADLINE_NS, 0))
 }
 
-/// A passive end that was greeted, and would register more than the budget has by default.
+/// A passive end that was greeted, and would register more than the budget has.
 fn without_room() -> Unsent {
     let tuning = Tuning { landing_bytes: Some(600 << 20), ..Tuning::default() };
     let mut end = half_open_of(Role::Passive, tuning, 600 << 20);
@@ -183,6 +192,57 @@ fn after_refuse_it_refuses_and_an_active_end_never_waits() {
     receive(&welcome(600 << 20).0);
     assert!(is_pending(&end.drive(1)));
     assert_eq!((said(), end.lacks()), (vec![(REFUSED, REFUSED_LIMIT)], None));
+}
+
+/// Runs a test of this file again in a process that may pin 512 KiB, in which it returns true.
+fn with_half_a_mebibyte(test: &str) -> bool {
+    const INSIDE: &str = "SUPERPIPE_TEST_INSIDE";
+    if env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    // Root's limit is none, unless it lost the right to pin more.
+    let script = "ulimit -l 512; poor='setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock'
+        if $poor true 2>/dev/null; then exec $poor \"$@\"; else exec \"$@\"; fi";
+    let mut child = Command::new("bash");
+    child.args(["-c", script, "bash"]).arg(env::current_exe().unwrap()).args([
+        "--exact",
+        test,
+        "--nocapture",
+    ]);
+    let output = child.env(INSIDE, "1").output().unwrap();
+    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy);
+    assert!(output.status.success() && said[0].contains("1 passed"), "{said:?}");
+    false
+}
+
+#[test]
+fn memlock_bounds_the_memory_that_is_registered() {
+    if !with_half_a_mebibyte("fabric::rdma::handshake::tests::memlock_bounds_the_memory_that_is_registered") {
+        return;
+    }
+    let tuning = Tuning { arrival: Some(superpipe_core::Arrival::CheckedFlag), ..Tuning::default() };
+    let greeted = |landing_bytes| {
+        let mut end = begin_half_open(Role::Active, tuning, 1 << 20);
+        end.drive(0);
+        said();
+        receive(&welcome(landing_bytes).0);
+        assert!(is_pending(&end.drive(1)));
+        end
+    };
+    let mut end = greeted(1 << 20);
+    assert_eq!(said(), [(REFUSED, REFUSED_LIMIT)]);
+    let text = failure(end.drive(DEADLINE_NS)).to_string();
+    assert!(text.starts_with("cannot provision"), "{text}");
+    assert!(text.contains("raise RLIMIT_MEMLOCK (now 512 KiB): ulimit -l"), "{text}");
+    // It has room for small buffers.
+    let small = greeted(64 << 10);
+    assert_eq!((said(), Budget::registered_bytes()), (vec![(3, 0)], small.share_bytes()));
+    assert_eq!(Budget::shared_bytes(), 0);
+    // The program may set another limit, here a lower one.
+    Budget::set_registered_max(0);
+    let mut end = greeted(64 << 10);
+    let text = failure(end.drive(DEADLINE_NS)).to_string();
+    assert!(text.ends_with("or raise the limit with Budget::set_registered_max"), "{text}");
 }
 
 #[test]

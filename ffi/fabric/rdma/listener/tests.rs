@@ -1,6 +1,7 @@
 //! Listening on a device that does what the test says.
 
 use super::*;
+use crate::budget::Budget;
 use crate::fabric::rdma::fake_device::receive;
 use crate::os::poll::poll_now;
 use superpipe_core::driver::setup::{Kind, Packet, Tuning};
@@ -8,7 +9,9 @@ use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
 
 const HERE: &str = "192.0.2.1:7471";
 
+/// A listener that may register 1 GiB, whatever this host's RLIMIT_MEMLOCK is.
 fn listener(addresses: &[&str]) -> Listener {
+    Budget::set_registered_max(1 << 30);
     begin();
     let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
     Listener::of(channel(), &addresses, RdmaDevice::default()).unwrap()

@@ -1,0 +1,115 @@
+//! Room in the budget, which half-open connections give up for others of the same kind of memory.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use super::*;
+
+/// More than any limit leaves.
+const LARGE: u64 = 1 << 62;
+
+/// A half-open connection that holds or lacks memory, and whose peer sends nothing.
+#[derive(Debug)]
+struct Silent {
+    kind: MemoryKind,
+    share_bytes: u64,
+    lacks: Option<u64>,
+    is_refused: Arc<AtomicBool>,
+}
+
+impl PendingConnection for Silent {
+    fn drive(&mut self, _: u64, _: bool) -> AcceptProgress {
+        AcceptProgress::Pending
+    }
+
+    fn interests(&self) -> [PollFd<'_>; 2] {
+        [PollFd::none(); 2]
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn steps(&self) -> u64 {
+        0
+    }
+
+    fn work_ns(&self) -> u64 {
+        0
+    }
+
+    fn memory_kind(&self) -> MemoryKind {
+        self.kind
+    }
+
+    fn share_bytes(&self) -> u64 {
+        self.share_bytes
+    }
+
+    fn lacks(&self) -> Option<u64> {
+        self.lacks
+    }
+
+    fn refuse(&mut self) {
+        self.lacks = None;
+        self.is_refused.store(true, Ordering::Relaxed);
+    }
+}
+
+fn acceptor(name: &str) -> Acceptor {
+    let path = std::env::temp_dir().join(format!("superpipe-{name}-{}.sock", std::process::id()));
+    Acceptor::bind(&Address::Shm(path), Options::default()).unwrap()
+}
+
+/// Adds a half-open connection. Returns the flag that it is refused.
+fn admit(acceptor: &mut Acceptor, kind: MemoryKind, share_bytes: u64, lacks: Option<u64>) -> Arc<AtomicBool> {
+    let is_refused = Arc::default();
+    let silent = Silent { kind, share_bytes, lacks, is_refused: Arc::clone(&is_refused) };
+    assert!(acceptor.half_open.admit(Box::new(silent), acceptor.clock.listened()).is_ok());
+    is_refused
+}
+
+#[test]
+fn shares_of_one_kind_make_no_room_for_the_other() {
+    for (held, lacked) in
+        [(MemoryKind::Shared, MemoryKind::Registered), (MemoryKind::Registered, MemoryKind::Shared)]
+    {
+        let mut acceptor = acceptor("kinds");
+        admit(&mut acceptor, held, LARGE, None);
+        let is_refused = admit(&mut acceptor, lacked, 0, Some(LARGE / 2));
+        assert!(acceptor.turn(0, 0).unwrap().is_none());
+        assert!(is_refused.load(Ordering::Relaxed), "{held:?} cannot become {lacked:?}");
+        assert_eq!(acceptor.half_open.len(), 2, "nobody was dropped for it");
+    }
+}
+
+#[test]
+fn a_wait_for_one_kind_does_not_delay_the_other() {
+    let mut acceptor = acceptor("waits");
+    admit(&mut acceptor, MemoryKind::Registered, LARGE, None);
+    let waits = admit(&mut acceptor, MemoryKind::Registered, 0, Some(LARGE / 2));
+    let refused = admit(&mut acceptor, MemoryKind::Shared, 0, Some(LARGE / 2));
+    assert!(acceptor.turn(0, 0).unwrap().is_none());
+    let [waits, refused] = [waits, refused].map(|it| it.load(Ordering::Relaxed));
+    assert!(!waits, "the holder was not silent for long, and may still give its share up");
+    assert!(refused, "no share is of its kind");
+}
+
+#[test]
+fn the_first_silent_of_the_kind_is_dropped() {
+    let mut acceptor = acceptor("drops");
+    let [registered, shared] = MemoryKind::ALL;
+    admit(&mut acceptor, shared, LARGE, None);
+    admit(&mut acceptor, registered, LARGE, None);
+    admit(&mut acceptor, registered, 0, Some(LARGE));
+    // Longer than the silence that every peer is allowed: the clock advances by a bounded time per poll.
+    let begun = monotonic_ns();
+    acceptor.clock.begin();
+    while acceptor.half_open.len() == 3 {
+        assert!(until(begun + 60_000_000_000) > 0, "nobody was dropped");
+        assert!(acceptor.turn(1_000_000, 0).unwrap().is_none());
+    }
+    let kinds: Vec<_> =
+        acceptor.half_open.iter().map(|opening| (opening.memory_kind(), opening.share_bytes())).collect();
+    assert!(kinds.contains(&(shared, LARGE)) && !kinds.contains(&(registered, LARGE)), "{kinds:?}");
+}
