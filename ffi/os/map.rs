@@ -9,6 +9,7 @@ use super::error::{OsError, last_errno, retry};
 use super::owner::Owner;
 use super::page::{page_bytes, round_up};
 use core::ffi::{c_int, c_void};
+use core::hint;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -154,12 +155,12 @@ impl Mapping {
     }
 
     /// Populates on kernels before 5.14, without MADV_POPULATE_WRITE: writes to each page without changing it, atomically
-    /// because a peer may be writing there too.
+    /// because a peer may be writing there too. The compiler must not know the operand: it would remove a change by zero.
     fn touch(&self) {
         for offset in (0..self.len).step_by(page_bytes()) {
             // SAFETY: `offset` is below `len`, so this byte is mapped, and bytes have no alignment.
             let byte = unsafe { AtomicU8::from_ptr(self.start.as_ptr().add(offset)) };
-            byte.fetch_or(0, Ordering::Relaxed);
+            byte.fetch_or(hint::black_box(0), Ordering::Relaxed);
         }
     }
 }
@@ -258,6 +259,17 @@ mod tests {
         // SAFETY: the pointer is to a local.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn touching_makes_pages_resident() {
+        let page = page_bytes();
+        let mapping = Mapping::anonymous(8 * page).unwrap();
+        mapping.touch();
+        let mut resident = [0_u8; 8];
+        // SAFETY: the range is the mapping's, and the vector has a byte for each of its 8 pages.
+        let answer = unsafe { libc::mincore(mapping.as_ptr().as_ptr().cast(), 8 * page, resident.as_mut_ptr()) };
+        assert_eq!((answer, resident.map(|page| page & 1)), (0, [1; 8]));
     }
 
     #[test]
