@@ -166,7 +166,7 @@ fn a_caller_makes_the_steps_of_a_helper_that_is_late() {
     let (steps, told) = telling(3);
     let mut ticket = begin(&jobs, steps);
     let mut polls_of_steps = Vec::new();
-    let result = (1..).find_map(|poll| {
+    let result = (1..100 * POLLS_UNTIL_STEP).find_map(|poll| {
         let result = ticket.poll();
         polls_of_steps.extend(told.try_iter().map(|(thread, _)| {
             assert_eq!(thread, thread::current().id());
