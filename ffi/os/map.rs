@@ -9,6 +9,8 @@ use super::error::{OsError, last_errno, retry};
 use super::owner::Owner;
 use super::page::{page_bytes, round_up};
 use core::ffi::{c_int, c_void};
+use core::hint;
+use core::ops::Range;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -71,17 +73,47 @@ impl Mapping {
     /// # Errors
     /// There is too little memory.
     pub fn populate(&self) -> Result<(), OsError> {
-        if retry(|| self.advise(libc::MADV_POPULATE_WRITE)) == 0 {
-            return Ok(());
+        self.try_populate(0..self.len).unwrap_or_else(|| {
+            self.touch(0..self.len);
+            Ok(())
+        })
+    }
+
+    /// Makes a part resident and writable, as [`populate`](Self::populate) does. None before Linux 5.14, which has no call for that: then
+    /// nothing was done.
+    pub(crate) fn try_populate(&self, part: Range<usize>) -> Option<Result<(), OsError>> {
+        let bytes = Bytes(part.len() as u64);
+        if retry(|| self.advise(part.clone(), libc::MADV_POPULATE_WRITE)) == 0 {
+            return Some(Ok(()));
         }
-        if last_errno() != libc::EINVAL {
-            let doing = format!("cannot make {} resident", Bytes(self.len as u64));
-            return Err(
-                OsError::last(doing).with_remedy("free memory, or raise the container's memory limit")
-            );
-        }
-        self.touch();
-        Ok(())
+        let errno = match last_errno() {
+            libc::EINVAL => return None,
+            // The kernel's word for a page whose access would be a SIGBUS, such as one that strict overcommit does not allow.
+            libc::EFAULT => libc::ENOMEM,
+            errno => errno,
+        };
+        let error = OsError::new(errno, format!("cannot make {bytes} resident"));
+        Some(Err(error.with_remedy("free memory, or raise the container's memory limit")))
+    }
+
+    /// Removes the pages of a part from a shared file, for all who map it: they read as zero afterwards, and the next write allocates
+    /// them again. The kernel refuses private memory and files that are sealed against writing.
+    pub(crate) fn remove(&self, part: Range<usize>) -> Result<(), OsError> {
+        let advise = || retry(|| self.advise(part.clone(), libc::MADV_REMOVE)) == 0;
+        // A program that called mlockall has locked these pages, too, and locked pages are not removed.
+        let is_removed = advise() || (last_errno() == libc::EINVAL && self.unlock(part.clone()) && advise());
+        let bytes = Bytes(part.len() as u64);
+        if is_removed { Ok(()) } else { Err(OsError::last(format!("cannot release {bytes} of memory"))) }
+    }
+
+    /// Asks for huge pages in a part, or for none. A kernel without huge pages has none in any case.
+    pub(crate) fn advise_huge(&self, part: Range<usize>, wanted: bool) {
+        let _ = self.advise(part, if wanted { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE });
+    }
+
+    /// Returns false in a child of fork, which has no such mapping, and may have another one at its address.
+    pub(crate) fn is_here(&self) -> bool {
+        self.owner.is_current()
     }
 
     fn new(bytes: usize, flags: c_int, fd: c_int) -> Result<Self, OsError> {
@@ -97,13 +129,13 @@ impl Mapping {
         } else {
             Self::aligned(len, flags, fd).ok_or_else(refused)?
         };
-        if mapping.advise(libc::MADV_DONTFORK) != 0 {
+        if mapping.advise(0..len, libc::MADV_DONTFORK) != 0 {
             let doing = format!("cannot keep {} from child processes", Bytes(len as u64));
             return Err(OsError::last(doing));
         }
         if len >= HUGE_PAGE_BYTES {
             // A kernel without huge pages, or one that has them switched off, is no error.
-            let _ = mapping.advise(libc::MADV_HUGEPAGE);
+            mapping.advise_huge(0..len, true);
         }
         Ok(mapping)
     }
@@ -148,18 +180,34 @@ impl Mapping {
         NonNull::new(start.cast()).map(|start| Self { start, len, owner: Owner::current() })
     }
 
-    fn advise(&self, advice: c_int) -> c_int {
-        // SAFETY: the range is this mapping's own. None of the advices used here discards contents.
-        unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, advice) }
+    fn advise(&self, part: Range<usize>, advice: c_int) -> c_int {
+        let start = self.address_of(&part);
+        // SAFETY: `address_of` has checked that the range is this mapping's own. Of the advices used here only MADV_REMOVE discards
+        // contents: of memory that others may write, too, so no reference to it exists.
+        unsafe { libc::madvise(start.as_ptr().cast(), part.len(), advice) }
+    }
+
+    fn unlock(&self, part: Range<usize>) -> bool {
+        let start = self.address_of(&part);
+        // SAFETY: `address_of` has checked that the range is this mapping's own; unlocking changes no byte.
+        unsafe { libc::munlock(start.as_ptr().cast(), part.len()) == 0 }
+    }
+
+    fn address_of(&self, part: &Range<usize>) -> NonNull<u8> {
+        assert!(part.start <= part.end && part.end <= self.len, "a part is inside its mapping");
+        assert!(self.is_here(), "a child of fork does not have the mapping");
+        // SAFETY: the offset is at most this mapping's length.
+        unsafe { self.start.add(part.start) }
     }
 
     /// Populates on kernels before 5.14, without MADV_POPULATE_WRITE: writes to each page without changing it, atomically
-    /// because a peer may be writing there too.
-    fn touch(&self) {
-        for offset in (0..self.len).step_by(page_bytes()) {
+    /// because a peer may be writing there too. The compiler must not know the operand: it would remove a change by zero.
+    pub(crate) fn touch(&self, part: Range<usize>) {
+        self.address_of(&part);
+        for offset in part.step_by(page_bytes()) {
             // SAFETY: `offset` is below `len`, so this byte is mapped, and bytes have no alignment.
             let byte = unsafe { AtomicU8::from_ptr(self.start.as_ptr().add(offset)) };
-            byte.fetch_or(0, Ordering::Relaxed);
+            byte.fetch_or(hint::black_box(0), Ordering::Relaxed);
         }
     }
 }
@@ -207,7 +255,7 @@ mod tests {
         // SAFETY: the last byte is inside the mapping.
         unsafe { mapping.as_ptr().add(mapping.len() - 1).write(0xA5) };
         mapping.populate().unwrap();
-        mapping.touch();
+        mapping.touch(0..mapping.len());
         let bytes = contents(&mapping);
         assert_eq!(bytes.last(), Some(&0xA5));
         assert!(bytes[..bytes.len() - 1].iter().all(|&byte| byte == 0));
@@ -258,6 +306,28 @@ mod tests {
         // SAFETY: the pointer is to a local.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn touching_a_part_makes_its_pages_resident() {
+        let page = page_bytes();
+        let mapping = Mapping::anonymous(8 * page).unwrap();
+        mapping.touch(2 * page..5 * page);
+        let mut resident = [0_u8; 8];
+        // SAFETY: the range is the mapping's, and the vector has a byte for each of its 8 pages.
+        let answer =
+            unsafe { libc::mincore(mapping.as_ptr().as_ptr().cast(), 8 * page, resident.as_mut_ptr()) };
+        assert_eq!((answer, resident.map(|page| page & 1)), (0, [0, 0, 1, 1, 1, 0, 0, 0]));
+    }
+
+    #[test]
+    fn private_memory_is_not_removed() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        // SAFETY: the byte is inside the mapping.
+        unsafe { mapping.as_ptr().write(7) };
+        let error = mapping.remove(0..4096).unwrap_err();
+        assert!(error.to_string().starts_with("cannot release 4 KiB of memory: "), "{error}");
+        assert_eq!(contents(&mapping)[0], 7);
     }
 
     #[test]

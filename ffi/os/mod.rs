@@ -10,6 +10,7 @@ pub mod cold;
 pub(crate) mod descriptors;
 pub mod error;
 pub mod interfaces;
+pub mod jobs;
 pub mod limits;
 pub mod map;
 pub mod membarrier;

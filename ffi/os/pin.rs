@@ -8,9 +8,11 @@
 
 use super::error::OsError;
 use core::mem::size_of;
-use core::{error, fmt};
+use core::{array, error, fmt};
 use std::fs;
+use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::sync::OnceLock;
+use std::thread::JoinHandle;
 
 /// Words of a set of cores.
 const WORDS: usize = 128;
@@ -58,6 +60,31 @@ pub fn allowed_cores() -> CoreSet {
     inherited().clone()
 }
 
+/// Returns the cores that threads of this process may run on: those of [`allowed_cores`], and those of any thread there is, since the
+/// first call may have come from a thread that its program had pinned. Never more than that, as for pinning.
+pub(super) fn process_cores() -> CoreSet {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let ids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    // A thread that has ended in between has no cores any more.
+    ids.filter_map(affinity_of).fold(allowed_cores(), |all, cores| all.with(&cores))
+}
+
+/// Returns the cores that the calling thread may run on.
+pub(super) fn current_cores() -> CoreSet {
+    affinity().unwrap_or_else(allowed_cores)
+}
+
+/// Moves another thread to `cores`.
+pub(super) fn move_thread<T>(thread: &JoinHandle<T>, cores: &CoreSet) -> Result<(), OsError> {
+    let id: RawPthread = thread.as_pthread_t();
+    // SAFETY: the handle has neither been joined nor detached, so the id is valid; the pointer is to as many readable bytes as
+    // the length says.
+    match unsafe { libc::pthread_setaffinity_np(id, size_of::<CoreSet>(), cores.words.as_ptr().cast()) } {
+        0 => Ok(()),
+        errno => Err(OsError::new(errno, format!("cannot move a thread to cores {cores}"))),
+    }
+}
+
 impl CoreSet {
     /// The empty set.
     pub const EMPTY: Self = Self { words: [0; WORDS] };
@@ -98,6 +125,16 @@ impl CoreSet {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::EMPTY
+    }
+
+    /// Returns the cores of this set that are not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self { words: array::from_fn(|word| self.words[word] & !other.words[word]) }
+    }
+
+    fn with(&self, other: &Self) -> Self {
+        Self { words: array::from_fn(|word| self.words[word] | other.words[word]) }
     }
 
     fn insert(&mut self, core: usize) {
@@ -186,9 +223,15 @@ fn online() -> CoreSet {
 }
 
 fn affinity() -> Option<CoreSet> {
+    affinity_of(0)
+}
+
+/// Returns the cores of a thread by its number; 0 is the calling thread.
+fn affinity_of(thread: libc::pid_t) -> Option<CoreSet> {
     let mut set = CoreSet::EMPTY;
     // SAFETY: the pointer is to as many bytes of ours as the length says; a cpu_set_t is a bit set of any length.
-    let refused = unsafe { libc::sched_getaffinity(0, size_of::<CoreSet>(), set.words.as_mut_ptr().cast()) };
+    let refused =
+        unsafe { libc::sched_getaffinity(thread, size_of::<CoreSet>(), set.words.as_mut_ptr().cast()) };
     (refused == 0).then_some(set)
 }
 

@@ -11,6 +11,7 @@ pub mod liveness;
 pub mod segment;
 pub mod sleep;
 pub mod socket;
+pub mod sparse;
 
 mod ancillary;
 pub(crate) mod descriptor_passing;

@@ -26,7 +26,7 @@ use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Seals of a segment that is handed over.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 /// Seals that are added once both ends have mapped the segment.
 const SEALS_HELD: SealFlags = SealFlags::FUTURE_WRITE.union(SealFlags::SEAL);
 /// Seals that would make our writable mapping impossible.
@@ -56,7 +56,7 @@ pub enum SegmentError {
     NotMemory,
     /// It is not open for reading and writing.
     NotWritable,
-    /// Its size can still change, or its pages can still be removed.
+    /// Its size or its seals can still change, or its pages can still be removed.
     Unsealed {
         /// the seals that are missing
         missing: SealFlags,
@@ -97,7 +97,7 @@ impl Segment {
     pub fn adopt(fd: impl Into<SentFd>, agreed_bytes: u64) -> Result<Self, SegmentError> {
         let fd = fd.into();
         // Seals first: a descriptor with seals is memory, so no later call enters a file system that may not respond.
-        check_seals(fd.as_fd())?;
+        check_seals(fd.as_fd(), SEALS)?;
         check_kind(fd.as_fd())?;
         check_size(fd.as_fd(), agreed_bytes)?;
         let too_large = |_| SegmentError::Os(OsError::new(libc::ENOMEM, "cannot map a peer's segment"));
@@ -166,7 +166,7 @@ impl fmt::Display for SegmentError {
             Self::NotMemory => f.write_str("is no memory: its descriptor has no seals; expected a memfd"),
             Self::NotWritable => f.write_str("is not open for reading and writing"),
             Self::Unsealed { missing } => {
-                f.write_str("can still lose its pages: it lacks")?;
+                f.write_str("can still change: it lacks")?;
                 let names = [
                     (SealFlags::SHRINK, " F_SEAL_SHRINK"),
                     (SealFlags::GROW, " F_SEAL_GROW"),
@@ -194,9 +194,9 @@ impl From<OsError> for SegmentError {
     }
 }
 
-const NOT_SEALED: &str = "cannot seal a shared segment";
+pub(super) const NOT_SEALED: &str = "cannot seal a shared segment";
 
-fn memfd(name: &CStr) -> Result<OwnedFd, OsError> {
+pub(super) fn memfd(name: &CStr) -> Result<OwnedFd, OsError> {
     call_memfd(|flags| memfd_create(name, flags)).map_err(|errno| {
         OsError::of(errno, "cannot make a memfd").with_remedy("raise the limit of open files (ulimit -n)")
     })
@@ -212,7 +212,7 @@ fn call_memfd<T>(make: impl Fn(MemfdFlags) -> Result<T, Errno>) -> Result<T, Err
 }
 
 /// Checks the limit of file sizes, which holds for a memfd, too: beyond it the kernel ends the process by SIGXFSZ.
-fn check_file_size(size: u64) -> Result<(), OsError> {
+pub(super) fn check_file_size(size: u64) -> Result<(), OsError> {
     let Some(limit) = soft_limit(Resource::FileBytes).filter(|limit| *limit < size) else { return Ok(()) };
     let (size, limit) = (Bytes(size), Bytes(limit));
     Err(OsError::new(libc::EFBIG, format!("cannot make a shared segment of {size}: RLIMIT_FSIZE is {limit}"))
@@ -220,7 +220,7 @@ fn check_file_size(size: u64) -> Result<(), OsError> {
 }
 
 /// Refuses more than the machine has. A memfd has no limit of its own, and would end in the OOM killer.
-fn check_machine(size: u64) -> Result<(), OsError> {
+pub(super) fn check_machine(size: u64) -> Result<(), OsError> {
     if size > machine_bytes() { Err(not_reserved(Errno::NOMEM, size)) } else { Ok(()) }
 }
 
@@ -242,7 +242,7 @@ fn reserve(fd: BorrowedFd<'_>, size: u64) -> Result<(), OsError> {
 
 /// Allocates `bytes` in slabs. A slab that a signal interrupts may have been undone, so the next is half as long, down to a
 /// page, which no kernel interrupts once it has begun.
-fn fill(bytes: u64, mut allocate: impl FnMut(u64, u64) -> Result<(), Errno>) -> Result<(), Errno> {
+pub(super) fn fill(bytes: u64, mut allocate: impl FnMut(u64, u64) -> Result<(), Errno>) -> Result<(), Errno> {
     let (mut at, mut slab, mut interrupts) = (0, SLAB_BYTES, 0);
     while at < bytes {
         let len = slab.min(bytes - at);
@@ -276,8 +276,8 @@ fn machine_bytes() -> u64 {
     info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
-/// Checks the mode and the seals. Enters no file system: the kernel itself refuses what is no memfd.
-fn check_seals(fd: BorrowedFd<'_>) -> Result<(), SegmentError> {
+/// Checks the mode and the seals, of which all `wanted` must be there. Enters no file system: the kernel itself refuses what is no memfd.
+pub(super) fn check_seals(fd: BorrowedFd<'_>, wanted: SealFlags) -> Result<(), SegmentError> {
     let flags = fcntl_getfl(fd).map_err(no_flags)?;
     let seals = match fcntl_get_seals(fd) {
         Err(Errno::INVAL | Errno::BADF) => return Err(SegmentError::NotMemory),
@@ -286,7 +286,7 @@ fn check_seals(fd: BorrowedFd<'_>) -> Result<(), SegmentError> {
     if flags & OFlags::ACCMODE != OFlags::RDWR || seals.intersects(SEALS_WRITE) {
         return Err(SegmentError::NotWritable);
     }
-    check_missing(SEALS.difference(seals))
+    check_missing(wanted.difference(seals))
 }
 
 fn check_missing(missing: SealFlags) -> Result<(), SegmentError> {
@@ -294,7 +294,7 @@ fn check_missing(missing: SealFlags) -> Result<(), SegmentError> {
 }
 
 /// Checks the file system of a descriptor that has seals, which is memory.
-fn check_kind(fd: BorrowedFd<'_>) -> Result<(), SegmentError> {
+pub(super) fn check_kind(fd: BorrowedFd<'_>) -> Result<(), SegmentError> {
     let found = retry_on_intr(|| fstatfs(fd))
         .map_err(|errno| OsError::of(errno, "cannot tell a descriptor's file system"))?;
     match found.f_type as u64 & 0xFFFF_FFFF {
@@ -322,7 +322,7 @@ fn seal(fd: BorrowedFd<'_>) -> Result<(), SegmentError> {
 }
 
 /// Checks the size of a sealed file. Before it is sealed, the size may change.
-fn check_size(fd: BorrowedFd<'_>, agreed: u64) -> Result<(), SegmentError> {
+pub(super) fn check_size(fd: BorrowedFd<'_>, agreed: u64) -> Result<(), SegmentError> {
     let stat = fstat(fd).map_err(|errno| OsError::of(errno, "cannot tell what a descriptor is"))?;
     let found = stat.st_size.cast_unsigned();
     if found == agreed && agreed > 0 { Ok(()) } else { Err(SegmentError::WrongSize { agreed, found }) }

@@ -85,7 +85,7 @@ fn missing_seals_are_named() {
     }
     assert_eq!(
         adopt(sealable(PAGE, SealFlags::GROW)).to_string(),
-        "the peer's segment can still lose its pages: it lacks F_SEAL_SHRINK"
+        "the peer's segment can still change: it lacks F_SEAL_SHRINK"
     );
     // Sealed too early: nobody can add what keeps its pages.
     let missing = SealFlags::FUTURE_WRITE;

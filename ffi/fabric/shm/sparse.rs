@@ -1,0 +1,472 @@
+//! A sparse segment: one memfd with a control page and room for two landing buffers (*slots*), which get and lose their pages while the
+//! connection is in use. Offsets: the page, slot 0, slot 1; each a multiple of the page size.
+//!
+//! The maker seals its size and its seals (SHRINK, GROW, SEAL), so no access is beyond its end, and no peer can add a seal. It is
+//! not sealed against writing (FUTURE_WRITE), as a [`Segment`](super::Segment) is: that seal forbids removing pages. Long work is
+//! [`Steps`], each of a slab: [`Provision`] and [`Release`] at the owner, [`Populate`] at the peer, which writes.
+//!
+//! **A peer can remove any page at any time.** The next access finds zeros in a new page, which is charged to the process that
+//! accesses it. What that means:
+//!
+//! - Data that a peer removed reads as zeros, which is no worse than a peer that writes zeros.
+//! - Each end accesses only what was provisioned or populated, so it never pays for more than that: a new page replaces one that
+//!   was counted. Pages that a peer makes elsewhere in the file are charged to the peer; `Provision` and `Release` remove them.
+//! - The new page needs memory at the time of the access. If the container's limit is reached the access ends in the OOM killer.
+//!   Under strict overcommit (vm.overcommit_memory 2) removing a page also returns its commit charge, and an access for which the
+//!   commit limit has no room is a SIGBUS. Without a hostile peer neither happens, since pages stay until they are released.
+//! - Memory that a program locks (mlockall) is unlocked when it is released; mlockall makes the whole file resident.
+//!
+//! Neither end keeps the descriptor, unless the kernel lacks MADV_POPULATE_WRITE (before Linux 5.14). MADV_REMOVE is older than memfds.
+//!
+//! References: memfd_create(2), fcntl(2) "File sealing", madvise(2), shmem_fallocate in mm/shmem.c, wire.md 6.4.
+
+use super::ancillary::SentFd;
+use super::segment::{
+    NOT_SEALED, SEALS, SegmentError, check_file_size, check_kind, check_machine, check_seals, check_size,
+    fill, memfd,
+};
+use crate::os::jobs::{Step, Steps};
+use crate::os::map::HUGE_PAGE_BYTES;
+use crate::os::page::{page_bytes, round_to_pages};
+use crate::os::{Bytes, Mapping, OsError};
+use core::ffi::CStr;
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, Ordering};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
+use rustix::io::retry_on_intr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Seals of a sparse segment.
+const SEALS_SPARSE: SealFlags = SEALS.union(SealFlags::SEAL);
+/// Bytes of one step. Measured on Linux 6.18: 35 µs to make them resident, 18 µs to remove them.
+pub const SLAB_BYTES: usize = 64 << 10;
+/// Bytes removed in one step where there are none (2 µs), or where they are one huge page. A peer that wrote where nothing is provisioned
+/// makes the step longer (0.6 ms).
+const CLEAR_BYTES: usize = HUGE_PAGE_BYTES;
+
+/// One of the two slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// The slot behind the control page.
+    First,
+    /// The slot behind the first.
+    Second,
+}
+
+/// The pages of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageSize {
+    /// The machine's usual pages.
+    Base,
+    /// Huge pages where they lie completely inside what is provisioned, if the machine has them for shared memory.
+    Huge,
+}
+
+/// A sparse segment of this process.
+#[derive(Debug)]
+pub struct SparseSegment {
+    memory: Arc<Memory>,
+}
+
+/// A peer's sparse segment, which this process writes.
+#[derive(Debug)]
+pub struct PeerSparseSegment {
+    memory: Arc<Memory>,
+}
+
+/// Makes the first bytes of a slot resident and zero. An error, or dropping it before it is done, removes its pages again.
+#[derive(Debug)]
+pub struct Provision {
+    memory: Arc<Memory>,
+    slot: Slot,
+    part: Range<usize>,
+    phase: Phase,
+    at: usize,
+}
+
+/// Removes all pages of a slot. Dropping it before it is done removes the rest at once.
+#[derive(Debug)]
+pub struct Release {
+    memory: Arc<Memory>,
+    slot: Slot,
+    rest: Range<usize>,
+    is_over: bool,
+}
+
+/// Maps the pages of a peer's slot for writing, so that no write has a page fault.
+#[derive(Debug)]
+pub struct Populate {
+    memory: Arc<Memory>,
+    rest: Range<usize>,
+}
+
+/// Phases of a provision, in order; a failure skips to `GiveBack`.
+#[derive(Debug)]
+enum Phase {
+    /// Removes what a peer may have put there.
+    Clear,
+    Populate,
+    GiveBack(OsError),
+    Over,
+}
+
+/// The mapping, shared with the jobs that work on it.
+#[derive(Debug)]
+struct Memory {
+    mapping: Mapping,
+    slot_bytes: usize,
+    page_size: PageSize,
+    /// Some only if the kernel needs it.
+    fd: Option<OwnedFd>,
+    /// [`FREE`], [`CHANGING`] or [`PROVISIONED`], at the owner. They order nothing: the caller learns from the job that it is done.
+    states: [AtomicU8; 2],
+}
+
+const FREE: u8 = 0;
+const CHANGING: u8 = 1;
+const PROVISIONED: u8 = 2;
+
+impl SparseSegment {
+    /// Makes a segment with two slots of `slot_bytes`, rounded up to pages, of which only the control page is resident. Returns the
+    /// descriptor to send to the peer, which this end needs no more. The name is visible in /proc only.
+    ///
+    /// # Errors
+    /// The kernel refuses: too little memory, or too many open files.
+    pub fn create(name: &CStr, slot_bytes: usize, page_size: PageSize) -> Result<(Self, OwnedFd), OsError> {
+        let doing = || format!("cannot make a sparse segment with slots of {}", Bytes(slot_bytes as u64));
+        let (slot_bytes, len) = sizes(slot_bytes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
+        check_file_size(len as u64)?;
+        check_machine(slot_bytes as u64)?;
+        let fd = memfd(name)?;
+        retry_on_intr(|| ftruncate(&fd, len as u64)).map_err(|errno| OsError::of(errno, doing()))?;
+        fcntl_add_seals(&fd, SEALS_SPARSE).map_err(|errno| OsError::of(errno, NOT_SEALED))?;
+        let sent = fd.try_clone().map_err(|error| {
+            OsError::new(error.raw_os_error().unwrap_or(0), "cannot duplicate a descriptor")
+        })?;
+        let memory = Memory::map(fd, slot_bytes, len, page_size)?;
+        // A program that called mlockall has the kernel make each new mapping resident.
+        Slot::BOTH.into_iter().try_for_each(|slot| memory.remove(memory.range_of(slot)))?;
+        Ok((Self { memory: Arc::new(memory) }, sent))
+    }
+
+    /// Begins to make the first `bytes` of a slot resident, rounded up to pages.
+    ///
+    /// # Panics
+    /// The slot is not free, or has not that many bytes.
+    #[must_use]
+    pub fn provision(&self, slot: Slot, bytes: usize) -> Provision {
+        let memory = Arc::clone(&self.memory);
+        let part = memory.part_of(slot, bytes);
+        memory.change(slot, FREE, CHANGING);
+        Provision { memory, slot, at: part.start, part, phase: Phase::Clear }
+    }
+
+    /// Begins to remove the pages of a provisioned slot.
+    ///
+    /// # Panics
+    /// The slot is not provisioned.
+    #[must_use]
+    pub fn release(&self, slot: Slot) -> Release {
+        let memory = Arc::clone(&self.memory);
+        memory.change(slot, PROVISIONED, CHANGING);
+        Release { rest: memory.range_of(slot), memory, slot, is_over: false }
+    }
+
+    /// Returns the address of the control page, valid until the segment and all its jobs are dropped. The peer may write there and in the
+    /// slots at any time.
+    #[must_use]
+    pub fn control(&self) -> NonNull<u8> {
+        self.memory.mapping.as_ptr()
+    }
+
+    /// Returns the address of a slot, valid for [`slot_bytes`](Self::slot_bytes), as long as `control` is.
+    #[must_use]
+    pub fn slot(&self, slot: Slot) -> NonNull<u8> {
+        self.memory.address_of(slot)
+    }
+
+    /// Returns the bytes of a slot, a multiple of the page size.
+    #[must_use]
+    pub fn slot_bytes(&self) -> usize {
+        self.memory.slot_bytes
+    }
+}
+
+impl PeerSparseSegment {
+    /// Maps a segment that a peer made for slots of `slot_bytes`, if it passes every rule, and makes its control page resident. Closes the
+    /// descriptor.
+    ///
+    /// # Errors
+    /// The first rule that the segment breaks, or this machine's refusal.
+    pub fn adopt(
+        fd: impl Into<SentFd>,
+        slot_bytes: usize,
+        page_size: PageSize,
+    ) -> Result<Self, SegmentError> {
+        let fd = fd.into();
+        // Seals first: a descriptor with seals is memory, so no later call enters a file system that may not respond.
+        check_seals(fd.as_fd(), SEALS_SPARSE)?;
+        check_kind(fd.as_fd())?;
+        let too_large = || OsError::new(libc::ENOMEM, "cannot map a peer's sparse segment");
+        let (slot_bytes, len) = sizes(slot_bytes).ok_or_else(too_large)?;
+        check_size(fd.as_fd(), len as u64)?;
+        check_machine(slot_bytes as u64)?;
+        // Memory: its close does not block.
+        let memory = Memory::map(fd.into_owned(), slot_bytes, len, page_size)?;
+        Ok(Self { memory: Arc::new(memory) })
+    }
+
+    /// Begins to map the first `bytes` of a slot, rounded up to pages, which the peer has provisioned.
+    ///
+    /// # Panics
+    /// The slot has not that many bytes.
+    #[must_use]
+    pub fn populate(&self, slot: Slot, bytes: usize) -> Populate {
+        let rest = self.memory.part_of(slot, bytes);
+        self.memory.advise_huge(&rest);
+        Populate { memory: Arc::clone(&self.memory), rest }
+    }
+
+    /// Returns the address of the control page, valid until the segment and all its jobs are dropped. The peer may write there and in the
+    /// slots at any time.
+    #[must_use]
+    pub fn control(&self) -> NonNull<u8> {
+        self.memory.mapping.as_ptr()
+    }
+
+    /// Returns the address of a slot, as long as `control` is valid.
+    #[must_use]
+    pub fn slot(&self, slot: Slot) -> NonNull<u8> {
+        self.memory.address_of(slot)
+    }
+}
+
+impl Steps for Provision {
+    type Output = Result<(), OsError>;
+
+    fn step(&mut self) -> Step<Self::Output> {
+        match &self.phase {
+            Phase::Clear => {
+                let slab = slab(&(self.at..self.part.end), CLEAR_BYTES);
+                self.at = slab.end;
+                if let Err(error) = self.memory.remove(slab) {
+                    self.phase = Phase::GiveBack(error);
+                } else if self.at == self.part.end {
+                    self.memory.advise_huge(&self.part);
+                    (self.at, self.phase) = (self.part.start, Phase::Populate);
+                }
+                Step::More
+            }
+            Phase::Populate => {
+                let slab = slab(&(self.at..self.part.end), SLAB_BYTES);
+                // Also those that fail: some of their pages may be there.
+                self.at = slab.end;
+                if let Err(error) = self.memory.populate(slab) {
+                    self.phase = Phase::GiveBack(error);
+                } else if self.at == self.part.end {
+                    return self.end(PROVISIONED, Ok(()));
+                }
+                Step::More
+            }
+            Phase::GiveBack(error) => {
+                let slab = slab(&(self.part.start..self.at), self.memory.removed_bytes());
+                self.part.start = slab.end;
+                // What cannot be removed now is removed by the next provision, or with the segment.
+                let _ = self.memory.remove(slab);
+                if self.part.start < self.at {
+                    return Step::More;
+                }
+                let error = error.clone();
+                self.end(FREE, Err(error))
+            }
+            Phase::Over => Step::Done(Ok(())),
+        }
+    }
+}
+
+impl Provision {
+    fn end(&mut self, state: u8, result: Result<(), OsError>) -> Step<Result<(), OsError>> {
+        self.phase = Phase::Over;
+        self.memory.end_change(self.slot, state);
+        Step::Done(result)
+    }
+}
+
+impl Drop for Provision {
+    fn drop(&mut self) {
+        if !matches!(self.phase, Phase::Over) {
+            let _ = self.memory.remove(self.part.start..self.at);
+            self.memory.end_change(self.slot, FREE);
+        }
+    }
+}
+
+impl Steps for Release {
+    type Output = Result<(), OsError>;
+
+    fn step(&mut self) -> Step<Self::Output> {
+        let slab = slab(&self.rest, self.memory.removed_bytes());
+        let next = slab.end;
+        let removed = self.memory.remove(slab);
+        if removed.is_err() {
+            // The slot keeps its state, and may be released once more.
+            self.is_over = true;
+            self.memory.end_change(self.slot, PROVISIONED);
+            return Step::Done(removed);
+        }
+        self.rest.start = next;
+        if !self.rest.is_empty() {
+            return Step::More;
+        }
+        self.is_over = true;
+        self.memory.end_change(self.slot, FREE);
+        Step::Done(Ok(()))
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = self.memory.remove(self.rest.clone());
+            self.memory.end_change(self.slot, FREE);
+        }
+    }
+}
+
+impl Steps for Populate {
+    type Output = Result<(), OsError>;
+
+    fn step(&mut self) -> Step<Self::Output> {
+        let slab = slab(&self.rest, SLAB_BYTES);
+        self.rest.start = slab.end;
+        match self.memory.populate(slab) {
+            Ok(()) if !self.rest.is_empty() => Step::More,
+            result => Step::Done(result),
+        }
+    }
+}
+
+impl Slot {
+    const BOTH: [Self; 2] = [Self::First, Self::Second];
+
+    const fn index(self) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Second => 1,
+        }
+    }
+}
+
+impl Memory {
+    fn map(fd: OwnedFd, slot_bytes: usize, len: usize, page_size: PageSize) -> Result<Self, OsError> {
+        let mapping = Mapping::shared(fd.as_fd(), len)?;
+        // The control page is one page, and a huge page beyond what is provisioned would not be counted.
+        mapping.advise_huge(0..len, false);
+        let is_enough = match mapping.try_populate(0..page_bytes()) {
+            None => false,
+            Some(populated) => populated.map(|()| true)?,
+        };
+        let states = [AtomicU8::new(FREE), AtomicU8::new(FREE)];
+        let memory = Self { mapping, slot_bytes, page_size, fd: (!is_enough).then_some(fd), states };
+        if !is_enough {
+            memory.populate(0..page_bytes())?;
+        }
+        Ok(memory)
+    }
+
+    fn range_of(&self, slot: Slot) -> Range<usize> {
+        let start = page_bytes() + slot.index() * self.slot_bytes;
+        start..start + self.slot_bytes
+    }
+
+    fn part_of(&self, slot: Slot, bytes: usize) -> Range<usize> {
+        let Range { start, end } = self.range_of(slot);
+        let len = round_to_pages(bytes).filter(|len| *len <= end - start);
+        let Some(len) = len else { panic!("a slot of {} has no {bytes} bytes", self.slot_bytes) };
+        start..start + len
+    }
+
+    fn address_of(&self, slot: Slot) -> NonNull<u8> {
+        // SAFETY: a slot begins inside the mapping.
+        unsafe { self.mapping.as_ptr().add(self.range_of(slot).start) }
+    }
+
+    fn change(&self, slot: Slot, from: u8, to: u8) {
+        let state = &self.states[slot.index()];
+        let changed = state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        assert_eq!(changed, Ok(from), "a slot is provisioned, then released");
+    }
+
+    fn end_change(&self, slot: Slot, state: u8) {
+        self.states[slot.index()].store(state, Ordering::Relaxed);
+    }
+
+    /// Bytes that one step removes.
+    const fn removed_bytes(&self) -> usize {
+        match self.page_size {
+            PageSize::Base => SLAB_BYTES,
+            PageSize::Huge => CLEAR_BYTES,
+        }
+    }
+
+    /// Asks for huge pages that lie completely inside `part`, if they are wanted, and for none around them.
+    fn advise_huge(&self, part: &Range<usize>) {
+        if self.page_size == PageSize::Huge && self.mapping.is_here() {
+            self.mapping.advise_huge(part.clone(), false);
+            let inside = huge_inside(part);
+            if !inside.is_empty() {
+                self.mapping.advise_huge(inside, true);
+            }
+        }
+    }
+
+    fn populate(&self, part: Range<usize>) -> Result<(), OsError> {
+        self.check_here()?;
+        let bytes = Bytes(part.len() as u64);
+        let Some(fd) = &self.fd else {
+            let refused = || Err(OsError::new(libc::EINVAL, format!("cannot make {bytes} resident")));
+            return self.mapping.try_populate(part).unwrap_or_else(refused);
+        };
+        let allocate =
+            |at: u64, len: u64| fallocate(fd, FallocateFlags::empty(), part.start as u64 + at, len);
+        fill(part.len() as u64, allocate)
+            .map_err(|errno| OsError::of(errno, format!("cannot reserve {bytes} of shared memory")))?;
+        self.mapping.touch(part);
+        Ok(())
+    }
+
+    /// Removes the pages of a part, which may be empty.
+    fn remove(&self, part: Range<usize>) -> Result<(), OsError> {
+        self.check_here()?;
+        if part.is_empty() { Ok(()) } else { self.mapping.remove(part) }
+    }
+
+    fn check_here(&self) -> Result<(), OsError> {
+        if self.mapping.is_here() {
+            return Ok(());
+        }
+        Err(OsError::new(libc::EFAULT, "cannot use a parent's sparse segment in its child"))
+    }
+}
+
+/// Returns the bytes of a slot, rounded up to pages, and of a segment with two of them. None if an address cannot hold them.
+fn sizes(slot_bytes: usize) -> Option<(usize, usize)> {
+    let slot_bytes = round_to_pages(slot_bytes)?;
+    let len = slot_bytes.checked_mul(2)?.checked_add(page_bytes())?;
+    Some((slot_bytes, round_to_pages(len)?))
+}
+
+/// Returns the first part of `rest`, up to a multiple of `bytes` from the beginning of the mapping.
+fn slab(rest: &Range<usize>, bytes: usize) -> Range<usize> {
+    rest.start..rest.end.min((rest.start / bytes + 1) * bytes)
+}
+
+/// Returns the huge pages completely inside `part`. A mapping that has room for one begins at the boundary of one.
+fn huge_inside(part: &Range<usize>) -> Range<usize> {
+    part.start.next_multiple_of(HUGE_PAGE_BYTES)..part.end / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES
+}
+
+#[cfg(test)]
+mod tests;
