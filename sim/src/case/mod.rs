@@ -227,7 +227,8 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
     let notifications_max =
         if rng.one_in(4) { 64 } else { NOTIFICATIONS_MIN + u16::from(rng.next().to_le_bytes()[0] % 12) };
     let Profile { order_inside_write, send_queue, .. } = *profile;
-    let setup = Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next() };
+    let setup =
+        Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next(), growth: None };
     Script { setup, configs, origin, transfers, slowness }
 }
 

@@ -185,7 +185,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             );
         }
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_write(at, bytes);
+            self.ownership[to.owner].on_write(to.index, at, bytes);
         }
         let image = self.image(side, to);
         let there = self.world.bytes_mut(image, at, bytes);
@@ -201,7 +201,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     /// Notes the count or flag of a write.
     fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
         match to.place {
-            Place::Landing if DIRECT => self.ownership[to.owner].on_filled(at, bytes),
+            Place::Landing if DIRECT => self.ownership[to.owner].on_filled(to.index, at, bytes),
             Place::ControlPage if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
             Place::Landing | Place::ControlPage => {}
         }
@@ -271,7 +271,7 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
         let bytes = length(to);
-        self.ownership[from.owner].on_read(at, bytes);
+        self.ownership[from.owner].on_read(from.index, at, bytes);
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
         self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
         to.copy_from_slice(self.own_bytes(link.0, from, at, bytes));
@@ -373,7 +373,7 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
             Err(error @ PostRefused::InlineTooLong { .. }) => panic!("{error}"),
         };
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_filled(at, bytes);
+            self.ownership[to.owner].on_filled(to.index, at, bytes);
         }
         let span = Span { memory: to, at, bytes };
         if wr.is_some() || !inline {

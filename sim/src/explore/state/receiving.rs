@@ -160,7 +160,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             Readable::Run(run) => {
                 let mut found = Vec::new();
                 for (at, bytes) in run.spans() {
-                    found.extend_from_slice(self.fabric.visible(Memory::landing(side), at, bytes));
+                    found.extend_from_slice(self.fabric.visible(run.memory, at, bytes));
                 }
                 assert_eq!(found.len(), run.bytes as usize);
                 let end = self.ends[side].change().0.endpoint_mut().consume(&mut self.fabric, run.bytes);
