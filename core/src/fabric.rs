@@ -65,8 +65,8 @@ pub enum CopyHint {
 ///    order ([`Caps::order_inside_write`]), a reader that sees a flag by [`flag`](Self::flag) sees everything
 ///    that was written before [`publish`](Self::publish) or inside [`write_line`](Self::write_line).
 /// 3. The device may read the bytes of a posted write from the image until the write completes. Core does not change them until
-///    then. The bytes of a write without a `wr`, which is a line, the device has read once the peer can see any of them. Core
-///    does not change them until the peer has consumed the line.
+///    then. The bytes of a line, which is a write without a `wr` or to the control page, the device has read once the peer can see any of
+///    them. Core does not change them until the peer has consumed the line.
 /// 4. A [`Notification`] that [`poll_notification`](Self::poll_notification) returned proves that its write, and all writes that the
 ///    peer posted before it, are complete in memory.
 /// 5. Writes are not ordered otherwise, with one exception: all bytes of a write are in place before those of a write to the same

@@ -40,6 +40,7 @@ impl<F: Fabric> Endpoint<F> {
             && let Some(landing) = requester.take_move(self.sender.last())
         {
             self.sender.enter(landing, &self.config);
+            self.counters.moves += 1;
             work += 1;
         }
         let has_left_behind = self.sender.has_left_behind();
@@ -61,6 +62,8 @@ impl<F: Fabric> Endpoint<F> {
             if let Some(growth) = &mut self.growth {
                 growth.requester.note_sent(&control);
             }
+            self.counters.growths_asked += u64::from(matches!(control, Control::Grow { .. }));
+            self.counters.growths_refused += u64::from(matches!(control, Control::Retired { last: 0, .. }));
             sent += 1;
         }
         if let Some(control) = self.growth.as_ref().and_then(|growth| growth.provider.due())
@@ -71,6 +74,7 @@ impl<F: Fabric> Endpoint<F> {
             }
             sent += 1;
         }
+        self.counters.growth_controls += sent as u64;
         if sent > 0 {
             fabric.ring_doorbell(&mut self.link);
         }
@@ -80,6 +84,8 @@ impl<F: Fabric> Endpoint<F> {
     /// Handles a control message about growth.
     pub(super) fn handle_growth(&mut self, control: Control) -> Result<(), ProtocolError> {
         self.note_move();
+        self.counters.growth_controls += 1;
+        self.counters.growths_refused += u64::from(matches!(control, Control::GrowRefused { .. }));
         let newest = self.receiver.last();
         let Some(Growth { requester, provider, .. }) = &mut self.growth else {
             return Err(ProtocolError::GrowthNotAgreed);

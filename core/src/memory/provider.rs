@@ -79,6 +79,7 @@ pub(crate) struct Provider<F: Fabric> {
     left: Option<F::Region>,
     /// Newest number given.
     newest: u32,
+    /// Place of the next landing buffer: not that of the current one.
     place: u8,
     step: Step,
     asked: Option<Asked>,
@@ -146,6 +147,7 @@ impl<F: Fabric> Provider<F> {
             Retired::Unused => {
                 self.release(self.next);
                 self.next = None;
+                self.place ^= 1;
             }
             Retired::Moved => {
                 self.handle_move();

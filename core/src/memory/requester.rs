@@ -23,9 +23,9 @@ use crate::wire::control::Control;
 use crate::wire::grant::{Grant, GrowReason};
 use crate::wire::layout::{Landing, Layout};
 
-/// Occasions to grow that pass after a refusal before this end asks again. The refusal may have had a cause that goes away, and each GROW
-/// costs the owner an attempt to provision.
-const PATIENCE: u32 = 256;
+/// Occasions to grow that pass after a refusal before this end asks again: first, and at most. They double with each refusal, since its cause
+/// may go away, and each GROW costs the owner an attempt to provision.
+const PATIENCE: [u32; 2] = [64, 64 << 10];
 
 /// Work request of RETIRED. No chunk has this sequence.
 pub(crate) const RETIRED_WR: WrId = WrId(0);
@@ -91,8 +91,9 @@ pub(crate) struct Requester<F: Fabric> {
     left_image: Option<F::Remote>,
     /// Number of the last GROW.
     request: u32,
-    /// Occasions to let pass.
+    /// Occasions to let pass now, and after the next refusal.
     patience: u32,
+    next_patience: u32,
 }
 
 impl<F: Fabric> Requester<F> {
@@ -113,6 +114,7 @@ impl<F: Fabric> Requester<F> {
             left_image: None,
             request: 0,
             patience: 0,
+            next_patience: PATIENCE[0],
         }
     }
 
@@ -159,8 +161,7 @@ impl<F: Fabric> Requester<F> {
                     if is_written { LeftStage::Releasing { begun: false } } else { LeftStage::Retired };
             }
             (Control::Retired { .. }, _) => {
-                self.step = Step::Steady;
-                self.patience = PATIENCE;
+                self.back_off();
             }
             _ => {
                 self.request = self.request.wrapping_add(1);
@@ -203,9 +204,17 @@ impl<F: Fabric> Requester<F> {
     /// Handles a refusal.
     pub(crate) fn handle_refused(&mut self, request: u32) -> Result<(), ProtocolError> {
         self.check_answer(request)?;
-        self.step = Step::Steady;
-        self.patience = PATIENCE;
+        self.back_off();
         Ok(())
+    }
+
+    /// Waits for more occasions after each refusal.
+    const fn back_off(&mut self) {
+        self.step = Step::Steady;
+        self.patience = self.next_patience;
+        if self.next_patience < PATIENCE[1] {
+            self.next_patience *= 2;
+        }
     }
 
     fn check_answer(&self, request: u32) -> Result<(), ProtocolError> {
@@ -268,6 +277,7 @@ impl<F: Fabric> Requester<F> {
         let mut has_begun = false;
         if let Step::MakingImage { grant: Grant { layout, claim, .. }, begun } = &mut self.step
             && !*begun
+            && self.left.is_none()
         {
             let job = Job::ProvisionImage { place: self.place, layout: *layout, claim: *claim };
             *begun = begin(fabric, link, jobs, Purpose::Image, job).is_ok();
@@ -293,6 +303,7 @@ impl<F: Fabric> Requester<F> {
             self.step = Step::Ready(grant);
             self.image = Some(image);
             self.place ^= 1;
+            self.next_patience = PATIENCE[0];
         } else {
             self.step = Step::GivingBack(grant.epoch);
         }
@@ -327,8 +338,9 @@ impl<F: Fabric> Hash for Requester<F> {
             left_image,
             request,
             patience,
+            next_patience,
         } = self;
         (epoch, current.is_some(), newest, place, step, image.is_some()).hash(hasher);
-        (shrink, left, left_image.is_some(), request, patience).hash(hasher);
+        (shrink, left, left_image.is_some(), request, patience, next_patience).hash(hasher);
     }
 }

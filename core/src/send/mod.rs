@@ -349,9 +349,9 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
-    /// Returns the blocks that the peer has consumed.
-    pub(crate) const fn acked(&self) -> u64 {
-        self.acked
+    /// Returns a count that changes when blocks of the current landing buffer become free. Acknowledgements of the one before free none.
+    pub(crate) const fn free_from(&self) -> u64 {
+        self.free_from
     }
 
     /// Returns true if an acknowledgement of `blocks` blocks would free some.

@@ -2,7 +2,7 @@
 
 use superpipe_core::driver::{Drive, Received, RecvFailed, RecvOperation, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
-use superpipe_testkit::{Memory, PairFabric};
+use superpipe_testkit::PairFabric;
 
 use super::ops::{ReceiveOp, cuts, scatter, up_to};
 use super::{Call, ClientPair, Stage};

@@ -91,7 +91,10 @@ impl BlockOwnership {
         let ring = self.ring(index);
         if bytes > 0 {
             for block in ring.block(at)..=ring.block(at + bytes - 1) {
-                assert!(self.off || !ring.is_filled[block], "block {block} is written, and was not consumed");
+                assert!(
+                    self.off || !ring.is_filled[block],
+                    "block {block} of landing buffer {index} is written, and was not consumed"
+                );
             }
         }
     }

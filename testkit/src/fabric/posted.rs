@@ -201,7 +201,7 @@ impl Posted {
         };
         self.memories.bytes_mut(write.to, at, bytes).copy_from_slice(from);
         // A peer that sees the whole line may acknowledge it, which gives it back.
-        if write.pieces_left == 0 && write.wr.is_none() {
+        if write.pieces_left == 0 && (write.wr.is_none() || write.to.place == Place::ControlPage) {
             let (link, id) = (write.link, write.id);
             self.owned[link].retain(|owned| owned.id != id);
         }
@@ -386,7 +386,7 @@ impl Fabric for Posted {
         self.now += 1;
         let id = self.now;
         let span = Span { memory: to, at, bytes };
-        self.owned[link].push(Owned { id, span, wr });
+        self.owned[link].push(Owned { id, span, wr: wr.filter(|_| to.place == Place::Landing) });
         if let Some(notification) = notification {
             assert!(notification.0 < 1 << 30, "the fabric keeps two bits for itself");
             self.notifications[link].push_back(Notified { id, span, notification });

@@ -2,7 +2,6 @@
 
 use superpipe_core::driver::{Drive, Received, RecvFailed, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason};
-use superpipe_testkit::Memory;
 use superpipe_testkit::pair::reason;
 
 use super::State;
