@@ -94,6 +94,8 @@ pub enum Bug {
     RetiredUnconsumed,
     /// RETIRED goes out although writes to the epoch have not completed.
     RetiredUnwritten,
+    /// A larger landing buffer is used that was asked for and not granted yet.
+    GrantNotAwaited,
     /// Acknowledgements of blocks of the epoch before free blocks of the current one.
     AckOfAnotherEpoch,
 }
@@ -112,7 +114,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -149,6 +151,7 @@ impl Bug {
         Self::StaleTicketTaken,
         Self::RetiredUnconsumed,
         Self::RetiredUnwritten,
+        Self::GrantNotAwaited,
         Self::AckOfAnotherEpoch,
     ];
 }

@@ -20,7 +20,7 @@ use crate::error::ProtocolError;
 use crate::fabric::{Fabric, WrId};
 use crate::job::{Job, JobOutcome, JobResult};
 use crate::wire::control::Control;
-use crate::wire::grant::{Grant, GrowReason};
+use crate::wire::grant::{Grant, GrowReason, RemoteClaim};
 use crate::wire::layout::{Landing, Layout};
 
 /// Occasions to grow that pass after a refusal before this end asks again: first, and at most. They double with each refusal, since its cause
@@ -153,7 +153,7 @@ impl<F: Fabric> Requester<F> {
     }
 
     /// Notes that the message that was due was sent.
-    pub(crate) const fn note_sent(&mut self, control: &Control) {
+    pub(crate) fn note_sent(&mut self, control: &Control) {
         match (control, &mut self.left) {
             (Control::Retired { epoch, .. }, Some(left)) if *epoch == left.epoch => {
                 let is_written = F::DIRECT;
@@ -166,6 +166,12 @@ impl<F: Fabric> Requester<F> {
             _ => {
                 self.request = self.request.wrapping_add(1);
                 self.step = Step::Asking;
+                planted!(GrantNotAwaited => if let Control::Grow { bytes, .. } = control {
+                    self.newest = self.newest.wrapping_add(1);
+                    let layout = layout_for(*bytes, self.largest);
+                    let claim = RemoteClaim { address: self.place as u64, key: layout.block_count };
+                    self.step = Step::MakingImage { grant: Grant { epoch: self.newest, layout, claim }, begun: false };
+                });
             }
         }
     }

@@ -16,6 +16,8 @@ pub(super) struct Grown {
     landings: [Option<Key>; 2],
     images: [Option<Key>; 2],
     jobs: Vec<PendingJob>,
+    /// Ticket of the last job that has finished, which is now and then reported once more.
+    stale: Option<Ticket>,
 }
 
 #[derive(Debug)]
@@ -28,8 +30,7 @@ struct PendingJob {
 impl Grown {
     /// Forgets the jobs, and returns the keys of all memory.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Key> + use<> {
-        let Self { landings, images, jobs } = core::mem::take(self);
-        drop(jobs);
+        let Self { landings, images, jobs: _, stale: _ } = core::mem::take(self);
         landings.into_iter().chain(images).flatten()
     }
 
@@ -69,9 +70,16 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     }
 
     pub(super) fn finish_job(&mut self, side: usize) -> Option<Finished<Memory, Memory>> {
+        if let Some(stale) = self.grown[side].stale
+            && self.world.rng.one_in(16)
+        {
+            self.grown[side].stale = None;
+            return Some((stale, Err(JobFailed::Refused)));
+        }
         let now_ns = self.world.clock_ns(self.hosts[side]);
         let index = self.grown[side].jobs.iter().position(|job| job.due_ns <= now_ns)?;
         let PendingJob { ticket, job, .. } = self.grown[side].jobs.swap_remove(index);
+        self.grown[side].stale = Some(ticket);
         Some((ticket, self.perform(side, job)))
     }
 
