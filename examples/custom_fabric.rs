@@ -78,6 +78,7 @@ impl Threads {
             peer_control_page: Span::ControlPage(peer),
             landing: Landing { memory: Span::Landing(side), layout: LAYOUT },
             peer_landing: Landing { memory: Span::Landing(peer), layout: LAYOUT },
+            growth: None,
         }
     }
 

@@ -68,6 +68,20 @@ pub enum ProtocolError {
     CloseTwice,
     /// wire.md 5.3: a chunk after the last that CLOSE named.
     ChunkAfterClose,
+    /// wire.md 5.4: a control message about growth on a connection whose landing buffers do not grow.
+    GrowthNotAgreed,
+    /// wire.md 5.4: a GROW while another is not answered.
+    GrowTwice,
+    /// wire.md 5.4: an answer to no GROW.
+    GrowAnswer,
+    /// wire.md 5.4: a granted epoch with the wrong number, or a layout that was not agreed.
+    GrantInvalid,
+    /// wire.md 5.5: a SHRINK of another epoch, or while an epoch is granted.
+    ShrinkWrong,
+    /// wire.md 5.5: an epoch retired that is not in use, or was retired before.
+    RetiredUnknown,
+    /// wire.md 5.5: an epoch retired with chunks in it that were not consumed.
+    RetiredEarly,
 }
 
 impl ProtocolError {
@@ -99,6 +113,13 @@ impl ProtocolError {
             Self::CloseLeavesOpen => "a CLOSE that leaves a transfer open (wire.md 5.3)",
             Self::CloseTwice => "CLOSE twice (wire.md 5.3)",
             Self::ChunkAfterClose => "a chunk after the last one that CLOSE named (wire.md 5.3)",
+            Self::GrowthNotAgreed => "growth of a landing buffer that does not grow (wire.md 5.4)",
+            Self::GrowTwice => "GROW before the last one was answered (wire.md 5.4)",
+            Self::GrowAnswer => "an answer to no GROW (wire.md 5.4)",
+            Self::GrantInvalid => "a grant with the wrong number or layout (wire.md 5.4)",
+            Self::ShrinkWrong => "SHRINK of an epoch that cannot be left (wire.md 5.5)",
+            Self::RetiredUnknown => "RETIRED of an epoch that is not in use (wire.md 5.5)",
+            Self::RetiredEarly => "RETIRED of an epoch with unread chunks (wire.md 5.5)",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes from the start of either.
 
 use crate::error::WcError;
+use crate::job::{Busy, Finished, Job, Ticket};
 use crate::nanos::Nanos;
 use crate::recorder::Recorder;
 use crate::wire::Crc32c;
@@ -58,14 +59,14 @@ pub enum CopyHint {
 /// that the memory stays valid.
 ///
 /// # Contract
-/// 1. Every `Region` and `Remote` that core was given stays valid, and names the same memory, until the link is dropped. The
-///    fabric checks offsets against its bounds.
+/// 1. Every `Region` and `Remote` that core was given stays valid, and names the same memory, until core begins the job that releases it,
+///    or the link is dropped. The fabric checks offsets against its bounds. A landing buffer that a job provisions reads as zero.
 /// 2. With [`DIRECT`](Self::DIRECT), or in memory that [`post_write`](Self::post_write) has carried over in ascending
 ///    order ([`Caps::order_inside_write`]), a reader that sees a flag by [`flag`](Self::flag) sees everything
 ///    that was written before [`publish`](Self::publish) or inside [`write_line`](Self::write_line).
 /// 3. The device may read the bytes of a posted write from the image until the write completes. Core does not change them until
-///    then. The bytes of a write without a `wr`, which is a line, the device has read once the peer can see any of them. Core
-///    does not change them until the peer has consumed the line.
+///    then. The bytes of a line, which is a write without a `wr` or to the control page, the device has read once the peer can see any of
+///    them. Core does not change them until the peer has consumed the line.
 /// 4. A [`Notification`] that [`poll_notification`](Self::poll_notification) returned proves that its write, and all writes that the
 ///    peer posted before it, are complete in memory.
 /// 5. Writes are not ordered otherwise, with one exception: all bytes of a write are in place before those of a write to the same
@@ -148,6 +149,7 @@ pub enum CopyHint {
 ///         peer_control_page: peer,
 ///         landing: Landing { memory: own + 1, layout: LAYOUT },
 ///         peer_landing: Landing { memory: peer + 1, layout: LAYOUT },
+///         growth: None,
 ///     };
 ///     Endpoint::new(&fabric, attachment, Config::default(), Origin::default()).unwrap()
 /// });
@@ -238,6 +240,26 @@ pub trait Fabric {
     #[inline]
     fn set_quiet(&mut self, link: &mut Self::Link, is_quiet: bool) {
         let _ = (link, is_quiet);
+    }
+
+    /// Begins a job, which does not block. [`finished`](Self::finished) reports its end. A fabric whose landing buffers do not grow need not
+    /// implement it.
+    ///
+    /// # Errors
+    /// [`Busy`]: it can begin none now.
+    fn begin(
+        &mut self,
+        link: &mut Self::Link,
+        ticket: Ticket,
+        job: Job<Self::Region, Self::Remote>,
+    ) -> Result<(), Busy> {
+        let _ = (link, ticket, job);
+        Err(Busy)
+    }
+    /// Takes the end of a job, in any order. It may do a bounded part of a job that is under way, and never blocks.
+    fn finished(&mut self, link: &mut Self::Link) -> Option<Finished<Self::Region, Self::Remote>> {
+        let _ = link;
+        None
     }
 
     /// Returns the recorder of this link, while somebody records. Core calls it at each event, so it must cost no more than a

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `wire` | the wire format: lines, layout, headers, control messages, acknowledgements, notifications |
 //! | `send`, `receive` | the two halves of an endpoint |
+//! | `memory` | landing buffers that grow and shrink: epochs, jobs, the two halves of growth |
 //! | `endpoint` | one end: both halves, mailbox, acknowledgements, notifications |
 //! | `fabric` | the trait that a fabric implements |
 //! | [`driver`] | operations, waits, keepalives, handshake |
@@ -37,6 +38,8 @@ pub mod driver;
 mod endpoint;
 mod error;
 mod fabric;
+mod job;
+mod memory;
 mod nanos;
 mod receive;
 pub mod recorder;
@@ -50,12 +53,15 @@ pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
+pub use job::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Ticket};
+pub use memory::GrowthTerms;
 pub use nanos::Nanos;
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use send::{Reservation, Schedule, TransferId};
 pub use slices::bytes_of;
 pub use state::{Phase, Receiving, Sending, State};
 pub use wire::arrival::Arrival;
+pub use wire::grant::RemoteClaim;
 pub use wire::header::{Header, INLINE_BYTES_MAX, Length};
 pub use wire::layout::{
     BadLayout, CONTROL_PAGE_BYTES, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, control_page,

@@ -88,6 +88,16 @@ pub enum Bug {
     TryTakesPart,
     /// An operation that is given up rejects what is at the head although it has not begun to take it.
     CancelOfUnbegun,
+    /// A ticket of a job that has finished is taken for that of the job in its place.
+    StaleTicketTaken,
+    /// RETIRED goes out although chunks of the epoch were not consumed.
+    RetiredUnconsumed,
+    /// RETIRED goes out although writes to the epoch have not completed.
+    RetiredUnwritten,
+    /// A larger landing buffer is used that was asked for and not granted yet.
+    GrantNotAwaited,
+    /// Acknowledgements of blocks of the epoch before free blocks of the current one.
+    AckOfAnotherEpoch,
 }
 
 /// Returns true if this bug is planted.
@@ -104,7 +114,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 38] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -138,6 +148,11 @@ impl Bug {
         Self::ClosingForgotten,
         Self::TryTakesPart,
         Self::CancelOfUnbegun,
+        Self::StaleTicketTaken,
+        Self::RetiredUnconsumed,
+        Self::RetiredUnwritten,
+        Self::GrantNotAwaited,
+        Self::AckOfAnotherEpoch,
     ];
 }
 

@@ -80,6 +80,7 @@ impl Wires {
             peer_control_page: Span::ControlPage(1 - side),
             landing: Landing { memory: Span::Landing(side), layout },
             peer_landing: Landing { memory: Span::Landing(1 - side), layout },
+            growth: None,
         }
     }
 

@@ -77,7 +77,7 @@ impl Painter {
         self.begin_ns = Some(self.begin_ns.map_or(begin_ns, |first| first.min(begin_ns)));
         self.end_ns = self.end_ns.max(at_ns);
         match event {
-            TraceEvent::Register { .. } => {}
+            TraceEvent::Register { .. } | TraceEvent::Deregister { .. } => {}
             TraceEvent::Post { wr, op, .. } => {
                 if let Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } = op {
                     self.targets.insert(wr, (to, at));

@@ -75,6 +75,16 @@ pub enum Control {
     Reject,
     /// the connection ends
     Close,
+    /// the sender asks for a larger landing buffer
+    Grow,
+    /// a larger landing buffer is granted
+    Grown,
+    /// no larger landing buffer is granted
+    GrowRefused,
+    /// the landing buffer that was grown is to be left
+    Shrink,
+    /// a landing buffer was left
+    Retired,
 }
 
 impl Control {
@@ -85,6 +95,11 @@ impl Control {
             Self::Cts => "CTS",
             Self::Reject => "REJECT",
             Self::Close => "CLOSE",
+            Self::Grow => "GROW",
+            Self::Grown => "GROWN",
+            Self::GrowRefused => "GROW-REFUSED",
+            Self::Shrink => "SHRINK",
+            Self::Retired => "RETIRED",
         }
     }
 }
@@ -135,6 +150,11 @@ impl From<ControlKind> for Control {
             ControlKind::Cts => Self::Cts,
             ControlKind::Reject => Self::Reject,
             ControlKind::Close => Self::Close,
+            ControlKind::Grow => Self::Grow,
+            ControlKind::Grown => Self::Grown,
+            ControlKind::GrowRefused => Self::GrowRefused,
+            ControlKind::Shrink => Self::Shrink,
+            ControlKind::Retired => Self::Retired,
         }
     }
 }

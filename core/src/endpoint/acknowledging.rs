@@ -79,13 +79,13 @@ impl<F: Fabric> Endpoint<F> {
     /// rule.
     #[cold]
     pub(super) fn refill(&mut self, fabric: &mut F) -> bool {
-        let acked = self.sender.acked();
+        let free_from = self.sender.free_from();
         if notifies::<F>(self.config.arrival) {
             self.take_notifications(fabric);
         } else {
             self.read_ack(fabric);
         }
-        acked != self.sender.acked() && self.may_send()
+        free_from != self.sender.free_from() && self.may_send()
     }
 
     /// Reads the peer's acknowledgements.

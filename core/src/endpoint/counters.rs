@@ -26,6 +26,14 @@ pub struct Counters {
     pub controls_sent: u64,
     /// Control messages received.
     pub controls_received: u64,
+    /// Control messages about growth among them, of both directions.
+    pub growth_controls: u64,
+    /// Larger landing buffers of the peer that this end asked for.
+    pub growths_asked: u64,
+    /// Larger landing buffers that the peer refused, or that this end could not use.
+    pub growths_refused: u64,
+    /// Landing buffers of the peer that this end moved to: larger ones, and the base.
+    pub moves: u64,
     /// Checked flags whose contents did not match yet.
     pub check_misses: u64,
     /// Work requests that found the send queue full, or no credit for their notification.

@@ -5,6 +5,7 @@ use core::mem;
 use super::{CONTROLS_PER_ACK, Endpoint, Event};
 use crate::error::{Closed, Failure, ProtocolError, Reason};
 use crate::fabric::Fabric;
+use crate::memory::RETIRED_WR;
 use crate::receive::notifies;
 use crate::wire::ack::Ack;
 use crate::wire::control::Control;
@@ -33,6 +34,9 @@ impl<F: Fabric> Endpoint<F> {
             }
         }
         work += self.poll_mailbox(fabric);
+        if self.growth.is_some() {
+            work += self.drive_growth(fabric);
+        }
         if self.wants_ack && self.refill(fabric) {
             work += 1;
         }
@@ -161,6 +165,9 @@ impl<F: Fabric> Endpoint<F> {
         let mut work = 0;
         while let Some(completion) = fabric.poll_cq(&mut self.link) {
             work += 1;
+            if completion.wr == RETIRED_WR {
+                self.handle_retired_written();
+            }
             self.sender.handle_completion(completion.wr);
             record!(fabric, &self.link, Complete { sequence: completion.wr.0 });
             if let Err(error) = completion.result {
@@ -204,6 +211,7 @@ impl<F: Fabric> Endpoint<F> {
                     Ok(())
                 }
                 Control::Close { last, reason } => self.receiver.handle_close(last, reason),
+                control => self.handle_growth(control),
             }
         });
         self.drop_needless();

@@ -20,6 +20,7 @@ impl<F: Fabric> Endpoint<F> {
             config,
             sender,
             receiver,
+            growth,
             outbox,
             inbox,
             acked: Ack { blocks, controls, keepalives: _ },
@@ -41,7 +42,7 @@ impl<F: Fabric> Endpoint<F> {
         (config.protocol, sender, receiver, outbox, inbox).hash(hasher);
         (blocks, controls, ack_line_is_there, reported.get(), wants_ack).hash(hasher);
         (pending_cts, pending_close, has_sent_close, closed).hash(hasher);
-        (missed, events.len()).hash(hasher);
+        (missed, events.len(), growth).hash(hasher);
         events.iter().for_each(|event| event.hash(hasher));
     }
 }

@@ -5,6 +5,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
+use crate::memory::RETIRED_WR;
 use crate::receive::notifies;
 use crate::send::Sender;
 use crate::wire::arrival::Arrival;
@@ -73,7 +74,8 @@ impl Outbox {
         let at = place(self.slot);
         fabric.write_line(link, to, at, &line);
         let subject = Subject::Control(self.sequence);
-        if !F::DIRECT && sender.post_line(fabric, link, to, at, subject).is_err() {
+        let wr = matches!(kind, Kind::Retired).then_some(RETIRED_WR);
+        if !F::DIRECT && sender.post_line_as(fabric, link, to, at, subject, wr).is_err() {
             return false;
         }
         let kept = self.on_the_way.get_mut(kind.index()).is_some_and(|q| q.push_back(self.sequence).is_ok());

@@ -4,6 +4,7 @@ mod acknowledging;
 mod counters;
 mod driving;
 mod fingerprint;
+mod growing;
 mod mailbox;
 mod notifications;
 mod receiving;
@@ -14,12 +15,13 @@ pub use counters::Counters;
 use crate::config::{Config, ConfigError, Origin};
 use crate::error::{Closed, Reason};
 use crate::fabric::Fabric;
+use crate::memory::{Growth, GrowthTerms};
 use crate::receive::Receiver;
 use crate::send::{NotificationCredits, Sender};
 use crate::state::{Phase, State};
 use crate::wire::ack::Ack;
 use crate::wire::header::Length;
-use crate::wire::layout::Landing;
+use crate::wire::layout::{Landing, Layout};
 use core::cell::Cell;
 use mailbox::{Inbox, Outbox};
 
@@ -58,6 +60,8 @@ pub struct Attachment<F: Fabric> {
     pub landing: Landing<F::Region>,
     /// Landing buffer of the peer, with its layout.
     pub peer_landing: Landing<F::Remote>,
+    /// Terms of growth. `None`: both landing buffers stay as they are.
+    pub growth: Option<GrowthTerms<F>>,
 }
 
 /// Event that no call asked for.
@@ -121,6 +125,7 @@ pub struct Endpoint<F: Fabric> {
     config: Config,
     sender: Sender<F>,
     receiver: Receiver<F>,
+    growth: Option<Growth<F>>,
     outbox: Outbox,
     inbox: Inbox,
     /// Counts of the acknowledgement that was written last.
@@ -152,6 +157,11 @@ impl<F: Fabric> Endpoint<F> {
     const IDLE_ROUNDS: u32 = IDLE_ROUNDS[F::DIRECT as usize];
     const ACKS_PER_RING: [u32; 2] = ACKS_PER_RING[F::DIRECT as usize];
 
+    /// Returns the blocks of a transfer of each size after which an acknowledgement goes out.
+    fn ack_every(layout: Layout) -> [u64; 2] {
+        Self::ACKS_PER_RING.map(|acks| u64::from(layout.block_count / acks).max(1))
+    }
+
     /// Makes an endpoint on memory that both ends have agreed on. Both ends count from `origin`.
     ///
     /// # Errors
@@ -162,7 +172,7 @@ impl<F: Fabric> Endpoint<F> {
         config: Config,
         origin: Origin,
     ) -> Result<Self, ConfigError> {
-        let Attachment { link, control_page, peer_control_page, landing, peer_landing } = attachment;
+        let Attachment { link, control_page, peer_control_page, landing, peer_landing, growth } = attachment;
         let caps = fabric.caps(&link);
         config.validate(F::DIRECT, caps, [landing.layout, peer_landing.layout])?;
         let Origin { blocks, controls, keepalives, notifications, .. } = origin;
@@ -175,12 +185,13 @@ impl<F: Fabric> Endpoint<F> {
             config,
             sender: Sender::new(peer_landing, config.arrival, credits, &origin),
             receiver: Receiver::new(landing, &origin),
+            growth: growth.map(|terms| Growth::new(&terms, landing.memory, peer_landing.memory)),
             outbox: Outbox::new(controls),
             acked: Ack { blocks, controls: inbox.consumed(), keepalives },
             ack_line_is_there: false,
             inbox,
             peer_keepalives: keepalives,
-            ack_every: Self::ACKS_PER_RING.map(|acks| u64::from(landing.layout.block_count / acks).max(1)),
+            ack_every: Self::ack_every(landing.layout),
             idle_rounds: 0,
             reported: Cell::new(None),
             wants_ack: false,

@@ -8,6 +8,7 @@ use crate::recording;
 use crate::send::{LastChunk, NextChunk, Payload, Reservation, TransferId};
 use crate::slices::{Cursor, Gather, bytes_of};
 use crate::wire::arrival::Arrival;
+use crate::wire::grant::GrowReason;
 use crate::wire::header::{INLINE_BYTES_MAX, Length};
 
 impl<F: Fabric> Endpoint<F> {
@@ -145,7 +146,9 @@ impl<F: Fabric> Endpoint<F> {
         if !self.may_send() {
             return Err(RefusedSend::Closed);
         }
-        self.sender.start(&self.config, tag, length)
+        let id = self.sender.start(&self.config, tag, length)?;
+        self.want_growth_for(length);
+        Ok(id)
     }
 
     /// Sends the next bytes of a transfer. Returns the bytes taken, which may be fewer than given: a call moves at most one landing
@@ -339,6 +342,7 @@ impl<F: Fabric> Endpoint<F> {
     #[must_use]
     pub fn is_quiescent(&self) -> bool {
         self.sender.is_quiescent()
+            && !self.growth.as_ref().is_some_and(|growth| growth.requester.awaits_completion())
     }
 
     #[inline]
@@ -373,6 +377,7 @@ impl<F: Fabric> Endpoint<F> {
             NextChunk::NoCredit => {
                 if !self.refill(fabric) {
                     self.counters.credit_waits += 1;
+                    self.want_growth(GrowReason::HeldBack);
                     record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
                     return None;
                 }

@@ -162,8 +162,8 @@ impl<F: Fabric> Receiver<F> {
         arrival: Arrival,
         max_bytes: u32,
     ) -> Result<Readable<F::Region>, ProtocolError> {
-        let Landing { memory, layout } = self.landing;
         while self.poll(fabric, link, arrival)? {
+            let Landing { memory, layout } = self.landing;
             planted!(InlineHasNoPlace => if matches!(self.head, Head::Inline { .. }) { return Ok(Readable::Nothing); });
             let mut chunk = match self.head {
                 Head::Nothing => return Ok(Readable::Nothing),

@@ -8,7 +8,9 @@ use crate::fabric::Fabric;
 impl<F: Fabric> Hash for Receiver<F> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self {
-            landing: _,
+            landing,
+            next,
+            has_moved,
             sequence,
             at,
             consumed,
@@ -25,6 +27,6 @@ impl<F: Fabric> Hash for Receiver<F> {
             inlines: _,
         } = self;
         (sequence, at, consumed, notified, transfers, open, head, shown).hash(hasher);
-        (reject, close, shut).hash(hasher);
+        (reject, close, shut, landing.layout, next.map(|next| next.layout), has_moved).hash(hasher);
     }
 }

@@ -15,6 +15,7 @@
 
 mod ahead;
 mod copy_out;
+mod epoch;
 mod fingerprint;
 mod outcome;
 mod single_chunk;
@@ -59,6 +60,9 @@ pub(crate) struct Open {
 #[derive(Clone)]
 pub(crate) struct Receiver<F: Fabric> {
     landing: Landing<F::Region>,
+    /// Landing buffer that the peer may go on in, at its first block; and whether it has.
+    next: Option<Landing<F::Region>>,
+    has_moved: bool,
     /// Sequence of the chunk that is awaited or at the head, and the block where it continues.
     sequence: u64,
     at: u32,
@@ -85,6 +89,8 @@ impl<F: Fabric> Receiver<F> {
         let Origin { sequence, blocks, transfers, .. } = *origin;
         Self {
             landing,
+            next: None,
+            has_moved: false,
             sequence,
             at: 0,
             consumed: blocks,
@@ -216,7 +222,7 @@ impl<F: Fabric> Receiver<F> {
     /// Handles the notification of a chunk.
     pub(crate) fn handle_notification(&mut self, low: LowBits) -> Result<(), ProtocolError> {
         let next = after(self.notified);
-        low.check(next, distance(self.last(), next), u64::from(self.landing.layout.block_count))?;
+        low.check(next, distance(self.last(), next), self.blocks_of_both())?;
         self.notified = next;
         Ok(())
     }
@@ -250,17 +256,24 @@ impl<F: Fabric> Receiver<F> {
         if self.awaits_notification(arrival) {
             return Ok(false);
         }
-        let Landing { memory, layout } = self.landing;
-        let flag = fabric.flag(link, memory, layout.flag_at(self.at));
-        if !arrival.may_be(flag, self.sequence) {
+        let flag = self.next_flag(fabric, link);
+        if !arrival.may_be(flag, self.sequence) && !self.enter_next(fabric, link, arrival) {
             return self.judge_missing(arrival);
         }
+        let Landing { memory, layout } = self.landing;
         let line = fabric.take_line(link, memory, layout.line_at(self.at));
         if arrival == Arrival::CheckedFlag && !self.is_line_intact(fabric, link, &line) {
             self.check_misses += 1;
             return Ok(false);
         }
         self.accept(&line)
+    }
+
+    /// Returns the flag of the next slot line.
+    #[inline]
+    fn next_flag(&self, fabric: &F, link: &F::Link) -> u64 {
+        let Landing { memory, layout } = self.landing;
+        fabric.flag(link, memory, layout.flag_at(self.at))
     }
 
     /// Judges a flag that is not there. It is a violation if its write was notified.
@@ -274,6 +287,12 @@ impl<F: Fabric> Receiver<F> {
 
     /// Returns the next complete block that has arrived: the sequence of its chunk, and the number of blocks before it.
     pub(crate) fn next_arrival(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Option<(u64, u32)> {
+        self.arrival_here(fabric, link, arrival)
+            .or_else(|| self.in_next()?.arrival_here(fabric, link, arrival))
+    }
+
+    /// Returns the same for the current landing buffer.
+    fn arrival_here(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Option<(u64, u32)> {
         let Landing { memory, layout } = self.landing;
         let (index, blocks) = match self.head {
             Head::Nothing if self.open.is_none() && !self.may_begin() => return None,

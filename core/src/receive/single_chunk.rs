@@ -16,7 +16,8 @@ impl<F: Fabric> Receiver<F> {
     /// Returns true if the state of this end allows the fast path for the next message.
     #[inline]
     pub(crate) fn is_plain(&self, arrival: Arrival) -> bool {
-        let is_plain = self.open.is_none() && self.close.is_none() && arrival == Arrival::Flag;
+        let is_plain =
+            self.open.is_none() && self.close.is_none() && self.next.is_none() && arrival == Arrival::Flag;
         planted!(FastPathUngated => return is_plain && !self.shut);
         is_plain && self.may_begin()
     }

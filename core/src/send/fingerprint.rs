@@ -15,6 +15,8 @@ impl<F: Fabric> Hash for Sender<F> {
             at,
             produced,
             acked,
+            entered,
+            free_from,
             in_flight,
             unposted,
             chunk_ends,
@@ -25,6 +27,7 @@ impl<F: Fabric> Hash for Sender<F> {
             cancelled,
         } = self;
         (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
+        (entered, free_from).hash(hasher);
         in_flight.len().hash(hasher);
         in_flight.iter().for_each(|chunk| chunk.hash(hasher));
         (transfers, generation, open, cancelled, credits).hash(hasher);

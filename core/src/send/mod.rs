@@ -19,6 +19,7 @@
 //! never waits for the receiver.
 
 mod emit;
+mod epoch;
 mod fingerprint;
 mod notification_credits;
 mod posting;
@@ -39,7 +40,7 @@ use crate::state::Sending;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
-use crate::wire::sequence::{Advance, before, judge};
+use crate::wire::sequence::{Advance, before, is_before, judge};
 use heapless::Deque;
 
 /// Most chunks whose writes are not completed, with posted writes. Each takes a block of the ring at least, so a ring of up to 64 blocks
@@ -121,6 +122,9 @@ pub(crate) struct Sender<F: Fabric> {
     /// Blocks sent and blocks acknowledged, counted over the connection.
     produced: u64,
     acked: u64,
+    /// Blocks produced before the current landing buffer, and blocks from which on it is not free: those acknowledged, if they are in it.
+    entered: u64,
+    free_from: u64,
     in_flight: Deque<InFlight, IN_FLIGHT_MAX>,
     unposted: Option<Unposted>,
     /// Ends of the last two chunks, for triple buffering.
@@ -150,6 +154,8 @@ impl<F: Fabric> Sender<F> {
             at: 0,
             produced: blocks,
             acked: blocks,
+            entered: blocks,
+            free_from: blocks,
             in_flight: Deque::new(),
             unposted: None,
             chunk_ends: [blocks; 2],
@@ -199,14 +205,15 @@ impl<F: Fabric> Sender<F> {
     /// Returns the number of blocks that belong neither to the peer nor to the device.
     #[inline]
     fn free(&self) -> u32 {
-        let mut used = self.produced.wrapping_sub(self.acked);
+        let mut used = self.produced.wrapping_sub(self.free_from);
         planted!(AckNotAwaited => used = 0);
         if !F::DIRECT {
             if self.unposted.is_some() || self.in_flight.is_full() {
                 return 0;
             }
             if let Some(oldest) = self.oldest_in_flight() {
-                used = used.max(self.produced.wrapping_sub(oldest.from));
+                let here = self.produced.wrapping_sub(self.entered);
+                used = used.max(self.produced.wrapping_sub(oldest.from).min(here));
             }
         }
         // `used` is at most the number of blocks: `handle_ack` refuses a count beyond what was sent.
@@ -323,21 +330,28 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn handle_ack(&mut self, blocks: u64) -> Result<bool, ProtocolError> {
         match judge(blocks, self.acked, self.produced) {
             Advance::Stale => {
-                planted!(StaleAckTaken => self.acked = blocks);
+                planted!(StaleAckTaken => {
+                    self.acked = blocks;
+                    self.free_from = blocks;
+                });
                 Ok(false)
             }
             Advance::Beyond => Err(ProtocolError::AckBeyondSent),
             Advance::Forward => {
                 self.acked = blocks;
                 planted!(CreditTwice => self.acked = blocks.wrapping_add(1));
+                if !is_before(self.acked, self.entered) {
+                    self.free_from = self.acked;
+                }
+                planted!(AckOfAnotherEpoch => self.free_from = self.acked);
                 Ok(true)
             }
         }
     }
 
-    /// Returns the blocks that the peer has consumed.
-    pub(crate) const fn acked(&self) -> u64 {
-        self.acked
+    /// Returns a count that changes when blocks of the current landing buffer become free. Acknowledgements of the one before free none.
+    pub(crate) const fn free_from(&self) -> u64 {
+        self.free_from
     }
 
     /// Returns true if an acknowledgement of `blocks` blocks would free some.

@@ -20,8 +20,22 @@ impl<F: Fabric> Sender<F> {
         at: u32,
         subject: Subject,
     ) -> Result<(), SqFull> {
+        self.post_line_as(fabric, link, to, at, subject, None)
+    }
+
+    /// [`post_line`](Self::post_line), signaled if there is a `wr`.
+    #[inline]
+    pub(crate) fn post_line_as(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        to: F::Remote,
+        at: u32,
+        subject: Subject,
+        wr: Option<WrId>,
+    ) -> Result<(), SqFull> {
         let notification = self.credits.next(subject)?;
-        fabric.post_write(link, to, at, LINE_BYTES, None, notification)?;
+        fabric.post_write(link, to, at, LINE_BYTES, wr, notification)?;
         self.credits.count_posted(subject);
         Ok(())
     }

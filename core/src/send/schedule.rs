@@ -143,6 +143,13 @@ impl Schedule {
         Self { next_bytes: first.clamp(block, largest), growth_q8, max_bytes: largest, tail_bytes }
     }
 
+    /// Adapts to another layout: chunks go on growing, up to its fold.
+    pub(crate) fn fit(&mut self, config: &Config, layout: Layout) {
+        let fresh = Self::new(config, layout);
+        let next_bytes = self.next_bytes.max(fresh.next_bytes).min(fresh.max_bytes);
+        *self = Self { next_bytes, ..fresh };
+    }
+
     /// Returns the size that the next chunk should have.
     #[must_use]
     #[inline]

@@ -1,10 +1,12 @@
 //! Control messages about transfers and the connection, apart from the data. wire.md 5.
 
 use crate::error::{ProtocolError, Reason};
+use crate::wire::grant::{Grant, GrowCause, GrowReason, RemoteClaim};
+use crate::wire::layout::{FlagPlace, Layout};
 use crate::wire::line::Line;
 
 /// A control message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Control {
     /// Receiver to sender: the transfer has a destination, go on (wire.md 5.1).
     Cts { transfer: u64 },
@@ -12,6 +14,16 @@ pub(crate) enum Control {
     Reject { transfer: u64, reason: Reason },
     /// The connection ends after this chunk (wire.md 5.3).
     Close { last: u64, reason: Reason },
+    /// Sender to owner: a larger landing buffer is wanted (wire.md 5.4).
+    Grow { request: u32, bytes: u32, reason: GrowReason },
+    /// Owner to sender: an epoch is granted (wire.md 5.4).
+    Grown { request: u32, grant: Grant },
+    /// Owner to sender: no larger landing buffer is granted (wire.md 5.4).
+    GrowRefused { request: u32, bytes_max: u32, cause: GrowCause },
+    /// Owner to sender: leave this epoch, for the base under its new number (wire.md 5.5).
+    Shrink { epoch: u32, base: u32 },
+    /// Sender to owner: nothing more is written to this epoch (wire.md 5.5).
+    Retired { epoch: u32, last: u64 },
 }
 
 /// Kind of a control message, by the number in word 0.
@@ -24,21 +36,54 @@ pub enum Kind {
     Reject = 2,
     /// The connection ends.
     Close = 3,
+    /// Sender to owner: a larger landing buffer is wanted.
+    Grow = 4,
+    /// Owner to sender: an epoch is granted.
+    Grown = 5,
+    /// Owner to sender: no larger landing buffer is granted.
+    GrowRefused = 6,
+    /// Owner to sender: leave this epoch.
+    Shrink = 7,
+    /// Sender to owner: nothing more is written to this epoch.
+    Retired = 8,
 }
 
 /// Number of kinds.
-pub(crate) const KINDS: usize = 3;
+pub(crate) const KINDS: usize = 8;
+
+const _: () = {
+    let mut sum = 0;
+    let mut index = 0;
+    while index < KINDS {
+        sum += Kind::ALL[index].outstanding_max();
+        index += 1;
+    }
+    assert!(sum <= crate::wire::layout::control_page::MAILBOX_SLOTS, "no line is overwritten unread");
+};
 
 impl Kind {
+    const ALL: [Self; KINDS] = [
+        Self::Cts,
+        Self::Reject,
+        Self::Close,
+        Self::Grow,
+        Self::Grown,
+        Self::GrowRefused,
+        Self::Shrink,
+        Self::Retired,
+    ];
+
     pub(crate) const fn index(self) -> usize {
         self as usize - 1
     }
 
-    /// Most messages of this kind that may be unacknowledged. A CTS answers each long transfer; the others are rare.
+    /// Most messages of this kind that may be unacknowledged. A CTS answers each long transfer; the others are rare. RETIRED may end an
+    /// epoch while the one that gave another back is not acknowledged.
     pub(crate) const fn outstanding_max(self) -> u32 {
         match self {
             Self::Cts => 8,
-            Self::Reject | Self::Close => 1,
+            Self::Reject | Self::Close | Self::Grow | Self::Grown | Self::GrowRefused | Self::Shrink => 1,
+            Self::Retired => 2,
         }
     }
 }
@@ -49,17 +94,35 @@ impl Control {
             Self::Cts { .. } => Kind::Cts,
             Self::Reject { .. } => Kind::Reject,
             Self::Close { .. } => Kind::Close,
+            Self::Grow { .. } => Kind::Grow,
+            Self::Grown { .. } => Kind::Grown,
+            Self::GrowRefused { .. } => Kind::GrowRefused,
+            Self::Shrink { .. } => Kind::Shrink,
+            Self::Retired { .. } => Kind::Retired,
         }
     }
 
-    /// A line without its flag: kind, transfer, last chunk, reason, and zeros.
+    /// A line without its flag: the kind, and the words that it uses (wire.md 5).
     pub(crate) const fn line(&self) -> Line {
-        let (transfer, last, reason) = match *self {
-            Self::Cts { transfer } => (transfer, 0, Reason(0)),
-            Self::Reject { transfer, reason } => (transfer, 0, reason),
-            Self::Close { last, reason } => (0, last, reason),
+        let words: [u64; 5] = match *self {
+            Self::Cts { transfer } => [transfer, 0, 0, 0, 0],
+            Self::Reject { transfer, reason } => [transfer, 0, reason.0 as u64, 0, 0],
+            Self::Close { last, reason } => [0, last, reason.0 as u64, 0, 0],
+            Self::Grow { request, bytes, reason } => [request as u64, bytes as u64, reason.word(), 0, 0],
+            Self::Grown { request, grant: Grant { epoch, layout, claim } } => {
+                let place = matches!(layout.flags, FlagPlace::Apart) as u64;
+                let blocks = layout.block_bytes as u64 | (layout.block_count as u64) << 32 | place << 63;
+                let numbers = request as u64 | (epoch as u64) << 32;
+                [numbers, blocks, claim.key as u64, claim.address, 0]
+            }
+            Self::GrowRefused { request, bytes_max, cause } => {
+                [request as u64, bytes_max as u64, cause as u64, 0, 0]
+            }
+            Self::Shrink { epoch, base } => [epoch as u64, base as u64, 0, 0, 0],
+            Self::Retired { epoch, last } => [epoch as u64, last, 0, 0, 0],
         };
-        Line([self.kind() as u64, transfer, last, reason.0 as u64, 0, 0, 0, 0])
+        let [one, two, three, four, five] = words;
+        Line([self.kind() as u64, one, two, three, four, five, 0, 0])
     }
 
     /// Reads a line that was copied out of the control page.
@@ -67,32 +130,65 @@ impl Control {
     /// # Errors
     /// The rule of wire.md 5 that it breaks.
     pub(crate) fn parse(line: &Line) -> Result<Self, ProtocolError> {
-        let [kind, transfer, last, reason, r4, r5, r6, _] = line.0;
-        let Ok(reason) = u32::try_from(reason).map(Reason) else {
-            return Err(ProtocolError::ReservedNotZero);
-        };
+        let [kind, one, two, three, four, _, _, _] = line.0;
+        let reason = Reason(low(three));
         let control = match kind {
-            1 => Self::Cts { transfer },
-            2 => Self::Reject { transfer, reason },
-            3 => Self::Close { last, reason },
+            1 => Self::Cts { transfer: one },
+            2 => Self::Reject { transfer: one, reason },
+            3 => Self::Close { last: two, reason },
+            4 => Self::Grow { request: low(one), bytes: low(two), reason: GrowReason::of_word(three) },
+            5 => {
+                let flags = if two >> 63 == 1 { FlagPlace::Apart } else { FlagPlace::Inside };
+                let block_count = high(two & (u64::MAX >> 1));
+                let layout = Layout { block_bytes: low(two), block_count, flags };
+                let claim = RemoteClaim { address: four, key: low(three) };
+                Self::Grown { request: low(one), grant: Grant { epoch: high(one), layout, claim } }
+            }
+            6 => Self::GrowRefused {
+                request: low(one),
+                bytes_max: low(two),
+                cause: GrowCause::of_word(three).ok_or(ProtocolError::ReservedNotZero)?,
+            },
+            7 => Self::Shrink { epoch: low(one), base: low(two) },
+            8 => Self::Retired { epoch: low(one), last: two },
             _ => return Err(ProtocolError::UnknownControl),
         };
         // Words that this kind does not use must be zero: the same message written again gives the same words.
-        if control.line().0[..4] != line.0[..4] || r4 | r5 | r6 != 0 {
+        if control.line().0[..7] != line.0[..7] {
             return Err(ProtocolError::ReservedNotZero);
         }
         Ok(control)
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the lower half of a word")]
+const fn low(word: u64) -> u32 {
+    word as u32
+}
+
+const fn high(word: u64) -> u32 {
+    low(word >> 32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Control; 3] = [
+    const LAYOUT: Layout = Layout { block_bytes: 1 << 20, block_count: 65_536, flags: FlagPlace::Apart };
+    const CLAIM: RemoteClaim = RemoteClaim { address: u64::MAX, key: u32::MAX };
+
+    const ALL: [Control; 11] = [
         Control::Cts { transfer: 9 },
         Control::Reject { transfer: 9, reason: Reason(7) },
         Control::Close { last: 8, reason: Reason(7) },
+        Control::Grow { request: 1, bytes: u32::MAX, reason: GrowReason::Message },
+        Control::Grow { request: u32::MAX, bytes: 1, reason: GrowReason::Element(u32::MAX) },
+        Control::Grow { request: 2, bytes: 1, reason: GrowReason::HeldBack },
+        Control::Grown { request: 3, grant: Grant { epoch: u32::MAX, layout: LAYOUT, claim: CLAIM } },
+        Control::GrowRefused { request: 3, bytes_max: 1 << 20, cause: GrowCause::Machine },
+        Control::GrowRefused { request: 3, bytes_max: 0, cause: GrowCause::LargeEnough },
+        Control::Shrink { epoch: 4, base: 5 },
+        Control::Retired { epoch: 4, last: u64::MAX },
     ];
 
     #[test]
@@ -104,15 +200,21 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_reserved_words_are_refused() {
-        for kind in [0, 4, u64::MAX] {
+        for kind in [0, 9, u64::MAX] {
             let mut line = ALL[0].line();
             line.0[0] = kind;
             assert_eq!(Control::parse(&line), Err(ProtocolError::UnknownControl));
         }
         for control in ALL {
-            for word in 4..7 {
+            let used = if control.kind() == Kind::Grown { 5 } else { 4 };
+            for word in used..7 {
                 let mut line = control.line();
                 line.0[word] = 1;
+                assert_eq!(Control::parse(&line), Err(ProtocolError::ReservedNotZero));
+            }
+            if control.kind() != Kind::Grow {
+                let mut line = control.line();
+                line.0[3] |= 1 << 32;
                 assert_eq!(Control::parse(&line), Err(ProtocolError::ReservedNotZero));
             }
         }

@@ -7,6 +7,7 @@
 pub(crate) mod ack;
 pub(crate) mod arrival;
 pub(crate) mod control;
+pub(crate) mod grant;
 pub(crate) mod header;
 pub(crate) mod inline;
 pub(crate) mod layout;

@@ -375,10 +375,22 @@ fn draining_is_bounded() {
         racing: Cell::new(false),
         next: Cell::new((2, 1)),
     };
-    let superpipe_core::Attachment { link, control_page, peer_control_page, landing, peer_landing } =
-        attachment;
-    let attachment =
-        superpipe_core::Attachment { link, control_page, peer_control_page, landing, peer_landing };
+    let superpipe_core::Attachment {
+        link,
+        control_page,
+        peer_control_page,
+        landing,
+        peer_landing,
+        growth: _,
+    } = attachment;
+    let attachment = superpipe_core::Attachment {
+        link,
+        control_page,
+        peer_control_page,
+        landing,
+        peer_landing,
+        growth: None,
+    };
     let mut end = Endpoint::new(&fabric, attachment, config(), Origin::default()).unwrap();
     let rts = wire::chunk(kind::RTS | kind::STREAM | kind::LEFT, 1, 0, 1, 1, 1);
     fabric.inner.get_mut().forge(Memory::landing(0), LAYOUT.line_at(0), &rts);

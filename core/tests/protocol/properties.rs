@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer, play};
-use superpipe_testkit::{Direct, Posted, Setup};
+use superpipe_testkit::{Direct, GrowthSetup, Posted, Setup};
 
 /// Payload sizes that matter: around a line, and around so many blocks.
 fn bytes() -> impl Strategy<Value = usize> {
@@ -52,6 +52,13 @@ fn layout(apart: bool) -> impl Strategy<Value = Layout> {
     let flags = if apart { FlagPlace::Apart } else { FlagPlace::Inside };
     (prop::sample::select(vec![128, 192, 256, 512, 1024]), 2..=20u32)
         .prop_map(move |(block_bytes, block_count)| Layout { block_bytes, block_count, flags })
+}
+
+/// Growth of both landing buffers, from a few bytes up to some kilobytes; jobs that never fail, or often do.
+fn growth(apart: bool) -> impl Strategy<Value = Option<GrowthSetup>> {
+    let setup = (layout(apart), 1..=4096u32, 0..=5usize)
+        .prop_map(|(largest, slab_bytes, fail_one_in)| GrowthSetup { largest, slab_bytes, fail_one_in });
+    prop::option::of(setup)
 }
 
 fn arrivals(direct: bool) -> Vec<Arrival> {
@@ -111,13 +118,14 @@ prop_compose! {
         send_queue in prop_oneof![3 => Just(2usize), 1 => 1..=8usize],
         notifications_max in prop_oneof![1 => Just(NOTIFICATIONS_MIN), 1 => NOTIFICATIONS_MIN..=20],
         seed in any::<u64>(),
+        growth in growth(direct && places[0]),
         origin in origin(),
         there in prop::collection::vec(transfer(), 0..10),
         back in prop::collection::vec(transfer(), 0..10),
         slowness in (1..=12usize, 1..=12usize),
     ) -> Script {
         Script {
-            setup: Setup { layouts: layouts.into(), order_inside_write, send_queue, notifications_max, seed },
+            setup: Setup { layouts: layouts.into(), order_inside_write, send_queue, notifications_max, seed, growth },
             configs: configs.into(),
             origin,
             transfers: [there, back],

@@ -70,10 +70,12 @@ pub(super) fn over(
     let direct = Direct::new(&Setup::new(LAYOUT, 1));
     let config = Config { c0_bytes: 4096, ..Config::default() };
     let end = Endpoint::new(&direct, direct.attachment(1), config, Origin::default()).unwrap();
-    let Attachment { link, control_page, peer_control_page, landing, peer_landing } = direct.attachment(0);
+    let Attachment { link, control_page, peer_control_page, landing, peer_landing, growth: _ } =
+        direct.attachment(0);
     let port =
         Played { direct: RefCell::new(direct), peer: RefCell::new(Peer { end, step: Box::new(step) }) };
-    let attachment = Attachment { link, control_page, peer_control_page, landing, peer_landing };
+    let attachment =
+        Attachment { link, control_page, peer_control_page, landing, peer_landing, growth: None };
     let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
     Exclusive::new(
         HostDriver::new(endpoint, port, options),

@@ -76,6 +76,7 @@ impl RdmaLink {
             landing: mine.landing(),
             peer_control_page: Image { span: image.control_page(), base: 0 },
             peer_landing: Landing { memory: Image { span: memory, base: CONTROL_PAGE_BYTES }, layout },
+            growth: None,
             link: Self {
                 keeps_order: connection.keeps_order(),
                 is_notified: arrival == Arrival::Notify,

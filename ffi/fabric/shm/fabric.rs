@@ -90,6 +90,7 @@ impl Shm {
             peer_control_page: control_page_of(&theirs),
             landing: landing_of(&mine),
             peer_landing: landing_of(&theirs),
+            growth: None,
             link: ShmLink {
                 liveness: if serves { Liveness::of_peer(&socket) } else { Liveness::of_socket() },
                 mine,

@@ -5,7 +5,7 @@ mod scenario;
 use superpipe_core::driver::WaitStrategy;
 use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
-use superpipe_testkit::{Rng, Setup};
+use superpipe_testkit::{GrowthSetup, Rng, Setup};
 
 use crate::client::{Behavior, ExitPolicy, Program};
 use crate::faults::{Chance, Fault, Faults};
@@ -139,6 +139,7 @@ impl Case {
         for ConnectionPlan { script, programs, .. } in &mut self.connections {
             script.setup.order_inside_write = true;
             script.setup.send_queue = 1;
+            script.setup.growth = None;
             script.setup.layouts.iter_mut().for_each(|layout| layout.flags = FlagPlace::Inside);
             for config in &mut script.configs {
                 (config.arrival, config.c0_bytes) = (Arrival::Flag, 2000);
@@ -227,7 +228,13 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
     let notifications_max =
         if rng.one_in(4) { 64 } else { NOTIFICATIONS_MIN + u16::from(rng.next().to_le_bytes()[0] % 12) };
     let Profile { order_inside_write, send_queue, .. } = *profile;
-    let setup = Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next() };
+    let growth = rng.one_in(2).then(|| GrowthSetup {
+        largest: layout(rng, direct),
+        slab_bytes: up_to(rng, 4096),
+        fail_one_in: rng.below(6),
+    });
+    let setup =
+        Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next(), growth };
     Script { setup, configs, origin, transfers, slowness }
 }
 

@@ -20,9 +20,17 @@ const ABORTED: Reason = Reason(3 << 16);
 const CANCEL_REASON: u32 = 1 << 16;
 
 impl<F: PairFabric> ClientPair<F> {
+    /// Wishes, in few turns, that the peer leaves the landing buffer that was grown.
+    fn shrink_now_and_then(&mut self, side: usize) {
+        if self.fabric.setup().growth.is_some() && self.clients[side].rng.one_in(256) {
+            self.clients[side].driver.endpoint_mut().shrink();
+        }
+    }
+
     /// Gives an end its turn. It continues to wait, or makes its next call.
     pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> TurnOutcome {
         self.probe(side, now);
+        self.shrink_now_and_then(side);
         match self.clients[side].program.behavior {
             Behavior::Flood => self.flood(side),
             Behavior::Reject => self.reject_each(side),

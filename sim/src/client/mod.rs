@@ -206,7 +206,8 @@ impl<F: PairFabric> ClientPair<F> {
         let counters = self.clients[side].driver.counters();
         let sent = counters.inline_sent + counters.chunks_sent + counters.controls_sent;
         let received = counters.inline_received + counters.chunks_received + counters.controls_received;
-        sent + received + counters.bytes_received
+        // An end can ask for memory, and be refused, for ever.
+        sent + received + counters.bytes_received - counters.growth_controls
     }
 
     pub(crate) fn state(&self) -> String {

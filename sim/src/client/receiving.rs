@@ -2,7 +2,7 @@
 
 use superpipe_core::driver::{Drive, Received, RecvFailed, RecvOperation, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason, Receiving};
-use superpipe_testkit::{Memory, PairFabric};
+use superpipe_testkit::PairFabric;
 
 use super::ops::{ReceiveOp, cuts, scatter, up_to};
 use super::{Call, ClientPair, Stage};
@@ -405,7 +405,7 @@ impl<F: PairFabric> ClientPair<F> {
                 assert!(run.bytes > 0 && run.bytes <= bytes_max, "{} of {bytes_max} bytes", run.bytes);
                 let mut here = Vec::new();
                 for (at, bytes) in run.spans() {
-                    here.extend_from_slice(self.fabric.visible(Memory::landing(side), at, bytes));
+                    here.extend_from_slice(self.fabric.visible(run.memory, at, bytes));
                 }
                 assert_eq!(here.len(), run.bytes as usize, "spans of another length");
                 self.clients[side].shown = Some((flow.head, flow.at, here));

@@ -5,6 +5,7 @@
 //! NIC or the reader owns, or an offset out of range.
 
 mod forger;
+mod growing;
 mod notified;
 mod partial_blocks;
 
@@ -13,8 +14,8 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull,
-    WcError, WrId, control_page,
+    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Line, Nanos,
+    Notification, SqFull, Ticket, WcError, WrId, control_page,
 };
 use superpipe_testkit::{BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, Span, crc32c};
 
@@ -24,6 +25,7 @@ use crate::nic::{
     time_ns,
 };
 use forger::Forger;
+use growing::Grown;
 use partial_blocks::PartialBlockCounter;
 pub use partial_blocks::PartialBlocks;
 
@@ -55,6 +57,8 @@ pub struct SimFabric<const DIRECT: bool> {
     qps: [QpName; 2],
     /// MRs of each end: its control_page, its landing buffer, and its images of the peer's two.
     keys: [Vec<Key>; 2],
+    /// Memory of each end that jobs have provisioned.
+    grown: [Grown; 2],
     ownership: [BlockOwnership; 2],
     owned: [Vec<Owned>; 2],
     /// Memory of the notifications that each end sends by SEND, and the slot of the next one.
@@ -117,6 +121,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             hosts,
             qps: world.connect(hosts),
             keys,
+            grown: Default::default(),
             ownership: setup.layouts.map(BlockOwnership::new),
             owned: [Vec::new(), Vec::new()],
             words,
@@ -143,15 +148,22 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         for key in self.keys[side].drain(..) {
             self.world.deregister(key);
         }
+        for key in self.grown[side].drain() {
+            self.world.deregister(key);
+        }
         self.owned[side].clear();
     }
 
     fn key(&self, memory: Memory) -> Option<Key> {
-        self.keys[memory.owner].get(memory.place as usize).copied()
+        match memory.index {
+            0 => self.keys[memory.owner].get(memory.place as usize).copied(),
+            index => self.grown[memory.owner].landing(index),
+        }
     }
 
     fn image(&self, side: usize, to: Memory) -> Key {
-        self.keys[side][2 + to.place as usize]
+        let grown = (to.index > 0).then(|| self.grown[side].image(to.index)).flatten();
+        grown.unwrap_or_else(|| self.keys[side][2 + to.place as usize])
     }
 
     fn spend(&self, side: usize, ns: u64) {
@@ -185,7 +197,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             );
         }
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_write(at, bytes);
+            self.ownership[to.owner].on_write(to.index, at, bytes);
         }
         let image = self.image(side, to);
         let there = self.world.bytes_mut(image, at, bytes);
@@ -201,7 +213,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     /// Notes the count or flag of a write.
     fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
         match to.place {
-            Place::Landing if DIRECT => self.ownership[to.owner].on_filled(at, bytes),
+            Place::Landing if DIRECT => self.ownership[to.owner].on_filled(to.index, at, bytes),
             Place::ControlPage if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
             Place::Landing | Place::ControlPage => {}
         }
@@ -271,7 +283,7 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
         let bytes = length(to);
-        self.ownership[from.owner].on_read(at, bytes);
+        self.ownership[from.owner].on_read(from.index, at, bytes);
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
         self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
         to.copy_from_slice(self.own_bytes(link.0, from, at, bytes));
@@ -373,9 +385,10 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
             Err(error @ PostRefused::InlineTooLong { .. }) => panic!("{error}"),
         };
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_filled(at, bytes);
+            self.ownership[to.owner].on_filled(to.index, at, bytes);
         }
         let span = Span { memory: to, at, bytes };
+        let wr = wr.filter(|_| to.place == Place::Landing);
         if wr.is_some() || !inline {
             self.owned[side].push(Owned { span, wr, flight });
         }
@@ -412,6 +425,14 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         !self.polled[link.0][1].is_empty() || self.world.has_received(self.qps[link.0])
     }
 
+    fn begin(&mut self, link: &mut EndLink, ticket: Ticket, job: Job<Memory, Memory>) -> Result<(), Busy> {
+        self.begin_job(link.0, ticket, job)
+    }
+
+    fn finished(&mut self, link: &mut EndLink) -> Option<Finished<Memory, Memory>> {
+        self.finish_job(link.0)
+    }
+
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
         self.recorders[link.0].as_deref_mut()
     }
@@ -432,7 +453,8 @@ impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
 
     fn is_quiescent(&self) -> bool {
         let polled = self.polled.iter().flatten().all(VecDeque::is_empty);
-        polled && self.qps.iter().all(|qp| self.world.is_idle(*qp))
+        let has_jobs = self.grown.iter().any(|grown| !grown.is_idle());
+        polled && !has_jobs && self.qps.iter().all(|qp| self.world.is_idle(*qp))
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {

@@ -92,9 +92,19 @@ impl World {
         if self.strikes(Fault::FailedRegistration) {
             return Err(NotRegistered { bytes });
         }
+        Ok(self.register_aside(node, bytes, rights))
+    }
+
+    /// Registers an MR by a helper, which takes no time of the CPU.
+    pub(crate) fn register_aside(&mut self, node: usize, bytes: u32, rights: Rights) -> Key {
         let mrs = &mut self.nodes[node].mrs;
         mrs.push(Some(Mr { rights, bytes: vec![0; bytes as usize] }));
-        Ok(Key { node, index: mrs.len() - 1 })
+        Key { node, index: mrs.len() - 1 }
+    }
+
+    /// Deregisters an MR by a helper.
+    pub(crate) fn deregister_aside(&mut self, key: Key) {
+        self.nodes[key.node].mrs[key.index] = None;
     }
 
     /// Returns the number of MRs of this host.
@@ -106,7 +116,7 @@ impl World {
     /// Deregisters an MR. Whatever arrives for it from now on fails.
     pub fn deregister(&mut self, key: Key) {
         self.spend(key.node, self.profile.deregister_ns);
-        self.nodes[key.node].mrs[key.index] = None;
+        self.deregister_aside(key);
     }
 
     /// Returns bytes of an MR as its host sees them.

@@ -28,6 +28,8 @@ pub struct TraceEntry {
 pub enum TraceEvent {
     /// Memory was registered for this use.
     Register { key: Key, bytes: u32, memory_use: MemoryUse },
+    /// Memory was deregistered while the connection goes on.
+    Deregister { key: Key },
     /// Memory could not be registered, so the connection fails.
     Refused(NotRegistered),
     /// A WR was posted. `id` names its completion, if it has one.
@@ -86,6 +88,7 @@ impl TraceEvent {
     const fn name(&self) -> &'static str {
         match self {
             Self::Register { .. } => "register",
+            Self::Deregister { .. } => "release",
             Self::Refused(_) => "refused",
             Self::Post { .. } => "post",
             Self::Leave { .. } => "leave",
@@ -108,6 +111,7 @@ impl fmt::Display for TraceEntry {
         write!(f, "{at_ns:>9} {host} {:<8} ", event.name())?;
         match *event {
             TraceEvent::Register { key, bytes, memory_use } => write!(f, "{key} {bytes} B, {memory_use}"),
+            TraceEvent::Deregister { key } => write!(f, "{key}"),
             TraceEvent::Refused(error) => write!(f, "{error}"),
             TraceEvent::Post { wr, op, bytes, from, id } => {
                 match op {

@@ -2,9 +2,11 @@
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull, WrId, control_page,
+    Busy, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Layout, Line, Nanos, Notification,
+    SqFull, Ticket, WrId, control_page,
 };
 
+use super::jobs::{JobEffects, JobQueue, Polled, finish};
 use super::memory::{Memories, Memory, Place};
 use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
@@ -20,6 +22,7 @@ pub struct Direct {
     write_counts: [WriteCounts; 2],
     now: u64,
     recorders: Recorders,
+    jobs: JobQueue<Memory>,
 }
 
 impl Direct {
@@ -32,9 +35,27 @@ impl Direct {
     fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
         assert_ne!(to.owner, side, "an end writes its peer's memory, not its own");
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_write(at, bytes);
+            self.ownership[to.owner].on_write(to.index, at, bytes);
         }
     }
+}
+
+impl JobEffects<Memory> for Direct {
+    fn provision_landing(&mut self, memory: Memory, layout: Layout) {
+        self.ownership[memory.owner].provision(memory.index, layout);
+        self.memories.provision(memory, layout.bytes());
+    }
+
+    fn provision_image(&mut self, memory: Memory, _: Layout) -> Memory {
+        memory
+    }
+
+    fn release_landing(&mut self, memory: Memory) {
+        self.ownership[memory.owner].release(memory.index);
+        self.memories.provision(memory, 0);
+    }
+
+    fn release_image(&mut self, _: Memory) {}
 }
 
 impl Fabric for Direct {
@@ -64,8 +85,8 @@ impl Fabric for Direct {
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
-        assert_eq!(from, Memory::landing(link.0));
-        self.ownership[from.owner].on_read(at, to.len() as u32);
+        assert_eq!((from.owner, from.place), (link.0, Place::Landing));
+        self.ownership[from.owner].on_read(from.index, at, to.len() as u32);
         to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
     }
 
@@ -78,7 +99,7 @@ impl Fabric for Direct {
         self.write_counts[link.0].write();
         self.memories.put_line(to, at, line);
         match to.place {
-            Place::Landing => self.ownership[to.owner].on_filled(at, LINE_BYTES),
+            Place::Landing => self.ownership[to.owner].on_filled(to.index, at, LINE_BYTES),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(line.0[0]),
             Place::ControlPage => {}
         }
@@ -89,7 +110,7 @@ impl Fabric for Direct {
         self.write_counts[link.0].write();
         self.memories.put_flag(to, at, flag);
         match to.place {
-            Place::Landing => self.ownership[to.owner].on_filled(at, 8),
+            Place::Landing => self.ownership[to.owner].on_filled(to.index, at, 8),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(flag),
             Place::ControlPage => {}
         }
@@ -130,6 +151,18 @@ impl Fabric for Direct {
         None
     }
 
+    fn begin(&mut self, link: &mut EndLink, ticket: Ticket, job: Job<Memory, Memory>) -> Result<(), Busy> {
+        self.jobs.begin(link.0, ticket, job)
+    }
+
+    fn finished(&mut self, link: &mut EndLink) -> Option<(Ticket, JobResult<Memory, Memory>)> {
+        match self.jobs.poll(link.0) {
+            Polled::Nothing => None,
+            Polled::Do(ticket, job) => Some((ticket, finish(self, link.0, job))),
+            Polled::Failed(ticket, failed) => Some((ticket, Err(failed))),
+        }
+    }
+
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
         self.recorders[link.0].as_deref_mut()
     }
@@ -149,7 +182,7 @@ impl PairFabric for Direct {
     }
 
     fn is_quiescent(&self) -> bool {
-        true
+        self.jobs.is_empty()
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
@@ -174,6 +207,7 @@ impl TestFabric for Direct {
             write_counts: [WriteCounts::default(); 2],
             now: 0,
             recorders: [None, None],
+            jobs: JobQueue::new(setup.growth, setup.seed),
         }
     }
 
@@ -185,6 +219,10 @@ impl TestFabric for Direct {
 
     fn memories(&self) -> &Memories {
         &self.memories
+    }
+
+    fn grown_bytes(&self) -> u64 {
+        self.memories.grown_bytes()
     }
 
     fn write_counts(&self, side: usize) -> WriteCounts {

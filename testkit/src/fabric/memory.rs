@@ -20,23 +20,31 @@ pub struct Memory {
     pub owner: usize,
     /// Kind of the memory.
     pub place: Place,
+    /// Landing buffer: 0 for the first, which stays, or 1 plus the place of a [`Job`](superpipe_core::Job) that provisioned it.
+    pub index: u8,
 }
 
 impl Memory {
     /// Returns the control page of this end.
     #[must_use]
     pub const fn control_page(owner: usize) -> Self {
-        Self { owner, place: Place::ControlPage }
+        Self { owner, place: Place::ControlPage, index: 0 }
     }
 
     /// Returns the landing buffer of this end.
     #[must_use]
     pub const fn landing(owner: usize) -> Self {
-        Self { owner, place: Place::Landing }
+        Self { owner, place: Place::Landing, index: 0 }
     }
 
-    const fn index(self) -> usize {
-        self.owner * 2 + self.place as usize
+    /// Returns a landing buffer of this end that a job provisions.
+    #[must_use]
+    pub const fn grown(owner: usize, place: u8) -> Self {
+        Self { owner, place: Place::Landing, index: 1 + place }
+    }
+
+    const fn number(self) -> usize {
+        self.owner * 4 + self.place as usize + self.index as usize
     }
 }
 
@@ -59,26 +67,41 @@ impl Span {
     }
 }
 
-/// The four memories of a connection, or their images.
+/// The memories of a connection, or their images: of each end the control page, and three landing buffers.
 #[derive(Clone, Debug)]
-pub struct Memories([Vec<u8>; 4]);
+pub struct Memories([Vec<u8>; 8]);
 
 impl Memories {
     pub(crate) fn new(setup: &Setup) -> Self {
         Self(core::array::from_fn(|index| {
-            let bytes = if index % 2 == 0 { CONTROL_PAGE_BYTES } else { setup.layouts[index / 2].bytes() };
+            let bytes = match index % 4 {
+                0 => CONTROL_PAGE_BYTES,
+                1 => setup.layouts[index / 4].bytes(),
+                _ => 0,
+            };
             vec![0; bytes as usize]
         }))
+    }
+
+    /// Makes a memory of this many bytes, all zero; of none, to release it.
+    pub(crate) fn provision(&mut self, memory: Memory, bytes: u32) {
+        self.0[memory.number()] = vec![0; bytes as usize];
+    }
+
+    /// Returns the bytes of the landing buffers that were provisioned by jobs.
+    pub(crate) fn grown_bytes(&self) -> u64 {
+        let is_grown = |index: &usize| index % 4 >= 2;
+        (0..8).filter(is_grown).map(|index| self.0[index].len() as u64).sum()
     }
 
     /// Returns the bytes from `at` on.
     #[must_use]
     pub fn bytes(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        &self.0[memory.index()][at as usize..][..bytes as usize]
+        &self.0[memory.number()][at as usize..][..bytes as usize]
     }
 
     pub(crate) fn bytes_mut(&mut self, memory: Memory, at: u32, bytes: u32) -> &mut [u8] {
-        &mut self.0[memory.index()][at as usize..][..bytes as usize]
+        &mut self.0[memory.number()][at as usize..][..bytes as usize]
     }
 
     pub(crate) fn flag(&self, memory: Memory, at: u32) -> u64 {

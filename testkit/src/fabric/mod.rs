@@ -1,17 +1,19 @@
 //! In-memory fabrics, and what a [`Pair`](crate::Pair) and tests need of them.
 
 mod direct;
+mod jobs;
 mod memory;
 mod ownership;
 mod posted;
 
 pub use direct::Direct;
+pub use jobs::GrowthSetup;
 pub use memory::{Memories, Memory, Place, Span};
 pub use ownership::BlockOwnership;
 pub use posted::{Image, Posted};
 
 use superpipe_core::recorder::Recorder;
-use superpipe_core::{Attachment, Fabric, Landing, Layout, Line};
+use superpipe_core::{Attachment, Fabric, GrowthTerms, Landing, Layout, Line};
 
 /// Link of one end, which is the end's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +35,22 @@ pub struct Setup {
     pub notifications_max: u16,
     /// Seed that decides what becomes visible when.
     pub seed: u64,
+    /// Growth of the landing buffers, of which `layouts` are the base. `None`: they stay as they are.
+    pub growth: Option<GrowthSetup>,
 }
 
 impl Setup {
     /// Returns a setup with this layout at both ends, order inside a write, a send queue of 2, and 6 receives.
     #[must_use]
     pub const fn new(layout: Layout, seed: u64) -> Self {
-        Self { layouts: [layout; 2], order_inside_write: true, send_queue: 2, notifications_max: 6, seed }
+        Self {
+            layouts: [layout; 2],
+            order_inside_write: true,
+            send_queue: 2,
+            notifications_max: 6,
+            seed,
+            growth: None,
+        }
     }
 }
 
@@ -52,11 +63,19 @@ pub trait PairFabric: Fabric<Link = EndLink, Region = Memory> + Sized {
             control_page: Memory::control_page(side),
             peer_control_page: self.remote(Memory::control_page(1 - side)),
             landing: Landing { memory: Memory::landing(side), layout: self.setup().layouts[side] },
-            peer_landing: Landing {
-                memory: self.remote(Memory::landing(1 - side)),
-                layout: self.setup().layouts[1 - side],
-            },
+            peer_landing: self.peer_landing(side),
+            growth: self.setup().growth.map(|growth| GrowthTerms {
+                base: Landing { memory: Memory::landing(side), layout: self.setup().layouts[side] },
+                peer_base: self.peer_landing(side),
+                largest: growth.largest,
+                slab_bytes: growth.slab_bytes,
+                first_is_own: false,
+            }),
         }
+    }
+    /// Returns the peer's first landing buffer, as this end writes it.
+    fn peer_landing(&self, side: usize) -> Landing<Self::Remote> {
+        Landing { memory: self.remote(Memory::landing(1 - side)), layout: self.setup().layouts[1 - side] }
     }
     /// Returns the peer's memory as this end writes it.
     fn remote(&self, memory: Memory) -> Self::Remote;
@@ -85,6 +104,8 @@ pub trait TestFabric: PairFabric {
     fn recorders(&mut self) -> &mut Recorders;
     /// Returns the visible bytes.
     fn memories(&self) -> &Memories;
+    /// Returns the bytes of all landing buffers and images that jobs have provisioned and not released.
+    fn grown_bytes(&self) -> u64;
     /// Returns the counts of this end's writes.
     fn write_counts(&self, side: usize) -> WriteCounts;
     /// Writes a line that is visible at once, as a hostile peer can.

@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull,
-    WcError, WrId, control_page,
+    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Layout, Line,
+    Nanos, Notification, SqFull, Ticket, WcError, WrId, control_page,
 };
 
+use super::jobs::{JobEffects, JobQueue, Polled, finish};
 use super::memory::{Memories, Memory, Place, Span};
 use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
@@ -88,6 +89,7 @@ pub struct Posted {
     failures: [Option<WcError>; 2],
     write_counts: [WriteCounts; 2],
     recorders: Recorders,
+    jobs: JobQueue<Image>,
 }
 
 impl Posted {
@@ -107,7 +109,7 @@ impl Posted {
         let is_ack = to.place == Place::ControlPage && at == control_page::ACK;
         let span = Span { memory: to, at, bytes };
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_write(at, bytes);
+            self.ownership[to.owner].on_write(to.index, at, bytes);
             // A reader that consumed a line has given it back. It may have seen the line complete before its last bytes arrived, if the memory
             // held the same bytes (wire.md 4.6).
             while let Some(line) =
@@ -199,7 +201,7 @@ impl Posted {
         };
         self.memories.bytes_mut(write.to, at, bytes).copy_from_slice(from);
         // A peer that sees the whole line may acknowledge it, which gives it back.
-        if write.pieces_left == 0 && write.wr.is_none() {
+        if write.pieces_left == 0 && (write.wr.is_none() || write.to.place == Place::ControlPage) {
             let (link, id) = (write.link, write.id);
             self.owned[link].retain(|owned| owned.id != id);
         }
@@ -256,6 +258,31 @@ impl Posted {
     }
 }
 
+impl JobEffects<Image> for Posted {
+    fn provision_landing(&mut self, memory: Memory, layout: Layout) {
+        self.ownership[memory.owner].provision(memory.index, layout);
+        self.memories.provision(memory, layout.bytes());
+    }
+
+    fn provision_image(&mut self, memory: Memory, layout: Layout) -> Image {
+        self.images.provision(memory, layout.bytes());
+        Image(memory)
+    }
+
+    fn release_landing(&mut self, memory: Memory) {
+        let is_under_way = self.writes.iter().any(|write| write.to == memory && write.pieces_left > 0);
+        assert!(!is_under_way, "{memory:?} is released, and writes to it are under way");
+        self.ownership[memory.owner].release(memory.index);
+        self.memories.provision(memory, 0);
+    }
+
+    fn release_image(&mut self, image: Image) {
+        let is_read = self.owned.iter().flatten().any(|owned| owned.span.memory == image.0);
+        assert!(!is_read, "{image:?} is released, and the device may read it");
+        self.images.provision(image.0, 0);
+    }
+}
+
 impl Fabric for Posted {
     const DIRECT: bool = false;
     type Link = EndLink;
@@ -288,8 +315,8 @@ impl Fabric for Posted {
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
-        assert_eq!(from, Memory::landing(link.0));
-        self.ownership[from.owner].on_read(at, to.len() as u32);
+        assert_eq!((from.owner, from.place), (link.0, Place::Landing));
+        self.ownership[from.owner].on_read(from.index, at, to.len() as u32);
         self.check_notified(from, at, to.len() as u32);
         to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
     }
@@ -345,7 +372,7 @@ impl Fabric for Posted {
             "only lines are unsignaled"
         );
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_filled(at, bytes);
+            self.ownership[to.owner].on_filled(to.index, at, bytes);
             // A block is written again only after its reader has acknowledged it. The reader may have seen it complete before its last piece
             // arrived, if the memory held the same bytes. No piece is a round trip late.
             let over = |write: &Write| write.to == to && write.covers(at, bytes);
@@ -359,7 +386,7 @@ impl Fabric for Posted {
         self.now += 1;
         let id = self.now;
         let span = Span { memory: to, at, bytes };
-        self.owned[link].push(Owned { id, span, wr });
+        self.owned[link].push(Owned { id, span, wr: wr.filter(|_| to.place == Place::Landing) });
         if let Some(notification) = notification {
             assert!(notification.0 < 1 << 30, "the fabric keeps two bits for itself");
             self.notifications[link].push_back(Notified { id, span, notification });
@@ -394,6 +421,18 @@ impl Fabric for Posted {
         self.has_arrived(1 - link.0)
     }
 
+    fn begin(&mut self, link: &mut EndLink, ticket: Ticket, job: Job<Memory, Image>) -> Result<(), Busy> {
+        self.jobs.begin(link.0, ticket, job)
+    }
+
+    fn finished(&mut self, link: &mut EndLink) -> Option<(Ticket, JobResult<Memory, Image>)> {
+        match self.jobs.poll(link.0) {
+            Polled::Nothing => None,
+            Polled::Do(ticket, job) => Some((ticket, finish(self, link.0, job))),
+            Polled::Failed(ticket, failed) => Some((ticket, Err(failed))),
+        }
+    }
+
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
         self.recorders[link.0].as_deref_mut()
     }
@@ -414,6 +453,7 @@ impl PairFabric for Posted {
 
     fn is_quiescent(&self) -> bool {
         self.writes.is_empty()
+            && self.jobs.is_empty()
             && self.completions.iter().all(VecDeque::is_empty)
             && self.notifications.iter().all(VecDeque::is_empty)
     }
@@ -453,6 +493,7 @@ impl TestFabric for Posted {
             failures: [None; 2],
             write_counts: [WriteCounts::default(); 2],
             recorders: [None, None],
+            jobs: JobQueue::new(setup.growth, setup.seed),
         }
     }
 
@@ -466,6 +507,10 @@ impl TestFabric for Posted {
 
     fn memories(&self) -> &Memories {
         &self.memories
+    }
+
+    fn grown_bytes(&self) -> u64 {
+        self.memories.grown_bytes() + self.images.grown_bytes()
     }
 
     fn write_counts(&self, side: usize) -> WriteCounts {

@@ -129,7 +129,8 @@ impl<F: PairFabric> Pair<F> {
         let counters = self.ends[side].counters();
         let sent = counters.inline_sent + counters.chunks_sent + counters.controls_sent;
         let received = counters.inline_received + counters.chunks_received + counters.controls_received;
-        sent + received + counters.bytes_received
+        // An end can ask for memory, and be refused, for ever.
+        sent + received + counters.bytes_received - counters.growth_controls
     }
 
     /// Closes this end with a reason, also after the peer's close. Cancels an open transfer.

@@ -21,8 +21,26 @@ impl<F: TestFabric> Pair<F> {
     /// Runs everything from the first transfer to the last close.
     pub fn play(&mut self) {
         self.until("everything is sent and taken out", Self::is_exchanged);
+        self.settle();
         self.close();
         self.until("both have received CLOSE, and nothing is on its way", |pair| pair.is_over());
+    }
+
+    /// Waits until no growth is under way. Then both ends shrink, and nothing but the first landing buffers must be left.
+    fn settle(&mut self) {
+        if self.fabric.setup().growth.is_none() {
+            return;
+        }
+        let is_steady = |pair: &Self| pair.ends.iter().all(|end| end.endpoint().is_growth_steady());
+        self.until("growth is over", |pair| is_steady(pair));
+        for end in &mut self.ends {
+            end.endpoint_mut().shrink();
+        }
+        self.until("both have shrunk", |pair| is_steady(pair));
+        for (side, end) in self.ends.iter().enumerate() {
+            assert!(!end.endpoint().has_grown(), "end {side} has shrunk");
+        }
+        assert_eq!(self.fabric.grown_bytes(), 0, "all that was grown is released");
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
@@ -54,5 +72,8 @@ impl<F: TestFabric> Pair<F> {
             kind => self.act(side, kind),
         }
         self.make_rare_calls(side);
+        if self.fabric.setup().growth.is_some() && self.rng.one_in(256) {
+            self.ends[side].endpoint_mut().shrink();
+        }
     }
 }

@@ -5,7 +5,7 @@ use superpipe_core::{Closed, End, Incoming, Length, Readable, Reason, TryRecv};
 use super::Pair;
 use super::flow::reason;
 use super::script::ReceiveMethod;
-use crate::{Memory, PairFabric};
+use crate::PairFabric;
 
 impl<F: PairFabric> Pair<F> {
     /// Takes the next receiving step.
@@ -138,7 +138,7 @@ impl<F: PairFabric> Pair<F> {
                 assert!(run.bytes > 0 && run.bytes <= max_bytes);
                 let mut filled = 0;
                 for (at, bytes) in run.spans() {
-                    let here = self.fabric.visible(Memory::landing(side), at, bytes);
+                    let here = self.fabric.visible(run.memory, at, bytes);
                     self.buffer[filled..][..bytes as usize].copy_from_slice(here);
                     filled += bytes as usize;
                 }

@@ -45,6 +45,7 @@ impl<const DIRECT: bool> Loom<DIRECT> {
             peer_control_page: Place::ControlPage(1 - side),
             landing: Landing { memory: Place::Landing(side), layout },
             peer_landing: Landing { memory: Place::Landing(1 - side), layout },
+            growth: None,
         };
         Endpoint::new(self, attachment, config, Origin::default()).expect("a configuration that can be")
     }

@@ -24,9 +24,11 @@ struct Listening {
 /// A driver of end 0.
 fn listen(arrival: Arrival) -> (Listening, Driver<Listening>) {
     let inner = Direct::new(&Setup::new(LAYOUT, 1));
-    let Attachment { link, control_page, peer_control_page, landing, peer_landing } = inner.attachment(0);
+    let Attachment { link, control_page, peer_control_page, landing, peer_landing, growth: _ } =
+        inner.attachment(0);
     let landing = Landing { memory: landing.memory, layout: landing.layout };
-    let attachment = Attachment { link, control_page, peer_control_page, landing, peer_landing };
+    let attachment =
+        Attachment { link, control_page, peer_control_page, landing, peer_landing, growth: None };
     let fabric = Listening { inner, is_quiet: false, heard: vec![], looks: Cell::new(0) };
     let endpoint = Endpoint::new(&fabric, attachment, config(arrival), Origin::default()).unwrap();
     let driver = Driver::new(endpoint, 1, WaitStrategy::Sleep, IDLE_NS, BEGIN);

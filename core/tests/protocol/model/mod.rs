@@ -98,6 +98,7 @@ impl<F: TestFabric> Model<F> {
             send_queue: 1 + rng.below(4),
             notifications_max: NOTIFICATIONS_MIN + rng.below(8) as u16,
             seed: rng.next(),
+            growth: None,
         };
         let fabric = F::new(&setup);
         let origin = Origin {

@@ -51,7 +51,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let (layout, arrival) = (case.layout(), case.arrival);
         let memory = |index| {
             let place = if index % 2 == 0 { Place::ControlPage } else { Place::Landing };
-            CopyOnWrite::new(Bytes::new(Memory { owner: index / 2, place }, layout, arrival))
+            CopyOnWrite::new(Bytes::new(Memory { owner: index / 2, place, index: 0 }, layout, arrival))
         };
         let mut blocks = BlockOwnership::new(layout);
         blocks.start(case.origin.blocks);
@@ -181,7 +181,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             assert!(!owned, "{} bytes at {at} of {to:?} are changed, and belong to the device", data.len());
         }
         if to.place == Place::Landing {
-            self.ownership[to.owner].on_write(at, length(data));
+            self.ownership[to.owner].on_write(to.index, at, length(data));
         }
         self.images[index(to)].change().put(at, data);
     }
@@ -199,7 +199,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     /// Notes the count or flag of a write.
     fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
         match to.place {
-            Place::Landing if DIRECT => self.ownership[to.owner].change().on_filled(at, bytes),
+            Place::Landing if DIRECT => self.ownership[to.owner].change().on_filled(to.index, at, bytes),
             Place::ControlPage if at == control_page::ACK => {
                 self.ownership[side].change().on_acknowledge(word)
             }
@@ -235,7 +235,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Returns visible bytes of an end's own memory, read in place.
     pub(super) fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        self.ownership[memory.owner].on_read(at, bytes);
+        self.ownership[memory.owner].on_read(memory.index, at, bytes);
         self.check_notified(memory, at, bytes);
         self.memories[index(memory)].get(at, bytes)
     }
@@ -267,7 +267,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     }
 
     fn copy_out(&mut self, link: &mut usize, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
-        assert_eq!(from, Memory::landing(*link));
+        assert_eq!((from.owner, from.place), (*link, Place::Landing));
         to.copy_from_slice(self.visible(from, at, length(to)));
     }
 
@@ -320,7 +320,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
             return Err(SqFull);
         }
         if to.place == Place::Landing {
-            self.ownership[to.owner].change().on_filled(at, bytes);
+            self.ownership[to.owner].change().on_filled(to.index, at, bytes);
         }
         let pieces = Write::cut(to, at, bytes, &self.case);
         let wr = wr.map(|wr| wr.0);

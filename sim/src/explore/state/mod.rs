@@ -58,6 +58,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 peer_control_page: Memory::control_page(1 - side),
                 landing: landing(Memory::landing(side)),
                 peer_landing: landing(Memory::landing(1 - side)),
+                growth: None,
             };
             let made = Endpoint::new(&fabric, attachment, case.config(), case.origin);
             let end = made.unwrap_or_else(|error| panic!("{}: {error}", case.name));

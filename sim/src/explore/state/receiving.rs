@@ -2,7 +2,6 @@
 
 use superpipe_core::driver::{Drive, Received, RecvFailed, RefusedRecv};
 use superpipe_core::{End, Incoming, Length, Readable, Reason};
-use superpipe_testkit::Memory;
 use superpipe_testkit::pair::reason;
 
 use super::State;
@@ -160,7 +159,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             Readable::Run(run) => {
                 let mut found = Vec::new();
                 for (at, bytes) in run.spans() {
-                    found.extend_from_slice(self.fabric.visible(Memory::landing(side), at, bytes));
+                    found.extend_from_slice(self.fabric.visible(run.memory, at, bytes));
                 }
                 assert_eq!(found.len(), run.bytes as usize);
                 let end = self.ends[side].change().0.endpoint_mut().consume(&mut self.fabric, run.bytes);

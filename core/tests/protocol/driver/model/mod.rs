@@ -200,6 +200,7 @@ impl<F: TestFabric> Model<F> {
             send_queue: world.send_queue,
             notifications_max: NOTIFICATIONS_MIN + 2,
             seed: world.seed,
+            growth: None,
         };
         let fabric = F::new(&setup);
         let ends = [0, 1].map(|side| {

@@ -1,0 +1,171 @@
+//! Growth of both landing buffers: jobs, control messages, and the moves of both halves. wire.md 2.5, 5.4, 5.5.
+
+use super::Endpoint;
+use crate::error::ProtocolError;
+use crate::fabric::Fabric;
+use crate::memory::{Growth, Purpose, Retired};
+use crate::wire::control::Control;
+use crate::wire::grant::GrowReason;
+use crate::wire::header::Length;
+
+impl<F: Fabric> Endpoint<F> {
+    /// Takes finished jobs, begins those that are due, moves the sending half at a chunk boundary, and sends the control messages that
+    /// are due. Returns the count of work done.
+    pub(super) fn drive_growth(&mut self, fabric: &mut F) -> usize {
+        self.note_move();
+        let Some(growth) = &mut self.growth else { return 0 };
+        let Growth { requester, provider, jobs } = growth;
+        let mut work = 0;
+        while let Some((ticket, result)) = fabric.finished(&mut self.link) {
+            work += 1;
+            match jobs.finish(ticket) {
+                Some(Purpose::Landing) => {
+                    if let Some(next) = provider.handle_provisioned(result) {
+                        self.receiver.expect(next);
+                    }
+                }
+                Some(Purpose::Image) => requester.handle_image(result),
+                Some(Purpose::LandingRelease) => provider.handle_released(),
+                Some(Purpose::ImageRelease) => requester.handle_released(),
+                None => {}
+            }
+        }
+        let layout = self.receiver.layout();
+        if let Some(next) = provider.begin_jobs(fabric, &mut self.link, jobs, layout) {
+            self.receiver.expect(next);
+        }
+        work += usize::from(requester.begin_jobs(fabric, &mut self.link, jobs));
+        if requester.has_move()
+            && self.sender.is_at_boundary()
+            && let Some(landing) = requester.take_move(self.sender.last())
+        {
+            self.sender.enter(landing, &self.config);
+            self.counters.moves += 1;
+            work += 1;
+        }
+        let has_left_behind = self.sender.has_left_behind();
+        self.wants_ack |= requester.has_left() && !has_left_behind;
+        let due = requester.due(has_left_behind);
+        // An end that closes, or whose peer does, releases everything soon.
+        if self.closed.is_none() && !self.receiver.is_closing() {
+            work += self.send_growth(fabric, due);
+        }
+        work
+    }
+
+    /// Sends the control messages of both halves that are due.
+    fn send_growth(&mut self, fabric: &mut F, due: Option<Control>) -> usize {
+        let mut sent = 0;
+        if let Some(control) = due
+            && self.post_control(fabric, control)
+        {
+            if let Some(growth) = &mut self.growth {
+                growth.requester.note_sent(&control);
+            }
+            self.counters.growths_asked += u64::from(matches!(control, Control::Grow { .. }));
+            self.counters.growths_refused += u64::from(matches!(control, Control::Retired { last: 0, .. }));
+            sent += 1;
+        }
+        if let Some(control) = self.growth.as_ref().and_then(|growth| growth.provider.due())
+            && self.post_control(fabric, control)
+        {
+            if let Some(growth) = &mut self.growth {
+                growth.provider.note_sent();
+            }
+            sent += 1;
+        }
+        self.counters.growth_controls += sent as u64;
+        if sent > 0 {
+            fabric.ring_doorbell(&mut self.link);
+        }
+        sent
+    }
+
+    /// Handles a control message about growth.
+    pub(super) fn handle_growth(&mut self, control: Control) -> Result<(), ProtocolError> {
+        self.note_move();
+        self.counters.growth_controls += 1;
+        self.counters.growths_refused += u64::from(matches!(control, Control::GrowRefused { .. }));
+        let newest = self.receiver.last();
+        let Some(Growth { requester, provider, .. }) = &mut self.growth else {
+            return Err(ProtocolError::GrowthNotAgreed);
+        };
+        match control {
+            Control::Grow { request, bytes, .. } => provider.handle_grow(request, bytes),
+            Control::Grown { request, grant } => requester.handle_grown(request, grant),
+            Control::GrowRefused { request, .. } => requester.handle_refused(request),
+            Control::Shrink { epoch, base } => requester.handle_shrink(epoch, base),
+            Control::Retired { epoch, last } => {
+                match provider.handle_retired(epoch, last, newest)? {
+                    Retired::Seen => {}
+                    Retired::Moved => {
+                        self.receiver.enter();
+                        self.receiver.take_moved();
+                        self.ack_every = Self::ack_every(self.receiver.layout());
+                    }
+                    Retired::Unused => self.receiver.expect_none(),
+                }
+                Ok(())
+            }
+            Control::Cts { .. } | Control::Reject { .. } | Control::Close { .. } => Ok(()),
+        }
+    }
+
+    /// Notes that the receiving half has found a chunk in the granted epoch.
+    fn note_move(&mut self) {
+        if self.receiver.take_moved()
+            && let Some(growth) = &mut self.growth
+        {
+            growth.provider.handle_move();
+            self.ack_every = Self::ack_every(self.receiver.layout());
+        }
+    }
+
+    /// Notes that the completion of RETIRED was polled.
+    pub(super) const fn handle_retired_written(&mut self) {
+        if let Some(growth) = &mut self.growth {
+            growth.requester.handle_retired_written();
+        }
+    }
+
+    /// Asks for a larger landing buffer if a transfer of this length does not fit the current one.
+    pub(super) fn want_growth_for(&mut self, length: Length) {
+        let layout = self.sender.layout();
+        let fits = match length {
+            Length::Exact(bytes) => bytes <= u64::from(layout.capacity(layout.block_count)),
+            Length::Stream => true,
+        };
+        if !fits {
+            self.want_growth(GrowReason::Message);
+        }
+    }
+
+    /// Asks for a larger landing buffer for the open transfer.
+    #[cold]
+    pub(super) fn want_growth(&mut self, reason: GrowReason) {
+        let layout = self.sender.layout();
+        if let Some(growth) = &mut self.growth
+            && self.sender.has_more_than(layout)
+        {
+            growth.requester.want(reason, layout);
+        }
+    }
+
+    /// Asks the peer to leave the landing buffer that was grown, so that its memory can be released. The peer may go on sending meanwhile.
+    /// Returns false if there is none.
+    pub fn shrink(&mut self) -> bool {
+        self.growth.as_mut().is_some_and(|growth| growth.provider.shrink())
+    }
+
+    /// Returns true if this end has a landing buffer that was grown.
+    #[must_use]
+    pub fn has_grown(&self) -> bool {
+        self.growth.as_ref().is_some_and(|growth| growth.provider.has_grown())
+    }
+
+    /// Returns true if no growth is under way: neither jobs nor control messages are awaited.
+    #[must_use]
+    pub fn is_growth_steady(&self) -> bool {
+        self.growth.as_ref().is_none_or(Growth::is_steady)
+    }
+}

@@ -1,0 +1,88 @@
+//! Table of the jobs under way. A ticket carries the generation of its place, so that a stale one is refused.
+
+use crate::job::Ticket;
+
+/// Most jobs of an end at a time: a landing buffer, an image, and the release of two of each.
+const JOBS_MAX: usize = 6;
+
+/// What a job is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Purpose {
+    /// The provider's next landing buffer.
+    Landing,
+    /// The requester's image of it.
+    Image,
+    /// Release of a landing buffer.
+    LandingRelease,
+    /// Release of an image.
+    ImageRelease,
+}
+
+#[derive(Clone, Copy, Debug, Default, Hash)]
+struct Place {
+    generation: u32,
+    purpose: Option<Purpose>,
+}
+
+/// The jobs under way.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Jobs {
+    places: [Place; JOBS_MAX],
+}
+
+impl Jobs {
+    /// Returns the ticket of a new job. Returns `None` if as many are under way as there are places.
+    pub(crate) fn open(&mut self, purpose: Purpose) -> Option<Ticket> {
+        let (index, place) = self.places.iter_mut().enumerate().find(|(_, place)| place.purpose.is_none())?;
+        place.purpose = Some(purpose);
+        Some(Ticket { index: u8::try_from(index).ok()?, generation: place.generation })
+    }
+
+    /// Ends a job, and returns what it was for. Returns `None` for a stale ticket.
+    pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<Purpose> {
+        let place = self.places.get_mut(usize::from(ticket.index))?;
+        let mut is_current = place.generation == ticket.generation;
+        planted!(StaleTicketTaken => is_current = true);
+        if !is_current {
+            return None;
+        }
+        let purpose = place.purpose.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        Some(purpose)
+    }
+
+    /// Returns true if no job is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.iter().all(|place| place.purpose.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_ends_its_job_once() {
+        let mut jobs = Jobs::default();
+        let first = jobs.open(Purpose::Landing).unwrap();
+        assert!(!jobs.is_empty());
+        assert_eq!(jobs.finish(first), Some(Purpose::Landing));
+        assert!(jobs.is_empty());
+        assert_eq!(jobs.finish(first), None, "it is over");
+        let second = jobs.open(Purpose::Image).unwrap();
+        assert_eq!(first.index, second.index, "the place is used again");
+        assert_eq!(jobs.finish(first), None, "the ticket is stale");
+        assert_eq!(jobs.finish(second), Some(Purpose::Image));
+        assert_eq!(jobs.finish(Ticket { index: u8::MAX, generation: 0 }), None);
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut jobs = Jobs::default();
+        let all: [Option<Ticket>; JOBS_MAX] = core::array::from_fn(|_| jobs.open(Purpose::Landing));
+        assert!(all.iter().all(Option::is_some));
+        assert_eq!(jobs.open(Purpose::Landing), None);
+        assert_eq!(jobs.finish(all[3].unwrap()), Some(Purpose::Landing));
+        assert_eq!(jobs.open(Purpose::ImageRelease).map(|ticket| ticket.index), Some(3));
+    }
+}

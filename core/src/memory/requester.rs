@@ -1,0 +1,352 @@
+//! The sender's half of growth: it asks for a larger landing buffer, moves over to it, and retires the one before. wire.md 5.4.
+//!
+//! ```text
+//!            transfer held back            GROWN                  image is ready           chunk boundary
+//! STEADY ------------------------> ASKING --------> MAKING-IMAGE ----------------> READY -------------------> STEADY
+//!   ^                                 |                  | failed                    (SHRINK: READY for the base)
+//!   |        GROW-REFUSED             |                  v
+//!   +---------------------------------+             GIVING-BACK --- RETIRED of the new epoch ---> STEADY
+//! ```
+//!
+//! Beside this, an epoch that was left is retired: once the peer has consumed all of it and the device has written all of it, RETIRED
+//! goes out, and when that has completed, too, the image is released.
+
+use core::hash::{Hash, Hasher};
+
+use super::jobs::{Jobs, Purpose};
+use super::sizes::{bytes_to_ask, layout_for, ring_bytes};
+use super::{GrowthTerms, begin};
+use crate::error::ProtocolError;
+use crate::fabric::{Fabric, WrId};
+use crate::job::{Job, JobOutcome, JobResult};
+use crate::wire::control::Control;
+use crate::wire::grant::{Grant, GrowReason, RemoteClaim};
+use crate::wire::layout::{Landing, Layout};
+
+/// Occasions to grow that pass after a refusal before this end asks again: first, and at most. They double with each refusal, since its cause
+/// may go away, and each GROW costs the owner an attempt to provision.
+const PATIENCE: [u32; 2] = [64, 64 << 10];
+
+/// Work request of RETIRED. No chunk has this sequence.
+pub(crate) const RETIRED_WR: WrId = WrId(0);
+
+/// Where the growth of this direction stands.
+#[derive(Clone, Copy, Debug, Hash)]
+enum Step {
+    Steady,
+    /// GROW is due.
+    Due {
+        bytes: u32,
+        reason: GrowReason,
+    },
+    /// GROW was sent.
+    Asking,
+    /// The image of a granted epoch is due, or being made.
+    MakingImage {
+        grant: Grant,
+        begun: bool,
+    },
+    /// The image of a granted epoch is ready.
+    Ready(Grant),
+    /// RETIRED of a granted epoch is due, which this end cannot use.
+    GivingBack(u32),
+}
+
+/// An epoch that this end has left.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Left {
+    epoch: u32,
+    last: u64,
+    stage: LeftStage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum LeftStage {
+    /// Chunks of it are not consumed, or not written.
+    InUse,
+    /// RETIRED was sent, and its write has not completed.
+    Retired,
+    /// The release of its image is due, or under way.
+    Releasing { begun: bool },
+}
+
+/// The sender's half of growth.
+#[derive(Clone)]
+pub(crate) struct Requester<F: Fabric> {
+    base: Landing<F::Remote>,
+    largest: Layout,
+    slab_bytes: u32,
+    /// Number of the epoch that this end writes to, and its memory unless that is the base.
+    epoch: u32,
+    current: Option<F::Remote>,
+    /// Newest number that the owner gave.
+    newest: u32,
+    /// Place of the next image.
+    place: u8,
+    step: Step,
+    image: Option<F::Remote>,
+    /// Number that the base gets by the SHRINK that was received.
+    shrink: Option<u32>,
+    left: Option<Left>,
+    left_image: Option<F::Remote>,
+    /// Number of the last GROW.
+    request: u32,
+    /// Occasions to let pass now, and after the next refusal.
+    patience: u32,
+    next_patience: u32,
+}
+
+impl<F: Fabric> Requester<F> {
+    /// Makes the half of an end that writes to the epoch 0: the base, or `first`.
+    pub(crate) const fn new(terms: &GrowthTerms<F>, first: Option<F::Remote>) -> Self {
+        Self {
+            base: terms.peer_base,
+            largest: terms.largest,
+            slab_bytes: terms.slab_bytes,
+            epoch: 0,
+            current: first,
+            newest: 0,
+            place: 0,
+            step: Step::Steady,
+            image: None,
+            shrink: None,
+            left: None,
+            left_image: None,
+            request: 0,
+            patience: 0,
+            next_patience: PATIENCE[0],
+        }
+    }
+
+    /// Notes that a landing buffer larger than the current one of this layout would help.
+    #[cold]
+    pub(crate) fn want(&mut self, reason: GrowReason, layout: Layout) {
+        if !matches!(self.step, Step::Steady) || self.shrink.is_some() {
+            return;
+        }
+        if self.patience > 0 {
+            self.patience -= 1;
+            return;
+        }
+        let bytes = bytes_to_ask(layout, self.slab_bytes, self.largest);
+        if ring_bytes(layout_for(bytes, self.largest)) > ring_bytes(layout) {
+            self.step = Step::Due { bytes, reason };
+        }
+    }
+
+    /// Returns the control message that is due. `is_over`: all that was sent before the move was consumed, and written by the device.
+    pub(crate) const fn due(&self, is_over: bool) -> Option<Control> {
+        let mut is_unused = true;
+        if let Some(Left { epoch, last, stage: LeftStage::InUse }) = self.left {
+            if is_over {
+                return Some(Control::Retired { epoch, last });
+            }
+            is_unused = false;
+        }
+        match self.step {
+            Step::Due { bytes, reason } => {
+                Some(Control::Grow { request: self.request.wrapping_add(1), bytes, reason })
+            }
+            Step::GivingBack(epoch) if is_unused => Some(Control::Retired { epoch, last: 0 }),
+            _ => None,
+        }
+    }
+
+    /// Notes that the message that was due was sent.
+    pub(crate) fn note_sent(&mut self, control: &Control) {
+        match (control, &mut self.left) {
+            (Control::Retired { epoch, .. }, Some(left)) if *epoch == left.epoch => {
+                let is_written = F::DIRECT;
+                left.stage =
+                    if is_written { LeftStage::Releasing { begun: false } } else { LeftStage::Retired };
+            }
+            (Control::Retired { .. }, _) => {
+                self.back_off();
+            }
+            _ => {
+                self.request = self.request.wrapping_add(1);
+                self.step = Step::Asking;
+                planted!(GrantNotAwaited => if let Control::Grow { bytes, .. } = control {
+                    self.newest = self.newest.wrapping_add(1);
+                    let layout = layout_for(*bytes, self.largest);
+                    let claim = RemoteClaim { address: self.place as u64, key: layout.block_count };
+                    self.step = Step::MakingImage { grant: Grant { epoch: self.newest, layout, claim }, begun: false };
+                });
+            }
+        }
+    }
+
+    /// Notes that the write of RETIRED has completed, and with it all writes before.
+    pub(crate) const fn handle_retired_written(&mut self) {
+        if let Some(left) = &mut self.left
+            && matches!(left.stage, LeftStage::Retired)
+        {
+            left.stage = LeftStage::Releasing { begun: false };
+        }
+    }
+
+    /// Returns true while the device may read an image that this end has left.
+    pub(crate) const fn awaits_completion(&self) -> bool {
+        matches!(self.left, Some(Left { stage: LeftStage::Retired, .. }))
+    }
+
+    /// Handles GROWN.
+    pub(crate) fn handle_grown(&mut self, request: u32, grant: Grant) -> Result<(), ProtocolError> {
+        self.check_answer(request)?;
+        let Grant { epoch, layout, .. } = grant;
+        let is_valid = layout.validate().is_ok()
+            && layout.flags == self.largest.flags
+            && ring_bytes(layout) <= ring_bytes(self.largest)
+            && layout.bytes() <= self.largest.bytes()
+            && epoch == self.newest.wrapping_add(1);
+        if !is_valid {
+            return Err(ProtocolError::GrantInvalid);
+        }
+        self.newest = epoch;
+        self.step = Step::MakingImage { grant, begun: false };
+        Ok(())
+    }
+
+    /// Handles a refusal.
+    pub(crate) fn handle_refused(&mut self, request: u32) -> Result<(), ProtocolError> {
+        self.check_answer(request)?;
+        self.back_off();
+        Ok(())
+    }
+
+    /// Waits for more occasions after each refusal.
+    const fn back_off(&mut self) {
+        self.step = Step::Steady;
+        self.patience = self.next_patience;
+        if self.next_patience < PATIENCE[1] {
+            self.next_patience *= 2;
+        }
+    }
+
+    fn check_answer(&self, request: u32) -> Result<(), ProtocolError> {
+        if matches!(self.step, Step::Asking) && request == self.request {
+            Ok(())
+        } else {
+            Err(ProtocolError::GrowAnswer)
+        }
+    }
+
+    /// Handles SHRINK: this end moves to the base, which becomes the epoch `base`.
+    pub(crate) const fn handle_shrink(&mut self, epoch: u32, base: u32) -> Result<(), ProtocolError> {
+        let has_grant = matches!(self.step, Step::MakingImage { .. } | Step::Ready(_) | Step::GivingBack(_));
+        let is_here = epoch == self.epoch && self.current.is_some() && base == self.newest.wrapping_add(1);
+        if !is_here
+            || has_grant
+            || self.shrink.is_some()
+            || matches!(self.left, Some(Left { stage: LeftStage::InUse, .. }))
+        {
+            return Err(ProtocolError::ShrinkWrong);
+        }
+        self.newest = base;
+        self.shrink = Some(base);
+        Ok(())
+    }
+
+    /// Moves to the epoch that is ready, if there is one and the one before is gone. `last` is the sequence of the last chunk. The
+    /// caller is at a chunk boundary.
+    pub(crate) fn take_move(&mut self, last: u64) -> Option<Landing<F::Remote>> {
+        if self.left.is_some() {
+            return None;
+        }
+        let (epoch, landing, current) = if let Some(base) = self.shrink.take() {
+            (base, self.base, None)
+        } else if let (Step::Ready(grant), Some(image)) = (self.step, self.image.take()) {
+            self.step = Step::Steady;
+            (grant.epoch, Landing { memory: image, layout: grant.layout }, Some(image))
+        } else {
+            return None;
+        };
+        self.left = Some(Left { epoch: self.epoch, last, stage: LeftStage::InUse });
+        self.left_image = self.current;
+        (self.epoch, self.current) = (epoch, current);
+        Some(landing)
+    }
+
+    /// Returns true if a move may be taken.
+    #[inline]
+    pub(crate) const fn has_move(&self) -> bool {
+        self.left.is_none() && (self.shrink.is_some() || matches!(self.step, Step::Ready(_)))
+    }
+
+    /// Returns true while chunks of an epoch that this end has left may not be consumed.
+    pub(crate) const fn has_left(&self) -> bool {
+        matches!(self.left, Some(Left { stage: LeftStage::InUse, .. }))
+    }
+
+    /// Begins the jobs that are due. Returns true if one was begun.
+    pub(crate) fn begin_jobs(&mut self, fabric: &mut F, link: &mut F::Link, jobs: &mut Jobs) -> bool {
+        let mut has_begun = false;
+        if let Step::MakingImage { grant: Grant { layout, claim, .. }, begun } = &mut self.step
+            && !*begun
+            && self.left.is_none()
+        {
+            let job = Job::ProvisionImage { place: self.place, layout: *layout, claim: *claim };
+            *begun = begin(fabric, link, jobs, Purpose::Image, job).is_ok();
+            has_begun |= *begun;
+        }
+        if let Some(Left { stage: LeftStage::Releasing { begun: begun @ false }, .. }) = &mut self.left {
+            match self.left_image {
+                None => self.left = None,
+                Some(image) => {
+                    *begun =
+                        begin(fabric, link, jobs, Purpose::ImageRelease, Job::ReleaseImage(image)).is_ok();
+                    has_begun |= *begun;
+                }
+            }
+        }
+        has_begun
+    }
+
+    /// Handles the end of the job that makes an image.
+    pub(crate) fn handle_image(&mut self, result: JobResult<F::Region, F::Remote>) {
+        let Step::MakingImage { grant, .. } = self.step else { return };
+        if let Ok(JobOutcome::Image(image)) = result {
+            self.step = Step::Ready(grant);
+            self.image = Some(image);
+            self.place ^= 1;
+            self.next_patience = PATIENCE[0];
+        } else {
+            self.step = Step::GivingBack(grant.epoch);
+        }
+    }
+
+    /// Handles the end of the release of an image.
+    pub(crate) fn handle_released(&mut self) {
+        self.left_image = None;
+        self.left = None;
+    }
+
+    /// Returns true if nothing is under way.
+    pub(crate) const fn is_steady(&self) -> bool {
+        matches!(self.step, Step::Steady) && self.left.is_none() && self.shrink.is_none()
+    }
+}
+
+impl<F: Fabric> Hash for Requester<F> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self {
+            base: _,
+            largest: _,
+            slab_bytes: _,
+            epoch,
+            current,
+            newest,
+            place,
+            step,
+            image,
+            shrink,
+            left,
+            left_image,
+            request,
+            patience,
+            next_patience,
+        } = self;
+        (epoch, current.is_some(), newest, place, step, image.is_some()).hash(hasher);
+        (shrink, left, left_image.is_some(), request, patience, next_patience).hash(hasher);
+    }
+}

@@ -1,0 +1,46 @@
+//! Move of the sending half to another landing buffer. wire.md 2.5.
+
+use super::Sender;
+use crate::config::Config;
+use crate::fabric::Fabric;
+use crate::wire::header::Length;
+use crate::wire::layout::{Landing, Layout};
+use crate::wire::sequence::is_before;
+
+impl<F: Fabric> Sender<F> {
+    /// Returns true at a chunk boundary: every chunk is posted, and the application fills no blocks in place.
+    pub(crate) const fn is_at_boundary(&self) -> bool {
+        self.unposted.is_none() && self.reserved() == 0
+    }
+
+    /// Continues at the first block of another landing buffer. The open transfer keeps its place in the message.
+    pub(crate) fn enter(&mut self, landing: Landing<F::Remote>, config: &Config) {
+        debug_assert!(self.is_at_boundary(), "the caller has checked it");
+        self.landing = landing;
+        self.at = 0;
+        self.entered = self.produced;
+        self.free_from = self.produced;
+        if let Some(open) = &mut self.open {
+            let config = Config { protocol: open.protocol, ..*config };
+            open.schedule.fit(&config, landing.layout);
+        }
+    }
+
+    /// Returns true if the peer has consumed all that was sent before the current landing buffer, and the device has written it.
+    pub(crate) fn has_left_behind(&self) -> bool {
+        let mut is_consumed = !is_before(self.acked, self.entered);
+        planted!(RetiredUnconsumed => is_consumed = true);
+        let mut is_written = self.in_flight.front().is_none_or(|chunk| !is_before(chunk.from, self.entered));
+        planted!(RetiredUnwritten => is_written = true);
+        is_consumed && is_written
+    }
+
+    /// Returns true if the open transfer has more bytes left than the ring of this layout holds. A stream may have.
+    pub(crate) fn has_more_than(&self, layout: Layout) -> bool {
+        let Some(open) = &self.open else { return false };
+        match open.length {
+            Length::Exact(length) => length - open.sent > u64::from(layout.capacity(layout.block_count)),
+            Length::Stream => true,
+        }
+    }
+}

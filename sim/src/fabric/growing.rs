@@ -1,0 +1,156 @@
+//! Jobs in virtual time: a helper registers and deregisters memory beside the CPU of the end, and may fail.
+
+use superpipe_core::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
+use superpipe_testkit::Memory;
+
+use super::SimFabric;
+use crate::nic::{Key, MemoryUse, Rights, TraceEvent};
+
+/// Most jobs of an end at a time. Fewer than core has, so that it meets a busy fabric.
+const JOBS_MAX: usize = 2;
+
+/// Memory of one end that jobs have provisioned, and the jobs under way.
+#[derive(Debug, Default)]
+pub(super) struct Grown {
+    /// Landing buffers of this end by their place, and images of the peer's by theirs.
+    landings: [Option<Key>; 2],
+    images: [Option<Key>; 2],
+    jobs: Vec<PendingJob>,
+    /// Ticket of the last job that has finished, which is now and then reported once more.
+    stale: Option<Ticket>,
+}
+
+#[derive(Debug)]
+struct PendingJob {
+    ticket: Ticket,
+    job: Job<Memory, Memory>,
+    due_ns: u64,
+}
+
+impl Grown {
+    /// Forgets the jobs, and returns the keys of all memory.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Key> + use<> {
+        let Self { landings, images, jobs: _, stale: _ } = core::mem::take(self);
+        landings.into_iter().chain(images).flatten()
+    }
+
+    pub(super) fn landing(&self, index: u8) -> Option<Key> {
+        self.landings[usize::from(index - 1)]
+    }
+
+    pub(super) fn image(&self, index: u8) -> Option<Key> {
+        self.images[usize::from(index - 1)]
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+}
+
+impl<const DIRECT: bool> SimFabric<DIRECT> {
+    pub(super) fn begin_job(
+        &mut self,
+        side: usize,
+        ticket: Ticket,
+        job: Job<Memory, Memory>,
+    ) -> Result<(), Busy> {
+        if self.setup.growth.is_none() || self.grown[side].jobs.len() == JOBS_MAX {
+            return Err(Busy);
+        }
+        let profile = &self.world.profile;
+        let ns = match &job {
+            Job::ProvisionLanding { layout, .. } | Job::ProvisionImage { layout, .. } => {
+                profile.registration_ns(u64::from(layout.bytes()), false)
+            }
+            Job::ReleaseLanding(_) | Job::ReleaseImage(_) => profile.deregister_ns,
+        };
+        let due_ns = self.world.clock_ns(self.hosts[side]) + ns;
+        self.grown[side].jobs.push(PendingJob { ticket, job, due_ns });
+        Ok(())
+    }
+
+    pub(super) fn finish_job(&mut self, side: usize) -> Option<Finished<Memory, Memory>> {
+        if let Some(stale) = self.grown[side].stale
+            && self.world.rng.one_in(16)
+        {
+            self.grown[side].stale = None;
+            return Some((stale, Err(JobFailed::Refused)));
+        }
+        let now_ns = self.world.clock_ns(self.hosts[side]);
+        let index = self.grown[side].jobs.iter().position(|job| job.due_ns <= now_ns)?;
+        let PendingJob { ticket, job, .. } = self.grown[side].jobs.swap_remove(index);
+        self.grown[side].stale = Some(ticket);
+        Some((ticket, self.perform(side, job)))
+    }
+
+    fn perform(&mut self, side: usize, job: Job<Memory, Memory>) -> JobResult<Memory, Memory> {
+        match job {
+            Job::ProvisionLanding { place, layout } => {
+                let key = self.provision(side, layout, true)?;
+                let memory = Memory::grown(side, place);
+                self.ownership[side].provision(memory.index, layout);
+                let old = self.grown[side].landings[usize::from(place)].replace(key);
+                assert_eq!(old, None, "landing buffer {place} is provisioned twice");
+                let claim = RemoteClaim { address: u64::from(place), key: layout.block_count };
+                Ok(JobOutcome::Landing(memory, claim))
+            }
+            Job::ProvisionImage { layout, claim: RemoteClaim { address, .. }, .. } => {
+                let Ok(place @ 0..=1) = u8::try_from(address) else { return Err(JobFailed::WrongClaim) };
+                let memory = Memory::grown(1 - side, place);
+                // A mapping must have the size. A device would find out later.
+                let has_room = |key| self.world.bytes(key, 0, layout.bytes()).is_ok();
+                if DIRECT && !self.key(memory).is_some_and(has_room) {
+                    return Err(JobFailed::WrongClaim);
+                }
+                let slot = usize::from(place);
+                if self.grown[side].images[slot].is_some() {
+                    // Only a peer that lies grants memory twice.
+                    assert!(self.is_forged, "{memory:?} is granted twice");
+                    return Err(JobFailed::WrongClaim);
+                }
+                self.grown[side].images[slot] = Some(self.provision(side, layout, false)?);
+                Ok(JobOutcome::Image(memory))
+            }
+            Job::ReleaseLanding(memory) => {
+                assert_eq!(memory.owner, side, "an end releases its own memory");
+                self.ownership[side].release(memory.index);
+                let key = self.grown[side].landings[usize::from(memory.index - 1)].take();
+                self.release_grown(side, key);
+                Ok(JobOutcome::Released)
+            }
+            Job::ReleaseImage(memory) => {
+                let (world, qp) = (&self.world, self.qps[side]);
+                let is_read = |flight| !world.is_read(qp, flight);
+                let in_use = self.owned[side].iter().any(|owned| {
+                    owned.span.memory == memory && (owned.wr.is_some() || is_read(owned.flight))
+                });
+                assert!(!in_use || self.is_forged, "{memory:?} is released, and the NIC may read its image");
+                let key = self.grown[side].images[usize::from(memory.index - 1)].take();
+                self.release_grown(side, key);
+                Ok(JobOutcome::Released)
+            }
+        }
+    }
+
+    /// Registers memory, or fails as the seed decides.
+    fn provision(&mut self, side: usize, layout: Layout, is_landing: bool) -> Result<Key, JobFailed> {
+        let one_in = self.setup.growth.map_or(0, |growth| growth.fail_one_in);
+        if one_in > 0 && self.world.rng.one_in(one_in) {
+            let is_budget = self.world.rng.one_in(2);
+            return Err(if is_budget { JobFailed::OverBudget { bytes_max: 0 } } else { JobFailed::Refused });
+        }
+        let bytes = layout.bytes();
+        let (host, rights) = (self.hosts[side], Rights { remote_write: is_landing });
+        let key = self.world.register_aside(host, bytes, rights);
+        let memory_use = if is_landing { MemoryUse::Landing } else { MemoryUse::LandingImage };
+        self.world.note_here(host, TraceEvent::Register { key, bytes, memory_use });
+        Ok(key)
+    }
+
+    fn release_grown(&mut self, side: usize, key: Option<Key>) {
+        if let Some(key) = key {
+            self.world.deregister_aside(key);
+            self.world.note_here(self.hosts[side], TraceEvent::Deregister { key });
+        }
+    }
+}

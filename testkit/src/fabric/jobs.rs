@@ -1,0 +1,124 @@
+//! Jobs of an in-memory fabric: they are refused, fail, and finish in any order, as the seed decides.
+
+use superpipe_core::{Busy, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
+
+use super::Memory;
+use crate::Rng;
+
+/// Parameters of landing buffers that grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrowthSetup {
+    /// Layout of the largest landing buffer.
+    pub largest: Layout,
+    /// Bytes of the first landing buffer that an end grows to.
+    pub slab_bytes: u32,
+    /// One job in so many fails; 0: none does.
+    pub fail_one_in: usize,
+}
+
+/// Effects of jobs on a fabric.
+pub(super) trait JobEffects<R: Copy> {
+    /// Makes a landing buffer of an end, all zero.
+    fn provision_landing(&mut self, memory: Memory, layout: Layout);
+    /// Makes the image of the peer's landing buffer.
+    fn provision_image(&mut self, memory: Memory, layout: Layout) -> R;
+    /// Releases a landing buffer. Panics if anything still uses it.
+    fn release_landing(&mut self, memory: Memory);
+    /// Releases an image. Panics if the device still reads it.
+    fn release_image(&mut self, image: R);
+}
+
+/// Jobs under way at both ends.
+#[derive(Clone, Debug)]
+pub(super) struct JobQueue<R> {
+    growth: Option<GrowthSetup>,
+    rng: Rng,
+    jobs: [Vec<(Ticket, Job<Memory, R>)>; 2],
+    /// Tickets of jobs that have finished, which a device may report once more.
+    stale: [Option<Ticket>; 2],
+}
+
+/// Result of a poll.
+pub(super) enum Polled<R> {
+    Nothing,
+    /// This job is to be done.
+    Do(Ticket, Job<Memory, R>),
+    /// This job failed, or is stale.
+    Failed(Ticket, JobFailed),
+}
+
+impl<R: Copy> JobQueue<R> {
+    pub(super) fn new(growth: Option<GrowthSetup>, seed: u64) -> Self {
+        Self { growth, rng: Rng::new(seed ^ 0x10b5), jobs: [Vec::new(), Vec::new()], stale: [None; 2] }
+    }
+
+    pub(super) fn begin(&mut self, side: usize, ticket: Ticket, job: Job<Memory, R>) -> Result<(), Busy> {
+        if self.growth.is_none() || self.rng.one_in(4) {
+            return Err(Busy);
+        }
+        self.jobs[side].push((ticket, job));
+        Ok(())
+    }
+
+    pub(super) fn poll(&mut self, side: usize) -> Polled<R> {
+        let Some(growth) = self.growth else { return Polled::Nothing };
+        if self.rng.one_in(8)
+            && let Some(ticket) = self.stale[side].take()
+        {
+            return Polled::Failed(ticket, JobFailed::Refused);
+        }
+        let count = self.jobs[side].len();
+        if count == 0 || self.rng.one_in(2) {
+            return Polled::Nothing;
+        }
+        let index = self.rng.below(count);
+        let (ticket, job) = self.jobs[side].swap_remove(index);
+        self.stale[side] = Some(ticket);
+        let can_fail = matches!(job, Job::ProvisionLanding { .. } | Job::ProvisionImage { .. });
+        if can_fail && growth.fail_one_in > 0 && self.rng.one_in(growth.fail_one_in) {
+            let failed =
+                if self.rng.one_in(2) { JobFailed::Refused } else { JobFailed::OverBudget { bytes_max: 0 } };
+            return Polled::Failed(ticket, failed);
+        }
+        Polled::Do(ticket, job)
+    }
+
+    /// Returns true if no job is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.iter().all(Vec::is_empty)
+    }
+}
+
+/// Does a job of an end.
+pub(super) fn finish<R: Copy>(
+    fabric: &mut impl JobEffects<R>,
+    side: usize,
+    job: Job<Memory, R>,
+) -> JobResult<Memory, R> {
+    match job {
+        Job::ProvisionLanding { place, layout } => {
+            let memory = Memory::grown(side, place);
+            fabric.provision_landing(memory, layout);
+            let claim = RemoteClaim { address: u64::from(place), key: layout.block_count };
+            Ok(JobOutcome::Landing(memory, claim))
+        }
+        Job::ProvisionImage { place, layout, claim: RemoteClaim { address, key } } => {
+            assert!(place < 2, "an end has two places");
+            match u8::try_from(address) {
+                Ok(there @ 0..=1) if key == layout.block_count => {
+                    Ok(JobOutcome::Image(fabric.provision_image(Memory::grown(1 - side, there), layout)))
+                }
+                _ => Err(JobFailed::WrongClaim),
+            }
+        }
+        Job::ReleaseLanding(memory) => {
+            assert_eq!(memory.owner, side, "an end releases its own memory");
+            fabric.release_landing(memory);
+            Ok(JobOutcome::Released)
+        }
+        Job::ReleaseImage(image) => {
+            fabric.release_image(image);
+            Ok(JobOutcome::Released)
+        }
+    }
+}
