@@ -86,7 +86,7 @@ impl<F: Fabric> Endpoint<F> {
         self.note_move();
         self.counters.growth_controls += 1;
         self.counters.growths_refused += u64::from(matches!(control, Control::GrowRefused { .. }));
-        let newest = self.receiver.last();
+        let (newest, idle_at) = (self.receiver.last(), self.receiver.newest_consumed());
         let Some(Growth { requester, provider, .. }) = &mut self.growth else {
             return Err(ProtocolError::GrowthNotAgreed);
         };
@@ -96,7 +96,7 @@ impl<F: Fabric> Endpoint<F> {
             Control::GrowRefused { request, .. } => requester.handle_refused(request),
             Control::Shrink { epoch, base } => requester.handle_shrink(epoch, base),
             Control::Retired { epoch, last } => {
-                match provider.handle_retired(epoch, last, newest)? {
+                match provider.handle_retired(epoch, last, newest, idle_at)? {
                     Retired::Seen => {}
                     Retired::Moved => {
                         self.receiver.enter();

@@ -122,12 +122,14 @@ impl<F: Fabric> Provider<F> {
         Ok(())
     }
 
-    /// Handles RETIRED, which names the last chunk of an epoch. `newest` is the sequence of the newest chunk consumed.
+    /// Handles RETIRED, which names the last chunk of an epoch. `newest` is the sequence of the newest chunk consumed, which is
+    /// `idle_at` as well unless the receiver has read the header behind it.
     pub(crate) fn handle_retired(
         &mut self,
         epoch: u32,
         last: u64,
         newest: u64,
+        idle_at: Option<u64>,
     ) -> Result<Retired, ProtocolError> {
         let retired = match self.step {
             Step::Left { epoch: old, .. } if old == epoch && last != 0 => Retired::Seen,
@@ -138,7 +140,7 @@ impl<F: Fabric> Provider<F> {
         let is_consumed = match retired {
             Retired::Unused => true,
             Retired::Seen => !is_before(newest, last),
-            Retired::Moved => newest == last,
+            Retired::Moved => idle_at == Some(last),
         };
         if !is_consumed {
             return Err(ProtocolError::RetiredEarly);

@@ -16,7 +16,12 @@ impl<F: Fabric> Receiver<F> {
         self.next = None;
     }
 
-    /// Goes on at the first block of the other landing buffer.
+    /// Returns the sequence of the newest chunk consumed, if the next header was not read yet.
+    pub(crate) fn newest_consumed(&self) -> Option<u64> {
+        matches!(self.head, Head::Nothing).then(|| self.last())
+    }
+
+    /// Goes on at the first block of the other landing buffer. The next header was not read yet.
     pub(crate) const fn enter(&mut self) {
         if let Some(next) = self.next.take() {
             self.landing = next;

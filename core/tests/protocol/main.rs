@@ -19,6 +19,7 @@ mod equal_words;
 mod events;
 mod failing;
 mod gate;
+mod growing;
 mod half_open;
 mod honest;
 mod hostile;

@@ -1,0 +1,242 @@
+//! Landing buffers that grow, with a peer that is played by hand: which control messages are wrong when, and what is done with those
+//! that are right. wire.md 2.5, 5.4, 5.5.
+
+use superpipe_core::{
+    Arrival, Closed, Config, End, Endpoint, Failure, FlagPlace, Layout, Length, Line, Origin, ProtocolError,
+    control_page,
+};
+use superpipe_testkit::wire::{self, kind};
+use superpipe_testkit::{Direct, GrowthSetup, Memory, Posted, Setup, TestFabric};
+
+const BASE: Layout = Layout { block_bytes: 128, block_count: 4, flags: FlagPlace::Inside };
+const LARGEST: Layout = Layout { block_bytes: 256, block_count: 16, flags: FlagPlace::Inside };
+/// Word 2 of GROWN for the largest landing buffer.
+const LARGEST_WORD: u64 = 256 | 16 << 32;
+
+/// Sequence before the first.
+const BEFORE_FIRST: u64 = u64::MAX;
+
+/// End 0 over a fabric whose jobs never fail. The test plays end 1.
+struct Victim<F: TestFabric> {
+    fabric: F,
+    end: Endpoint<F>,
+    controls: u32,
+}
+
+impl<F: TestFabric> Victim<F> {
+    fn new(grows: bool) -> Self {
+        let growth = GrowthSetup { largest: LARGEST, slab_bytes: 4096, fail_one_in: 0 };
+        let fabric = F::new(&Setup { growth: grows.then_some(growth), ..Setup::new(BASE, 1) });
+        let config = Config { c0_bytes: 100, folds: 1, arrival: Arrival::Flag, ..Config::default() };
+        let end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
+        Self { fabric, end, controls: 0 }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..400 {
+            self.end.progress(&mut self.fabric);
+            self.fabric.step();
+        }
+        self.end.poll_acknowledgements(&mut self.fabric);
+    }
+
+    /// Writes the peer's next control message.
+    fn control(&mut self, words: [u64; 5]) {
+        let [number, one, two, three, four] = words;
+        let flag = u64::from(self.controls) + 1;
+        let line = Line([number, one, two, three, four, 0, 0, flag]);
+        self.fabric.forge(Memory::control_page(0), wire::mailbox(self.controls), &line);
+        self.controls += 1;
+        self.settle();
+    }
+
+    /// Writes a slot line of a landing buffer of the victim.
+    fn slot(&mut self, memory: Memory, at: u32, line: Line) {
+        self.fabric.forge(memory, at, &line);
+        self.settle();
+    }
+
+    /// Returns the victim's control message number `number`.
+    fn said(&self, number: u32) -> [u64; 5] {
+        let Line([number, one, two, three, four, ..]) =
+            self.fabric.memories().line(Memory::control_page(1), wire::mailbox(number));
+        [number, one, two, three, four]
+    }
+
+    #[track_caller]
+    fn is_broken(&self, rule: ProtocolError) {
+        assert_eq!(self.end.closed(), Some(Closed::Failed(Failure::Protocol(rule))), "{}", F::NAME);
+    }
+
+    /// Lets the peer ask for the largest landing buffer, and get it.
+    fn granted() -> Self {
+        let mut t = Self::new(true);
+        t.control([4, 1, 4096, 0, 0]);
+        // Epoch 1, place 0 of the victim.
+        assert_eq!(t.said(0), [5, 1 | 1 << 32, LARGEST_WORD, 16, 0], "{}", F::NAME);
+        assert_eq!(t.end.closed(), None);
+        t
+    }
+
+    fn pull(&mut self) -> (usize, End) {
+        let mut place = [0; 100];
+        let pulled = self.end.pull(&mut self.fabric, &mut [&mut place]);
+        self.settle();
+        (pulled.bytes, pulled.end)
+    }
+}
+
+macro_rules! on_both {
+    ($($test:ident)*) => {
+        mod direct {
+            $(#[test] fn $test() { super::$test::<super::Direct>() })*
+        }
+        mod posted {
+            $(#[test] fn $test() { super::$test::<super::Posted>() })*
+        }
+    };
+}
+
+on_both! {
+    growth_that_was_not_agreed_is_refused
+    a_grow_is_answered_once
+    a_chunk_in_the_new_epoch_moves_the_receiver
+    retired_moves_a_receiver_that_saw_no_chunk
+    an_unused_epoch_comes_back
+    an_epoch_is_retired_only_once_it_is_consumed
+    shrink_makes_the_base_the_next_epoch
+    a_grant_must_answer_and_fit
+    a_wrong_shrink_is_a_violation
+}
+
+fn growth_that_was_not_agreed_is_refused<F: TestFabric>() {
+    for words in [[4, 1, 4096, 0, 0], [5, 1, 1, 1, 1], [6, 1, 0, 1, 0], [7, 0, 1, 0, 0], [8, 0, 1, 0, 0]] {
+        let mut t = Victim::<F>::new(false);
+        t.control(words);
+        t.is_broken(ProtocolError::GrowthNotAgreed);
+    }
+}
+
+fn a_grow_is_answered_once<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    // The next GROW waits until the granted epoch is in use and the base is retired.
+    t.control([4, 2, 8192, 0, 0]);
+    assert_eq!(t.end.closed(), None);
+    t.control([4, 3, 8192, 0, 0]);
+    t.is_broken(ProtocolError::GrowTwice);
+
+    let mut t = Victim::<F>::new(true);
+    t.control([4, 1, 100, 0, 0]);
+    assert_eq!(t.said(0), [6, 1, 512, 3, 0], "it is as large already");
+}
+
+fn a_chunk_in_the_new_epoch_moves_the_receiver<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"old", 1));
+    assert_eq!(t.pull(), (3, End::Fin));
+    t.slot(Memory::grown(0, 0), LARGEST.line_at(0), wire::inline(7, b"first", 2));
+    assert_eq!(t.pull(), (5, End::Fin));
+    t.slot(Memory::grown(0, 0), LARGEST.line_at(1), wire::inline(7, b"second", 3));
+    assert_eq!(t.pull(), (6, End::Fin));
+    assert!(t.end.has_grown());
+    t.control([8, 0, 1, 0, 0]);
+    assert_eq!(t.end.closed(), None, "{}", F::NAME);
+    t.control([8, 0, 1, 0, 0]);
+    t.is_broken(ProtocolError::RetiredUnknown);
+}
+
+fn retired_moves_a_receiver_that_saw_no_chunk<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.control([8, 0, BEFORE_FIRST, 0, 0]);
+    assert!(t.end.has_grown() && t.end.is_growth_steady(), "{}", F::NAME);
+    t.slot(Memory::grown(0, 0), LARGEST.line_at(0), wire::inline(7, b"first", 1));
+    assert_eq!(t.pull(), (5, End::Fin));
+}
+
+fn an_unused_epoch_comes_back<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    assert!(t.fabric.grown_bytes() > 0);
+    t.control([8, 1, 0, 0, 0]);
+    assert_eq!((t.fabric.grown_bytes(), t.end.is_growth_steady()), (0, true), "{}", F::NAME);
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"here", 1));
+    assert_eq!(t.pull(), (4, End::Fin));
+    // Only one GROWN may be unacknowledged.
+    t.fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(0, 1, 0));
+    t.control([4, 2, 4096, 0, 0]);
+    assert_eq!(t.said(1)[1], 2 | 2 << 32, "the next epoch has the next number");
+}
+
+fn an_epoch_is_retired_only_once_it_is_consumed<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"unread", 1));
+    t.control([8, 0, 1, 0, 0]);
+    t.is_broken(ProtocolError::RetiredEarly);
+
+    // The receiver has read the header behind the chunk that RETIRED names, in the epoch that was left.
+    let mut t = Victim::<F>::granted();
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"one", 1));
+    assert_eq!(t.pull(), (3, End::Fin));
+    let header = wire::chunk(kind::RTS, 7, 300, 60, 2, 2);
+    t.slot(Memory::landing(0), BASE.line_at(1), header);
+    assert!(t.end.incoming(&mut t.fabric).is_some());
+    t.control([8, 0, 1, 0, 0]);
+    t.is_broken(ProtocolError::RetiredEarly);
+}
+
+fn shrink_makes_the_base_the_next_epoch<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.control([8, 0, BEFORE_FIRST, 0, 0]);
+    assert!(t.end.shrink());
+    t.settle();
+    assert_eq!(t.said(1), [7, 1, 2, 0, 0], "{}", F::NAME);
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"back", 1));
+    assert_eq!(t.pull(), (4, End::Fin));
+    t.control([8, 1, BEFORE_FIRST, 0, 0]);
+    assert_eq!((t.end.has_grown(), t.fabric.grown_bytes()), (false, 0), "{}", F::NAME);
+    assert!(!t.end.shrink(), "there is nothing to shrink");
+}
+
+/// A victim that has sent GROW for a message that does not fit its ring.
+fn asking<F: TestFabric>() -> Victim<F> {
+    let mut t = Victim::<F>::new(true);
+    t.end.start(7, Length::Exact(5000)).unwrap();
+    t.settle();
+    assert_eq!(t.said(0), [4, 1, 4096, 1, 0], "{}", F::NAME);
+    t
+}
+
+fn a_grant_must_answer_and_fit<F: TestFabric>() {
+    let wrong_layouts =
+        [0, 256, 1 << 32, 100 | 16 << 32, 256 | 17 << 32, 1 << 20 | 16 << 32, LARGEST_WORD | 1 << 63];
+    for layout in wrong_layouts {
+        let mut t = asking::<F>();
+        t.control([5, 1 | 1 << 32, layout, 16, 0]);
+        t.is_broken(ProtocolError::GrantInvalid);
+    }
+    let mut t = asking::<F>();
+    t.control([5, 1 | 2 << 32, LARGEST_WORD, 16, 0]);
+    t.is_broken(ProtocolError::GrantInvalid);
+    for words in [[5, 2 | 1 << 32, LARGEST_WORD, 16, 0], [6, 2, 0, 1, 0]] {
+        let mut t = asking::<F>();
+        t.control(words);
+        t.is_broken(ProtocolError::GrowAnswer);
+    }
+    let mut t = Victim::<F>::new(true);
+    t.control([6, 0, 0, 1, 0]);
+    t.is_broken(ProtocolError::GrowAnswer);
+
+    // A claim to memory that cannot be: the epoch is given back.
+    let mut t = asking::<F>();
+    t.control([5, 1 | 1 << 32, LARGEST_WORD, 16, 9]);
+    assert_eq!((t.said(1), t.end.closed()), ([8, 1, 0, 0, 0], None), "{}", F::NAME);
+}
+
+fn a_wrong_shrink_is_a_violation<F: TestFabric>() {
+    // The base cannot be left.
+    let mut t = Victim::<F>::new(true);
+    t.control([7, 0, 1, 0, 0]);
+    t.is_broken(ProtocolError::ShrinkWrong);
+    let mut t = asking::<F>();
+    t.control([7, 0, 1, 0, 0]);
+    t.is_broken(ProtocolError::ShrinkWrong);
+}
