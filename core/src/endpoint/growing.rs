@@ -30,6 +30,10 @@ impl<F: Fabric> Endpoint<F> {
                 None => {}
             }
         }
+        // An end that closes, or whose peer does, releases everything soon.
+        if self.closed.is_some() || self.receiver.is_closing() {
+            return work;
+        }
         let layout = self.receiver.layout();
         if let Some(next) = provider.begin_jobs(fabric, &mut self.link, jobs, layout) {
             self.receiver.expect(next);
@@ -46,11 +50,7 @@ impl<F: Fabric> Endpoint<F> {
         let has_left_behind = self.sender.has_left_behind();
         self.wants_ack |= requester.has_left() && !has_left_behind;
         let due = requester.due(has_left_behind);
-        // An end that closes, or whose peer does, releases everything soon.
-        if self.closed.is_none() && !self.receiver.is_closing() {
-            work += self.send_growth(fabric, due);
-        }
-        work
+        work + self.send_growth(fabric, due)
     }
 
     /// Sends the control messages of both halves that are due.
@@ -90,6 +90,10 @@ impl<F: Fabric> Endpoint<F> {
         let Some(Growth { requester, provider, .. }) = &mut self.growth else {
             return Err(ProtocolError::GrowthNotAgreed);
         };
+        // Nothing is released either: the application may still read in place what it was shown.
+        if self.closed.is_some() || self.receiver.is_closing() {
+            return Ok(());
+        }
         match control {
             Control::Grow { request, bytes, .. } => provider.handle_grow(request, bytes),
             Control::Grown { request, grant } => requester.handle_grown(request, grant),

@@ -236,7 +236,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Reserves free bytes of blocks, at most `max_bytes`, which the caller fills in place with the next bytes of a transfer.
-    /// [`commit`](Self::commit) sends them.
+    /// [`commit`](Self::commit) sends them. Until that, or a push or the transfer's end, this end moves to no other landing buffer.
     ///
     /// # Errors
     /// `NoCredit`: call again after [`progress`](Self::progress). `Rejected`, `NotOpen`, `Closed`; `WrongLength`

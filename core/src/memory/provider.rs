@@ -115,7 +115,8 @@ impl<F: Fabric> Provider<F> {
 
     /// Handles GROW.
     pub(crate) const fn handle_grow(&mut self, request: u32, bytes: u32) -> Result<(), ProtocolError> {
-        if self.asked.is_some() || matches!(self.step, Step::Provisioning { .. }) {
+        let is_answered = !matches!(self.due, Some(Control::Grown { .. } | Control::GrowRefused { .. }));
+        if self.asked.is_some() || matches!(self.step, Step::Provisioning { .. }) || !is_answered {
             return Err(ProtocolError::GrowTwice);
         }
         self.asked = Some(Asked { request, bytes });
@@ -131,6 +132,10 @@ impl<F: Fabric> Provider<F> {
         newest: u64,
         idle_at: Option<u64>,
     ) -> Result<Retired, ProtocolError> {
+        if self.due.is_some() {
+            // The peer cannot know of the epoch, or of the wish to shrink.
+            return Err(ProtocolError::RetiredUnknown);
+        }
         let retired = match self.step {
             Step::Left { epoch: old, .. } if old == epoch && last != 0 => Retired::Seen,
             Step::Granted { .. } if self.epoch == epoch && last != 0 => Retired::Moved,

@@ -75,7 +75,7 @@ impl<F: Fabric> Receiver<F> {
         let Some((last, _)) = self.close else { return false };
         // The gate is open: no REJECT is due to a peer that has closed.
         let mut ahead = Self { ..*self };
-        let blocks = u64::from(self.landing.layout.block_count);
+        let blocks = self.blocks_of_both();
         while !is_before(last, ahead.sequence) {
             let before = ahead.consumed;
             let drained = ahead.poll(fabric, link, arrival).and_then(|_| ahead.drain(fabric, link, arrival));

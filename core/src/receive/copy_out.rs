@@ -102,7 +102,7 @@ impl<F: Fabric> Receiver<F> {
         bytes as usize
     }
 
-    /// Discards the payload of the open transfer that has arrived. Stops after the ring's blocks, even if the peer writes more
+    /// Discards the payload of the open transfer that has arrived. Stops after the blocks of both rings, even if the peer writes more
     /// meanwhile.
     pub(crate) fn drain(
         &mut self,
@@ -110,7 +110,7 @@ impl<F: Fabric> Receiver<F> {
         link: &F::Link,
         arrival: Arrival,
     ) -> Result<(), ProtocolError> {
-        let upto = self.consumed.wrapping_add(u64::from(self.landing.layout.block_count));
+        let upto = self.consumed.wrapping_add(self.blocks_of_both());
         while self.open.is_some() && self.consumed != upto && self.poll(fabric, link, arrival)? {
             match self.head {
                 Head::Nothing => return Ok(()),

@@ -61,7 +61,7 @@ impl<F: Fabric> Receiver<F> {
         has_arrived
     }
 
-    /// Returns the most chunks that can be notified and not consumed.
+    /// Returns the most blocks that can be filled and not consumed.
     pub(super) fn blocks_of_both(&self) -> u64 {
         let of = |landing: &Landing<F::Region>| u64::from(landing.layout.block_count);
         of(&self.landing) + self.next.as_ref().map_or(0, of)

@@ -1,9 +1,10 @@
 //! Landing buffers that grow, with a peer that is played by hand: which control messages are wrong when, and what is done with those
 //! that are right. wire.md 2.5, 5.4, 5.5.
 
+use superpipe_core::driver::{Driver, Ended, WaitStrategy};
 use superpipe_core::{
-    Arrival, Closed, Config, End, Endpoint, Failure, FlagPlace, Layout, Length, Line, Origin, ProtocolError,
-    control_page,
+    Arrival, Closed, Config, End, Endpoint, Failure, FlagPlace, Layout, Length, Line, Nanos, Origin,
+    ProtocolError, Readable, Reason, control_page,
 };
 use superpipe_testkit::wire::{self, kind};
 use superpipe_testkit::{Direct, GrowthSetup, Memory, Posted, Setup, TestFabric};
@@ -107,6 +108,9 @@ on_both! {
     shrink_makes_the_base_the_next_epoch
     a_grant_must_answer_and_fit
     a_wrong_shrink_is_a_violation
+    nothing_is_released_once_the_connection_has_ended
+    a_peer_that_is_gone_has_closed_although_its_data_are_in_two_rings
+    what_was_not_granted_yet_cannot_be_retired
 }
 
 fn growth_that_was_not_agreed_is_refused<F: TestFabric>() {
@@ -239,4 +243,61 @@ fn a_wrong_shrink_is_a_violation<F: TestFabric>() {
     let mut t = asking::<F>();
     t.control([7, 0, 1, 0, 0]);
     t.is_broken(ProtocolError::ShrinkWrong);
+}
+
+fn nothing_is_released_once_the_connection_has_ended<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.slot(Memory::grown(0, 0), LARGEST.line_at(0), wire::inline(7, b"first", 1));
+    assert_eq!(t.pull(), (5, End::Fin));
+    t.control([8, 0, BEFORE_FIRST, 0, 0]);
+    assert!(t.end.shrink());
+    t.settle();
+    t.slot(Memory::grown(0, 0), LARGEST.line_at(1), wire::inline(7, b"shown", 2));
+    let Readable::Run(run) = t.end.readable(&mut t.fabric, 100) else { panic!("it is there") };
+    let grown_bytes = t.fabric.grown_bytes();
+    t.control([9, 0, 0, 0, 0]);
+    t.is_broken(ProtocolError::UnknownControl);
+    t.control([8, 1, 1, 0, 0]);
+    assert_eq!(t.fabric.grown_bytes(), grown_bytes, "{}", F::NAME);
+    let shown: Vec<u8> =
+        run.spans().flat_map(|(at, bytes)| t.fabric.visible(run.memory, at, bytes).to_vec()).collect();
+    assert_eq!(shown, b"shown", "{}", F::NAME);
+}
+
+fn a_peer_that_is_gone_has_closed_although_its_data_are_in_two_rings<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    for sequence in 1..=3 {
+        let at = BASE.line_at(sequence - 1);
+        t.fabric.forge(Memory::landing(0), at, &wire::inline(7, b"old", u64::from(sequence)));
+    }
+    for sequence in 4..=13 {
+        let at = LARGEST.line_at(sequence - 4);
+        t.fabric.forge(Memory::grown(0, 0), at, &wire::inline(7, b"new", u64::from(sequence)));
+    }
+    t.control([3, 0, 13, 0, 0]);
+    let Victim { mut fabric, end, .. } = t;
+    let mut driver = Driver::new(end, 1, WaitStrategy::Yield, 1_000_000_000, Nanos(0));
+    driver.note_peer_gone();
+    assert_eq!(driver.ended(&fabric), Some(Ended::Closed(Closed::ByPeer(Reason::DONE))), "{}", F::NAME);
+    let mut place = [0; 40];
+    for _ in 0..13 {
+        let taken = driver.try_recv(&mut fabric, &mut [&mut place]).unwrap().unwrap();
+        assert_eq!((taken.tag, taken.bytes), (7, 3), "{}", F::NAME);
+    }
+}
+
+fn what_was_not_granted_yet_cannot_be_retired<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.control([8, 1, 0, 0, 0]);
+    // The next GROWN waits, since the first one is not acknowledged.
+    t.control([4, 2, 4096, 0, 0]);
+    assert_eq!(t.said(1), [0; 5]);
+    t.control([8, 2, 0, 0, 0]);
+    t.is_broken(ProtocolError::RetiredUnknown);
+
+    let mut t = Victim::<F>::granted();
+    t.control([8, 1, 0, 0, 0]);
+    t.control([4, 2, 4096, 0, 0]);
+    t.control([4, 3, 4096, 0, 0]);
+    t.is_broken(ProtocolError::GrowTwice);
 }

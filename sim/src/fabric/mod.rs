@@ -162,8 +162,10 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     }
 
     fn image(&self, side: usize, to: Memory) -> Key {
-        let grown = (to.index > 0).then(|| self.grown[side].image(to.index)).flatten();
-        grown.unwrap_or_else(|| self.keys[side][2 + to.place as usize])
+        let grown = (to.index > 0).then(|| self.grown[side].image(to.index));
+        let is_gone = grown == Some(None);
+        assert!(!is_gone || self.is_forged, "the image of {to:?} is used, and was released");
+        grown.flatten().unwrap_or_else(|| self.keys[side][2 + to.place as usize])
     }
 
     fn spend(&self, side: usize, ns: u64) {
