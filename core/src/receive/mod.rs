@@ -257,7 +257,9 @@ impl<F: Fabric> Receiver<F> {
             return Ok(false);
         }
         let flag = self.next_flag(fabric, link);
-        if !arrival.may_be(flag, self.sequence) && !self.enter_next(fabric, link, arrival) {
+        if !arrival.may_be(flag, self.sequence)
+            && (self.next.is_none() || !self.enter_next(fabric, link, arrival))
+        {
             return self.judge_missing(arrival);
         }
         let Landing { memory, layout } = self.landing;
