@@ -75,7 +75,7 @@ impl Outbox {
         fabric.write_line(link, to, at, &line);
         let subject = Subject::Control(self.sequence);
         let wr = matches!(kind, Kind::Retired).then_some(RETIRED_WR);
-        if !F::DIRECT && sender.post_line_as(fabric, link, to, at, subject, wr).is_err() {
+        if !F::DIRECT && sender.post_line(fabric, link, to, at, subject, wr).is_err() {
             return false;
         }
         let kept = self.on_the_way.get_mut(kind.index()).is_some_and(|q| q.push_back(self.sequence).is_ok());

@@ -17,9 +17,11 @@ mod ahead;
 mod copy_out;
 mod epoch;
 mod fingerprint;
+mod notified;
 mod outcome;
 mod single_chunk;
 
+pub(crate) use notified::notifies;
 pub use outcome::{End, Pulled, Readable, Run, TryRecv};
 
 use crate::config::Origin;
@@ -30,8 +32,7 @@ use crate::wire::arrival::Arrival;
 use crate::wire::header::{Header, Length, RtsFields};
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::line::Line;
-use crate::wire::notification::LowBits;
-use crate::wire::sequence::{after, before, distance, is_before};
+use crate::wire::sequence::{before, is_before};
 use outcome::Chunk;
 
 /// Head of the ring: the chunk or line that is taken out next.
@@ -219,26 +220,6 @@ impl<F: Fabric> Receiver<F> {
         Ok(())
     }
 
-    /// Handles the notification of a chunk.
-    pub(crate) fn handle_notification(&mut self, low: LowBits) -> Result<(), ProtocolError> {
-        let next = after(self.notified);
-        low.check(next, distance(self.last(), next), self.blocks_of_both())?;
-        self.notified = next;
-        Ok(())
-    }
-
-    /// Returns true if the chunk that is awaited, or at the head, was notified.
-    pub(crate) const fn is_notified(&self) -> bool {
-        !is_before(self.notified, self.sequence)
-    }
-
-    /// Returns true if the next slot line must not be read, because its chunk was not notified yet.
-    #[inline]
-    fn awaits_notification(&self, arrival: Arrival) -> bool {
-        planted!(NotificationNotRead => return false);
-        notifies::<F>(arrival) && !self.is_notified()
-    }
-
     /// Polls the next slot line, and checks it. Returns true if there is a head.
     #[inline]
     pub(crate) fn poll(
@@ -276,15 +257,6 @@ impl<F: Fabric> Receiver<F> {
     fn next_flag(&self, fabric: &F, link: &F::Link) -> u64 {
         let Landing { memory, layout } = self.landing;
         fabric.flag(link, memory, layout.flag_at(self.at))
-    }
-
-    /// Judges a flag that is not there. It is a violation if its write was notified.
-    fn judge_missing(&self, arrival: Arrival) -> Result<bool, ProtocolError> {
-        if notifies::<F>(arrival) && self.is_notified() {
-            Err(ProtocolError::NotificationWithoutFlag)
-        } else {
-            Ok(false)
-        }
     }
 
     /// Returns the next complete block that has arrived: the sequence of its chunk, and the number of blocks before it.
@@ -500,12 +472,6 @@ impl<F: Fabric> Receiver<F> {
         }
         Ok(true)
     }
-}
-
-/// Returns true if each write of the peer is notified. The compiler decides it for a fabric with direct store.
-#[inline]
-pub(crate) fn notifies<F: Fabric>(arrival: Arrival) -> bool {
-    !F::DIRECT && arrival == Arrival::Notify
 }
 
 /// Checks that a message ends exactly when all of it was sent (wire.md 4.3).

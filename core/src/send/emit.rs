@@ -157,7 +157,7 @@ impl<F: Fabric> Sender<F> {
         let (to, at) = (self.landing.memory, self.landing.layout.line_at(self.at));
         fabric.write_line(link, to, at, &line);
         let subject = Subject::Chunk(self.sequence);
-        if !F::DIRECT && self.post_line(fabric, link, to, at, subject).is_err() {
+        if !F::DIRECT && self.post_line(fabric, link, to, at, subject, None).is_err() {
             return false;
         }
         record!(fabric, link, SendEnd { transfer });

@@ -7,25 +7,12 @@ use crate::wire::line::LINE_BYTES;
 use crate::wire::notification::Subject;
 
 impl<F: Fabric> Sender<F> {
-    /// Posts the line at `at` of an image, which holds `subject`. The write is not signaled.
+    /// Posts the line at `at` of an image, which holds `subject`. The write is signaled if there is a `wr`.
     ///
     /// # Errors
     /// [`SqFull`]: the send queue is full, or no credit is left for the notification.
     #[inline]
     pub(crate) fn post_line(
-        &mut self,
-        fabric: &mut F,
-        link: &mut F::Link,
-        to: F::Remote,
-        at: u32,
-        subject: Subject,
-    ) -> Result<(), SqFull> {
-        self.post_line_as(fabric, link, to, at, subject, None)
-    }
-
-    /// [`post_line`](Self::post_line), signaled if there is a `wr`.
-    #[inline]
-    pub(crate) fn post_line_as(
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
@@ -51,7 +38,7 @@ impl<F: Fabric> Sender<F> {
         to: F::Remote,
         at: u32,
     ) -> Result<(), SqFull> {
-        self.post_line(fabric, link, to, at, Subject::Ack(self.credits.taken()))
+        self.post_line(fabric, link, to, at, Subject::Ack(self.credits.taken()), None)
     }
 
     /// Posts the chunk that is ready in its image, if there is one. Returns true if it was posted.

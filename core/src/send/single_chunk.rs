@@ -29,7 +29,7 @@ impl<F: Fabric> Sender<F> {
         fabric.write_line(link, self.landing.memory, at, &line);
         if !F::DIRECT {
             let (to, subject) = (self.landing.memory, Subject::Chunk(self.sequence));
-            self.post_line(fabric, link, to, at, subject)?;
+            self.post_line(fabric, link, to, at, subject, None)?;
         }
         Ok(self.count_message(1))
     }

@@ -15,6 +15,8 @@ pub mod sparse;
 
 mod ancillary;
 pub(crate) mod descriptor_passing;
+#[cfg(test)]
+mod foreign;
 mod receive_queue;
 #[cfg(test)]
 pub(crate) mod scratch;

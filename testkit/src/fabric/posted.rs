@@ -6,15 +6,17 @@
 //! posting. A notification arrives once its write and all before it are visible, and core panics if it reads bytes of the write before
 //! that.
 
+mod growing;
+
 use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Layout, Line,
-    Nanos, Notification, SqFull, Ticket, WcError, WrId, control_page,
+    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Line, Nanos,
+    Notification, SqFull, Ticket, WcError, WrId, control_page,
 };
 
-use super::jobs::{JobEffects, JobQueue, Polled, finish};
+use super::jobs::{JobQueue, Polled, finish};
 use super::memory::{Memories, Memory, Place, Span};
 use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
@@ -255,31 +257,6 @@ impl Posted {
             }
         }
         self.retire(index);
-    }
-}
-
-impl JobEffects<Image> for Posted {
-    fn provision_landing(&mut self, memory: Memory, layout: Layout) {
-        self.ownership[memory.owner].provision(memory.index, layout);
-        self.memories.provision(memory, layout.bytes());
-    }
-
-    fn provision_image(&mut self, memory: Memory, layout: Layout) -> Image {
-        self.images.provision(memory, layout.bytes());
-        Image(memory)
-    }
-
-    fn release_landing(&mut self, memory: Memory) {
-        let is_under_way = self.writes.iter().any(|write| write.to == memory && write.pieces_left > 0);
-        assert!(!is_under_way, "{memory:?} is released, and writes to it are under way");
-        self.ownership[memory.owner].release(memory.index);
-        self.memories.provision(memory, 0);
-    }
-
-    fn release_image(&mut self, image: Image) {
-        let is_read = self.owned.iter().flatten().any(|owned| owned.span.memory == image.0);
-        assert!(!is_read, "{image:?} is released, and the device may read it");
-        self.images.provision(image.0, 0);
     }
 }
 

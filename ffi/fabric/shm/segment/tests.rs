@@ -1,6 +1,7 @@
 //! Segments: what is adopted, and each rule that refuses.
 
 use super::*;
+use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
 use crate::os::page::page_bytes;
 use core::ptr;
 use rustix::io::{FdFlags, fcntl_getfd};
@@ -11,22 +12,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 
 const PAGE: u64 = 4096;
-
-/// A memfd of `bytes` with these seals, as a peer might make it.
-fn foreign(flags: MemfdFlags, bytes: u64, seals: SealFlags) -> OwnedFd {
-    let fd = memfd_create(c"foreign", MemfdFlags::CLOEXEC | flags).unwrap();
-    ftruncate(&fd, bytes).unwrap();
-    assert!(seals.is_empty() || fcntl_add_seals(&fd, seals).is_ok());
-    fd
-}
-
-fn sealable(bytes: u64, seals: SealFlags) -> OwnedFd {
-    foreign(MemfdFlags::ALLOW_SEALING, bytes, seals)
-}
-
-fn allocated_bytes(fd: BorrowedFd<'_>) -> u64 {
-    fstat(fd).unwrap().st_blocks.cast_unsigned() * 512
-}
 
 fn adopt(fd: impl Into<OwnedFd>) -> SegmentError {
     let fd: OwnedFd = fd.into();

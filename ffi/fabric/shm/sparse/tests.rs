@@ -1,6 +1,7 @@
 //! Sparse segments: what is allocated and when, what a peer can do, and each rule that refuses.
 
 use super::*;
+use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
 use crate::os::jobs::Jobs;
 use crate::os::monotonic_ns;
 use rustix::fs::{MemfdFlags, fcntl_get_seals, fstat, memfd_create};
@@ -21,10 +22,6 @@ fn both(slot_bytes: usize) -> (SparseSegment, PeerSparseSegment, OwnedFd) {
     let (own, fd) = create(slot_bytes);
     let peer = PeerSparseSegment::adopt(fd.try_clone().unwrap(), slot_bytes, PageSize::Base).unwrap();
     (own, peer, fd)
-}
-
-fn allocated_bytes(fd: &OwnedFd) -> u64 {
-    fstat(fd).unwrap().st_blocks.cast_unsigned() * 512
 }
 
 /// Makes all steps; returns the result and their count.
@@ -78,17 +75,6 @@ fn faults(work: impl FnOnce()) -> i64 {
 
 fn punch(fd: BorrowedFd<'_>, at: usize, len: usize) -> Result<(), Errno> {
     fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at as u64, len as u64)
-}
-
-fn foreign(flags: MemfdFlags, bytes: u64, seals: SealFlags) -> OwnedFd {
-    let fd = memfd_create(c"foreign", MemfdFlags::CLOEXEC | flags).unwrap();
-    ftruncate(&fd, bytes).unwrap();
-    assert!(seals.is_empty() || fcntl_add_seals(&fd, seals).is_ok());
-    fd
-}
-
-fn sealable(bytes: u64, seals: SealFlags) -> OwnedFd {
-    foreign(MemfdFlags::ALLOW_SEALING, bytes, seals)
 }
 
 /// Adopts as a segment with slots of a page.

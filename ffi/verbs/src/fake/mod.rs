@@ -4,11 +4,13 @@
 //! thread.
 
 mod calls;
+mod cm_calls;
 
 use super::*;
 pub use super::{ibv_send_flags, ibv_wr_opcode, rdma_cm_event_type as CmKind};
 use crate::{EventChannel, RemoteAddr, WcStatus};
-pub(crate) use calls::{rdmacm, verbs};
+pub(crate) use calls::verbs;
+pub(crate) use cm_calls::rdmacm;
 use core::cell::RefCell;
 use core::ffi::c_int;
 use core::net::SocketAddr;
