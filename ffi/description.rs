@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use superpipe_core::driver::setup::Negotiated;
+use superpipe_core::driver::setup::{LandingMode, Negotiated};
 use superpipe_core::{Arrival, Protocol};
 
 #[cfg(feature = "verbs")]
@@ -28,7 +28,9 @@ pub struct Description {
     pub folds: u8,
     /// Bytes of a block.
     pub block_bytes: u32,
-    /// Bytes of all blocks of a landing buffer.
+    /// When landing buffers are provisioned.
+    pub landing: LandingMode,
+    /// Bytes of all blocks of a landing buffer; of the largest one, if landing is on demand.
     pub landing_bytes: u32,
     /// Bytes of the largest chunk, if an end has set a limit. Otherwise the folds are the limit.
     pub chunk_bytes: Option<u32>,
@@ -45,7 +47,7 @@ impl Description {
         arrival_reason: &'static str,
         provisioned_bytes: u64,
     ) -> Self {
-        let Negotiated { config, layout } = negotiated;
+        let Negotiated { config, layout, landing } = negotiated;
         Self {
             fabric,
             #[cfg(feature = "verbs")]
@@ -55,6 +57,7 @@ impl Description {
             arrival_reason,
             folds: config.folds,
             block_bytes: layout.block_bytes,
+            landing: *landing,
             landing_bytes: layout.block_bytes * layout.block_count,
             chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
             provisioned_bytes,

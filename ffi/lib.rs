@@ -65,7 +65,7 @@ pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]
 pub use superpipe_core::driver::setup;
-pub use superpipe_core::driver::setup::Tuning;
+pub use superpipe_core::driver::setup::{LandingMode, Tuning};
 pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation, WaitStrategyParseError};
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;

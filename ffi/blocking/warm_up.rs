@@ -36,7 +36,7 @@ pub(crate) struct WarmingUp {
 impl WarmingUp {
     /// Begins; `is_first` is true at the end that sends the first message.
     pub(crate) fn new<F: HostFabric>(negotiated: &Negotiated, is_first: bool) -> Self {
-        let plan = WarmUpPlan::new(negotiated.layout, &negotiated.config, F::DIRECT);
+        let plan = WarmUpPlan::of(negotiated, F::DIRECT);
         Self { warm_up: WarmUp::new(plan, is_first), room: vec![0; plan.room_bytes()] }
     }
 

@@ -1,7 +1,7 @@
 //! Events of `--json`: one JSON object per line. `start` comes first and `end` last, whatever happens in between.
 
 use crate::command_line::options::{
-    ArrivalOption, Checksum, Common, Core, ProtocolOption, TransferOptions, Wait,
+    ArrivalOption, Checksum, Common, Core, LandingOption, ProtocolOption, TransferOptions, Wait,
 };
 use crate::exit::Failure;
 use crate::report::lines::Lines;
@@ -26,6 +26,7 @@ pub struct Settings {
     chunk_bytes: Option<u32>,
     folds: Option<u8>,
     arrival: ArrivalOption,
+    landing: Option<LandingOption>,
     device: Option<String>,
     gid_index: Option<u32>,
     peer_uid: Option<u32>,
@@ -49,9 +50,11 @@ pub struct ConnectionProperties {
     pub arrival: &'static str,
     /// reason for the arrival mode
     pub arrival_reason: &'static str,
-    /// size of a block
+    /// when landing buffers are provisioned
+    pub landing: &'static str,
+    /// size of a block; of the largest landing buffer, if landing is on demand
     pub block_bytes: u32,
-    /// blocks in a landing buffer
+    /// blocks in a landing buffer, or in the largest one
     pub block_count: u32,
     /// size of the largest chunk; 0: the protocol chooses it
     pub chunk_bytes: u32,
@@ -148,6 +151,7 @@ impl Settings {
             chunk_bytes: tuning.chunk_bytes,
             folds: tuning.folds,
             arrival: tuning.arrival,
+            landing: tuning.landing,
             device: route.device.map(|device| device.to_string()),
             gid_index: route.gid_index,
             peer_uid: *peer_uid,
@@ -171,6 +175,7 @@ impl ConnectionProperties {
             protocol: description.protocol.name(),
             arrival: arrival_name(description.arrival),
             arrival_reason,
+            landing: description.landing.name(),
             block_bytes: *block_bytes,
             block_count: landing_bytes / block_bytes,
             chunk_bytes: description.chunk_bytes.unwrap_or(0),
@@ -188,10 +193,11 @@ impl fmt::Display for ConnectionProperties {
         }
         write!(
             f,
-            ": {}, arrival by {} ({}), {} blocks of {}, {} folds, {} of memory at this end",
+            ": {}, arrival by {} ({}), landing {}: {} blocks of {}, {} folds, {} of memory at this end",
             self.protocol,
             self.arrival,
             self.arrival_reason,
+            self.landing,
             self.block_count,
             Bytes(self.block_bytes.into()),
             self.folds,

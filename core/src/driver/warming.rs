@@ -4,6 +4,7 @@
 //! warm-up changes that (docs/architecture.md, decision 11), with the default sizes by 80 messages each way over shared memory and 17 over
 //! RDMA. They take less time than the handshake.
 
+use super::setup::{LandingMode, Negotiated};
 use super::{Drive, Driver, Received, RecvFailed, RecvOperation, SendFailed, SendOperation};
 use crate::config::Config;
 use crate::error::Reason;
@@ -45,6 +46,18 @@ impl WarmUpPlan {
             COUNTS_POSTED
         };
         Self([(2 * c0_bytes, rendezvous), (long_bytes, long), (short_bytes, short), (TINY_BYTES, tiny)])
+    }
+
+    /// Makes the plan of a connection. If its landing is on demand, the messages fit in the control page, so that the warm-up provisions
+    /// nothing.
+    #[must_use]
+    pub fn of(negotiated: &Negotiated, is_direct: bool) -> Self {
+        let Self([rendezvous, long, short, tiny]) =
+            Self::new(negotiated.first_layout(), &negotiated.config, is_direct);
+        match negotiated.landing {
+            LandingMode::AtConnect => Self([rendezvous, long, short, tiny]),
+            LandingMode::OnDemand => Self([long, short, tiny, (TINY_BYTES, 0)]),
+        }
     }
 
     /// Returns bytes and count of each kind of message, in order.
@@ -142,7 +155,9 @@ impl WarmUp {
         if self.exchanged >= self.message().1 {
             (self.kind, self.exchanged) = (self.kind + 1, 0);
         }
-        self.stage = if self.kind < self.plan.0.len() { self.first_half() } else { Stage::Done };
+        // A kind of which there is no message ends the plan.
+        let is_over = self.kind >= self.plan.0.len() || self.message().1 == 0;
+        self.stage = if is_over { Stage::Done } else { self.first_half() };
     }
 }
 

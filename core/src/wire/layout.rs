@@ -26,7 +26,7 @@ pub const LINE_STRIDE_BYTES: u32 = 128;
 
 /// Offsets in a control page. wire.md 2.1.
 pub mod control_page {
-    use super::{CONTROL_PAGE_BYTES, LINE_BYTES};
+    use super::{CONTROL_PAGE_BYTES, FlagPlace, LINE_BYTES, Layout};
 
     /// The line of acknowledgements.
     pub const ACK: u32 = 0;
@@ -37,7 +37,12 @@ pub mod control_page {
     /// Control lines in the mailbox.
     pub const MAILBOX_SLOTS: u32 = 16;
 
-    const _: () = assert!(MAILBOX + MAILBOX_SLOTS * LINE_BYTES <= CONTROL_PAGE_BYTES / 2);
+    /// The base: the landing buffer of a connection whose landing is on demand, before it grows (wire.md 2.1).
+    pub const BASE: u32 = MAILBOX + MAILBOX_SLOTS * LINE_BYTES;
+    /// Layout of the base.
+    pub const BASE_LAYOUT: Layout = Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside };
+
+    const _: () = assert!(BASE + BASE_LAYOUT.bytes() == CONTROL_PAGE_BYTES);
 }
 
 /// Place of a landing buffer's slot lines.

@@ -205,7 +205,7 @@ impl HalfOpen {
                 }
                 Action::Failed(failure) => return Some(Progress::Failed(failure.into())),
                 Action::Send { packet, .. } => self.send(&packet),
-                Action::Provision(layout) => self.provision(layout, now_ns),
+                Action::Provision(negotiated) => self.provision(negotiated.layout, now_ns),
                 Action::Adopt(Claim::Region(RemoteRegion { addr, rkey })) => {
                     self.handshake.handle_adopted(Ok(RemoteAddr { addr, rkey: Rkey(rkey) }));
                 }

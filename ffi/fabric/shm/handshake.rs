@@ -181,7 +181,7 @@ impl HalfOpen {
                     Action::Established(agreed) => return Progress::Done(self.established(agreed)),
                     Action::Failed(failure) => return Progress::Failed(failure.into()),
                     Action::Send { packet, with_own } => self.send(&packet, with_own),
-                    Action::Provision(layout) => self.provision(layout, now_ns),
+                    Action::Provision(negotiated) => self.provision(negotiated.layout, now_ns),
                     Action::Adopt(claim) => {
                         let adopted = adopt(claim, self.handshake.own());
                         self.handshake.handle_adopted(adopted);

@@ -4,7 +4,7 @@ mod memory;
 mod tuning;
 
 pub use memory::{MemoryOptions, with_memory_flags};
-pub use tuning::{ArrivalOption, Checksum, ProtocolOption, RouteOptions, TuningOptions, Wait};
+pub use tuning::{ArrivalOption, Checksum, LandingOption, ProtocolOption, RouteOptions, TuningOptions, Wait};
 
 use crate::command_line::help::after_help;
 use crate::files::descriptor::{is_dash, own_descriptor};

@@ -4,7 +4,7 @@ use crate::quantity;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use superpipe::WaitStrategy;
-use superpipe::{Arrival, DeviceName, Protocol, RdmaDevice, Tuning};
+use superpipe::{Arrival, DeviceName, LandingMode, Protocol, RdmaDevice, Tuning};
 
 /// RDMA device and GID.
 #[derive(Debug, Clone, Args)]
@@ -47,6 +47,11 @@ pub struct TuningOptions {
     /// which then rely on it
     #[arg(long, value_enum, value_name = "HOW", default_value_t = ArrivalOption::Auto, help_heading = "Tuning")]
     pub arrival: ArrivalOption,
+
+    /// When landing buffers are provisioned [default: at-connect]. An idle connection whose landing is on demand costs one page at each
+    /// end; its landing buffers grow with what is sent, and shrink again when idle. Give it at one end, or equally at both
+    #[arg(long, value_enum, value_name = "WHEN", help_heading = "Tuning")]
+    pub landing: Option<LandingOption>,
 }
 
 /// `--wait`
@@ -101,6 +106,27 @@ pub enum ArrivalOption {
     Notify,
 }
 
+/// `--landing`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LandingOption {
+    /// while connecting, for as long as the connection lives
+    AtConnect,
+    /// when more is sent than fits in a page, and released when idle
+    OnDemand,
+}
+
+impl LandingOption {
+    /// Converts the option to the library's type.
+    #[must_use]
+    pub const fn landing(self) -> LandingMode {
+        match self {
+            Self::AtConnect => LandingMode::AtConnect,
+            Self::OnDemand => LandingMode::OnDemand,
+        }
+    }
+}
+
 impl RouteOptions {
     /// Converts the options to the library's choice of a device.
     #[must_use]
@@ -132,6 +158,7 @@ impl TuningOptions {
             chunk_bytes: self.chunk_bytes,
             folds: self.folds,
             arrival: self.arrival.arrival(),
+            landing: self.landing.map(LandingOption::landing),
             ..Tuning::default()
         }
     }

@@ -25,6 +25,7 @@ const MORE_FIELDS: [&str; 21] = [
     "device",
     "arrival",
     "arrival_reason",
+    "landing",
     "block_bytes",
     "block_count",
     "chunk_bytes",

@@ -7,7 +7,6 @@ use super::packet::{Kind, Packet};
 use super::text::Text;
 use super::tuning::Negotiated;
 use crate::nanos::Nanos;
-use crate::wire::layout::Layout;
 use core::fmt;
 use core::mem;
 
@@ -67,8 +66,8 @@ pub enum Action<G: Grants> {
         /// whether to send this end's memory with it
         with_own: bool,
     },
-    /// Provision memory of this layout, and room for the peer's, then [`handle_provisioned`](Handshake::handle_provisioned).
-    Provision(Layout),
+    /// Provision memory for what was negotiated, and room for the peer's, then [`handle_provisioned`](Handshake::handle_provisioned).
+    Provision(Negotiated),
     /// Check and map the peer's memory, then [`handle_adopted`](Handshake::handle_adopted).
     Adopt(Claim<G::Received>),
     /// Make the pages of [`own`](Handshake::own) resident for good, now that the peer has mapped them, then
@@ -401,7 +400,7 @@ impl<G: Grants> Handshake<G> {
 
     pub(super) fn provision(&mut self, negotiation: Negotiation, claim: Option<Claim<G::Received>>) {
         self.step = Step::Provisioning(negotiation, claim);
-        self.next = Some(Action::Provision(negotiation.negotiated.layout));
+        self.next = Some(Action::Provision(negotiation.negotiated));
     }
 
     fn hold(&mut self, negotiation: Negotiation, own: G::Own, peer: G::Peer) {

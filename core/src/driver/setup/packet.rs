@@ -5,7 +5,7 @@ use super::arrival::{ArrivalCaps, ArrivalReason};
 use super::config::{FabricKind, RemoteRegion};
 use super::error::PacketError;
 use super::text::{TEXT_BYTES, Text};
-use super::tuning::Tuning;
+use super::tuning::{LandingMode, Tuning};
 use crate::{Arrival, Protocol};
 
 /// Bytes of a packet.
@@ -28,6 +28,8 @@ const CRC_AT: usize = FABRIC_AT + 1;
 const REASON_AT: usize = FABRIC_AT + 2;
 const ADDR_AT: usize = FABRIC_AT + 4;
 const RKEY_AT: usize = FABRIC_AT + 12;
+/// Offset of the landing mode, behind what either fabric has of its own.
+const LANDING_AT: usize = FABRIC_AT + 16;
 const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
 
 /// Kind of a packet.
@@ -68,7 +70,7 @@ pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
 }
 
 /// A packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
-/// landing_bytes, chunk_bytes (4 each), the fabric's own part (36), text.
+/// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing (1), reserved (19), text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(pub [u8; PACKET_BYTES]);
 
@@ -122,8 +124,8 @@ impl Packet {
             0..=KIND_AT => true,
             CODE_AT => false,
             FENCED_AT => says_much && is_direct,
-            TUNING_AT..FABRIC_AT => says_much,
-            FABRIC_AT..TEXT_AT => match (fabric, kind) {
+            TUNING_AT..FABRIC_AT | LANDING_AT => says_much,
+            FABRIC_AT..LANDING_AT => match (fabric, kind) {
                 (FabricKind::Direct { .. }, Kind::Welcome) => at < PID_AT + 4,
                 (FabricKind::Posted { .. }, Kind::Hello) => at <= CRC_AT,
                 (FabricKind::Posted { .. }, Kind::Welcome) => at <= REASON_AT || is_region(at),
@@ -149,6 +151,7 @@ impl Packet {
         for (at, value) in [(16, tuning.block_bytes), (20, tuning.landing_bytes), (24, tuning.chunk_bytes)] {
             self.set(at, value.unwrap_or(0).to_le_bytes());
         }
+        self.0[LANDING_AT] = tuning.landing.map_or(0, |landing| 1 + index(&LANDINGS, &landing));
     }
 
     /// Returns proposed or negotiated values.
@@ -164,6 +167,7 @@ impl Packet {
             block_bytes: number(16),
             landing_bytes: number(20),
             chunk_bytes: number(24),
+            landing: choice(&LANDINGS, self.0[LANDING_AT])?,
         })
     }
 
@@ -238,6 +242,7 @@ const fn is_region(at: usize) -> bool {
 }
 
 const ARRIVALS: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
+const LANDINGS: [LandingMode; 2] = [LandingMode::AtConnect, LandingMode::OnDemand];
 const UNKNOWN_CHOICE: PacketError = PacketError::Malformed("an unknown choice");
 
 fn index<T: PartialEq>(all: &[T], one: &T) -> u8 {

@@ -2,6 +2,7 @@
 //! the handshake fails.
 
 use super::text::Bytes;
+use crate::wire::layout::control_page;
 use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, Layout, NOTIFICATIONS_MIN, Protocol};
 use core::{error, fmt};
 
@@ -11,6 +12,19 @@ pub const BLOCK_BYTES: u32 = 16 << 10;
 
 /// Default bytes of a landing buffer's blocks (docs/architecture.md, decision 3).
 pub const LANDING_BYTES: u32 = 512 << 10;
+
+/// Bytes of the blocks of the first landing buffer that a connection grows to, if its landing is on demand.
+pub const GROWTH_SLAB_BYTES: u32 = 64 << 10;
+
+/// When an end provisions its landing buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LandingMode {
+    /// While connecting, for as long as the connection lives.
+    AtConnect,
+    /// When the peer sends more than fits in the control page, up to the negotiated size. Memory that is not used for a while is
+    /// released. wire.md 2.5.
+    OnDemand,
+}
 
 /// Defaults of a fabric, for values that neither end proposes, and its capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +70,8 @@ pub struct Tuning {
     pub landing_bytes: Option<u32>,
     /// Bytes of the largest chunk; with the pipeline protocol, of every chunk.
     pub chunk_bytes: Option<u32>,
+    /// When landing buffers are provisioned. Default: while connecting.
+    pub landing: Option<LandingMode>,
 }
 
 /// Negotiated configuration and layout, the same at both ends.
@@ -63,8 +79,10 @@ pub struct Tuning {
 pub struct Negotiated {
     /// The policy.
     pub config: Config,
-    /// The layout of both landing buffers.
+    /// The layout of both landing buffers; of the largest ones, if landing is on demand.
     pub layout: Layout,
+    /// When landing buffers are provisioned.
+    pub landing: LandingMode,
 }
 
 /// Reason why the ends cannot agree.
@@ -110,6 +128,8 @@ pub enum Proposal {
     Protocol(Protocol),
     /// Arrival mode.
     Arrival(Arrival),
+    /// When landing buffers are provisioned.
+    Landing(LandingMode),
 }
 
 impl Defaults {
@@ -126,6 +146,8 @@ impl Defaults {
             proposed_by_either("arrival", listening.arrival, connecting.arrival, Proposal::Arrival)?;
         let folds =
             proposed_by_either("folds", ours_folds, their_folds, |folds| Proposal::Number(folds.into()))?;
+        let landing =
+            proposed_by_either("landing", listening.landing, connecting.landing, Proposal::Landing)?;
         let block_bytes = number("block-bytes", listening.block_bytes, connecting.block_bytes)?;
         let landing_bytes = number("landing-bytes", listening.landing_bytes, connecting.landing_bytes)?;
         let chunk_bytes = number("chunk-bytes", listening.chunk_bytes, connecting.chunk_bytes)?;
@@ -146,7 +168,7 @@ impl Defaults {
         let direct = self.flags == FlagPlace::Apart;
         let caps = Caps { order_inside_write: self.ordered, notifications_max: self.notifications_max };
         config.validate(direct, caps, [layout; 2]).map_err(Disagreement::Config)?;
-        Ok(Negotiated { config, layout })
+        Ok(Negotiated { config, layout, landing: landing.unwrap_or(LandingMode::AtConnect) })
     }
 
     /// Checks the values without those of a peer, for either fabric.
@@ -177,7 +199,7 @@ impl Negotiated {
     /// Returns proposed values whose negotiation gives exactly this.
     #[must_use]
     pub const fn to_tuning(&self) -> Tuning {
-        let Self { config, layout } = self;
+        let Self { config, layout, landing } = self;
         Tuning {
             protocol: Some(config.protocol),
             arrival: Some(config.arrival),
@@ -185,6 +207,16 @@ impl Negotiated {
             block_bytes: Some(layout.block_bytes),
             landing_bytes: Some(layout.block_bytes * layout.block_count),
             chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
+            landing: Some(*landing),
+        }
+    }
+
+    /// Returns the layout of the landing buffers with which the connection begins.
+    #[must_use]
+    pub const fn first_layout(&self) -> Layout {
+        match self.landing {
+            LandingMode::AtConnect => self.layout,
+            LandingMode::OnDemand => control_page::BASE_LAYOUT,
         }
     }
 
@@ -236,6 +268,7 @@ impl fmt::Display for Proposal {
             Self::Number(number) => number.fmt(f),
             Self::Protocol(protocol) => protocol.fmt(f),
             Self::Arrival(arrival) => f.write_str(arrival_name(*arrival)),
+            Self::Landing(landing) => f.write_str(landing.name()),
         }
     }
 }
@@ -268,6 +301,17 @@ impl fmt::Display for Disagreement {
 }
 
 impl error::Error for Disagreement {}
+
+impl LandingMode {
+    /// Returns the name that options and reports use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AtConnect => "at-connect",
+            Self::OnDemand => "on-demand",
+        }
+    }
+}
 
 /// Returns the name that reports use.
 #[must_use]

@@ -88,7 +88,8 @@ impl Seen {
                     assert!(!with_own || handshake.own().is_some());
                     self.welcomes += u32::from(packet.kind() == Ok(Kind::Welcome as u8));
                 }
-                Action::Provision(layout) => {
+                Action::Provision(negotiated) => {
+                    let layout = negotiated.layout;
                     assert!(layout.bytes() <= ALLOWED && layout.validate().is_ok());
                     self.provisions += 1;
                     self.is_asked[0] = true;

@@ -102,7 +102,9 @@ impl Rig {
                     self.sent = Some(packet);
                     if with_own { format!("{name} beside own") } else { name }
                 }
-                Action::Provision(layout) => format!("provision {} blocks", layout.block_count),
+                Action::Provision(negotiated) => {
+                    format!("provision {} blocks", negotiated.layout.block_count)
+                }
                 Action::Adopt(Claim::Received(Received(number))) => format!("adopt descriptor {number}"),
                 Action::Adopt(Claim::Region(region)) => format!("adopt region {:#x}", region.addr),
                 Action::Hold => "hold".to_owned(),
@@ -202,7 +204,7 @@ pub(crate) fn why(failure: &HandshakeFailure<Broken>) -> String {
 pub(crate) fn by_hand(kind: u8, fields: &[(usize, &[u8])]) -> Packet {
     let mut bytes = [0; PACKET_BYTES];
     bytes[..8].copy_from_slice(b"SUPRPIPE");
-    bytes[8] = 2;
+    bytes[8] = 3;
     bytes[10] = kind;
     for (at, field) in fields {
         bytes[*at..at + field.len()].copy_from_slice(field);

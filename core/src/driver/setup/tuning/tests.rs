@@ -1,5 +1,6 @@
 extern crate std;
 
+use super::super::packet::{Kind, Packet};
 use super::*;
 use std::string::ToString;
 
@@ -53,6 +54,34 @@ fn negotiated_values_survive_the_wire() {
     let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &proposed).unwrap();
     assert_eq!(negotiated.layout.block_count, 6);
     assert_eq!(proposed.check(&negotiated, &Defaults::SHM), Ok(()));
+}
+
+#[test]
+fn either_end_proposes_when_landing_buffers_are_provisioned() {
+    let of = |landing| Tuning { landing: Some(landing), ..Tuning::default() };
+    let (on_demand, at_connect) = (of(LandingMode::OnDemand), of(LandingMode::AtConnect));
+    let none = Tuning::default();
+    for (listening, connecting, landing) in [
+        (&none, &none, LandingMode::AtConnect),
+        (&on_demand, &none, LandingMode::OnDemand),
+        (&none, &on_demand, LandingMode::OnDemand),
+        (&at_connect, &none, LandingMode::AtConnect),
+    ] {
+        let negotiated = Defaults::SHM.negotiate(listening, connecting).unwrap();
+        assert_eq!(negotiated.landing, landing);
+        let first_is_base = negotiated.first_layout() == control_page::BASE_LAYOUT;
+        assert_eq!(first_is_base, landing == LandingMode::OnDemand);
+        assert_eq!(negotiated.layout.block_count, 32, "the largest one in either mode");
+        let mut packet = Packet::new(Kind::Welcome);
+        packet.set_tuning(&negotiated.to_tuning());
+        assert_eq!(Negotiated::from_tuning(&packet.tuning().unwrap(), &Defaults::SHM), Ok(negotiated));
+    }
+    let text = Defaults::SHM.negotiate(&on_demand, &at_connect).unwrap_err().to_string();
+    assert!(text.contains("landing is on-demand at the listening end and at-connect at the"), "{text}");
+    let mut packet = Packet::new(Kind::Hello);
+    packet.set_tuning(&at_connect);
+    packet.0[44] = 3;
+    assert!(packet.tuning().is_err());
 }
 
 #[test]
