@@ -297,6 +297,7 @@ impl Client<'_> {
             device: self.properties.device.clone(),
             arrival: self.properties.arrival,
             arrival_reason: self.properties.arrival_reason,
+            landing: self.properties.landing,
             block_bytes: self.properties.block_bytes,
             block_count: self.properties.block_count,
             chunk_bytes: self.properties.chunk_bytes,

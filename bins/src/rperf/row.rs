@@ -56,6 +56,8 @@ pub struct Row {
     pub arrival: &'static str,
     /// reason for the arrival mode
     pub arrival_reason: &'static str,
+    /// when landing buffers are provisioned
+    pub landing: &'static str,
     /// size of a block
     pub block_bytes: u32,
     /// blocks per landing buffer

@@ -11,7 +11,7 @@ const FIELDS: [&str; 11] = [
     "gb_per_s",
 ];
 /// Further fields, in order.
-const MORE_FIELDS: [&str; 21] = [
+const MORE_FIELDS: [&str; 22] = [
     "iterations",
     "batch",
     "fresh",
