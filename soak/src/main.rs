@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod counts;
+mod crowd;
 mod message;
 mod options;
 mod oracle;
@@ -27,7 +28,7 @@ use superpipe::{Address, Connection, Listener};
 
 use counts::EventCounts;
 use message::ContentPool;
-use options::Options;
+use options::{Mode, Options};
 use oracle::Oracle;
 use receiver::{Receiver, Step, StepFailure};
 use round::Round;
@@ -37,8 +38,9 @@ use watchdog::{HANG_TIMEOUT, Watchdog};
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let done = match (&options.sender, options.parent) {
-        (Some(socket), Some(parent)) => {
+    let done = match (&options.mode, &options.sender, options.parent) {
+        (Some(Mode::Crowd(crowd)), ..) => crowd::run(crowd),
+        (None, Some(socket), Some(parent)) => {
             let (seed, number) = (options.seed.unwrap_or_default(), options.round.unwrap_or_default());
             let round = Round::new(seed, number, &options.overrides);
             sender::run(&round, socket, parent).map_err(|error| format!("error: sender: {error}"))

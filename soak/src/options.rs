@@ -3,13 +3,17 @@
 use core::fmt;
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
+use clap::{Args, Parser, Subcommand};
+
+use crate::crowd::CrowdOptions;
 
 /// Stop and continue a sending process at random, and check that every message received from it over shared memory is complete
 /// and in order
 #[derive(Clone, Parser)]
-#[command(name = "superpipe-soak", version)]
+#[command(name = "superpipe-soak", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) mode: Option<Mode>,
     /// Run time in seconds; up to four times as long until every event has occurred
     #[arg(long, default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
@@ -33,6 +37,13 @@ pub(crate) struct Options {
     /// Process whose end ends the sender
     #[arg(long, hide = true)]
     pub(crate) parent: Option<u32>,
+}
+
+/// What is run instead.
+#[derive(Clone, Subcommand)]
+pub(crate) enum Mode {
+    /// Many connections between two processes at once, within a small budget
+    Crowd(CrowdOptions),
 }
 
 /// Values that replace what a round draws.
