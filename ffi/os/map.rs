@@ -39,7 +39,7 @@ impl Mapping {
     /// # Errors
     /// The kernel refuses: too little memory, or RLIMIT_AS.
     pub fn anonymous(bytes: usize) -> Result<Self, OsError> {
-        Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+        Self::new(bytes, PROT_READ_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
     }
 
     /// Maps the first `bytes` of a file, rounded up to pages, shared with others that map it. An access beyond its end is a
@@ -48,7 +48,12 @@ impl Mapping {
     /// # Errors
     /// The kernel refuses: too little memory, RLIMIT_AS, or a descriptor that is not open for both.
     pub fn shared(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, OsError> {
-        Self::new(bytes, libc::MAP_SHARED, fd.as_raw_fd())
+        Self::new(bytes, PROT_READ_WRITE, libc::MAP_SHARED, fd.as_raw_fd())
+    }
+
+    /// Maps the first `bytes` of a file as [`shared`](Self::shared) does, for reading only.
+    pub(super) fn shared_for_reading(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, OsError> {
+        Self::new(bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd())
     }
 
     /// Returns the address of the first byte: page-aligned, valid for `len` bytes until the mapping is dropped.
@@ -77,6 +82,12 @@ impl Mapping {
             self.touch(0..self.len);
             Ok(())
         })
+    }
+
+    /// Maps the pages of a mapping for reading, so that reading them has no page fault. Before Linux 5.14 there is no call for that, and
+    /// the faults come later.
+    pub(super) fn populate_for_reading(&self) {
+        let _ = retry(|| self.advise(0..self.len, libc::MADV_POPULATE_READ));
     }
 
     /// Makes a part resident and writable, as [`populate`](Self::populate) does. None before Linux 5.14, which has no call for that: then
@@ -116,7 +127,7 @@ impl Mapping {
         self.owner.is_current()
     }
 
-    fn new(bytes: usize, flags: c_int, fd: c_int) -> Result<Self, OsError> {
+    fn new(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> Result<Self, OsError> {
         let refused = || {
             OsError::last(format!("cannot map {}", Bytes(bytes as u64)))
                 .with_remedy("free memory, or raise RLIMIT_AS (ulimit -v)")
@@ -124,10 +135,10 @@ impl Mapping {
         let len = round_up(bytes, page_bytes()).ok_or_else(too_much(bytes))?;
         let mapping = if len < HUGE_PAGE_BYTES {
             // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-            let start = unsafe { libc::mmap(ptr::null_mut(), len, PROT_READ_WRITE, flags, fd, 0) };
+            let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd, 0) };
             Self::own(start, len).ok_or_else(refused)?
         } else {
-            Self::aligned(len, flags, fd).ok_or_else(refused)?
+            Self::aligned(len, protection, flags, fd).ok_or_else(refused)?
         };
         if mapping.advise(0..len, libc::MADV_DONTFORK) != 0 {
             let doing = format!("cannot keep {} from child processes", Bytes(len as u64));
@@ -141,7 +152,7 @@ impl Mapping {
     }
 
     /// Reserves more address space than needed, maps at its first huge page boundary, and unmaps the rest.
-    fn aligned(len: usize, flags: c_int, fd: c_int) -> Option<Self> {
+    fn aligned(len: usize, protection: c_int, flags: c_int, fd: c_int) -> Option<Self> {
         let reserve_flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let reserve_len = len.checked_add(HUGE_PAGE_BYTES)?;
         // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
@@ -154,7 +165,7 @@ impl Mapping {
         // A failure may have left the place ours or not: it is never unmapped again, since another thread may have it.
         core::mem::forget(place);
         // SAFETY: it replaces the part of the reservation that was kept, which is ours and unused.
-        let start = unsafe { libc::mmap(wanted, len, PROT_READ_WRITE, flags | libc::MAP_FIXED, fd, 0) };
+        let start = unsafe { libc::mmap(wanted, len, protection, flags | libc::MAP_FIXED, fd, 0) };
         Self::own(start, len)
     }
 

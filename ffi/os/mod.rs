@@ -20,6 +20,7 @@ pub mod pidfd;
 pub mod pin;
 pub mod poll;
 pub mod random;
+pub mod read_only_mapping;
 pub mod resolve;
 pub(crate) mod user;
 
@@ -30,5 +31,6 @@ pub use interfaces::interface_addresses;
 pub use map::Mapping;
 pub use pidfd::PidFd;
 pub use pin::{CoreSet, PinError, allowed_cores, pin_current_thread};
+pub use read_only_mapping::ReadOnlyMapping;
 pub use resolve::{ResolveError, resolve};
 pub use superpipe_core::driver::WaitStrategy;

@@ -4,6 +4,7 @@
 //! both ends map is never behind a reference.
 
 pub mod address;
+pub mod exposed;
 pub mod fabric;
 pub mod handshake;
 pub mod listener;

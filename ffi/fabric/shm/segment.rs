@@ -234,7 +234,7 @@ fn not_reserved(errno: Errno, size: u64) -> OsError {
 }
 
 /// Allocates every page of the file, or fails without having touched it.
-fn reserve(fd: BorrowedFd<'_>, size: u64) -> Result<(), OsError> {
+pub(super) fn reserve(fd: BorrowedFd<'_>, size: u64) -> Result<(), OsError> {
     check_machine(size)?;
     let allocate = |at: u64, len: u64| fallocate(fd, FallocateFlags::empty(), at, len);
     fill(size, allocate).map_err(|errno| not_reserved(errno, size))
@@ -276,14 +276,24 @@ fn machine_bytes() -> u64 {
     info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
-/// Checks the mode and the seals, of which all `wanted` must be there. Enters no file system: the kernel itself refuses what is no memfd.
+/// Checks the mode and the seals of memory to be written, of which all `wanted` must be there. Enters no file system: the kernel itself
+/// refuses what is no memfd.
 pub(super) fn check_seals(fd: BorrowedFd<'_>, wanted: SealFlags) -> Result<(), SegmentError> {
+    check_seals_for(fd, wanted, true)
+}
+
+/// Checks as [`check_seals`] does. Memory that is not to be written may be sealed against that.
+pub(super) fn check_seals_for(
+    fd: BorrowedFd<'_>,
+    wanted: SealFlags,
+    is_written: bool,
+) -> Result<(), SegmentError> {
     let flags = fcntl_getfl(fd).map_err(no_flags)?;
     let seals = match fcntl_get_seals(fd) {
         Err(Errno::INVAL | Errno::BADF) => return Err(SegmentError::NotMemory),
         seals => seals.map_err(no_flags)?,
     };
-    if flags & OFlags::ACCMODE != OFlags::RDWR || seals.intersects(SEALS_WRITE) {
+    if flags & OFlags::ACCMODE != OFlags::RDWR || (is_written && seals.intersects(SEALS_WRITE)) {
         return Err(SegmentError::NotWritable);
     }
     check_missing(wanted.difference(seals))

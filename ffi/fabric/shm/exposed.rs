@@ -1,0 +1,156 @@
+//! Memory of a registered buffer that a peer maps: a message out of it is copied once, by the peer, instead of twice.
+//!
+//! | access | seals | the peer |
+//! |---|---|---|
+//! | [`PeerAccess::Read`] | SHRINK, GROW, FUTURE_WRITE, SEAL | maps it for reading; nobody but the owner can write it, map it for writing, or remove a page |
+//! | [`PeerAccess::ReadWrite`] | SHRINK, GROW, SEAL | writes it, too, for as long as it keeps its mapping, and can remove pages: only for a trusted peer |
+//!
+//! The owner maps the memory before it seals it. Both ends allocate all pages (fallocate), which no seal forbids, so no access for
+//! reading ends in a SIGBUS. The owner's program may write while the peer reads: what the peer copies is then as torn as the program made
+//! it, and never behind a reference.
+//!
+//! References: memfd_create(2), fcntl(2) "File sealing", shmem_fallocate in mm/shmem.c.
+
+use core::ffi::CStr;
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::ancillary::SentFd;
+use super::segment::{
+    NOT_SEALED, SEALS, SegmentError, check_file_size, check_kind, check_seals_for, check_size, memfd, reserve,
+};
+use crate::os::page::round_to_pages;
+use crate::os::{Bytes, Mapping, OsError, ReadOnlyMapping};
+
+/// What a peer may do with exposed memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerAccess {
+    /// Read it.
+    Read,
+    /// Read and write it, for ever: the peer is trusted.
+    ReadWrite,
+}
+
+impl PeerAccess {
+    const fn seals(self) -> SealFlags {
+        match self {
+            Self::Read => SEALS.union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL),
+            Self::ReadWrite => SEALS.union(SealFlags::SEAL),
+        }
+    }
+}
+
+/// Memory of this process that peers may map.
+#[derive(Debug)]
+pub struct ExposedMemory {
+    mapping: Mapping,
+    fd: OwnedFd,
+    access: PeerAccess,
+}
+
+/// Exposed memory of a peer.
+#[derive(Debug)]
+pub enum PeerMemory {
+    /// The peer lets this process read it.
+    ReadOnly(ReadOnlyMapping),
+    /// The peer trusts this process.
+    Writable(Mapping),
+}
+
+impl ExposedMemory {
+    /// Makes memory of `bytes`, rounded up to pages, all of them resident and zero. The name is visible in /proc only.
+    ///
+    /// # Errors
+    /// The kernel refuses: too little memory, too many open files, or, for [`PeerAccess::Read`], a kernel before Linux 5.1.
+    pub fn create(name: &CStr, bytes: usize, access: PeerAccess) -> Result<Self, OsError> {
+        let doing = || format!("cannot make a buffer of {} that a peer can map", Bytes(bytes as u64));
+        let len = round_to_pages(bytes.max(1)).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
+        let size = len as u64;
+        check_file_size(size)?;
+        let fd = memfd(name)?;
+        retry_on_intr(|| ftruncate(&fd, size)).map_err(|errno| OsError::of(errno, doing()))?;
+        reserve(fd.as_fd(), size)?;
+        // Before the seals: FUTURE_WRITE lets nobody map it for writing.
+        let mapping = Mapping::shared(fd.as_fd(), len)?;
+        mapping.populate()?;
+        fcntl_add_seals(&fd, access.seals()).map_err(|errno| OsError::of(errno, NOT_SEALED))?;
+        Ok(Self { mapping, fd, access })
+    }
+
+    /// Returns the address of the first byte, valid for `len` bytes until the value is dropped.
+    #[must_use]
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.mapping.as_ptr()
+    }
+
+    /// Returns the bytes, a multiple of the page size.
+    #[must_use]
+    #[cfg_attr(feature = "internals", expect(clippy::len_without_is_empty, reason = "memory is never empty"))]
+    pub fn len(&self) -> usize {
+        self.mapping.len()
+    }
+
+    /// Returns what a peer may do.
+    #[must_use]
+    pub const fn access(&self) -> PeerAccess {
+        self.access
+    }
+
+    /// Returns the descriptor to send to a peer.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl PeerMemory {
+    /// Maps memory that a peer exposes, if it passes every rule, and allocates its pages, which the caller has counted in the budget.
+    /// Closes the descriptor.
+    ///
+    /// # Errors
+    /// The first rule that the memory breaks, or this machine's refusal.
+    pub fn adopt(fd: impl Into<SentFd>, agreed_bytes: u64, access: PeerAccess) -> Result<Self, SegmentError> {
+        let fd = fd.into();
+        // Seals first: a descriptor with seals is memory, so no later call enters a file system that may not respond.
+        check_seals_for(fd.as_fd(), access.seals(), access == PeerAccess::ReadWrite)?;
+        check_kind(fd.as_fd())?;
+        check_size(fd.as_fd(), agreed_bytes)?;
+        let too_large = |_| SegmentError::Os(OsError::of(Errno::NOMEM, "cannot map a peer's buffer"));
+        let len = usize::try_from(agreed_bytes).map_err(too_large)?;
+        reserve(fd.as_fd(), agreed_bytes)?;
+        Ok(match access {
+            PeerAccess::Read => Self::ReadOnly(ReadOnlyMapping::shared(fd.as_fd(), len)?),
+            PeerAccess::ReadWrite => {
+                let mapping = Mapping::shared(fd.as_fd(), len)?;
+                mapping.populate()?;
+                Self::Writable(mapping)
+            }
+        })
+    }
+
+    /// Returns the address of the first byte, valid for reads of `len` bytes until the value is dropped. The peer may write there at any
+    /// time.
+    #[must_use]
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        match self {
+            Self::ReadOnly(mapping) => mapping.as_ptr(),
+            Self::Writable(mapping) => mapping.as_ptr(),
+        }
+    }
+
+    /// Returns the bytes, a multiple of the page size.
+    #[must_use]
+    #[cfg_attr(feature = "internals", expect(clippy::len_without_is_empty, reason = "memory is never empty"))]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::ReadOnly(mapping) => mapping.len(),
+            Self::Writable(mapping) => mapping.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
