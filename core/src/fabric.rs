@@ -262,6 +262,13 @@ pub trait Fabric {
         None
     }
 
+    /// Returns true while there is no room for another landing buffer, so that memory that is not used is to be released at once. Core asks
+    /// a few times per second, on connections that have grown.
+    fn is_memory_short(&self, link: &Self::Link) -> bool {
+        let _ = link;
+        false
+    }
+
     /// Returns the recorder of this link, while somebody records. Core calls it at each event, so it must cost no more than a
     /// branch.
     #[inline]

@@ -76,7 +76,8 @@ impl Keepalive {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Sends a keepalive if one is due. For a loop of tries, and for a thread beside one that is blocked elsewhere.
+    /// Sends a keepalive if one is due, and asks for the release of memory that is not used. For a loop of tries, and for a thread beside
+    /// one that is blocked elsewhere.
     pub fn tick(&mut self, fabric: &mut F, now: Nanos) {
         if self.keepalive.take_turn(now) {
             // A due acknowledgement may wake the peer. A keepalive must not.
@@ -84,6 +85,7 @@ impl<F: Fabric> Driver<F> {
             fabric.set_quiet(self.endpoint.link_mut(), true);
             self.endpoint.send_keepalive(fabric);
             fabric.set_quiet(self.endpoint.link_mut(), false);
+            self.release_unused(fabric, now);
         }
     }
 

@@ -16,6 +16,7 @@ mod half_open;
 mod keepalive;
 mod pace;
 mod receiving;
+mod releasing;
 mod sending;
 pub mod setup;
 mod wait;
@@ -30,12 +31,14 @@ use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use keepalive::Keepalive;
 use pace::Pace;
+use releasing::Releasing;
 
 pub use descriptor_wait::{DescriptorWait, DescriptorWaitNext};
 pub use half_open::{EVICTION_SILENCE_NS, HalfOpenTable};
 pub use keepalive::{KEEPALIVE_NS, LIVENESS_CHECK_NS, SLEEP_MAX_NS};
 pub use pace::{Rest, SPIN_ROUNDS, WaitStrategy, WaitStrategyParseError, YIELD_ROUNDS};
 pub use receiving::{Received, RecvFailed, RecvOperation, RefusedRecv};
+pub use releasing::RELEASE_AFTER_NS;
 pub use sending::{SendFailed, SendOperation};
 pub use wait::{ATTEMPTS_PER_ROUND, BUSY_ROUNDS_PER_CHECK, Next, Wait, WaitFailed};
 pub use warming::{WarmUp, WarmUpFailed, WarmUpPlan};
@@ -120,6 +123,7 @@ impl fmt::Display for Ended {
 pub struct Driver<F: Fabric> {
     endpoint: Endpoint<F>,
     keepalive: Keepalive,
+    releasing: Releasing,
     pace: Pace,
     /// Tries without a result since the last tick.
     empty: u32,
@@ -155,6 +159,7 @@ impl<F: Fabric> Driver<F> {
         Self {
             endpoint,
             keepalive: Keepalive::new(idle_timeout_ns, now),
+            releasing: Releasing::new(now),
             pace: Pace::new(wait),
             empty: 0,
             peer_is_gone: false,
@@ -279,10 +284,12 @@ where
     Endpoint<F>: Clone,
 {
     fn clone(&self) -> Self {
-        let Self { endpoint, keepalive, pace, empty, peer_is_gone, is_closing, claimed, id } = self;
+        let Self { endpoint, keepalive, releasing, pace, empty, peer_is_gone, is_closing, claimed, id } =
+            self;
         Self {
             endpoint: endpoint.clone(),
             keepalive: keepalive.clone(),
+            releasing: releasing.clone(),
             pace: pace.clone(),
             empty: *empty,
             peer_is_gone: *peer_is_gone,

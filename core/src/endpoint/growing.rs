@@ -161,6 +161,11 @@ impl<F: Fabric> Endpoint<F> {
         self.growth.as_mut().is_some_and(|growth| growth.provider.shrink())
     }
 
+    /// Returns the count of blocks that this end has consumed.
+    pub(crate) const fn blocks_consumed(&self) -> u64 {
+        self.receiver.consumed()
+    }
+
     /// Returns true if this end has a landing buffer that was grown.
     #[must_use]
     pub fn has_grown(&self) -> bool {

@@ -56,8 +56,9 @@ fn layout(apart: bool) -> impl Strategy<Value = Layout> {
 
 /// Growth of both landing buffers, from a few bytes up to some kilobytes; jobs that never fail, or often do.
 fn growth(apart: bool) -> impl Strategy<Value = Option<GrowthSetup>> {
-    let setup = (layout(apart), 1..=4096u32, 0..=5usize)
-        .prop_map(|(largest, slab_bytes, fail_one_in)| GrowthSetup { largest, slab_bytes, fail_one_in });
+    let setup = (layout(apart), 1..=4096u32, 0..=5usize).prop_map(|(largest, slab_bytes, fail_one_in)| {
+        GrowthSetup { largest, slab_bytes, fail_one_in, is_memory_short: false }
+    });
     prop::option::of(setup)
 }
 

@@ -232,6 +232,7 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
         largest: layout(rng, direct),
         slab_bytes: up_to(rng, 4096),
         fail_one_in: rng.below(6),
+        is_memory_short: false,
     });
     let setup =
         Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next(), growth };

@@ -14,6 +14,8 @@ pub struct GrowthSetup {
     pub slab_bytes: u32,
     /// One job in so many fails; 0: none does.
     pub fail_one_in: usize,
+    /// There is no room for another landing buffer.
+    pub is_memory_short: bool,
 }
 
 /// Effects of jobs on a fabric.
@@ -50,6 +52,10 @@ pub(super) enum Polled<R> {
 impl<R: Copy> JobQueue<R> {
     pub(super) fn new(growth: Option<GrowthSetup>, seed: u64) -> Self {
         Self { growth, rng: Rng::new(seed ^ 0x10b5), jobs: [Vec::new(), Vec::new()], stale: [None; 2] }
+    }
+
+    pub(super) fn is_memory_short(&self) -> bool {
+        self.growth.is_some_and(|growth| growth.is_memory_short)
     }
 
     pub(super) fn begin(&mut self, side: usize, ticket: Ticket, job: Job<Memory, R>) -> Result<(), Busy> {

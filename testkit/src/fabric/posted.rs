@@ -410,6 +410,10 @@ impl Fabric for Posted {
         }
     }
 
+    fn is_memory_short(&self, _: &EndLink) -> bool {
+        self.jobs.is_memory_short()
+    }
+
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
         self.recorders[link.0].as_deref_mut()
     }

@@ -34,6 +34,7 @@ mod model;
 mod owning;
 mod quiet;
 mod receiving;
+mod releasing;
 mod sending;
 mod trying;
 mod vast;
