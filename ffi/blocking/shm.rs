@@ -126,10 +126,10 @@ pub(super) fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Shm>, Error> {
-    let handshake::Established { mine, theirs, negotiated, fenced, share, serves } = established;
+    let handshake::Established { segments, negotiated, fenced, share, serves } = established;
     let provisioned_bytes = share.bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
-    let attachment = Shm::attach(mine, theirs, negotiated.layout, socket, fenced, serves);
+    let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves);
     let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
     let arrival_reason = arrival_reason(negotiated.config.arrival);
     let description = Description::new(Shm::NAME, &negotiated, arrival_reason, provisioned_bytes);

@@ -31,6 +31,12 @@ impl Span {
         Self { start, bytes }
     }
 
+    /// Returns the address of the first byte.
+    #[inline]
+    pub(crate) const fn start(self) -> NonNull<u8> {
+        self.start
+    }
+
     /// Returns the address of `bytes` bytes at the offset `at`.
     #[inline]
     pub(crate) fn at(self, at: u32, bytes: usize) -> *mut u8 {

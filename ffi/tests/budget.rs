@@ -94,7 +94,7 @@ fn the_share_is_taken_first_and_whoever_is_refused_is_told_why() {
     assert_eq!(Budget::shared_bytes(), 0);
     let nothing = superpipe::Tuning::default();
     let layout = superpipe::setup::Defaults::SHM.negotiate(&nothing, &nothing).unwrap().layout;
-    let segment = u64::from(superpipe::fabric::shm::fabric::segment_bytes(layout));
+    let segment = u64::from(superpipe::fabric::shm::segments::segment_bytes(layout));
     assert_eq!(share, 2 * segment, "our segment and the peer's, whose holes we fill");
 
     // The listening end has no room.

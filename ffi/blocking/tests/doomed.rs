@@ -43,7 +43,7 @@ pub(super) fn pair() -> (Connection, Doomed) {
             let socket = listener.accept(deadline_ns).unwrap();
             let handshake_options = shm_options(&options, deadline_ns);
             let (socket, agreed) = handshake::accept(socket, &handshake_options, &|| false).unwrap();
-            let theirs = Seat(agreed.theirs.as_ptr());
+            let [_, theirs] = agreed.segments.control_pages().map(Seat);
             let second = socket.as_fd().try_clone_to_owned().unwrap();
             let connection = join(socket, agreed, options, false).unwrap().warm_up(deadline_ns).unwrap();
             Doomed { connection: ManuallyDrop::new(connection.into()), socket: second, theirs }

@@ -16,11 +16,11 @@ use std::thread;
 use crate::blocking::shm::join;
 use crate::budget::{BudgetShare, MemoryKind};
 use crate::fabric::shm::descriptor_passing::without_passrights;
-use crate::fabric::shm::fabric::segment_bytes;
 use crate::fabric::shm::handshake::Established;
 use crate::fabric::shm::scratch::Scratch;
+use crate::fabric::shm::segments::segment_bytes;
 use crate::fabric::shm::sleep::WAKE;
-use crate::fabric::shm::{Segment, SentFd, Socket, SocketError};
+use crate::fabric::shm::{Segment, Segments, SentFd, Socket, SocketError};
 use crate::os::closer::{check_closer, open_count};
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, poll};
@@ -289,7 +289,8 @@ fn connection() -> (Connection, Socket, Segment) {
     let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
     let share = BudgetShare::take(MemoryKind::Shared, 0).unwrap();
-    let agreed = Established { mine, theirs: adopted, negotiated, fenced: false, share, serves: true };
+    let segments = Segments::Whole { mine, theirs: adopted };
+    let agreed = Established { segments, negotiated, fenced: false, share, serves: true };
     (join(ours, agreed, Options::default(), false).unwrap().into_ready().into(), theirs, other)
 }
 

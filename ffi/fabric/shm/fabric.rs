@@ -1,25 +1,28 @@
 //! The shared-memory fabric: direct store into the peer's segment, which is mapped here.
 //!
-//! A segment is a control page and a landing buffer, and is accessed through spans.
+//! A segment has a control page, and landing buffers behind it, and is accessed through spans.
 
+use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 use std::os::fd::AsFd;
 
+use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Endpoint, Fabric, Landing, Layout, Line,
-    Nanos, Notification, SqFull, WrId, control_page,
+    Attachment, Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Endpoint, Fabric, Finished,
+    GrowthTerms, Job, Landing, Layout, Line, Nanos, Notification, SqFull, Ticket, WrId, control_page,
 };
 
+use super::growing::{self, Growing};
 use super::liveness::Liveness;
-use super::segment::Segment;
+use super::segments::Segments;
 use super::sleep::{SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
 use crate::fabric::{HostFabric, SleepEnd, Span};
 use crate::os::poll::{PollFd, Polled};
-use crate::os::{OsError, monotonic_ns};
+use crate::os::{Mapping, OsError, monotonic_ns};
 
 /// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
 /// requests, and the hardware's prefetcher does better (docs/performance.md, "Messages between two resident buffers").
@@ -37,27 +40,24 @@ pub struct Shm {
 #[derive(Debug)]
 pub struct ShmLink {
     /// mapped for as long as the spans into it are used
-    mine: Segment,
-    theirs: Segment,
+    memory: Memory,
+    /// control pages: of this end, and of the peer
+    mine: Span,
+    theirs: Span,
     socket: Socket,
     liveness: Liveness,
     /// none while it is in use
     sleeper: Option<Sleeper>,
 }
 
-/// Returns a span of `segment`.
-fn part(segment: &Segment, at: u32, bytes: u32) -> Span {
-    let fits = segment.len().checked_sub(at as usize).is_some_and(|room| bytes as usize <= room);
-    assert!(fits, "the segment was made to hold this");
-    // SAFETY: 1. The assertion keeps the part inside the mapping, which the link holds for as long as its spans are used.
-    // 2. A segment gives out no reference.
-    unsafe { Span::new(segment.as_ptr().add(at as usize), bytes) }
-}
-
-/// Returns the bytes of a segment for this layout.
-#[must_use]
-pub const fn segment_bytes(layout: Layout) -> u32 {
-    CONTROL_PAGE_BYTES + layout.bytes()
+/// Memory of a connection. Its descriptors are closed.
+#[derive(Debug)]
+enum Memory {
+    Whole {
+        /// ours, and the peer's
+        _segments: [Mapping; 2],
+    },
+    Growing(Box<Growing>),
 }
 
 impl Shm {
@@ -71,34 +71,90 @@ impl Shm {
         }
     }
 
-    /// Attaches an endpoint to two segments of [`segment_bytes`] bytes at least. `serves` is true if the process that the
-    /// kernel names at the other end of the socket is the one that serves this connection.
+    /// Attaches an endpoint to two segments that were made for this layout. `serves` is true if the process that the kernel names at the
+    /// other end of the socket is the one that serves this connection.
     #[must_use]
     pub fn attach(
-        mine: Segment,
-        theirs: Segment,
+        segments: Segments,
         layout: Layout,
         socket: Socket,
         fenced: bool,
         serves: bool,
     ) -> Attachment<Self> {
-        let control_page_of = |segment| part(segment, 0, CONTROL_PAGE_BYTES);
-        let landing_of =
-            |segment| Landing { memory: part(segment, CONTROL_PAGE_BYTES, layout.bytes()), layout };
+        let [mine, theirs] = segments.control_pages().map(|page| {
+            // SAFETY: 1. Each segment begins with a control page, which the link keeps mapped for as long as its spans are used.
+            // 2. A segment gives out no reference.
+            unsafe { Span::new(page, CONTROL_PAGE_BYTES) }
+        });
+        let (landings, growth, memory) = match segments {
+            Segments::Whole { mine, theirs } => {
+                let segments = [mine.into_mapping(), theirs.into_mapping()];
+                let landings = segments.each_ref().map(|segment| landing(segment, layout));
+                (landings, None, Memory::Whole { _segments: segments })
+            }
+            Segments::Sparse { mine: own, theirs: peer } => {
+                let [base, peer_base] = [mine, theirs].map(base_in);
+                let (largest, slab_bytes) = (layout, GROWTH_SLAB_BYTES);
+                let terms = GrowthTerms { base, peer_base, largest, slab_bytes, first_is_own: false };
+                ([base, peer_base], Some(terms), Memory::Growing(Box::new(Growing::new(own, peer))))
+            }
+        };
+        let [landing, peer_landing] = landings;
         Attachment {
-            control_page: control_page_of(&mine),
-            peer_control_page: control_page_of(&theirs),
-            landing: landing_of(&mine),
-            peer_landing: landing_of(&theirs),
-            growth: None,
+            control_page: mine,
+            peer_control_page: theirs,
+            landing,
+            peer_landing,
+            growth,
             link: ShmLink {
                 liveness: if serves { Liveness::of_peer(&socket) } else { Liveness::of_socket() },
+                memory,
                 mine,
                 theirs,
                 socket,
                 sleeper: Some(Sleeper::new(fenced)),
             },
         }
+    }
+}
+
+/// Returns the landing buffer behind the control page of a segment that was made to hold it.
+fn landing(segment: &Mapping, layout: Layout) -> Landing<Span> {
+    let room = segment.len().checked_sub(CONTROL_PAGE_BYTES as usize);
+    assert!(room.is_some_and(|room| layout.bytes() as usize <= room), "the segment was made to hold this");
+    // SAFETY: the assertion keeps the offset inside the mapping.
+    let start = unsafe { segment.as_ptr().add(CONTROL_PAGE_BYTES as usize) };
+    // SAFETY: 1. The assertion keeps the bytes inside the mapping, which the link holds for as long as its spans are used.
+    // 2. A mapping gives out no reference.
+    let memory = unsafe { Span::new(start, layout.bytes()) };
+    Landing { memory, layout }
+}
+
+/// Returns the base in a control page. wire.md 2.1.
+fn base_in(page: Span) -> Landing<Span> {
+    let layout = control_page::BASE_LAYOUT;
+    let start = page.at(control_page::BASE, layout.bytes() as usize);
+    // SAFETY: `at` has checked that it is inside the page, whose span is valid for as long as this one is used.
+    let memory = unsafe { Span::new(NonNull::new_unchecked(start), layout.bytes()) };
+    Landing { memory, layout }
+}
+
+impl ShmLink {
+    const fn growing(&mut self) -> Option<&mut Growing> {
+        match &mut self.memory {
+            Memory::Whole { .. } => None,
+            Memory::Growing(growing) => Some(growing),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn growing_mut(&mut self) -> &mut Growing {
+        self.growing().expect("landing is on demand")
+    }
+
+    /// Returns true while the job of a landing buffer is under way.
+    fn has_jobs(&self) -> bool {
+        matches!(&self.memory, Memory::Growing(growing) if growing.has_jobs())
     }
 }
 
@@ -193,8 +249,20 @@ impl Fabric for Shm {
         wake_if_asleep(sleep_flag(&link.theirs), &link.socket);
     }
 
+    fn begin(&mut self, link: &mut ShmLink, ticket: Ticket, job: Job<Span, Span>) -> Result<(), Busy> {
+        link.growing().map_or(Err(Busy), |growing| growing.begin(ticket, job))
+    }
+
+    fn finished(&mut self, link: &mut ShmLink) -> Option<Finished<Span, Span>> {
+        link.growing()?.finished()
+    }
+
     fn poll_cq(&mut self, _: &mut ShmLink) -> Option<Completion> {
         None
+    }
+
+    fn is_memory_short(&self, _: &ShmLink) -> bool {
+        growing::is_memory_short()
     }
 
     #[cfg(feature = "recorder")]
@@ -204,18 +272,17 @@ impl Fabric for Shm {
     }
 }
 
-/// Returns the sleep flag of the owner of a segment: in its own control page, where its peer reads it.
+/// Returns the sleep flag in the control page of its owner, where the peer reads it.
 #[inline]
-fn sleep_flag(owner: &Segment) -> &AtomicU64 {
+fn sleep_flag(page: &Span) -> &AtomicU64 {
     const _: () =
         assert!(control_page::FABRIC + 8 <= CONTROL_PAGE_BYTES && control_page::FABRIC.is_multiple_of(8));
-    // SAFETY: every segment begins with a control page, is page-aligned, and lives as long as the borrow; and it
-    // is accessed by atomics only.
-    unsafe { AtomicU64::from_ptr(owner.as_ptr().as_ptr().add(control_page::FABRIC as usize).cast()) }
+    // SAFETY: the link's control pages are page-aligned, and mapped as long as the borrow; and the word is accessed by atomics only.
+    unsafe { AtomicU64::from_ptr(page.start().as_ptr().add(control_page::FABRIC as usize).cast()) }
 }
 
-// SAFETY: spans point into the two segments, which are mapped and populated until the link is dropped; `at` checks that
-// the named bytes are inside them.
+// SAFETY: spans point into the two segments, which are mapped until the link is dropped; `at` checks that the named bytes are inside
+// them. Those in use are populated.
 unsafe impl HostFabric for Shm {
     const NAME: &'static str = "shm";
     const DROPS_IN_CHILD: bool = true;
@@ -243,6 +310,10 @@ unsafe impl HostFabric for Shm {
     }
 
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {
+        // Nobody wakes this end when a job ends, and it may have to make the steps itself. A job takes a fraction of a millisecond.
+        if endpoint.link().has_jobs() {
+            return Err(SleepEnd::Poll);
+        }
         let Some(mut sleeper) = endpoint.link_mut().sleeper.take() else { return Err(SleepEnd::Poll) };
         let longest_ns = sleeper.begin(sleep_flag(&endpoint.link().mine), || endpoint.has_arrivals(self));
         endpoint.link_mut().sleeper = Some(sleeper);

@@ -1,19 +1,19 @@
 //! The handshake of two processes over a socket, before any memory is shared (wire.md 6): the I/O around core's [`Handshake`].
 //!
-//! This module sends and receives packets, and makes and maps segments. Core decides the next step. [`Segment::adopt`] checks
-//! descriptors.
+//! This module sends and receives packets, and makes and maps [`Segments`], whose constructors check descriptors. Core decides the next
+//! step.
 
 use core::fmt;
 
+use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
     Action, Ancillary, Claim, Established as Handshaken, FabricKind, Grants, Handshake, HandshakeConfig,
     HandshakeFailure, Negotiated, Packet, Refusal, RemoteRegion, Role, Text, Tuning, WAKE as WAKE_BYTE,
 };
-use superpipe_core::{Layout, Nanos};
 
 use super::ancillary::SentFd;
-use super::fabric::segment_bytes;
-use super::segment::{Segment, SegmentError};
+use super::segment::SegmentError;
+use super::segments::{self, Adopted, Segments, first_segment_bytes};
 use super::sleep::WAKE;
 use super::socket::Socket;
 use super::socket_error::SocketError;
@@ -90,15 +90,13 @@ impl From<HandshakeFailure<Self>> for HandshakeError {
 /// The result of a handshake: memory and settings of a connection.
 #[derive(Debug)]
 pub struct Established {
-    /// Our segment.
-    pub mine: Segment,
-    /// The peer's.
-    pub theirs: Segment,
+    /// Memory of both ends.
+    pub segments: Segments,
     /// Negotiated settings.
     pub negotiated: Negotiated,
     /// True if both ends can rely on membarrier.
     pub fenced: bool,
-    /// Share of the budget for both segments.
+    /// Share of the budget for what both ends have provisioned.
     pub share: BudgetShare,
     /// True if the process that the kernel names at the other end of the socket is the one that serves this connection.
     pub serves: bool,
@@ -131,10 +129,10 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct HalfOpen {
     socket: Socket,
-    handshake: Handshake<Segments>,
+    handshake: Handshake<SocketGrants>,
     deadline_ns: u64,
     /// memory for which the budget has no room, while the handshake waits for room
-    lacking: Option<(Layout, OverBudget)>,
+    lacking: Option<(Negotiated, OverBudget)>,
     waits_for_room: bool,
 }
 
@@ -172,8 +170,8 @@ impl HalfOpen {
 
     /// Goes as far as possible without waiting. Once it is done or has failed, further calls do nothing.
     pub fn drive(&mut self, now_ns: u64) -> Progress {
-        if let Some((layout, _)) = self.lacking.take() {
-            self.provision(layout, now_ns);
+        if let Some((negotiated, _)) = self.lacking.take() {
+            self.provision(negotiated, now_ns);
         }
         loop {
             while let Some(action) = self.handshake.poll_action() {
@@ -181,7 +179,7 @@ impl HalfOpen {
                     Action::Established(agreed) => return Progress::Done(self.established(agreed)),
                     Action::Failed(failure) => return Progress::Failed(failure.into()),
                     Action::Send { packet, with_own } => self.send(&packet, with_own),
-                    Action::Provision(negotiated) => self.provision(negotiated.layout, now_ns),
+                    Action::Provision(negotiated) => self.provision(negotiated, now_ns),
                     Action::Adopt(claim) => {
                         let adopted = adopt(claim, self.handshake.own());
                         self.handshake.handle_adopted(adopted);
@@ -246,10 +244,10 @@ impl HalfOpen {
         self.socket
     }
 
-    fn provision(&mut self, layout: Layout, now_ns: u64) {
-        match provision(layout) {
+    fn provision(&mut self, negotiated: Negotiated, now_ns: u64) {
+        match provision(&negotiated) {
             Err(HandshakeError::Budget(over)) if self.waits_for_room && now_ns < self.deadline_ns => {
-                self.lacking = Some((layout, over));
+                self.lacking = Some((negotiated, over));
             }
             provisioned => self.handshake.handle_provisioned(provisioned),
         }
@@ -301,14 +299,15 @@ impl HalfOpen {
         self.socket.expect_fd(self.handshake.expects_grant());
     }
 
-    fn established(&self, agreed: Handshaken<Segments>) -> Established {
-        let Handshaken { own: Own { segment, share }, peer, negotiated, is_fenced, pid, arrival_reason: _ } =
-            agreed;
+    fn established(&self, agreed: Handshaken<SocketGrants>) -> Established {
+        let Handshaken { own, peer, negotiated, is_fenced, pid, arrival_reason: _ } = agreed;
+        let Own { segment, share } = own;
         // The kernel names the process that began to listen; a child of that may have accepted. The connecting end does the
         // entire handshake in the process that opened the socket.
         let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
         let serves = pid.is_none_or(|pid| pid == named);
-        Established { mine: segment, theirs: peer, negotiated, fenced: is_fenced, share, serves }
+        let segments = Segments::of(segment, peer);
+        Established { segments, negotiated, fenced: is_fenced, share, serves }
     }
 }
 
@@ -355,19 +354,19 @@ fn finish(
 
 /// Memory that a socket grants: segments, whose descriptors are sent with packets.
 #[derive(Debug)]
-struct Segments;
+struct SocketGrants;
 
 /// Our segment, and the share of the budget for both.
 #[derive(Debug)]
 struct Own {
-    segment: Segment,
+    segment: segments::Own,
     share: BudgetShare,
 }
 
-impl Grants for Segments {
+impl Grants for SocketGrants {
     type Own = Own;
     type Received = SentFd;
-    type Peer = Segment;
+    type Peer = Adopted;
     type Error = HandshakeError;
 
     fn region(_: &Own) -> Option<RemoteRegion> {
@@ -393,20 +392,17 @@ impl Grants for Segments {
 }
 
 /// Makes our segment, if the budget has room for it and for the peer's, whose holes this process fills.
-fn provision(layout: Layout) -> Result<Own, HandshakeError> {
-    let bytes = segment_bytes(layout);
-    let share =
-        BudgetShare::take(MemoryKind::Shared, 2 * u64::from(bytes)).map_err(HandshakeError::Budget)?;
-    let segment = Segment::create(c"superpipe", bytes as usize).map_err(HandshakeError::Os)?;
+fn provision(negotiated: &Negotiated) -> Result<Own, HandshakeError> {
+    let bytes = 2 * first_segment_bytes(negotiated);
+    let share = BudgetShare::take(MemoryKind::Shared, bytes).map_err(HandshakeError::Budget)?;
+    let segment = segments::Own::create(negotiated).map_err(HandshakeError::Os)?;
     Ok(Own { segment, share })
 }
 
 /// Maps the peer's segment, of the same size as ours.
-fn adopt(claim: Claim<SentFd>, own: Option<&Own>) -> Result<Segment, HandshakeError> {
+fn adopt(claim: Claim<SentFd>, own: Option<&Own>) -> Result<Adopted, HandshakeError> {
     match (claim, own) {
-        (Claim::Received(fd), Some(own)) => {
-            Segment::adopt(fd, own.segment.len() as u64).map_err(HandshakeError::Memory)
-        }
+        (Claim::Received(fd), Some(own)) => own.segment.adopt(fd).map_err(HandshakeError::Memory),
         (Claim::Region(_), _) | (_, None) => Err(PacketError::Malformed("no descriptor came along").into()),
     }
 }

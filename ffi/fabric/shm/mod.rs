@@ -10,6 +10,7 @@ pub mod handshake;
 pub mod listener;
 pub mod liveness;
 pub mod segment;
+pub mod segments;
 pub mod sleep;
 pub mod socket;
 pub mod sparse;
@@ -18,6 +19,7 @@ mod ancillary;
 pub(crate) mod descriptor_passing;
 #[cfg(test)]
 mod foreign;
+mod growing;
 mod receive_queue;
 #[cfg(test)]
 pub(crate) mod scratch;
@@ -30,6 +32,7 @@ pub use ancillary::SentFd;
 pub use listener::{BindError, Listener};
 pub use liveness::Liveness;
 pub use segment::{Segment, SegmentError};
+pub use segments::Segments;
 pub use sleep::{SleepOutcome, Sleeper, wake_if_asleep};
 pub use socket::{PeerCred, Received, Socket};
 pub use socket_error::{ConnectError, SocketError};

@@ -349,9 +349,14 @@ impl Steps for Populate {
 }
 
 impl Slot {
-    const BOTH: [Self; 2] = [Self::First, Self::Second];
+    pub(super) const BOTH: [Self; 2] = [Self::First, Self::Second];
 
-    const fn index(self) -> usize {
+    /// Returns the slot with this number, which a peer may have sent.
+    pub(super) fn of(number: u64) -> Option<Self> {
+        Self::BOTH.into_iter().find(|slot| slot.index() as u64 == number)
+    }
+
+    pub(super) const fn index(self) -> usize {
         match self {
             Self::First => 0,
             Self::Second => 1,

@@ -135,8 +135,8 @@ fn warming_up_waits_as_long_as_being_accepted() {
 /// One that agrees, and does not warm up.
 fn half_way_end(path: &Path, fabric: &Shm) -> Endpoint<Shm> {
     let (socket, agreed) = half_way(path);
-    let Established { mine, theirs, negotiated, fenced, serves, share: _ } = agreed;
-    let attachment = Shm::attach(mine, theirs, negotiated.layout, socket, fenced, serves);
+    let Established { segments, negotiated, fenced, serves, share: _ } = agreed;
+    let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves);
     Endpoint::new(fabric, attachment, negotiated.config, Origin::default()).unwrap()
 }
 

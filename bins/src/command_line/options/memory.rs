@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use clap::Args;
-use superpipe::fabric::shm::fabric::segment_bytes;
+use superpipe::fabric::shm::segments::segment_bytes;
 use superpipe::setup::Defaults;
 use superpipe::{Budget, Tuning};
 

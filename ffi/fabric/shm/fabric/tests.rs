@@ -1,6 +1,8 @@
 //! Two ends on the segments of each other, as they ship: what core names is what is written and read, and who is woken.
 
 use super::*;
+use crate::fabric::shm::segment::Segment;
+use crate::fabric::shm::segments::segment_bytes;
 use crate::os::membarrier;
 use crate::os::poll::{poll, poll_now};
 use superpipe_core::driver::{Driver, Received, WaitStrategy};
@@ -20,8 +22,8 @@ fn attachments() -> [Attachment<Shm>; 2] {
     let ([mine_a, mine_b], [theirs_b, theirs_a]) = (made, taken);
     let fenced = membarrier::register();
     [
-        Shm::attach(mine_a, theirs_a, LAYOUT, a, fenced, true),
-        Shm::attach(mine_b, theirs_b, LAYOUT, b, fenced, false),
+        Shm::attach(Segments::Whole { mine: mine_a, theirs: theirs_a }, LAYOUT, a, fenced, true),
+        Shm::attach(Segments::Whole { mine: mine_b, theirs: theirs_b }, LAYOUT, b, fenced, false),
     ]
 }
 
@@ -147,10 +149,10 @@ fn offsets_of_core_are_addresses_in_both_segments() {
     let at = CONTROL_PAGE_BYTES as usize + 256;
     assert_eq!(
         fabric.source_of(&link, landing, 256, 64),
-        link.mine.as_ptr().as_ptr().wrapping_add(at).cast_const()
+        link.mine.start().as_ptr().wrapping_add(at).cast_const()
     );
     assert_eq!(
         fabric.place_in(&peer_link, peer_landing, 256, 64),
-        peer_link.theirs.as_ptr().as_ptr().wrapping_add(at)
+        peer_link.theirs.start().as_ptr().wrapping_add(at)
     );
 }

@@ -1,8 +1,9 @@
 //! Half-open connections that are driven side by side, without a thread and without waiting.
 
 use super::*;
+use crate::fabric::shm::foreign::allocated_bytes;
 use crate::os::poll::poll_now;
-use superpipe_core::FlagPlace;
+use superpipe_core::driver::setup::{Defaults, LandingMode};
 
 const DEADLINE_NS: u64 = 5_000_000_000;
 
@@ -43,11 +44,14 @@ fn one_thread_drives_several_handshakes() {
 }
 
 #[test]
-fn the_share_of_the_budget_is_both_segments() {
-    let layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
-    let Own { segment, share } = provision(layout).unwrap();
-    assert_eq!(share.bytes(), u64::from(segment_bytes(layout)) * 2);
-    assert!(segment.len() >= segment_bytes(layout) as usize);
+fn the_share_of_the_budget_is_what_both_ends_provision() {
+    for (landing, bytes) in [(LandingMode::AtConnect, 520 << 10), (LandingMode::OnDemand, 4096)] {
+        let tuning = Tuning { landing: Some(landing), ..Tuning::default() };
+        let negotiated = Defaults::SHM.negotiate(&tuning, &Tuning::default()).unwrap();
+        let Own { segment, share } = provision(&negotiated).unwrap();
+        assert_eq!(share.bytes(), 2 * bytes);
+        assert_eq!(allocated_bytes(segment.fd()), bytes);
+    }
 }
 
 #[test]

@@ -1,0 +1,268 @@
+//! Landing buffers that grow: the jobs that core begins on a connection, as steps on the slots of two sparse segments. wire.md 6.4.
+//!
+//! | job | steps | share of the budget |
+//! |---|---|---|
+//! | `ProvisionLanding` | [`Provision`] of a slot of ours | taken before, kept while the slot is provisioned |
+//! | `ProvisionImage` | [`Populate`] of a slot of the peer's | the same: a write of this end may allocate the peer's page |
+//! | `ReleaseLanding` | [`Release`] | given back once the pages are gone |
+//! | `ReleaseImage` | none | given back at once |
+//!
+//! The jobs are those of the process ([`Jobs`]). If it has too many, the connection makes the steps itself, one per poll. Dropping the
+//! connection cancels its jobs. The steps keep the mapping until they are dropped, and a share is given back after its steps.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
+use superpipe_core::{
+    Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket as JobId,
+};
+
+use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
+use crate::budget::{Budget, BudgetShare, MemoryKind};
+use crate::fabric::Span;
+use crate::os::OsError;
+use crate::os::jobs::{self, JobError, Jobs, Step, Steps};
+
+/// Limit of jobs under way: as many as core begins at a time.
+const JOBS_MAX: usize = 6;
+
+/// Two sparse segments, and the jobs on them.
+pub(super) struct Growing {
+    own: SparseSegment,
+    peer: PeerSparseSegment,
+    running: heapless::Deque<Running, JOBS_MAX>,
+    /// Shares of the budget for the slots that hold memory: ours, and the peer's.
+    own_shares: [Option<BudgetShare>; 2],
+    peer_shares: [Option<BudgetShare>; 2],
+}
+
+/// A job under way.
+struct Running {
+    id: JobId,
+    work: Work,
+}
+
+enum Work {
+    Provision(Slot, Layout, Turns<Charged<Provision>>),
+    Populate(Slot, Layout, Turns<Charged<Populate>>),
+    Release(Slot, Turns<Charged<Release>>),
+    /// It was over when it began.
+    Over(JobResult<Span, Span>),
+}
+
+/// Steps, and who makes them.
+enum Turns<S: Steps> {
+    /// The jobs of the process.
+    Process(jobs::Ticket<S>),
+    /// This connection, one per poll.
+    Connection(S),
+}
+
+/// Steps on memory that counts against the budget. The share outlives the steps, which may remove pages when they are dropped.
+struct Charged<S> {
+    steps: S,
+    share: Option<BudgetShare>,
+}
+
+impl Growing {
+    pub(super) const fn new(own: SparseSegment, peer: PeerSparseSegment) -> Self {
+        Self {
+            own,
+            peer,
+            running: heapless::Deque::new(),
+            own_shares: [const { None }; 2],
+            peer_shares: [const { None }; 2],
+        }
+    }
+
+    /// Returns true while a job is under way, or its end was not taken.
+    pub(super) fn has_jobs(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Begins a job.
+    ///
+    /// # Errors
+    /// As many as core begins are under way.
+    pub(super) fn begin(&mut self, id: JobId, job: Job<Span, Span>) -> Result<(), Busy> {
+        if self.running.is_full() {
+            return Err(Busy);
+        }
+        let work = match job {
+            Job::ProvisionLanding { place, layout } => self.provision(place, layout),
+            Job::ProvisionImage { layout, claim, .. } => self.populate(layout, claim),
+            Job::ReleaseLanding(region) => self.release(region),
+            Job::ReleaseImage(image) => {
+                if let Some(slot) = Slot::BOTH.into_iter().find(|slot| image.start() == self.peer.slot(*slot))
+                {
+                    self.peer_shares[slot.index()] = None;
+                }
+                Ok(Work::Over(Ok(JobOutcome::Released)))
+            }
+        };
+        let work = work.unwrap_or_else(|failed| Work::Over(Err(failed)));
+        self.running.push_back(Running { id, work }).map_err(|_| Busy)
+    }
+
+    /// Takes the end of a job. Makes one step at most, of the jobs in turn.
+    pub(super) fn finished(&mut self) -> Option<Finished<Span, Span>> {
+        let Running { id, mut work } = self.running.pop_front()?;
+        let result = self.poll(&mut work);
+        match result {
+            Some(result) => Some((id, result)),
+            None => {
+                let kept = self.running.push_back(Running { id, work });
+                debug_assert!(kept.is_ok(), "it was just taken out");
+                None
+            }
+        }
+    }
+
+    fn provision(&self, place: u8, layout: Layout) -> Result<Work, JobFailed> {
+        let slot = Slot::of(place.into()).ok_or(JobFailed::Refused)?;
+        if self.own_shares[slot.index()].is_some() {
+            // Its pages could not be removed.
+            return Err(JobFailed::Refused);
+        }
+        let bytes = self.fitting(layout).ok_or(JobFailed::Refused)?;
+        let share = Some(charge(bytes)?);
+        let steps = Charged { steps: self.own.provision(slot, bytes), share };
+        Ok(Work::Provision(slot, layout, Turns::begin(steps)))
+    }
+
+    /// Checks what the peer granted, which is a slot that it has not granted yet.
+    fn populate(&self, layout: Layout, claim: RemoteClaim) -> Result<Work, JobFailed> {
+        let slot = Slot::of(claim.address).filter(|_| claim.key == 0).ok_or(JobFailed::WrongClaim)?;
+        if self.peer_shares[slot.index()].is_some() || self.is_populating(slot) {
+            return Err(JobFailed::WrongClaim);
+        }
+        let bytes = self.fitting(layout).ok_or(JobFailed::WrongClaim)?;
+        let share = Some(charge(bytes)?);
+        let steps = Charged { steps: self.peer.populate(slot, bytes), share };
+        Ok(Work::Populate(slot, layout, Turns::begin(steps)))
+    }
+
+    /// Returns the bytes of a landing buffer, if a slot has room for them. Those of both ends have the same size.
+    fn fitting(&self, layout: Layout) -> Option<usize> {
+        Some(layout.bytes() as usize).filter(|bytes| *bytes <= self.own.slot_bytes())
+    }
+
+    fn is_populating(&self, wanted: Slot) -> bool {
+        self.running.iter().any(|running| matches!(running.work, Work::Populate(slot, ..) if slot == wanted))
+    }
+
+    fn release(&mut self, region: Span) -> Result<Work, JobFailed> {
+        let slot = Slot::BOTH.into_iter().find(|slot| region.start() == self.own.slot(*slot));
+        let slot = slot.ok_or(JobFailed::Refused)?;
+        let share = self.own_shares[slot.index()].take().ok_or(JobFailed::Refused)?;
+        let steps = Charged { steps: self.own.release(slot), share: Some(share) };
+        Ok(Work::Release(slot, Turns::begin(steps)))
+    }
+
+    /// Returns the landing buffer at the beginning of a slot.
+    fn span(&self, slot: NonNull<u8>, layout: Layout) -> Span {
+        assert!(self.fitting(layout).is_some(), "it was provisioned in a slot");
+        // SAFETY: 1. A slot of either segment has room for these bytes, and is mapped as long as the link, which holds this value.
+        // 2. A segment gives out no reference.
+        unsafe { Span::new(slot, layout.bytes()) }
+    }
+
+    /// Polls a job, and keeps the share of the memory that it leaves.
+    fn poll(&mut self, work: &mut Work) -> Option<JobResult<Span, Span>> {
+        Some(match work {
+            Work::Over(result) => *result,
+            Work::Provision(slot, layout, turns) => {
+                let (provisioned, share) = taken(turns.poll()?);
+                provisioned.map(|()| {
+                    self.own_shares[slot.index()] = share;
+                    let claim = RemoteClaim { address: slot.index() as u64, key: 0 };
+                    JobOutcome::Landing(self.span(self.own.slot(*slot), *layout), claim)
+                })
+            }
+            Work::Populate(slot, layout, turns) => {
+                let (populated, share) = taken(turns.poll()?);
+                populated.map(|()| {
+                    self.peer_shares[slot.index()] = share;
+                    JobOutcome::Image(self.span(self.peer.slot(*slot), *layout))
+                })
+            }
+            Work::Release(slot, turns) => {
+                let (released, share) = taken(turns.poll()?);
+                if released.is_err() {
+                    // The memory is still there, and goes with the segment.
+                    self.own_shares[slot.index()] = share;
+                }
+                released.map(|()| JobOutcome::Released)
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Growing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Growing")
+            .field("own", &self.own)
+            .field("peer", &self.peer)
+            .field("jobs", &self.running.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Steps> Turns<S> {
+    /// Begins a job of the process, or leaves the steps to the connection.
+    fn begin(steps: S) -> Self {
+        match Jobs::of_process().begin(steps) {
+            Ok(ticket) => Self::Process(ticket),
+            Err(jobs::Busy(steps)) => Self::Connection(steps),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Result<S::Output, JobError>> {
+        match self {
+            Self::Process(ticket) => ticket.poll(),
+            Self::Connection(steps) => match steps.step() {
+                Step::More => None,
+                Step::Done(output) => Some(Ok(output)),
+            },
+        }
+    }
+}
+
+/// Result of charged steps, with the share of the memory that they worked on.
+type Ended = (Result<(), OsError>, Option<BudgetShare>);
+
+impl<S: Steps<Output = Result<(), OsError>>> Steps for Charged<S> {
+    type Output = Ended;
+
+    fn step(&mut self) -> Step<Ended> {
+        match self.steps.step() {
+            Step::More => Step::More,
+            Step::Done(result) => Step::Done((result, self.share.take())),
+        }
+    }
+}
+
+/// Returns the result of a job for core, and the share.
+fn taken(ended: Result<Ended, JobError>) -> (Result<(), JobFailed>, Option<BudgetShare>) {
+    match ended {
+        Ok((result, share)) => (result.map_err(|_| JobFailed::Refused), share),
+        Err(JobError::Panicked | JobError::OtherProcess) => (Err(JobFailed::Refused), None),
+    }
+}
+
+/// Takes the share of a landing buffer out of the budget.
+fn charge(bytes: usize) -> Result<BudgetShare, JobFailed> {
+    BudgetShare::take(MemoryKind::Shared, bytes as u64).map_err(|_| {
+        let bytes_max = u32::try_from(Budget::left_bytes(MemoryKind::Shared)).unwrap_or(u32::MAX);
+        JobFailed::OverBudget { bytes_max }
+    })
+}
+
+/// Returns true if the budget has no room for the first landing buffer that another connection grows to, and for its image.
+pub(super) fn is_memory_short() -> bool {
+    Budget::left_bytes(MemoryKind::Shared) < 2 * u64::from(GROWTH_SLAB_BYTES)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The segments of a connection, by the negotiated landing mode: whole, with the landing buffer in it, or sparse, with room for two that
+//! come and go. wire.md 6.4.
+
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use superpipe_core::driver::setup::{LandingMode, Negotiated};
+use superpipe_core::{CONTROL_PAGE_BYTES, Layout};
+
+use super::ancillary::SentFd;
+use super::segment::{Segment, SegmentError};
+use super::sparse::{PageSize, PeerSparseSegment, SparseSegment};
+use crate::os::OsError;
+use crate::os::map::HUGE_PAGE_BYTES;
+use crate::os::page::page_bytes;
+
+/// Name of the memory in /proc.
+const NAME: &core::ffi::CStr = c"superpipe";
+
+/// Both segments of a connection.
+#[derive(Debug)]
+pub enum Segments {
+    /// Each holds a control page and a landing buffer, as long as the connection.
+    Whole {
+        /// Our segment.
+        mine: Segment,
+        /// The peer's.
+        theirs: Segment,
+    },
+    /// Each holds a control page, and landing buffers on demand.
+    Sparse {
+        /// Our segment.
+        mine: SparseSegment,
+        /// The peer's.
+        theirs: PeerSparseSegment,
+    },
+}
+
+/// The segment of this end while the handshake lasts.
+#[derive(Debug)]
+pub(super) enum Own {
+    Whole(Segment),
+    /// With the descriptor for the peer.
+    Sparse(SparseSegment, OwnedFd),
+}
+
+/// The peer's segment, of the same kind.
+#[derive(Debug)]
+pub(super) enum Adopted {
+    Whole(Segment),
+    Sparse(PeerSparseSegment),
+}
+
+/// Returns the bytes of a segment for this layout.
+#[must_use]
+pub const fn segment_bytes(layout: Layout) -> u32 {
+    CONTROL_PAGE_BYTES + layout.bytes()
+}
+
+/// Returns the bytes of a segment that are resident when the connection begins.
+pub(crate) fn first_segment_bytes(negotiated: &Negotiated) -> u64 {
+    match negotiated.landing {
+        LandingMode::AtConnect => u64::from(segment_bytes(negotiated.layout)),
+        LandingMode::OnDemand => u64::from(CONTROL_PAGE_BYTES).next_multiple_of(page_bytes() as u64),
+    }
+}
+
+impl Own {
+    /// Makes the segment for what was negotiated.
+    pub(super) fn create(negotiated: &Negotiated) -> Result<Self, OsError> {
+        let layout = negotiated.layout;
+        Ok(match negotiated.landing {
+            LandingMode::AtConnect => Self::Whole(Segment::create(NAME, segment_bytes(layout) as usize)?),
+            LandingMode::OnDemand => {
+                let slot_bytes = layout.bytes() as usize;
+                let (segment, fd) = SparseSegment::create(NAME, slot_bytes, page_size(slot_bytes))?;
+                Self::Sparse(segment, fd)
+            }
+        })
+    }
+
+    /// Returns the descriptor for the peer.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Whole(segment) => segment.fd(),
+            Self::Sparse(_, fd) => fd.as_fd(),
+        }
+    }
+
+    /// Maps the peer's segment, of the same kind and size.
+    pub(super) fn adopt(&self, fd: SentFd) -> Result<Adopted, SegmentError> {
+        Ok(match self {
+            Self::Whole(own) => Adopted::Whole(Segment::adopt(fd, own.len() as u64)?),
+            Self::Sparse(own, _) => {
+                let slot_bytes = own.slot_bytes();
+                Adopted::Sparse(PeerSparseSegment::adopt(fd, slot_bytes, page_size(slot_bytes))?)
+            }
+        })
+    }
+
+    /// Keeps the pages for good, now that the peer has mapped them. Those of a sparse segment may come and go.
+    pub(super) fn hold(&self) -> Result<(), SegmentError> {
+        match self {
+            Self::Whole(segment) => segment.hold(),
+            Self::Sparse(..) => Ok(()),
+        }
+    }
+}
+
+impl Segments {
+    /// Returns both, and closes the descriptor of a sparse one, which nobody needs any more.
+    pub(super) fn of(own: Own, peer: Adopted) -> Self {
+        match (own, peer) {
+            (Own::Whole(mine), Adopted::Whole(theirs)) => Self::Whole { mine, theirs },
+            (Own::Sparse(mine, _), Adopted::Sparse(theirs)) => Self::Sparse { mine, theirs },
+            (Own::Whole(_), Adopted::Sparse(_)) | (Own::Sparse(..), Adopted::Whole(_)) => {
+                unreachable!("`adopt` maps the kind of the own segment")
+            }
+        }
+    }
+
+    /// Returns the addresses of both control pages, each at the beginning of its segment: ours, then the peer's.
+    pub(crate) fn control_pages(&self) -> [NonNull<u8>; 2] {
+        match self {
+            Self::Whole { mine, theirs } => [mine.as_ptr(), theirs.as_ptr()],
+            Self::Sparse { mine, theirs } => [mine.control(), theirs.control()],
+        }
+    }
+}
+
+/// Returns the size of the pages of a slot: huge ones where it has room for one.
+const fn page_size(slot_bytes: usize) -> PageSize {
+    if slot_bytes < 2 * HUGE_PAGE_BYTES { PageSize::Base } else { PageSize::Huge }
+}
