@@ -1,0 +1,112 @@
+//! What connections with landing on demand cost, by the budget and by the kernel.
+
+use std::thread;
+
+use superpipe::{Budget, ErrorKind, LandingMode, Options, Tuning};
+
+use crate::{DEADLINE, PAGE, alone, await_that, bytes, carry, descriptors, mapped, options, pair, pairs};
+
+#[test]
+fn idle_connections_cost_a_page_a_side() {
+    let _alone = alone();
+    const COUNT: u64 = 200;
+    let connections = pairs(COUNT as usize, options(LandingMode::OnDemand));
+    // The warm-up has provisioned nothing.
+    let description = connections[0].0.description();
+    assert_eq!((description.landing, description.provisioned_bytes), (LandingMode::OnDemand, 2 * PAGE));
+    assert_eq!(Budget::shared_bytes(), COUNT * 2 * 2 * PAGE, "each end counts both");
+    let mapped = mapped();
+    assert_eq!(mapped.count, 4 * COUNT as usize, "each segment at both ends");
+    assert!(mapped.resident_bytes <= COUNT * 2 * PAGE, "{}", mapped.resident_bytes);
+}
+
+#[test]
+fn an_end_has_two_descriptors() {
+    let _alone = alone();
+    for landing in [LandingMode::OnDemand, LandingMode::AtConnect] {
+        // The process's own: the helper thread of jobs has none.
+        let (mut a, mut b) = pairs(1, options(landing)).remove(0);
+        carry(&mut a, &mut b, &bytes(1, 1_000_000));
+        let before = descriptors();
+        let mut more = pairs(10, options(landing));
+        for (a, b) in &mut more {
+            carry(a, b, &bytes(2, 1_000_000));
+        }
+        assert_eq!(descriptors() - before, 10 * 2 * 2, "{}: a socket and a pidfd", landing.name());
+        drop(more);
+        assert_eq!(descriptors(), before);
+    }
+}
+
+#[test]
+fn nothing_is_left_after_a_close() {
+    let _alone = alone();
+    let mut connections = pairs(10, options(LandingMode::OnDemand));
+    for (a, b) in &mut connections {
+        carry(a, b, &bytes(1, 1_000_000));
+        carry(b, a, &bytes(2, 100_000));
+    }
+    assert!(mapped().resident_bytes > 10 * 2 * PAGE);
+    assert!(Budget::shared_bytes() > 10 * 4 * PAGE);
+    drop(connections);
+    // A job that was under way is dropped by the helper thread.
+    await_that("no segment is mapped", || mapped().count == 0);
+    await_that("the budget has all back", || Budget::shared_bytes() == 0);
+}
+
+#[test]
+fn a_spent_budget_makes_transfers_slower_and_never_fails() {
+    let _alone = alone();
+    for room in [0, 100 << 10, 300 << 10] {
+        let (mut a, mut b) = pair();
+        Budget::set_shared_max(Budget::shared_bytes() + room);
+        for seed in 0..10 {
+            let message = bytes(seed, 300_000);
+            carry(&mut a, &mut b, &message);
+            carry(&mut b, &mut a, &message);
+            assert!(Budget::shared_bytes() <= 4 * PAGE + room, "{}", Budget::shared_bytes());
+        }
+        assert_eq!(a.counters().moves > 0, room > 200 << 10, "{room}: both ends count a landing buffer");
+        Budget::set_shared_max(1 << 30);
+        for seed in 0..2000 {
+            if a.counters().moves > 0 {
+                break;
+            }
+            carry(&mut a, &mut b, &bytes(seed, 300_000));
+        }
+        assert!(a.counters().moves > 0, "it grows once there is room");
+        drop((a, b));
+        await_that("the budget has all back", || Budget::shared_bytes() == 0);
+    }
+}
+
+#[test]
+fn a_budget_for_pages_admits_connections_that_grow_later() {
+    let _alone = alone();
+    Budget::set_shared_max(4 * PAGE);
+    let (mut a, mut b) = pair();
+    carry(&mut a, &mut b, &bytes(1, 100_000));
+    let address = superpipe::Address::Shm(crate::path());
+    let mut listener = superpipe::Listener::bind(&address, Options::default()).unwrap();
+    let error = thread::scope(|scope| {
+        scope.spawn(move || listener.accept(DEADLINE).map(drop));
+        superpipe::Connection::connect(&address, options(LandingMode::OnDemand), DEADLINE).unwrap_err()
+    });
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+}
+
+#[test]
+fn the_ends_must_agree_on_the_landing_mode() {
+    let _alone = alone();
+    let address = superpipe::Address::Shm(crate::path());
+    let mut listener = superpipe::Listener::bind(&address, options(LandingMode::AtConnect)).unwrap();
+    let error = thread::scope(|scope| {
+        scope.spawn(move || listener.accept(DEADLINE).map(drop));
+        superpipe::Connection::connect(&address, options(LandingMode::OnDemand), DEADLINE).unwrap_err()
+    });
+    assert!(error.to_string().contains("landing is at-connect at the listening end"), "{error}");
+    let tuning = Tuning { landing: Some(LandingMode::AtConnect), ..Tuning::default() };
+    let (one, other) = pairs(1, Options { tuning, ..Options::default() }).remove(0);
+    assert_eq!(one.description().provisioned_bytes, 2 * (520 << 10));
+    assert_eq!(other.description().landing, LandingMode::AtConnect);
+}

@@ -1,0 +1,133 @@
+//! Messages and streams of every size arrive whole, however the memory for them comes and goes.
+
+use std::io::{Read, Write};
+use std::thread;
+
+use superpipe::{Arrival, LandingMode, Options, Tuning, WaitStrategy};
+
+use crate::{DEADLINE, alone, bytes, carry, options, pair, pairs};
+
+/// Around the edges of the base (a block holds 192 bytes, and all of them 2672), of the sizes that double from 64 KiB, and beyond.
+fn sizes() -> Vec<usize> {
+    let mut sizes = vec![0, 1, 8, 40, 41, 64 << 20];
+    for edge in [192, 2672, 16 << 10, 64 << 10, 128 << 10, 512 << 10, 3 << 20] {
+        sizes.extend([edge - 1, edge, edge + 1]);
+    }
+    sizes
+}
+
+#[test]
+fn messages_of_every_size_arrive_both_ways() {
+    let _alone = alone();
+    for wait in WaitStrategy::ALL {
+        let (mut a, mut b) = pairs(1, Options { wait, ..options(LandingMode::OnDemand) }).remove(0);
+        for (seed, size) in sizes().into_iter().enumerate() {
+            let message = bytes(seed as u64, size);
+            carry(&mut a, &mut b, &message);
+            carry(&mut b, &mut a, &message);
+        }
+        assert!(a.counters().moves > 0 && b.counters().moves > 0, "{wait}");
+    }
+}
+
+#[test]
+fn checked_flags_and_small_landing_buffers_grow_as_well() {
+    let _alone = alone();
+    for (arrival, landing_bytes) in [
+        (Arrival::CheckedFlag, 512 << 10),
+        (Arrival::Flag, 4 << 10),
+        (Arrival::Flag, 96 << 10),
+        (Arrival::Flag, 8 << 20),
+    ] {
+        let tuning = Tuning {
+            landing: Some(LandingMode::OnDemand),
+            arrival: Some(arrival),
+            block_bytes: Some(1 << 10),
+            landing_bytes: Some(landing_bytes),
+            ..Tuning::default()
+        };
+        let (mut a, mut b) = pairs(1, Options { tuning, ..Options::default() }).remove(0);
+        for seed in 0..20 {
+            let message = bytes(seed, 1_000_003);
+            carry(&mut a, &mut b, &message);
+            carry(&mut b, &mut a, &message);
+        }
+        assert!(a.counters().moves > 0, "{landing_bytes}");
+    }
+}
+
+#[test]
+fn a_stream_moves_over_in_the_middle() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let data = bytes(3, 40_000_000);
+    thread::scope(|scope| {
+        let data = &data;
+        let a = &mut a;
+        scope.spawn(move || {
+            let mut stream = a.open_stream(5, DEADLINE).unwrap();
+            for (part, size) in data.chunks(3000).zip([1, 10, 3000].into_iter().cycle()) {
+                let (head, tail) = part.split_at(size.min(part.len()));
+                stream.write_all(head).unwrap();
+                stream.write_all(tail).unwrap();
+            }
+            stream.finish(DEADLINE).unwrap();
+        });
+        let mut got = Vec::new();
+        let mut stream = b.accept_stream(DEADLINE).unwrap();
+        assert_eq!(stream.tag(), 5);
+        stream.read_to_end(&mut got).unwrap();
+        assert!(got == *data);
+    });
+    assert!(a.counters().moves > 0);
+}
+
+#[test]
+fn halves_of_both_ends_send_and_receive_at_once() {
+    let _alone = alone();
+    let (a, b) = pair();
+    let halves = [a.split(), b.split()];
+    let threads = halves.into_iter().enumerate().flat_map(|(side, (mut sends, mut receives))| {
+        let seed = move |side: usize, number: u64| 1000 * side as u64 + number;
+        let size = |number: u64| [8, 2000, 100_000, 3_000_000][number as usize % 4];
+        let sending = thread::spawn(move || {
+            for number in 0..60 {
+                let message = bytes(seed(side, number), size(number));
+                sends.send(number, &[&message], DEADLINE).unwrap();
+            }
+            sends.flush(DEADLINE).unwrap();
+            // The connection is there until both directions are done.
+            Box::new(sends) as Box<dyn Send>
+        });
+        let receiving = thread::spawn(move || {
+            let mut place = vec![0; 3_000_000];
+            for number in 0..60 {
+                let received = receives.recv_into(&mut [&mut place], DEADLINE).unwrap();
+                assert_eq!((received.tag, received.bytes), (number, size(number)));
+                assert!(place[..received.bytes] == bytes(seed(1 - side, number), size(number)));
+            }
+            Box::new(receives) as Box<dyn Send>
+        });
+        [sending, receiving]
+    });
+    let ended: Vec<_> =
+        threads.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect();
+    drop(ended);
+}
+
+#[test]
+fn many_connections_grow_at_the_same_time() {
+    let _alone = alone();
+    // More jobs than the process has places for.
+    let connections = pairs(50, options(LandingMode::OnDemand));
+    thread::scope(|scope| {
+        for (number, (mut a, mut b)) in connections.into_iter().enumerate() {
+            scope.spawn(move || {
+                let message = bytes(number as u64, 1_000_000);
+                carry(&mut a, &mut b, &message);
+                carry(&mut b, &mut a, &message);
+                assert!(a.counters().moves > 0);
+            });
+        }
+    });
+}
