@@ -58,7 +58,8 @@ pub const fn segment_bytes(layout: Layout) -> u32 {
 }
 
 /// Returns the bytes of a segment that are resident when the connection begins.
-pub(crate) fn first_segment_bytes(negotiated: &Negotiated) -> u64 {
+#[must_use]
+pub fn first_segment_bytes(negotiated: &Negotiated) -> u64 {
     match negotiated.landing {
         LandingMode::AtConnect => u64::from(segment_bytes(negotiated.layout)),
         LandingMode::OnDemand => u64::from(CONTROL_PAGE_BYTES).next_multiple_of(page_bytes() as u64),

@@ -12,6 +12,7 @@
 #[macro_use]
 mod case;
 mod closing;
+mod growing;
 mod held;
 mod message;
 mod peer;
@@ -22,11 +23,12 @@ mod us;
 mod warming;
 
 /// Tables of all phases, by the phase's name.
-pub(crate) const PHASES: [(&str, case::Table); 6] = [
+pub(crate) const PHASES: [(&str, case::Table); 7] = [
     ("setup", setup::CASES),
     ("warming", warming::CASES),
     ("message", message::CASES),
     ("stream", stream::CASES),
     ("closing", closing::CASES),
+    ("growing", growing::CASES),
     ("rdma", rdma::CASES),
 ];

@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use clap::Args;
-use superpipe::fabric::shm::segments::segment_bytes;
+use superpipe::fabric::shm::segments::first_segment_bytes;
 use superpipe::setup::Defaults;
 use superpipe::{Budget, Tuning};
 
@@ -38,7 +38,7 @@ impl MemoryOptions {
         let proposed = Tuning { arrival: None, ..*tuning };
         let Ok(negotiated) = Defaults::SHM.negotiate(&proposed, &Tuning::default()) else { return false };
         // Over RDMA a connection takes somewhat more.
-        let least_bytes = 2 * u64::from(segment_bytes(negotiated.layout));
+        let least_bytes = 2 * first_segment_bytes(&negotiated);
         let limits = [self.pinned_max, self.shared_max];
         is_own_refusal(text)
             && limits.into_iter().zip(FLAGS).any(|(limit, (_, flag))| {

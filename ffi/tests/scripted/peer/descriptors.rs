@@ -19,12 +19,13 @@ pub(super) fn carried(carry: Carry, bytes: usize) -> Vec<OwnedFd> {
     match carry {
         Carry::Nothing => vec![],
         Carry::Segment => vec![memory(bytes, sizes)],
+        Carry::Sparse => vec![memory(bytes, sizes | F_SEAL_SEAL)],
+        Carry::SmallSparse => vec![memory(bytes - 4096, sizes | F_SEAL_SEAL)],
+        Carry::LargeSparse => vec![memory(bytes + 4096, sizes | F_SEAL_SEAL)],
+        Carry::HeldSparse => vec![memory(bytes, sizes | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)],
         Carry::Holed => {
             let fd = memory(bytes, sizes);
-            let (bytes, flags) =
-                (bytes.cast_signed() as i64, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE);
-            // SAFETY: the call takes integers only.
-            assert_eq!(unsafe { libc::fallocate(fd.as_raw_fd(), flags, 0, bytes) }, 0);
+            punch(&fd);
             vec![fd]
         }
         Carry::Two => vec![memory(bytes, sizes), memory(bytes, sizes)],
@@ -53,6 +54,13 @@ fn memory(bytes: usize, seals: i32) -> OwnedFd {
     };
     assert!(made, "memfd: {}", std::io::Error::last_os_error());
     fd
+}
+
+/// Takes all pages of a segment away, which the seals of a sparse one permit (wire.md 6.4).
+pub(super) fn punch(fd: &OwnedFd) {
+    let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fallocate(fd.as_raw_fd(), flags, 0, 1 << 30) }, 0);
 }
 
 /// Seals a segment, as its receiver does once it has mapped it.

@@ -50,44 +50,74 @@ const LANDING: usize = 4096;
 /// Bytes of a line, and of its flag.
 pub(super) const LINE: usize = 64;
 const FLAG_BYTES: usize = 8;
+/// Offset of the landing mode in a packet, and the value for landing on demand (wire.md 6.1).
+const LANDING_AT: usize = 44;
+const ON_DEMAND: u8 = 2;
 
-/// The layout that WELCOME names: bytes of a block, and blocks.
+/// The layout of the first landing buffers, by what WELCOME names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) block_bytes: usize,
     pub(super) blocks: usize,
-    fabric: Fabric,
+    place: Place,
+    segment_bytes: usize,
+}
+
+/// Place of a landing buffer and of its slot lines (wire.md 2.1, 2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Behind the control page, slot lines APART: shared memory.
+    Apart,
+    /// Behind the control page, slot lines INSIDE: RDMA.
+    Inside,
+    /// The base in the control page, slot lines INSIDE.
+    Base,
 }
 
 impl Layout {
     pub(super) fn of_welcome(packet: &[u8], fabric: Fabric) -> Self {
         let number = |at: usize| u32::from_le_bytes(packet[at..at + 4].try_into().unwrap()) as usize;
-        Self { block_bytes: number(16), blocks: number(20) / number(16).max(1), fabric }
+        let block_bytes = number(16);
+        let place = if fabric == Fabric::Rdma { Place::Inside } else { Place::Apart };
+        let whole = Self { block_bytes, blocks: number(20) / block_bytes.max(1), place, segment_bytes: 0 };
+        let landing_bytes = (whole.block_at(whole.blocks) - LANDING).next_multiple_of(4096);
+        if packet[LANDING_AT] == ON_DEMAND {
+            // Room for two of the largest (wire.md 6.4).
+            let segment_bytes = LANDING + 2 * landing_bytes;
+            return Self { block_bytes: 256, blocks: 11, place: Place::Base, segment_bytes };
+        }
+        Self { segment_bytes: LANDING + landing_bytes, ..whole }
     }
 
-    /// Offset of a block in a segment: slot lines are APART on shared memory, and INSIDE over RDMA (wire.md 2.4).
+    /// Returns true if the landing buffers are the base.
+    pub(super) fn is_base(self) -> bool {
+        self.place == Place::Base
+    }
+
+    /// Offset of a block in a segment.
     pub(super) const fn block_at(self, block: usize) -> usize {
-        let before = match self.fabric {
-            Fabric::Shm => (128 * self.blocks).next_multiple_of(4096),
-            Fabric::Rdma => 0,
+        let before = match self.place {
+            Place::Apart => LANDING + (128 * self.blocks).next_multiple_of(4096),
+            Place::Inside => LANDING,
+            Place::Base => 1280,
         };
-        LANDING + before + block * self.block_bytes
+        before + block * self.block_bytes
     }
 
     /// Offset of the block's slot line.
     pub(super) const fn slot_at(self, block: usize) -> usize {
-        match self.fabric {
-            Fabric::Shm => LANDING + 128 * block,
-            Fabric::Rdma => self.block_at(block + 1) - LINE,
+        match self.place {
+            Place::Apart => LANDING + 128 * block,
+            Place::Inside | Place::Base => self.block_at(block + 1) - LINE,
         }
     }
 
     /// Payload bytes for which a chunk of `blocks` blocks has room.
     pub(super) const fn room(self, blocks: usize) -> usize {
-        match self.fabric {
-            Fabric::Shm => blocks * self.block_bytes,
-            Fabric::Rdma if blocks == 0 => 0,
-            Fabric::Rdma => blocks * (self.block_bytes - FLAG_BYTES) - (LINE - FLAG_BYTES),
+        match self.place {
+            Place::Apart => blocks * self.block_bytes,
+            Place::Inside | Place::Base if blocks == 0 => 0,
+            Place::Inside | Place::Base => blocks * (self.block_bytes - FLAG_BYTES) - (LINE - FLAG_BYTES),
         }
     }
 
@@ -97,8 +127,8 @@ impl Layout {
         1 + bytes.saturating_sub(missing).div_ceil(self.room(2) - missing)
     }
 
-    /// A control page and a landing buffer, in whole pages (wire.md 6.4).
+    /// All bytes of a segment, in whole pages (wire.md 6.4).
     pub(super) const fn segment_bytes(self) -> usize {
-        self.block_at(self.blocks).next_multiple_of(4096)
+        self.segment_bytes
     }
 }

@@ -85,7 +85,9 @@ impl Player {
                     wire.link().close();
                 }
             }
-            Step::Tamper | Step::Bequeath | Step::FailQp | Step::Stray => self.entry.own_step(step),
+            Step::Tamper | Step::Punch | Step::Bequeath | Step::FailQp | Step::Stray => {
+                self.entry.own_step(step)
+            }
             Step::Die => die(),
             step => self.wire_step(step),
         }
@@ -119,6 +121,7 @@ impl Player {
             Step::TornAck => wire.tear(),
             Step::Flood(kind) => flood(wire, kind),
             Step::Lie(kind, further) => wire.link().lie(kind, further),
+            Step::Hear(kind) => wire.hear(kind),
             Step::HearLife => {
                 let before = wire.life_seen();
                 wait("a sign of life", || {
@@ -158,13 +161,16 @@ impl Player {
                 self.step(Step::Connect);
                 self.send(Kind::Hello, wishes, Carry::Nothing);
                 self.expect(Kind::Welcome);
-                self.send(Kind::Grant, &[], Carry::Segment);
+                let carry = self.layout.map_or(Carry::Segment, segment_for);
+                self.send(Kind::Grant, &[], carry);
                 self.expect(Kind::Ready);
             }
             Role::Listens => {
                 self.step(Step::Accept);
                 self.expect(Kind::Hello);
-                self.send(Kind::Welcome, wishes, Carry::Segment);
+                let welcome = packet(self.entry.fabric(), Kind::Welcome, wishes);
+                let carry = segment_for(Layout::of_welcome(&welcome, self.entry.fabric()));
+                self.send(Kind::Welcome, wishes, carry);
                 self.expect(Kind::Grant);
                 self.send(Kind::Ready, &[], Carry::Nothing);
             }
@@ -182,7 +188,9 @@ impl Player {
             }
             Fabric::Rdma => [1, 8, 4, 4],
         };
-        let steps = [2 * C0, long, long.min(1024), 8].into_iter().zip(many);
+        // Nothing longer than the base has room for.
+        let skipped = usize::from(self.wire().layout().is_base());
+        let steps = [2 * C0, long, long.min(1024), 8].into_iter().zip(many).skip(skipped);
         let mut left = self.warmed;
         for (bytes, many) in steps {
             if left < many {
@@ -206,4 +214,9 @@ impl Player {
             wire.message(0, bytes);
         }
     }
+}
+
+/// Returns the segment for a connection with this first landing buffer (wire.md 6.4).
+fn segment_for(layout: Layout) -> Carry {
+    if layout.is_base() { Carry::Sparse } else { Carry::Segment }
 }

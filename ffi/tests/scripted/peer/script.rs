@@ -41,6 +41,8 @@ pub(crate) enum Carry {
     Nothing,
     /// a segment as wire.md 6.4 wants it
     Segment,
+    /// a sparse segment as 6.4 wants it
+    Sparse,
     /// the same, with a hole in it
     Holed,
     /// the same, twice
@@ -51,6 +53,10 @@ pub(crate) enum Carry {
     Large,
     ReadOnly,
     WriteSealed,
+    /// a sparse segment that breaks one
+    SmallSparse,
+    LargeSparse,
+    HeldSparse,
     /// no memory
     DevNull,
     Pipe,
@@ -114,7 +120,7 @@ pub(crate) enum Step {
     Expect(Kind),
     /// The whole set-up in good faith.
     Meet,
-    /// The same with wishes in HELLO.
+    /// The same with wishes in HELLO, or in WELCOME.
     MeetWith(&'static [Patch]),
     /// Exchanges of the warm-up in good faith, as a count.
     Warm(u32),
@@ -136,6 +142,10 @@ pub(crate) enum Step {
     Skip(u64),
     /// Tries to take the pages of both segments away, which must be refused.
     Tamper,
+    /// Takes the pages of both sparse segments away.
+    Punch,
+    /// Waits for a control message of this kind, and takes it.
+    Hear(u64),
     /// Takes a transfer in good faith.
     Take,
     /// Takes chunks, so many, in good faith.
@@ -191,6 +201,11 @@ pub(crate) const CANCEL: u64 = 1 << 7;
 pub(crate) const CTS: u64 = 1;
 pub(crate) const REJECT: u64 = 2;
 pub(crate) const CLOSE: u64 = 3;
+pub(crate) const GROW: u64 = 4;
+pub(crate) const GROWN: u64 = 5;
+pub(crate) const GROW_REFUSED: u64 = 6;
+pub(crate) const SHRINK: u64 = 7;
+pub(crate) const RETIRED: u64 = 8;
 
 /// Reasons (wire.md 5).
 pub(crate) const DONE: u64 = 0;

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
-use super::descriptors::{bequeath, carried, hold, register_membarrier, tamper};
+use super::descriptors::{bequeath, carried, hold, punch, register_membarrier, tamper};
 use super::entry::Entry;
 use super::link::{Link, Shared};
 use super::memory::Memory;
@@ -59,7 +59,7 @@ impl Entry for Sockets {
     fn send(&mut self, bytes: &[u8], carry: Carry, layout: Option<Layout>) {
         let segment_bytes = layout.map_or(1 << 20, Layout::segment_bytes);
         let fds = carried(carry, segment_bytes);
-        if matches!(carry, Carry::Segment | Carry::Holed) {
+        if matches!(carry, Carry::Segment | Carry::Sparse | Carry::Holed) {
             self.mine = Some(Memory::map(&fds[0], segment_bytes));
         }
         let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
@@ -98,6 +98,7 @@ impl Entry for Sockets {
     fn own_step(&mut self, step: Step) {
         match step {
             Step::Tamper => self.segments.iter().for_each(tamper),
+            Step::Punch => self.segments.iter().for_each(punch),
             Step::Bequeath => bequeath(),
             _ => unreachable!("a step of another fabric: {step:?}"),
         }

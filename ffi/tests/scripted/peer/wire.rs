@@ -51,6 +51,8 @@ pub(super) struct Wire {
     taken_blocks: u64,
     taken_transfers: u64,
     taken_controls: u64,
+    /// Kinds of control messages that came, and were not waited for: a bit of each.
+    heard: u64,
     life: u64,
 }
 
@@ -73,6 +75,7 @@ impl Wire {
             taken_blocks: 0,
             taken_transfers: 0,
             taken_controls: 0,
+            heard: 0,
             life: 0,
         }
     }
@@ -336,10 +339,20 @@ impl Wire {
         if self.link.is_told(Told::Control(self.taken_controls + 1))
             && self.link.mine().word(at + FLAG).load(Ordering::Acquire) == self.taken_controls + 1
         {
+            self.heard |= 1 << (self.link.mine().line(at)[0] & 63);
             self.taken_controls += 1;
             self.acknowledge(0, 0);
         }
         self.free()
+    }
+
+    /// Waits for a control message of this kind.
+    pub(super) fn hear(&mut self, kind: u64) {
+        wait("a control message", || {
+            self.keep_house();
+            (self.heard & 1 << kind != 0).then_some(())
+        });
+        self.heard &= !(1 << kind);
     }
 
     fn flag(&self, block: u64) -> u64 {
