@@ -26,7 +26,7 @@ struct Victim<F: TestFabric> {
 
 impl<F: TestFabric> Victim<F> {
     fn new(grows: bool) -> Self {
-        let growth = GrowthSetup { largest: LARGEST, slab_bytes: 4096, fail_one_in: 0 };
+        let growth = GrowthSetup { largest: LARGEST, slab_bytes: 4096, fail_one_in: 0, base: None };
         let fabric = F::new(&Setup { growth: grows.then_some(growth), ..Setup::new(BASE, 1) });
         let config = Config { c0_bytes: 100, folds: 1, arrival: Arrival::Flag, ..Config::default() };
         let end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
