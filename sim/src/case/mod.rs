@@ -3,9 +3,7 @@
 mod scenario;
 
 use superpipe_core::driver::WaitStrategy;
-use superpipe_core::{
-    Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol, small_layout,
-};
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol, small_layout};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
 use superpipe_testkit::{GrowthSetup, Rng, Setup};
 

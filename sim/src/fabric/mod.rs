@@ -182,10 +182,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             Place::ControlPage => page,
             Place::Landing => {
                 let image = self.grown[side].image(to.index);
-                assert!(
-                    image.is_some() || self.is_forged,
-                    "the image of {to:?} is used, and was released"
-                );
+                assert!(image.is_some() || self.is_forged, "the image of {to:?} is used, and was released");
                 image.unwrap_or(page)
             }
         }

@@ -79,7 +79,9 @@ pub trait PairFabric: Fabric<Link = EndLink, Region = Memory> + Sized {
             growth: self.setup().growth.map(|growth| {
                 let [base, peer_base] = match growth.base {
                     Some(layout) => [side, 1 - side].map(|owner| (Memory::base(owner), layout)),
-                    None => [side, 1 - side].map(|owner| (Memory::landing(owner), self.setup().layouts[owner])),
+                    None => {
+                        [side, 1 - side].map(|owner| (Memory::landing(owner), self.setup().layouts[owner]))
+                    }
                 };
                 GrowthTerms {
                     base: Landing { memory: base.0, layout: base.1 },
