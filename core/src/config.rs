@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::fabric::Caps;
 use crate::wire::arrival::Arrival;
+use crate::wire::header::INLINE_BYTES_MAX;
 use crate::wire::layout::{FlagPlace, Layout};
 use crate::wire::notification::NOTIFICATIONS_MIN;
 
@@ -22,11 +23,15 @@ pub enum Protocol {
     /// Growing chunks, copied out block by block, the first during the rendezvous (Denis, section 4).
     #[default]
     Superpipeline,
+    /// A small landing buffer first. A transfer larger than a threshold waits until both ends have provisioned a larger one, then is
+    /// one copy, one write and one copy. wire.md 4.7.
+    Provision,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Self; 4] = [Self::Eager, Self::Copy, Self::Pipeline, Self::Superpipeline];
+    pub const ALL: [Self; 5] =
+        [Self::Eager, Self::Copy, Self::Pipeline, Self::Superpipeline, Self::Provision];
 
     /// Returns the name that tools use.
     #[must_use]
@@ -36,6 +41,7 @@ impl Protocol {
             Self::Copy => "copy",
             Self::Pipeline => "pipeline",
             Self::Superpipeline => "superpipeline",
+            Self::Provision => "provision",
         }
     }
 
@@ -74,6 +80,31 @@ pub struct Config {
     pub streaming_bytes: u64,
     /// The user asserts that writes become visible in order, although the device does not promise it.
     pub order_asserted: bool,
+    /// Bytes of the small landing buffer with which a connection by the provision protocol begins: 100 to 2,000.
+    /// [`small_layout`] rounds them to a layout. Default 1,024: 8 blocks of 128 bytes, so that whatever goes through it at once is one
+    /// packet at an MTU of 1,024, which is what RoCE has in Ethernet frames of 1,500 bytes. Each end holds as much, and as much again for
+    /// its image of the peer's.
+    pub small_buffer_bytes: u32,
+    /// Threshold of the provision protocol: a message larger than this, or with a larger element in its I/O vector, waits for a larger
+    /// landing buffer. 40 (a message in a line needs no buffer) up to what the small buffer holds at once. Default 904, which is what the
+    /// default small buffer holds: a smaller threshold would provision memory for messages that fit, a larger one fold messages that do
+    /// not.
+    pub threshold_bytes: u32,
+}
+
+/// Range of [`Config::small_buffer_bytes`].
+const SMALL_BUFFER_BYTES: [u32; 2] = [100, 2000];
+
+/// Bytes of a block of the small landing buffer, the smallest possible: a short message takes one block, so small blocks hold most.
+const SMALL_BLOCK_BYTES: u32 = 128;
+
+/// Returns the layout of the small landing buffer for `bytes` bytes: blocks of 128 bytes with their slot lines inside, as many as fit, and
+/// at least the two that every ring has. So it has 256, 384, .. or 1,920 bytes, all of which are blocks.
+#[must_use]
+pub const fn small_layout(bytes: u32) -> Layout {
+    let blocks = bytes / SMALL_BLOCK_BYTES;
+    let block_count = if blocks < 2 { 2 } else { blocks };
+    Layout { block_bytes: SMALL_BLOCK_BYTES, block_count, flags: FlagPlace::Inside }
 }
 
 impl Default for Config {
@@ -88,6 +119,8 @@ impl Default for Config {
             triple_buffer: false,
             streaming_bytes: 32 << 20,
             order_asserted: false,
+            small_buffer_bytes: 1024,
+            threshold_bytes: 904,
         }
     }
 }
@@ -109,6 +142,11 @@ impl Config {
         field("growth_q8", u64::from(self.growth_q8), u64::from(Q_ONE), u64::from(4 * Q_ONE))?;
         field("chunk_bytes", u64::from(self.chunk_bytes), 0, 1 << 30)?;
         field("folds", u64::from(self.folds), 1, 255)?;
+        let [least, most] = SMALL_BUFFER_BYTES.map(u64::from);
+        field("small_buffer_bytes", u64::from(self.small_buffer_bytes), least, most)?;
+        let small = small_layout(self.small_buffer_bytes);
+        let held = u64::from(small.capacity(small.block_count));
+        field("threshold_bytes", u64::from(self.threshold_bytes), INLINE_BYTES_MAX as u64, held)?;
         for layout in layouts {
             layout.validate().map_err(ConfigError::Layout)?;
             if layout.flags == FlagPlace::Apart && !direct {

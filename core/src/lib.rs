@@ -48,7 +48,7 @@ mod slices;
 mod state;
 mod wire;
 
-pub use config::{Config, ConfigError, Origin, Protocol};
+pub use config::{Config, ConfigError, Origin, Protocol, small_layout};
 pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};

@@ -111,6 +111,15 @@ pub enum Step {
         /// Sequence of the chunk sent last.
         sequence: u64,
     },
+    /// A size was compared with the threshold of the provision protocol.
+    Compared {
+        /// Bytes of the element or message.
+        bytes: u64,
+        /// The threshold.
+        threshold_bytes: u32,
+        /// Index of the element of the I/O vector; `None` for the message as a whole.
+        element: Option<u32>,
+    },
     /// The connection failed.
     Failed(Failure),
 }

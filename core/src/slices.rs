@@ -95,6 +95,14 @@ impl<'a> Gather<'a> {
         Cursor { index: count - rest.len(), offset }
     }
 
+    /// Returns the slices that remain, in the list of `count` slices that is read, as (index, bytes): a bounded number of them. Of the
+    /// first one only the bytes that remain count.
+    pub(crate) fn elements(&self, count: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        let (first, mut offset) = (count.saturating_sub(self.rest.len()), self.offset);
+        let sizes = self.rest.iter().map(move |slice| slice.len().saturating_sub(mem::take(&mut offset)));
+        sizes.take(SLICES_MAX).enumerate().map(move |(index, bytes)| (first + index, bytes))
+    }
+
     /// Skips the next `skip` bytes.
     pub(crate) fn skip(&mut self, mut skip: usize) {
         while skip > 0 {

@@ -151,7 +151,8 @@ impl Painter {
             | Step::Post { .. }
             | Step::Complete { .. }
             | Step::LineOut { .. }
-            | Step::LineIn { .. } => {}
+            | Step::LineIn { .. }
+            | Step::Compared { .. } => {}
         }
     }
 

@@ -166,6 +166,10 @@ impl ProcessEvents<'_> {
             MarkKind::AckIn { blocks } => self.signal(begin, "ACK in".into(), json!({"blocks": blocks})),
             MarkKind::ControlOut { kind } => self.signal(begin, format!("{} out", kind.name()), json!({})),
             MarkKind::ControlIn { kind } => self.signal(begin, format!("{} in", kind.name()), json!({})),
+            MarkKind::Compared { bytes, threshold_bytes, element } => {
+                let args = json!({"bytes": bytes, "threshold": threshold_bytes, "element": element});
+                self.signal(begin, "compared".into(), args);
+            }
             MarkKind::Failed { ref why } => self.signal(begin, "failed".into(), json!({"why": why})),
         }
     }

@@ -61,6 +61,8 @@ pub enum MarkKind {
     NoCredit { sequence: u64 },
     /// the sender had to wait for a CTS
     NoCts { sequence: u64 },
+    /// a size was compared with the threshold of the provision protocol
+    Compared { bytes: u64, threshold_bytes: u32, element: Option<u32> },
     /// the connection failed
     Failed { why: String },
 }
@@ -139,6 +141,9 @@ impl From<Step> for MarkKind {
             Step::ControlIn(kind) => Self::ControlIn { kind: kind.into() },
             Step::NoCredit { sequence } => Self::NoCredit { sequence },
             Step::NoCts { sequence } => Self::NoCts { sequence },
+            Step::Compared { bytes, threshold_bytes, element } => {
+                Self::Compared { bytes, threshold_bytes, element }
+            }
             Step::Failed(failure) => Self::Failed { why: failure.to_string() },
         }
     }

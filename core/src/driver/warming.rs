@@ -48,15 +48,18 @@ impl WarmUpPlan {
         Self([(2 * c0_bytes, rendezvous), (long_bytes, long), (short_bytes, short), (TINY_BYTES, tiny)])
     }
 
-    /// Makes the plan of a connection. If its landing is on demand, the messages fit in the control page, so that the warm-up provisions
-    /// nothing.
+    /// Makes the plan of a connection. If its landing is on demand, the messages fit in the landing buffer with which it begins, and none is
+    /// above the threshold of the provision protocol, so that the warm-up provisions nothing.
     #[must_use]
     pub fn of(negotiated: &Negotiated, is_direct: bool) -> Self {
-        let Self([rendezvous, long, short, tiny]) =
-            Self::new(negotiated.first_layout(), &negotiated.config, is_direct);
+        let (config, small) = (&negotiated.config, negotiated.small_buffer());
+        let first = small.unwrap_or(negotiated.first_layout());
+        let Self([rendezvous, long, short, tiny]) = Self::new(first, config, is_direct);
+        let most = small.map_or(u32::MAX, |_| config.threshold_bytes);
+        let limited = |(bytes, count): (u32, u32)| (bytes.min(most), count);
         match negotiated.landing {
             LandingMode::AtConnect => Self([rendezvous, long, short, tiny]),
-            LandingMode::OnDemand => Self([long, short, tiny, (TINY_BYTES, 0)]),
+            LandingMode::OnDemand => Self([limited(long), limited(short), tiny, (TINY_BYTES, 0)]),
         }
     }
 

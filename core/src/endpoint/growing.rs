@@ -172,6 +172,11 @@ impl<F: Fabric> Endpoint<F> {
         self.growth.as_ref().is_some_and(|growth| growth.provider.has_grown())
     }
 
+    /// Returns true while the fabric does a job for this end.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.growth.as_ref().is_some_and(|growth| !growth.jobs.is_empty())
+    }
+
     /// Returns true if no growth is under way: neither jobs nor control messages are awaited.
     #[must_use]
     pub fn is_growth_steady(&self) -> bool {

@@ -7,6 +7,7 @@ mod fingerprint;
 mod growing;
 mod mailbox;
 mod notifications;
+mod provisioning;
 mod receiving;
 mod sending;
 

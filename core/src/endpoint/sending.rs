@@ -73,7 +73,7 @@ impl<F: Fabric> Endpoint<F> {
         bytes: usize,
     ) -> Result<TransferId, RefusedSend> {
         let bytes = u32::try_from(bytes).map_err(|_| RefusedSend::TooLong)?;
-        if bytes > self.config.c0_bytes {
+        if bytes > self.config.c0_bytes || self.provisions() && self.needs_larger(fabric, slices, bytes) {
             return Err(RefusedSend::TooLong);
         }
         if F::DIRECT
@@ -173,7 +173,7 @@ impl<F: Fabric> Endpoint<F> {
     ) -> Result<usize, RefusedSend> {
         let mut gather = Gather::new(slices);
         gather.skip(skip);
-        self.push_gathered(fabric, id, &mut gather)
+        self.push_gathered(fabric, id, &mut gather, slices.len())
     }
 
     /// [`push`](Self::push) of the slices after `cursor`, which advances. It walks a bounded number of slices.
@@ -194,16 +194,18 @@ impl<F: Fabric> Endpoint<F> {
         if gather.remaining() as u64 == left && gather.has_more() {
             return Err(RefusedSend::WrongLength);
         }
-        let pushed = self.push_gathered(fabric, id, &mut gather)?;
+        let pushed = self.push_gathered(fabric, id, &mut gather, slices.len())?;
         *cursor = gather.cursor(slices.len());
         Ok(pushed)
     }
 
+    /// Pushes what `gather` reads of `count` slices.
     fn push_gathered(
         &mut self,
         fabric: &mut F,
         id: TransferId,
         gather: &mut Gather<'_>,
+        count: usize,
     ) -> Result<usize, RefusedSend> {
         let all = gather.remaining();
         self.check(id)?;
@@ -212,6 +214,9 @@ impl<F: Fabric> Endpoint<F> {
             return Err(RefusedSend::WrongLength);
         }
         if all == 0 && remaining != Some(0) {
+            return Ok(0);
+        }
+        if !self.is_permitted(fabric, || gather.elements(count)) {
             return Ok(0);
         }
         let chunks = self.counters.chunks_sent;
@@ -229,6 +234,9 @@ impl<F: Fabric> Endpoint<F> {
             blocks -= used;
         }
         let pushed = all - gather.remaining();
+        if pushed > 0 {
+            self.sender.end_part();
+        }
         if F::DIRECT && chunks != self.counters.chunks_sent {
             fabric.ring_doorbell(&mut self.link);
         }
@@ -236,7 +244,8 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Reserves free bytes of blocks, at most `max_bytes`, which the caller fills in place with the next bytes of a transfer.
-    /// [`commit`](Self::commit) sends them. Until that, or a push or the transfer's end, this end moves to no other landing buffer.
+    /// [`commit`](Self::commit) sends them. Until that, or a push or the transfer's end, this end moves to no other landing buffer; a call
+    /// that waits for a larger one, by the provision protocol, ends the reservation before.
     ///
     /// # Errors
     /// `NoCredit`: call again after [`progress`](Self::progress). `Rejected`, `NotOpen`, `Closed`; `WrongLength`
@@ -251,6 +260,11 @@ impl<F: Fabric> Endpoint<F> {
         let wanted = self.sender.remaining(id)?.unwrap_or(u64::MAX).min(u64::from(max_bytes));
         if wanted == 0 {
             return Err(RefusedSend::WrongLength);
+        }
+        // The room that a stream wants is its next element. A message is compared as a whole.
+        let room = if self.sender.message_bytes().is_some() { None } else { usize::try_from(wanted).ok() };
+        if !self.is_permitted(fabric, || room.into_iter().enumerate()) {
+            return Err(RefusedSend::NoCredit);
         }
         loop {
             match self.next_chunk(fabric, wanted, LastChunk::Never) {
@@ -279,6 +293,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         if bytes > 0 {
             self.emit(fabric, Payload::InPlace, bytes, false);
+            self.sender.end_part();
             fabric.ring_doorbell(&mut self.link);
         }
         Ok(())

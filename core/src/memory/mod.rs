@@ -21,7 +21,7 @@ mod sizes;
 
 pub(crate) use jobs::{Jobs, Purpose};
 pub(crate) use provider::{Provider, Retired};
-pub(crate) use requester::{RETIRED_WR, Requester};
+pub(crate) use requester::{Demand, RETIRED_WR, Requester};
 
 use core::hash::{Hash, Hasher};
 

@@ -14,7 +14,7 @@
 use core::hash::{Hash, Hasher};
 
 use super::jobs::{Jobs, Purpose};
-use super::sizes::{bytes_to_ask, layout_for, ring_bytes};
+use super::sizes::{bytes_for, bytes_to_ask, layout_for, ring_bytes};
 use super::{GrowthTerms, begin};
 use crate::error::ProtocolError;
 use crate::fabric::{Fabric, WrId};
@@ -70,6 +70,17 @@ enum LeftStage {
     Releasing { begun: bool },
 }
 
+/// Answer to a demand for a larger landing buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// There is no need for one, none can be had, or the peer refused one before: the current one must do.
+    None,
+    /// This end asks for it.
+    Asked,
+    /// Another growth is under way, which has to end first.
+    Busy,
+}
+
 /// The sender's half of growth.
 #[derive(Clone)]
 pub(crate) struct Requester<F: Fabric> {
@@ -79,6 +90,8 @@ pub(crate) struct Requester<F: Fabric> {
     /// Number of the epoch that this end writes to, and its memory unless that is the base.
     epoch: u32,
     current: Option<F::Remote>,
+    /// The epoch was granted by the owner: it is neither the base nor the first.
+    is_granted: bool,
     /// Newest number that the owner gave.
     newest: u32,
     /// Place of the next image.
@@ -105,6 +118,7 @@ impl<F: Fabric> Requester<F> {
             slab_bytes: terms.slab_bytes,
             epoch: 0,
             current: first,
+            is_granted: false,
             newest: 0,
             place: 0,
             step: Step::Steady,
@@ -132,6 +146,40 @@ impl<F: Fabric> Requester<F> {
         if ring_bytes(layout_for(bytes, self.largest)) > ring_bytes(layout) {
             self.step = Step::Due { bytes, reason };
         }
+    }
+
+    /// Demands a landing buffer that holds `payload` bytes at once. The current one has this layout.
+    pub(crate) fn demand(&mut self, payload: u64, reason: GrowReason, layout: Layout) -> Demand {
+        if self.is_awaited() {
+            return Demand::Busy;
+        }
+        let Some(bytes) = self.bytes_to_demand(payload, layout) else { return Demand::None };
+        if self.patience > 0 {
+            self.patience -= 1;
+            return Demand::None;
+        }
+        self.step = Step::Due { bytes, reason };
+        Demand::Asked
+    }
+
+    /// Returns true if [`demand`](Self::demand) would not return [`Demand::None`].
+    pub(crate) fn can_demand(&self, payload: u64, layout: Layout) -> bool {
+        self.is_awaited() || self.patience == 0 && self.bytes_to_demand(payload, layout).is_some()
+    }
+
+    /// Returns true while this end will move to another landing buffer, or has asked for one that was not refused.
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.shrink.is_some() || !matches!(self.step, Step::Steady | Step::GivingBack(_))
+    }
+
+    /// Returns the bytes of a ring to ask for. `None` if the current one was granted for as much, or none is larger.
+    fn bytes_to_demand(&self, payload: u64, layout: Layout) -> Option<u32> {
+        let held = u64::from(layout.capacity(layout.block_count));
+        if self.is_granted && payload <= held || !matches!(self.step, Step::Steady) {
+            return None;
+        }
+        let bytes = bytes_for(payload, layout, self.largest);
+        (ring_bytes(layout_for(bytes, self.largest)) > ring_bytes(layout)).then_some(bytes)
     }
 
     /// Returns the control message that is due. `is_over`: all that was sent before the move was consumed, and written by the device.
@@ -264,6 +312,7 @@ impl<F: Fabric> Requester<F> {
         self.left = Some(Left { epoch: self.epoch, last, stage: LeftStage::InUse });
         self.left_image = self.current;
         (self.epoch, self.current) = (epoch, current);
+        self.is_granted = current.is_some();
         Some(landing)
     }
 
@@ -335,6 +384,7 @@ impl<F: Fabric> Hash for Requester<F> {
             slab_bytes: _,
             epoch,
             current,
+            is_granted,
             newest,
             place,
             step,
@@ -346,7 +396,7 @@ impl<F: Fabric> Hash for Requester<F> {
             patience,
             next_patience,
         } = self;
-        (epoch, current.is_some(), newest, place, step, image.is_some()).hash(hasher);
+        (epoch, current.is_some(), is_granted, newest, place, step, image.is_some()).hash(hasher);
         (shrink, left, left_image.is_some(), request, patience, next_patience).hash(hasher);
     }
 }

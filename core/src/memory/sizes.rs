@@ -27,6 +27,26 @@ pub(super) fn bytes_to_ask(current: Layout, slab_bytes: u32, largest: Layout) ->
     ring_bytes(current).saturating_mul(2).max(slab_bytes).min(ring_bytes(largest))
 }
 
+/// Fewest bytes of a ring that the provision protocol asks for. It is more than any threshold.
+const PROVISIONED_BYTES_MIN: u32 = 2048;
+/// Rounds of [`bytes_for`]. Each adds the bytes that are missing, and the second already adds a few slot lines at most.
+const FIT_ROUNDS: u32 = 8;
+
+/// Returns the bytes of a ring that holds `payload` bytes at once, up to the largest. It has at least twice what there is, so that messages
+/// which grow a little each time do not provision a ring each.
+pub(super) fn bytes_for(payload: u64, current: Layout, largest: Layout) -> u32 {
+    let payload_bytes = u32::try_from(payload).unwrap_or(u32::MAX);
+    let most = ring_bytes(largest);
+    let least = ring_bytes(current).saturating_mul(2).max(PROVISIONED_BYTES_MIN);
+    let mut bytes = payload_bytes.max(least).min(most);
+    for _ in 0..FIT_ROUNDS {
+        let layout = layout_for(bytes, largest);
+        let missing = payload_bytes.saturating_sub(layout.capacity(layout.block_count));
+        bytes = bytes.saturating_add(missing).min(most);
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +75,25 @@ mod tests {
             assert!(ring_bytes(layout) >= bytes.min(ring_bytes(LARGEST)), "{bytes} {layout:?}");
             assert!(layout.bytes() <= LARGEST.bytes(), "{bytes} {layout:?}");
             assert!(layout.block_count >= 4, "{bytes} {layout:?}");
+        }
+    }
+
+    #[test]
+    fn a_ring_holds_the_message_it_was_asked_for() {
+        let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
+        for flags in [FlagPlace::Inside, FlagPlace::Apart] {
+            let largest = Layout { flags, ..LARGEST };
+            for payload in [905, 1000, 2000, 4096, 65_536, 200_000, 400_000] {
+                let bytes = bytes_for(payload, small, largest);
+                let layout = layout_for(bytes, largest);
+                let held = u64::from(layout.capacity(layout.block_count));
+                assert!(held >= payload, "{payload} {layout:?}");
+                assert!(held < payload + payload / 4 + 2048, "not much more: {payload} {layout:?}");
+            }
+            assert_eq!(bytes_for(1, small, largest), 2048, "more than any threshold");
+            assert_eq!(bytes_for(u64::MAX, small, largest), ring_bytes(largest));
+            let grown = layout_for(4096, largest);
+            assert_eq!(bytes_for(4200, grown, largest), 8192, "at least twice what there is");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Move of the sending half to another landing buffer. wire.md 2.5.
 
 use super::Sender;
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::fabric::Fabric;
 use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
@@ -35,9 +35,12 @@ impl<F: Fabric> Sender<F> {
         is_consumed && is_written
     }
 
-    /// Returns true if the open transfer has more bytes left than the ring of this layout holds. A stream may have.
+    /// Returns true if the open transfer has more bytes left than the ring of this layout holds. A stream may have. The provision protocol
+    /// does not count: it asks before it sends.
     pub(crate) fn has_more_than(&self, layout: Layout) -> bool {
-        let Some(open) = &self.open else { return false };
+        let Some(open) = self.open.as_ref().filter(|open| open.protocol != Protocol::Provision) else {
+            return false;
+        };
         match open.length {
             Length::Exact(length) => length - open.sent > u64::from(layout.capacity(layout.block_count)),
             Length::Stream => true,

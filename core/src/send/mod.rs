@@ -22,12 +22,14 @@ mod emit;
 mod epoch;
 mod fingerprint;
 mod notification_credits;
+mod permit;
 mod posting;
 mod reservation;
 mod schedule;
 mod single_chunk;
 
 pub(crate) use notification_credits::NotificationCredits;
+pub(crate) use permit::{Above, Permit};
 pub use reservation::Reservation;
 pub use schedule::Schedule;
 pub(crate) use schedule::{LastChunk, NextChunk};
@@ -85,6 +87,7 @@ struct Open {
     rejected: Option<Reason>,
     /// Bytes that were reserved, and may be committed.
     reserved: u32,
+    permit: Permit,
 }
 
 /// A chunk whose write is not completed.
@@ -280,10 +283,11 @@ impl<F: Fabric> Sender<F> {
             schedule: Schedule::new(config, self.landing.layout),
             protocol: config.protocol,
             rts_sent: false,
-            want_cts: !short && config.protocol != Protocol::Eager,
+            want_cts: !short && !matches!(config.protocol, Protocol::Eager | Protocol::Provision),
             cts_received: false,
             rejected: None,
             reserved: 0,
+            permit: Permit::new(config.protocol),
         });
         Ok(id)
     }

@@ -40,7 +40,8 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn next_chunk(&self, config: &Config, wanted: u64, last: LastChunk) -> NextChunk {
         let Some(open) = &self.open else { return NextChunk::NoCredit };
         let wanted_bytes = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let bytes = wanted_bytes.min(open.scheduled_bytes()).min(open.bytes_before_cts(config));
+        let scheduled_bytes = open.scheduled_bytes(wanted, self.landing.layout);
+        let bytes = wanted_bytes.min(scheduled_bytes).min(open.bytes_before_cts(config));
         if bytes == 0 && wanted > 0 && open.rts_sent {
             return NextChunk::NoCts;
         }
@@ -81,11 +82,18 @@ impl<F: Fabric> Sender<F> {
 }
 
 impl Open {
-    fn scheduled_bytes(&self) -> u32 {
-        match self.length {
-            Length::Exact(length) => self.schedule.next_of(length - self.sent),
-            Length::Stream => self.schedule.next_bytes(),
+    /// Returns the bytes that the next chunk may have by the schedule. By the provision protocol what the ring holds at once is one chunk:
+    /// the rest of a message, or the `wanted` bytes of a stream.
+    fn scheduled_bytes(&self, wanted: u64, layout: Layout) -> u32 {
+        let left = match self.length {
+            Length::Exact(length) => Some(length - self.sent),
+            Length::Stream => None,
+        };
+        let held = layout.capacity(layout.block_count);
+        if self.protocol == Protocol::Provision && left.unwrap_or(wanted) <= u64::from(held) {
+            return held;
         }
+        left.map_or(self.schedule.next_bytes(), |left| self.schedule.next_of(left))
     }
 
     /// Returns the bytes that may be sent now by the rendezvous: without limit if no CTS is awaited. Before the CTS a superpipeline sends
@@ -99,7 +107,7 @@ impl Open {
                 let left = u64::from(config.c0_bytes).saturating_sub(self.sent);
                 u32::try_from(left).unwrap_or(u32::MAX)
             }
-            Protocol::Eager | Protocol::Copy | Protocol::Pipeline => 0,
+            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Provision => 0,
         }
     }
 }
@@ -117,8 +125,8 @@ pub struct Schedule {
 impl Schedule {
     /// Makes the schedule of `config` for a landing buffer of this layout.
     ///
-    /// Superpipeline: C0, then C(i+1) = q C(i) (equation 5). Pipeline: fixed chunks. Eager and copy: as large as the
-    /// landing buffer allows. None exceeds a fold, none is less than a block.
+    /// Superpipeline: C0, then C(i+1) = q C(i) (equation 5). Pipeline: fixed chunks. Eager, copy and provision: as large as
+    /// the landing buffer allows. None exceeds a fold, none is less than a block.
     #[must_use]
     pub fn new(config: &Config, layout: Layout) -> Self {
         let fold_blocks = (layout.block_count / u32::from(config.folds)).max(1);
@@ -128,7 +136,7 @@ impl Schedule {
             Protocol::Superpipeline => (config.c0_bytes, config.growth_q8),
             Protocol::Pipeline if config.chunk_bytes == 0 => (PIPELINE_CHUNK_BYTES, Q_ONE),
             Protocol::Pipeline => (config.chunk_bytes, Q_ONE),
-            Protocol::Eager | Protocol::Copy => (max_bytes, Q_ONE),
+            Protocol::Eager | Protocol::Copy | Protocol::Provision => (max_bytes, Q_ONE),
         };
         let largest = match config.protocol {
             Protocol::Superpipeline if config.chunk_bytes != 0 => config.chunk_bytes.clamp(block, max_bytes),

@@ -26,8 +26,13 @@ struct Victim<F: TestFabric> {
 
 impl<F: TestFabric> Victim<F> {
     fn new(grows: bool) -> Self {
-        let growth =
-            GrowthSetup { largest: LARGEST, slab_bytes: 4096, fail_one_in: 0, is_memory_short: false };
+        let growth = GrowthSetup {
+            largest: LARGEST,
+            slab_bytes: 4096,
+            fail_one_in: 0,
+            base: None,
+            is_memory_short: false,
+        };
         let fabric = F::new(&Setup { growth: grows.then_some(growth), ..Setup::new(BASE, 1) });
         let config = Config { c0_bytes: 100, folds: 1, arrival: Arrival::Flag, ..Config::default() };
         let end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();

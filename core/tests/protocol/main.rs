@@ -6,6 +6,7 @@ mod arrivals;
 mod arrivals_reported;
 mod cancelling;
 mod checking;
+mod claims;
 mod closing;
 mod consuming;
 mod counting;

@@ -56,8 +56,13 @@ fn layout(apart: bool) -> impl Strategy<Value = Layout> {
 
 /// Growth of both landing buffers, from a few bytes up to some kilobytes; jobs that never fail, or often do.
 fn growth(apart: bool) -> impl Strategy<Value = Option<GrowthSetup>> {
-    let setup = (layout(apart), 1..=4096u32, 0..=5usize).prop_map(|(largest, slab_bytes, fail_one_in)| {
-        GrowthSetup { largest, slab_bytes, fail_one_in, is_memory_short: false }
+    let setup = (layout(apart), 1..=4096u32, 0..=5usize, prop::option::of(layout(apart)));
+    let setup = setup.prop_map(|(largest, slab_bytes, fail_one_in, base)| GrowthSetup {
+        largest,
+        slab_bytes,
+        fail_one_in,
+        base,
+        is_memory_short: false,
     });
     prop::option::of(setup)
 }
@@ -102,8 +107,19 @@ prop_compose! {
         folds in 1..=6u8,
         triple_buffer in prop::bool::weighted(0.2),
         streaming_bytes in 0..=4000u64,
+        threshold_bytes in prop_oneof![1 => Just(904), 1 => 40..=904u32],
     ) -> Config {
-        Config { arrival, c0_bytes, growth_q8, chunk_bytes, folds, triple_buffer, streaming_bytes, ..Config::default() }
+        Config {
+            arrival,
+            c0_bytes,
+            growth_q8,
+            chunk_bytes,
+            folds,
+            triple_buffer,
+            streaming_bytes,
+            threshold_bytes,
+            ..Config::default()
+        }
     }
 }
 

@@ -112,5 +112,8 @@ fn a_wait_that_is_over_says_why() {
         WaitStrategyParseError => "unknown wait strategy; use spin, yield or sleep",
         Protocol::Superpipeline => "superpipeline",
     }
-    assert_eq!(Protocol::ALL.map(Protocol::name), ["eager", "copy", "pipeline", "superpipeline"]);
+    assert_eq!(
+        Protocol::ALL.map(Protocol::name),
+        ["eager", "copy", "pipeline", "superpipeline", "provision"]
+    );
 }

@@ -3,7 +3,7 @@
 mod scenario;
 
 use superpipe_core::driver::WaitStrategy;
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol};
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol, small_layout};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
 use superpipe_testkit::{GrowthSetup, Rng, Setup};
 
@@ -63,6 +63,11 @@ pub struct Case {
     /// Connections and what they transfer.
     pub connections: Vec<ConnectionPlan>,
 }
+
+/// One of this many connections begins with small buffers, and sends most transfers by the provision protocol.
+const PROVISION_EVERY: usize = 6;
+/// Bytes of the longest message in a line, above which a threshold is drawn.
+const INLINE_BYTES: u32 = 40;
 
 /// One of this many seeds plays clients. Their runs take nine times as long as those of scripts, so clients get about half of the time.
 const CLIENTS_EVERY: u64 = 12;
@@ -233,10 +238,34 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
         slab_bytes: up_to(rng, 4096),
         fail_one_in: rng.below(6),
         is_memory_short: false,
+        base: None,
     });
     let setup =
         Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next(), growth };
-    Script { setup, configs, origin, transfers, slowness }
+    let script = Script { setup, configs, origin, transfers, slowness };
+    if rng.one_in(PROVISION_EVERY) { provisioning(rng, direct, script) } else { script }
+}
+
+/// Begins with small buffers, which are memory of their own, and sends most transfers by the provision protocol.
+fn provisioning(rng: &mut Rng, direct: bool, mut script: Script) -> Script {
+    let small_buffer_bytes = 99 + up_to(rng, 1901);
+    let small = small_layout(small_buffer_bytes);
+    let held = small.capacity(small.block_count);
+    let threshold_bytes = if rng.one_in(2) { held } else { INLINE_BYTES + up_to(rng, held - INLINE_BYTES) };
+    script.setup.layouts = [small; 2];
+    script.setup.growth = Some(GrowthSetup {
+        largest: layout(rng, direct),
+        slab_bytes: up_to(rng, 4096),
+        fail_one_in: rng.below(6),
+        base: Some(layout(rng, direct)),
+    });
+    for config in &mut script.configs {
+        (config.small_buffer_bytes, config.threshold_bytes) = (small_buffer_bytes, threshold_bytes);
+    }
+    for transfer in script.transfers.iter_mut().flatten().filter(|_| rng.below(4) > 0) {
+        transfer.protocol = Protocol::Provision;
+    }
+    script
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "at most `most`")]

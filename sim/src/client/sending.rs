@@ -1,7 +1,9 @@
 //! Sending calls, each compared with what the state permits.
 
 use superpipe_core::driver::{Drive, SendFailed, SendOperation};
-use superpipe_core::{Closed, INLINE_BYTES_MAX, Length, Reason, RefusedSend, Sending, State};
+use superpipe_core::{
+    Closed, INLINE_BYTES_MAX, Layout, Length, Protocol, Reason, RefusedSend, Sending, State,
+};
 use superpipe_testkit::PairFabric;
 
 use super::ops::{SendOp, Writing, cuts, gather, up_to};
@@ -34,15 +36,23 @@ impl<F: PairFabric> ClientPair<F> {
 
     /// Checks the cause of a refusal against the state of the end.
     fn check_refused(&self, side: usize, state: State, refused: RefusedSend, bytes: usize) {
-        let c0_bytes = self.clients[side].driver.endpoint().config().c0_bytes as usize;
-        let layout = self.fabric.setup().layouts[1 - side];
+        let config = self.clients[side].driver.endpoint().config();
+        let setup = self.fabric.setup();
+        let base = setup.growth.and_then(|growth| growth.base);
         let is_right = match refused {
             RefusedSend::NoCredit => self.closed(side).is_none(),
             RefusedSend::Busy => state.sending != Sending::Nothing,
             RefusedSend::TooLong => {
-                let blocks = bytes / (layout.block_bytes as usize - 64) + 3;
-                let is_long = bytes > c0_bytes || blocks >= layout.block_count as usize;
-                bytes > INLINE_BYTES_MAX && (is_long || !F::DIRECT)
+                let is_long = |layout: Layout| {
+                    let blocks = bytes / (layout.block_bytes as usize - 64) + 3;
+                    blocks >= layout.block_count as usize
+                };
+                let is_above =
+                    config.protocol == Protocol::Provision && bytes > config.threshold_bytes as usize;
+                let is_long = bytes > config.c0_bytes as usize
+                    || is_long(setup.layouts[1 - side])
+                    || base.is_some_and(is_long);
+                bytes > INLINE_BYTES_MAX && (is_long || is_above || !F::DIRECT)
             }
             RefusedSend::Closed => self.closed(side).is_some(),
             RefusedSend::NotOpen | RefusedSend::Rejected(_) | RefusedSend::WrongLength => false,

@@ -9,12 +9,12 @@ use crate::nic::{Key, MemoryUse, Rights, TraceEvent};
 /// Most jobs of an end at a time. Fewer than core has, so that it meets a busy fabric.
 const JOBS_MAX: usize = 2;
 
-/// Memory of one end that jobs have provisioned, and the jobs under way.
+/// Landing buffers of one end: the first, those that jobs have provisioned, and the base. The jobs under way.
 #[derive(Debug, Default)]
 pub(super) struct Grown {
-    /// Landing buffers of this end by their place, and images of the peer's by theirs.
-    landings: [Option<Key>; 2],
-    images: [Option<Key>; 2],
+    /// Landing buffers of this end, and images of the peer's, by [`Memory::index`].
+    landings: [Option<Key>; 4],
+    images: [Option<Key>; 4],
     jobs: Vec<PendingJob>,
     /// Ticket of the last job that has finished, which is now and then reported once more.
     stale: Option<Ticket>,
@@ -28,6 +28,11 @@ struct PendingJob {
 }
 
 impl Grown {
+    /// Makes the state of an end with these landing buffers and images.
+    pub(super) fn new([landings, images]: [[Option<Key>; 4]; 2]) -> Self {
+        Self { landings, images, ..Self::default() }
+    }
+
     /// Forgets the jobs, and returns the keys of all memory.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Key> + use<> {
         let Self { landings, images, jobs: _, stale: _ } = core::mem::take(self);
@@ -35,11 +40,11 @@ impl Grown {
     }
 
     pub(super) fn landing(&self, index: u8) -> Option<Key> {
-        self.landings[usize::from(index - 1)]
+        self.landings[usize::from(index)]
     }
 
     pub(super) fn image(&self, index: u8) -> Option<Key> {
-        self.images[usize::from(index - 1)]
+        self.images[usize::from(index)]
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -89,7 +94,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 let key = self.provision(side, layout, true)?;
                 let memory = Memory::grown(side, place);
                 self.ownership[side].provision(memory.index, layout);
-                let old = self.grown[side].landings[usize::from(place)].replace(key);
+                let old = self.grown[side].landings[usize::from(memory.index)].replace(key);
                 assert_eq!(old, None, "landing buffer {place} is provisioned twice");
                 let claim = RemoteClaim { address: u64::from(place), key: layout.block_count };
                 Ok(JobOutcome::Landing(memory, claim))
@@ -102,7 +107,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 if DIRECT && !self.key(memory).is_some_and(has_room) {
                     return Err(JobFailed::WrongClaim);
                 }
-                let slot = usize::from(place);
+                let slot = usize::from(memory.index);
                 if self.grown[side].images[slot].is_some() {
                     // Only a peer that lies grants memory twice.
                     assert!(self.is_forged, "{memory:?} is granted twice");
@@ -114,7 +119,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             Job::ReleaseLanding(memory) => {
                 assert_eq!(memory.owner, side, "an end releases its own memory");
                 self.ownership[side].release(memory.index);
-                let key = self.grown[side].landings[usize::from(memory.index - 1)].take();
+                let key = self.grown[side].landings[usize::from(memory.index)].take();
                 self.release_grown(side, key);
                 Ok(JobOutcome::Released)
             }
@@ -125,7 +130,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                     owned.span.memory == memory && (owned.wr.is_some() || is_read(owned.flight))
                 });
                 assert!(!in_use || self.is_forged, "{memory:?} is released, and the NIC may read its image");
-                let key = self.grown[side].images[usize::from(memory.index - 1)].take();
+                let key = self.grown[side].images[usize::from(memory.index)].take();
                 self.release_grown(side, key);
                 Ok(JobOutcome::Released)
             }

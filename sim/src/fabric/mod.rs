@@ -14,10 +14,12 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Line, Nanos,
-    Notification, SqFull, Ticket, WcError, WrId, control_page,
+    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Layout, Line,
+    Nanos, Notification, SqFull, Ticket, WcError, WrId, control_page,
 };
-use superpipe_testkit::{BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, Span, crc32c};
+use superpipe_testkit::{
+    BASE, BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, Span, crc32c, ownership,
+};
 
 use crate::faults::Fault;
 use crate::nic::{
@@ -55,9 +57,9 @@ pub struct SimFabric<const DIRECT: bool> {
     setup: Setup,
     hosts: [usize; 2],
     qps: [QpName; 2],
-    /// MRs of each end: its control_page, its landing buffer, and its images of the peer's two.
-    keys: [Vec<Key>; 2],
-    /// Memory of each end that jobs have provisioned.
+    /// MRs of each end: its control page, and its image of the peer's.
+    pages: [Vec<Key>; 2],
+    /// Landing buffers of each end.
     grown: [Grown; 2],
     ownership: [BlockOwnership; 2],
     owned: [Vec<Owned>; 2],
@@ -91,38 +93,54 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     ) -> Result<Self, NotRegistered> {
         let mut keys = [Vec::new(), Vec::new()];
         let words_bytes = Self::words_bytes(world, setup.notifications_max, flags.notify);
+        let base_bytes = setup.growth.and_then(|growth| growth.base).map(Layout::bytes);
         for side in 0..2 {
             let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
             let all = [
-                (CONTROL_PAGE_BYTES, MemoryUse::ControlPage),
-                (ours, MemoryUse::Landing),
-                (CONTROL_PAGE_BYTES, MemoryUse::ControlPageImage),
-                (theirs, MemoryUse::LandingImage),
+                Some((CONTROL_PAGE_BYTES, MemoryUse::ControlPage)),
+                Some((ours, MemoryUse::Landing)),
+                Some((CONTROL_PAGE_BYTES, MemoryUse::ControlPageImage)),
+                Some((theirs, MemoryUse::LandingImage)),
+                words_bytes.map(|bytes| (bytes, MemoryUse::Notifications)),
+                base_bytes.map(|bytes| (bytes, MemoryUse::Landing)),
+                base_bytes.map(|bytes| (bytes, MemoryUse::LandingImage)),
             ];
-            let words = words_bytes.map(|bytes| (bytes, MemoryUse::Notifications));
-            for (bytes, memory_use) in all.into_iter().chain(words) {
+            for one in all {
+                let Some((bytes, memory_use)) = one else {
+                    keys[side].push(None);
+                    continue;
+                };
                 let remote_write = matches!(memory_use, MemoryUse::ControlPage | MemoryUse::Landing);
                 match world.register(hosts[side], bytes, Rights { remote_write }, false) {
                     Ok(key) => {
                         world.note_here(hosts[side], TraceEvent::Register { key, bytes, memory_use });
-                        keys[side].push(key);
+                        keys[side].push(Some(key));
                     }
                     Err(error) => {
-                        keys.iter().flatten().for_each(|key| world.deregister(*key));
+                        keys.iter().flatten().flatten().for_each(|key| world.deregister(*key));
                         return Err(error);
                     }
                 }
             }
         }
-        let words = [0, 1].map(|side| keys[side].get(4).copied());
+        let key = |side: usize, number: usize| keys[side].get(number).copied().flatten();
+        let grown = [0, 1].map(|side| {
+            Grown::new([[1, 5], [3, 6]].map(|[first, base]| {
+                let mut all = [key(side, first), None, None, None];
+                all[usize::from(BASE)] = key(side, base);
+                all
+            }))
+        });
+        let words = [0, 1].map(|side| key(side, 4));
+        let pages = [0, 1].map(|side| [0, 2].iter().filter_map(|number| key(side, *number)).collect());
         let sim = Self {
             world: Box::new(World::placeholder()),
             setup: *setup,
             hosts,
             qps: world.connect(hosts),
-            keys,
-            grown: Default::default(),
-            ownership: setup.layouts.map(BlockOwnership::new),
+            pages,
+            grown,
+            ownership: setup.layouts.map(|layout| ownership(layout, setup)),
             owned: [Vec::new(), Vec::new()],
             words,
             next_word: [0; 2],
@@ -145,27 +163,29 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     /// Releases the QP and the memory of an end. Nothing reaches it any more.
     pub(crate) fn release(&mut self, side: usize) {
         self.world.destroy_qp(self.qps[side]);
-        for key in self.keys[side].drain(..) {
-            self.world.deregister(key);
-        }
-        for key in self.grown[side].drain() {
+        for key in self.pages[side].drain(..).chain(self.words[side]).chain(self.grown[side].drain()) {
             self.world.deregister(key);
         }
         self.owned[side].clear();
     }
 
     fn key(&self, memory: Memory) -> Option<Key> {
-        match memory.index {
-            0 => self.keys[memory.owner].get(memory.place as usize).copied(),
-            index => self.grown[memory.owner].landing(index),
+        match memory.place {
+            Place::ControlPage => self.pages[memory.owner].first().copied(),
+            Place::Landing => self.grown[memory.owner].landing(memory.index),
         }
     }
 
     fn image(&self, side: usize, to: Memory) -> Key {
-        let grown = (to.index > 0).then(|| self.grown[side].image(to.index));
-        let is_gone = grown == Some(None);
-        assert!(!is_gone || self.is_forged, "the image of {to:?} is used, and was released");
-        grown.flatten().unwrap_or_else(|| self.keys[side][2 + to.place as usize])
+        let page = self.pages[side][1];
+        match to.place {
+            Place::ControlPage => page,
+            Place::Landing => {
+                let image = self.grown[side].image(to.index);
+                assert!(image.is_some() || self.is_forged, "the image of {to:?} is used, and was released");
+                image.unwrap_or(page)
+            }
+        }
     }
 
     fn spend(&self, side: usize, ns: u64) {

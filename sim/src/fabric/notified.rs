@@ -33,7 +33,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         match self.words[side] {
             #[expect(clippy::cast_possible_truncation, reason = "the number of a receive")]
             Some(words) => (words, index as u32 * WORD_BYTES, WORD_BYTES),
-            None => (self.keys[side][0], 0, 0),
+            None => (self.pages[side][0], 0, 0),
         }
     }
 

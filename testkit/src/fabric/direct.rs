@@ -6,10 +6,11 @@ use superpipe_core::{
     SqFull, Ticket, WrId, control_page,
 };
 
-use super::jobs::{JobEffects, JobQueue, Polled, finish};
+use super::jobs::{JobEffects, JobQueue, Polled, finish, logged};
+use super::log::{Log, LogEntry, Logged};
 use super::memory::{Memories, Memory, Place};
 use super::ownership::BlockOwnership;
-use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
+use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts, ownership};
 use crate::crc32c;
 
 /// Two ends that write each other's memory.
@@ -23,6 +24,7 @@ pub struct Direct {
     now: u64,
     recorders: Recorders,
     jobs: JobQueue<Memory>,
+    log: Log,
 }
 
 impl Direct {
@@ -98,6 +100,7 @@ impl Fabric for Direct {
         self.check(link.0, to, at, LINE_BYTES);
         self.write_counts[link.0].write();
         self.memories.put_line(to, at, line);
+        self.log.add(link.0, self.now, Logged::Written { to, bytes: LINE_BYTES });
         match to.place {
             Place::Landing => self.ownership[to.owner].on_filled(to.index, at, LINE_BYTES),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(line.0[0]),
@@ -119,6 +122,7 @@ impl Fabric for Direct {
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
     fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
         self.check(link.0, to, at, from.len() as u32);
+        self.log.add(link.0, self.now, Logged::Written { to, bytes: from.len() as u32 });
         self.memories.bytes_mut(to, at, from.len() as u32).copy_from_slice(from);
     }
 
@@ -152,14 +156,26 @@ impl Fabric for Direct {
     }
 
     fn begin(&mut self, link: &mut EndLink, ticket: Ticket, job: Job<Memory, Memory>) -> Result<(), Busy> {
-        self.jobs.begin(link.0, ticket, job)
+        self.jobs.begin(link.0, ticket, job)?;
+        self.log.add(link.0, self.now, Logged::Begun(logged(job)));
+        Ok(())
     }
 
     fn finished(&mut self, link: &mut EndLink) -> Option<(Ticket, JobResult<Memory, Memory>)> {
         match self.jobs.poll(link.0) {
             Polled::Nothing => None,
-            Polled::Do(ticket, job) => Some((ticket, finish(self, link.0, job))),
-            Polled::Failed(ticket, failed) => Some((ticket, Err(failed))),
+            Polled::Do(ticket, job) => {
+                let result = finish(self, link.0, job);
+                let what = if result.is_ok() { Logged::Done } else { Logged::Failed };
+                self.log.add(link.0, self.now, what(logged(job)));
+                Some((ticket, result))
+            }
+            Polled::Failed(ticket, failed, job) => {
+                if let Some(job) = job {
+                    self.log.add(link.0, self.now, Logged::Failed(logged(job)));
+                }
+                Some((ticket, Err(failed)))
+            }
         }
     }
 
@@ -202,7 +218,7 @@ impl TestFabric for Direct {
     const NAME: &'static str = "direct";
 
     fn new(setup: &Setup) -> Self {
-        let ownership = setup.layouts.map(BlockOwnership::new);
+        let ownership = setup.layouts.map(|layout| ownership(layout, setup));
         Self {
             setup: *setup,
             memories: Memories::new(setup),
@@ -212,6 +228,7 @@ impl TestFabric for Direct {
             now: 0,
             recorders: [None, None],
             jobs: JobQueue::new(setup.growth, setup.seed),
+            log: Log::default(),
         }
     }
 
@@ -227,6 +244,14 @@ impl TestFabric for Direct {
 
     fn grown_bytes(&self) -> u64 {
         self.memories.grown_bytes()
+    }
+
+    fn begin_log(&mut self) {
+        self.log.begin();
+    }
+
+    fn log(&self) -> &[LogEntry] {
+        self.log.entries()
     }
 
     fn write_counts(&self, side: usize) -> WriteCounts {

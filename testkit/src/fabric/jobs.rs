@@ -16,6 +16,9 @@ pub struct GrowthSetup {
     pub fail_one_in: usize,
     /// There is no room for another landing buffer.
     pub is_memory_short: bool,
+    /// Layout of the base, if the first landing buffer is memory of its own that is released once it was left. `None`: the first is the
+    /// base.
+    pub base: Option<Layout>,
 }
 
 /// Effects of jobs on a fabric.
@@ -45,8 +48,8 @@ pub(super) enum Polled<R> {
     Nothing,
     /// This job is to be done.
     Do(Ticket, Job<Memory, R>),
-    /// This job failed, or is stale.
-    Failed(Ticket, JobFailed),
+    /// This job failed. `None`: it was over already.
+    Failed(Ticket, JobFailed, Option<Job<Memory, R>>),
 }
 
 impl<R: Copy> JobQueue<R> {
@@ -71,7 +74,7 @@ impl<R: Copy> JobQueue<R> {
         if self.rng.one_in(8)
             && let Some(ticket) = self.stale[side].take()
         {
-            return Polled::Failed(ticket, JobFailed::Refused);
+            return Polled::Failed(ticket, JobFailed::Refused, None);
         }
         let count = self.jobs[side].len();
         if count == 0 || self.rng.one_in(2) {
@@ -84,7 +87,7 @@ impl<R: Copy> JobQueue<R> {
         if can_fail && growth.fail_one_in > 0 && self.rng.one_in(growth.fail_one_in) {
             let failed =
                 if self.rng.one_in(2) { JobFailed::Refused } else { JobFailed::OverBudget { bytes_max: 0 } };
-            return Polled::Failed(ticket, failed);
+            return Polled::Failed(ticket, failed, Some(job));
         }
         Polled::Do(ticket, job)
     }
@@ -92,6 +95,16 @@ impl<R: Copy> JobQueue<R> {
     /// Returns true if no job is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.iter().all(Vec::is_empty)
+    }
+}
+
+/// Returns the job with the memory that it is about, for the log.
+pub(super) fn logged<R: Into<Memory>>(job: Job<Memory, R>) -> Job<Memory, Memory> {
+    match job {
+        Job::ProvisionLanding { place, layout } => Job::ProvisionLanding { place, layout },
+        Job::ProvisionImage { place, layout, claim } => Job::ProvisionImage { place, layout, claim },
+        Job::ReleaseLanding(memory) => Job::ReleaseLanding(memory),
+        Job::ReleaseImage(image) => Job::ReleaseImage(image.into()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory with the accesses of a fabric. An access out of range panics, since core may not make one.
 
-use superpipe_core::{CONTROL_PAGE_BYTES, LINE_BYTES, Line};
+use superpipe_core::{CONTROL_PAGE_BYTES, LINE_BYTES, Layout, Line};
 
 use super::Setup;
 
@@ -13,6 +13,9 @@ pub enum Place {
     Landing,
 }
 
+/// Index of a base that is not the first landing buffer.
+pub const BASE: u8 = 3;
+
 /// Name of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Memory {
@@ -20,7 +23,8 @@ pub struct Memory {
     pub owner: usize,
     /// Kind of the memory.
     pub place: Place,
-    /// Landing buffer: 0 for the first, which stays, or 1 plus the place of a [`Job`](superpipe_core::Job) that provisioned it.
+    /// Landing buffer: 0 for the first, 1 plus the place of a [`Job`](superpipe_core::Job) that provisioned it, or [`BASE`] for a base
+    /// that is not the first.
     pub index: u8,
 }
 
@@ -43,8 +47,14 @@ impl Memory {
         Self { owner, place: Place::Landing, index: 1 + place }
     }
 
+    /// Returns the base of this end, where it is not the first landing buffer.
+    #[must_use]
+    pub const fn base(owner: usize) -> Self {
+        Self { owner, place: Place::Landing, index: BASE }
+    }
+
     const fn number(self) -> usize {
-        self.owner * 4 + self.place as usize + self.index as usize
+        self.owner * PER_END + self.place as usize + self.index as usize
     }
 }
 
@@ -67,41 +77,55 @@ impl Span {
     }
 }
 
-/// The memories of a connection, or their images: of each end the control page, and three landing buffers.
+/// Memories of an end: the control page, the first landing buffer, two that jobs provision, and a base.
+const PER_END: usize = 5;
+
+/// The memories of a connection, or their images.
 #[derive(Clone, Debug)]
-pub struct Memories([Vec<u8>; 8]);
+pub struct Memories {
+    bytes: [Vec<u8>; 2 * PER_END],
+    /// Jobs can release the first landing buffers.
+    first_is_own: bool,
+}
 
 impl Memories {
     pub(crate) fn new(setup: &Setup) -> Self {
-        Self(core::array::from_fn(|index| {
-            let bytes = match index % 4 {
+        let base = setup.growth.and_then(|growth| growth.base);
+        let bytes = core::array::from_fn(|number| {
+            let bytes = match number % PER_END {
                 0 => CONTROL_PAGE_BYTES,
-                1 => setup.layouts[index / 4].bytes(),
+                1 => setup.layouts[number / PER_END].bytes(),
+                4 => base.map_or(0, Layout::bytes),
                 _ => 0,
             };
             vec![0; bytes as usize]
-        }))
+        });
+        Self { bytes, first_is_own: base.is_some() }
     }
 
     /// Makes a memory of this many bytes, all zero; of none, to release it.
     pub(crate) fn provision(&mut self, memory: Memory, bytes: u32) {
-        self.0[memory.number()] = vec![0; bytes as usize];
+        self.bytes[memory.number()] = vec![0; bytes as usize];
     }
 
-    /// Returns the bytes of the landing buffers that were provisioned by jobs.
+    /// Returns the bytes of the landing buffers that jobs can release.
     pub(crate) fn grown_bytes(&self) -> u64 {
-        let is_grown = |index: &usize| index % 4 >= 2;
-        (0..8).filter(is_grown).map(|index| self.0[index].len() as u64).sum()
+        let is_grown = |number: &usize| match number % PER_END {
+            1 => self.first_is_own,
+            2 | 3 => true,
+            _ => false,
+        };
+        (0..2 * PER_END).filter(is_grown).map(|number| self.bytes[number].len() as u64).sum()
     }
 
     /// Returns the bytes from `at` on.
     #[must_use]
     pub fn bytes(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        &self.0[memory.number()][at as usize..][..bytes as usize]
+        &self.bytes[memory.number()][at as usize..][..bytes as usize]
     }
 
     pub(crate) fn bytes_mut(&mut self, memory: Memory, at: u32, bytes: u32) -> &mut [u8] {
-        &mut self.0[memory.number()][at as usize..][..bytes as usize]
+        &mut self.bytes[memory.number()][at as usize..][..bytes as usize]
     }
 
     pub(crate) fn flag(&self, memory: Memory, at: u32) -> u64 {

@@ -2,13 +2,15 @@
 
 mod direct;
 mod jobs;
+mod log;
 mod memory;
 mod ownership;
 mod posted;
 
 pub use direct::Direct;
 pub use jobs::GrowthSetup;
-pub use memory::{Memories, Memory, Place, Span};
+pub use log::{LogEntry, Logged};
+pub use memory::{BASE, Memories, Memory, Place, Span};
 pub use ownership::BlockOwnership;
 pub use posted::{Image, Posted};
 
@@ -54,6 +56,16 @@ impl Setup {
     }
 }
 
+/// Makes the ownership of an end's first landing buffer, and of its base if that is another one.
+#[must_use]
+pub fn ownership(first: Layout, setup: &Setup) -> BlockOwnership {
+    let mut ownership = BlockOwnership::new(first);
+    if let Some(base) = setup.growth.and_then(|growth| growth.base) {
+        ownership.provision(BASE, base);
+    }
+    ownership
+}
+
 /// A fabric on which a [`Pair`](crate::Pair) can run.
 pub trait PairFabric: Fabric<Link = EndLink, Region = Memory> + Sized {
     /// Returns the attachment of an end's endpoint.
@@ -64,12 +76,20 @@ pub trait PairFabric: Fabric<Link = EndLink, Region = Memory> + Sized {
             peer_control_page: self.remote(Memory::control_page(1 - side)),
             landing: Landing { memory: Memory::landing(side), layout: self.setup().layouts[side] },
             peer_landing: self.peer_landing(side),
-            growth: self.setup().growth.map(|growth| GrowthTerms {
-                base: Landing { memory: Memory::landing(side), layout: self.setup().layouts[side] },
-                peer_base: self.peer_landing(side),
-                largest: growth.largest,
-                slab_bytes: growth.slab_bytes,
-                first_is_own: false,
+            growth: self.setup().growth.map(|growth| {
+                let [base, peer_base] = match growth.base {
+                    Some(layout) => [side, 1 - side].map(|owner| (Memory::base(owner), layout)),
+                    None => {
+                        [side, 1 - side].map(|owner| (Memory::landing(owner), self.setup().layouts[owner]))
+                    }
+                };
+                GrowthTerms {
+                    base: Landing { memory: base.0, layout: base.1 },
+                    peer_base: Landing { memory: self.remote(peer_base.0), layout: peer_base.1 },
+                    largest: growth.largest,
+                    slab_bytes: growth.slab_bytes,
+                    first_is_own: growth.base.is_some(),
+                }
             }),
         }
     }
@@ -106,6 +126,10 @@ pub trait TestFabric: PairFabric {
     fn memories(&self) -> &Memories;
     /// Returns the bytes of all landing buffers and images that jobs have provisioned and not released.
     fn grown_bytes(&self) -> u64;
+    /// Begins to keep a log.
+    fn begin_log(&mut self);
+    /// Returns the log.
+    fn log(&self) -> &[LogEntry];
     /// Returns the counts of this end's writes.
     fn write_counts(&self, side: usize) -> WriteCounts;
     /// Writes a line that is visible at once, as a hostile peer can.

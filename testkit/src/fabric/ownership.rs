@@ -9,7 +9,7 @@ use superpipe_core::{FlagPlace, LINE_STRIDE_BYTES, Layout};
 /// panics at the first wrong one.
 #[derive(Clone, Debug, Hash)]
 pub struct BlockOwnership {
-    rings: [Option<Ring>; 3],
+    rings: [Option<Ring>; 4],
     /// Filled blocks in the order of their filling, as (landing buffer, block), and the count of acknowledged blocks.
     filled: VecDeque<(u8, usize)>,
     acknowledged: u64,
@@ -42,7 +42,7 @@ impl BlockOwnership {
     /// Makes the first landing buffer, whose blocks all belong to the sender.
     #[must_use]
     pub fn new(layout: Layout) -> Self {
-        let rings = [Some(Ring::new(layout)), None, None];
+        let rings = [Some(Ring::new(layout)), None, None, None];
         Self {
             rings,
             filled: VecDeque::with_capacity(layout.block_count as usize),

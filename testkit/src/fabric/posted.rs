@@ -16,10 +16,11 @@ use superpipe_core::{
     Notification, SqFull, Ticket, WcError, WrId, control_page,
 };
 
-use super::jobs::{JobQueue, Polled, finish};
+use super::jobs::{JobQueue, Polled, finish, logged};
+use super::log::{Log, LogEntry, Logged};
 use super::memory::{Memories, Memory, Place, Span};
 use super::ownership::BlockOwnership;
-use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts};
+use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts, ownership};
 use crate::{Rng, crc32c};
 
 /// Most pieces of a write: enough that a block's payload and flag arrive separately in any order.
@@ -31,6 +32,12 @@ const LATE_MAX: usize = 6;
 /// Image of a memory of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image(pub Memory);
+
+impl From<Image> for Memory {
+    fn from(image: Image) -> Self {
+        image.0
+    }
+}
 
 /// A write on its way.
 #[derive(Clone, Debug)]
@@ -92,6 +99,7 @@ pub struct Posted {
     write_counts: [WriteCounts; 2],
     recorders: Recorders,
     jobs: JobQueue<Image>,
+    log: Log,
 }
 
 impl Posted {
@@ -358,6 +366,7 @@ impl Fabric for Posted {
                 self.retire(index);
             }
         }
+        self.log.add(link, self.now, Logged::Written { to, bytes });
         self.queued[link] += 1;
         self.write_counts[link].write();
         self.now += 1;
@@ -399,14 +408,26 @@ impl Fabric for Posted {
     }
 
     fn begin(&mut self, link: &mut EndLink, ticket: Ticket, job: Job<Memory, Image>) -> Result<(), Busy> {
-        self.jobs.begin(link.0, ticket, job)
+        self.jobs.begin(link.0, ticket, job)?;
+        self.log.add(link.0, self.now, Logged::Begun(logged(job)));
+        Ok(())
     }
 
     fn finished(&mut self, link: &mut EndLink) -> Option<(Ticket, JobResult<Memory, Image>)> {
         match self.jobs.poll(link.0) {
             Polled::Nothing => None,
-            Polled::Do(ticket, job) => Some((ticket, finish(self, link.0, job))),
-            Polled::Failed(ticket, failed) => Some((ticket, Err(failed))),
+            Polled::Do(ticket, job) => {
+                let result = finish(self, link.0, job);
+                let what = if result.is_ok() { Logged::Done } else { Logged::Failed };
+                self.log.add(link.0, self.now, what(logged(job)));
+                Some((ticket, result))
+            }
+            Polled::Failed(ticket, failed, job) => {
+                if let Some(job) = job {
+                    self.log.add(link.0, self.now, Logged::Failed(logged(job)));
+                }
+                Some((ticket, Err(failed)))
+            }
         }
     }
 
@@ -460,7 +481,7 @@ impl TestFabric for Posted {
             setup: *setup,
             memories: Memories::new(setup),
             images: Memories::new(setup),
-            ownership: setup.layouts.map(BlockOwnership::new),
+            ownership: setup.layouts.map(|layout| ownership(layout, setup)),
             rng: Rng::new(setup.seed),
             now: 0,
             writes: Vec::with_capacity(in_flight + LATE_MAX),
@@ -475,6 +496,7 @@ impl TestFabric for Posted {
             write_counts: [WriteCounts::default(); 2],
             recorders: [None, None],
             jobs: JobQueue::new(setup.growth, setup.seed),
+            log: Log::default(),
         }
     }
 
@@ -492,6 +514,14 @@ impl TestFabric for Posted {
 
     fn grown_bytes(&self) -> u64 {
         self.memories.grown_bytes() + self.images.grown_bytes()
+    }
+
+    fn begin_log(&mut self) {
+        self.log.begin();
+    }
+
+    fn log(&self) -> &[LogEntry] {
+        self.log.entries()
     }
 
     fn write_counts(&self, side: usize) -> WriteCounts {

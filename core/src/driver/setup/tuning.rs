@@ -3,7 +3,9 @@
 
 use super::text::Bytes;
 use crate::wire::layout::control_page;
-use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, Layout, NOTIFICATIONS_MIN, Protocol};
+use crate::{
+    Arrival, Caps, Config, ConfigError, FlagPlace, Layout, NOTIFICATIONS_MIN, Protocol, small_layout,
+};
 use core::{error, fmt};
 
 /// Default bytes of a block. On shared memory it is within 5 % of the best from 64 KiB up, and does not collapse between cache clusters
@@ -70,8 +72,12 @@ pub struct Tuning {
     pub landing_bytes: Option<u32>,
     /// Bytes of the largest chunk; with the pipeline protocol, of every chunk.
     pub chunk_bytes: Option<u32>,
-    /// When landing buffers are provisioned. Default: while connecting.
+    /// When landing buffers are provisioned. Default: while connecting; by the provision protocol on demand.
     pub landing: Option<LandingMode>,
+    /// Bytes of the small landing buffer of the provision protocol: 100 to 2,000. Default 1,024.
+    pub small_buffer_bytes: Option<u32>,
+    /// Threshold of the provision protocol. Default: what the small landing buffer holds at once.
+    pub threshold_bytes: Option<u32>,
 }
 
 /// Negotiated configuration and layout, the same at both ends.
@@ -108,6 +114,8 @@ pub enum Disagreement {
         /// name of the end that sets the limit
         by: &'static str,
     },
+    /// One end proposes the provision protocol, and one a landing buffer that is provisioned while connecting.
+    ProvisionAtConnect,
     /// One end proposes plain flags, and a device of either end promises no order.
     FlagAtOneEnd,
     /// The peer chose an arrival mode that it may not choose.
@@ -151,11 +159,16 @@ impl Defaults {
         let block_bytes = number("block-bytes", listening.block_bytes, connecting.block_bytes)?;
         let landing_bytes = number("landing-bytes", listening.landing_bytes, connecting.landing_bytes)?;
         let chunk_bytes = number("chunk-bytes", listening.chunk_bytes, connecting.chunk_bytes)?;
+        let small_buffer_bytes =
+            number("small-buffer", listening.small_buffer_bytes, connecting.small_buffer_bytes)?;
+        let threshold_bytes = number("threshold", listening.threshold_bytes, connecting.threshold_bytes)?;
         let block_bytes = block_bytes.unwrap_or(self.block_bytes);
         let landing_bytes = landing_bytes.unwrap_or(LANDING_BYTES.max(block_bytes.saturating_mul(4)));
         let block_count = landing_bytes / block_bytes.max(1);
         let layout = Layout { block_bytes, block_count, flags: self.flags };
         let base = Config::default();
+        let small_buffer_bytes = small_buffer_bytes.unwrap_or(base.small_buffer_bytes);
+        let small = small_layout(small_buffer_bytes);
         let config = Config {
             protocol: protocol.unwrap_or(base.protocol),
             arrival: arrival.unwrap_or(self.arrival),
@@ -163,12 +176,21 @@ impl Defaults {
             chunk_bytes: chunk_bytes.unwrap_or(base.chunk_bytes),
             c0_bytes: self.c0_bytes,
             order_asserted: self.ordered && self.flags == FlagPlace::Inside,
+            small_buffer_bytes,
+            threshold_bytes: threshold_bytes.unwrap_or(small.capacity(small.block_count)),
             ..base
         };
         let direct = self.flags == FlagPlace::Apart;
         let caps = Caps { order_inside_write: self.ordered, notifications_max: self.notifications_max };
         config.validate(direct, caps, [layout; 2]).map_err(Disagreement::Config)?;
-        Ok(Negotiated { config, layout, landing: landing.unwrap_or(LandingMode::AtConnect) })
+        let landing = match (config.protocol, landing) {
+            (Protocol::Provision, Some(LandingMode::AtConnect)) => {
+                return Err(Disagreement::ProvisionAtConnect);
+            }
+            (Protocol::Provision, None) => LandingMode::OnDemand,
+            (_, landing) => landing.unwrap_or(LandingMode::AtConnect),
+        };
+        Ok(Negotiated { config, layout, landing })
     }
 
     /// Checks the values without those of a peer, for either fabric.
@@ -208,6 +230,18 @@ impl Negotiated {
             landing_bytes: Some(layout.block_bytes * layout.block_count),
             chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
             landing: Some(*landing),
+            small_buffer_bytes: Some(config.small_buffer_bytes),
+            threshold_bytes: Some(config.threshold_bytes),
+        }
+    }
+
+    /// Returns the layout of the small landing buffer, memory of its own with which a connection by the provision protocol begins. `None` by
+    /// other protocols.
+    #[must_use]
+    pub const fn small_buffer(&self) -> Option<Layout> {
+        match self.config.protocol {
+            Protocol::Provision => Some(small_layout(self.config.small_buffer_bytes)),
+            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Superpipeline => None,
         }
     }
 
@@ -286,6 +320,10 @@ impl fmt::Display for Disagreement {
                 let (bytes, bytes_max) = (Bytes(u64::from(*bytes)), Bytes(u64::from(*bytes_max)));
                 write!(f, "a landing buffer of {bytes} is more than the {bytes_max} that the {by} allows")
             }
+            Self::ProvisionAtConnect => f.write_str(
+                "the provision protocol begins with a small landing buffer and provisions larger ones on demand; propose \
+                 landing on-demand, or none",
+            ),
             Self::FlagAtOneEnd => f.write_str(
                 "plain flags need order inside a write, which a device of one of the two ends does not promise: set \
                  flag at both ends, or at none",

@@ -52,6 +52,8 @@ const fn config(arrival: Arrival) -> Config {
         triple_buffer: false,
         streaming_bytes: 32 << 20,
         order_asserted: false,
+        small_buffer_bytes: 1024,
+        threshold_bytes: 904,
     }
 }
 

@@ -111,7 +111,7 @@ impl<F: TestFabric> Model<F> {
         };
         let ends = [0, 1].map(|side| {
             let config = Config {
-                protocol: Protocol::ALL[rng.below(4)],
+                protocol: Protocol::ALL[rng.below(Protocol::ALL.len())],
                 arrival,
                 c0_bytes: 1 + [0, 200, 2000][rng.below(3)].min(rng.below(2000)) as u32,
                 growth_q8: 256 + rng.below(700) as u32,
@@ -120,6 +120,8 @@ impl<F: TestFabric> Model<F> {
                 triple_buffer: rng.one_in(4),
                 streaming_bytes: rng.below(3000) as u64,
                 order_asserted: rng.one_in(2) && setup.order_inside_write,
+                threshold_bytes: 40 + rng.below(800) as u32,
+                ..Config::default()
             };
             Endpoint::new(&fabric, fabric.attachment(side), config, origin).unwrap()
         });

@@ -85,6 +85,57 @@ fn either_end_proposes_when_landing_buffers_are_provisioned() {
 }
 
 #[test]
+fn provision_has_a_small_buffer_and_a_threshold() {
+    let of = |small_buffer_bytes, threshold_bytes| Tuning {
+        protocol: Some(Protocol::Provision),
+        small_buffer_bytes,
+        threshold_bytes,
+        ..Tuning::default()
+    };
+    let none = Tuning::default();
+    for (small_buffer, threshold, blocks, threshold_bytes) in [
+        (None, None, 8, 904),
+        (Some(100), None, 2, 184),
+        (Some(300), None, 2, 184),
+        (Some(2000), None, 15, 1744),
+        (Some(1000), Some(40), 7, 40),
+        (None, Some(500), 8, 500),
+    ] {
+        let proposed = of(small_buffer, threshold);
+        for (listening, connecting) in [(&proposed, &none), (&none, &proposed)] {
+            let negotiated = Defaults::SHM.negotiate(listening, connecting).unwrap();
+            assert_eq!(negotiated.landing, LandingMode::OnDemand, "it grows");
+            let small = Layout { block_bytes: 128, block_count: blocks, flags: FlagPlace::Inside };
+            assert_eq!(negotiated.small_buffer(), Some(small), "also on shared memory");
+            assert_eq!(negotiated.config.threshold_bytes, threshold_bytes);
+            assert_eq!(negotiated.layout.block_bytes * negotiated.layout.block_count, LANDING_BYTES);
+            let mut packet = Packet::new(Kind::Welcome);
+            packet.set_tuning(&negotiated.to_tuning());
+            let read = Negotiated::from_tuning(&packet.tuning().unwrap(), &Defaults::SHM);
+            assert_eq!(read, Ok(negotiated));
+            assert_eq!(proposed.check(&negotiated, &Defaults::SHM), Ok(()));
+        }
+    }
+    assert_eq!(Defaults::SHM.negotiate(&none, &none).unwrap().small_buffer(), None);
+    for (small_buffer, threshold, text) in [
+        (Some(99), None, "small_buffer_bytes is 99; it must be 100 to 2000"),
+        (Some(2001), None, "small_buffer_bytes is 2001; it must be 100 to 2000"),
+        (Some(70_000), None, "small_buffer_bytes is 70000; it must be 100 to 2000"),
+        (None, Some(39), "threshold_bytes is 39; it must be 40 to 904"),
+        (None, Some(905), "threshold_bytes is 905; it must be 40 to 904"),
+        (Some(100), Some(185), "threshold_bytes is 185; it must be 40 to 184"),
+    ] {
+        let refused = Defaults::validate(&of(small_buffer, threshold)).unwrap_err();
+        assert_eq!(refused.to_string(), text);
+    }
+    let at_connect = Tuning { landing: Some(LandingMode::AtConnect), ..of(None, None) };
+    let text = Defaults::validate(&at_connect).unwrap_err().to_string();
+    assert!(text.contains("propose landing on-demand, or none"), "{text}");
+    let text = Defaults::SHM.negotiate(&of(Some(512), None), &of(Some(1024), None)).unwrap_err().to_string();
+    assert!(text.contains("small-buffer is 512 at the listening end and 1024 at the connecting"), "{text}");
+}
+
+#[test]
 fn invalid_proposals_are_refused() {
     for block_bytes in [1, 100, 64, 2 << 20, u32::MAX] {
         assert!(Defaults::validate(&Tuning { block_bytes: Some(block_bytes), ..Tuning::default() }).is_err());
