@@ -1,18 +1,33 @@
-//! The budget of provisioned memory: two limits per process, for registered and for shared memory.
+//! The budget of provisioned memory: two limits per process, for registered and for shared memory. `superpipe_core::budget` counts;
+//! [`BudgetShare`] is what a connection has of it.
+
+mod share;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{error, fmt};
 
-use crate::os::Bytes;
+use superpipe_core::budget::{NoRoom, Pool, Terms, Use};
+
 use crate::os::limits::memlock;
+use crate::os::{Bytes, monotonic_ns};
+
+pub use share::{BudgetShare, Refused};
 
 /// Limit of either kind unless the program or the system sets another: about a thousand connections of the default sizes.
 const MAX_BYTES: u64 = 1 << 30;
 /// Value of a limit that the program has not set.
 const UNSET: u64 = u64::MAX;
+/// Connections per kind of memory that can grow at a time. Others connect, and stay as they begin. A place is 64 bytes, in pages that are
+/// not touched before.
+const PLACES: usize = 1 << 14;
 
-static REGISTERED: Account = Account::new();
-static SHARED: Account = Account::new();
+type ProcessPool = Pool<AtomicU64, PLACES>;
+
+// Apart from the limits: they are all zero, so they take no room in a program's file.
+static REGISTERED_POOL: ProcessPool = Pool::new();
+static SHARED_POOL: ProcessPool = Pool::new();
+static REGISTERED: Account = Account::new(&REGISTERED_POOL);
+static SHARED: Account = Account::new(&SHARED_POOL);
 
 /// The budget of this process: the limits of the memory that all its connections provision together.
 ///
@@ -24,28 +39,32 @@ static SHARED: Account = Account::new();
 /// is 1 GiB by default.
 ///
 /// A connection takes its share before it provisions memory, and before both ends agree; it fails with
-/// [`Limit`](crate::ErrorKind::Limit) if there is no room.
+/// [`Limit`](crate::ErrorKind::Limit) if there is no room. A quarter of each limit is kept for that, and never lent to landing buffers
+/// that grow while communicating.
 #[derive(Debug)]
 pub enum Budget {}
 
+/// Bytes of one kind of memory in use, by their purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct BudgetUse {
+    /// What connections took when they began, and keep until they end.
+    pub reserved_bytes: u64,
+    /// What they have grown by while communicating.
+    pub grown_bytes: u64,
+    /// Registrations that are kept for their next use.
+    pub cached_bytes: u64,
+    /// Count of connections, including those that are being made.
+    pub connections: u64,
+}
+
 /// Kind of memory that a connection provisions. Each has a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MemoryKind {
+pub enum MemoryKind {
     /// Memory that is registered with an RDMA device.
     Registered,
     /// Segments that two processes share.
     Shared,
-}
-
-/// A connection's share of the budget. Dropping it returns the bytes.
-#[cfg_attr(
-    not(feature = "internals"),
-    expect(unreachable_pub, reason = "`fabric` shows it with `internals`")
-)]
-#[derive(Debug)]
-pub struct BudgetShare {
-    kind: MemoryKind,
-    bytes: u64,
 }
 
 /// Refusal of a share that exceeds the budget.
@@ -69,7 +88,7 @@ struct Limit {
 #[derive(Debug)]
 struct Account {
     max: AtomicU64,
-    used: AtomicU64,
+    pool: &'static ProcessPool,
 }
 
 impl Budget {
@@ -86,18 +105,41 @@ impl Budget {
     /// Returns the bytes that connections have registered.
     #[must_use]
     pub fn registered_bytes() -> u64 {
-        REGISTERED.used.load(Ordering::Relaxed)
+        REGISTERED.pool.used()
     }
 
     /// Returns the bytes that connections share with their peers.
     #[must_use]
     pub fn shared_bytes() -> u64 {
-        SHARED.used.load(Ordering::Relaxed)
+        SHARED.pool.used()
+    }
+
+    /// Returns the registered memory in use, by its purpose.
+    #[must_use]
+    pub fn registered_use() -> BudgetUse {
+        REGISTERED.pool.usage().into()
+    }
+
+    /// Returns the shared memory in use, by its purpose.
+    #[must_use]
+    pub fn shared_use() -> BudgetUse {
+        SHARED.pool.usage().into()
     }
 
     /// Returns the bytes of a kind that can still be provisioned.
     pub(crate) fn left_bytes(kind: MemoryKind) -> u64 {
-        kind.limit().bytes.saturating_sub(kind.account().used.load(Ordering::Relaxed))
+        kind.limit().bytes.saturating_sub(kind.pool().used())
+    }
+
+    /// Returns the bytes of a kind that connections were asked to give back, and have some milliseconds left to do so.
+    pub(crate) fn coming_bytes(kind: MemoryKind) -> u64 {
+        kind.pool().coming(monotonic_ns())
+    }
+}
+
+impl From<Use> for BudgetUse {
+    fn from(Use { used: _, reserved, grown, cached, members }: Use) -> Self {
+        Self { reserved_bytes: reserved, grown_bytes: grown, cached_bytes: cached, connections: members }
     }
 }
 
@@ -110,6 +152,10 @@ impl MemoryKind {
             Self::Registered => &REGISTERED,
             Self::Shared => &SHARED,
         }
+    }
+
+    const fn pool(self) -> &'static ProcessPool {
+        self.account().pool
     }
 
     fn limit(self) -> Limit {
@@ -141,49 +187,28 @@ impl Limit {
     fn of_registered(memlock: Option<u64>) -> Self {
         Self { bytes: memlock.unwrap_or(MAX_BYTES), is_memlock: memlock.is_some() }
     }
+
+    /// Returns the terms of a call that is made now.
+    fn terms(self) -> Terms {
+        Terms { limit_bytes: self.bytes, now_ns: monotonic_ns() }
+    }
 }
 
 impl Account {
-    const fn new() -> Self {
-        Self { max: AtomicU64::new(UNSET), used: AtomicU64::new(0) }
+    const fn new(pool: &'static ProcessPool) -> Self {
+        Self { max: AtomicU64::new(UNSET), pool }
     }
 
     fn set_max(&self, bytes: u64) {
         self.max.store(bytes.min(UNSET - 1), Ordering::Relaxed);
     }
-
-    /// Takes bytes if all that are used do not exceed the limit.
-    ///
-    /// # Errors
-    /// There is no room. Returns the bytes in use.
-    fn take(&self, bytes: u64, limit_bytes: u64) -> Result<(), u64> {
-        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map(drop)
-    }
-}
-
-#[cfg_attr(
-    not(feature = "internals"),
-    expect(unreachable_pub, reason = "`fabric` shows it with `internals`")
-)]
-impl BudgetShare {
-    /// Takes a share of the memory of this kind.
-    pub(crate) fn take(kind: MemoryKind, bytes: u64) -> Result<Self, OverBudget> {
-        let limit = kind.limit();
-        match kind.account().take(bytes, limit.bytes) {
-            Ok(()) => Ok(Self { kind, bytes }),
-            Err(used) => Err(OverBudget { kind, bytes, used, limit }),
-        }
-    }
-
-    /// Returns the bytes of this share.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
-    }
 }
 
 impl OverBudget {
+    const fn new(kind: MemoryKind, bytes: u64, limit: Limit, NoRoom { used }: NoRoom) -> Self {
+        Self { kind, bytes, used, limit }
+    }
+
     /// Bytes that were requested.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
@@ -216,22 +241,21 @@ impl fmt::Display for OverBudget {
             Bytes(used),
             Bytes(limit.bytes)
         )?;
-        if limit.is_memlock {
-            let now = Bytes(limit.bytes);
-            write!(f, "RLIMIT_MEMLOCK (now {now}): ulimit -l, or LimitMEMLOCK= of its service")
-        } else {
-            write!(f, "the limit with {}", kind.setter())
-        }
+        write_remedy(f, kind, limit)
+    }
+}
+
+/// Writes how to raise the limit, behind "raise ".
+fn write_remedy(f: &mut fmt::Formatter<'_>, kind: MemoryKind, limit: Limit) -> fmt::Result {
+    if limit.is_memlock {
+        let now = Bytes(limit.bytes);
+        write!(f, "RLIMIT_MEMLOCK (now {now}): ulimit -l, or LimitMEMLOCK= of its service")
+    } else {
+        write!(f, "the limit with {}", kind.setter())
     }
 }
 
 impl error::Error for OverBudget {}
-
-impl Drop for BudgetShare {
-    fn drop(&mut self) {
-        self.kind.account().used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -257,18 +281,8 @@ mod tests {
     }
 
     #[test]
-    fn an_account_gives_all_and_no_more() {
-        let account = Account::new();
-        assert_eq!(account.take(3, 10), Ok(()));
-        assert_eq!(account.take(7, 10), Ok(()));
-        assert_eq!(account.take(1, 10), Err(10));
-        assert_eq!(account.take(u64::MAX, u64::MAX), Err(10), "the sum does not wrap");
-        assert_eq!(account.take(0, 9), Err(10), "the limit was lowered");
-    }
-
-    #[test]
     fn a_limit_of_all_bytes_is_a_limit_that_was_set() {
-        let account = Account::new();
+        let account = Account::new(&SHARED_POOL);
         assert_eq!(account.max.load(Ordering::Relaxed), UNSET);
         account.set_max(u64::MAX);
         assert_eq!(account.max.load(Ordering::Relaxed), u64::MAX - 1);

@@ -33,6 +33,10 @@ mod os;
 
 mod address;
 mod blocking;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "some of it is only for `internals`")
+)]
 mod budget;
 mod connection;
 mod deadline;
@@ -46,9 +50,9 @@ mod split;
 mod stream;
 
 pub use address::{Address, AddressParseError, DEFAULT_PORT};
-pub use budget::Budget;
+pub use budget::{Budget, BudgetUse};
 #[cfg(feature = "internals")]
-pub use budget::BudgetShare;
+pub use budget::{BudgetShare, MemoryKind, Refused};
 pub use connection::Connection;
 pub use deadline::Deadline;
 pub use description::{Description, Peer};

@@ -82,6 +82,8 @@ ffi/blocking/listener_clock.rs       the time of a listener's half-open connecti
 ffi/blocking/retry.rs                pauses between two attempts to connect
 ffi/blocking/shm.rs                  connects until a deadline
 ffi/blocking/waiting.rs              the shell of the driver
+ffi/budget.rs                        times of demands that were refused
+ffi/budget/share.rs                  the same
 ffi/copy/crc_kernels.rs              times kernels, once
 ffi/copy/rates.rs                    times kernels, once
 ffi/deadline.rs                      turns what a user says into a time

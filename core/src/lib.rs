@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `wire` | the wire format: lines, layout, headers, control messages, acknowledgements, notifications |
 //! | `send`, `receive` | the two halves of an endpoint |
+//! | [`budget`] | memory of all connections of a process: minimums, loans, fair shares |
 //! | `memory` | landing buffers that grow and shrink: epochs, jobs, the two halves of growth |
 //! | `endpoint` | one end: both halves, mailbox, acknowledgements, notifications |
 //! | `fabric` | the trait that a fabric implements |
@@ -33,6 +34,7 @@ pub mod planted;
 #[macro_use]
 mod recording;
 
+pub mod budget;
 mod config;
 pub mod driver;
 mod endpoint;

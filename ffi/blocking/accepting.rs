@@ -210,8 +210,8 @@ impl Acceptor {
     }
 
     /// Makes room in the budget for the first handshake that lacks memory of this kind: drops others that hold a share of that kind, the
-    /// longest silence first. Refuses that handshake if all these shares together are too small. Continues with the next handshake until
-    /// `end_ns`.
+    /// longest silence first. Waits if connections were asked to give so much back, and have time left for it. Refuses that handshake if all
+    /// of that together is too small. Continues with the next handshake until `end_ns`.
     fn make_room(&mut self, kind: MemoryKind, end_ns: u64) -> Result<Option<ReadyConnection>, Error> {
         for _ in 0..HALF_OPEN_MAX {
             let lacking = self.half_open.iter().enumerate().find_map(|(index, opening)| {
@@ -221,11 +221,15 @@ impl Acceptor {
             let Some((index, bytes)) = lacking else { break };
             let left_bytes = Budget::left_bytes(kind);
             if left_bytes < bytes {
+                let coming_bytes = Budget::coming_bytes(kind);
+                if left_bytes.saturating_add(coming_bytes) >= bytes {
+                    break;
+                }
                 let share_bytes = |opening: &dyn PendingConnection| {
                     if opening.memory_kind() == kind { opening.share_bytes() } else { 0 }
                 };
                 let shares: u64 = self.half_open.iter().map(|opening| share_bytes(&**opening)).sum();
-                if left_bytes + shares < bytes {
+                if left_bytes.saturating_add(coming_bytes).saturating_add(shares) < bytes {
                     self.half_open.get_mut(index).into_iter().for_each(|opening| opening.refuse());
                 } else {
                     let silent =

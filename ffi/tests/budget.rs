@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
 use superpipe::fabric::shm::{Socket, SocketError};
-use superpipe::{Address, Budget, Connection, Error, ErrorKind, Listener, Options};
+use superpipe::{Address, Budget, BudgetShare, Connection, Error, ErrorKind, Listener, MemoryKind, Options};
 
 /// Ten times what anything here takes.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -267,5 +267,203 @@ fn a_try_to_accept_provisions_for_one_waiting_peer() {
         welcomes += now;
     }
     drop((holder, waiting, listener));
+    assert_eq!(Budget::shared_bytes(), 0);
+}
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+
+/// The limit of registered memory for shares without a connection: no other test of this binary takes any.
+fn limit_registered(bytes: u64) -> impl Drop {
+    let guard = BUDGET.lock().unwrap();
+    Budget::set_registered_max(bytes);
+    assert_eq!(Budget::registered_bytes(), 0);
+    guard
+}
+
+fn open(bytes: u64) -> BudgetShare {
+    BudgetShare::open(MemoryKind::Registered, bytes).unwrap()
+}
+
+#[test]
+fn a_share_returns_all_when_it_is_dropped() {
+    let _budget = limit_registered(8 * MIB);
+    let mut share = open(PAGE);
+    share.raise(PAGE).unwrap();
+    share.grow(2 * MIB).unwrap();
+    share.cache(MIB).unwrap();
+    share.shrink(MIB);
+    assert_eq!((share.bytes(), share.must_shrink()), (2 * MIB + 2 * PAGE, false));
+    let used = Budget::registered_use();
+    assert_eq!((used.reserved_bytes, used.grown_bytes, used.cached_bytes), (2 * PAGE, MIB, MIB));
+    assert_eq!((used.connections, Budget::registered_bytes()), (1, share.bytes()));
+    assert_eq!(Budget::shared_use(), superpipe::BudgetUse::default());
+    let refused = share.grow(5 * MIB).unwrap_err();
+    assert_eq!(refused.bytes_max(), 4 * MIB);
+    let text = refused.to_string();
+    assert!(text.contains("2056 KiB of the process's 8 MiB are in use by 1 connection;"), "{text}");
+    assert_eq!(share.raise(8 * MIB).unwrap_err().bytes(), 8 * MIB);
+    share.uncache(MIB);
+    drop(share);
+    assert_eq!(Budget::registered_use(), superpipe::BudgetUse::default());
+}
+
+#[test]
+fn a_child_that_drops_a_share_changes_nothing_for_its_parent() {
+    let _budget = limit_registered(8 * MIB);
+    let share = open(MIB);
+    share.grow(MIB).unwrap();
+    // SAFETY: the child has only this thread, takes no lock that another could hold, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: this is the child's copy, and its own is never used again.
+        drop(unsafe { core::ptr::read(&raw const share) });
+        let is_empty = Budget::registered_bytes() == 0;
+        let all = BudgetShare::open(MemoryKind::Registered, MIB);
+        let is_well = is_empty && all.is_ok_and(|all| all.grow(6 * MIB).is_ok());
+        // SAFETY: _exit ends the child and runs nothing of the program's.
+        unsafe { libc::_exit(i32::from(!is_well)) }
+    }
+    let mut status = -1;
+    // SAFETY: the pointer is to a local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!((status, Budget::registered_bytes(), share.bytes()), (0, 2 * MIB, 2 * MIB));
+    drop(share);
+    assert_eq!(Budget::registered_bytes(), 0);
+}
+
+#[test]
+fn threads_never_exceed_the_limit_and_leave_nothing() {
+    const LIMIT: u64 = 4 * MIB;
+    let _budget = limit_registered(LIMIT);
+    let grown: u64 = thread::scope(|scope| {
+        let play = |seed: u64| {
+            move || {
+                let (mut number, mut grown) = (seed, 0);
+                let mut share = open(PAGE);
+                for _ in 0..100_000 {
+                    number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let bytes = number >> 44;
+                    match number >> 40 & 7 {
+                        0 => share = open(PAGE),
+                        1 => share.note_idle(bytes % 2 == 0),
+                        2 => drop(share.cache(bytes)),
+                        3 => share.uncache(bytes),
+                        4 => share.shrink(bytes),
+                        5 => share.shrink(share.excess_bytes()),
+                        _ => grown += u64::from(share.grow(bytes).is_ok()),
+                    }
+                    assert!(Budget::registered_bytes() <= LIMIT);
+                }
+                grown
+            }
+        };
+        let threads: Vec<_> = (1..=8).map(|seed| scope.spawn(play(seed))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(grown > 1000, "{grown}");
+    assert_eq!(Budget::registered_use(), superpipe::BudgetUse::default());
+}
+
+#[test]
+fn a_hog_beside_seven_threads_starves_none() {
+    const SLAB: u64 = 64 << 10;
+    let _budget = limit_registered(8 * MIB);
+    let hog = open(PAGE);
+    hog.grow(4 * MIB).unwrap();
+    let fair = (6 * MIB - 4 * MIB) / 7;
+    let has_enough = AtomicBool::new(false);
+    let count = core::sync::atomic::AtomicUsize::new(0);
+    let until = Instant::now() + DEADLINE;
+    thread::scope(|scope| {
+        let _over = OnDrop(&has_enough);
+        let run = |demand: u64| {
+            let (has_enough, count) = (&has_enough, &count);
+            move || {
+                let share = open(PAGE);
+                let mut has = 0;
+                let mut is_counted = false;
+                while !has_enough.load(Ordering::Relaxed) {
+                    assert!(Instant::now() < until, "{has} of {fair}");
+                    if share.must_shrink() {
+                        share.shrink(has);
+                        has = 0;
+                    }
+                    if has < demand && share.grow(SLAB).is_ok() {
+                        has += SLAB;
+                    }
+                    if has + SLAB > fair.min(demand) && !is_counted {
+                        is_counted = true;
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                }
+                assert!(is_counted);
+            }
+        };
+        // Two take all that the hog leaves, before the others come.
+        for _ in 0..2 {
+            scope.spawn(run(MIB));
+        }
+        while Budget::registered_use().grown_bytes < 6 * MIB {
+            assert!(Instant::now() < until);
+            thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..5 {
+            scope.spawn(run(8 * MIB));
+        }
+        while count.load(Ordering::Relaxed) < 7 {
+            assert!(Instant::now() < until, "{:?}", Budget::registered_use());
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(hog.must_shrink(), "it was asked");
+    });
+    drop(hog);
+    assert_eq!(Budget::registered_use(), superpipe::BudgetUse::default());
+}
+
+#[test]
+fn a_connection_gets_what_another_was_lent() {
+    let _budget = BUDGET.lock().unwrap();
+    Budget::set_shared_max(1 << 30);
+    let path = std::env::temp_dir().join(format!("superpipe-budget-lent-{}.sock", std::process::id()));
+    let address = Address::Shm(path);
+    let share = {
+        let (one, _other) = meet(&address);
+        one.unwrap().description().provisioned_bytes
+    };
+    // Both ends are of this process: with the loan there is no room for either.
+    Budget::set_shared_max(2 * share);
+    let hog = BudgetShare::open(MemoryKind::Shared, 0).unwrap();
+    hog.grow(share + share / 2).unwrap();
+    // It gives nothing back.
+    let [connected, accepted] = meet_in_vain(&address);
+    assert!(connected.starts_with("the peer refused: its budget of shared memory"), "{connected}");
+    assert!(accepted.starts_with("cannot provision"), "{accepted}");
+    assert!(hog.must_shrink());
+    hog.shrink(2 * share);
+    // What was refused a moment ago is kept for a while.
+    let until = Instant::now() + DEADLINE;
+    while let Err(refused) = hog.grow(share + share / 2) {
+        assert!(Instant::now() < until, "{refused}");
+    }
+    // It gives back when it is asked to, and does not get it again meanwhile.
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _over = OnDrop(&is_over);
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if hog.must_shrink() {
+                    hog.shrink(2 * share);
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let (connected, accepted) = meet(&address);
+        assert!(connected.is_ok() && accepted.is_ok(), "{connected:?} {accepted:?}");
+        assert_eq!(Budget::shared_use().reserved_bytes, 2 * share);
+        assert!(hog.grow(share).is_err());
+    });
+    drop(hog);
     assert_eq!(Budget::shared_bytes(), 0);
 }
