@@ -258,6 +258,7 @@ fn provisioning(rng: &mut Rng, direct: bool, mut script: Script) -> Script {
         slab_bytes: up_to(rng, 4096),
         fail_one_in: rng.below(6),
         base: Some(layout(rng, direct)),
+        is_memory_short: false,
     });
     for config in &mut script.configs {
         (config.small_buffer_bytes, config.threshold_bytes) = (small_buffer_bytes, threshold_bytes);
