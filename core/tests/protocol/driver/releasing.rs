@@ -17,7 +17,8 @@ tables! {
 }
 
 fn pair<F: TestFabric>(is_memory_short: bool) -> Two<F> {
-    let growth = GrowthSetup { largest: LARGEST, slab_bytes: 4096, fail_one_in: 0, is_memory_short };
+    let growth =
+        GrowthSetup { largest: LARGEST, slab_bytes: 4096, fail_one_in: 0, is_memory_short, base: None };
     let fabric = F::new(&Setup { growth: Some(growth), ..Setup::new(BASE, 7) });
     let ends = [0, 1].map(|side| driver(&fabric, side, Arrival::Flag));
     Two { fabric, ends }
