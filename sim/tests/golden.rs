@@ -16,11 +16,13 @@ const TRACED: RunOptions = RunOptions { traced: true, turns_max: None };
 const SEEDS: u64 = 200;
 
 /// Scenarios with golden traces, and texts that each trace must contain to show its subject.
-const GOLDEN: [(&str, &[&str]); 12] = [
+const GOLDEN: [(&str, &[&str]); 14] = [
     ("inline", &["LineOut", "LineIn", "AckOut"]),
     ("eager", &["Post { sequence", "CopyIn", "CopyOut"]),
     ("superpipeline", &["ControlOut(Cts)", "CopyOut", "AckIn", "Complete"]),
     ("direct-store", &["ControlOut(Cts)", "#0 ", "CopyOut", "AckIn"]),
+    ("provision", &["Compared", "ControlOut(Grow)", "ControlIn(Grown)", "ControlOut(Retired)"]),
+    ("provision-direct", &["Compared", "ControlOut(Grow)", "ControlIn(Grown)", "ControlOut(Retired)"]),
     ("cancel", &["SendEnd { transfer: 1", "ReceiveEnd { transfer: 1", "ReceiveBegin { transfer: 2"]),
     ("reject", &["ControlIn(Reject)"]),
     ("split", &["CopyOut"]),

@@ -46,7 +46,7 @@ fn sizes_around_lines_blocks_and_chunks_arrive() {
 fn every_protocol_works_tuned_at_either_end() {
     let scratch = Scratch::new("protocols");
     let mut noise = Noise::from_time("protocols");
-    for protocol in ["eager", "copy", "pipeline", "superpipeline"] {
+    for protocol in ["eager", "copy", "pipeline", "superpipeline", "provision"] {
         for (block, chunk, folds) in
             [("128", "1K", "1"), ("4K", "12345", "2"), ("64K", "256K", "3"), ("1M", "1M", "2")]
         {

@@ -1,8 +1,8 @@
 //! Named cases written by hand, for golden traces and pictures.
 
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
-use superpipe_testkit::Setup;
+use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol, small_layout};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
+use superpipe_testkit::{GrowthSetup, Setup};
 
 use super::{Case, ClosePolicy, ConnectionPlan};
 use crate::faults::{Chance, Fault, Faults};
@@ -20,7 +20,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self { name: "inline", about: "40 bytes in a line", make: inline },
         Self { name: "eager", about: "3000 bytes by eager: one write", make: eager },
         Self {
@@ -37,6 +37,16 @@ impl Scenario {
             name: "out-of-cache",
             about: "256 KiB by superpipeline, from and to memory that no cache holds",
             make: out_of_cache,
+        },
+        Self {
+            name: "provision",
+            about: "64 KiB by provision: a small buffer, GROW, GROWN, one write, then 300 bytes and 20,000",
+            make: provision,
+        },
+        Self {
+            name: "provision-direct",
+            about: "64 KiB by provision, over direct store",
+            make: provision_direct,
         },
         Self { name: "cancel", about: "a stream is cancelled on its way", make: cancel },
         Self { name: "reject", about: "a message is rejected at its begin", make: reject },
@@ -153,6 +163,21 @@ fn out_of_cache() -> Case {
     let [.., slowest] = case.profile.copy;
     case.profile.copy = [slowest; 3];
     case
+}
+
+/// Jobs never fail.
+fn provision() -> Case {
+    let messages = [64 << 10, 300, 20_000].map(|bytes| message(bytes, Protocol::Provision));
+    let mut case = with_layout(case(messages.to_vec()), small_layout(1024));
+    let largest = Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Inside };
+    let base = Some(Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside });
+    case.connections[0].script.setup.growth =
+        Some(GrowthSetup { largest, slab_bytes: 64 << 10, fail_one_in: 0, base, is_memory_short: false });
+    case
+}
+
+fn provision_direct() -> Case {
+    Case { direct: true, ..provision() }
 }
 
 fn cancel() -> Case {

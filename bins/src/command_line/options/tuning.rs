@@ -52,6 +52,16 @@ pub struct TuningOptions {
     /// end; its landing buffers grow with what is sent, and shrink again when idle. Give it at one end, or equally at both
     #[arg(long, value_enum, value_name = "WHEN", help_heading = "Tuning")]
     pub landing: Option<LandingOption>,
+
+    /// Size of the small landing buffer with which a connection by --protocol provision begins: 100 to 2000, rounded down to blocks of
+    /// 128 bytes, at least 2 [default: 1024]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
+    pub small_buffer: Option<u32>,
+
+    /// With --protocol provision, provision a larger landing buffer for messages above this size, or with a part above it: at least
+    /// 40, at most what the small landing buffer holds [default: what it holds, 904 of 1024 bytes]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
+    pub threshold: Option<u32>,
 }
 
 /// `--wait`
@@ -90,6 +100,8 @@ pub enum ProtocolOption {
     Pipeline,
     /// growing chunks, copied out block by block while they arrive
     Superpipeline,
+    /// a small landing buffer, and a larger one before what is larger is sent
+    Provision,
 }
 
 /// `--arrival`
@@ -159,6 +171,8 @@ impl TuningOptions {
             folds: self.folds,
             arrival: self.arrival.arrival(),
             landing: self.landing.map(LandingOption::landing),
+            small_buffer_bytes: self.small_buffer,
+            threshold_bytes: self.threshold,
             ..Tuning::default()
         }
     }
@@ -183,6 +197,7 @@ impl ProtocolOption {
             Self::Copy => Protocol::Copy,
             Self::Pipeline => Protocol::Pipeline,
             Self::Superpipeline => Protocol::Superpipeline,
+            Self::Provision => Protocol::Provision,
         }
     }
 }

@@ -209,7 +209,7 @@ fn every_kind_of_fresh_memory_works() {
 #[test]
 fn the_client_alone_sets_protocol_and_wait() {
     let scratch = Scratch::new("perf-tuned");
-    for protocol in ["eager", "copy", "pipeline", "superpipeline"] {
+    for protocol in ["eager", "copy", "pipeline", "superpipeline", "provision"] {
         let arguments = ["--protocol", protocol, "--block-bytes", "8K", "--sizes", "8,100K"];
         for object in scratch.objects(&[&arguments, &QUICK[..]].concat()) {
             assert_eq!((&object["protocol"], &object["block_bytes"]), (&protocol.into(), &8192.into()));
