@@ -1,6 +1,7 @@
 //! The fabric on an RC QP, for core.
 
 use super::connection::RdmaConnection;
+use super::growth;
 use super::image::Image;
 use super::memory::LinkMemory;
 use crate::copy::{CopyKernels, crc32c};
@@ -218,6 +219,10 @@ impl Fabric for Rdma {
 
     fn finished(&mut self, link: &mut RdmaLink) -> Option<Finished<Span, Image>> {
         link.memory.growth.as_mut()?.finished()
+    }
+
+    fn is_memory_short(&self, _: &RdmaLink) -> bool {
+        growth::is_memory_short()
     }
 
     fn set_quiet(&mut self, link: &mut RdmaLink, is_quiet: bool) {

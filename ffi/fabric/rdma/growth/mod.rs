@@ -21,6 +21,7 @@ use core::{fmt, mem};
 use reserve::{PLACES, Part, Reserve};
 use std::sync::Arc;
 use steps::{Lost, Provision, Region, Release};
+use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
 use superpipe_core::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
 use superpipe_verbs::{Access, Pd, RemoteAddr, Rkey, Sge};
 
@@ -286,6 +287,11 @@ fn share_of(part: &Part) -> Result<BudgetShare, JobFailed> {
         let left = Budget::left_bytes(MemoryKind::Registered);
         JobFailed::OverBudget { bytes_max: u32::try_from(left).unwrap_or(u32::MAX) }
     })
+}
+
+/// Returns true if the budget has no room for the first landing buffer that another connection grows to, and for an image.
+pub(in crate::fabric::rdma) fn is_memory_short() -> bool {
+    Budget::left_bytes(MemoryKind::Registered) < 2 * u64::from(GROWTH_SLAB_BYTES)
 }
 
 /// Returns place and offset of an offset into what was grown.
