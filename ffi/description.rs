@@ -35,8 +35,10 @@ pub struct Description {
     /// Bytes of the largest chunk, if an end has set a limit. Otherwise the folds are the limit.
     pub chunk_bytes: Option<u32>,
     /// Bytes of the process's [`Budget`](crate::Budget) that the connection takes: over shared memory both segments, over RDMA
-    /// what this end registered.
+    /// what this end registered. If landing is on demand, landing buffers take more while they are there.
     pub provisioned_bytes: u64,
+    /// Bytes of these that are posted receives, with what messages are sent from; 0 over shared memory.
+    pub receive_bytes: u64,
 }
 
 impl Description {
@@ -47,7 +49,7 @@ impl Description {
         arrival_reason: &'static str,
         provisioned_bytes: u64,
     ) -> Self {
-        let Negotiated { config, layout, landing } = negotiated;
+        let Negotiated { config, layout, landing, .. } = negotiated;
         Self {
             fabric,
             #[cfg(feature = "verbs")]
@@ -61,6 +63,7 @@ impl Description {
             landing_bytes: layout.block_bytes * layout.block_count,
             chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
             provisioned_bytes,
+            receive_bytes: 0,
         }
     }
 }

@@ -129,12 +129,20 @@ fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Rdma>, Error> {
-    let rdma::Established { fabric, attachment, negotiated, arrival_reason, device, share, peer } =
-        established;
+    let rdma::Established {
+        fabric,
+        attachment,
+        negotiated,
+        arrival_reason,
+        device,
+        share,
+        receive_bytes,
+        peer,
+    } = established;
     let provisioned_bytes = share.bytes();
     let blocking = Blocking::new(fabric, attachment, &negotiated, share, options)?;
     let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes);
-    let description = Description { device: Some(device), ..description };
+    let description = Description { device: Some(device), receive_bytes, ..description };
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);
     Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer) })
 }

@@ -11,7 +11,7 @@ use superpipe_core::{CopyHint, Line, word};
 use crate::copy::{CopyKernels, crc32c_of_shared};
 
 /// An address and a length.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     start: NonNull<u8>,
     bytes: u32,

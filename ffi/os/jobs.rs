@@ -75,6 +75,9 @@ pub struct Jobs {
     table: Arc<Table>,
     helper: Mutex<Option<Helper>>,
     owner: Owner,
+    /// Callers make all steps, so that a test's device sees them in its thread.
+    #[cfg(test)]
+    is_alone: bool,
 }
 
 /// The caller's end of a job. Dropping it cancels the job, and does not wait for a step under way.
@@ -148,7 +151,21 @@ impl Jobs {
     pub fn new() -> Self {
         let places = array::from_fn(|_| SpinMutex::new(None));
         let table = Arc::new(Table { places, is_closed: AtomicBool::new(false) });
-        Self { table, helper: Mutex::new(None), owner: Owner::current() }
+        Self {
+            table,
+            helper: Mutex::new(None),
+            owner: Owner::current(),
+            #[cfg(test)]
+            is_alone: false,
+        }
+    }
+
+    /// Makes a table of jobs whose callers make all steps.
+    #[cfg(test)]
+    pub(crate) fn alone() -> Self {
+        let mut jobs = Self::new();
+        jobs.is_alone = true;
+        jobs
     }
 
     /// Returns the jobs of this process. They live until it ends.
@@ -195,6 +212,10 @@ impl Jobs {
 
     /// Returns the helper, moved away from the cores of a caller, or None if no core is left for it.
     fn helper_beside(&self, caller: &CoreSet, process: impl Fn() -> CoreSet) -> Option<Thread> {
+        #[cfg(test)]
+        if self.is_alone {
+            return None;
+        }
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(helper) = &mut *helper {
             let overlap = helper.cores.without(&helper.cores.without(caller));

@@ -42,6 +42,20 @@ impl Mapping {
         Self::new(bytes, PROT_READ_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
     }
 
+    /// Reserves address space for private memory that reads as zero, `bytes` rounded up to pages. A page becomes resident when it is
+    /// populated or first written. Asks for no huge pages.
+    ///
+    /// # Errors
+    /// The kernel refuses: RLIMIT_AS, or strict overcommit.
+    pub(crate) fn reserved(bytes: usize) -> Result<Self, OsError> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let mapping = Self::new(bytes, PROT_READ_WRITE, flags, -1)?;
+        mapping.advise_huge(0..mapping.len, false);
+        // A program that called mlockall has the kernel make each new mapping resident.
+        mapping.discard(0..mapping.len)?;
+        Ok(mapping)
+    }
+
     /// Maps the first `bytes` of a file, rounded up to pages, shared with others that map it. An access beyond its end is a
     /// SIGBUS: the caller has checked that it cannot shrink.
     ///
@@ -115,6 +129,19 @@ impl Mapping {
         let is_removed = advise() || (last_errno() == libc::EINVAL && self.unlock(part.clone()) && advise());
         let bytes = Bytes(part.len() as u64);
         if is_removed { Ok(()) } else { Err(OsError::last(format!("cannot release {bytes} of memory"))) }
+    }
+
+    /// Gives the pages of a part of private memory back: it reads as zero afterwards, and the next write allocates them again.
+    ///
+    /// # Errors
+    /// The pages are locked, and cannot be unlocked.
+    pub(crate) fn discard(&self, part: Range<usize>) -> Result<(), OsError> {
+        let advise = || retry(|| self.advise(part.clone(), libc::MADV_DONTNEED)) == 0;
+        // Locked pages, as those of a program that called mlockall, are not discarded.
+        let is_discarded =
+            advise() || (last_errno() == libc::EINVAL && self.unlock(part.clone()) && advise());
+        let bytes = Bytes(part.len() as u64);
+        if is_discarded { Ok(()) } else { Err(OsError::last(format!("cannot release {bytes} of memory"))) }
     }
 
     /// Asks for huge pages in a part, or for none. A kernel without huge pages has none in any case.
@@ -193,8 +220,8 @@ impl Mapping {
 
     fn advise(&self, part: Range<usize>, advice: c_int) -> c_int {
         let start = self.address_of(&part);
-        // SAFETY: `address_of` has checked that the range is this mapping's own. Of the advices used here only MADV_REMOVE discards
-        // contents: of memory that others may write, too, so no reference to it exists.
+        // SAFETY: `address_of` has checked that the range is this mapping's own. Of the advices used here only MADV_REMOVE and MADV_DONTNEED
+        // discard contents: of memory that others or a NIC may write, too, so no reference to it exists.
         unsafe { libc::madvise(start.as_ptr().cast(), part.len(), advice) }
     }
 
@@ -329,6 +356,28 @@ mod tests {
         let answer =
             unsafe { libc::mincore(mapping.as_ptr().as_ptr().cast(), 8 * page, resident.as_mut_ptr()) };
         assert_eq!((answer, resident.map(|page| page & 1)), (0, [0, 0, 1, 1, 1, 0, 0, 0]));
+    }
+
+    #[test]
+    fn reserved_memory_comes_goes_and_reads_as_zero() {
+        let page = page_bytes();
+        let mapping = Mapping::reserved(2 * HUGE_PAGE_BYTES).unwrap();
+        let resident = || {
+            let mut pages = vec![0_u8; mapping.len() / page];
+            // SAFETY: the range is the mapping's, and the vector has a byte for each of its pages.
+            let answer =
+                unsafe { libc::mincore(mapping.as_ptr().as_ptr().cast(), mapping.len(), pages.as_mut_ptr()) };
+            assert_eq!(answer, 0);
+            pages.iter().filter(|page| **page & 1 == 1).count()
+        };
+        assert_eq!(resident(), 0);
+        mapping.touch(page..3 * page);
+        assert_eq!(resident(), 2, "no huge page comes");
+        // SAFETY: the byte is inside the mapping.
+        unsafe { mapping.as_ptr().add(page).write(7) };
+        mapping.discard(page..2 * page).unwrap();
+        assert_eq!(resident(), 1);
+        assert!(contents(&mapping).iter().all(|byte| *byte == 0));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct ConnectionProperties {
     /// least number of chunks that a landing buffer holds
     pub folds: u8,
     provisioned_bytes: u64,
+    /// bytes of these that are posted receives; 0 over shared memory
+    receive_bytes: u64,
 }
 
 /// One event, and so one line.
@@ -185,6 +187,7 @@ impl ConnectionProperties {
             chunk_bytes: description.chunk_bytes.unwrap_or(0),
             folds: *folds,
             provisioned_bytes: description.provisioned_bytes,
+            receive_bytes: description.receive_bytes,
         }
     }
 }
@@ -206,7 +209,11 @@ impl fmt::Display for ConnectionProperties {
             Bytes(self.block_bytes.into()),
             self.folds,
             Bytes(self.provisioned_bytes),
-        )
+        )?;
+        match self.receive_bytes {
+            0 => Ok(()),
+            bytes => write!(f, ", {} of it receives", Bytes(bytes)),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::connection::{ACK_TIMEOUT, RdmaConnection};
 use super::deadline::{ConnectDeadline, instant};
 use super::device::DeviceName;
 use super::error::ConnectError;
-use super::fabric::{Rdma, RdmaLink};
+use super::fabric::{LinkTerms, Rdma, RdmaLink};
 use super::handshake::{self, HandshakeResult};
 use super::options::RdmaOptions;
 use super::private_data::{PRIVATE_DATA_BYTES, PrivateData};
@@ -44,6 +44,8 @@ pub struct Established {
     pub device: DeviceName,
     /// Share of the budget for the registered memory.
     pub share: BudgetShare,
+    /// Bytes of it that are receives, and what SENDs are taken from.
+    pub receive_bytes: u64,
     /// Address of the peer.
     pub peer: SocketAddr,
 }
@@ -54,17 +56,19 @@ impl Established {
         result: HandshakeResult,
         peer: SocketAddr,
     ) -> Result<Self, ConnectError> {
-        let HandshakeResult { mine, image, remote, negotiated, why, share } = result;
+        let HandshakeResult { memory, negotiated, why, share } = result;
+        let receive_bytes = connection.receive_pool_bytes() as u64;
         let device = connection.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
         connection.keep_open();
         Ok(Self {
             fabric: Rdma::new(),
-            attachment: RdmaLink::attach(connection, mine, image, remote, negotiated.config.arrival),
+            attachment: RdmaLink::attach(connection, memory, LinkTerms::of(&negotiated)),
             negotiated,
             arrival_reason: why.text(),
             device,
             share,
+            receive_bytes,
             peer,
         })
     }

@@ -1,18 +1,19 @@
 //! The fabric on an RC QP, for core.
 
 use super::connection::RdmaConnection;
-use super::memory::RegisteredMemory;
-use super::receive_pool::NOTIFICATIONS;
+use super::growth;
+use super::image::Image;
+use super::memory::LinkMemory;
 use crate::copy::{CopyKernels, crc32c};
 use crate::fabric::{ConcurrentSleeps, Span};
 use crate::os::monotonic_ns;
+use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Arrival, Attachment, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Landing, Line, Nanos,
-    Notification, SqFull, WrId,
+    Arrival, Attachment, Busy, Caps, Completion, CopyHint, Fabric, Finished, GrowthTerms, Job, Landing,
+    Layout, Line, Nanos, Notification, SqFull, Ticket, WrId,
 };
-use superpipe_verbs::RemoteAddr;
 
 /// The RDMA fabric: the copy kernels of this CPU, and the recorder of its one connection.
 #[derive(Debug)]
@@ -26,22 +27,32 @@ pub struct Rdma {
 #[derive(Debug)]
 pub struct RdmaLink {
     pub(super) connection: RdmaConnection,
-    /// Memory that the peer writes.
-    mine: RegisteredMemory,
-    image: RegisteredMemory,
-    remote: RemoteAddr,
+    // After the connection, whose drop still sends out of it: the QP is gone before a region is.
+    pub(super) memory: LinkMemory,
     keeps_order: bool,
+    notifications_max: u16,
     /// Notify mode: each write of the peer comes with a notification.
     pub(super) is_notified: bool,
     pub(super) sleepers: ConcurrentSleeps,
 }
 
-/// A part of the image of the peer's memory.
+/// What both ends agreed on, as far as a link has to know.
 #[derive(Clone, Copy, Debug)]
-pub struct Image {
-    pub(super) span: Span,
-    /// Offset of the part in the image, and in the peer's region.
-    base: u32,
+pub(super) struct LinkTerms {
+    pub(super) arrival: Arrival,
+    pub(super) notifications_max: u16,
+    /// Layout of the largest landing buffer, if they grow.
+    pub(super) largest: Option<Layout>,
+}
+
+impl LinkTerms {
+    pub(super) fn of(negotiated: &Negotiated) -> Self {
+        Self {
+            arrival: negotiated.config.arrival,
+            notifications_max: negotiated.notifications_max(),
+            largest: (negotiated.landing == LandingMode::OnDemand).then_some(negotiated.layout),
+        }
+    }
 }
 
 impl Rdma {
@@ -65,26 +76,32 @@ impl Default for Rdma {
 impl RdmaLink {
     pub(super) fn attach(
         connection: RdmaConnection,
-        mine: RegisteredMemory,
-        image: RegisteredMemory,
-        remote: RemoteAddr,
-        arrival: Arrival,
+        memory: LinkMemory,
+        terms: LinkTerms,
     ) -> Attachment<Rdma> {
-        let Landing { memory, layout } = image.landing();
+        let LinkMemory { mine, image, .. } = &memory;
+        let Landing { memory: span, layout } = image.landing();
+        let (landing, peer_landing) =
+            (mine.landing(), Landing { memory: Image { span, base: image.landing_at() }, layout });
         Attachment {
             control_page: mine.control_page(),
-            landing: mine.landing(),
+            landing,
             peer_control_page: Image { span: image.control_page(), base: 0 },
-            peer_landing: Landing { memory: Image { span: memory, base: CONTROL_PAGE_BYTES }, layout },
-            growth: None,
+            peer_landing,
+            growth: terms.largest.map(|largest| GrowthTerms {
+                base: landing,
+                peer_base: peer_landing,
+                largest,
+                slab_bytes: GROWTH_SLAB_BYTES,
+                first_is_own: false,
+            }),
             link: Self {
                 keeps_order: connection.keeps_order(),
-                is_notified: arrival == Arrival::Notify,
+                is_notified: terms.arrival == Arrival::Notify,
+                notifications_max: terms.notifications_max,
                 sleepers: ConcurrentSleeps::new(),
                 connection,
-                mine,
-                image,
-                remote,
+                memory,
             },
         }
     }
@@ -110,7 +127,7 @@ impl Fabric for Rdma {
     type Remote = Image;
 
     fn caps(&self, link: &RdmaLink) -> Caps {
-        Caps { order_inside_write: link.keeps_order, notifications_max: NOTIFICATIONS }
+        Caps { order_inside_write: link.keeps_order, notifications_max: link.notifications_max }
     }
 
     fn now(&mut self) -> Nanos {
@@ -171,18 +188,14 @@ impl Fabric for Rdma {
         wr: Option<WrId>,
         notice: Option<Notification>,
     ) -> Result<(), SqFull> {
-        let RdmaLink { connection, image, remote, .. } = link;
-        if connection.write(to.base + at, bytes, wr, notice, &image.mr, *remote) {
-            Ok(())
-        } else {
-            Err(SqFull)
-        }
+        let RdmaLink { connection, memory, .. } = link;
+        if connection.write(to.base + at, bytes, wr, notice, memory) { Ok(()) } else { Err(SqFull) }
     }
 
     #[inline]
     fn ring_doorbell(&mut self, link: &mut RdmaLink) {
-        let RdmaLink { connection, image, remote, .. } = link;
-        connection.ring_doorbell(&image.mr, *remote);
+        let RdmaLink { connection, memory, .. } = link;
+        connection.ring_doorbell(memory);
     }
 
     #[inline]
@@ -192,12 +205,24 @@ impl Fabric for Rdma {
 
     #[inline]
     fn poll_notification(&mut self, link: &mut RdmaLink) -> Option<Notification> {
-        link.connection.take_notification(&link.mine, self.kernels)
+        link.connection.take_notification(&link.memory, self.kernels)
     }
 
     #[inline]
     fn has_notification(&self, link: &RdmaLink) -> bool {
         link.connection.has_notification()
+    }
+
+    fn begin(&mut self, link: &mut RdmaLink, ticket: Ticket, job: Job<Span, Image>) -> Result<(), Busy> {
+        link.memory.growth.as_mut().map_or(Err(Busy), |growth| growth.begin(ticket, job))
+    }
+
+    fn finished(&mut self, link: &mut RdmaLink) -> Option<Finished<Span, Image>> {
+        link.memory.growth.as_mut()?.finished()
+    }
+
+    fn is_memory_short(&self, _: &RdmaLink) -> bool {
+        growth::is_memory_short()
     }
 
     fn set_quiet(&mut self, link: &mut RdmaLink, is_quiet: bool) {

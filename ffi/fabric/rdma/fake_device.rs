@@ -1,5 +1,7 @@
 //! The memory side of superpipe-verbs' fake device, for the tests of this directory.
 
+use std::env;
+use std::process::Command;
 use superpipe_verbs::fake::{self, Posted};
 
 /// Makes the next poll find that the oldest receive got these bytes by a SEND.
@@ -12,4 +14,25 @@ pub(super) fn receive(bytes: &[u8]) {
 pub(super) fn gathered(posted: &Posted) -> Vec<u8> {
     // SAFETY: these tests keep what they post from until they end, and run in one thread.
     unsafe { fake::gathered(posted) }
+}
+
+/// Runs a test again in a process of its own that may pin 512 KiB, in which it returns true.
+pub(super) fn with_half_a_mebibyte(test: &str) -> bool {
+    const INSIDE: &str = "SUPERPIPE_TEST_INSIDE";
+    if env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    // Root's limit is none, unless it lost the right to pin more.
+    let script = "ulimit -l 512; poor='setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock'
+        if $poor true 2>/dev/null; then exec $poor \"$@\"; else exec \"$@\"; fi";
+    let mut child = Command::new("bash");
+    child.args(["-c", script, "bash"]).arg(env::current_exe().unwrap()).args([
+        "--exact",
+        test,
+        "--nocapture",
+    ]);
+    let output = child.env(INSIDE, "1").output().unwrap();
+    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy);
+    assert!(output.status.success() && said[0].contains("1 passed"), "{said:?}");
+    false
 }

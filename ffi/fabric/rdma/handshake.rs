@@ -5,21 +5,24 @@
 use super::connection::{RdmaConnection, State};
 use super::deadline::ConnectDeadline;
 use super::error::ConnectError;
-use super::memory::RegisteredMemory;
+use super::growth::Growth;
+use super::memory::{FirstLanding, LinkMemory, RegisteredMemory};
 use super::options::RdmaOptions;
-use super::receive_pool::NOTIFICATIONS;
+use super::receive_pool::ReceivePool;
 use crate::budget::{BudgetShare, MemoryKind, OverBudget};
 use crate::copy;
 use crate::os::clock::until;
+use crate::os::jobs::Jobs;
 use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, monotonic_ns};
 use core::convert::Infallible;
 use core::fmt;
+use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
     Action, Ancillary, ArrivalReason, Claim, Established as Handshaken, FabricKind, Grants, Handshake,
-    HandshakeConfig, HandshakeFailure, Negotiated, Packet, REFUSED_LIMIT, Refusal, RemoteRegion, Role, Text,
+    HandshakeConfig, HandshakeFailure, LandingMode, Negotiated, Packet, REFUSED_LIMIT, Refusal, RemoteRegion,
+    Role, Text,
 };
-use superpipe_core::{Layout, Nanos};
 use superpipe_verbs::{Access, Error, RemoteAddr, Rkey};
 
 /// Interval after which the active side repeats HELLO, since siw can lose the first message of a connection.
@@ -35,9 +38,7 @@ const PACKETS_MAX: u32 = 8;
 /// Result of a handshake.
 #[derive(Debug)]
 pub(super) struct HandshakeResult {
-    pub(super) mine: RegisteredMemory,
-    pub(super) image: RegisteredMemory,
-    pub(super) remote: RemoteAddr,
+    pub(super) memory: LinkMemory,
     pub(super) negotiated: Negotiated,
     pub(super) why: ArrivalReason,
     pub(super) share: BudgetShare,
@@ -66,7 +67,7 @@ pub(super) struct HalfOpen {
     has_more: bool,
     deadline_ns: u64,
     /// Memory for which the budget has no room, while the handshake waits for room.
-    lacking: Option<(Layout, OverBudget)>,
+    lacking: Option<(Negotiated, OverBudget)>,
     waits_for_room: bool,
 }
 
@@ -98,11 +99,8 @@ impl HalfOpen {
         deadline_ns: u64,
         now_ns: u64,
     ) -> Self {
-        let fabric = FabricKind::Posted {
-            keeps_order: connection.keeps_order(),
-            has_fast_crc: copy::crc_is_fast(),
-            notifications_max: NOTIFICATIONS,
-        };
+        let fabric =
+            FabricKind::Posted { keeps_order: connection.keeps_order(), has_fast_crc: copy::crc_is_fast() };
         let config = HandshakeConfig {
             role,
             fabric,
@@ -149,8 +147,8 @@ impl HalfOpen {
     /// Goes as far as it can without waiting. Once it is done or has failed there is nothing more to drive.
     pub(super) fn drive(&mut self, now_ns: u64) -> Progress {
         self.has_more = false;
-        if let Some((layout, _)) = self.lacking.take() {
-            self.provision(layout, now_ns);
+        if let Some((negotiated, _)) = self.lacking.take() {
+            self.provision(negotiated, now_ns);
         }
         if let Err(error) = self.connection.take_events() {
             self.handshake.handle_broken(error.into());
@@ -205,7 +203,7 @@ impl HalfOpen {
                 }
                 Action::Failed(failure) => return Some(Progress::Failed(failure.into())),
                 Action::Send { packet, .. } => self.send(&packet),
-                Action::Provision(negotiated) => self.provision(negotiated.layout, now_ns),
+                Action::Provision(negotiated) => self.provision(negotiated, now_ns),
                 Action::Adopt(Claim::Region(RemoteRegion { addr, rkey })) => {
                     self.handshake.handle_adopted(Ok(RemoteAddr { addr, rkey: Rkey(rkey) }));
                 }
@@ -216,10 +214,10 @@ impl HalfOpen {
         self.finish_refusal(now_ns)
     }
 
-    fn provision(&mut self, layout: Layout, now_ns: u64) {
-        match provision(&self.connection, layout) {
+    fn provision(&mut self, negotiated: Negotiated, now_ns: u64) {
+        match provision(&mut self.connection, &negotiated) {
             Err(ConnectError::Budget(over)) if self.waits_for_room && now_ns < self.deadline_ns => {
-                self.lacking = Some((layout, over));
+                self.lacking = Some((negotiated, over));
             }
             provisioned => self.handshake.handle_provisioned(provisioned),
         }
@@ -308,6 +306,7 @@ struct Regions;
 struct Own {
     mine: RegisteredMemory,
     image: RegisteredMemory,
+    growth: Option<Box<Growth>>,
     share: BudgetShare,
 }
 
@@ -341,19 +340,27 @@ impl Grants for Regions {
     }
 }
 
-/// Registers both, if the budget has room for them and for the receive pool, which is registered already.
-fn provision(connection: &RdmaConnection, layout: Layout) -> Result<Own, ConnectError> {
-    let bytes = 2 * RegisteredMemory::bytes_for(layout) + connection.receive_pool_bytes();
+/// Registers all that a connection begins with, if the budget has room for it and for the first receives, which are registered already.
+fn provision(connection: &mut RdmaConnection, negotiated: &Negotiated) -> Result<Own, ConnectError> {
+    let (first, receives) = (FirstLanding::of(negotiated), negotiated.receives.into());
+    let bytes = 2 * first.registered_bytes() + ReceivePool::bytes_for(receives);
     let share = BudgetShare::take(MemoryKind::Registered, bytes as u64).map_err(ConnectError::Budget)?;
-    let mine = connection.register(layout, Access::RemoteWrite)?;
-    Ok(Own { mine, image: connection.register(layout, Access::Local)?, share })
+    connection.provision_receives(receives)?;
+    let mine = connection.register(first, Access::RemoteWrite)?;
+    let image = connection.register(first, Access::Local)?;
+    let growth = match negotiated.landing {
+        LandingMode::AtConnect => None,
+        LandingMode::OnDemand => Some(Box::new(connection.growth(negotiated.layout, Jobs::of_process())?)),
+    };
+    Ok(Own { mine, image, growth, share })
 }
 
 impl From<Handshaken<Regions>> for HandshakeResult {
     fn from(agreed: Handshaken<Regions>) -> Self {
-        let Handshaken { own: Own { mine, image, share }, peer, negotiated, arrival_reason: why, .. } =
-            agreed;
-        Self { mine, image, remote: peer, negotiated, why: why.unwrap_or(ArrivalReason::Unordered), share }
+        let Handshaken { own, peer, negotiated, arrival_reason: why, .. } = agreed;
+        let Own { mine, image, growth, share } = own;
+        let memory = LinkMemory { mine, image, remote: peer, growth };
+        Self { memory, negotiated, why: why.unwrap_or(ArrivalReason::Unordered), share }
     }
 }
 

@@ -1,14 +1,15 @@
 //! The RDMA fabric on this operating system: memory for system calls, liveness, sleep.
 
-use super::fabric::{Image, Rdma, RdmaLink};
+use super::fabric::{Rdma, RdmaLink};
+use super::image::Image;
 use super::sleep;
 use crate::fabric::{HostFabric, LossCause, SleepEnd, Span};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
 use superpipe_core::Endpoint;
 
-// SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped; `at`
-// checks that the named bytes are inside them, and no region gives out references.
+// SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped, or into what was grown, whose
+// addresses are mapped as long; `at` checks that the named bytes are inside them, and no region gives out references.
 unsafe impl HostFabric for Rdma {
     const NAME: &'static str = "verbs";
     // Objects that rdma-core destroys in a child, it destroys for the parent.
@@ -41,6 +42,9 @@ unsafe impl HostFabric for Rdma {
 
     fn end_by(&self, link: &mut RdmaLink, by_ns: u64) {
         link.connection.end_by(by_ns);
+        if let Some(growth) = &mut link.memory.growth {
+            growth.end_by(by_ns);
+        }
     }
 
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {

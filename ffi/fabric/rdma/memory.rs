@@ -3,21 +3,94 @@
 //! ```text
 //! mine     control page | landing buffer     written by the NIC of this peer only
 //! image    control page | landing buffer     of the peer: built here, read by our NIC
+//! growth   landing buffers and images that come and go, if landing is on demand; the first landing buffer is then
+//!          inside the control page
 //! ```
 
 use super::error::ConnectError;
+use super::growth::Growth;
 use crate::fabric::Span;
 use crate::os::Mapping;
 use crate::os::page::round_to_pages;
 use core::ptr::NonNull;
-use superpipe_core::{CONTROL_PAGE_BYTES, Landing, Layout};
-use superpipe_verbs::{Access, Memory, Mr, Pd};
+use superpipe_core::driver::setup::{LandingMode, Negotiated};
+use superpipe_core::{CONTROL_PAGE_BYTES, Landing, Layout, control_page};
+use superpipe_verbs::{Access, Memory, Mr, Pd, RemoteAddr, Sge};
 
-/// A registered control page with the landing buffer behind it.
+/// All memory of a connection that is registered for data.
+#[derive(Debug)]
+pub(super) struct LinkMemory {
+    /// Memory that the peer writes.
+    pub(super) mine: RegisteredMemory,
+    pub(super) image: RegisteredMemory,
+    /// The peer's memory that `image` is of.
+    pub(super) remote: RemoteAddr,
+    /// None if landing is at connect.
+    pub(super) growth: Option<Box<Growth>>,
+}
+
+/// A registered control page with the first landing buffer in it or behind it.
 #[derive(Debug)]
 pub(super) struct RegisteredMemory {
     pub(super) mr: Mr<Mapping>,
+    first: FirstLanding,
+}
+
+/// The landing buffer with which a connection begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstLanding {
+    /// Offset from the start of the control page.
+    pub(super) at: u32,
     layout: Layout,
+}
+
+impl LinkMemory {
+    /// Returns what a posted write of `bytes` at `at` reads here, and where it goes. `at` counts from the start of the control page, or is
+    /// in a landing buffer that was grown (wire.md 10.3).
+    #[inline]
+    pub(super) fn outlet(&self, at: u32, bytes: u32) -> Option<(Sge<'_>, RemoteAddr)> {
+        // What was grown is beyond every region, so that other writes pay nothing for it.
+        let Some(from) = self.image.mr.sge(at as usize, bytes) else {
+            return self.growth.as_ref()?.outlet(at, bytes);
+        };
+        let RemoteAddr { addr, rkey } = self.remote;
+        Some((from, RemoteAddr { addr: addr.wrapping_add(u64::from(at)), rkey }))
+    }
+
+    /// Returns the memory that an enclosed write to `offset` goes to, with the offset there. None if the write is out of bounds.
+    #[inline]
+    pub(super) fn inlet(&self, offset: u32, bytes: u64) -> Option<(Span, u32)> {
+        if u64::from(offset) + bytes <= u64::from(self.mine.bytes()) {
+            return Some((self.mine.all(), offset));
+        }
+        self.growth.as_ref()?.inlet(offset, bytes)
+    }
+}
+
+impl FirstLanding {
+    /// Returns a landing buffer behind the control page.
+    pub(super) const fn behind_page(layout: Layout) -> Self {
+        Self { at: CONTROL_PAGE_BYTES, layout }
+    }
+
+    /// Returns the first landing buffer of a connection.
+    pub(super) const fn of(negotiated: &Negotiated) -> Self {
+        match negotiated.landing {
+            LandingMode::AtConnect => Self::behind_page(negotiated.layout),
+            LandingMode::OnDemand => Self { at: control_page::BASE, layout: control_page::BASE_LAYOUT },
+        }
+    }
+
+    /// Returns the bytes of the control page and the landing buffer.
+    const fn bytes(self) -> u32 {
+        self.at + self.layout.bytes()
+    }
+
+    /// Returns the bytes that are registered for both, in whole pages.
+    pub(super) fn registered_bytes(self) -> usize {
+        let bytes = self.bytes() as usize;
+        round_to_pages(bytes).unwrap_or(bytes)
+    }
 }
 
 impl RegisteredMemory {
@@ -25,10 +98,10 @@ impl RegisteredMemory {
     ///
     /// # Errors
     /// The memory cannot be mapped or pinned.
-    pub(super) fn register(pd: &Pd, layout: Layout, access: Access) -> Result<Self, ConnectError> {
-        let memory = Mapping::anonymous(bytes_of(layout) as usize)?;
+    pub(super) fn register(pd: &Pd, first: FirstLanding, access: Access) -> Result<Self, ConnectError> {
+        let memory = Mapping::anonymous(first.bytes() as usize)?;
         memory.populate()?;
-        Ok(Self { mr: Mr::register(pd, memory, access)?, layout })
+        Ok(Self { mr: Mr::register(pd, memory, access)?, first })
     }
 
     /// Returns the control page.
@@ -36,15 +109,15 @@ impl RegisteredMemory {
         self.part(0, CONTROL_PAGE_BYTES)
     }
 
-    /// Returns the landing buffer.
+    /// Returns the first landing buffer.
     pub(super) fn landing(&self) -> Landing<Span> {
-        Landing { memory: self.part(CONTROL_PAGE_BYTES, self.layout.bytes()), layout: self.layout }
+        let FirstLanding { at, layout } = self.first;
+        Landing { memory: self.part(at, layout.bytes()), layout }
     }
 
-    /// Returns the bytes that are registered for a layout, in whole pages.
-    pub(super) fn bytes_for(layout: Layout) -> usize {
-        let bytes = bytes_of(layout) as usize;
-        round_to_pages(bytes).unwrap_or(bytes)
+    /// Returns the offset of the first landing buffer.
+    pub(super) const fn landing_at(&self) -> u32 {
+        self.first.at
     }
 
     /// Returns the control page and the landing buffer.
@@ -54,7 +127,7 @@ impl RegisteredMemory {
 
     /// Returns the bytes of both. Whole pages are registered.
     pub(super) fn bytes(&self) -> u32 {
-        bytes_of(self.layout)
+        self.first.bytes()
     }
 
     fn part(&self, at: u32, bytes: u32) -> Span {
@@ -75,8 +148,4 @@ unsafe impl Memory for Mapping {
     fn len(&self) -> usize {
         self.len()
     }
-}
-
-fn bytes_of(layout: Layout) -> u32 {
-    CONTROL_PAGE_BYTES + layout.bytes()
 }

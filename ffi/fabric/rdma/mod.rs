@@ -10,6 +10,7 @@
 //! send_queue            places of work requests in the send queue
 //! receive_pool, signal  receives that are posted ahead, and the messages of four bytes that they take
 //! memory                registered memory: ours, which the peer writes, and the image of the peer's
+//! growth                landing buffers and images that come and go; image, what core names the peer's memory by
 //! fabric                core's `Fabric`; host_fabric, its part of the operating system
 //! sleep, sleep_state    how an end sleeps, and what both ends have agreed on for it
 //! ```
@@ -23,8 +24,10 @@ mod error;
 mod fabric;
 #[cfg(test)]
 mod fake_device;
+mod growth;
 mod handshake;
 mod host_fabric;
+mod image;
 mod listen_address;
 mod listener;
 mod memory;
@@ -40,7 +43,8 @@ mod violation;
 pub use connect::{Established, connect};
 pub use device::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use error::ConnectError;
-pub use fabric::{Image, Rdma, RdmaLink};
+pub use fabric::{Rdma, RdmaLink};
+pub use image::Image;
 pub use listener::{Accepted, Accepting, Listener};
 pub use options::RdmaOptions;
 pub use superpipe_core::driver::setup::PacketError;

@@ -4,20 +4,26 @@
 //! region    heads to be sent | a packet to be sent | receives ...
 //! head      signal | offset of the enclosed write
 //! ```
+//!
+//! The handshake agrees on the number of receives. Until then as many as the smallest connections have are posted, in a region of their own.
+//! If there are to be more, all of the memory becomes one region; the first stays for what was posted in it.
 
 use super::error::ConnectError;
 use super::signal::{SIGNAL_BYTES, Signal};
 use crate::os::Mapping;
-use core::ptr;
+use crate::os::page::round_to_pages;
+use core::mem;
+use core::ops::Range;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};
-use superpipe_core::driver::setup::{PACKET_BYTES, Packet};
-use superpipe_verbs::{Access, Error, Mr, Pd, Qp, Sge};
+use std::sync::Arc;
+use superpipe_core::driver::setup::{self, PACKET_BYTES, Packet};
+use superpipe_verbs::{Access, Error, Memory, Mr, Pd, Qp, Sge};
 
-/// Receives for core's notifications, which each end keeps posted: more than the 32 blocks of a landing buffer of the default size,
-/// since control messages and acknowledgements take some as well.
-pub(super) const NOTIFICATIONS: u16 = 128;
-/// Receives in all: the signals of sleeping take three at most, and a packet of the handshake may arrive several times.
-pub(super) const RECEIVES: u16 = NOTIFICATIONS + 16;
+/// Most receives.
+pub(super) const RECEIVES: u16 = setup::RECEIVES as u16;
+/// Receives that are posted before both ends have agreed on a number.
+pub(super) const FIRST_RECEIVES: u16 = setup::RECEIVES_ON_DEMAND as u16;
 /// Largest depth of the send queue, and so of signals in flight: more than all notifications that the peer has receives for, and the
 /// signals and packets beside them.
 pub(super) const SENDS_MAX: u32 = 256;
@@ -31,6 +37,7 @@ const RECEIVES_AT: usize = PACKET_AT + RECEIVE_BYTES as usize;
 pub(super) const IS_RECEIVE: u64 = 1 << 63;
 
 const _: () = assert!(PACKET_BYTES <= RECEIVE_BYTES as usize);
+const _: () = assert!(FIRST_RECEIVES >= setup::RECEIVES_MIN as u16 && FIRST_RECEIVES <= RECEIVES);
 
 /// Bytes of a signal and an offset.
 const HEAD_BYTES: u32 = 8;
@@ -55,19 +62,48 @@ impl EnclosedWrite {
 /// Receives and send slots of one connection.
 #[derive(Debug)]
 pub(super) struct ReceivePool {
-    mr: Mr<Mapping>,
+    mr: Mr<Part>,
+    /// The region before there were more receives.
+    first: Option<Mr<Part>>,
+    memory: Arc<Mapping>,
+}
+
+/// The beginning of the pool's memory.
+#[derive(Debug)]
+struct Part {
+    memory: Arc<Mapping>,
+    len: usize,
 }
 
 impl ReceivePool {
+    /// Maps the memory of all receives, and registers that of the first.
     pub(super) fn new(pd: &Pd) -> Result<Self, ConnectError> {
-        let bytes = RECEIVES_AT + usize::from(RECEIVES) * RECEIVE_BYTES as usize;
-        let memory = Mapping::anonymous(bytes)?;
-        Ok(Self { mr: Mr::register(pd, memory, Access::Local)? })
+        let memory = Arc::new(Mapping::anonymous(bytes_of(RECEIVES))?);
+        let part = Part { len: registered_bytes(FIRST_RECEIVES), memory: Arc::clone(&memory) };
+        Ok(Self { mr: Mr::register(pd, part, Access::Local)?, first: None, memory })
+    }
+
+    /// Registers the memory of `receives` receives, if they are more than the first. Returns those that are to be posted.
+    pub(super) fn extend(&mut self, pd: &Pd, receives: u16) -> Result<Range<u16>, ConnectError> {
+        if receives <= FIRST_RECEIVES || self.first.is_some() {
+            return Ok(0..0);
+        }
+        let receives = receives.min(RECEIVES);
+        let part = Part { len: registered_bytes(receives), memory: Arc::clone(&self.memory) };
+        let all = Mr::register(pd, part, Access::Local)?;
+        self.first = Some(mem::replace(&mut self.mr, all));
+        Ok(FIRST_RECEIVES..receives)
     }
 
     /// Returns the bytes that are registered.
     pub(super) fn bytes(&self) -> usize {
-        self.mr.len()
+        self.mr.len() + self.first.as_ref().map_or(0, Mr::len)
+    }
+
+    /// Returns the bytes that are registered for this number of receives.
+    pub(super) fn bytes_for(receives: u16) -> usize {
+        let more = if receives > FIRST_RECEIVES { registered_bytes(receives) } else { 0 };
+        registered_bytes(FIRST_RECEIVES) + more
     }
 
     /// Posts the receive `slot`.
@@ -157,6 +193,29 @@ impl ReceivePool {
     }
 }
 
+// SAFETY: 1. The mapping is mapped as long as this holds it, and is at least as long. 2. The fields never change. 3. A mapping gives out raw
+// pointers only.
+unsafe impl Memory for Part {
+    fn as_ptr(&self) -> NonNull<u8> {
+        self.memory.as_ptr()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// Returns the bytes of a pool of this many receives.
+const fn bytes_of(receives: u16) -> usize {
+    RECEIVES_AT + receives as usize * RECEIVE_BYTES as usize
+}
+
+/// Returns the same in whole pages.
+fn registered_bytes(receives: u16) -> usize {
+    let bytes = bytes_of(receives.min(RECEIVES));
+    round_to_pages(bytes).unwrap_or(bytes)
+}
+
 fn head_at(position: u64) -> usize {
     usize::try_from(position % u64::from(SENDS_MAX)).unwrap_or(0) * HEAD_BYTES as usize
 }
@@ -168,9 +227,8 @@ const fn receive_at(slot: u16) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::page::round_to_pages;
     use superpipe_verbs::CmId;
-    use superpipe_verbs::fake::{begin, channel};
+    use superpipe_verbs::fake::{begin, channel, script};
 
     #[test]
     fn send_slots_and_receives_do_not_overlap() {
@@ -186,7 +244,17 @@ mod tests {
         begin();
         let channel = channel();
         let context = CmId::create(&channel).unwrap().context().unwrap();
-        let pool = ReceivePool::new(&Pd::alloc(&context).unwrap()).unwrap();
-        assert_eq!(Some(pool.bytes()), round_to_pages(free), "the budget counts these");
+        let pd = Pd::alloc(&context).unwrap();
+        let mut pool = ReceivePool::new(&pd).unwrap();
+        assert_eq!(pool.extend(&pd, FIRST_RECEIVES).unwrap(), 0..0);
+        assert_eq!((pool.bytes(), pool.bytes()), (8 << 10, ReceivePool::bytes_for(FIRST_RECEIVES)));
+        assert_eq!(pool.extend(&pd, RECEIVES).unwrap(), FIRST_RECEIVES..RECEIVES);
+        let all = round_to_pages(free).unwrap();
+        assert_eq!((pool.bytes(), ReceivePool::bytes_for(RECEIVES)), (all + (8 << 10), pool.bytes()));
+        assert_eq!(pool.mr.len(), all);
+        assert_eq!(
+            script(|script| script.regions.iter().map(|it| it.bytes).sum::<u64>()),
+            pool.bytes() as u64
+        );
     }
 }

@@ -36,6 +36,10 @@ pub(super) fn begin(fabric: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u6
     if link.sleepers.is_ending() {
         return Err(SleepEnd::Poll);
     }
+    // Nothing wakes an end whose own job ends, which takes no longer than a sleep is worth.
+    if link.memory.growth.as_ref().is_some_and(|growth| growth.has_jobs()) {
+        return Err(SleepEnd::Poll);
+    }
     let is_notified = link.is_notified;
     if !is_notified {
         link.connection.sleep.request();

@@ -13,7 +13,7 @@ use superpipe::{
 /// Ten times as long as any step takes in a guest.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Every mode: the default, and those that any device has if both ends propose them.
-const MODES: [Option<Arrival>; 4] =
+pub(crate) const MODES: [Option<Arrival>; 4] =
     [None, Some(Arrival::Flag), Some(Arrival::CheckedFlag), Some(Arrival::Notify)];
 const LONGEST: u64 = 4 << 20;
 
@@ -79,7 +79,7 @@ pub(crate) fn pair(ip: IpAddr, options: Options) -> (Connection, Connection) {
     })
 }
 
-fn send_all(connection: &mut Connection, sizes: &[usize]) {
+pub(crate) fn send_all(connection: &mut Connection, sizes: &[usize]) {
     for (tag, &bytes) in (1..).zip(sizes) {
         let message = pattern(bytes, tag);
         let (head, tail) = message.split_at(bytes / 3);
@@ -88,7 +88,7 @@ fn send_all(connection: &mut Connection, sizes: &[usize]) {
     connection.flush(DEADLINE).unwrap();
 }
 
-fn receive_all(connection: &mut Connection, sizes: &[usize]) {
+pub(crate) fn receive_all(connection: &mut Connection, sizes: &[usize]) {
     for (tag, &bytes) in (1..).zip(sizes) {
         let mut message = RecvBuf::new(bytes).unwrap();
         let (head, tail) = message.split_at_mut(bytes / 2);

@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_millis(300);
 const INSIDE: &str = "SUPERPIPE_INSIDE";
 
 /// Runs the test of this name again behind a shell command. Returns true in that process.
-fn behind(first: &str, test: &str) -> bool {
+pub(crate) fn behind(first: &str, test: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         return true;
     }

@@ -10,6 +10,7 @@ mod foreign_peers;
 mod halves;
 mod handshakes;
 mod limits;
+mod on_demand;
 mod refusals;
 mod sleeping;
 mod tools;

@@ -161,7 +161,8 @@ fn a_batch_is_one_doorbell() {
     let both = ibv_send_flags::IBV_SEND_SIGNALED | ibv_send_flags::IBV_SEND_INLINE;
     let posted = |id, opcode, flags: u32, from: Vec<_>, to| {
         let lkeys = vec![mr.lkey().0; from.len()];
-        Posted { id, opcode, flags, from, lkeys, to }
+        let rkey = if to == 0 { 0 } else { THERE.rkey.0 };
+        Posted { id, opcode, flags, from, lkeys, to, rkey }
     };
     let expected = vec![
         posted(1, ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0, vec![(start + 64, 4032)], 0x1000),

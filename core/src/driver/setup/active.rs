@@ -15,7 +15,7 @@ impl<G: Grants> Handshake<G> {
         hello.set_tuning(&config.proposed);
         match config.fabric {
             FabricKind::Direct { is_fenced, .. } => hello.set_fenced(is_fenced),
-            FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
+            FabricKind::Posted { keeps_order, has_fast_crc } => {
                 hello.set_arrival_caps(keeps_order, has_fast_crc);
             }
         }
@@ -37,15 +37,14 @@ impl<G: Grants> Handshake<G> {
                 is_fenced: is_fenced && welcome.is_fenced(),
                 pid: Some(welcome.pid()),
             },
-            FabricKind::Posted { keeps_order, has_fast_crc, notifications_max } => {
+            FabricKind::Posted { keeps_order, has_fast_crc } => {
                 let ours = ArrivalCaps { keeps_order, has_fast_crc, proposed: config.proposed.arrival };
                 let mode = said.arrival.ok_or(PacketError::Malformed("WELCOME without an arrival mode"))?;
                 let why = welcome.arrival_reason()?;
                 // WELCOME does not carry the peer's own proposal. The result stands for it if it is this end's proposal, too.
                 let theirs = welcome.arrival_caps(ours.proposed.filter(|proposed| *proposed == mode))?;
                 arrival::check(ours, theirs, mode)?;
-                let negotiated =
-                    accept(&config.proposed, &said, &arrival::defaults(mode, notifications_max))?;
+                let negotiated = accept(&config.proposed, &said, &arrival::defaults(mode))?;
                 Negotiation { negotiated, arrival_reason: Some(why), is_fenced: false, pid: None }
             }
         };

@@ -94,14 +94,14 @@ pub(super) fn negotiate(
 const UNORDERED: Arrival = Arrival::Notify;
 
 /// Returns the defaults of posted writes. `mode` is the result of [`negotiate`], which is the same at both ends.
-pub(super) const fn defaults(mode: Arrival, notifications_max: u16) -> Defaults {
+pub(super) const fn defaults(mode: Arrival) -> Defaults {
     Defaults {
         flags: FlagPlace::Inside,
         block_bytes: BLOCK_BYTES,
         c0_bytes: C0_BYTES,
         arrival: mode,
         ordered: matches!(mode, Arrival::Flag),
-        notifications_max,
+        has_receives: true,
     }
 }
 

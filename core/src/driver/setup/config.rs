@@ -38,8 +38,6 @@ pub enum FabricKind {
         keeps_order: bool,
         /// This CPU checks faster than it copies.
         has_fast_crc: bool,
-        /// Most notifications under way to an end.
-        notifications_max: u16,
     },
 }
 
@@ -55,7 +53,8 @@ pub struct HandshakeConfig {
     /// Most bytes that a peer may make the landing buffer at either end, slot lines included. A landing buffer as large as this
     /// end's own proposal makes it is allowed as well.
     pub landing_bytes_max: u32,
-    /// Time between two HELLOs of an active end that receives nothing; `None`: HELLO is sent once.
+    /// Time between two of at most [`RECEIVES_MIN`](super::RECEIVES_MIN) HELLOs of an active end that receives nothing; `None`: HELLO is
+    /// sent once.
     pub hello_repeat: Option<Nanos>,
     /// Longest time that a passive end waits for HELLO; `None`: up to the deadline.
     pub first_silence: Option<Nanos>,

@@ -5,7 +5,7 @@ use super::config::{FabricKind, HandshakeConfig, RemoteRegion, Role};
 use super::error::{HandshakeFailure, PacketError, Refusal};
 use super::packet::{Kind, Packet};
 use super::text::Text;
-use super::tuning::Negotiated;
+use super::tuning::{Negotiated, RECEIVES_MIN};
 use crate::nanos::Nanos;
 use core::fmt;
 use core::mem;
@@ -141,6 +141,8 @@ pub struct Handshake<G: Grants> {
     pub(super) next: Option<Action<G>>,
     /// Time to send HELLO again.
     hello_due: Option<Nanos>,
+    /// HELLOs that may still be sent: a peer that takes none has no more receives for them.
+    hellos_left: u8,
     /// Time until which the passive end waits for HELLO.
     silence_end: Option<Nanos>,
     /// Wake bytes since the last packet.
@@ -163,6 +165,7 @@ impl<G: Grants> Handshake<G> {
             outgoing,
             next: None,
             hello_due: config.hello_repeat.map(after),
+            hellos_left: RECEIVES_MIN - 1,
             silence_end: config.first_silence.map(after),
             wakes: 0,
             steps: 0,
@@ -294,6 +297,7 @@ impl<G: Grants> Handshake<G> {
             self.fail(HandshakeFailure::TimedOut);
         } else if let (true, Some(repeat)) = (has_passed(self.hello_due()), self.config.hello_repeat) {
             self.outgoing = Some(Self::hello(&self.config));
+            self.hellos_left -= 1;
             self.hello_due = Some(Nanos(now.0.saturating_add(repeat.0.max(1))));
         }
     }
@@ -418,7 +422,7 @@ impl<G: Grants> Handshake<G> {
     }
 
     fn hello_due(&self) -> Option<Nanos> {
-        self.hello_due.filter(|_| matches!(self.step, Step::AwaitWelcome))
+        self.hello_due.filter(|_| matches!(self.step, Step::AwaitWelcome) && self.hellos_left > 0)
     }
 
     fn silence_end(&self) -> Option<Nanos> {

@@ -30,6 +30,8 @@ const ADDR_AT: usize = FABRIC_AT + 4;
 const RKEY_AT: usize = FABRIC_AT + 12;
 /// Offset of the landing mode, behind what either fabric has of its own.
 const LANDING_AT: usize = FABRIC_AT + 16;
+/// Offset of the number of receives.
+const RECEIVES_AT: usize = LANDING_AT + 1;
 /// Offsets of the values of the provision protocol.
 const SMALL_BUFFER_AT: usize = LANDING_AT + 2;
 const THRESHOLD_AT: usize = SMALL_BUFFER_AT + 2;
@@ -74,8 +76,8 @@ pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
 }
 
 /// A packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
-/// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing (1), reserved (1), small buffer (2),
-/// threshold (4), reserved (12), text.
+/// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing, receives (1 each), small buffer (2), threshold (4), reserved
+/// (12), text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(pub [u8; PACKET_BYTES]);
 
@@ -129,7 +131,7 @@ impl Packet {
             0..=KIND_AT => true,
             CODE_AT => false,
             FENCED_AT => says_much && is_direct,
-            TUNING_AT..FABRIC_AT | LANDING_AT => says_much,
+            TUNING_AT..FABRIC_AT | LANDING_AT | RECEIVES_AT => says_much,
             SMALL_BUFFER_AT..PROVISION_END => says_much,
             FABRIC_AT..LANDING_AT => match (fabric, kind) {
                 (FabricKind::Direct { .. }, Kind::Welcome) => at < PID_AT + 4,
@@ -158,6 +160,7 @@ impl Packet {
             self.set(at, value.unwrap_or(0).to_le_bytes());
         }
         self.0[LANDING_AT] = tuning.landing.map_or(0, |landing| 1 + index(&LANDINGS, &landing));
+        self.0[RECEIVES_AT] = tuning.receives.unwrap_or(0);
         // One that is too large is refused by either end.
         let small_buffer_bytes = u16::try_from(tuning.small_buffer_bytes.unwrap_or(0)).unwrap_or(u16::MAX);
         self.set(SMALL_BUFFER_AT, small_buffer_bytes.to_le_bytes());
@@ -178,6 +181,7 @@ impl Packet {
             landing_bytes: number(20),
             chunk_bytes: number(24),
             landing: choice(&LANDINGS, self.0[LANDING_AT])?,
+            receives: Some(self.0[RECEIVES_AT]).filter(|receives| *receives != 0),
             small_buffer_bytes: Some(u16::from_le_bytes(self.get(SMALL_BUFFER_AT)).into())
                 .filter(|bytes| *bytes != 0),
             threshold_bytes: number(THRESHOLD_AT),

@@ -19,11 +19,10 @@ impl<G: Grants> Handshake<G> {
                 is_fenced: is_fenced && hello.is_fenced(),
                 pid: None,
             },
-            FabricKind::Posted { keeps_order, has_fast_crc, notifications_max } => {
+            FabricKind::Posted { keeps_order, has_fast_crc } => {
                 let ours = ArrivalCaps { keeps_order, has_fast_crc, proposed: config.proposed.arrival };
                 let (mode, why) = arrival::negotiate(ours, hello.arrival_caps(said.arrival)?)?;
-                let defaults = arrival::defaults(mode, notifications_max);
-                let negotiated = defaults.negotiate(&config.proposed, &said)?;
+                let negotiated = arrival::defaults(mode).negotiate(&config.proposed, &said)?;
                 Negotiation { negotiated, arrival_reason: Some(why), is_fenced: false, pid: None }
             }
         };
@@ -45,7 +44,7 @@ impl<G: Grants> Handshake<G> {
                 welcome.set_fenced(is_fenced);
                 welcome.set_pid(pid);
             }
-            FabricKind::Posted { keeps_order, has_fast_crc, .. } => {
+            FabricKind::Posted { keeps_order, has_fast_crc } => {
                 welcome.set_arrival_caps(keeps_order, has_fast_crc);
             }
         }

@@ -3,9 +3,7 @@
 
 use super::text::Bytes;
 use crate::wire::layout::control_page;
-use crate::{
-    Arrival, Caps, Config, ConfigError, FlagPlace, Layout, NOTIFICATIONS_MIN, Protocol, small_layout,
-};
+use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, Layout, Protocol, small_layout};
 use core::{error, fmt};
 
 /// Default bytes of a block. On shared memory it is within 5 % of the best from 64 KiB up, and does not collapse between cache clusters
@@ -17,6 +15,15 @@ pub const LANDING_BYTES: u32 = 512 << 10;
 
 /// Bytes of the blocks of the first landing buffer that a connection grows to, if its landing is on demand.
 pub const GROWTH_SLAB_BYTES: u32 = 64 << 10;
+
+/// Default of the receives that each end keeps posted over RDMA, and the most: what is left of them beside [`Negotiated::notifications_max`]
+/// is for signals and packets, and all 32 blocks of a landing buffer of the default size can be notified, with their control messages and
+/// acknowledgements.
+pub const RECEIVES: u8 = 144;
+/// The same if landing is on demand.
+pub const RECEIVES_ON_DEMAND: u8 = 16;
+/// Fewest receives. As many are posted before the handshake, which has no more packets under way.
+pub const RECEIVES_MIN: u8 = 8;
 
 /// When an end provisions its landing buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +48,8 @@ pub struct Defaults {
     pub arrival: Arrival,
     /// The bytes of a write become visible in order at both ends, or their users assert it.
     pub ordered: bool,
-    /// Most notifications under way to an end; 0: the fabric has none.
-    pub notifications_max: u16,
+    /// The fabric has notifications, which take receives.
+    pub has_receives: bool,
 }
 
 impl Defaults {
@@ -53,7 +60,7 @@ impl Defaults {
         c0_bytes: 64 << 10,
         arrival: Arrival::Flag,
         ordered: true,
-        notifications_max: 0,
+        has_receives: false,
     };
 }
 
@@ -78,6 +85,9 @@ pub struct Tuning {
     pub small_buffer_bytes: Option<u32>,
     /// Threshold of the provision protocol. Default: what the small landing buffer holds at once.
     pub threshold_bytes: Option<u32>,
+    /// Receives that each end keeps posted over RDMA, 8 to 144: each has 256 bytes, and in notify mode an end sends no more messages before the
+    /// peer has taken some. Default 144, and 16 if landing is on demand. Without effect over shared memory.
+    pub receives: Option<u8>,
 }
 
 /// Negotiated configuration and layout, the same at both ends.
@@ -89,6 +99,8 @@ pub struct Negotiated {
     pub layout: Layout,
     /// When landing buffers are provisioned.
     pub landing: LandingMode,
+    /// Receives that each end keeps posted over RDMA.
+    pub receives: u8,
 }
 
 /// Reason why the ends cannot agree.
@@ -116,6 +128,8 @@ pub enum Disagreement {
     },
     /// One end proposes the provision protocol, and one a landing buffer that is provisioned while connecting.
     ProvisionAtConnect,
+    /// A number of receives that is out of range.
+    Receives(u8),
     /// One end proposes plain flags, and a device of either end promises no order.
     FlagAtOneEnd,
     /// The peer chose an arrival mode that it may not choose.
@@ -156,6 +170,10 @@ impl Defaults {
             proposed_by_either("folds", ours_folds, their_folds, |folds| Proposal::Number(folds.into()))?;
         let landing =
             proposed_by_either("landing", listening.landing, connecting.landing, Proposal::Landing)?;
+        let (ours_receives, their_receives) = (listening.receives, connecting.receives);
+        let receives = proposed_by_either("receives", ours_receives, their_receives, |receives| {
+            Proposal::Number(receives.into())
+        })?;
         let block_bytes = number("block-bytes", listening.block_bytes, connecting.block_bytes)?;
         let landing_bytes = number("landing-bytes", listening.landing_bytes, connecting.landing_bytes)?;
         let chunk_bytes = number("chunk-bytes", listening.chunk_bytes, connecting.chunk_bytes)?;
@@ -181,8 +199,6 @@ impl Defaults {
             ..base
         };
         let direct = self.flags == FlagPlace::Apart;
-        let caps = Caps { order_inside_write: self.ordered, notifications_max: self.notifications_max };
-        config.validate(direct, caps, [layout; 2]).map_err(Disagreement::Config)?;
         let landing = match (config.protocol, landing) {
             (Protocol::Provision, Some(LandingMode::AtConnect)) => {
                 return Err(Disagreement::ProvisionAtConnect);
@@ -190,7 +206,18 @@ impl Defaults {
             (Protocol::Provision, None) => LandingMode::OnDemand,
             (_, landing) => landing.unwrap_or(LandingMode::AtConnect),
         };
-        Ok(Negotiated { config, layout, landing })
+        let receives = receives.unwrap_or(match landing {
+            LandingMode::AtConnect => RECEIVES,
+            LandingMode::OnDemand => RECEIVES_ON_DEMAND,
+        });
+        if !(RECEIVES_MIN..=RECEIVES).contains(&receives) {
+            return Err(Disagreement::Receives(receives));
+        }
+        let negotiated = Negotiated { config, layout, landing, receives };
+        let notifications_max = if self.has_receives { negotiated.notifications_max() } else { 0 };
+        let caps = Caps { order_inside_write: self.ordered, notifications_max };
+        config.validate(direct, caps, [layout; 2]).map_err(Disagreement::Config)?;
+        Ok(negotiated)
     }
 
     /// Checks the values without those of a peer, for either fabric.
@@ -199,7 +226,7 @@ impl Defaults {
     /// The field, the value and the range.
     pub fn validate(proposed: &Tuning) -> Result<(), Disagreement> {
         // The fabric is not known yet: these are the defaults of one that supports the proposed arrival mode.
-        let posted = Self { flags: FlagPlace::Inside, notifications_max: NOTIFICATIONS_MIN, ..Self::SHM };
+        let posted = Self { flags: FlagPlace::Inside, has_receives: true, ..Self::SHM };
         let defaults = if proposed.arrival == Some(Arrival::Notify) { posted } else { Self::SHM };
         defaults.negotiate(proposed, &Tuning::default()).map(|_| ())
     }
@@ -221,7 +248,7 @@ impl Negotiated {
     /// Returns proposed values whose negotiation gives exactly this.
     #[must_use]
     pub const fn to_tuning(&self) -> Tuning {
-        let Self { config, layout, landing } = self;
+        let Self { config, layout, landing, receives } = self;
         Tuning {
             protocol: Some(config.protocol),
             arrival: Some(config.arrival),
@@ -232,6 +259,7 @@ impl Negotiated {
             landing: Some(*landing),
             small_buffer_bytes: Some(config.small_buffer_bytes),
             threshold_bytes: Some(config.threshold_bytes),
+            receives: Some(*receives),
         }
     }
 
@@ -243,6 +271,13 @@ impl Negotiated {
             Protocol::Provision => Some(small_layout(self.config.small_buffer_bytes)),
             Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Superpipeline => None,
         }
+    }
+
+    /// Returns the most notifications that are under way to an end. The other receives are for signals and packets. wire.md 10.3.
+    #[must_use]
+    pub const fn notifications_max(&self) -> u16 {
+        let [receives, others] = [self.receives as u16, (self.receives / 4) as u16];
+        receives - if others < 16 { others } else { 16 }
     }
 
     /// Returns the layout of the landing buffers with which the connection begins.
@@ -324,6 +359,9 @@ impl fmt::Display for Disagreement {
                 "the provision protocol begins with a small landing buffer and provisions larger ones on demand; propose \
                  landing on-demand, or none",
             ),
+            Self::Receives(receives) => {
+                write!(f, "receives is {receives}, and must be {RECEIVES_MIN} to {RECEIVES}")
+            }
             Self::FlagAtOneEnd => f.write_str(
                 "plain flags need order inside a write, which a device of one of the two ends does not promise: set \
                  flag at both ends, or at none",

@@ -18,8 +18,7 @@ pub(crate) const OWN_REGION: RemoteRegion = RemoteRegion { addr: 0x7000, rkey: 3
 pub(crate) const PEER_REGION: RemoteRegion = RemoteRegion { addr: 0x1_0000_0040, rkey: 9 };
 
 pub(crate) const DIRECT: FabricKind = FabricKind::Direct { is_fenced: true, pid: PID };
-pub(crate) const POSTED: FabricKind =
-    FabricKind::Posted { keeps_order: true, has_fast_crc: false, notifications_max: 128 };
+pub(crate) const POSTED: FabricKind = FabricKind::Posted { keeps_order: true, has_fast_crc: false };
 pub(crate) const FABRICS: [FabricKind; 2] = [DIRECT, POSTED];
 pub(crate) const ROLES: [Role; 2] = [Role::Active, Role::Passive];
 

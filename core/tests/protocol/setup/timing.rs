@@ -5,7 +5,7 @@ use crate::setup::rig::{
     hello, welcome,
 };
 use superpipe_core::Nanos;
-use superpipe_core::driver::setup::{Handshake, HandshakeConfig, Role};
+use superpipe_core::driver::setup::{Handshake, HandshakeConfig, RECEIVES_MIN, Role};
 
 #[test]
 fn hello_is_said_again_over_rdma_until_welcome_comes() {
@@ -110,6 +110,19 @@ fn a_time_that_is_later_than_the_last_is_the_last() {
     let late = Nanos(u64::MAX - 1);
     let config = HandshakeConfig { deadline: Nanos(u64::MAX), ..config(Role::Active, POSTED) };
     assert_eq!(Handshake::<Play>::new(config, late).poll_timeout(), Some(Nanos(u64::MAX)));
+}
+
+#[test]
+fn a_peer_that_takes_no_hello_gets_eight() {
+    let mut t = Rig::new(Role::Active, POSTED);
+    for number in 0..RECEIVES_MIN {
+        t.expect(&["HELLO"]);
+        t.at(BEGIN + u64::from(number + 1) * REPEAT);
+    }
+    t.expect(&[]);
+    assert_eq!(t.timeout(), Some(DEADLINE), "the peer has no more receives");
+    t.packet(&welcome(POSTED));
+    t.expect(&["provision 32 blocks"]);
 }
 
 #[test]

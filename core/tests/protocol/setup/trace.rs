@@ -188,7 +188,7 @@ fn membarrier_is_relied_on_where_both_have_it() {
 
 #[test]
 fn flags_that_no_device_promises_need_the_word_of_both_users() {
-    let unordered = FabricKind::Posted { keeps_order: false, has_fast_crc: false, notifications_max: 128 };
+    let unordered = FabricKind::Posted { keeps_order: false, has_fast_crc: false };
     let flag = Tuning { arrival: Some(Arrival::Flag), ..Tuning::default() };
     let by_flag = |by_peer: &[u8]| by_hand(2, &[(13, &[4, by_peer[0], 3]), (28, &[0, 0, by_peer[1]])]);
     for (said, due) in [([1, 3], "provision 32 blocks"), ([3, 5], "set flag at both ends, or at none")] {
@@ -203,7 +203,7 @@ fn flags_that_no_device_promises_need_the_word_of_both_users() {
 #[test]
 fn a_peer_chooses_no_laxer_mode_and_no_other_value() {
     // The active end's device keeps no order, and WELCOME says plain flags.
-    let unordered = FabricKind::Posted { keeps_order: false, has_fast_crc: false, notifications_max: 128 };
+    let unordered = FabricKind::Posted { keeps_order: false, has_fast_crc: false };
     let mut t = rig(Role::Active, unordered, Tuning::default());
     t.wants();
     t.packet(&welcome(POSTED));

@@ -16,10 +16,12 @@ mod state;
 
 use super::cm::Cm;
 use super::error::ConnectError;
-use super::memory::RegisteredMemory;
-use super::receive_pool::{RECEIVES, ReceivePool, SENDS_MAX};
+use super::growth::Growth;
+use super::memory::{FirstLanding, RegisteredMemory};
+use super::receive_pool::{FIRST_RECEIVES, RECEIVES, ReceivePool, SENDS_MAX};
 use super::send_queue::SendQueue;
 use super::sleep_state::SleepState;
+use crate::os::jobs::Jobs;
 use core::cell::RefCell;
 use heapless::{Deque, Vec};
 use posting::{BATCH, Work};
@@ -75,7 +77,7 @@ struct ArrivedNotification {
 }
 
 impl RdmaConnection {
-    /// Makes the objects of a connection whose device is known, with every receive posted, in the state INIT.
+    /// Makes the objects of a connection whose device is known, with the first receives posted, in the state INIT.
     pub(super) fn new(cm: Cm) -> Result<Self, ConnectError> {
         let context = cm.context()?;
         context.port(cm.port_number())?.check_active(&context.name())?;
@@ -87,7 +89,7 @@ impl RdmaConnection {
         let receive_pool = ReceivePool::new(&pd)?;
         let mut qp = queue_pair(&pd, &cq, depth)?;
         qp.modify(&cm.qp_attr(QpState::Init).map_err(connecting::gone)?)?;
-        for slot in 0..RECEIVES {
+        for slot in 0..FIRST_RECEIVES {
             receive_pool.post(&mut qp, slot)?;
         }
         Ok(Self {
@@ -125,9 +127,26 @@ impl RdmaConnection {
         self.qp.writes_arrive_in_order()
     }
 
-    /// Registers a control page and a landing buffer.
-    pub(super) fn register(&self, layout: Layout, access: Access) -> Result<RegisteredMemory, ConnectError> {
-        RegisteredMemory::register(&self.pd, layout, access)
+    /// Registers a control page and the first landing buffer.
+    pub(super) fn register(
+        &self,
+        first: FirstLanding,
+        access: Access,
+    ) -> Result<RegisteredMemory, ConnectError> {
+        RegisteredMemory::register(&self.pd, first, access)
+    }
+
+    /// Registers and posts the receives that both ends have agreed on, beside the first.
+    pub(super) fn provision_receives(&mut self, receives: u16) -> Result<(), ConnectError> {
+        for slot in self.receive_pool.extend(&self.pd, receives)? {
+            self.receive_pool.post(&mut self.qp, slot)?;
+        }
+        Ok(())
+    }
+
+    /// Reserves address space for landing buffers and images that are provisioned on demand.
+    pub(super) fn growth(&self, largest: Layout, jobs: &'static Jobs) -> Result<Growth, ConnectError> {
+        Ok(Growth::new(&self.pd, largest, jobs)?)
     }
 
     /// Returns the bytes that are registered for messages.

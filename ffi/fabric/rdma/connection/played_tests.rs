@@ -1,8 +1,9 @@
 //! Two ends on devices that carry out what is posted: the fabric below core as it ships, byte for byte, and its sleep.
 
 use super::*;
-use crate::fabric::rdma::fabric::{Rdma, RdmaLink};
+use crate::fabric::rdma::fabric::{LinkTerms, Rdma, RdmaLink};
 use crate::fabric::rdma::fake_device::{gathered, receive};
+use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
@@ -10,7 +11,6 @@ use crate::fabric::{HostFabric, LossCause, SleepEnd};
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, Polled, poll_now};
 use core::mem::{swap, take};
-use core::ptr;
 use std::io::{Write as _, pipe};
 use std::os::fd::AsFd as _;
 use superpipe_core::driver::{Drive, Driver, Received, RecvOperation, SendOperation, WaitStrategy};
@@ -18,8 +18,8 @@ use superpipe_core::{
     Arrival, CONTROL_PAGE_BYTES, Config, CopyHint, Endpoint, Fabric, FlagPlace, Line, Nanos, Origin,
 };
 use superpipe_verbs::fake::{
-    Posted, Script, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate, script,
-    sent,
+    Posted, Region, Script, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate,
+    script, sent, write_from_peer,
 };
 use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
 
@@ -40,48 +40,62 @@ struct Pair {
     fabric: Rdma,
 }
 
-/// A wire, an image to write from, and memory that the peer writes.
-fn connection() -> (RdmaConnection, RegisteredMemory, RegisteredMemory) {
+/// A wire, with memory that the peer writes and an image to write from. Its landing buffers grow up to `largest`.
+fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
     begin();
     answer("ibv_get_cq_event", libc::EAGAIN);
     let channel = channel();
     let id = CmId::create(&channel).unwrap();
     let connection = RdmaConnection::new(Cm::new(channel, id)).unwrap();
-    let image = connection.register(LAYOUT, Access::Local).unwrap();
-    let mine = connection.register(LAYOUT, Access::RemoteWrite).unwrap();
-    (connection, image, mine)
+    let first = FirstLanding::behind_page(LAYOUT);
+    let image = connection.register(first, Access::Local).unwrap();
+    let mine = connection.register(first, Access::RemoteWrite).unwrap();
+    let growth = largest.map(|largest| {
+        // The device of this thread sees all steps.
+        let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
+        Box::new(connection.growth(largest, jobs).unwrap())
+    });
+    (connection, LinkMemory { mine, image, remote: REMOTE, growth })
 }
 
-fn remote(mine: &RegisteredMemory) -> RemoteAddr {
-    RemoteAddr { addr: mine.mr.remote_addr(), rkey: Rkey(9) }
+const REMOTE: RemoteAddr = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
+
+const fn terms(arrival: Arrival, largest: Option<Layout>) -> LinkTerms {
+    LinkTerms { arrival, notifications_max: 128, largest }
 }
 
-/// Carries out a posted write, as the device does.
-fn carry_out(posted: &Posted) {
-    let bytes = gathered(posted);
-    let to = ptr::with_exposed_provenance_mut(usize::try_from(posted.to).unwrap());
-    // SAFETY: it is inside the peer's registered half, which lives as long as the pair, and nobody borrows it.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+/// Carries out a posted write, as the devices do: this one is the peer's.
+fn carry_out(posted: &Posted, bytes: &[u8]) {
+    let to = RemoteAddr { addr: posted.to, rkey: Rkey(posted.rkey) };
+    // SAFETY: it is a region of the peer, which lives as long as the link, and nobody borrows it.
+    assert_eq!(unsafe { write_from_peer(to, bytes) }, WcStatus::SUCCESS, "{posted:?}");
 }
 
 impl Pair {
     fn new(arrival: Arrival) -> Self {
-        let [a, b] = [0, 1].map(|_| {
-            let (mut connection, image, mine) = connection();
+        Self::of(arrival, None)
+    }
+
+    fn of(arrival: Arrival, largest: Option<Layout>) -> Self {
+        let mut ends = [0, 1].map(|_| {
+            let (mut connection, memory) = connection(largest);
             // Notices go by SENDs, whose bytes the device has.
             connection.is_iwarp = arrival == Arrival::Notify;
             assert_eq!(connection.is_iwarp(), arrival == Arrival::Notify);
-            (connection, image, mine, script(take))
+            (connection, memory, script(take))
         });
+        let [a, b] = ends.each_ref().map(|(_, memory, _)| RemoteAddr {
+            addr: memory.mine.mr.remote_addr(),
+            rkey: memory.mine.mr.rkey(),
+        });
+        (ends[0].1.remote, ends[1].1.remote) = (b, a);
         let config = Config { arrival, c0_bytes: 600, order_asserted: true, ..Config::default() };
         let fabric = Rdma::new();
-        let theres = [remote(&b.2), remote(&a.2)];
-        let mut theres = theres.into_iter();
-        let sides = [a, b].map(|(connection, image, mine, device)| {
-            let remote = theres.next().unwrap();
-            let attachment = RdmaLink::attach(connection, mine, image, remote, arrival);
+        let mut id = 0;
+        let sides = ends.map(|(connection, memory, device)| {
+            let attachment = RdmaLink::attach(connection, memory, terms(arrival, largest));
             let endpoint = Endpoint::new(&fabric, attachment, config, Origin::default()).unwrap();
-            let id = 1 + theres.len() as u64;
+            id += 1;
             Side { driver: Driver::new(endpoint, id, WaitStrategy::Sleep, SECOND_NS, Nanos(0)), device }
         });
         Self { sides, fabric }
@@ -94,15 +108,23 @@ impl Pair {
         script(|script| swap(script, &mut own.device));
         let done = act(&mut own.driver, fabric);
         let posted = script(|script| take(&mut script.posted)).concat();
-        for posted in posted.iter().filter(|posted| posted.flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0) {
-            sent(posted.id, WcStatus::SUCCESS);
+        for posted in &posted {
+            let ours = posted.from.iter().zip(&posted.lkeys);
+            for (&(at, bytes), &key) in ours {
+                let holds = |region: &Region| region.key == key && region.holds(at, bytes.into());
+                assert!(script(|script| script.regions.iter().any(holds)), "{posted:?}");
+            }
+            if posted.flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0 {
+                sent(posted.id, WcStatus::SUCCESS);
+            }
         }
+        let bytes: List<_> = posted.iter().map(gathered).collect();
         script(|script| swap(script, &mut own.device));
         script(|script| swap(script, &mut other.device));
-        for posted in &posted {
+        for (posted, bytes) in posted.iter().zip(&bytes) {
             match posted.opcode {
-                ibv_wr_opcode::IBV_WR_RDMA_WRITE => carry_out(posted),
-                ibv_wr_opcode::IBV_WR_SEND => receive(&gathered(posted)),
+                ibv_wr_opcode::IBV_WR_RDMA_WRITE => carry_out(posted, bytes),
+                ibv_wr_opcode::IBV_WR_SEND => receive(bytes),
                 other => panic!("{other:?}"),
             }
         }
@@ -176,7 +198,7 @@ fn payload(bytes: usize) -> List<u8> {
 
 #[test]
 fn messages_of_every_kind_cross_both_ways() {
-    for arrival in [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify] {
+    for arrival in MODES {
         let mut pair = Pair::new(arrival);
         for (tag, bytes) in (0..).zip([0, 1, 8, 40, 41, 192, 193, 600, 601, 2500, 9000]) {
             pair.carry(0, tag, &payload(bytes));
@@ -185,15 +207,155 @@ fn messages_of_every_kind_cross_both_ways() {
     }
 }
 
+/// 256 KiB.
+const LARGEST: Layout = Layout { block_bytes: 8 << 10, block_count: 32, flags: FlagPlace::Inside };
+const MODES: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
+
+impl Pair {
+    /// Both ends drive until no growth is under way.
+    fn quiesce(&mut self) {
+        for _ in 0..20_000 {
+            for side in [0, 1] {
+                self.on(side, |driver, fabric| driver.progress(fabric));
+            }
+            if self.sides.iter().all(|side| side.driver.endpoint().is_growth_steady()) {
+                return;
+            }
+        }
+        panic!("growth never ends");
+    }
+
+    fn shrink(&mut self) {
+        for side in [0, 1] {
+            self.on(side, |driver, _| driver.endpoint_mut().shrink());
+        }
+        self.quiesce();
+    }
+
+    /// Returns whether each end has a landing buffer that was grown.
+    fn grown(&self) -> [bool; 2] {
+        self.sides.each_ref().map(|side| side.driver.endpoint().has_grown())
+    }
+
+    /// Returns the count of regions at each end.
+    fn regions(&self) -> [usize; 2] {
+        self.sides.each_ref().map(|side| side.device.regions.len())
+    }
+
+    fn are_open(&self) -> bool {
+        self.sides.iter().all(|side| side.driver.endpoint().closed().is_none())
+    }
+}
+
+#[test]
+fn messages_cross_while_landing_buffers_grow_and_shrink() {
+    for arrival in MODES {
+        let mut pair = Pair::of(arrival, Some(LARGEST));
+        let first = pair.regions();
+        for round in 0..3 {
+            for (tag, bytes) in (0..).zip([0, 8, 41, 600, 2500, 9000, 100_000, 300_000, 41, 193, 600_000]) {
+                pair.carry(0, tag, &payload(bytes));
+                pair.carry(1, tag + 100, &payload(bytes));
+            }
+            pair.quiesce();
+            assert_eq!(pair.grown(), [true, true], "{arrival:?} {round}");
+            assert_eq!(pair.regions(), first.map(|count| count + 2), "a landing buffer and an image each");
+            pair.shrink();
+            // The senders move with the next chunk.
+            pair.carry(0, 7, &payload(100));
+            pair.carry(1, 7, &payload(100));
+            pair.quiesce();
+            assert_eq!((pair.grown(), pair.regions()), ([false, false], first), "{arrival:?} {round}");
+        }
+        let moves = pair.sides.each_ref().map(|side| side.driver.endpoint().counters().moves);
+        assert!(moves.iter().all(|moves| *moves >= 6), "{moves:?}");
+        assert!(pair.are_open());
+    }
+}
+
+#[test]
+fn an_end_does_not_sleep_while_its_jobs_run() {
+    let mut pair = Pair::of(Arrival::Notify, Some(LARGEST));
+    pair.settle();
+    assert_eq!(pair.begin_sleep(1), Ok(SECOND_NS));
+    pair.end_sleep(1, Polled::TimedOut, false, false);
+    let mut send = SendOperation::new(1, 100_000);
+    let message = payload(100_000);
+    for _ in 0..1000 {
+        let sent = pair.on(0, |driver, fabric| driver.drive_send(fabric, &mut send, &[&message]));
+        assert!(!matches!(sent, Drive::Done(_)), "nobody receives it");
+        pair.on(0, |driver, fabric| driver.progress(fabric));
+        pair.on(1, |driver, fabric| driver.progress(fabric));
+        if pair.link(1).memory.growth.as_ref().unwrap().has_jobs() {
+            assert_eq!(pair.begin_sleep(1), Err(SleepEnd::Poll));
+            assert!(pair.link(1).sleepers.is_empty());
+            return;
+        }
+    }
+    panic!("no landing buffer was provisioned");
+}
+
+#[test]
+fn a_device_that_refuses_growth_fails_no_message() {
+    for (side, call) in [(0, "ibv_reg_mr"), (1, "ibv_reg_mr"), (0, "ibv_dereg_mr"), (1, "ibv_dereg_mr")] {
+        let mut pair = Pair::of(Arrival::Notify, Some(LARGEST));
+        pair.on(side, |_, _| answer(call, libc::ENOMEM));
+        for round in 0..2 {
+            for bytes in [9000, 100_000, 600_000] {
+                pair.carry(0, 1, &payload(bytes));
+                pair.carry(1, 2, &payload(bytes));
+            }
+            pair.quiesce();
+            assert!(pair.are_open(), "{call} {side}");
+            if call == "ibv_reg_mr" {
+                assert_eq!(pair.grown(), [false, false], "no landing buffer there, no image for the other");
+            } else if round == 0 {
+                assert_eq!(pair.grown(), [true, true]);
+            }
+            pair.shrink();
+        }
+    }
+}
+
+#[test]
+fn a_link_that_is_dropped_gives_everything_back_in_order() {
+    let mut with_jobs = [0; 2];
+    for rounds in 0..24 {
+        let mut pair = Pair::of(Arrival::Notify, Some(LARGEST));
+        let message = payload(100_000);
+        let mut send = SendOperation::new(1, message.len());
+        for _ in 0..rounds {
+            let _ = pair.on(0, |driver, fabric| driver.drive_send(fabric, &mut send, &[&message]));
+            for side in [0, 1] {
+                pair.on(side, |driver, fabric| driver.progress(fabric));
+            }
+        }
+        for (side, count) in with_jobs.iter_mut().enumerate() {
+            *count += u32::from(pair.link(side).memory.growth.as_ref().unwrap().has_jobs());
+        }
+        for Side { driver, mut device } in pair.sides {
+            device.calls.clear();
+            script(|script| swap(script, &mut device));
+            drop(driver);
+            assert!(script(|script| script.regions.is_empty()), "{rounds}");
+            let calls = calls();
+            let first = |name| calls.iter().position(|call| *call == name);
+            let last = |name| calls.iter().rposition(|call| *call == name);
+            assert!(first("ibv_destroy_qp") < first("ibv_dereg_mr"), "{rounds}: {calls:?}");
+            assert!(last("ibv_dereg_mr") < first("ibv_dealloc_pd"), "{rounds}: {calls:?}");
+        }
+    }
+    assert!(with_jobs.iter().all(|count| *count > 1), "jobs were under way: {with_jobs:?}");
+}
+
 #[test]
 fn offsets_of_core_are_addresses_of_the_memory() {
     let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
-    let (connection, image, mine) = connection();
+    let (connection, memory) = connection(None);
     assert!(!connection.is_iwarp());
-    let (ours, theirs) = (mine.all(), image.all());
-    let remote = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
+    let (ours, theirs, remote) = (memory.mine.all(), memory.image.all(), memory.remote);
     let keeps_order = connection.keeps_order();
-    let parts = RdmaLink::attach(connection, mine, image, remote, Arrival::Flag);
+    let parts = RdmaLink::attach(connection, memory, terms(Arrival::Flag, None));
     let (page, landing, mut link) = (parts.control_page, parts.landing.memory, parts.link);
     let (their_page, their_landing) = (parts.peer_control_page, parts.peer_landing.memory);
     let fabric = &mut Rdma::new();
@@ -245,9 +407,8 @@ fn offsets_of_core_are_addresses_of_the_memory() {
 
 #[test]
 fn notifications_and_the_end_of_a_connection_are_reported() {
-    let (connection, image, mine) = connection();
-    let remote = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
-    let mut link = RdmaLink::attach(connection, mine, image, remote, Arrival::Notify).link;
+    let (connection, memory) = connection(None);
+    let mut link = RdmaLink::attach(connection, memory, terms(Arrival::Notify, None)).link;
     let fabric = &mut Rdma::new();
     assert!(!fabric.has_notification(&link) && fabric.poll_notification(&mut link).is_none());
     receive_immediate(IS_RECEIVE, 5);

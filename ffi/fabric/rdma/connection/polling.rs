@@ -2,7 +2,7 @@
 
 use super::{ArrivedNotification, RdmaConnection, State};
 use crate::copy::CopyKernels;
-use crate::fabric::rdma::memory::RegisteredMemory;
+use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::{SIGNAL_BYTES, Signal};
 use crate::fabric::rdma::violation::Violation;
@@ -118,7 +118,7 @@ impl RdmaConnection {
     #[inline]
     pub(in crate::fabric::rdma) fn take_notification(
         &mut self,
-        mine: &RegisteredMemory,
+        memory: &LinkMemory,
         kernels: &CopyKernels,
     ) -> Option<Notification> {
         if self.notifications.is_empty() {
@@ -126,7 +126,7 @@ impl RdmaConnection {
         }
         let ArrivedNotification { notification, slot, bytes } = self.notifications.pop_front()?;
         if bytes > SIGNAL_BYTES
-            && let Err(violation) = self.place_enclosed(slot, bytes, mine, kernels)
+            && let Err(violation) = self.place_enclosed(slot, bytes, memory, kernels)
         {
             self.finish(State::Violation(violation));
             return None;
@@ -140,14 +140,13 @@ impl RdmaConnection {
         &self,
         slot: u16,
         bytes: u32,
-        mine: &RegisteredMemory,
+        memory: &LinkMemory,
         kernels: &CopyKernels,
     ) -> Result<(), Violation> {
         let enclosed = self.receive_pool.enclosed(slot, bytes).ok_or(Violation::UnknownMessage)?;
-        if u64::from(enclosed.offset) + enclosed.bytes().len() as u64 > u64::from(mine.bytes()) {
-            return Err(Violation::OutOfBounds);
-        }
-        mine.all().copy_in(kernels, enclosed.offset, enclosed.bytes());
+        let (to, at) =
+            memory.inlet(enclosed.offset, enclosed.bytes().len() as u64).ok_or(Violation::OutOfBounds)?;
+        to.copy_in(kernels, at, enclosed.bytes());
         Ok(())
     }
 

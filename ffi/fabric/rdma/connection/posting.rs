@@ -1,11 +1,11 @@
 //! Posting: writes and the signals behind them with one doorbell, and single SENDs.
 
 use super::{RdmaConnection, State};
-use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, NOTIFICATIONS, RECEIVES, ReceivePool};
+use crate::fabric::rdma::memory::LinkMemory;
+use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, RECEIVES, ReceivePool};
 use crate::fabric::rdma::signal::Signal;
-use crate::os::Mapping;
 use superpipe_core::{Notification, WrId};
-use superpipe_verbs::{Error, Mr, RemoteAddr, SendBatch, SendFlags};
+use superpipe_verbs::{Error, SendBatch, SendFlags};
 
 /// Work requests of one doorbell. A write that finds no place among them posts those that wait first.
 pub(super) const BATCH: usize = 32;
@@ -13,12 +13,12 @@ pub(super) const BATCH: usize = 32;
 /// the end of the connection waits for.
 const RESERVED: u64 = 8;
 
-const _: () = assert!(NOTIFICATIONS < RECEIVES && RECEIVES as u64 > RESERVED);
+const _: () = assert!(RECEIVES as u64 > RESERVED);
 
 /// A work request that waits for the doorbell.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
-    /// `bytes` bytes at offset `at` of the image, to the same offset of the peer's memory.
+    /// `bytes` bytes at offset `at` of the image, to the same offset of the peer's memory. [`LinkMemory::outlet`] knows both.
     Write {
         at: u32,
         bytes: u32,
@@ -58,8 +58,7 @@ impl RdmaConnection {
         bytes: u32,
         wr: Option<WrId>,
         notification: Option<Notification>,
-        image: &Mr<Mapping>,
-        remote: RemoteAddr,
+        memory: &LinkMemory,
     ) -> bool {
         let signal = notification.map(|Notification(bits)| Signal::Notification(bits));
         let works = match signal {
@@ -78,7 +77,7 @@ impl RdmaConnection {
         };
         let count = works.iter().flatten().count();
         let has_room = self.batch_takes(count) && self.queue_takes(count);
-        if !has_room && !self.make_room(count, image, remote) {
+        if !has_room && !self.make_room(count, memory) {
             return false;
         }
         if self.state != State::Open {
@@ -106,9 +105,9 @@ impl RdmaConnection {
 
     /// Makes room by posting and polling, either of which may find that the peer is gone. Returns false if there is no place.
     #[cold]
-    fn make_room(&mut self, count: usize, image: &Mr<Mapping>, remote: RemoteAddr) -> bool {
+    fn make_room(&mut self, count: usize, memory: &LinkMemory) -> bool {
         if !self.batch_takes(count) {
-            self.flush(image, remote);
+            self.flush(memory);
         }
         if !self.queue_takes(count) {
             self.poll();
@@ -118,32 +117,24 @@ impl RdmaConnection {
 
     /// Posts what waits, and wakes a sleeping peer.
     #[inline]
-    pub(in crate::fabric::rdma) fn ring_doorbell(&mut self, image: &Mr<Mapping>, remote: RemoteAddr) {
+    pub(in crate::fabric::rdma) fn ring_doorbell(&mut self, memory: &LinkMemory) {
         if self.waiting.is_empty() {
             return;
         }
         if self.sleep.owes_wake() && self.waiting.push((Work::Signal(Signal::Wake), None)).is_ok() {
             self.sleep.sent_wake();
         }
-        self.flush(image, remote);
+        self.flush(memory);
     }
 
     #[inline]
-    fn flush(&mut self, image: &Mr<Mapping>, remote: RemoteAddr) {
+    fn flush(&mut self, memory: &LinkMemory) {
         let mut batch = self.qp.batch();
         for (work, wr) in &self.waiting {
             let position = self.queue.position();
             let signaled = self.queue.take(*wr) || work.is_signaled();
-            let built = add(
-                &mut batch,
-                *work,
-                position,
-                signaled,
-                self.inline_bytes,
-                &self.receive_pool,
-                image,
-                remote,
-            );
+            let built =
+                add(&mut batch, *work, position, signaled, self.inline_bytes, &self.receive_pool, memory);
             debug_assert!(built, "core's offsets are inside the image, and a batch has room for its queue");
         }
         self.waiting.clear();
@@ -195,7 +186,6 @@ impl RdmaConnection {
 
 /// Adds one work request to a batch.
 #[inline]
-#[expect(clippy::too_many_arguments, reason = "parts of a connection, borrowed apart")]
 fn add<'mr>(
     batch: &mut SendBatch<'_, 'mr>,
     work: Work,
@@ -203,8 +193,7 @@ fn add<'mr>(
     signaled: bool,
     inline_bytes: u32,
     receive_pool: &'mr ReceivePool,
-    image: &'mr Mr<Mapping>,
-    remote: RemoteAddr,
+    memory: &'mr LinkMemory,
 ) -> bool {
     let flags = |bytes: u32| SendFlags { signaled, inline: bytes <= inline_bytes };
     let added = match work {
@@ -213,13 +202,12 @@ fn add<'mr>(
             batch.send(position, signal, flags(signal.bytes()))
         }
         Work::Enclose { at, bytes, signal } => {
-            let Some(from) = image.sge(at as usize, bytes) else { return false };
+            let Some((from, _)) = memory.outlet(at, bytes) else { return false };
             let head = receive_pool.put_head(position, signal, at);
             batch.send_both(position, [head, from], flags(head.bytes() + bytes))
         }
         Work::Write { at, bytes, immediate, .. } => {
-            let Some(from) = image.sge(at as usize, bytes) else { return false };
-            let to = RemoteAddr { addr: remote.addr.wrapping_add(u64::from(at)), rkey: remote.rkey };
+            let Some((from, to)) = memory.outlet(at, bytes) else { return false };
             match immediate {
                 None => batch.write(position, from, to, flags(bytes)),
                 Some(immediate) => batch.write_with_immediate(position, from, to, immediate, flags(bytes)),

@@ -5,6 +5,7 @@ use super::*;
 use crate::copy::CopyKernels;
 use crate::fabric::LossCause;
 use crate::fabric::rdma::fake_device::{gathered, receive};
+use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, IS_RECEIVE};
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
@@ -23,8 +24,7 @@ const REMOTE: RemoteAddr = RemoteAddr { addr: 0x1000, rkey: Rkey(9) };
 /// A wire with an image to write from, and memory that the peer writes.
 struct Ends {
     connection: RdmaConnection,
-    image: RegisteredMemory,
-    mine: RegisteredMemory,
+    memory: LinkMemory,
 }
 
 impl Ends {
@@ -34,9 +34,10 @@ impl Ends {
         let id = CmId::create(&channel).unwrap();
         let connection = RdmaConnection::new(Cm::new(channel, id)).unwrap();
         let layout = Layout { block_bytes: 128, block_count: 4, flags: FlagPlace::Inside };
-        let image = connection.register(layout, Access::Local).unwrap();
-        let mine = connection.register(layout, Access::RemoteWrite).unwrap();
-        Self { connection, image, mine }
+        let first = FirstLanding::behind_page(layout);
+        let image = connection.register(first, Access::Local).unwrap();
+        let mine = connection.register(first, Access::RemoteWrite).unwrap();
+        Self { connection, memory: LinkMemory { mine, image, remote: REMOTE, growth: None } }
     }
 
     /// On a device that has no immediates.
@@ -48,28 +49,21 @@ impl Ends {
 
     /// Writes what the image has there, notified.
     fn notify(&mut self, at: u32, bytes: u32) -> Vec<Posted> {
-        assert!(self.connection.write(
-            at,
-            bytes,
-            Some(WrId(1)),
-            Some(Notification(5)),
-            &self.image.mr,
-            REMOTE
-        ));
+        assert!(self.connection.write(at, bytes, Some(WrId(1)), Some(Notification(5)), &self.memory));
         self.ring();
         posted()
     }
 
     fn next_notification(&mut self) -> Option<Notification> {
-        self.connection.take_notification(&self.mine, CopyKernels::get())
+        self.connection.take_notification(&self.memory, CopyKernels::get())
     }
 
     fn write(&mut self, number: u64) -> bool {
-        self.connection.write(0, 64, Some(WrId(number)), None, &self.image.mr, REMOTE)
+        self.connection.write(0, 64, Some(WrId(number)), None, &self.memory)
     }
 
     fn ring(&mut self) {
-        self.connection.ring_doorbell(&self.image.mr, REMOTE);
+        self.connection.ring_doorbell(&self.memory);
     }
 
     /// Which writes are done, and how.
@@ -194,15 +188,15 @@ fn without_immediates_a_short_write_is_enclosed() {
     const AT: u32 = 64;
     let mut ends = Ends::iwarp();
     let line = Line([1, 2, 3, 4, 5, 6, 7, 8]);
-    ends.image.all().write_line(AT, &line);
+    ends.memory.image.all().write_line(AT, &line);
     let [send] = ends.notify(AT, 64).try_into().unwrap();
     let lengths: Vec<u32> = send.from.iter().map(|part| part.1).collect();
     assert_eq!((send.opcode, lengths), (ibv_wr_opcode::IBV_WR_SEND, vec![8, 64]));
     let receives = script(|script| script.receives.len());
     receive(&gathered(&send));
     assert_eq!(ends.next_notification(), Some(Notification(5)));
-    assert_eq!(ends.mine.all().take_line(AT), line);
-    assert_eq!(ends.mine.all().take_line(AT + 64), Line([0; 8]), "and nothing else was written");
+    assert_eq!(ends.memory.mine.all().take_line(AT), line);
+    assert_eq!(ends.memory.mine.all().take_line(AT + 64), Line([0; 8]), "and nothing else was written");
     assert_eq!(script(|script| script.receives.len()), receives, "the receive is posted again");
     sent(send.id, WcStatus::SUCCESS);
     assert_eq!(ends.done(), [(1, Ok(()))]);
@@ -238,12 +232,12 @@ fn an_enclosed_write_stays_in_bounds() {
         message.extend(core::iter::repeat_n(7, bytes));
         message
     };
-    let end = Ends::new().mine.bytes();
+    let end = Ends::new().memory.mine.bytes();
     for (place, bytes) in [(0, 1), (end - 64, 64), (end - 1, 1), (0, ENCLOSED_MAX as usize)] {
         let mut ends = Ends::new();
         receive(&enclosed(place, bytes));
         assert_eq!(ends.next_notification(), Some(Notification(5)), "{bytes} B at {place}");
-        let place = ends.mine.all().at(place, bytes);
+        let place = ends.memory.mine.all().at(place, bytes);
         // SAFETY: `at` has checked it, and nobody else is there.
         assert!(unsafe { core::slice::from_raw_parts(place, bytes) }.iter().all(|byte| *byte == 7));
     }

@@ -4,12 +4,10 @@ use super::*;
 use crate::budget::Budget;
 use crate::fabric::rdma::RdmaDevice;
 use crate::fabric::rdma::cm::Cm;
-use crate::fabric::rdma::fake_device::{gathered, receive};
+use crate::fabric::rdma::fake_device::{gathered, receive, with_half_a_mebibyte};
 use crate::fabric::rdma::violation::Violation;
 use crate::os::page::round_to_pages;
 use core::ops::{Deref, DerefMut};
-use std::env;
-use std::process::Command;
 use superpipe_core::WcError;
 use superpipe_core::driver::setup::{Kind, PACKET_BYTES, PacketError, Tuning};
 use superpipe_verbs::CmId;
@@ -122,11 +120,12 @@ fn an_active_end_goes_on_with_each_packet_that_comes() {
     receive(&welcome(1 << 20).0);
     assert!(is_pending(&end.drive(AGAIN_NS)));
     assert_eq!((said(), end.timeout_ns()), (vec![(3, 0)], DEADLINE_NS));
-    assert_eq!(calls().iter().filter(|call| **call == "ibv_reg_mr").count(), 2, "our memory, and the image");
+    let registered = calls().iter().filter(|call| **call == "ibv_reg_mr").count();
+    assert_eq!(registered, 3, "our memory, the image, and more receives");
     receive(&Packet::new(Kind::Ready).0);
     let Progress::Done(agreed) = end.drive(AGAIN_NS) else { panic!("all is agreed") };
     assert_eq!(
-        (agreed.remote.addr, agreed.remote.rkey, agreed.why),
+        (agreed.memory.remote.addr, agreed.memory.remote.rkey, agreed.why),
         (0x1000, Rkey(9), ArrivalReason::Requested)
     );
     assert_eq!(agreed.negotiated.layout.block_count, 64);
@@ -142,11 +141,40 @@ fn the_share_of_the_budget_is_all_that_is_registered() {
     let share_bytes = end.share_bytes();
     receive(&Packet::new(Kind::Ready).0);
     let Progress::Done(agreed) = end.drive(0) else { panic!("all is agreed") };
-    let halves = RegisteredMemory::bytes_for(agreed.negotiated.layout) * 2;
-    // 256 heads, a packet, 144 receives.
-    let mail = round_to_pages(256 * 8 + 256 + 144 * 256).unwrap();
-    assert_eq!(share_bytes, (halves + mail) as u64);
+    let halves = FirstLanding::of(&agreed.negotiated).registered_bytes() * 2;
+    // 256 heads, a packet, 16 receives, and the same with 144.
+    let mail = [16, 144].map(|receives| round_to_pages(256 * 8 + 256 + receives * 256).unwrap());
+    assert_eq!(share_bytes, (halves + mail[0] + mail[1]) as u64);
     assert_eq!(agreed.share.bytes(), share_bytes);
+    let registered: u64 = script(|script| script.regions.iter().map(|region| region.bytes).sum());
+    assert_eq!(registered, share_bytes);
+    assert_eq!(script(|script| script.receives.len()), 144, "those that took packets are posted again");
+}
+
+#[test]
+fn landing_on_demand_registers_pages_and_few_receives() {
+    let on_demand = Tuning { landing: Some(LandingMode::OnDemand), ..Tuning::default() };
+    for (receives, expected) in [(None, 16), (Some(8), 16), (Some(32), 32)] {
+        let mut end = half_open_of(Role::Active, Tuning { receives, ..on_demand }, 1 << 20);
+        end.drive(0);
+        let mut welcome = welcome(1 << 20);
+        welcome.set_tuning(&Tuning { receives, landing: on_demand.landing, ..welcome.tuning().unwrap() });
+        receive(&welcome.0);
+        assert!(is_pending(&end.drive(0)));
+        receive(&Packet::new(Kind::Ready).0);
+        let Progress::Done(agreed) = end.drive(0) else { panic!("all is agreed") };
+        let HandshakeResult { memory, negotiated, share, .. } = agreed;
+        assert_eq!(
+            (negotiated.landing, memory.mine.bytes(), memory.image.bytes()),
+            (LandingMode::OnDemand, 4096, 4096)
+        );
+        assert_eq!(negotiated.layout.block_count, 64, "the largest one");
+        let registered: u64 = script(|script| script.regions.iter().map(|region| region.bytes).sum());
+        assert_eq!(registered, share.bytes());
+        assert!(receives == Some(32) || registered == 4 * 4096, "{registered}");
+        assert_eq!(script(|script| script.receives.len()), expected);
+        assert!(memory.growth.is_some_and(|growth| !growth.has_jobs()));
+    }
 }
 
 #[test]
@@ -192,27 +220,6 @@ fn after_refuse_it_refuses_and_an_active_end_never_waits() {
     receive(&welcome(600 << 20).0);
     assert!(is_pending(&end.drive(1)));
     assert_eq!((said(), end.lacks()), (vec![(REFUSED, REFUSED_LIMIT)], None));
-}
-
-/// Runs a test of this file again in a process that may pin 512 KiB, in which it returns true.
-fn with_half_a_mebibyte(test: &str) -> bool {
-    const INSIDE: &str = "SUPERPIPE_TEST_INSIDE";
-    if env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    // Root's limit is none, unless it lost the right to pin more.
-    let script = "ulimit -l 512; poor='setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock'
-        if $poor true 2>/dev/null; then exec $poor \"$@\"; else exec \"$@\"; fi";
-    let mut child = Command::new("bash");
-    child.args(["-c", script, "bash"]).arg(env::current_exe().unwrap()).args([
-        "--exact",
-        test,
-        "--nocapture",
-    ]);
-    let output = child.env(INSIDE, "1").output().unwrap();
-    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy);
-    assert!(output.status.success() && said[0].contains("1 passed"), "{said:?}");
-    false
 }
 
 #[test]

@@ -226,8 +226,8 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
         let sges = (0..wr.num_sge as usize).map(|index| unsafe { *wr.sg_list.add(index) });
         let (from, lkeys) = sges.map(|sge| ((sge.addr, sge.length), sge.lkey)).unzip();
         // SAFETY: every member of the union is integers, so any bytes are a value.
-        let to = unsafe { wr.wr.rdma.remote_addr };
-        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, lkeys, to });
+        let (to, rkey) = unsafe { (wr.wr.rdma.remote_addr, wr.wr.rdma.rkey) };
+        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, lkeys, to, rkey });
         next = wr.next;
     }
     script(|script| script.posted.push(batch));

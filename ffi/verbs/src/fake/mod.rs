@@ -28,6 +28,8 @@ pub struct Posted {
     /// key of each SGE
     pub lkeys: Vec<u32>,
     pub to: u64,
+    /// key of the peer's region that it goes to
+    pub rkey: u32,
 }
 
 /// A region that is registered.
@@ -192,7 +194,8 @@ fn region(key: u32) -> Option<Region> {
 }
 
 impl Region {
-    fn holds(&self, at: u64, bytes: u64) -> bool {
+    /// Returns true if all these bytes are inside.
+    pub fn holds(&self, at: u64, bytes: u64) -> bool {
         at >= self.start && at + bytes <= self.start + self.bytes
     }
 }

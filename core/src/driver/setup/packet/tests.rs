@@ -80,6 +80,8 @@ fn each_proposed_value_survives_the_packet() {
         Tuning { chunk_bytes: Some(u32::MAX), ..none },
         Tuning { small_buffer_bytes: Some(2000), ..none },
         Tuning { threshold_bytes: Some(0x0102_0304), ..none },
+        Tuning { receives: Some(8), ..none },
+        Tuning { landing: Some(LandingMode::OnDemand), ..none },
     ];
     proposed.extend(Protocol::ALL.map(|protocol| Tuning { protocol: Some(protocol), ..none }));
     proposed.extend(ARRIVALS.map(|arrival| Tuning { arrival: Some(arrival), ..none }));
@@ -124,17 +126,16 @@ fn a_region_is_aligned_and_does_not_wrap() {
 #[test]
 fn what_a_packet_does_not_have_is_zero() {
     const DIRECT: FabricKind = FabricKind::Direct { is_fenced: true, pid: 1 };
-    const POSTED: FabricKind =
-        FabricKind::Posted { keeps_order: true, has_fast_crc: true, notifications_max: 4 };
+    const POSTED: FabricKind = FabricKind::Posted { keeps_order: true, has_fast_crc: true };
     for (fabric, kind, used) in [
-        (DIRECT, Kind::Hello, [12..28, 44..45, 46..52]),
-        (DIRECT, Kind::Welcome, [12..32, 44..45, 46..52]),
-        (DIRECT, Kind::Grant, [0..0, 0..0, 0..0]),
-        (DIRECT, Kind::Ready, [0..0, 0..0, 0..0]),
-        (POSTED, Kind::Hello, [13..30, 44..45, 46..52]),
-        (POSTED, Kind::Welcome, [13..31, 32..45, 46..52]),
-        (POSTED, Kind::Grant, [32..44, 0..0, 0..0]),
-        (POSTED, Kind::Ready, [0..0, 0..0, 0..0]),
+        (DIRECT, Kind::Hello, [12..28, 44..52]),
+        (DIRECT, Kind::Welcome, [12..32, 44..52]),
+        (DIRECT, Kind::Grant, [0..0, 0..0]),
+        (DIRECT, Kind::Ready, [0..0, 0..0]),
+        (POSTED, Kind::Hello, [13..30, 44..52]),
+        (POSTED, Kind::Welcome, [13..31, 32..52]),
+        (POSTED, Kind::Grant, [32..44, 0..0]),
+        (POSTED, Kind::Ready, [0..0, 0..0]),
     ] {
         for at in 11..PACKET_BYTES {
             let checked = with(Packet::new(kind), at, 1).check_reserved(kind, &fabric);

@@ -25,7 +25,7 @@ fn notify_can_be_proposed_on_some_fabrics() {
             .negotiate(&proposed, &Tuning::default())
             .is_err_and(|error| error.to_string().contains("keeps 0;"))
     );
-    let posted = Defaults { notifications_max: NOTIFICATIONS_MIN, ..posted };
+    let posted = Defaults { has_receives: true, ..posted };
     assert_eq!(
         posted.negotiate(&proposed, &Tuning::default()).map(|s| s.config.arrival),
         Ok(Arrival::Notify)
@@ -163,4 +163,33 @@ fn a_landing_buffer_has_four_blocks_by_default() {
     let proposed = Tuning { block_bytes: Some(1 << 20), ..Tuning::default() };
     let negotiated = Defaults::SHM.negotiate(&proposed, &Tuning::default()).unwrap();
     assert_eq!(negotiated.layout.block_count, 4);
+}
+
+#[test]
+fn receives_follow_the_landing_mode_or_a_proposal() {
+    let of = |landing, receives| Tuning { landing, receives, ..Tuning::default() };
+    let on_demand = Some(LandingMode::OnDemand);
+    for (listening, connecting, receives, notifications) in [
+        (of(None, None), of(None, None), 144, 128),
+        (of(on_demand, None), of(None, None), 16, 12),
+        (of(on_demand, None), of(None, Some(8)), 8, 6),
+        (of(None, Some(64)), of(on_demand, None), 64, 48),
+        (of(None, Some(144)), of(on_demand, Some(144)), 144, 128),
+    ] {
+        for (ours, theirs) in [(&listening, &connecting), (&connecting, &listening)] {
+            let negotiated = Defaults::SHM.negotiate(ours, theirs).unwrap();
+            assert_eq!((negotiated.receives, negotiated.notifications_max()), (receives, notifications));
+            let mut packet = Packet::new(Kind::Welcome);
+            packet.set_tuning(&negotiated.to_tuning());
+            assert_eq!(packet.0[45], receives);
+        }
+    }
+    let notify = Tuning { arrival: Some(Arrival::Notify), ..of(on_demand, Some(RECEIVES_MIN)) };
+    assert_eq!(Defaults::validate(&notify), Ok(()), "the fewest are enough for every mode");
+    for receives in [1, 7, 145, 255] {
+        let text = Defaults::validate(&of(None, Some(receives))).unwrap_err().to_string();
+        assert_eq!(text, std::format!("receives is {receives}, and must be 8 to 144"));
+    }
+    let text = Defaults::SHM.negotiate(&of(None, Some(8)), &of(None, Some(9))).unwrap_err().to_string();
+    assert!(text.contains("receives is 8 at the listening end and 9 at"), "{text}");
 }
