@@ -26,7 +26,7 @@ impl Ticket {
 pub struct Busy;
 
 /// A job. The places of an end are numbered: two landing buffers of its own, and two images of the peer's, can live at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job<Region, Remote> {
     /// Make a landing buffer of this end: map it, make it resident and zero, and let the peer write it. The outcome is
     /// [`JobOutcome::Landing`].

@@ -1,6 +1,6 @@
 //! The explorer: small cases, and violations that it must find.
 
-use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, cases, explore};
+use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, Growing, cases, explore};
 
 fn named(name: &str) -> Case {
     cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
@@ -29,6 +29,15 @@ fn small_cases_reach_their_end_from_every_state() {
         "direct: in place, 3 chunks",
         "direct: 3 inline both ways",
         "direct: 3 chunks both ways",
+        "direct, growing: from a first landing buffer",
+        "direct, growing: both ways, one job at a time",
+        "direct, growing: reported twice",
+        "direct, shrinking: 3 inline",
+        "posted, growing: at once, 4 chunks",
+        "posted, growing: jobs fail",
+        "posted, growing: cancel",
+        "posted, growing: sender aborts",
+        "notified, growing: 3 chunks",
     ] {
         let Explored { states, transitions, depth, ends } = explored(&named(name));
         assert!(states > 100 && transitions > states && ends >= 1 && depth > 15, "{name}: {states} states");
@@ -52,6 +61,24 @@ fn every_freedom_adds_states() {
     assert!(states(&Case { send_queue: 2, ..case.clone() }) > few);
     assert!(states(&Case { checks_time: true, ..case.clone() }) > few);
     assert!(states(&Case { close_policy: [ClosePolicy::WhenDone; 2], ..case.clone() }) > few);
+}
+
+/// Each way of growth adds states, and so is there.
+#[test]
+fn every_step_of_growth_adds_states() {
+    let case = named("posted, growing: at once, 4 chunks");
+    let growing = case.growing.unwrap_or_else(|| panic!("it grows"));
+    let states = |growing| explored(&Case { growing, ..case.clone() }).states;
+    let [still, few] = [None, Some(growing)].map(states);
+    assert!(still < few, "{still} {few}");
+    for more in [
+        Growing { failures_max: [1, 0], ..growing },
+        Growing { failures_max: [0, 1], ..growing },
+        Growing { shrinks_max: [0, 1], ..growing },
+        Growing { repeats: true, ..growing },
+    ] {
+        assert!(states(Some(more)) > few, "{more:?}");
+    }
 }
 
 /// wire.md 7.3: an acknowledgement that an older one overtakes is lost until the next keepalive.

@@ -11,7 +11,8 @@ impl<F: Fabric> Endpoint<F> {
     ///
     /// Left out are constants, counters for reports, the count of keepalives, and the count of idle rounds. Two ends that differ in
     /// idle rounds only reach the same states: either can be driven through more idle rounds until both have written the
-    /// acknowledgement that is due.
+    /// acknowledgement that is due. Of memory that grows, the layout and the number of the epoch are in it: with the places that are
+    /// taken, which are in it as well, these say which memory it is.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
         let Self {
             link: _,
@@ -26,7 +27,7 @@ impl<F: Fabric> Endpoint<F> {
             acked: Ack { blocks, controls, keepalives: _ },
             ack_line_is_there,
             peer_keepalives: _,
-            ack_every: _,
+            ack_every,
             idle_rounds: _,
             reported,
             wants_ack,
@@ -42,7 +43,7 @@ impl<F: Fabric> Endpoint<F> {
         (config.protocol, sender, receiver, outbox, inbox).hash(hasher);
         (blocks, controls, ack_line_is_there, reported.get(), wants_ack).hash(hasher);
         (pending_cts, pending_close, has_sent_close, closed).hash(hasher);
-        (missed, events.len(), growth).hash(hasher);
+        (missed, events.len(), growth, ack_every).hash(hasher);
         events.iter().for_each(|event| event.hash(hasher));
     }
 }

@@ -38,6 +38,13 @@ impl Jobs {
         Some(Ticket { index: u8::try_from(index).ok()?, generation: place.generation })
     }
 
+    /// Gives back the ticket of a job that could not begin. It is the next ticket again, since no fabric holds it.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
+        if let Some(place) = self.places.get_mut(usize::from(ticket.index)) {
+            place.purpose = None;
+        }
+    }
+
     /// Ends a job, and returns what it was for. Returns `None` for a stale ticket.
     pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<Purpose> {
         let place = self.places.get_mut(usize::from(ticket.index))?;
@@ -74,6 +81,15 @@ mod tests {
         assert_eq!(jobs.finish(first), None, "the ticket is stale");
         assert_eq!(jobs.finish(second), Some(Purpose::Image));
         assert_eq!(jobs.finish(Ticket { index: u8::MAX, generation: 0 }), None);
+    }
+
+    #[test]
+    fn a_job_that_could_not_begin_leaves_the_table_as_it_was() {
+        let mut jobs = Jobs::default();
+        let refused = jobs.open(Purpose::Landing).unwrap();
+        jobs.withdraw(refused);
+        assert!(jobs.is_empty());
+        assert_eq!(jobs.open(Purpose::Image), Some(refused));
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn begin<F: Fabric>(
     let ticket = jobs.open(purpose).ok_or(Busy)?;
     let begun = fabric.begin(link, ticket, job);
     if begun.is_err() {
-        jobs.finish(ticket);
+        jobs.withdraw(ticket);
     }
     begun
 }

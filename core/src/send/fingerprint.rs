@@ -8,7 +8,7 @@ use crate::fabric::Fabric;
 impl<F: Fabric> Hash for Sender<F> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self {
-            landing: _,
+            landing,
             arrival: _,
             credits,
             sequence,
@@ -27,7 +27,7 @@ impl<F: Fabric> Hash for Sender<F> {
             cancelled,
         } = self;
         (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
-        (entered, free_from).hash(hasher);
+        (landing.layout, entered, free_from).hash(hasher);
         in_flight.len().hash(hasher);
         in_flight.iter().for_each(|chunk| chunk.hash(hasher));
         (transfers, generation, open, cancelled, credits).hash(hasher);

@@ -10,7 +10,7 @@ use rustc_stable_hash::hashers::{SipHasher128Hash, StableSipHasher128};
 
 /// 128 bits that stand for a value. Two of n states share theirs with a probability of n^2 / 2^129, which is 1.5e-25 for ten
 /// million.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint(u128);
 
 impl FromStableHash for Fingerprint {

@@ -25,6 +25,14 @@ pub(super) enum Step {
     Close(usize),
     /// The application closes with a reason that ends everything.
     Abort(usize),
+    /// The application wishes to give its larger landing buffer back.
+    Shrink(usize),
+    /// A job of this end is done, and the end progresses, since it cannot know before.
+    FinishJob { side: usize, job: usize },
+    /// A job of this end fails, and the end progresses.
+    FailJob { side: usize, job: usize },
+    /// The end of the last job of this end is reported once more, and the end progresses.
+    RepeatJob(usize),
     /// A piece of a write of this end becomes visible.
     Deliver { from: usize, write: usize, piece: usize },
     /// The oldest WR of this end completes. If it is signaled, the end progresses, since it cannot know before.
@@ -34,7 +42,16 @@ pub(super) enum Step {
 impl Step {
     /// Returns true if it may never happen, so that the wanted end must be reachable without it.
     pub(super) const fn is_optional(self) -> bool {
-        matches!(self, Self::Cancel(_) | Self::Reject(_) | Self::CheckTime(_) | Self::Abort(_))
+        matches!(
+            self,
+            Self::Cancel(_)
+                | Self::Reject(_)
+                | Self::CheckTime(_)
+                | Self::Abort(_)
+                | Self::Shrink(_)
+                | Self::FailJob { .. }
+                | Self::RepeatJob(_)
+        )
     }
 }
 
@@ -51,6 +68,10 @@ impl fmt::Display for Step {
             Self::SendKeepalive(end) => (end, "sends a keepalive"),
             Self::Close(end) => (end, "asks whether all was delivered, to close"),
             Self::Abort(end) => (end, "closes with a reason"),
+            Self::Shrink(end) => (end, "wishes to shrink"),
+            Self::FinishJob { side, .. } => (side, "has a job done"),
+            Self::FailJob { side, .. } => (side, "has a job fail"),
+            Self::RepeatJob(end) => (end, "learns of the end of a job once more"),
             Self::Deliver { from, .. } => (from, "has a piece of a write become visible"),
             Self::Complete(end) => (end, "has its oldest WR completed"),
         };

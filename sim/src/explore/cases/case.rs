@@ -57,6 +57,25 @@ pub enum AckOrder {
     Overtaken,
 }
 
+/// Growth of the landing buffers of both ends. The ring of the case is the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growing {
+    /// Blocks of the largest landing buffer, and bytes of each.
+    pub largest: (u32, u32),
+    /// Bytes of the smallest landing buffer that grows.
+    pub slab_bytes: u32,
+    /// Each end begins with a landing buffer of this many blocks beside the base, which is released once it was left.
+    pub first: Option<u32>,
+    /// Jobs of an end under way at a time. Further ones find the fabric busy.
+    pub jobs_max: usize,
+    /// Jobs of each end that may fail.
+    pub failures_max: [u32; 2],
+    /// Times that each end may wish to shrink its landing buffer.
+    pub shrinks_max: [u32; 2],
+    /// The fabric may report the end of a job once more.
+    pub repeats: bool,
+}
+
 /// Time at which an end closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosePolicy {
@@ -91,6 +110,10 @@ pub struct Case {
     pub send_queue: usize,
     /// Receives that each end keeps posted for notifications.
     pub notifications_max: u16,
+    /// Writes become visible at once, and their WRs complete.
+    pub at_once: bool,
+    /// A round of an end that never closes goes on until nothing is left to do, acknowledgements included.
+    pub settles: bool,
     /// Splits writes before each flag, and acknowledgements between their counts; otherwise only between blocks.
     pub split: bool,
     /// Writes of an end that may complete before they are visible.
@@ -103,6 +126,8 @@ pub struct Case {
     pub keepalives: bool,
     /// The ends may check the time at any step, which reads the peer's acknowledgements.
     pub checks_time: bool,
+    /// Growth of the landing buffers.
+    pub growing: Option<Growing>,
     /// First values of the counters.
     pub origin: Origin,
     /// Close policy of each end.
@@ -116,6 +141,17 @@ pub struct Case {
 impl Case {
     pub(in crate::explore) const fn layout(&self) -> Layout {
         Layout { block_bytes: BLOCK_BYTES, block_count: self.blocks, flags: self.flags }
+    }
+
+    /// Returns the layout of the first landing buffer of both ends: the base, or a larger one.
+    pub(in crate::explore) fn first_layout(&self) -> Layout {
+        let block_count = self.growing.and_then(|growing| growing.first).unwrap_or(self.blocks);
+        Layout { block_count, ..self.layout() }
+    }
+
+    /// Returns true if the first landing buffers are not the base.
+    pub(in crate::explore) fn has_own_first(&self) -> bool {
+        self.growing.is_some_and(|growing| growing.first.is_some())
     }
 
     /// Returns the policy of both ends: two folds, a first chunk of C0 and then a fold.

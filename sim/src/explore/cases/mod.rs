@@ -2,12 +2,13 @@
 
 mod case;
 mod direct;
+mod growing;
 mod notified;
 mod posted;
 
 use superpipe_core::{Arrival, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
 
-pub use case::{AckOrder, Case, ClosePolicy, ReceiveMethod, SendMethod, Transfer};
+pub use case::{AckOrder, Case, ClosePolicy, Growing, ReceiveMethod, SendMethod, Transfer};
 
 /// Returns all cases.
 #[must_use]
@@ -15,6 +16,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = posted::cases();
     cases.extend(notified::cases());
     cases.extend(direct::cases());
+    cases.extend(growing::cases());
     cases
 }
 
@@ -71,12 +73,15 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         c0_bytes: 64,
         send_queue: 1,
         notifications_max: NOTIFICATIONS_MIN,
+        at_once: false,
+        settles: false,
         split: true,
         late_max: 1,
         reads_late: false,
         acks: AckOrder::InOrder,
         keepalives: false,
         checks_time: false,
+        growing: None,
         origin: Origin::default(),
         close_policy: [ClosePolicy::Never; 2],
         receive_method: [ReceiveMethod::Drive(0); 2],
@@ -102,6 +107,16 @@ impl Case {
     /// Splits writes between blocks only.
     fn unsplit(self) -> Self {
         Self { split: false, ..self }
+    }
+
+    /// Makes writes visible at once.
+    fn at_once(self) -> Self {
+        Self { at_once: true, ..self }.unsplit()
+    }
+
+    /// Makes writes visible at once, and lets each round go on until nothing is left to do.
+    fn settling(self) -> Self {
+        Self { settles: true, ..self }.at_once()
     }
 
     /// Makes a write visible before its WR completes.

@@ -4,14 +4,18 @@
 use core::hash::{Hash, Hasher};
 
 use superpipe_core::{Arrival, FlagPlace, LINE_BYTES, LINE_STRIDE_BYTES, Layout, Line, control_page};
-use superpipe_testkit::{Memory, Place, crc32c};
+use superpipe_testkit::crc32c;
 
-/// Most control messages of a direction.
+use crate::explore::cases::Case;
+
+/// Most control messages of a direction whose landing buffers stay. Others use the whole mailbox.
 const CONTROLS_MAX: u32 = 8;
 
 /// Layout of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Map {
+    /// Nothing: the landing buffer is not provisioned.
+    Nothing,
     ControlPage(Arrival),
     Landing(Layout),
 }
@@ -24,23 +28,38 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// Returns memory that is all zero.
-    pub(super) fn new(memory: Memory, layout: Layout, arrival: Arrival) -> Self {
-        let (map, bytes) = match (memory.place, layout.flags) {
-            (Place::ControlPage, _) => {
-                (Map::ControlPage(arrival), control_page::MAILBOX + CONTROLS_MAX * LINE_BYTES)
-            }
-            (Place::Landing, FlagPlace::Inside) => (Map::Landing(layout), layout.bytes()),
-            (Place::Landing, FlagPlace::Apart) => {
-                let lines = layout.block_count * LINE_STRIDE_BYTES;
-                (Map::Landing(layout), lines + layout.block_count * layout.block_bytes)
-            }
+    /// Returns a control page that is all zero.
+    pub(super) fn control_page(case: &Case) -> Self {
+        let slots = if case.growing.is_some() { control_page::MAILBOX_SLOTS } else { CONTROLS_MAX };
+        let bytes = control_page::MAILBOX + slots * LINE_BYTES;
+        Self { map: Map::ControlPage(case.arrival), bytes: vec![0; bytes as usize] }
+    }
+
+    /// Returns a landing buffer that is all zero.
+    pub(super) fn landing(layout: Layout) -> Self {
+        let bytes = match layout.flags {
+            FlagPlace::Inside => layout.bytes(),
+            FlagPlace::Apart => layout.block_count * (LINE_STRIDE_BYTES + layout.block_bytes),
         };
-        Self { map, bytes: vec![0; bytes as usize] }
+        Self { map: Map::Landing(layout), bytes: vec![0; bytes as usize] }
+    }
+
+    /// Returns a landing buffer that is not provisioned.
+    pub(super) const fn nothing() -> Self {
+        Self { map: Map::Nothing, bytes: Vec::new() }
+    }
+
+    /// Returns the layout of a landing buffer that is provisioned.
+    pub(super) const fn layout(&self) -> Option<Layout> {
+        match self.map {
+            Map::Landing(layout) => Some(layout),
+            Map::ControlPage(_) | Map::Nothing => None,
+        }
     }
 
     /// Returns the index of byte `at`. The padding between separate slot lines and the blocks is not stored.
     const fn place(&self, at: u32) -> usize {
+        assert!(!matches!(self.map, Map::Nothing), "a landing buffer is used, and is not there");
         if let Map::Landing(Layout { block_bytes, block_count, flags: FlagPlace::Apart }) = self.map {
             let lines = block_count * LINE_STRIDE_BYTES;
             let pad = lines.next_multiple_of(4096) - lines;
@@ -95,7 +114,8 @@ pub(super) fn hash_ack(line: &[u8], arrival: Arrival, hasher: &mut impl Hasher) 
 impl Hash for Bytes {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match self.map {
-            Map::Landing(_) => self.bytes.hash(hasher),
+            Map::Nothing => {}
+            Map::Landing(layout) => (layout, &self.bytes).hash(hasher),
             Map::ControlPage(arrival) => {
                 let (ack, rest) = self.bytes.split_at(LINE_BYTES as usize);
                 hash_ack(ack, arrival, hasher);

@@ -2,20 +2,23 @@
 //!
 //! Posted writes become visible piece by piece, in ascending order inside a write if the device has order, otherwise in any order. Writes
 //! overtake each other, except those to one block. WRs complete in the order of posting, before or after their bytes are visible. Direct
-//! stores become visible late, in order.
+//! stores become visible late, in order. A job is done, or fails, whenever the search chooses.
 
+mod jobs;
 mod memory;
 mod write;
 
 use std::rc::Rc;
 
 use superpipe_core::{
-    Caps, Completion, CopyHint, Fabric, LINE_BYTES, Line, Nanos, Notification, SqFull, WrId, control_page,
+    Busy, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Line, Nanos, Notification, SqFull,
+    Ticket, WrId, control_page,
 };
 use superpipe_testkit::{BlockOwnership, Memory, Place, crc32c};
 
 use super::cases::{AckOrder, Case};
 use super::fingerprint::{CopyOnWrite, Fingerprint};
+use jobs::Jobs;
 use memory::Bytes;
 use write::{WrState, Write};
 
@@ -24,12 +27,14 @@ use write::{WrState, Write};
 pub(super) struct StepFabric<const DIRECT: bool> {
     case: Rc<Case>,
     /// Visible bytes, by [`index`].
-    memories: [CopyOnWrite<Bytes>; 4],
+    memories: [CopyOnWrite<Bytes>; 8],
     /// Written bytes: the images, or with direct store the writer's view of its own stores.
-    images: [CopyOnWrite<Bytes>; 4],
+    images: [CopyOnWrite<Bytes>; 8],
     ownership: [CopyOnWrite<BlockOwnership>; 2],
     /// Writes of each end on their way, oldest first.
     writes: [CopyOnWrite<Vec<Write>>; 2],
+    /// Jobs of each end under way.
+    jobs: [CopyOnWrite<Jobs>; 2],
     /// Last notification of each end's acknowledgements. It distinguishes no states, since the difference to it does.
     last_ack_notifications: [Notification; 2],
 }
@@ -37,8 +42,11 @@ pub(super) struct StepFabric<const DIRECT: bool> {
 /// Bits of an acknowledgement's notification that count (wire.md 3.4).
 const COUNT_MASK: u32 = (1 << 28) - 1;
 
+/// Place of the first landing buffer, where that is not the base. The first that grows has the other one.
+const FIRST: Memory = Memory::grown(0, 1);
+
 const fn index(memory: Memory) -> usize {
-    memory.owner * 2 + matches!(memory.place, Place::Landing) as usize
+    memory.owner * 4 + matches!(memory.place, Place::Landing) as usize + memory.index as usize
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a case has a few hundred bytes")]
@@ -48,47 +56,48 @@ const fn length(data: &[u8]) -> u32 {
 
 impl<const DIRECT: bool> StepFabric<DIRECT> {
     pub(super) fn new(case: Rc<Case>) -> Self {
-        let (layout, arrival) = (case.layout(), case.arrival);
+        let first = case.first_layout();
+        let has_own_first = case.has_own_first();
         let memory = |index| {
-            let place = if index % 2 == 0 { Place::ControlPage } else { Place::Landing };
-            CopyOnWrite::new(Bytes::new(Memory { owner: index / 2, place, index: 0 }, layout, arrival))
+            CopyOnWrite::new(match index % 4 {
+                0 => Bytes::control_page(&case),
+                1 => Bytes::landing(case.layout()),
+                3 if has_own_first => Bytes::landing(first),
+                _ => Bytes::nothing(),
+            })
         };
-        let mut blocks = BlockOwnership::new(layout);
+        let mut blocks = BlockOwnership::new(case.layout());
         blocks.start(case.origin.blocks);
+        if has_own_first {
+            blocks.provision(FIRST.index, first);
+        }
+        let jobs = |side| CopyOnWrite::new(Jobs::new(case.growing, side));
         Self {
-            case,
+            jobs: core::array::from_fn(jobs),
             memories: core::array::from_fn(memory),
             images: core::array::from_fn(memory),
             ownership: core::array::from_fn(|_| CopyOnWrite::new(blocks.clone())),
             writes: core::array::from_fn(|_| CopyOnWrite::new(Vec::new())),
             last_ack_notifications: [Notification(0); 2],
+            case,
         }
     }
 
     /// Returns the fingerprints of all parts.
-    pub(super) fn fingerprints(&self) -> [Fingerprint; 12] {
-        let ([m0, m1, m2, m3], [i0, i1, i2, i3]) = (&self.memories, &self.images);
-        let ([w0, w1], [p0, p1]) = (&self.ownership, &self.writes);
-        let [m, i] = [[m0, m1, m2, m3], [i0, i1, i2, i3]].map(|four| four.map(CopyOnWrite::fingerprint));
-        [
-            m[0],
-            m[1],
-            m[2],
-            m[3],
-            i[0],
-            i[1],
-            i[2],
-            i[3],
-            w0.fingerprint(),
-            w1.fingerprint(),
-            p0.fingerprint(),
-            p1.fingerprint(),
-        ]
+    pub(super) fn fingerprints(&self) -> [Fingerprint; 22] {
+        let Self { case: _, memories, images, ownership, writes, jobs, last_ack_notifications: _ } = self;
+        let mut all = [Fingerprint::default(); 22];
+        let memories = memories.iter().chain(images).map(CopyOnWrite::fingerprint);
+        let rest = ownership.iter().map(CopyOnWrite::fingerprint);
+        let rest = rest.chain(writes.iter().map(CopyOnWrite::fingerprint));
+        let rest = rest.chain(jobs.iter().map(CopyOnWrite::fingerprint));
+        all.iter_mut().zip(memories.chain(rest)).for_each(|(place, fingerprint)| *place = fingerprint);
+        all
     }
 
     /// Returns true if nothing is on its way and no completion waits.
     pub(super) fn is_quiescent(&self) -> bool {
-        self.writes.iter().all(|writes| writes.is_empty())
+        self.writes.iter().all(|writes| writes.is_empty()) && self.jobs.iter().all(|jobs| jobs.is_empty())
     }
 
     /// Returns what of `side`'s writes may become visible next, as (write, piece).
@@ -116,11 +125,20 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Makes one piece of a write visible.
     pub(super) fn deliver(&mut self, side: usize, index_of: usize, piece: usize) {
-        let writes = self.writes[side].change();
-        let write = &mut writes[index_of];
+        self.show(side, index_of, piece);
+        self.writes[side].change().retain(|write| !write.is_over());
+    }
+
+    /// Makes one piece of a write visible, and keeps a write that is over.
+    fn show(&mut self, side: usize, index_of: usize, piece: usize) {
+        let write = &mut self.writes[side].change()[index_of];
         let words = write.pieces[piece];
         write.invisible &= !words;
         let to = index(write.to);
+        assert!(
+            write.to.place == Place::ControlPage || self.memories[to].layout().is_some(),
+            "a write arrives in a landing buffer that was released"
+        );
         for word in (0..64).filter(|word| words >> word & 1 == 1) {
             let (from, upto) = write.word(word);
             let data = match &write.data {
@@ -129,7 +147,6 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             };
             self.memories[to].change().put(from, data);
         }
-        writes.retain(|write| !write.is_over());
     }
 
     /// Returns true if a WR of this end may complete next.
@@ -188,7 +205,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Notes a store on its way.
     fn store(&mut self, side: usize, to: Memory, at: u32, data: &[u8], pieces: Vec<u64>) {
-        if DIRECT && !data.is_empty() {
+        if DIRECT && self.case.at_once {
+            self.memories[index(to)].change().put(at, data);
+        } else if DIRECT && !data.is_empty() {
             let span = (to, at, length(data));
             let mut store = Write::new(span, None, WrState::Done, pieces, self.case.arrival);
             store.data = Some(data.into());
@@ -322,7 +341,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
         if to.place == Place::Landing {
             self.ownership[to.owner].change().on_filled(to.index, at, bytes);
         }
-        let pieces = Write::cut(to, at, bytes, &self.case);
+        let pieces = Write::cut((to, at, bytes), self.images[index(to)].layout(), &self.case);
         let wr = wr.map(|wr| wr.0);
         let mut write = Write::new((to, at, bytes), wr, WrState::Posted, pieces, self.case.arrival);
         if !self.case.reads_late {
@@ -338,6 +357,13 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
             }
         }
         self.writes[*link].change().push(write);
+        if self.case.at_once {
+            let last = self.writes[*link].len() - 1;
+            for piece in 0..self.writes[*link][last].pieces.len() {
+                self.show(*link, last, piece);
+            }
+            self.complete(*link);
+        }
         let untaken = self.writes[*link].iter().filter(|write| write.notification.is_some()).count();
         assert!(untaken <= usize::from(self.case.notifications_max), "a notification finds no receive");
         Ok(())
@@ -366,5 +392,13 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
 
     fn has_notification(&self, link: &usize) -> bool {
         self.next_notified_write(1 - *link).is_some()
+    }
+
+    fn begin(&mut self, link: &mut usize, ticket: Ticket, job: Job<Memory, Memory>) -> Result<(), Busy> {
+        self.begin_job(*link, ticket, job)
+    }
+
+    fn finished(&mut self, link: &mut usize) -> Option<Finished<Memory, Memory>> {
+        self.take_finished(*link)
     }
 }

@@ -3,7 +3,7 @@
 use core::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use superpipe_core::{Arrival, LINE_BYTES, Notification, control_page};
+use superpipe_core::{Arrival, LINE_BYTES, Layout, Notification, control_page};
 use superpipe_testkit::{Memory, Place, Span};
 
 use super::memory::hash_ack;
@@ -104,19 +104,18 @@ impl Write {
 
     /// Returns the pieces of a posted write, in ascending order: the blocks, and if it is split, each flag by itself. An acknowledgement has
     /// the first count, its complement, and the rest.
-    pub(super) fn cut(to: Memory, at: u32, bytes: u32, case: &Case) -> Vec<u64> {
-        let layout = case.layout();
+    pub(super) fn cut(span: (Memory, u32, u32), layout: Option<Layout>, case: &Case) -> Vec<u64> {
+        let (to, at, bytes) = span;
+        assert!((at + bytes).div_ceil(8) - at / 8 <= u64::BITS, "{bytes} bytes are too many for one write");
+        let flags = layout
+            .into_iter()
+            .flat_map(|layout| (0..layout.block_count).map(move |index| layout.flag_at(index)));
         let cuts: Vec<u32> = match to.place {
-            Place::Landing if !case.split => {
-                (0..layout.block_count).map(|index| layout.flag_at(index) + 8).collect()
-            }
+            Place::Landing if !case.split => flags.map(|flag| flag + 8).collect(),
             Place::ControlPage if !case.split => Vec::new(),
             Place::ControlPage if at == control_page::ACK => vec![8, 16],
             Place::ControlPage => vec![at + LINE_BYTES - 8],
-            Place::Landing => {
-                let flags = (0..layout.block_count).map(|index| layout.flag_at(index));
-                flags.flat_map(|flag| [flag, flag + 8]).collect()
-            }
+            Place::Landing => flags.flat_map(|flag| [flag, flag + 8]).collect(),
         };
         let inside = cuts.into_iter().filter(|cut| at < *cut && *cut < at + bytes);
         let mut pieces = Vec::new();

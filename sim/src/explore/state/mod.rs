@@ -1,6 +1,7 @@
 //! State of a case, its possible steps, and their effects.
 
 mod flow;
+mod growing;
 mod receiving;
 mod sending;
 
@@ -20,6 +21,9 @@ use flow::{Flow, Open};
 
 /// Reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);
+
+/// Most rounds in a row in which an end may find work while its peer rests.
+const ROUNDS_MAX: u32 = 100;
 
 /// No idle timeout, since there is no time.
 const IDLE_TIMEOUT_NS: u64 = u64::MAX;
@@ -42,6 +46,8 @@ pub(super) struct State<const DIRECT: bool> {
     ends: [CopyOnWrite<End<DIRECT>>; 2],
     /// Oracles by sender.
     flows: [CopyOnWrite<Flow>; 2],
+    /// Times that each end may still wish to shrink.
+    shrinks_left: [u32; 2],
     /// An end has ended everything.
     aborted: bool,
 }
@@ -50,15 +56,19 @@ impl<const DIRECT: bool> State<DIRECT> {
     /// Returns the first state.
     pub(super) fn new(case: &Rc<Case>) -> Self {
         let fabric = StepFabric::new(Rc::clone(case));
-        let landing = |memory| Landing { memory, layout: case.layout() };
+        let first = case.first_layout();
+        let landing = |owner| {
+            let memory = if case.has_own_first() { Memory::grown(owner, 1) } else { Memory::landing(owner) };
+            Landing { memory, layout: first }
+        };
         let end = |side| {
             let attachment = Attachment {
                 link: side,
                 control_page: Memory::control_page(side),
                 peer_control_page: Memory::control_page(1 - side),
-                landing: landing(Memory::landing(side)),
-                peer_landing: landing(Memory::landing(1 - side)),
-                growth: None,
+                landing: landing(side),
+                peer_landing: landing(1 - side),
+                growth: growing::terms(case, side),
             };
             let made = Endpoint::new(&fabric, attachment, case.config(), case.origin);
             let end = made.unwrap_or_else(|error| panic!("{}: {error}", case.name));
@@ -67,7 +77,8 @@ impl<const DIRECT: bool> State<DIRECT> {
         };
         let ends = core::array::from_fn(end);
         let flows = core::array::from_fn(|side| CopyOnWrite::new(Flow::new(case, side)));
-        Self { case: Rc::clone(case), fabric, ends, flows, aborted: false }
+        let shrinks_left = case.growing.map_or([0; 2], |growing| growing.shrinks_max);
+        Self { case: Rc::clone(case), fabric, ends, flows, shrinks_left, aborted: false }
     }
 
     /// Returns the fingerprint of the whole state.
@@ -79,6 +90,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             e1.fingerprint(),
             f0.fingerprint(),
             f1.fingerprint(),
+            self.shrinks_left,
             self.aborted,
         ))
     }
@@ -93,7 +105,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.closed().is_some() && end.peer_closes() && end.is_flushed() && end.is_quiescent()
             } else {
                 let mut end = end.clone();
-                end.poll_delivered() && end.poll_controls_delivered()
+                end.poll_delivered() && end.poll_controls_delivered() && end.is_growth_steady()
             }
         };
         self.fabric.is_quiescent()
@@ -124,7 +136,10 @@ impl<const DIRECT: bool> State<DIRECT> {
                     steps.push(Step::Reject(side));
                 }
             }
-            steps.extend([Step::Progress(side), Step::Rest(side)]);
+            if !case.settles {
+                steps.push(Step::Progress(side));
+            }
+            steps.push(Step::Rest(side));
             if case.checks_time {
                 steps.push(Step::CheckTime(side));
             }
@@ -137,6 +152,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             if case.close_policy[side] == ClosePolicy::Abort && end.closed().is_none() {
                 steps.push(Step::Abort(side));
             }
+            self.growing_steps(side, &mut steps);
             if self.fabric.completable(side) {
                 steps.push(Step::Complete(side));
             }
@@ -159,7 +175,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     /// Takes a step. Returns false if it is impossible.
     pub(super) fn take(&mut self, step: Step) -> bool {
         let taken = match step {
-            Step::Send(side) => self.send(side) && self.take_events(side),
+            Step::Send(side) => self.send(side) && self.send_on(side) && self.take_events(side),
             Step::Cancel(side) => self.cancel(side),
             Step::Receive(side) => self.receive(side),
             Step::Reject(side) => self.reject(side),
@@ -183,6 +199,19 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
             Step::Close(side) => self.close(side),
             Step::Abort(side) => self.abort(side),
+            Step::Shrink(side) => self.shrink(side),
+            Step::FinishJob { side, job } => {
+                self.fabric.finish_job(side, job);
+                self.take_job(side)
+            }
+            Step::FailJob { side, job } => {
+                self.fabric.fail_job(side, job);
+                self.take_job(side)
+            }
+            Step::RepeatJob(side) => {
+                self.fabric.repeat_job(side);
+                self.take_job(side)
+            }
             Step::Deliver { from, write, piece } => {
                 self.fabric.deliver(from, write, piece);
                 true
@@ -199,6 +228,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 panic!("end {side} has failed: {failure}");
             }
         }
+        self.check_grown();
         taken
     }
 
@@ -207,6 +237,9 @@ impl<const DIRECT: bool> State<DIRECT> {
         match step {
             Step::Deliver { from, write, piece } => {
                 format!("end {from}: {} becomes visible", self.fabric.describe(from, write, piece))
+            }
+            Step::FinishJob { side, job } | Step::FailJob { side, job } => {
+                format!("{step}: {}", self.fabric.describe_job(side, job))
             }
             step => step.to_string(),
         }
@@ -239,8 +272,13 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     fn rest(&mut self, side: usize) -> bool {
         let driver = &mut self.ends[side].change().0;
-        if driver.progress(&mut self.fabric) {
-            return false;
+        let mut rounds_left = if self.case.settles { ROUNDS_MAX } else { 0 };
+        while driver.progress(&mut self.fabric) {
+            if rounds_left == 0 {
+                assert!(!self.case.settles, "end {side} finds work in every round");
+                return false;
+            }
+            rounds_left -= 1;
         }
         driver.endpoint_mut().acknowledge(&mut self.fabric);
         true

@@ -1,0 +1,224 @@
+//! Jobs of a fabric without time. A release takes place when it begins, which is the earliest moment; memory is provisioned when the job is
+//! done. The search chooses which job that is, and whether it fails.
+
+use superpipe_core::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
+use superpipe_testkit::Memory;
+
+use super::memory::Bytes;
+use super::write::WrState;
+use super::{StepFabric, index};
+use crate::explore::cases::Growing;
+
+/// Jobs of one end.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Jobs {
+    /// Most under way at a time.
+    jobs_max: usize,
+    repeats: bool,
+    /// Jobs that may fail, and those of them that have not.
+    failures_max: u32,
+    failures_left: u32,
+    pending: Vec<(Ticket, Job<Memory, Memory>)>,
+    /// Ticket of the job that was over last, until it is reported once more.
+    stale: Option<Ticket>,
+    /// End that the next poll takes. It is there only inside one step, so it distinguishes no states.
+    finished: Reported,
+}
+
+/// End of a job.
+#[derive(Clone, Debug)]
+struct Reported(Option<Finished<Memory, Memory>>);
+
+impl core::hash::Hash for Reported {
+    fn hash<H: core::hash::Hasher>(&self, hasher: &mut H) {
+        self.0.is_some().hash(hasher);
+    }
+}
+
+impl Jobs {
+    pub(super) fn new(growing: Option<Growing>, side: usize) -> Self {
+        Self {
+            jobs_max: growing.map_or(0, |growing| growing.jobs_max),
+            repeats: growing.is_some_and(|growing| growing.repeats),
+            failures_max: growing.map_or(0, |growing| growing.failures_max[side]),
+            failures_left: growing.map_or(0, |growing| growing.failures_max[side]),
+            pending: Vec::new(),
+            stale: None,
+            finished: Reported(None),
+        }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+}
+
+const fn provisions(job: &Job<Memory, Memory>) -> bool {
+    matches!(job, Job::ProvisionLanding { .. } | Job::ProvisionImage { .. })
+}
+
+impl<const DIRECT: bool> StepFabric<DIRECT> {
+    /// Returns the number of jobs of an end that are under way.
+    pub(in crate::explore) fn jobs(&self, side: usize) -> usize {
+        self.jobs[side].pending.len()
+    }
+
+    /// Returns true if this job may fail.
+    pub(in crate::explore) fn can_fail(&self, side: usize, job: usize) -> bool {
+        let jobs = &self.jobs[side];
+        jobs.failures_left > 0 && jobs.pending.get(job).is_some_and(|(_, job)| provisions(job))
+    }
+
+    /// Returns true if the end of a job may be reported once more.
+    pub(in crate::explore) fn can_repeat(&self, side: usize) -> bool {
+        self.jobs[side].repeats && self.jobs[side].stale.is_some()
+    }
+
+    /// Returns true if a job of either end has failed.
+    pub(in crate::explore) fn has_failed(&self) -> bool {
+        self.jobs.iter().any(|jobs| jobs.failures_left < jobs.failures_max)
+    }
+
+    /// Returns true if an end of a job waits to be taken.
+    pub(in crate::explore) fn has_report(&self, side: usize) -> bool {
+        self.jobs[side].finished.0.is_some()
+    }
+
+    /// Describes a job.
+    pub(in crate::explore) fn describe_job(&self, side: usize, job: usize) -> String {
+        match &self.jobs[side].pending[job].1 {
+            Job::ProvisionLanding { place, layout } => {
+                format!("landing buffer {place} of {} blocks", layout.block_count)
+            }
+            Job::ProvisionImage { claim, .. } => format!("the image of landing buffer {}", claim.address),
+            Job::ReleaseLanding(memory) => format!("the release of landing buffer {}", memory.index),
+            Job::ReleaseImage(memory) => {
+                format!("the release of the image of landing buffer {}", memory.index)
+            }
+        }
+    }
+
+    pub(super) fn begin_job(
+        &mut self,
+        side: usize,
+        ticket: Ticket,
+        job: Job<Memory, Memory>,
+    ) -> Result<(), Busy> {
+        let jobs = &self.jobs[side];
+        if jobs.pending.len() >= jobs.jobs_max {
+            return Err(Busy);
+        }
+        match job {
+            Job::ReleaseLanding(memory) => self.release_landing(side, memory),
+            Job::ReleaseImage(memory) => self.release_image(side, memory),
+            Job::ProvisionLanding { place, .. } | Job::ProvisionImage { place, .. } => {
+                assert!(place < 2, "an end has two places");
+            }
+        }
+        self.jobs[side].change().pending.push((ticket, job));
+        Ok(())
+    }
+
+    pub(super) fn take_finished(&mut self, side: usize) -> Option<Finished<Memory, Memory>> {
+        self.jobs[side].finished.0.as_ref()?;
+        self.jobs[side].change().finished.0.take()
+    }
+
+    /// Ends a job, whose end this side takes next.
+    pub(in crate::explore) fn finish_job(&mut self, side: usize, job: usize) {
+        let (ticket, job) = self.jobs[side].change().pending.remove(job);
+        let result = match job {
+            Job::ProvisionLanding { place, layout } => self.provision_landing(side, place, layout),
+            Job::ProvisionImage { layout, claim, .. } => self.provision_image(side, layout, claim),
+            Job::ReleaseLanding(_) | Job::ReleaseImage(_) => Ok(JobOutcome::Released),
+        };
+        self.report(side, ticket, result);
+    }
+
+    /// Lets a job fail. The budget has no room for a landing buffer, and the device refuses an image.
+    pub(in crate::explore) fn fail_job(&mut self, side: usize, job: usize) {
+        let jobs = self.jobs[side].change();
+        jobs.failures_left -= 1;
+        let (ticket, job) = jobs.pending.remove(job);
+        let failed = match job {
+            Job::ProvisionLanding { .. } => JobFailed::OverBudget { bytes_max: 0 },
+            _ => JobFailed::Refused,
+        };
+        self.report(side, ticket, Err(failed));
+    }
+
+    /// Reports the end of the last job once more.
+    pub(in crate::explore) fn repeat_job(&mut self, side: usize) {
+        if let Some(ticket) = self.jobs[side].change().stale.take() {
+            self.report(side, ticket, Err(JobFailed::Refused));
+            self.jobs[side].change().stale = None;
+        }
+    }
+
+    fn report(&mut self, side: usize, ticket: Ticket, result: JobResult<Memory, Memory>) {
+        let jobs = self.jobs[side].change();
+        jobs.finished = Reported(Some((ticket, result)));
+        if jobs.repeats {
+            jobs.stale = Some(ticket);
+        }
+    }
+
+    fn provision_landing(&mut self, side: usize, place: u8, layout: Layout) -> JobResult<Memory, Memory> {
+        let memory = Memory::grown(side, place);
+        self.ownership[side].change().provision(memory.index, layout);
+        *self.memories[index(memory)].change() = Bytes::landing(layout);
+        if DIRECT {
+            *self.images[index(memory)].change() = Bytes::landing(layout);
+        }
+        Ok(JobOutcome::Landing(memory, RemoteClaim { address: u64::from(place), key: layout.block_count }))
+    }
+
+    fn provision_image(
+        &mut self,
+        side: usize,
+        layout: Layout,
+        claim: RemoteClaim,
+    ) -> JobResult<Memory, Memory> {
+        let memory = Memory::grown(1 - side, u8::try_from(claim.address).unwrap_or(u8::MAX));
+        let there = self.memories.get(index(memory)).and_then(|bytes| bytes.layout());
+        assert_eq!(there, Some(layout), "an epoch is used that was not granted");
+        if !DIRECT {
+            let image = self.images[index(memory)].change();
+            assert_eq!(image.layout(), None, "the image of {memory:?} is made twice");
+            *image = Bytes::landing(layout);
+        }
+        Ok(JobOutcome::Image(memory))
+    }
+
+    fn release_landing(&mut self, side: usize, memory: Memory) {
+        assert_eq!(memory.owner, side, "an end releases its own memory");
+        let is_under_way =
+            self.writes[1 - side].iter().any(|write| write.to == memory && write.invisible != 0);
+        assert!(!is_under_way, "{memory:?} is released, and writes to it are on their way");
+        self.ownership[side].change().release(memory.index);
+        *self.memories[index(memory)].change() = Bytes::nothing();
+        if DIRECT {
+            *self.images[index(memory)].change() = Bytes::nothing();
+        }
+    }
+
+    fn release_image(&mut self, side: usize, memory: Memory) {
+        assert_eq!(memory.owner, 1 - side, "an end has images of its peer's memory");
+        if DIRECT {
+            return;
+        }
+        let is_read =
+            self.writes[side].iter().any(|write| write.to == memory && write.wr_state != WrState::Done);
+        assert!(!is_read, "the image of {memory:?} is released, and the device may read it");
+        let image = self.images[index(memory)].change();
+        assert!(image.layout().is_some(), "the image of {memory:?} is released twice");
+        *image = Bytes::nothing();
+    }
+
+    /// Returns how many landing buffers of an end are provisioned besides the base, and how many images of them its peer has.
+    pub(in crate::explore) fn grown(&self, owner: usize) -> [usize; 2] {
+        let places = [0, 1].map(|place| index(Memory::grown(owner, place)));
+        [&self.memories, &self.images]
+            .map(|all| places.iter().filter(|place| all[**place].layout().is_some()).count())
+    }
+}
