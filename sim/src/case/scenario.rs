@@ -115,6 +115,7 @@ fn case(transfers: Vec<Transfer>) -> Case {
             close_policy: ClosePolicy::Together,
             script,
             programs: None,
+            lenders: None,
         }],
     }
 }
