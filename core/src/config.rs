@@ -26,12 +26,25 @@ pub enum Protocol {
     /// A small landing buffer first. A transfer larger than a threshold waits until both ends have provisioned a larger one, then is
     /// one copy, one write and one copy. wire.md 4.7.
     Provision,
+    /// Rendezvous, and then remote writes out of the sender's memory into the receiver's, which both ends register while the
+    /// rendezvous is under way. For messages longer than C0 whose operations name their memory at both ends; all else, and everything
+    /// with direct store, is sent as with superpipeline.
+    Register,
+    /// [`Register`](Self::Register) of memory that was registered before.
+    RegisterCached,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Self; 5] =
-        [Self::Eager, Self::Copy, Self::Pipeline, Self::Superpipeline, Self::Provision];
+    pub const ALL: [Self; 7] = [
+        Self::Eager,
+        Self::Copy,
+        Self::Pipeline,
+        Self::Superpipeline,
+        Self::Provision,
+        Self::Register,
+        Self::RegisterCached,
+    ];
 
     /// Returns the name that tools use.
     #[must_use]
@@ -42,6 +55,21 @@ impl Protocol {
             Self::Pipeline => "pipeline",
             Self::Superpipeline => "superpipeline",
             Self::Provision => "provision",
+            Self::Register => "register",
+            Self::RegisterCached => "register-cached",
+        }
+    }
+
+    /// Returns true if a message goes by remote writes where both ends have registered memory for it.
+    pub(crate) const fn is_zero_copy(self) -> bool {
+        matches!(self, Self::Register | Self::RegisterCached)
+    }
+
+    /// Returns the protocol of a transfer whose payload comes in chunks.
+    pub(crate) const fn in_chunks(self) -> Self {
+        match self {
+            Self::Register | Self::RegisterCached => Self::Superpipeline,
+            Self::Eager | Self::Copy | Self::Pipeline | Self::Superpipeline | Self::Provision => self,
         }
     }
 

@@ -58,6 +58,12 @@ pub enum ProtocolError {
     CtsUnknownTransfer,
     /// wire.md 5.1: a second CTS for one transfer.
     CtsTwice,
+    /// wire.md 5.1: a claim for a transfer whose payload comes in blocks.
+    ClaimUnwanted,
+    /// wire.md 5.1: a claim to other memory than the message needs.
+    ClaimInvalid,
+    /// wire.md 4.8: the end of remote writes that were not granted, or of a message that came in blocks.
+    RemoteEndUngranted,
     /// wire.md 5.2: REJECT of a transfer that was not started.
     RejectUnknownTransfer,
     /// wire.md 5.2: REJECT twice for one transfer.
@@ -108,6 +114,9 @@ impl ProtocolError {
             Self::UnknownControl => "an unknown control message (wire.md 5)",
             Self::CtsUnknownTransfer => "CTS for a transfer that was not started (wire.md 5.1)",
             Self::CtsTwice => "CTS twice for one transfer (wire.md 5.1)",
+            Self::ClaimUnwanted => "a claim for a transfer whose payload comes in blocks (wire.md 5.1)",
+            Self::ClaimInvalid => "a claim to other memory than the message needs (wire.md 5.1)",
+            Self::RemoteEndUngranted => "the end of remote writes that were not granted (wire.md 4.8)",
             Self::RejectUnknownTransfer => "REJECT of a transfer that was not started (wire.md 5.2)",
             Self::RejectTwice => "REJECT twice for one transfer (wire.md 5.2)",
             Self::CloseLeavesOpen => "a CLOSE that leaves a transfer open (wire.md 5.3)",

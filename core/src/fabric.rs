@@ -8,10 +8,11 @@
 //! otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes from the start of either.
 
 use crate::error::WcError;
-use crate::job::{Busy, Finished, Job, Ticket};
+use crate::job::{Busy, Finished, Job, Registration, Ticket};
 use crate::nanos::Nanos;
 use crate::recorder::Recorder;
 use crate::wire::Crc32c;
+use crate::wire::grant::DestinationClaim;
 use crate::wire::line::{LINE_BYTES, Line};
 use crate::wire::notification::Notification;
 
@@ -219,6 +220,23 @@ pub trait Fabric {
         wr: Option<WrId>,
         notification: Option<Notification>,
     ) -> Result<(), SqFull>;
+    /// Posts one RDMA write of `bytes` bytes at `at` of registered memory of the application to the same place of the peer's claim, which
+    /// the fabric trusts for nothing. It is not signaled: the completion of a write that was posted later proves it. Core never calls it with
+    /// [`DIRECT`](Self::DIRECT), nor for memory that no job has registered and no operation has named. The default refuses.
+    ///
+    /// # Errors
+    /// [`SqFull`]; nothing was posted.
+    fn post_remote_write(
+        &mut self,
+        link: &mut Self::Link,
+        from: Registration,
+        to: DestinationClaim,
+        at: u64,
+        bytes: u32,
+    ) -> Result<(), SqFull> {
+        let _ = (link, from, to, at, bytes);
+        Err(SqFull)
+    }
     /// Ends a batch: hands the posted writes to the device, and wakes a peer that sleeps.
     fn ring_doorbell(&mut self, link: &mut Self::Link);
     /// Takes one completion of this link, in the order in which its work requests were posted.
@@ -242,8 +260,8 @@ pub trait Fabric {
         let _ = (link, is_quiet);
     }
 
-    /// Begins a job, which does not block. [`finished`](Self::finished) reports its end. A fabric whose landing buffers do not grow need not
-    /// implement it.
+    /// Begins a job, which does not block. [`finished`](Self::finished) reports its end. A fabric whose landing buffers do not grow, and that
+    /// registers no memory of the application, need not implement it.
     ///
     /// # Errors
     /// [`Busy`]: it can begin none now.

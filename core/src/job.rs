@@ -1,4 +1,4 @@
-//! Jobs of a fabric beside the data path: provisioning and release of memory. They take long, so core begins them, and the fabric reports
+//! Jobs of a fabric beside the data path: provisioning, registration and release of memory. They take long, so core begins them, and the fabric reports
 //! their end.
 
 use crate::wire::layout::Layout;
@@ -19,6 +19,33 @@ impl Ticket {
     pub const fn new(index: u8, generation: u32) -> Self {
         Self { index, generation }
     }
+}
+
+/// Memory of the application that it has lent for an operation, as the fabric names it: core only passes it on. It stays valid until the
+/// operation is over and [released](crate::Driver::is_send_released).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Buffer(pub u64);
+
+/// Memory of the application that is registered, as the fabric names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Registration(pub u64);
+
+/// Memory that a message is written from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SendMemory {
+    /// Memory that core lets register, and deregister.
+    Lent(Buffer),
+    /// Memory that is registered, and stays so.
+    Registered(Registration),
+}
+
+/// Memory that a message is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecvMemory {
+    /// Memory that core lets register, and deregister.
+    Lent(Buffer),
+    /// Memory that is registered, stays so, and may be written by the peer.
+    Registered(RemoteClaim),
 }
 
 /// The fabric can begin no job now. Try again after another has finished.
@@ -50,6 +77,25 @@ pub enum Job<Region, Remote> {
     ReleaseLanding(Region),
     /// Free an image. No write out of it is under way, and it is not used again.
     ReleaseImage(Remote),
+    /// Register the first `bytes` bytes of memory that the device is to read. The outcome is [`JobOutcome::Registered`].
+    RegisterSource {
+        /// The memory.
+        buffer: Buffer,
+        /// Bytes of the message.
+        bytes: u64,
+    },
+    /// Register the first `bytes` bytes of memory that the peer is to write. The outcome is [`JobOutcome::Registered`].
+    RegisterDestination {
+        /// The memory.
+        buffer: Buffer,
+        /// Bytes of the message.
+        bytes: u64,
+    },
+    /// Deregister memory that was registered by a job. No write from it or to it is under way, unless the link has ended. A fabric must not
+    /// report that this failed: memory that the device may still use cannot be given back.
+    Deregister(Registration),
+    /// End the link: from then on the device neither reads nor writes memory of the application, and work requests fail.
+    EndLink,
 }
 
 /// What a finished job made.
@@ -59,7 +105,9 @@ pub enum JobOutcome<Region, Remote> {
     Landing(Region, RemoteClaim),
     /// The way to a landing buffer of the peer.
     Image(Remote),
-    /// The memory was released.
+    /// Registered memory. The claim is for a destination.
+    Registered(Registration, RemoteClaim),
+    /// The memory was released or deregistered, or the link has ended.
     Released,
 }
 

@@ -11,6 +11,7 @@
 //! | `send`, `receive` | the two halves of an endpoint |
 //! | [`budget`] | memory of all connections of a process: minimums, loans, fair shares |
 //! | `memory` | landing buffers that grow and shrink: epochs, jobs, the two halves of growth |
+//! | `zero_copy` | registrations of the application's memory |
 //! | `endpoint` | one end: both halves, mailbox, acknowledgements, notifications |
 //! | `fabric` | the trait that a fabric implements |
 //! | [`driver`] | operations, waits, keepalives, handshake |
@@ -49,13 +50,17 @@ mod send;
 mod slices;
 mod state;
 mod wire;
+mod zero_copy;
 
 pub use config::{Config, ConfigError, Origin, Protocol, small_layout};
 pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
-pub use job::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Ticket};
+pub use job::{
+    Buffer, Busy, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration, SendMemory,
+    Ticket,
+};
 pub use memory::GrowthTerms;
 pub use nanos::Nanos;
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
@@ -63,7 +68,7 @@ pub use send::{Reservation, Schedule, TransferId};
 pub use slices::bytes_of;
 pub use state::{Phase, Receiving, Sending, State};
 pub use wire::arrival::Arrival;
-pub use wire::grant::RemoteClaim;
+pub use wire::grant::{DestinationClaim, RemoteClaim};
 pub use wire::header::{Header, INLINE_BYTES_MAX, Length};
 pub use wire::layout::{
     BadLayout, CONTROL_PAGE_BYTES, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, control_page,

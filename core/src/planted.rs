@@ -98,6 +98,14 @@ pub enum Bug {
     GrantNotAwaited,
     /// Acknowledgements of blocks of the epoch before free blocks of the current one.
     AckOfAnotherEpoch,
+    /// The end of remote writes is not notified.
+    RemoteEndNotNotified,
+    /// The end of remote writes is believed before its notification.
+    RemoteEndNotAwaited,
+    /// A borrow of memory ends before the memory is deregistered.
+    BorrowEndedEarly,
+    /// The claim of a CTS is used for the open transfer, whichever it names.
+    ClaimOfAnother,
 }
 
 /// Returns true if this bug is planted.
@@ -114,7 +122,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 42] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -153,6 +161,10 @@ impl Bug {
         Self::RetiredUnwritten,
         Self::GrantNotAwaited,
         Self::AckOfAnotherEpoch,
+        Self::RemoteEndNotNotified,
+        Self::RemoteEndNotAwaited,
+        Self::BorrowEndedEarly,
+        Self::ClaimOfAnother,
     ];
 }
 

@@ -23,6 +23,8 @@ pub mod kind {
     pub const LEFT: u64 = 64;
     /// Ends its transfer before it is complete.
     pub const CANCEL: u64 = 128;
+    /// The payload of the transfer comes by remote writes.
+    pub const REMOTE: u64 = 1 << 16;
 }
 
 /// Returns a slot line of a chunk. The fields are in the order of the words.

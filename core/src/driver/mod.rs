@@ -21,6 +21,7 @@ mod sending;
 pub mod setup;
 mod wait;
 mod warming;
+mod zero_copy;
 
 use core::fmt;
 
@@ -186,9 +187,13 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.progress(fabric) > 0
     }
 
-    /// Returns why the connection has ended, if it has, after a round in which nothing moved. A CTS or REJECT that is due to a peer
+    /// Returns why the connection has ended, if it has, after a round in which nothing moved, and once the memory of messages that are over is
+    /// released: their operations are done before. A CTS or REJECT that is due to a peer
     /// that is gone is dropped first: if a REJECT was, transfers that arrived behind it can be taken, and the result is `None`.
     pub fn ended(&mut self, fabric: &F) -> Option<Ended> {
+        if self.endpoint.is_releasing() {
+            return None;
+        }
         if let Some(closed) = self.endpoint.closed() {
             return Some(Ended::Closed(closed));
         }

@@ -1,5 +1,6 @@
 //! Messages that are received at once or by an operation.
 
+use super::zero_copy::LentToRecv;
 use super::{Claimed, Drive, Driver};
 use crate::endpoint::Incoming;
 use crate::error::Reason;
@@ -15,7 +16,7 @@ const FIRST_POLLS: u32 = 64;
 const POLLS_IN_A_WAIT: u32 = 1;
 
 /// A message that was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Received {
     /// The sender's tag.
     pub tag: u64,
@@ -45,20 +46,21 @@ pub struct RecvOperation {
     cursor: Cursor,
     is_cold: bool,
     has_ended: bool,
+    pub(super) lent: Option<LentToRecv>,
 }
 
 /// A message that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Begun {
+pub(super) struct Begun {
     /// The connection.
-    owner: u64,
-    number: u64,
+    pub(super) owner: u64,
+    pub(super) number: u64,
     tag: u64,
     length: u64,
 }
 
 /// Failure of an operation that receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecvFailed {
     /// The message at the head is longer than the slices together, or a stream; it is still there.
     TooSmall(Incoming),
@@ -75,7 +77,7 @@ pub enum RecvFailed {
 impl RecvOperation {
     /// Begins to receive the next message.
     pub const fn new() -> Self {
-        Self { begun: None, taken: 0, cursor: Cursor::START, is_cold: false, has_ended: false }
+        Self { begun: None, taken: 0, cursor: Cursor::START, is_cold: false, has_ended: false, lent: None }
     }
 
     /// Begins to receive the next message into memory that the caller prepares part by part: [`Driver::drive_recv`] only finds the
@@ -220,8 +222,22 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// Takes the next part of a message, into the same slices each time.
+    /// Takes the next part of a message, into the same slices each time. With memory that was lent, it is done once that is not used
+    /// any more.
     pub fn drive_recv(
+        &mut self,
+        fabric: &mut F,
+        receive: &mut RecvOperation,
+        slices: &mut [&mut [u8]],
+    ) -> Drive<Result<Received, RecvFailed>> {
+        if let Some(driven) = self.ended_recv(receive) {
+            return driven;
+        }
+        let driven = self.receive_part(fabric, receive, slices);
+        self.end_recv(receive, driven)
+    }
+
+    fn receive_part(
         &mut self,
         fabric: &mut F,
         receive: &mut RecvOperation,
@@ -250,6 +266,11 @@ impl<F: Fabric> Driver<F> {
             if receive.is_cold {
                 return Drive::Moved;
             }
+        }
+        if let Some(begun) = receive.begun
+            && !self.lend(fabric, receive, slices, begun)
+        {
+            return Drive::Idle;
         }
         let mut cursor = receive.cursor;
         let driven = self.take_part(receive, |endpoint| endpoint.pull_at(fabric, slices, &mut cursor));
@@ -333,21 +354,25 @@ impl<F: Fabric> Driver<F> {
         if receive.taken > 0 {
             return self.cancel_recv(fabric, receive, reason);
         }
+        self.withdraw(fabric, receive);
         if receive.has_begun() && self.is_taken_by(receive) {
             self.claimed = None;
         }
         receive.has_ended = true;
     }
 
-    /// Cancels an operation. Rejects the rest of its message, if that has begun. An operation that has ended is unchanged.
+    /// Cancels an operation. Rejects the rest of its message, if that has begun. An operation that has ended is unchanged. If the peer may
+    /// write to memory that was lent, the connection is closed with [`Reason::GIVEN_UP`].
     pub fn cancel_recv(&mut self, fabric: &mut F, receive: &mut RecvOperation, reason: Reason) {
         if let Some(Begun { number, .. }) = receive.begun
             && receive.has_begun()
             && self.is_taken_by(receive)
             && self.endpoint.head().is_some_and(|(head, _)| head == number)
         {
+            self.withdraw(fabric, receive);
             self.endpoint.reject(fabric, reason);
         }
+        receive.forget_result();
         planted!(CancelOfUnbegun => if receive.begun.is_none() { self.endpoint.reject(fabric, reason); });
         receive.has_ended = true;
     }

@@ -1,12 +1,12 @@
 //! Messages that are sent at once or by an operation.
 
+use super::zero_copy::LentToSend;
 use super::{Drive, Driver};
 use crate::endpoint::Endpoint;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::send::TransferId;
 use crate::slices::{Cursor, bytes_of};
-use crate::wire::header::Length;
 
 /// Operation that sends a message. It keeps a place in the caller's slices, and never the slices.
 ///
@@ -20,6 +20,7 @@ pub struct SendOperation {
     sent: usize,
     cursor: Cursor,
     stage: Stage,
+    pub(super) lent: Option<LentToSend>,
 }
 
 /// Stage of an operation. The states of its transfer, once that is open, are [`Sending`](crate::Sending).
@@ -36,7 +37,7 @@ enum Stage {
 }
 
 /// Failure of an operation that sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendFailed {
     /// The receiver rejected the message.
     Rejected(Reason),
@@ -51,7 +52,7 @@ pub enum SendFailed {
 impl SendOperation {
     /// Begins a message of `bytes` bytes.
     pub const fn new(tag: u64, bytes: usize) -> Self {
-        Self { tag, bytes, sent: 0, cursor: Cursor::START, stage: Stage::AtOnce }
+        Self { tag, bytes, sent: 0, cursor: Cursor::START, stage: Stage::AtOnce, lent: None }
     }
 
     /// Returns the bytes that were sent.
@@ -102,8 +103,22 @@ impl<F: Fabric> Driver<F> {
         }
     }
 
-    /// Sends the next part of a message, from the same slices each time.
+    /// Sends the next part of a message, from the same slices each time. With memory that was lent, it is done once that is not used
+    /// any more.
     pub fn drive_send(
+        &mut self,
+        fabric: &mut F,
+        send: &mut SendOperation,
+        slices: &[&[u8]],
+    ) -> Drive<Result<(), SendFailed>> {
+        if let Some(driven) = self.ended_send(send) {
+            return driven;
+        }
+        let driven = self.send_part(fabric, send, slices);
+        self.end_send(send, driven)
+    }
+
+    fn send_part(
         &mut self,
         fabric: &mut F,
         send: &mut SendOperation,
@@ -121,7 +136,7 @@ impl<F: Fabric> Driver<F> {
             }
         }
         if send.stage == Stage::Starting {
-            match self.endpoint.start(send.tag, Length::Exact(send.bytes as u64)) {
+            match self.start_message(send.tag, send.bytes as u64, &mut send.lent) {
                 Ok(id) => send.stage = Stage::Open { id, owner: self.id },
                 Err(RefusedSend::Busy) => return Drive::Idle,
                 Err(refused) => return send.end(Err(refused.into())),
@@ -131,6 +146,12 @@ impl<F: Fabric> Driver<F> {
         if !self.is_current(id, owner, send.sent) {
             send.stage = Stage::Ended;
             return Drive::Done(Err(SendFailed::NotOpen));
+        }
+        if let Some(driven) = self.drive_remote(fabric, send, id) {
+            if let Drive::Done(result) = driven {
+                return send.end(result);
+            }
+            return driven;
         }
         let before = send.cursor;
         match self.endpoint.push_at(fabric, id, slices, &mut send.cursor) {
@@ -163,6 +184,7 @@ impl<F: Fabric> Driver<F> {
         {
             cancel(&mut self.endpoint, fabric, id, reason);
         }
+        send.forget_result();
         send.stage = Stage::Ended;
     }
 
@@ -185,6 +207,10 @@ fn cancel<F: Fabric>(endpoint: &mut Endpoint<F>, fabric: &mut F, id: TransferId,
 }
 
 impl SendOperation {
+    pub(super) const fn count_sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+    }
+
     const fn end(&mut self, result: Result<(), SendFailed>) -> Drive<Result<(), SendFailed>> {
         self.stage = Stage::Ended;
         Drive::Done(result)

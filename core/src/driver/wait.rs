@@ -80,7 +80,7 @@ impl<F: Fabric> Driver<F> {
             planted!(DeadlineWhenIdle => return Next::Again);
             return wait.count_busy(&self.pace);
         }
-        if self.may_have_ended() {
+        if self.may_have_ended() && !self.endpoint.is_releasing() {
             return self.ended(fabric).map_or(Next::Again, Next::Ended);
         }
         self.rest(wait)

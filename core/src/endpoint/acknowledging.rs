@@ -25,10 +25,14 @@ impl<F: Fabric> Endpoint<F> {
 
     pub(super) fn flush_due(&mut self, fabric: &mut F) -> usize {
         let mut sent = 0;
-        if let Some(transfer) = self.pending_cts
-            && self.post_control(fabric, Control::Cts { transfer })
+        if let Some((transfer, claim)) = self.pending_cts
+            && let claim = self.claim_of(transfer, claim)
+            && self.post_control(fabric, Control::Cts { transfer, claim })
         {
             self.pending_cts = None;
+            if claim.is_some() {
+                self.note_granted(transfer);
+            }
             sent += 1;
         }
         planted!(CtsForgotten => self.pending_cts = None);

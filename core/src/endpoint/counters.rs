@@ -16,6 +16,10 @@ pub struct Counters {
     pub bytes_sent: u64,
     /// Payload bytes received in chunks.
     pub bytes_received: u64,
+    /// Payload bytes among them that were written remotely, out of the application's memory into that of the peer's.
+    pub remote_bytes_sent: u64,
+    /// Payload bytes among those received that came so.
+    pub remote_bytes_received: u64,
     /// Times that a sender found no free block, because the receiver has not consumed enough.
     pub credit_waits: u64,
     /// Times that a sender waited for a CTS.

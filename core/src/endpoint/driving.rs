@@ -34,6 +34,9 @@ impl<F: Fabric> Endpoint<F> {
             }
         }
         work += self.poll_mailbox(fabric);
+        if !F::DIRECT && (self.zero_copy.is_active() || self.receiver.awaits_end()) {
+            work += self.drive_zero_copy(fabric);
+        }
         if self.growth.is_some() {
             work += self.drive_growth(fabric);
         }
@@ -73,6 +76,8 @@ impl<F: Fabric> Endpoint<F> {
             fabric.has_notification(&self.link)
         } else {
             self.has_ack(fabric)
+                || self.receiver.awaits_end() && fabric.has_notification(&self.link)
+                || !F::DIRECT && self.zero_copy.awaits_job()
         };
         let next = self.receiver.next_arrival(fabric, &self.link, self.config.arrival);
         let reported = next.is_some() && self.reported.replace(next) != next;
@@ -199,7 +204,7 @@ impl<F: Fabric> Endpoint<F> {
         let handled = control.and_then(|control| {
             record!(fabric, &self.link, ControlIn(control.kind()));
             match control {
-                Control::Cts { transfer } => self.sender.handle_cts(transfer),
+                Control::Cts { transfer, claim } => self.sender.handle_cts(transfer, claim),
                 Control::Reject { transfer, reason } => {
                     self.sender.handle_reject(transfer, reason)?;
                     if self.events.is_full() {

@@ -13,23 +13,9 @@ impl<F: Fabric> Endpoint<F> {
     /// are due. Returns the count of work done.
     pub(super) fn drive_growth(&mut self, fabric: &mut F) -> usize {
         self.note_move();
+        let mut work = self.take_finished(fabric);
         let Some(growth) = &mut self.growth else { return 0 };
         let Growth { requester, provider, jobs } = growth;
-        let mut work = 0;
-        while let Some((ticket, result)) = fabric.finished(&mut self.link) {
-            work += 1;
-            match jobs.finish(ticket) {
-                Some(Purpose::Landing) => {
-                    if let Some(next) = provider.handle_provisioned(result) {
-                        self.receiver.expect(next);
-                    }
-                }
-                Some(Purpose::Image) => requester.handle_image(result),
-                Some(Purpose::LandingRelease) => provider.handle_released(),
-                Some(Purpose::ImageRelease) => requester.handle_released(),
-                None => {}
-            }
-        }
         // An end that closes, or whose peer does, releases everything soon.
         if self.closed.is_some() || self.receiver.is_closing() {
             return work;
@@ -51,6 +37,30 @@ impl<F: Fabric> Endpoint<F> {
         self.wants_ack |= requester.has_left() && !has_left_behind;
         let due = requester.due(has_left_behind);
         work + self.send_growth(fabric, due)
+    }
+
+    /// Takes finished jobs: those of growth, and those of registered memory. Returns their number.
+    pub(super) fn take_finished(&mut self, fabric: &mut F) -> usize {
+        let mut count = 0;
+        while let Some((ticket, result)) = fabric.finished(&mut self.link) {
+            count += 1;
+            if !F::DIRECT {
+                self.zero_copy.handle_finished(ticket, result);
+            }
+            let Some(Growth { requester, provider, jobs }) = &mut self.growth else { continue };
+            match jobs.finish(ticket) {
+                Some(Purpose::Landing) => {
+                    if let Some(next) = provider.handle_provisioned(result) {
+                        self.receiver.expect(next);
+                    }
+                }
+                Some(Purpose::Image) => requester.handle_image(result),
+                Some(Purpose::LandingRelease) => provider.handle_released(),
+                Some(Purpose::ImageRelease) => requester.handle_released(),
+                None => {}
+            }
+        }
+        count
     }
 
     /// Sends the control messages of both halves that are due.

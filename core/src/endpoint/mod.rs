@@ -10,19 +10,23 @@ mod notifications;
 mod provisioning;
 mod receiving;
 mod sending;
+mod zero_copy;
 
 pub use counters::Counters;
+pub(crate) use zero_copy::Remote;
 
 use crate::config::{Config, ConfigError, Origin};
 use crate::error::{Closed, Reason};
 use crate::fabric::Fabric;
 use crate::memory::{Growth, GrowthTerms};
 use crate::receive::Receiver;
-use crate::send::{NotificationCredits, Sender};
+use crate::send::{NotificationCredits, REMOTE_ENDS_MAX, Sender};
 use crate::state::{Phase, State};
 use crate::wire::ack::Ack;
+use crate::wire::grant::DestinationClaim;
 use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
+use crate::zero_copy::ZeroCopy;
 use core::cell::Cell;
 use mailbox::{Inbox, Outbox};
 
@@ -83,7 +87,7 @@ pub enum Event {
 }
 
 /// Incoming transfer at the head of the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incoming {
     /// Number of the transfer.
     pub transfer: u64,
@@ -142,7 +146,9 @@ pub struct Endpoint<F: Fabric> {
     reported: Cell<Option<(u64, u32)>>,
     /// Acknowledgements are awaited, and polled each round.
     wants_ack: bool,
-    pending_cts: Option<u64>,
+    /// Transfer of the CTS that is due, and the claim in it.
+    pending_cts: Option<(u64, Option<DestinationClaim>)>,
+    zero_copy: ZeroCopy,
     pending_close: Option<Reason>,
     has_sent_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
@@ -197,6 +203,7 @@ impl<F: Fabric> Endpoint<F> {
             reported: Cell::new(None),
             wants_ack: false,
             pending_cts: None,
+            zero_copy: ZeroCopy::new(usize::from(caps.notifications_max) >= REMOTE_ENDS_MAX),
             pending_close: None,
             has_sent_close: false,
             events: heapless::Deque::new(),

@@ -30,6 +30,9 @@ impl<F: Fabric> Endpoint<F> {
         if notifies::<F>(self.config.arrival) && !self.receiver.is_notified() {
             self.take_notifications(fabric);
         }
+        if self.receiver.awaits_end() {
+            self.take_end_notifications(fabric);
+        }
     }
 
     fn handle_notification(

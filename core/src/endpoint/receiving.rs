@@ -192,7 +192,10 @@ impl<F: Fabric> Endpoint<F> {
             let (consumed, inlines) = (self.receiver.consumed(), self.receiver.inlines);
             let link = &mut self.link;
             let pulled = self.receiver.pull(fabric, link, arrival, scatter, streaming_bytes, blocks_max);
-            let pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
+            let mut pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
+            if !F::DIRECT && pulled.end == End::Fin {
+                pulled.bytes += self.took_remote();
+            }
             let blocks = self.receiver.consumed().wrapping_sub(consumed);
             if pulled.bytes > 0 || pulled.end != End::No || blocks > 0 {
                 self.receiver.hide();
@@ -222,6 +225,9 @@ impl<F: Fabric> Endpoint<F> {
         let size = self.open_size();
         let readable = self.receiver.readable(fabric, &self.link, self.config.arrival, max_bytes);
         let readable = self.judged(fabric, readable).unwrap_or(Readable::Nothing);
+        if !F::DIRECT && matches!(readable, Readable::Ended(_)) {
+            self.counters.bytes_received += self.took_remote() as u64;
+        }
         self.answer_rts(fabric);
         if consumed != self.receiver.consumed() {
             let in_line = inlines != self.receiver.inlines;
@@ -262,10 +268,12 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Rejects the head transfer: [`progress`](Self::progress) discards its payload. Returns false if there is none. At most one
-    /// REJECT is on the way: until the peer has consumed the one before, no other transfer is shown.
+    /// REJECT is on the way: until the peer has consumed the one before, no other transfer is shown. If the peer may write into memory
+    /// that was lent to the transfer, closes the connection instead, and returns false.
     pub fn reject(&mut self, fabric: &mut F, reason: Reason) -> bool {
-        if self.incoming(fabric).is_none() {
-            return false;
+        let Some(Incoming { transfer, .. }) = self.incoming(fabric) else { return false };
+        if !F::DIRECT && self.holds_destination(transfer) {
+            self.withdraw(fabric, transfer);
         }
         let rejected = self.receiver.reject(reason);
         self.flush_controls(fabric);
@@ -279,8 +287,14 @@ impl<F: Fabric> Endpoint<F> {
         let Some(open) = self.receiver.open_mut() else { return };
         show(fabric, &self.link, open);
         if open.want_cts && self.pending_cts.is_none() {
-            open.want_cts = false;
-            self.pending_cts = Some(open.transfer);
+            let transfer = open.transfer;
+            if !F::DIRECT && self.holds_cts(transfer) {
+                return;
+            }
+            if let Some(open) = self.receiver.open_mut() {
+                open.want_cts = false;
+            }
+            self.pending_cts = Some((transfer, None));
             self.flush_controls(fabric);
         }
     }
@@ -310,6 +324,13 @@ impl<F: Fabric> Endpoint<F> {
         if due >= self.ack_every[size as usize] || is_awaited && due > 0 {
             self.write_ack(fabric);
         }
+    }
+
+    /// Takes the bytes of a message that came by remote writes, and has ended.
+    fn took_remote(&mut self) -> usize {
+        let bytes = self.receiver.take_remote_bytes();
+        self.counters.remote_bytes_received += bytes as u64;
+        bytes
     }
 
     /// Records a message in a line that was read in place.

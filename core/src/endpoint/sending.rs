@@ -357,6 +357,7 @@ impl<F: Fabric> Endpoint<F> {
     #[must_use]
     pub fn is_quiescent(&self) -> bool {
         self.sender.is_quiescent()
+            && !self.zero_copy.is_active()
             && !self.growth.as_ref().is_some_and(|growth| growth.requester.awaits_completion())
     }
 

@@ -3,7 +3,7 @@
 use crate::job::Ticket;
 
 /// Most jobs of an end at a time: a landing buffer, an image, and the release of two of each.
-const JOBS_MAX: usize = 6;
+pub(crate) const JOBS_MAX: u8 = 6;
 
 /// What a job is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ struct Place {
 /// The jobs under way.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Jobs {
-    places: [Place; JOBS_MAX],
+    places: [Place; JOBS_MAX as usize],
 }
 
 impl Jobs {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_table_is_bounded() {
         let mut jobs = Jobs::default();
-        let all: [Option<Ticket>; JOBS_MAX] = core::array::from_fn(|_| jobs.open(Purpose::Landing));
+        let all: [Option<Ticket>; JOBS_MAX as usize] = core::array::from_fn(|_| jobs.open(Purpose::Landing));
         assert!(all.iter().all(Option::is_some));
         assert_eq!(jobs.open(Purpose::Landing), None);
         assert_eq!(jobs.finish(all[3].unwrap()), Some(Purpose::Landing));

@@ -19,7 +19,7 @@ mod provider;
 mod requester;
 mod sizes;
 
-pub(crate) use jobs::{Jobs, Purpose};
+pub(crate) use jobs::{JOBS_MAX, Jobs, Purpose};
 pub(crate) use provider::{Provider, Retired};
 pub(crate) use requester::{Demand, RETIRED_WR, Requester};
 

@@ -1,6 +1,6 @@
 //! Look-ahead that consumes nothing: a copy of the receiver reads on from the head, and is dropped. Only fields of the copy change.
 
-use super::{Chunk, Head, Receiver};
+use super::{Chunk, Head, Receiver, Way};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::wire::arrival::Arrival;
@@ -20,9 +20,11 @@ impl<F: Fabric> Receiver<F> {
             Head::Inline { offset, .. } => Ok(offset == 0),
             Head::Chunk(mut chunk) => {
                 // A transfer that waits for CTS has not been sent at once.
-                let is_all = self
-                    .open
-                    .is_some_and(|open| open.seen == u64::from(chunk.bytes) && (chunk.fin || !open.want_cts));
+                let is_all = self.open.is_some_and(|open| {
+                    open.way == Way::Blocks
+                        && open.seen == u64::from(chunk.bytes)
+                        && (chunk.fin || !open.want_cts)
+                });
                 if !is_all || chunk.j > 0 || chunk.offset > 0 {
                     return Ok(false);
                 }

@@ -21,12 +21,13 @@ impl<F: Fabric> Hash for Receiver<F> {
             shown,
             reject,
             close,
+            ends,
             shut,
             check_misses: _,
             chunks: _,
             inlines: _,
         } = self;
         (sequence, at, consumed, notified, transfers, open, head, shown).hash(hasher);
-        (reject, close, shut, landing.layout, next.map(|next| next.layout), has_moved).hash(hasher);
+        (reject, close, ends, shut, landing.layout, next.map(|next| next.layout), has_moved).hash(hasher);
     }
 }

@@ -19,10 +19,12 @@ mod epoch;
 mod fingerprint;
 mod notified;
 mod outcome;
+mod remote;
 mod single_chunk;
 
 pub(crate) use notified::notifies;
 pub use outcome::{End, Pulled, Readable, Run, TryRecv};
+pub(crate) use remote::Way;
 
 use crate::config::Origin;
 use crate::error::{ProtocolError, Reason};
@@ -34,6 +36,7 @@ use crate::wire::layout::{Landing, Layout};
 use crate::wire::line::Line;
 use crate::wire::sequence::{before, is_before};
 use outcome::Chunk;
+use remote::EndNotifications;
 
 /// Head of the ring: the chunk or line that is taken out next.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -53,6 +56,7 @@ pub(crate) struct Open {
     /// Payload bytes of the chunks whose headers were read.
     seen: u64,
     pub(crate) want_cts: bool,
+    pub(crate) way: Way,
     pub(crate) discarding: bool,
     /// The application has seen the transfer.
     pub(crate) shown: bool,
@@ -78,6 +82,7 @@ pub(crate) struct Receiver<F: Fabric> {
     /// The REJECT that is due: transfer and reason. Until it is sent the gate is closed.
     reject: Option<(u64, Reason)>,
     close: Option<(u64, Reason)>,
+    ends: EndNotifications,
     /// Nothing is delivered any more, after a failure or a close with a reason.
     shut: bool,
     pub(crate) check_misses: u64,
@@ -102,6 +107,7 @@ impl<F: Fabric> Receiver<F> {
             shown: 0,
             reject: None,
             close: None,
+            ends: EndNotifications::new(),
             shut: false,
             check_misses: 0,
             chunks: 0,
@@ -178,6 +184,7 @@ impl<F: Fabric> Receiver<F> {
     pub(crate) const fn shut(&mut self) {
         self.shut = true;
         self.open = None;
+        self.forget_end();
         self.head = Head::Nothing;
         self.shown = 0;
         self.reject = None;
@@ -229,7 +236,7 @@ impl<F: Fabric> Receiver<F> {
         arrival: Arrival,
     ) -> Result<bool, ProtocolError> {
         if !matches!(self.head, Head::Nothing) {
-            return Ok(true);
+            return self.has_head();
         }
         if self.open.is_none() && !self.may_begin() {
             return Ok(false);
@@ -249,7 +256,9 @@ impl<F: Fabric> Receiver<F> {
             self.check_misses += 1;
             return Ok(false);
         }
-        self.accept(&line)
+        self.accept(&line)?;
+        self.await_end(arrival);
+        self.has_head()
     }
 
     /// Returns the flag of the next slot line.
@@ -345,7 +354,7 @@ impl<F: Fabric> Receiver<F> {
 
     /// Checks a slot line against the state, and makes it the head.
     #[inline]
-    fn accept(&mut self, line: &Line) -> Result<bool, ProtocolError> {
+    fn accept(&mut self, line: &Line) -> Result<(), ProtocolError> {
         let header = Header::parse(line)?;
         if self.close.is_some_and(|(last, _)| is_before(last, self.sequence)) {
             return Err(ProtocolError::ChunkAfterClose);
@@ -358,7 +367,7 @@ impl<F: Fabric> Receiver<F> {
                 self.begin(tag, length, u64::from(bytes), false);
                 self.head = Head::Inline { payload, bytes, offset: 0 };
             }
-            Header::Chunk { transfer, bytes, fin, left, whole, rts } => {
+            Header::Chunk { transfer, bytes, fin, left, whole, remote, rts } => {
                 self.shape(bytes, left)?;
                 if let Some(RtsFields(rts)) = rts {
                     self.check_none_open()?;
@@ -367,6 +376,9 @@ impl<F: Fabric> Receiver<F> {
                     }
                     check_length(rts.length, u64::from(bytes), fin)?;
                     self.begin(rts.tag, rts.length, u64::from(bytes), rts.want_cts);
+                    if let (true, Some(open)) = (remote, &mut self.open) {
+                        open.way = Way::Asked;
+                    }
                 } else {
                     let Some(open) = &mut self.open else { return Err(ProtocolError::NoTransferOpen) };
                     if transfer != open.transfer {
@@ -375,10 +387,12 @@ impl<F: Fabric> Receiver<F> {
                     if bytes == 0 && !fin {
                         return Err(ProtocolError::ChunkEmpty);
                     }
-                    let seen =
-                        open.seen.checked_add(u64::from(bytes)).ok_or(ProtocolError::LengthExceeded)?;
+                    let seen = open.see(bytes, remote)?;
                     check_length(open.length, seen, fin)?;
                     open.seen = seen;
+                    if remote {
+                        self.note_remote_bytes(seen);
+                    }
                 }
                 let blocks = self.landing.layout.blocks_for(bytes);
                 let first = self.at;
@@ -399,7 +413,7 @@ impl<F: Fabric> Receiver<F> {
                 self.head = Head::Cancel(reason);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Checks that no transfer begins inside another (wire.md 4.1).
@@ -425,6 +439,7 @@ impl<F: Fabric> Receiver<F> {
             length,
             seen,
             want_cts,
+            way: Way::Blocks,
             discarding: false,
             shown: false,
         });

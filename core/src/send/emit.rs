@@ -35,11 +35,13 @@ impl<F: Fabric> Sender<F> {
             want_cts: open.want_cts,
         }));
         let transfer = open.id.number;
-        let header =
-            Header::Chunk { transfer, bytes, fin, left, whole: open.protocol.copies_whole_chunks(), rts };
+        let (id, remote) = (open.id, !F::DIRECT && open.remote.is_some());
+        let whole = open.protocol.copies_whole_chunks();
+        let header = Header::Chunk { transfer, bytes, fin, left, whole, remote, rts };
         if is_first {
             record!(fabric, link, SendBegin { transfer, length: open.length });
             open.rts_sent = true;
+            open.was_remote = remote;
             self.transfers = transfer;
         }
         open.schedule.advance();
@@ -62,6 +64,9 @@ impl<F: Fabric> Sender<F> {
         }
         let from = self.produced;
         self.produce(blocks);
+        if remote && fin {
+            self.note_remote_end(id, sequence);
+        }
         if !F::DIRECT {
             let kept = self.in_flight.push_back(InFlight { sequence, from });
             debug_assert!(kept.is_ok(), "free() is 0 while it is full");
@@ -71,7 +76,7 @@ impl<F: Fabric> Sender<F> {
                 layout.piece(first, blocks, bytes, left, 0).at
             };
             let to = layout.line_at(first + blocks - 1) + LINE_BYTES;
-            self.unposted = Some(Unposted { at, bytes: to - at, sequence });
+            self.unposted = Some(Unposted { at, bytes: to - at, sequence, is_remote_end: remote && fin });
             self.post_chunk(fabric, link);
         }
     }
@@ -148,7 +153,7 @@ impl<F: Fabric> Sender<F> {
     /// Puts the CANCEL that is due into the block that is kept for it. Returns false if none is due, or if it has to wait: for
     /// completions, for a credit, or for the caller who fills what it has reserved, but never for the reader.
     pub(crate) fn emit_cancel(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
-        let Some(Cancelled { transfer, reason }) = self.cancelled else { return false };
+        let Some(Cancelled { transfer, reason, remote }) = self.cancelled else { return false };
         if self.is_full() || self.reserved() > 0 {
             return false;
         }
@@ -157,11 +162,20 @@ impl<F: Fabric> Sender<F> {
         let (to, at) = (self.landing.memory, self.landing.layout.line_at(self.at));
         fabric.write_line(link, to, at, &line);
         let subject = Subject::Chunk(self.sequence);
-        if !F::DIRECT && self.post_line(fabric, link, to, at, subject, None).is_err() {
+        let posted = match remote {
+            _ if F::DIRECT => Ok(()),
+            None => self.post_line(fabric, link, to, at, subject, None),
+            Some(_) => self.post_remote_cancel(fabric, link, at),
+        };
+        if posted.is_err() {
             return false;
         }
         record!(fabric, link, SendEnd { transfer });
+        let sequence = self.sequence;
         self.produce(1);
+        if let Some(id) = remote {
+            self.note_remote_end(id, sequence);
+        }
         self.cancelled = None;
         true
     }

@@ -25,11 +25,12 @@ impl<F: Fabric> Hash for Sender<F> {
             generation,
             open,
             cancelled,
+            remote_ends,
         } = self;
         (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
         (landing.layout, entered, free_from).hash(hasher);
         in_flight.len().hash(hasher);
         in_flight.iter().for_each(|chunk| chunk.hash(hasher));
-        (transfers, generation, open, cancelled, credits).hash(hasher);
+        (transfers, generation, open, cancelled, credits, remote_ends).hash(hasher);
     }
 }

@@ -24,12 +24,14 @@ mod fingerprint;
 mod notification_credits;
 mod permit;
 mod posting;
+mod remote;
 mod reservation;
 mod schedule;
 mod single_chunk;
 
 pub(crate) use notification_credits::NotificationCredits;
 pub(crate) use permit::{Above, Permit};
+pub(crate) use remote::{REMOTE_ENDS_MAX, RemoteEnd, RemoteNext};
 pub use reservation::Reservation;
 pub use schedule::Schedule;
 pub(crate) use schedule::{LastChunk, NextChunk};
@@ -40,10 +42,12 @@ use crate::fabric::Fabric;
 use crate::slices::Gather;
 use crate::state::Sending;
 use crate::wire::arrival::Arrival;
+use crate::wire::grant::DestinationClaim;
 use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::{Advance, before, is_before, judge};
 use heapless::Deque;
+use remote::{RemoteEnds, RemoteOut};
 
 /// Most chunks whose writes are not completed, with posted writes. Each takes a block of the ring at least, so a ring of up to 64 blocks
 /// (the default has 32) never reaches it. In a larger ring a sender of small chunks waits for a completion there. Each costs 16 bytes
@@ -85,6 +89,10 @@ struct Open {
     want_cts: bool,
     cts_received: bool,
     rejected: Option<Reason>,
+    /// The payload goes by remote writes.
+    remote: Option<RemoteOut>,
+    /// The RTS had REMOTE.
+    was_remote: bool,
     /// Bytes that were reserved, and may be committed.
     reserved: u32,
     permit: Permit,
@@ -104,6 +112,8 @@ struct Unposted {
     at: u32,
     bytes: u32,
     sequence: u64,
+    /// It is the end of remote writes, and notified in every arrival mode.
+    is_remote_end: bool,
 }
 
 /// A transfer that CANCEL has to end.
@@ -111,6 +121,8 @@ struct Unposted {
 struct Cancelled {
     transfer: u64,
     reason: Reason,
+    /// A transfer whose RTS had REMOTE.
+    remote: Option<TransferId>,
 }
 
 #[derive(Clone)]
@@ -139,6 +151,7 @@ pub(crate) struct Sender<F: Fabric> {
     open: Option<Open>,
     /// A cancelled transfer whose CANCEL is not in the ring yet.
     cancelled: Option<Cancelled>,
+    remote_ends: RemoteEnds,
 }
 
 impl<F: Fabric> Sender<F> {
@@ -167,6 +180,7 @@ impl<F: Fabric> Sender<F> {
             generation: 0,
             open: None,
             cancelled: None,
+            remote_ends: RemoteEnds::new(),
         }
     }
 
@@ -286,6 +300,8 @@ impl<F: Fabric> Sender<F> {
             want_cts: !short && !matches!(config.protocol, Protocol::Eager | Protocol::Provision),
             cts_received: false,
             rejected: None,
+            remote: None,
+            was_remote: false,
             reserved: 0,
             permit: Permit::new(config.protocol),
         });
@@ -363,15 +379,23 @@ impl<F: Fabric> Sender<F> {
         judge(blocks, self.acked, self.produced) == Advance::Forward
     }
 
-    pub(crate) fn handle_cts(&mut self, transfer: u64) -> Result<(), ProtocolError> {
+    pub(crate) fn handle_cts(
+        &mut self,
+        transfer: u64,
+        claim: Option<DestinationClaim>,
+    ) -> Result<(), ProtocolError> {
         let has_begun = self.has_begun(transfer);
+        let mut named = transfer;
+        planted!(ClaimOfAnother => if let Some(open) = self.open.as_ref().filter(|_| claim.is_some()) {
+            named = open.id.number;
+        });
         match &mut self.open {
-            Some(open) if open.id.number == transfer && open.rts_sent => {
+            Some(open) if open.id.number == named && open.rts_sent => {
                 if open.cts_received {
                     return Err(ProtocolError::CtsTwice);
                 }
                 open.cts_received = true;
-                Ok(())
+                open.handle_claim(claim)
             }
             // The transfer has ended meanwhile.
             _ if has_begun => Ok(()),
@@ -398,7 +422,7 @@ impl<F: Fabric> Sender<F> {
                 return Err(ProtocolError::RejectTwice);
             }
             open.rejected = Some(reason);
-            self.cancelled = Some(Cancelled { transfer, reason });
+            self.cancelled = Some(Cancelled { transfer, reason, remote: open.was_remote.then_some(open.id) });
         }
         Ok(())
     }
@@ -407,7 +431,8 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn cancel(&mut self, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
         let open = self.open(id)?;
         if open.rts_sent && open.rejected.is_none() {
-            self.cancelled = Some(Cancelled { transfer: open.id.number, reason });
+            let remote = open.was_remote.then_some(open.id);
+            self.cancelled = Some(Cancelled { transfer: open.id.number, reason, remote });
         }
         self.open = None;
         Ok(())

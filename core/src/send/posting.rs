@@ -43,9 +43,12 @@ impl<F: Fabric> Sender<F> {
 
     /// Posts the chunk that is ready in its image, if there is one. Returns true if it was posted.
     pub(crate) fn post_chunk(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
-        let Some(Unposted { at, bytes, sequence }) = self.unposted else { return false };
+        let Some(Unposted { at, bytes, sequence, is_remote_end }) = self.unposted else { return false };
         let subject = Subject::Chunk(sequence);
-        let Ok(notification) = self.credits.next(subject) else { return false };
+        let Ok(mut notification) = self.credits.next(subject) else { return false };
+        if is_remote_end {
+            notification = self.end_notification(sequence, notification);
+        }
         let (to, wr) = (self.landing.memory, Some(WrId(sequence)));
         if fabric.post_write(link, to, at, bytes, wr, notification).is_err() {
             return false;

@@ -54,7 +54,7 @@ impl<F: Fabric> Sender<F> {
 
     /// Returns how many of `bytes` bytes the free blocks up to the end of the ring hold. One free block is kept for CANCEL, unless this
     /// is the last chunk and all of it fits.
-    fn limit_to_free_blocks(&self, config: &Config, bytes: u32, may_be_last: bool) -> NextChunk {
+    pub(super) fn limit_to_free_blocks(&self, config: &Config, bytes: u32, may_be_last: bool) -> NextChunk {
         let layout = self.landing.layout;
         let free = self.free();
         let to_end = layout.block_count - self.at;
@@ -103,7 +103,7 @@ impl Open {
             return u32::MAX;
         }
         match self.protocol {
-            Protocol::Superpipeline => {
+            Protocol::Superpipeline | Protocol::Register | Protocol::RegisterCached => {
                 let left = u64::from(config.c0_bytes).saturating_sub(self.sent);
                 u32::try_from(left).unwrap_or(u32::MAX)
             }
@@ -132,19 +132,24 @@ impl Schedule {
         let fold_blocks = (layout.block_count / u32::from(config.folds)).max(1);
         let block = layout.capacity(1);
         let max_bytes = layout.capacity(fold_blocks);
-        let (first, growth_q8) = match config.protocol {
+        let protocol = config.protocol.in_chunks();
+        let (first, growth_q8) = match protocol {
             Protocol::Superpipeline => (config.c0_bytes, config.growth_q8),
             Protocol::Pipeline if config.chunk_bytes == 0 => (PIPELINE_CHUNK_BYTES, Q_ONE),
             Protocol::Pipeline => (config.chunk_bytes, Q_ONE),
-            Protocol::Eager | Protocol::Copy | Protocol::Provision => (max_bytes, Q_ONE),
+            Protocol::Eager
+            | Protocol::Copy
+            | Protocol::Provision
+            | Protocol::Register
+            | Protocol::RegisterCached => (max_bytes, Q_ONE),
         };
-        let largest = match config.protocol {
+        let largest = match protocol {
             Protocol::Superpipeline if config.chunk_bytes != 0 => config.chunk_bytes.clamp(block, max_bytes),
             _ => max_bytes,
         };
         // In notify mode the receiver sees a chunk only once all of it has arrived. Nothing overlaps the copy of the last chunk, so the
         // last chunks get smaller.
-        let tail_bytes = match (config.arrival, config.protocol) {
+        let tail_bytes = match (config.arrival, protocol) {
             (Arrival::Notify, Protocol::Superpipeline) => config.c0_bytes.clamp(block, largest),
             _ => 0,
         };

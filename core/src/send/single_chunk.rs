@@ -122,6 +122,7 @@ impl<F: Fabric> Sender<F> {
             fin: true,
             left,
             whole: protocol.copies_whole_chunks(),
+            remote: false,
             rts: Some(RtsFields(Rts { tag, length: Length::Exact(u64::from(bytes)), want_cts: false })),
         };
         let mut line = header.line();

@@ -1,15 +1,15 @@
 //! Control messages about transfers and the connection, apart from the data. wire.md 5.
 
 use crate::error::{ProtocolError, Reason};
-use crate::wire::grant::{Grant, GrowCause, GrowReason, RemoteClaim};
+use crate::wire::grant::{DestinationClaim, Grant, GrowCause, GrowReason, RemoteClaim};
 use crate::wire::layout::{FlagPlace, Layout};
 use crate::wire::line::Line;
 
 /// A control message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Control {
-    /// Receiver to sender: the transfer has a destination, go on (wire.md 5.1).
-    Cts { transfer: u64 },
+    /// Receiver to sender: the transfer has a destination, go on; by remote writes if there is a claim (wire.md 5.1).
+    Cts { transfer: u64, claim: Option<DestinationClaim> },
     /// Receiver to sender: the transfer is not wanted (wire.md 5.2).
     Reject { transfer: u64, reason: Reason },
     /// The connection ends after this chunk (wire.md 5.3).
@@ -105,7 +105,10 @@ impl Control {
     /// A line without its flag: the kind, and the words that it uses (wire.md 5).
     pub(crate) const fn line(&self) -> Line {
         let words: [u64; 5] = match *self {
-            Self::Cts { transfer } => [transfer, 0, 0, 0, 0],
+            Self::Cts { transfer, claim: None } => [transfer, 0, 0, 0, 0],
+            Self::Cts { transfer, claim: Some(DestinationClaim { memory, bytes }) } => {
+                [transfer, bytes, memory.key as u64, memory.address, 0]
+            }
             Self::Reject { transfer, reason } => [transfer, 0, reason.0 as u64, 0, 0],
             Self::Close { last, reason } => [0, last, reason.0 as u64, 0, 0],
             Self::Grow { request, bytes, reason } => [request as u64, bytes as u64, reason.word(), 0, 0],
@@ -133,7 +136,11 @@ impl Control {
         let [kind, one, two, three, four, _, _, _] = line.0;
         let reason = Reason(low(three));
         let control = match kind {
-            1 => Self::Cts { transfer: one },
+            1 => {
+                let memory = RemoteClaim { address: four, key: low(three) };
+                let claim = (two > 0).then_some(DestinationClaim { memory, bytes: two });
+                Self::Cts { transfer: one, claim }
+            }
             2 => Self::Reject { transfer: one, reason },
             3 => Self::Close { last: two, reason },
             4 => Self::Grow { request: low(one), bytes: low(two), reason: GrowReason::of_word(three) },
@@ -177,8 +184,9 @@ mod tests {
     const LAYOUT: Layout = Layout { block_bytes: 1 << 20, block_count: 65_536, flags: FlagPlace::Apart };
     const CLAIM: RemoteClaim = RemoteClaim { address: u64::MAX, key: u32::MAX };
 
-    const ALL: [Control; 11] = [
-        Control::Cts { transfer: 9 },
+    const ALL: [Control; 12] = [
+        Control::Cts { transfer: 9, claim: None },
+        Control::Cts { transfer: 9, claim: Some(DestinationClaim { memory: CLAIM, bytes: 1 }) },
         Control::Reject { transfer: 9, reason: Reason(7) },
         Control::Close { last: 8, reason: Reason(7) },
         Control::Grow { request: 1, bytes: u32::MAX, reason: GrowReason::Message },
@@ -206,7 +214,7 @@ mod tests {
             assert_eq!(Control::parse(&line), Err(ProtocolError::UnknownControl));
         }
         for control in ALL {
-            let used = if control.kind() == Kind::Grown { 5 } else { 4 };
+            let used = if matches!(control.kind(), Kind::Grown | Kind::Cts) { 5 } else { 4 };
             for word in used..7 {
                 let mut line = control.line();
                 line.0[word] = 1;
@@ -218,10 +226,13 @@ mod tests {
                 assert_eq!(Control::parse(&line), Err(ProtocolError::ReservedNotZero));
             }
         }
-        let mut line = ALL[0].line();
-        line.0[2] = 1;
-        assert_eq!(Control::parse(&line), Err(ProtocolError::ReservedNotZero));
-        let mut line = ALL[1].line();
+        // A CTS without bytes has no key and no address.
+        for word in [3, 4] {
+            let mut line = ALL[0].line();
+            line.0[word] = 1;
+            assert_eq!(Control::parse(&line), Err(ProtocolError::ReservedNotZero));
+        }
+        let mut line = ALL[2].line();
         line.0[3] = 1 << 32;
         assert_eq!(Control::parse(&line), Err(ProtocolError::ReservedNotZero));
     }

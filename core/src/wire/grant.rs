@@ -12,6 +12,22 @@ pub struct RemoteClaim {
     pub key: u32,
 }
 
+/// Claim of a receiver to memory of its application, into which a message may be written. wire.md 5.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DestinationClaim {
+    /// Place of the memory.
+    pub memory: RemoteClaim,
+    /// Bytes of the memory; more than 0.
+    pub bytes: u64,
+}
+
+impl DestinationClaim {
+    /// Returns true if it is for a message of `bytes` bytes, and its addresses do not wrap.
+    pub(crate) const fn is_for(&self, bytes: u64) -> bool {
+        self.bytes == bytes && self.memory.address.checked_add(bytes).is_some()
+    }
+}
+
 /// Reason why a sender asks for a larger landing buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GrowReason {

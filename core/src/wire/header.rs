@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word   chunk                                      message of at most 40 bytes (INLINE)
-//!  0     kind bits                                  kind bits | inline_bytes (8) | 0
+//!  0     kind bits, REMOTE                          kind bits | inline_bytes (8) | 0
 //!  1     tag (RTS), reason (CANCEL), else 0         tag
 //!  2     length (RTS of a message), else 0          payload
 //!  3     payload bytes of the chunk                 payload
@@ -28,6 +28,8 @@ const WANT_CTS: u64 = 1 << 4;
 const WHOLE: u64 = 1 << 5;
 const LEFT: u64 = 1 << 6;
 const CANCEL: u64 = 1 << 7;
+/// The payload of the transfer does not travel in blocks.
+const REMOTE: u64 = 1 << 16;
 const KINDS: u64 = 0xff;
 const INLINE_BYTES_SHIFT: u32 = 8;
 
@@ -75,6 +77,8 @@ pub enum Header {
         left: bool,
         /// Copied out only once all of its blocks are there: the copy and pipeline protocols of the papers.
         whole: bool,
+        /// The payload of its transfer comes by remote writes.
+        remote: bool,
         #[doc(hidden)]
         rts: Option<RtsFields>,
     },
@@ -103,8 +107,8 @@ impl Header {
                 words[1] = tag;
                 words[2..BODY_WORDS].copy_from_slice(&payload);
             }
-            Self::Chunk { transfer, bytes, fin, left, whole, rts } => {
-                words[0] = bit(fin, FIN) | bit(left, LEFT) | bit(whole, WHOLE);
+            Self::Chunk { transfer, bytes, fin, left, whole, remote, rts } => {
+                words[0] = bit(fin, FIN) | bit(left, LEFT) | bit(whole, WHOLE) | bit(remote, REMOTE);
                 if let Some(RtsFields(rts)) = rts {
                     words[0] |= RTS | bit(rts.want_cts, WANT_CTS);
                     words[1] = rts.tag;
@@ -167,11 +171,17 @@ impl Header {
         }
         let is_rts = head & RTS != 0;
         let stream = head & STREAM != 0;
+        let remote = head & REMOTE != 0;
         let rts_only = STREAM | WANT_CTS;
-        if inline_bytes != 0 || r5 | r6 != 0 || (!is_rts && (tag | length) != 0) || (stream && length != 0) {
+        if head & !(KINDS | REMOTE) != 0
+            || remote && bytes != 0
+            || r5 | r6 != 0
+            || (!is_rts && (tag | length) != 0)
+            || (stream && length != 0)
+        {
             return Err(ProtocolError::ReservedNotZero);
         }
-        if !is_rts && head & rts_only != 0 {
+        if !is_rts && head & rts_only != 0 || remote && !is_remote(head) {
             return Err(ProtocolError::HeaderKinds);
         }
         let Ok(bytes) = u32::try_from(bytes) else { return Err(ProtocolError::ChunkTooLong) };
@@ -186,6 +196,7 @@ impl Header {
             fin: head & FIN != 0,
             left: head & LEFT != 0,
             whole: head & WHOLE != 0,
+            remote,
             rts,
         })
     }
@@ -205,6 +216,12 @@ impl Header {
     }
 }
 
+/// Returns true if kind bits with REMOTE are those of a first or a last chunk.
+const fn is_remote(head: u64) -> bool {
+    let kinds = head & KINDS & !LEFT;
+    kinds == RTS | WANT_CTS || kinds == FIN
+}
+
 #[inline]
 const fn bit(set: bool, mask: u64) -> u64 {
     if set { mask } else { 0 }
@@ -221,6 +238,7 @@ mod tests {
             fin: true,
             left: false,
             whole: true,
+            remote: false,
             rts: rts.map(RtsFields),
         }
     }
@@ -262,5 +280,44 @@ mod tests {
         assert_eq!(broken(chunk(None), 0, 1 << 8), Err(ProtocolError::ReservedNotZero));
         assert_eq!(broken(chunk(None), 0, WANT_CTS), Err(ProtocolError::HeaderKinds));
         assert_eq!(broken(chunk(None), 3, 1 << 32), Err(ProtocolError::ChunkTooLong));
+    }
+
+    fn remote(fin: bool, rts: Option<Rts>) -> Header {
+        let rts = rts.map(RtsFields);
+        Header::Chunk { transfer: 7, bytes: 0, fin, left: true, whole: false, remote: true, rts }
+    }
+
+    #[test]
+    fn remote_goes_with_the_first_or_the_last_chunk_only() {
+        let rts = Rts { tag: 9, length: Length::Exact(1 << 40), want_cts: true };
+        let (first, last) = (remote(false, Some(rts)), remote(true, None));
+        for header in [first, last] {
+            assert_eq!(Header::parse(&header.line()), Ok(header));
+            for (kind, error) in [
+                (WHOLE, ProtocolError::HeaderKinds),
+                (RTS, ProtocolError::HeaderKinds),
+                (FIN, ProtocolError::HeaderKinds),
+                (WANT_CTS, ProtocolError::HeaderKinds),
+                (1 << 8, ProtocolError::ReservedNotZero),
+                (1 << 17, ProtocolError::ReservedNotZero),
+            ] {
+                let mut line = header.line();
+                line.0[0] ^= kind;
+                let parsed = Header::parse(&line);
+                // Without RTS the tag of a first chunk is a reserved word.
+                let reserved = Err(ProtocolError::ReservedNotZero);
+                assert!(parsed == Err(error) || kind == RTS && parsed == reserved, "{header:?} {kind:#x}");
+            }
+            let mut line = header.line();
+            line.0[3] = 1;
+            assert_eq!(Header::parse(&line), Err(ProtocolError::ReservedNotZero), "payload");
+        }
+        let stream = remote(false, Some(Rts { length: Length::Stream, ..rts }));
+        assert_eq!(Header::parse(&stream.line()), Err(ProtocolError::HeaderKinds));
+        let inline = Header::Inline { tag: 3, bytes: 8, payload: [0; 5] };
+        let mut line = inline.line();
+        line.0[0] |= REMOTE;
+        assert_eq!(Header::parse(&line), Err(ProtocolError::InlineTooLong));
+        assert_eq!(Header::plain_inline(&line), None);
     }
 }

@@ -64,7 +64,7 @@ impl Notification {
 }
 
 /// The low bits of a sequence or count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LowBits(u32);
 
 impl LowBits {

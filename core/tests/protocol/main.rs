@@ -36,3 +36,4 @@ mod ring;
 mod setup;
 mod table;
 mod texts;
+mod zero_copy;

@@ -112,8 +112,6 @@ fn a_wait_that_is_over_says_why() {
         WaitStrategyParseError => "unknown wait strategy; use spin, yield or sleep",
         Protocol::Superpipeline => "superpipeline",
     }
-    assert_eq!(
-        Protocol::ALL.map(Protocol::name),
-        ["eager", "copy", "pipeline", "superpipeline", "provision"]
-    );
+    let names = ["eager", "copy", "pipeline", "superpipeline", "provision", "register", "register-cached"];
+    assert_eq!(Protocol::ALL.map(Protocol::name), names);
 }

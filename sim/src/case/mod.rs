@@ -9,6 +9,7 @@ use superpipe_testkit::{GrowthSetup, Rng, Setup};
 
 use crate::client::{Behavior, ExitPolicy, Program};
 use crate::faults::{Chance, Fault, Faults};
+use crate::lenders::LenderPlan;
 use crate::nic::Profile;
 pub use scenario::Scenario;
 
@@ -43,6 +44,8 @@ pub struct ConnectionPlan {
     pub script: Script,
     /// Programs of clients, if any.
     pub programs: Option<[Program; 2]>,
+    /// Programs that lend memory for their messages, if any, in place of the others.
+    pub lenders: Option<[LenderPlan; 2]>,
 }
 
 /// Everything that decides a run.
@@ -76,7 +79,11 @@ const CLIENTS_EVERY: u64 = 12;
 const REJECT_EVERY: u64 = 32 * CLIENTS_EVERY;
 const REJECT_AT: u64 = 2;
 
-/// The first seeds are without that client, since golden traces were made of them before it existed.
+/// One of this many seeds plays programs that lend memory.
+const LENDERS_EVERY: u64 = 8;
+const LENDERS_AT: u64 = 5;
+
+/// The first seeds are without that client and these programs, since golden traces were made of them before they existed.
 const GOLDEN_SEEDS: u64 = 200;
 
 /// Policies to draw from. One that is listed more often is drawn more often.
@@ -127,11 +134,18 @@ impl Case {
                 close_policy: CLOSE_POLICIES[rng.below(CLOSE_POLICIES.len())],
                 script: script(rng, direct, arrival, &profile),
                 programs: plays_clients.then(|| programs(rng)),
+                lenders: None,
             }
         };
         let connections = (0..count).map(plan).collect();
         let case = Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections };
-        if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT { case.rejecting() } else { case }
+        if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT {
+            case.rejecting()
+        } else if seed >= GOLDEN_SEEDS && seed % LENDERS_EVERY == LENDERS_AT && !case.direct {
+            case.lending()
+        } else {
+            case
+        }
     }
 
     /// Changes the case so that a REJECT stays due while messages begin by the fast path: plain flags, a send queue of one with late
@@ -161,6 +175,22 @@ impl Case {
         self
     }
 
+    /// Changes the case so that programs lend memory for their messages, with everything else as it was drawn.
+    fn lending(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x1e4d);
+        let rng = &mut rng;
+        // The notification of the end of remote writes needs a second place where it is a SEND.
+        self.profile.send_queue = self.profile.send_queue.max(2);
+        for ConnectionPlan { script, programs, lenders, .. } in &mut self.connections {
+            script.setup.send_queue = self.profile.send_queue;
+            let protocol = [Protocol::Register, Protocol::RegisterCached][rng.below(2)];
+            script.configs.iter_mut().for_each(|config| config.protocol = protocol);
+            *programs = None;
+            *lenders = Some([0; 2].map(|_| lender(rng)));
+        }
+        self
+    }
+
     /// Returns a case with this many clients, one per host, which all exchange transfers with one server.
     #[must_use]
     pub fn crowd(seed: u64, clients: usize) -> Self {
@@ -176,6 +206,7 @@ impl Case {
                 close_policy: ClosePolicy::Together,
                 script,
                 programs: None,
+                lenders: None,
             }
         };
         let connections = (0..clients).map(plan).collect();
@@ -210,6 +241,20 @@ fn programs(rng: &mut Rng) -> [Program; 2] {
             Behavior::LongDeadlines => Program { wait: WaitStrategy::Sleep, ..program },
             Behavior::Plain | Behavior::Flood | Behavior::Reject | Behavior::RejectInRow => program,
         })
+}
+
+/// Draws a program that lends memory: most of its messages are long.
+fn lender(rng: &mut Rng) -> LenderPlan {
+    let count = rng.below(12);
+    LenderPlan {
+        seed: rng.next(),
+        messages: (0..count)
+            .map(|_| if rng.one_in(4) { rng.below(2500) } else { rng.below(20_001) })
+            .collect(),
+        cancels_one_in: [0, 0, 2, 5][rng.below(4)],
+        gives_up_one_in: [0, 0, 0, 300][rng.below(4)],
+        aborts: rng.one_in(8),
+    }
 }
 
 /// Without order inside a write, notify and checked flags are equally likely. With order both are rare.

@@ -125,6 +125,7 @@ fn case(transfers: Vec<Transfer>) -> Case {
             close_policy: ClosePolicy::Together,
             script,
             programs: None,
+            lenders: None,
         }],
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct TurnOutcome {
 /// Phase of a program.
 #[derive(Debug)]
 enum Stage {
-    Warming(WarmUp, Vec<u8>),
+    Warming(Box<WarmUp>, Vec<u8>),
     Calling,
     /// It completes its transfers and receives what arrives.
     Ending,
@@ -152,7 +152,7 @@ impl<F: PairFabric> ClientPair<F> {
                 let smaller = usize::from(script.configs[0].c0_bytes > script.configs[1].c0_bytes);
                 let layout = script.setup.layouts[0];
                 let plan = WarmUpPlan::new(layout, &script.configs[smaller], F::DIRECT);
-                Stage::Warming(WarmUp::new(plan, side == 0), vec![0x5a; plan.room_bytes()])
+                Stage::Warming(Box::new(WarmUp::new(plan, side == 0)), vec![0x5a; plan.room_bytes()])
             } else {
                 Stage::Calling
             };

@@ -59,15 +59,30 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         ticket: Ticket,
         job: Job<Memory, Memory>,
     ) -> Result<(), Busy> {
-        if self.setup.growth.is_none() || self.grown[side].jobs.len() == JOBS_MAX {
+        if self.grown[side].jobs.len() == JOBS_MAX {
             return Err(Busy);
         }
         let profile = &self.world.profile;
+        let is_of_growth = matches!(
+            job,
+            Job::ProvisionLanding { .. }
+                | Job::ProvisionImage { .. }
+                | Job::ReleaseLanding(_)
+                | Job::ReleaseImage(_)
+        );
+        if is_of_growth && self.setup.growth.is_none() {
+            return Err(Busy);
+        }
         let ns = match &job {
             Job::ProvisionLanding { layout, .. } | Job::ProvisionImage { layout, .. } => {
                 profile.registration_ns(u64::from(layout.bytes()), false)
             }
-            Job::ReleaseLanding(_) | Job::ReleaseImage(_) => profile.deregister_ns,
+            // An application has just written what it sends.
+            Job::RegisterSource { bytes, .. } => profile.registration_ns(*bytes, true),
+            Job::RegisterDestination { bytes, .. } => profile.registration_ns(*bytes, false),
+            Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Deregister(_) | Job::EndLink => {
+                profile.deregister_ns
+            }
         };
         let due_ns = self.world.clock_ns(self.hosts[side]) + ns;
         self.grown[side].jobs.push(PendingJob { ticket, job, due_ns });
@@ -132,6 +147,16 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 assert!(!in_use || self.is_forged, "{memory:?} is released, and the NIC may read its image");
                 let key = self.grown[side].images[usize::from(memory.index)].take();
                 self.release_grown(side, key);
+                Ok(JobOutcome::Released)
+            }
+            Job::RegisterSource { buffer, bytes } => self.register_lent(side, buffer, bytes, false),
+            Job::RegisterDestination { buffer, bytes } => self.register_lent(side, buffer, bytes, true),
+            Job::Deregister(registration) => {
+                self.deregister_lent(side, registration);
+                Ok(JobOutcome::Released)
+            }
+            Job::EndLink => {
+                self.end_link(side);
                 Ok(JobOutcome::Released)
             }
         }

@@ -6,6 +6,7 @@
 
 mod forger;
 mod growing;
+mod lent;
 mod notified;
 mod partial_blocks;
 
@@ -14,8 +15,8 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Layout, Line,
-    Nanos, Notification, SqFull, Ticket, WcError, WrId, control_page,
+    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job,
+    LINE_BYTES, Layout, Line, Nanos, Notification, Registration, SqFull, Ticket, WcError, WrId, control_page,
 };
 use superpipe_testkit::{
     BASE, BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, Span, crc32c, ownership,
@@ -28,6 +29,7 @@ use crate::nic::{
 };
 use forger::Forger;
 use growing::Grown;
+use lent::LentMemory;
 use partial_blocks::PartialBlockCounter;
 pub use partial_blocks::PartialBlocks;
 
@@ -38,6 +40,8 @@ pub(crate) struct ArrivalFlags {
     pub(crate) checked: bool,
     /// Notifications announce the flags.
     pub(crate) notify: bool,
+    /// The applications lend memory, so that the ends of remote writes are notified.
+    pub(crate) lends: bool,
     /// Bits of the CRC. Fewer than 32 show how often it fails.
     pub(crate) crc_bits: u32,
 }
@@ -61,6 +65,8 @@ pub struct SimFabric<const DIRECT: bool> {
     pages: [Vec<Key>; 2],
     /// Landing buffers of each end.
     grown: [Grown; 2],
+    /// Memory of the applications.
+    lent: [LentMemory; 2],
     ownership: [BlockOwnership; 2],
     owned: [Vec<Owned>; 2],
     /// Memory of the notifications that each end sends by SEND, and the slot of the next one.
@@ -92,7 +98,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         flags: ArrivalFlags,
     ) -> Result<Self, NotRegistered> {
         let mut keys = [Vec::new(), Vec::new()];
-        let words_bytes = Self::words_bytes(world, setup.notifications_max, flags.notify);
+        let words_bytes = Self::words_bytes(world, setup.notifications_max, flags.notify || flags.lends);
         let base_bytes = setup.growth.and_then(|growth| growth.base).map(Layout::bytes);
         for side in 0..2 {
             let [ours, theirs] = [setup.layouts[side].bytes(), setup.layouts[1 - side].bytes()];
@@ -140,6 +146,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             qps: world.connect(hosts),
             pages,
             grown,
+            lent: Default::default(),
             ownership: setup.layouts.map(|layout| ownership(layout, setup)),
             owned: [Vec::new(), Vec::new()],
             words,
@@ -153,7 +160,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             recorders: [None, None],
             acting: 0,
         };
-        if flags.notify {
+        if flags.notify || flags.lends {
             sim.post_receives(world, 0);
             sim.post_receives(world, 1);
         }
@@ -164,6 +171,9 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     pub(crate) fn release(&mut self, side: usize) {
         self.world.destroy_qp(self.qps[side]);
         for key in self.pages[side].drain(..).chain(self.words[side]).chain(self.grown[side].drain()) {
+            self.world.deregister(key);
+        }
+        for key in self.lent[side].drain() {
             self.world.deregister(key);
         }
         self.owned[side].clear();
@@ -419,6 +429,18 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
             self.send_notification(side, notification);
         }
         Ok(())
+    }
+
+    fn post_remote_write(
+        &mut self,
+        link: &mut EndLink,
+        from: Registration,
+        to: DestinationClaim,
+        at: u64,
+        bytes: u32,
+    ) -> Result<(), SqFull> {
+        assert!(!DIRECT, "nothing is posted where stores go direct");
+        self.post_remote(link.0, from, to, at, bytes)
     }
 
     fn ring_doorbell(&mut self, link: &mut EndLink) {

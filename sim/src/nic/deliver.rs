@@ -82,8 +82,12 @@ impl World {
             let data = if wr.inline {
                 flight.data[offset as usize..][..bytes as usize].to_vec()
             } else {
-                let data = self.bytes(wr.from, wr.at + offset, bytes);
-                data.unwrap_or_else(|error| panic!("the NIC reads what is gone: {error}")).to_vec()
+                match self.bytes(wr.from, wr.at + offset, bytes) {
+                    Ok(data) => data.to_vec(),
+                    // A QP that has failed reads nothing.
+                    Err(_) if flight.status != status::SUCCESS => continue,
+                    Err(error) => panic!("the NIC reads what is gone: {error}"),
+                }
             };
             match wr.op {
                 Op::Write { to, at } | Op::WriteWithImmediate { to, at, .. } => {
@@ -196,6 +200,17 @@ impl World {
             self.failed.insert(number);
             self.fail(now, name);
         }
+    }
+
+    /// Ends a QP, as `ibv_modify_qp` to the error state does.
+    pub(crate) fn fail_qp(&mut self, name: QpName) {
+        let now = self.clock_ns(name.node);
+        self.fail(now, name);
+    }
+
+    /// Returns true if the QP has failed, or was destroyed.
+    pub(crate) fn has_failed(&self, name: QpName) -> bool {
+        self.nodes[name.node].qps[name.index].failed
     }
 
     /// Fails a QP: what has not completed is flushed, and what is on its way never becomes visible.

@@ -58,6 +58,8 @@ pub(super) struct Flight {
     pub(super) data: Vec<u8>,
     /// Packets that the NIC has not read.
     pub(super) unread: u32,
+    /// Time at which all of it is visible, once it has left.
+    pub(super) visible_ns: u64,
     pub(super) status: u32,
     /// Status with which it fails after all its effects.
     pub(super) fails: Option<u32>,

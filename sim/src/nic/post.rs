@@ -60,7 +60,7 @@ impl World {
         self.last_flight += 1;
         let number = self.last_flight;
         let (status, fails, lost) = (status::SUCCESS, None, false);
-        let flight = Flight { number, qp: name, wr, data, unread: 0, status, fails, lost };
+        let flight = Flight { number, qp: name, wr, data, unread: 0, visible_ns: 0, status, fails, lost };
         let qp = self.qp(name);
         qp.queued += 1;
         qp.staged.push_back(flight);
@@ -158,6 +158,7 @@ impl World {
         }
         let done = if is_received { completes.max(visible + 1) } else { completes };
         self.queue.push(done, NicEvent::Done { flight: flight.number });
+        flight.visible_ns = visible;
         self.flights.insert(flight.number, flight);
     }
 

@@ -69,6 +69,10 @@ pub enum MemoryUse {
     LandingImage,
     /// Notifications that are SENDs.
     Notifications,
+    /// Memory that an application sends from.
+    Source,
+    /// Memory that an application receives into.
+    Destination,
 }
 
 impl fmt::Display for MemoryUse {
@@ -79,6 +83,8 @@ impl fmt::Display for MemoryUse {
             Self::ControlPageImage => "image of the peer's control page",
             Self::LandingImage => "image of the peer's landing buffer",
             Self::Notifications => "notifications",
+            Self::Source => "source of an application",
+            Self::Destination => "destination of an application",
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::case::{Case, ConnectionPlan};
 use crate::client::{CallCoverage, ClientPair, TurnOutcome};
 use crate::fabric::{ArrivalFlags, PartialBlocks, SimFabric};
 use crate::faults::Fault;
+use crate::lenders::LenderPair;
 use crate::nic::{NotRegistered, TraceEvent, World};
 
 /// Faults that can overtake an acknowledgement, which then needs a keepalive (wire.md 7.3). Without them no keepalive may be needed, and
@@ -21,6 +22,8 @@ enum Applications<const DIRECT: bool> {
     Script(Box<Scripted<DIRECT>>),
     /// Two clients, which make any call at any time.
     Clients(Box<ClientPair<SimFabric<DIRECT>>>),
+    /// Two programs that lend memory for their messages.
+    Lenders(Box<LenderPair<DIRECT>>),
 }
 
 pub(super) struct Connection<const DIRECT: bool> {
@@ -47,16 +50,19 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         world.states = [None; 2];
         let arrival = plan.script.configs[0].arrival;
         let (checked, notify) = (arrival == Arrival::CheckedFlag, arrival == Arrival::Notify);
-        let flags = ArrivalFlags { checked, notify, crc_bits: case.crc_bits };
+        let flags = ArrivalFlags { checked, notify, lends: plan.lenders.is_some(), crc_bits: case.crc_bits };
         let mut fabric = SimFabric::connect(world, plan.hosts, &plan.script.setup, flags)?;
         if recorded {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];
         }
-        let applications = match plan.programs {
-            Some(programs) => {
+        let applications = match (plan.programs, &plan.lenders) {
+            (_, Some(plans)) => {
+                Applications::Lenders(Box::new(LenderPair::over(fabric, &plan.script, plans.clone())))
+            }
+            (Some(programs), None) => {
                 Applications::Clients(Box::new(ClientPair::over(fabric, &plan.script, programs)))
             }
-            None => {
+            (None, None) => {
                 let pair = Pair::over(fabric, plan.script.clone());
                 Applications::Script(Box::new(Scripted::new(pair, plan.close_policy)))
             }
@@ -77,6 +83,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &mut self.applications {
             Applications::Script(scripted) => scripted.share_cpu(ends_per_cpu),
             Applications::Clients(clients) => clients.ends_per_cpu = ends_per_cpu,
+            Applications::Lenders(lenders) => lenders.share_cpu(ends_per_cpu),
         }
     }
 
@@ -88,6 +95,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &self.applications {
             Applications::Script(scripted) => scripted.pair.state(),
             Applications::Clients(clients) => clients.state(),
+            Applications::Lenders(lenders) => lenders.state(),
         }
     }
 
@@ -96,12 +104,21 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &self.applications {
             Applications::Script(_) => 0,
             Applications::Clients(clients) => clients.transfers(),
+            Applications::Lenders(lenders) => lenders.transfers(),
+        }
+    }
+
+    /// Returns the bytes that came by remote writes.
+    pub(super) fn remote_bytes(&self) -> u64 {
+        match &self.applications {
+            Applications::Script(_) | Applications::Clients(_) => 0,
+            Applications::Lenders(lenders) => lenders.remote_bytes(),
         }
     }
 
     pub(super) fn call_coverage(&self) -> Option<&CallCoverage> {
         match &self.applications {
-            Applications::Script(_) => None,
+            Applications::Script(_) | Applications::Lenders(_) => None,
             Applications::Clients(clients) => Some(&clients.call_coverage),
         }
     }
@@ -110,6 +127,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &self.applications {
             Applications::Script(scripted) => scripted.pair.fabric.partial_blocks.borrow().blocks,
             Applications::Clients(clients) => clients.fabric.partial_blocks.borrow().blocks,
+            Applications::Lenders(lenders) => lenders.fabric.partial_blocks.borrow().blocks,
         }
     }
 
@@ -117,6 +135,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &mut self.applications {
             Applications::Script(scripted) => &mut scripted.pair.fabric,
             Applications::Clients(clients) => &mut clients.fabric,
+            Applications::Lenders(lenders) => &mut lenders.fabric,
         }
     }
 
@@ -124,6 +143,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &self.applications {
             Applications::Script(scripted) => &scripted.pair.ends[side],
             Applications::Clients(clients) => &clients.clients[side].driver,
+            Applications::Lenders(lenders) => &lenders.ends[side].driver,
         }
     }
 
@@ -131,6 +151,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &mut self.applications {
             Applications::Script(scripted) => &mut scripted.pair.ends[side],
             Applications::Clients(clients) => &mut clients.clients[side].driver,
+            Applications::Lenders(lenders) => &mut lenders.ends[side].driver,
         }
     }
 
@@ -138,6 +159,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         match &self.applications {
             Applications::Script(scripted) => scripted.pair.moved(side),
             Applications::Clients(clients) => clients.moved(side),
+            Applications::Lenders(lenders) => lenders.moved(side),
         }
     }
 
@@ -191,6 +213,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
                 TurnOutcome::default()
             }
             Applications::Clients(clients) => clients.turn(side, Nanos(now_ns)),
+            Applications::Lenders(lenders) => lenders.turn(side, Nanos(now_ns)),
         };
         self.note_faults();
         self.note_steps(side);
@@ -199,7 +222,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             Applications::Script(scripted) => {
                 scripted.after_turn(side, now_ns, has_both_ends, may_fail, needs_keepalive)?
             }
-            Applications::Clients(_) => outcome,
+            Applications::Clients(_) | Applications::Lenders(_) => outcome,
         };
         self.note_faults();
         self.check_failure(side)?;
@@ -274,6 +297,14 @@ impl<const DIRECT: bool> Connection<DIRECT> {
                     clients.stop_checking();
                 }
             }
+            Applications::Lenders(lenders) => {
+                if is_broken {
+                    lenders.expect_failure();
+                }
+                if is_forged {
+                    lenders.stop_checking();
+                }
+            }
         }
     }
 
@@ -284,7 +315,18 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             return;
         }
         self.fabric().release(side);
-        if let Applications::Clients(clients) = &mut self.applications {
+        if let Applications::Lenders(lenders) = &mut self.applications {
+            if self.gone[1 - side] {
+                lenders.check_oracle();
+            } else if self.may_fail || !lenders.is_over() {
+                lenders.expect_failure();
+                self.may_fail = true;
+                let is_closing = lenders.ends[side].driver.is_closing();
+                if self.death_known_ns[1 - side].is_none() && is_closing {
+                    self.report_death(side);
+                }
+            }
+        } else if let Applications::Clients(clients) = &mut self.applications {
             if self.gone[1 - side] {
                 clients.check_oracle();
             } else if self.may_fail || !clients.is_over() {

@@ -41,8 +41,10 @@ pub struct Outcome {
     pub time_ns: u64,
     /// Turns of all ends.
     pub turns: u64,
-    /// Transfers of scripts and clients.
+    /// Transfers of scripts, clients and lenders.
     pub transfers: u64,
+    /// Bytes that came by remote writes.
+    pub remote_bytes: u64,
     /// Incomplete blocks that a CRC with fewer than 32 bits accepted.
     pub partial_blocks: PartialBlocks,
     /// Counts of faults by state.
@@ -118,7 +120,8 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
             if unconnected > 0 {
                 endings.insert("did not connect".to_owned(), unconnected);
             }
-            let scripted = case.connections.iter().filter(|plan| plan.programs.is_none());
+            let scripted =
+                case.connections.iter().filter(|plan| plan.programs.is_none() && plan.lenders.is_none());
             let scripted = scripted.map(|plan| plan.script.transfers.iter().flatten().count() as u64);
             let of_clients = connections.iter().map(Connection::transfers);
             let mut call_coverage = CallCoverage::default();
@@ -129,6 +132,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
             return Ok(Outcome {
                 time_ns: world.time_ns(),
                 turns,
+                remote_bytes: connections.iter().map(Connection::remote_bytes).sum(),
                 transfers: scripted.sum::<u64>() + of_clients.sum::<u64>(),
                 partial_blocks,
                 fault_coverage: world.fault_coverage,

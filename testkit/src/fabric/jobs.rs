@@ -1,6 +1,8 @@
 //! Jobs of an in-memory fabric: they are refused, fail, and finish in any order, as the seed decides.
 
-use superpipe_core::{Busy, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
+use superpipe_core::{
+    Buffer, Busy, Job, JobFailed, JobOutcome, JobResult, Layout, Registration, RemoteClaim, Ticket,
+};
 
 use super::Memory;
 use crate::Rng;
@@ -31,12 +33,24 @@ pub(super) trait JobEffects<R: Copy> {
     fn release_landing(&mut self, memory: Memory);
     /// Releases an image. Panics if the device still reads it.
     fn release_image(&mut self, image: R);
+    /// Registers memory of an application.
+    fn register(&mut self, side: usize, buffer: Buffer, bytes: u64, is_remote: bool) -> JobResult<Memory, R> {
+        panic!("end {side} registers {bytes} bytes of {buffer:?}, remote: {is_remote}, and cannot");
+    }
+    /// Deregisters memory of an application. Panics if the device still uses it.
+    fn deregister(&mut self, registration: Registration) {
+        panic!("{registration:?} is deregistered, and was never registered");
+    }
+    /// Ends the link.
+    fn end_link(&mut self) {}
 }
 
 /// Jobs under way at both ends.
 #[derive(Clone, Debug)]
 pub(super) struct JobQueue<R> {
     growth: Option<GrowthSetup>,
+    /// One registration of an application's memory in so many fails; 0: none does.
+    fail_registrations: usize,
     rng: Rng,
     jobs: [Vec<(Ticket, Job<Memory, R>)>; 2],
     /// Tickets of jobs that have finished, which a device may report once more.
@@ -54,7 +68,12 @@ pub(super) enum Polled<R> {
 
 impl<R: Copy> JobQueue<R> {
     pub(super) fn new(growth: Option<GrowthSetup>, seed: u64) -> Self {
-        Self { growth, rng: Rng::new(seed ^ 0x10b5), jobs: [Vec::new(), Vec::new()], stale: [None; 2] }
+        let rng = Rng::new(seed ^ 0x10b5);
+        Self { growth, fail_registrations: 0, rng, jobs: [Vec::new(), Vec::new()], stale: [None; 2] }
+    }
+
+    pub(super) const fn fail_registrations(&mut self, one_in: usize) {
+        self.fail_registrations = one_in;
     }
 
     pub(super) fn is_memory_short(&self) -> bool {
@@ -62,7 +81,7 @@ impl<R: Copy> JobQueue<R> {
     }
 
     pub(super) fn begin(&mut self, side: usize, ticket: Ticket, job: Job<Memory, R>) -> Result<(), Busy> {
-        if self.growth.is_none() || self.rng.one_in(4) {
+        if is_growth(&job) && self.growth.is_none() || self.rng.one_in(4) {
             return Err(Busy);
         }
         self.jobs[side].push((ticket, job));
@@ -70,7 +89,9 @@ impl<R: Copy> JobQueue<R> {
     }
 
     pub(super) fn poll(&mut self, side: usize) -> Polled<R> {
-        let Some(growth) = self.growth else { return Polled::Nothing };
+        if self.growth.is_none() && self.jobs[side].is_empty() && self.stale[side].is_none() {
+            return Polled::Nothing;
+        }
         if self.rng.one_in(8)
             && let Some(ticket) = self.stale[side].take()
         {
@@ -83,8 +104,14 @@ impl<R: Copy> JobQueue<R> {
         let index = self.rng.below(count);
         let (ticket, job) = self.jobs[side].swap_remove(index);
         self.stale[side] = Some(ticket);
-        let can_fail = matches!(job, Job::ProvisionLanding { .. } | Job::ProvisionImage { .. });
-        if can_fail && growth.fail_one_in > 0 && self.rng.one_in(growth.fail_one_in) {
+        let fail_one_in = match &job {
+            Job::ProvisionLanding { .. } | Job::ProvisionImage { .. } => {
+                self.growth.map_or(0, |growth| growth.fail_one_in)
+            }
+            Job::RegisterSource { .. } | Job::RegisterDestination { .. } => self.fail_registrations,
+            Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Deregister(_) | Job::EndLink => 0,
+        };
+        if fail_one_in > 0 && self.rng.one_in(fail_one_in) {
             let failed =
                 if self.rng.one_in(2) { JobFailed::Refused } else { JobFailed::OverBudget { bytes_max: 0 } };
             return Polled::Failed(ticket, failed, Some(job));
@@ -105,6 +132,10 @@ pub(super) fn logged<R: Into<Memory>>(job: Job<Memory, R>) -> Job<Memory, Memory
         Job::ProvisionImage { place, layout, claim } => Job::ProvisionImage { place, layout, claim },
         Job::ReleaseLanding(memory) => Job::ReleaseLanding(memory),
         Job::ReleaseImage(image) => Job::ReleaseImage(image.into()),
+        Job::RegisterSource { buffer, bytes } => Job::RegisterSource { buffer, bytes },
+        Job::RegisterDestination { buffer, bytes } => Job::RegisterDestination { buffer, bytes },
+        Job::Deregister(registration) => Job::Deregister(registration),
+        Job::EndLink => Job::EndLink,
     }
 }
 
@@ -138,6 +169,28 @@ pub(super) fn finish<R: Copy>(
         Job::ReleaseImage(image) => {
             fabric.release_image(image);
             Ok(JobOutcome::Released)
+        }
+        Job::RegisterSource { buffer, bytes } => fabric.register(side, buffer, bytes, false),
+        Job::RegisterDestination { buffer, bytes } => fabric.register(side, buffer, bytes, true),
+        Job::Deregister(registration) => {
+            fabric.deregister(registration);
+            Ok(JobOutcome::Released)
+        }
+        Job::EndLink => {
+            fabric.end_link();
+            Ok(JobOutcome::Released)
+        }
+    }
+}
+
+const fn is_growth<R>(job: &Job<Memory, R>) -> bool {
+    match job {
+        Job::ProvisionLanding { .. }
+        | Job::ProvisionImage { .. }
+        | Job::ReleaseLanding(_)
+        | Job::ReleaseImage(_) => true,
+        Job::RegisterSource { .. } | Job::RegisterDestination { .. } | Job::Deregister(_) | Job::EndLink => {
+            false
         }
     }
 }

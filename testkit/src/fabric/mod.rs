@@ -1,5 +1,6 @@
 //! In-memory fabrics, and what a [`Pair`](crate::Pair) and tests need of them.
 
+mod buffers;
 mod direct;
 mod jobs;
 mod log;

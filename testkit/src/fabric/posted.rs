@@ -7,21 +7,24 @@
 //! that.
 
 mod growing;
+mod remote;
 
 use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Line, Nanos,
-    Notification, SqFull, Ticket, WcError, WrId, control_page,
+    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, DestinationClaim, Fabric, Job, JobResult,
+    LINE_BYTES, Line, Nanos, Notification, Registration, SqFull, Ticket, WcError, WrId, control_page,
 };
 
+use super::buffers::Buffers;
 use super::jobs::{JobQueue, Polled, finish, logged};
 use super::log::{Log, LogEntry, Logged};
 use super::memory::{Memories, Memory, Place, Span};
 use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts, ownership};
 use crate::{Rng, crc32c};
+use remote::Ends;
 
 /// Most pieces of a write: enough that a block's payload and flag arrive separately in any order.
 const PIECES_MAX: usize = 6;
@@ -39,12 +42,21 @@ impl From<Image> for Memory {
     }
 }
 
+/// Target of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// The memory of this image.
+    Image(Memory),
+    /// Memory of the peer's application.
+    Remote(Ends),
+}
+
 /// A write on its way.
 #[derive(Clone, Debug)]
 struct Write {
     id: u64,
     link: usize,
-    to: Memory,
+    target: Target,
     wr: Option<WrId>,
     /// Invisible pieces as (offset, bytes). The first `pieces_left` of them count.
     pieces: [(u32, u32); PIECES_MAX],
@@ -100,6 +112,12 @@ pub struct Posted {
     recorders: Recorders,
     jobs: JobQueue<Image>,
     log: Log,
+    /// Memory of the applications.
+    buffers: Buffers,
+    /// Every write of this end was notified.
+    notifies_all: [bool; 2],
+    /// The link has ended: all work requests fail.
+    has_ended: bool,
 }
 
 impl Posted {
@@ -141,6 +159,10 @@ impl Posted {
     /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
     /// overwritten all the time.
     fn check_notified(&self, from: Memory, at: u32, bytes: u32) {
+        // Where some writes are not notified, flags prove chunks.
+        if !self.notifies_all[1 - from.owner] {
+            return;
+        }
         let (read, ack) = (Span { memory: from, at, bytes }, Memory::control_page(from.owner));
         let is_ack = |span: &Span| (span.memory, span.at) == (ack, control_page::ACK);
         for sent in self.notifications[1 - from.owner].iter().filter(|sent| !is_ack(&sent.span)) {
@@ -154,9 +176,12 @@ impl Posted {
 
     /// Returns true if the oldest notification of this end has arrived: its write and all before it are visible.
     fn has_arrived(&self, from: usize) -> bool {
-        let before =
-            |id: u64| self.writes.iter().any(|it| it.link == from && it.id <= id && it.pieces_left > 0);
-        self.notifications[from].front().is_some_and(|sent| !before(sent.id))
+        self.notifications[from].front().is_some_and(|sent| self.is_visible(from, sent.id))
+    }
+
+    /// Returns true if the write of this number, and all before it of this end, are visible.
+    fn is_visible(&self, from: usize, id: u64) -> bool {
+        !self.writes.iter().any(|it| it.link == from && it.id <= id && it.pieces_left > 0)
     }
 
     /// Cuts a write into pieces, and shuffles them without order inside a write.
@@ -197,7 +222,10 @@ impl Posted {
         if self.writes[index].pieces_left > 0 {
             self.place_piece(index);
         }
-        self.retire(index);
+        // The write may have ended the link.
+        if !self.has_ended {
+            self.retire(index);
+        }
     }
 
     /// Makes the next piece of this write visible.
@@ -205,14 +233,22 @@ impl Posted {
         let write = &mut self.writes[index];
         write.pieces_left -= 1;
         let (at, bytes) = write.pieces[write.pieces_left];
-        let from = match &write.read {
-            Some((start, read)) => &read[(at - start) as usize..][..bytes as usize],
-            None => self.images.bytes(write.to, at, bytes),
+        let Write { id, link, target, wr, pieces_left, .. } = *write;
+        let from = match (&write.read, target) {
+            (Some((start, read)), _) => &read[(at - start) as usize..][..bytes as usize],
+            (None, Target::Image(to)) => self.images.bytes(to, at, bytes),
+            (None, Target::Remote(ends)) => self.buffers.source(ends.from, at, bytes),
         };
-        self.memories.bytes_mut(write.to, at, bytes).copy_from_slice(from);
+        let to = match target {
+            Target::Image(to) => to,
+            Target::Remote(ends) => {
+                let data = from.to_vec();
+                return self.place_remote(link, ends, at, &data);
+            }
+        };
+        self.memories.bytes_mut(to, at, bytes).copy_from_slice(from);
         // A peer that sees the whole line may acknowledge it, which gives it back.
-        if write.pieces_left == 0 && (write.wr.is_none() || write.to.place == Place::ControlPage) {
-            let (link, id) = (write.link, write.id);
+        if pieces_left == 0 && (wr.is_none() || to.place == Place::ControlPage) {
             self.owned[link].retain(|owned| owned.id != id);
         }
     }
@@ -251,7 +287,11 @@ impl Posted {
         let left = &write.pieces[..write.pieces_left];
         let start = left.iter().map(|piece| piece.0).min().unwrap_or(0);
         let end = left.iter().map(|piece| piece.0 + piece.1).max().unwrap_or(0);
-        buffer.extend_from_slice(self.images.bytes(write.to, start, end - start));
+        let bytes = match write.target {
+            Target::Image(to) => self.images.bytes(to, start, end - start),
+            Target::Remote(ends) => self.buffers.source(ends.from, start, end - start),
+        };
+        buffer.extend_from_slice(bytes);
         write.read = Some((start, buffer));
         match write.wr {
             Some(wr) => {
@@ -360,7 +400,7 @@ impl Fabric for Posted {
             self.ownership[to.owner].on_filled(to.index, at, bytes);
             // A block is written again only after its reader has acknowledged it. The reader may have seen it complete before its last piece
             // arrived, if the memory held the same bytes. No piece is a round trip late.
-            let over = |write: &Write| write.to == to && write.covers(at, bytes);
+            let over = |write: &Write| write.target == Target::Image(to) && write.covers(at, bytes);
             while let Some(index) = self.writes.iter().position(over) {
                 self.place_rest(index);
                 self.retire(index);
@@ -373,15 +413,29 @@ impl Fabric for Posted {
         let id = self.now;
         let span = Span { memory: to, at, bytes };
         self.owned[link].push(Owned { id, span, wr: wr.filter(|_| to.place == Place::Landing) });
-        if let Some(notification) = notification {
+        self.notifies_all[link] &= notification.is_some();
+        if let Some(notification) = notification.filter(|_| !self.has_ended) {
             assert!(notification.0 < 1 << 30, "the fabric keeps two bits for itself");
             self.notifications[link].push_back(Notified { id, span, notification });
             let receives = usize::from(self.setup.notifications_max);
             assert!(self.notifications[link].len() <= receives, "the peer has posted {receives} receives");
         }
         let (pieces, pieces_left) = self.cut(at, bytes);
-        self.writes.push(Write { id, link, to, wr, pieces, pieces_left, read: None });
+        let target = Target::Image(to);
+        self.writes.push(Write { id, link, target, wr, pieces, pieces_left, read: None });
+        self.flush_if_ended();
         Ok(())
+    }
+
+    fn post_remote_write(
+        &mut self,
+        link: &mut EndLink,
+        from: Registration,
+        to: DestinationClaim,
+        at: u64,
+        bytes: u32,
+    ) -> Result<(), SqFull> {
+        self.post_remote(link.0, Ends { from, to }, at, bytes)
     }
 
     fn ring_doorbell(&mut self, link: &mut EndLink) {
@@ -456,6 +510,7 @@ impl PairFabric for Posted {
     fn is_quiescent(&self) -> bool {
         self.writes.is_empty()
             && self.jobs.is_empty()
+            && self.buffers.is_idle()
             && self.completions.iter().all(VecDeque::is_empty)
             && self.notifications.iter().all(VecDeque::is_empty)
     }
@@ -497,6 +552,9 @@ impl TestFabric for Posted {
             recorders: [None, None],
             jobs: JobQueue::new(setup.growth, setup.seed),
             log: Log::default(),
+            buffers: Buffers::default(),
+            notifies_all: [true; 2],
+            has_ended: false,
         }
     }
 

@@ -269,7 +269,12 @@ impl Negotiated {
     pub const fn small_buffer(&self) -> Option<Layout> {
         match self.config.protocol {
             Protocol::Provision => Some(small_layout(self.config.small_buffer_bytes)),
-            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Superpipeline => None,
+            Protocol::Eager
+            | Protocol::Copy
+            | Protocol::Pipeline
+            | Protocol::Superpipeline
+            | Protocol::Register
+            | Protocol::RegisterCached => None,
         }
     }
 

@@ -228,7 +228,7 @@ fn what_a_welcome_must_have() {
         (POSTED, 31, 1, "reserved bytes are not zero"),
         (POSTED, 12, 1, "reserved bytes are not zero"),
         (DIRECT, 12, 2, "reserved bytes are not zero"),
-        (DIRECT, 13, 9, "an unknown choice"),
+        (DIRECT, 13, 99, "an unknown choice"),
         (DIRECT, 16, 1, "the values that it chose are invalid"),
         (DIRECT, 100, 1, "reserved bytes are not zero"),
     ] {

@@ -26,7 +26,7 @@ fn controls_that_are_none<F: TestFabric>() {
         expect!(t, broken ReservedNotZero);
     }
     let mut t = Victim::<F>::new();
-    feed!(t, control Line([1, 1, 1, 0, 0, 0, 0, 1])); // a CTS that names a chunk
+    feed!(t, control Line([1, 1, 0, 1, 0, 0, 0, 1])); // a CTS with a key of no bytes
     expect!(t, broken ReservedNotZero);
     let mut t = Victim::<F>::new();
     feed!(t, control wire::cts(1, 2)); // not yet the one awaited

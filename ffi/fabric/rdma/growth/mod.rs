@@ -121,6 +121,10 @@ impl Growth {
             Job::ReleaseImage(image) => {
                 self.release(ticket, grown(image.base).map(|(place, _)| IMAGES + place))
             }
+            Job::RegisterSource { .. }
+            | Job::RegisterDestination { .. }
+            | Job::Deregister(_)
+            | Job::EndLink => Err(Busy),
         }
     }
 

@@ -9,6 +9,8 @@ use super::write::WrState;
 use super::{StepFabric, index};
 use crate::explore::cases::Growing;
 
+const NO_LOAN: &str = "no application of a case lends memory";
+
 /// Jobs of one end.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Jobs {
@@ -95,6 +97,12 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::ReleaseImage(memory) => {
                 format!("the release of the image of landing buffer {}", memory.index)
             }
+            Job::RegisterSource { .. }
+            | Job::RegisterDestination { .. }
+            | Job::Deregister(_)
+            | Job::EndLink => {
+                unreachable!("{NO_LOAN}")
+            }
         }
     }
 
@@ -114,6 +122,12 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::ProvisionLanding { place, .. } | Job::ProvisionImage { place, .. } => {
                 assert!(place < 2, "an end has two places");
             }
+            Job::RegisterSource { .. }
+            | Job::RegisterDestination { .. }
+            | Job::Deregister(_)
+            | Job::EndLink => {
+                unreachable!("{NO_LOAN}")
+            }
         }
         self.jobs[side].change().pending.push((ticket, job));
         Ok(())
@@ -131,6 +145,12 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::ProvisionLanding { place, layout } => self.provision_landing(side, place, layout),
             Job::ProvisionImage { layout, claim, .. } => self.provision_image(side, layout, claim),
             Job::ReleaseLanding(_) | Job::ReleaseImage(_) => Ok(JobOutcome::Released),
+            Job::RegisterSource { .. }
+            | Job::RegisterDestination { .. }
+            | Job::Deregister(_)
+            | Job::EndLink => {
+                unreachable!("{NO_LOAN}")
+            }
         };
         self.report(side, ticket, result);
     }

@@ -1,8 +1,8 @@
 //! Jobs of posted writes: landing buffers and images, which nothing may use once they are released.
 
-use superpipe_core::Layout;
+use superpipe_core::{Buffer, JobResult, Layout, Registration};
 
-use super::{Image, Posted};
+use super::{Image, Posted, Target};
 use crate::fabric::jobs::JobEffects;
 use crate::fabric::memory::Memory;
 
@@ -18,7 +18,8 @@ impl JobEffects<Image> for Posted {
     }
 
     fn release_landing(&mut self, memory: Memory) {
-        let is_under_way = self.writes.iter().any(|write| write.to == memory && write.pieces_left > 0);
+        let is_under_way =
+            self.writes.iter().any(|write| write.target == Target::Image(memory) && write.pieces_left > 0);
         assert!(!is_under_way, "{memory:?} is released, and writes to it are under way");
         self.ownership[memory.owner].release(memory.index);
         self.memories.provision(memory, 0);
@@ -28,5 +29,23 @@ impl JobEffects<Image> for Posted {
         let is_read = self.owned.iter().flatten().any(|owned| owned.span.memory == image.0);
         assert!(!is_read, "{image:?} is released, and the device may read it");
         self.images.provision(image.0, 0);
+    }
+
+    fn register(
+        &mut self,
+        side: usize,
+        buffer: Buffer,
+        bytes: u64,
+        is_remote: bool,
+    ) -> JobResult<Memory, Image> {
+        self.register_by_job(side, buffer, bytes, is_remote)
+    }
+
+    fn deregister(&mut self, registration: Registration) {
+        Self::deregister(self, registration);
+    }
+
+    fn end_link(&mut self) {
+        Self::end_link(self);
     }
 }

@@ -1,0 +1,243 @@
+//! Messages by remote writes that end before their end, at every moment: memory always comes back, and never while it is in use.
+
+use superpipe_core::driver::{RecvFailed, SendFailed};
+use superpipe_core::{Arrival, Closed, Failure, Reason};
+use superpipe_testkit::TestFabric;
+
+use super::{ARRIVALS, Incoming, Outgoing, ROUNDS, Terms, Two, payload};
+
+const BYTES: usize = 3000;
+const WHY: Reason = Reason(77);
+
+/// Moments at which a message is interrupted: after so many rounds.
+const MOMENTS: usize = 160;
+
+/// A message under way from end 0 to end 1.
+struct Message {
+    out: Outgoing,
+    place: Incoming,
+}
+
+impl Message {
+    fn begin(t: &mut Two) -> Self {
+        Self { out: t.outgoing(0, 7, &payload(BYTES, 1)), place: t.incoming(1, BYTES) }
+    }
+
+    /// Drives both operations for some rounds. Returns true once both have ended.
+    fn drive(&mut self, t: &mut Two, rounds: usize) -> bool {
+        for _ in 0..rounds {
+            if t.send(0, &mut self.out) & t.receive(1, &mut self.place) {
+                return true;
+            }
+            t.round();
+        }
+        false
+    }
+
+    /// Makes rounds until the memory of both operations is released, and takes it back.
+    fn release(self, t: &mut Two, about: &str) -> [Option<bool>; 2] {
+        for _ in 0..ROUNDS {
+            if t.ends[0].is_send_released(&self.out.op) && t.ends[1].is_recv_released(&self.place.op) {
+                let ended = [
+                    self.out.result.map(|result| result.is_ok()),
+                    self.place.result.map(|result| result.is_ok()),
+                ];
+                t.sent(self.out);
+                t.fabric.take_back(self.place.buffer);
+                return ended;
+            }
+            t.round();
+        }
+        panic!("memory is never released: {about}, {:?}", [t.closed(0), t.closed(1)]);
+    }
+}
+
+/// Interrupts a message at each moment, over all arrival modes and several seeds.
+fn at_each_moment(mut interrupt: impl FnMut(&mut Two, Message, &str)) {
+    for arrival in ARRIVALS {
+        for moment in 0..MOMENTS {
+            let seed = moment as u64 * 31;
+            let terms = Terms { chunk_bytes: 700, send_queue: 3, ..Terms::new(arrival, seed) };
+            let mut t = Two::new(&terms);
+            let mut message = Message::begin(&mut t);
+            if message.drive(&mut t, moment) {
+                break;
+            }
+            interrupt(&mut t, message, &format!("{arrival:?}, moment {moment}"));
+        }
+    }
+}
+
+#[test]
+fn a_sender_that_cancels_keeps_the_connection() {
+    let mut cancelled = 0;
+    at_each_moment(|t, mut message, about| {
+        let Two { fabric, ends, .. } = t;
+        ends[0].cancel_send(fabric, &mut message.out.op, WHY);
+        for _ in 0..ROUNDS {
+            // A message of which nothing was sent is never seen.
+            let has_begun = message.place.op.length() > 0;
+            let is_never = !has_begun && is_quiet(t) && t.ends[1].try_peek(&mut t.fabric).is_none();
+            if is_never || t.receive(1, &mut message.place) {
+                break;
+            }
+            t.round();
+        }
+        match message.place.result {
+            Some(Ok(received)) => assert_eq!(received.bytes, BYTES, "{about}"),
+            Some(Err(failed)) => {
+                assert_eq!(failed, RecvFailed::Cancelled(WHY), "{about}");
+                cancelled += 1;
+            }
+            None => {
+                let Two { fabric, ends, .. } = t;
+                ends[1].release_recv(fabric, &mut message.place.op, WHY);
+            }
+        }
+        message.release(t, about);
+        assert_eq!([t.closed(0), t.closed(1)], [None; 2], "{about}");
+        t.settle();
+        assert!(t.carry(0, 9, &payload(2000, 2)), "{about}: the next message");
+        assert!(t.carry(1, 9, &payload(2000, 3)), "{about}: the next message back");
+    });
+    assert!(cancelled > 50, "{cancelled} were cancelled on their way");
+}
+
+fn is_quiet(t: &mut Two) -> bool {
+    t.settle();
+    t.ends.iter().all(|end| end.endpoint().is_quiescent())
+}
+
+#[test]
+fn a_receiver_that_gives_up_loses_only_what_was_granted() {
+    let (mut kept, mut lost) = (0, 0);
+    at_each_moment(|t, mut message, about| {
+        let Two { fabric, ends, .. } = t;
+        ends[1].cancel_recv(fabric, &mut message.place.op, WHY);
+        for _ in 0..ROUNDS {
+            if t.send(0, &mut message.out) {
+                break;
+            }
+            // A peer that has ended the link is noticed by its device.
+            if t.closed(0).is_some() || t.fabric.has_ended() {
+                let Two { fabric, ends, .. } = t;
+                ends[0].cancel_send(fabric, &mut message.out.op, WHY);
+                break;
+            }
+            // An operation that had not begun leaves the message to the next one.
+            if message.place.result.is_none()
+                && !message.place.op.has_begun()
+                && t.ends[1].try_peek(&mut t.fabric).is_some()
+            {
+                t.ends[1].reject(&mut t.fabric, WHY);
+            }
+            t.round();
+        }
+        let is_closed = t.closed(1) == Some(Closed::Here(Reason::GIVEN_UP))
+            || matches!(t.closed(1), Some(Closed::Failed(Failure::Device(_))));
+        if let Some(Err(failed)) = message.out.result {
+            assert!(is_closed || failed == SendFailed::Rejected(WHY), "{about}: {failed:?}");
+        }
+        message.release(t, about);
+        if is_closed {
+            assert!(t.fabric.has_ended(), "{about}: closed, and the peer may still write");
+            lost += 1;
+        } else {
+            assert_eq!([t.closed(0), t.closed(1)], [None; 2], "{about}");
+            t.settle();
+            assert!(t.carry(0, 9, &payload(2000, 2)), "{about}: the next message");
+            kept += 1;
+        }
+    });
+    assert!(kept > 20 && lost > 20, "{kept} connections were kept, and {lost} were lost");
+}
+
+#[test]
+fn a_close_in_the_middle_gives_the_memory_back() {
+    for side in 0..2 {
+        for reason in [Reason::DONE, WHY] {
+            at_each_moment(|t, mut message, about| {
+                let Two { fabric, ends, .. } = t;
+                ends[side].close(fabric, reason);
+                message.drive(t, 300);
+                for end in 0..2 {
+                    t.ends[end].close(&mut t.fabric, reason);
+                }
+                message.drive(t, 300);
+                let Two { fabric, ends, .. } = t;
+                ends[0].cancel_send(fabric, &mut message.out.op, WHY);
+                ends[1].cancel_recv(fabric, &mut message.place.op, WHY);
+                message.release(t, about);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_link_that_ends_gives_the_memory_back() {
+    at_each_moment(|t, mut message, about| {
+        t.fabric.end_link();
+        t.ends.iter_mut().for_each(|end| end.note_peer_gone());
+        message.drive(t, 100);
+        let Two { fabric, ends, .. } = t;
+        ends[0].cancel_send(fabric, &mut message.out.op, WHY);
+        ends[1].cancel_recv(fabric, &mut message.place.op, WHY);
+        let ended = message.release(t, about);
+        assert!(ended != [Some(true); 2] || t.fabric.has_ended(), "{about}");
+    });
+}
+
+#[test]
+fn a_rejected_message_is_not_written() {
+    for arrival in ARRIVALS {
+        let mut t = Two::new(&Terms::new(arrival, 8));
+        let mut out = t.outgoing(0, 7, &payload(BYTES, 1));
+        for _ in 0..ROUNDS {
+            if t.ends[1].try_peek(&mut t.fabric).is_some() {
+                break;
+            }
+            t.send(0, &mut out);
+            t.round();
+        }
+        assert!(t.ends[1].reject(&mut t.fabric, WHY));
+        for _ in 0..ROUNDS {
+            if t.send(0, &mut out) {
+                break;
+            }
+            t.round();
+        }
+        assert_eq!(t.sent(out), Some(Err(SendFailed::Rejected(WHY))), "{arrival:?}");
+        t.settle();
+        assert_eq!([t.closed(0), t.closed(1)], [None; 2]);
+        assert!(t.carry(0, 9, &payload(2000, 2)), "{arrival:?}");
+    }
+}
+
+#[test]
+fn a_reject_of_a_granted_message_ends_the_connection() {
+    let mut t = Two::new(&Terms::new(Arrival::Flag, 8));
+    let mut message = Message::begin(&mut t);
+    // The sender does not see the CTS, so nothing is written.
+    for _ in 0..ROUNDS {
+        t.receive(1, &mut message.place);
+        if t.ends[1].counters().controls_sent > 0 {
+            break;
+        }
+        if message.out.op.sent() == 0 && t.ends[0].counters().chunks_sent == 0 {
+            t.send(0, &mut message.out);
+        }
+        t.ends[1].progress(&mut t.fabric);
+        t.fabric.step();
+    }
+    assert!(!t.ends[1].reject(&mut t.fabric, WHY), "it cannot be rejected");
+    assert_eq!(t.closed(1), Some(Closed::Here(Reason::GIVEN_UP)));
+    for _ in 0..ROUNDS {
+        if t.ends[1].is_recv_released(&message.place.op) {
+            break;
+        }
+        t.ends[1].progress(&mut t.fabric);
+        t.fabric.step();
+    }
+    assert!(t.fabric.has_ended(), "the memory came back, and the peer may still write");
+    t.fabric.take_back(message.place.buffer);
+}

@@ -1,0 +1,21 @@
+//! Programs that lend memory for their messages, over seeds with and without faults.
+
+use superpipe_sim::{Case, RunOptions, run};
+
+/// Cases of seeds whose programs lend memory.
+fn lending() -> impl Iterator<Item = Case> {
+    (200..).map(Case::from_seed).filter(|case| case.connections.iter().all(|plan| plan.lenders.is_some()))
+}
+
+#[test]
+fn messages_go_by_remote_writes_whatever_fails() {
+    let (mut remote_bytes, mut transfers, mut with_remote) = (0, 0, 0);
+    for case in lending().take(500) {
+        let outcome = run(&case, RunOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        remote_bytes += outcome.remote_bytes;
+        transfers += outcome.transfers;
+        with_remote += u32::from(outcome.remote_bytes > 0);
+    }
+    assert!(transfers > 2000, "{transfers} transfers");
+    assert!(with_remote > 250 && remote_bytes > 4_000_000, "{remote_bytes} bytes in {with_remote} runs");
+}
