@@ -150,6 +150,9 @@ impl<F: Fabric> Requester<F> {
 
     /// Demands a landing buffer that holds `payload` bytes at once. The current one has this layout.
     pub(crate) fn demand(&mut self, payload: u64, reason: GrowReason, layout: Layout) -> Demand {
+        if self.has_room(payload, layout) {
+            return Demand::None;
+        }
         if self.is_awaited() {
             return Demand::Busy;
         }
@@ -164,22 +167,25 @@ impl<F: Fabric> Requester<F> {
 
     /// Returns true if [`demand`](Self::demand) would not return [`Demand::None`].
     pub(crate) fn can_demand(&self, payload: u64, layout: Layout) -> bool {
-        self.is_awaited() || self.patience == 0 && self.bytes_to_demand(payload, layout).is_some()
+        let can_ask = self.patience == 0 && self.bytes_to_demand(payload, layout).is_some();
+        !self.has_room(payload, layout) && (self.is_awaited() || can_ask)
     }
 
-    /// Returns true while this end will move to another landing buffer, or has asked for one that was not refused.
+    /// Returns true while a landing buffer that this end has asked for may still come.
     pub(crate) const fn is_awaited(&self) -> bool {
-        self.shrink.is_some() || !matches!(self.step, Step::Steady | Step::GivingBack(_))
+        !matches!(self.step, Step::Steady | Step::GivingBack(_))
     }
 
-    /// Returns the bytes of a ring to ask for. `None` if the current one was granted for as much, or none is larger.
+    /// Returns true if the current landing buffer was granted, and holds `payload` bytes at once.
+    fn has_room(&self, payload: u64, layout: Layout) -> bool {
+        self.is_granted && payload <= u64::from(layout.capacity(layout.block_count))
+    }
+
+    /// Returns the bytes of a ring to ask for. `None` if none is larger, or if this end cannot ask now.
     fn bytes_to_demand(&self, payload: u64, layout: Layout) -> Option<u32> {
-        let held = u64::from(layout.capacity(layout.block_count));
-        if self.is_granted && payload <= held || !matches!(self.step, Step::Steady) {
-            return None;
-        }
         let bytes = bytes_for(payload, layout, self.largest);
-        (ring_bytes(layout_for(bytes, self.largest)) > ring_bytes(layout)).then_some(bytes)
+        let is_larger = ring_bytes(layout_for(bytes, self.largest)) > ring_bytes(layout);
+        (is_larger && matches!(self.step, Step::Steady)).then_some(bytes)
     }
 
     /// Returns the control message that is due. `is_over`: all that was sent before the move was consumed, and written by the device.

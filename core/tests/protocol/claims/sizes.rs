@@ -2,7 +2,7 @@
 
 use superpipe_core::driver::Driver;
 use superpipe_core::recorder::ControlKind;
-use superpipe_core::{Config, FlagPlace, small_layout};
+use superpipe_core::{Config, FlagPlace, Reason, small_layout};
 use superpipe_testkit::TestFabric;
 
 use super::on_both;
@@ -12,6 +12,7 @@ on_both! {
     claim_14
     a_larger_message_grows_again_and_the_largest_folds
     what_fits_the_larger_buffer_goes_through_it
+    what_fits_waits_for_no_other_growth
 }
 
 /// The pre-registered buffer has 100 to 2,000 bytes, the provisioned one 1,000 to 200,000 and more.
@@ -58,4 +59,18 @@ fn what_fits_the_larger_buffer_goes_through_it<F: TestFabric>() {
     }
     let trace = story.trace();
     assert_eq!((trace.sent(0, ControlKind::Grow), trace.provisioned(1).len()), (1, 1));
+}
+
+fn what_fits_waits_for_no_other_growth<F: TestFabric>() {
+    let mut story = Story::<F>::new();
+    story.send(&[&message(8000)]);
+    let many = message(20_000);
+    let mut operation = story.ends[0].begin_send(&mut story.fabric, 5, &[&many]).unwrap();
+    let _ = story.ends[0].drive_send(&mut story.fabric, &mut operation, &[&many]);
+    story.ends[0].cancel_send(&mut story.fabric, &mut operation, Reason(9));
+    // GROW waits until the one before is acknowledged.
+    story.until("it grows again", |story| story.ends[0].counters().growths_asked == 2);
+    assert!(!story.ends[0].endpoint().is_growth_steady());
+    let few = message(1500);
+    assert!(story.ends[0].try_send(&mut story.fabric, 5, &[&few]).is_ok(), "{}", F::NAME);
 }
