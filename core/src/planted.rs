@@ -106,6 +106,8 @@ pub enum Bug {
     BorrowEndedEarly,
     /// The claim of a CTS is used for the open transfer, whichever it names.
     ClaimOfAnother,
+    /// The small landing buffer is not released once it was left.
+    SmallBufferKept,
 }
 
 /// Returns true if this bug is planted.
@@ -122,7 +124,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -165,6 +167,7 @@ impl Bug {
         Self::RemoteEndNotAwaited,
         Self::BorrowEndedEarly,
         Self::ClaimOfAnother,
+        Self::SmallBufferKept,
     ];
 }
 

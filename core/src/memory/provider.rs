@@ -158,13 +158,9 @@ impl<F: Fabric> Provider<F> {
             }
             Retired::Moved => {
                 self.handle_move();
-                self.release(self.left);
-                self.left = None;
+                self.release_left();
             }
-            Retired::Seen => {
-                self.release(self.left);
-                self.left = None;
-            }
+            Retired::Seen => self.release_left(),
         }
         self.step = Step::Steady;
         Ok(retired)
@@ -177,6 +173,13 @@ impl<F: Fabric> Provider<F> {
         self.left = self.current.take();
         self.current = self.next.take();
         self.epoch = epoch;
+    }
+
+    /// Releases the memory that was left and retired.
+    fn release_left(&mut self) {
+        planted!(SmallBufferKept => if self.newest == 1 { self.left = None; });
+        self.release(self.left);
+        self.left = None;
     }
 
     fn release(&mut self, region: Option<F::Region>) {

@@ -47,12 +47,22 @@ impl Grown {
         self.images[usize::from(index)]
     }
 
+    /// Returns the number of landing buffers, and of images.
+    pub(super) fn counts(&self) -> [usize; 2] {
+        [&self.landings, &self.images].map(|keys| keys.iter().flatten().count())
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }
 }
 
 impl<const DIRECT: bool> SimFabric<DIRECT> {
+    /// Returns the number of landing buffers of an end, and of its images of the peer's.
+    pub(crate) fn landing_counts(&self, side: usize) -> [usize; 2] {
+        self.grown[side].counts()
+    }
+
     pub(super) fn begin_job(
         &mut self,
         side: usize,

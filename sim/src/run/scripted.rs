@@ -1,6 +1,6 @@
 //! Two applications that carry out a script, with timeouts.
 
-use superpipe_core::{Nanos, Reason};
+use superpipe_core::{Driver, Nanos, Reason};
 use superpipe_testkit::Pair;
 
 use super::liveness::{Action, LivenessTimer};
@@ -35,6 +35,7 @@ impl<const DIRECT: bool> Scripted<DIRECT> {
         needs_keepalive: bool,
     ) -> Result<TurnOutcome, String> {
         if has_both_ends && !self.is_closed && self.pair.is_exchanged() {
+            self.check_released()?;
             self.pair.close();
             self.is_closed = true;
         }
@@ -79,5 +80,24 @@ impl<const DIRECT: bool> Scripted<DIRECT> {
             }
         }
         Ok(TurnOutcome { sleep_ns: self.liveness[side].sleep_ns, releases })
+    }
+
+    /// Checks that no landing buffer is kept that was left, if no growth is under way: an end has its base, and one more if it has grown.
+    fn check_released(&self) -> Result<(), String> {
+        let ends = self.pair.ends.each_ref().map(Driver::endpoint);
+        if !ends.iter().all(|end| end.is_growth_steady()) {
+            return Ok(());
+        }
+        let grown = ends.map(|end| usize::from(end.has_grown()));
+        for side in 0..2 {
+            let counts = self.pair.fabric.landing_counts(side);
+            if counts != [1 + grown[side], 1 + grown[1 - side]] {
+                return Err(format!(
+                    "landing buffers are kept at end {side}: {counts:?} {}",
+                    self.pair.state()
+                ));
+            }
+        }
+        Ok(())
     }
 }

@@ -16,6 +16,7 @@ on_both! {
     a_peer_that_closes_is_not_waited_for
     a_peer_that_grants_too_little_is_asked_once
     a_shrink_is_followed_by_the_next_demand
+    a_reservation_that_waits_ends_the_one_before
 }
 
 fn a_refusal_folds_the_message_and_is_not_asked_again_at_once<F: TestFabric>() {
@@ -134,4 +135,18 @@ fn a_shrink_is_followed_by_the_next_demand<F: TestFabric>() {
     let counters = story.ends[0].counters();
     assert!(counters.growths_asked >= 6, "{}: {counters:?}", F::NAME);
     assert_eq!(counters.growths_refused, 0);
+}
+
+/// A reservation keeps an end from moving. One that waits for a move must not be kept by the one before.
+fn a_reservation_that_waits_ends_the_one_before<F: TestFabric>() {
+    let mut story = Story::<F>::new();
+    let id = story.ends[0].endpoint_mut().start(5, Length::Stream).unwrap();
+    let few = story.ends[0].endpoint_mut().reserve(&mut story.fabric, id, 100).unwrap();
+    assert_eq!(few.bytes(), 100);
+    let mut many = None;
+    story.until("there is room for more", |story| {
+        many = story.ends[0].endpoint_mut().reserve(&mut story.fabric, id, 5000).ok();
+        many.is_some()
+    });
+    assert_eq!(many.map(|many| many.bytes()), Some(5000), "{}", F::NAME);
 }
