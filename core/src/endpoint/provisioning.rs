@@ -59,7 +59,8 @@ impl<F: Fabric> Endpoint<F> {
             let (element, bytes) = (u32::try_from(index).unwrap_or(u32::MAX), bytes as u64);
             record!(fabric, &self.link, Compared { bytes, threshold_bytes, element: Some(element) });
             if bytes > u64::from(threshold_bytes) {
-                let payload_bytes = message_bytes.unwrap_or(bytes);
+                // A part of a stream leaves one block for CANCEL, of the four that a ring has at least.
+                let payload_bytes = message_bytes.unwrap_or(bytes.saturating_add(bytes.div_ceil(3)));
                 return Some(Above { payload_bytes, reason: GrowReason::Element(element) });
             }
         }

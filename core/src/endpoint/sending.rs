@@ -234,9 +234,6 @@ impl<F: Fabric> Endpoint<F> {
             blocks -= used;
         }
         let pushed = all - gather.remaining();
-        if pushed > 0 {
-            self.sender.end_part();
-        }
         if F::DIRECT && chunks != self.counters.chunks_sent {
             fabric.ring_doorbell(&mut self.link);
         }
@@ -293,7 +290,6 @@ impl<F: Fabric> Endpoint<F> {
         }
         if bytes > 0 {
             self.emit(fabric, Payload::InPlace, bytes, false);
-            self.sender.end_part();
             fabric.ring_doorbell(&mut self.link);
         }
         Ok(())

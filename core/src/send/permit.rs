@@ -45,9 +45,12 @@ impl Permit {
 }
 
 impl<F: Fabric> Sender<F> {
-    /// Returns the permission of the open transfer. Without one there is nothing to send.
+    /// Returns the permission of the open transfer. Without one there is nothing to send. Each part of a stream is compared for itself.
     pub(crate) const fn permit(&self) -> Permit {
         match &self.open {
+            Some(open) if matches!((open.permit, open.length), (Permit::Given, Length::Stream)) => {
+                Permit::new(open.protocol)
+            }
             Some(open) => open.permit,
             None => Permit::Given,
         }
@@ -68,15 +71,6 @@ impl<F: Fabric> Sender<F> {
         match &self.open {
             Some(open) if let Length::Exact(bytes) = open.length => Some(bytes),
             _ => None,
-        }
-    }
-
-    /// Notes that a part was sent. The next part of a stream is compared for itself.
-    pub(crate) const fn end_part(&mut self) {
-        if let Some(open) = &mut self.open
-            && matches!(open.length, Length::Stream)
-        {
-            open.permit = Permit::new(open.protocol);
         }
     }
 }

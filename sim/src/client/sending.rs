@@ -283,7 +283,8 @@ impl<F: PairFabric> ClientPair<F> {
         match pushed {
             Ok(bytes) => {
                 assert!(bytes <= wanted, "more was taken than was given");
-                if bytes > 0 {
+                // A call that waits for a larger landing buffer ends the reservation before.
+                if bytes > 0 || self.fabric.setup().growth.is_some() {
                     self.clients[side].reserved = 0;
                 }
                 if self.flows[side].open != Some(index) {
@@ -346,6 +347,9 @@ impl<F: PairFabric> ClientPair<F> {
             }
             Err(refused) => {
                 self.count(Call::Reserve, state, false);
+                if self.fabric.setup().growth.is_some() {
+                    self.clients[side].reserved = 0;
+                }
                 self.check_transfer_refused(side, index, refused);
             }
         }
