@@ -90,7 +90,7 @@ impl Two {
 
     /// Sends a message from one end to the other.
     fn carry(&mut self, from: usize, bytes: usize) {
-        let message: Vec<u8> = (0..bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let message: Vec<u8> = (0..=250).cycle().step_by(31).take(bytes).collect();
         let mut place = vec![0; bytes];
         let (mut send, mut receive) = (SendOperation::new(9, bytes), RecvOperation::new());
         let (mut is_sent, deadline_ns) = (false, monotonic_ns() + 60 * SECOND_NS);
