@@ -280,6 +280,18 @@ pub trait Fabric {
         None
     }
 
+    /// Returns true while others wait for memory that this connection has grown by, so that it is released at once, used or not. Core asks
+    /// at each tick, on connections that have grown.
+    fn must_release(&self, link: &Self::Link) -> bool {
+        let _ = link;
+        false
+    }
+
+    /// Notes whether anything came since it was last called, a few times per second, on connections that have grown.
+    fn note_idle(&self, link: &Self::Link, is_idle: bool) {
+        let _ = (link, is_idle);
+    }
+
     /// Returns true while there is no room for another landing buffer, so that memory that is not used is to be released at once. Core asks
     /// a few times per second, on connections that have grown.
     fn is_memory_short(&self, link: &Self::Link) -> bool {

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::thread;
 
 use superpipe_core::Reason;
@@ -18,12 +19,12 @@ use crate::os::owner::Owner;
 /// A driver with one owner. Dropping it closes the connection.
 pub(crate) struct Exclusive<F: HostFabric> {
     host: ManuallyDrop<Box<HostDriver<F>>>,
-    _budget: BudgetShare,
+    _budget: Arc<BudgetShare>,
     owner: Owner,
 }
 
 impl<F: HostFabric> Exclusive<F> {
-    pub(super) fn new(host: HostDriver<F>, budget: BudgetShare) -> Self {
+    pub(super) fn new(host: HostDriver<F>, budget: Arc<BudgetShare>) -> Self {
         let host = ManuallyDrop::new(Box::new(host));
         Self { host, _budget: budget, owner: Owner::current() }
     }

@@ -12,6 +12,7 @@
 //! ```
 
 use core::fmt;
+use std::sync::Arc;
 use std::thread;
 
 #[cfg(feature = "recorder")]
@@ -86,7 +87,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         fabric: F,
         attachment: Attachment<F>,
         negotiated: &Negotiated,
-        budget: BudgetShare,
+        budget: Arc<BudgetShare>,
         options: Options,
     ) -> Result<Self, Error> {
         let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default())

@@ -79,6 +79,7 @@ impl<F: Fabric> Driver<F> {
     /// Sends a keepalive if one is due, and asks for the release of memory that is not used. For a loop of tries, and for a thread beside
     /// one that is blocked elsewhere.
     pub fn tick(&mut self, fabric: &mut F, now: Nanos) {
+        self.release_wanted(fabric);
         if self.keepalive.take_turn(now) {
             // A due acknowledgement may wake the peer. A keepalive must not.
             self.endpoint.acknowledge(fabric);

@@ -23,10 +23,15 @@ impl Releasing {
         Self { after_ns: RELEASE_AFTER_NS, used: 0, since: now }
     }
 
+    /// Returns true if something came since the tick before.
+    const fn is_used(&self, used: u64) -> bool {
+        used != self.used
+    }
+
     /// Notes the blocks consumed. Returns true if nothing came for so long that memory is to be released: since the tick before, if memory
     /// is short.
     fn is_due(&mut self, used: u64, is_short: bool, now: Nanos) -> bool {
-        let is_used = used != self.used;
+        let is_used = self.is_used(used);
         let after_ns = if is_short { 0 } else { self.after_ns };
         let is_due = !is_used && now.0.saturating_sub(self.since.0) >= after_ns;
         if is_used || is_due {
@@ -49,9 +54,18 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.shrink()
     }
 
+    /// Asks the peer to leave a landing buffer that has grown, if others wait for the memory.
+    pub(super) fn release_wanted(&mut self, fabric: &F) {
+        if self.endpoint.has_grown() && fabric.must_release(self.endpoint.link()) {
+            self.endpoint.shrink();
+        }
+    }
+
     /// Asks the peer to leave a landing buffer that has grown and is not used.
     pub(super) fn release_unused(&mut self, fabric: &F, now: Nanos) {
         if self.endpoint.has_grown() {
+            let is_used = self.releasing.is_used(self.endpoint.blocks_consumed());
+            fabric.note_idle(self.endpoint.link(), !is_used);
             let is_short = fabric.is_memory_short(self.endpoint.link());
             if self.releasing.is_due(self.endpoint.blocks_consumed(), is_short, now) {
                 self.endpoint.shrink();

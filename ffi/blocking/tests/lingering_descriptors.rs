@@ -10,6 +10,7 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -288,7 +289,7 @@ fn connection() -> (Connection, Socket, Segment) {
     let (mine, other) = (segment(), segment());
     let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
-    let share = BudgetShare::take(MemoryKind::Shared, 0).unwrap();
+    let share = Arc::new(BudgetShare::take(MemoryKind::Shared, 0).unwrap());
     let segments = Segments::Whole { mine, theirs: adopted };
     let agreed = Established { segments, negotiated, fenced: false, share, serves: true };
     (join(ours, agreed, Options::default(), false).unwrap().into_ready().into(), theirs, other)

@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
+use std::sync::Arc;
 use std::thread;
 
 use superpipe_core::{
@@ -79,7 +80,7 @@ pub(super) fn over(
     let endpoint = Endpoint::new(&port, attachment, config, Origin::default()).unwrap();
     Exclusive::new(
         HostDriver::new(endpoint, port, options),
-        BudgetShare::take(MemoryKind::Shared, 0).unwrap(),
+        Arc::new(BudgetShare::take(MemoryKind::Shared, 0).unwrap()),
     )
     .into()
 }

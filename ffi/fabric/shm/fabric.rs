@@ -92,11 +92,11 @@ impl Shm {
                 let landings = segments.each_ref().map(|segment| landing(segment, layout));
                 (landings, None, Memory::Whole { _segments: segments })
             }
-            Segments::Sparse { mine: own, theirs: peer } => {
+            Segments::Sparse { mine: own, theirs: peer, share } => {
                 let [base, peer_base] = [mine, theirs].map(base_in);
                 let (largest, slab_bytes) = (layout, GROWTH_SLAB_BYTES);
                 let terms = GrowthTerms { base, peer_base, largest, slab_bytes, first_is_own: false };
-                ([base, peer_base], Some(terms), Memory::Growing(Box::new(Growing::new(own, peer))))
+                ([base, peer_base], Some(terms), Memory::Growing(Box::new(Growing::new(own, peer, share))))
             }
         };
         let [landing, peer_landing] = landings;
@@ -259,6 +259,16 @@ impl Fabric for Shm {
 
     fn poll_cq(&mut self, _: &mut ShmLink) -> Option<Completion> {
         None
+    }
+
+    fn must_release(&self, link: &ShmLink) -> bool {
+        matches!(&link.memory, Memory::Growing(growing) if growing.must_shrink())
+    }
+
+    fn note_idle(&self, link: &ShmLink, is_idle: bool) {
+        if let Memory::Growing(growing) = &link.memory {
+            growing.note_idle(is_idle);
+        }
     }
 
     fn is_memory_short(&self, _: &ShmLink) -> bool {

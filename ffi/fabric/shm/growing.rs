@@ -9,10 +9,11 @@
 //!
 //! The jobs are those of the process ([`Jobs`]), whose helper thread makes the steps. The connection makes those of a first landing
 //! buffer itself, one per poll, since they are few: see [`HERE_BYTES_MAX`]. It also does if the process has too many jobs. Dropping the
-//! connection cancels its jobs. The steps keep the mapping until they are dropped, and a share is given back after its steps.
+//! connection cancels its jobs. The steps keep the mapping until they are dropped, and their bytes of the share are given back after that.
 
 use core::fmt;
 use core::ptr::NonNull;
+use std::sync::Arc;
 
 use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
 use superpipe_core::{
@@ -20,10 +21,11 @@ use superpipe_core::{
 };
 
 use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
-use crate::budget::{Budget, BudgetShare, MemoryKind};
+use crate::budget::{Budget, BudgetShare, MemoryKind, Refused};
 use crate::fabric::Span;
 use crate::os::OsError;
 use crate::os::jobs::{self, JobError, Jobs, Step, Steps};
+use crate::os::page::page_bytes;
 
 /// Limit of jobs under way: as many as core begins at a time.
 const JOBS_MAX: usize = 6;
@@ -38,9 +40,10 @@ pub(super) struct Growing {
     own: SparseSegment,
     peer: PeerSparseSegment,
     running: heapless::Deque<Running, JOBS_MAX>,
-    /// Shares of the budget for the slots that hold memory: ours, and the peer's.
-    own_shares: [Option<BudgetShare>; 2],
-    peer_shares: [Option<BudgetShare>; 2],
+    share: Arc<BudgetShare>,
+    /// Bytes of the share for the slots that hold memory: ours, and the peer's.
+    own_charges: [Option<Charge>; 2],
+    peer_charges: [Option<Charge>; 2],
 }
 
 /// A job under way.
@@ -65,26 +68,43 @@ enum Turns<S: Steps> {
     Connection(S),
 }
 
-/// Steps on memory that counts against the budget. The share outlives the steps, which may remove pages when they are dropped.
+/// Steps on memory that counts against the budget. The charge outlives the steps, which may remove pages when they are dropped.
 struct Charged<S> {
     steps: S,
-    share: Option<BudgetShare>,
+    charge: Option<Charge>,
+}
+
+/// Bytes by which the connection's share of the budget has grown. Dropping it returns them.
+struct Charge {
+    share: Arc<BudgetShare>,
+    bytes: u64,
 }
 
 impl Growing {
-    pub(super) const fn new(own: SparseSegment, peer: PeerSparseSegment) -> Self {
+    pub(super) const fn new(own: SparseSegment, peer: PeerSparseSegment, share: Arc<BudgetShare>) -> Self {
         Self {
             own,
             peer,
+            share,
             running: heapless::Deque::new(),
-            own_shares: [const { None }; 2],
-            peer_shares: [const { None }; 2],
+            own_charges: [const { None }; 2],
+            peer_charges: [const { None }; 2],
         }
     }
 
     /// Returns true while a job is under way, or its end was not taken.
     pub(super) fn has_jobs(&self) -> bool {
         !self.running.is_empty()
+    }
+
+    /// Returns true while others wait for memory of this connection.
+    pub(super) fn must_shrink(&self) -> bool {
+        self.share.must_shrink()
+    }
+
+    /// Notes whether the connection is used.
+    pub(super) fn note_idle(&self, is_idle: bool) {
+        self.share.note_idle(is_idle);
     }
 
     /// Begins a job.
@@ -102,7 +122,7 @@ impl Growing {
             Job::ReleaseImage(image) => {
                 if let Some(slot) = Slot::BOTH.into_iter().find(|slot| image.start() == self.peer.slot(*slot))
                 {
-                    self.peer_shares[slot.index()] = None;
+                    self.peer_charges[slot.index()] = None;
                 }
                 Ok(Work::Over(Ok(JobOutcome::Released)))
             }
@@ -129,31 +149,39 @@ impl Growing {
 
     fn provision(&self, place: u8, layout: Layout) -> Result<Work, JobFailed> {
         let slot = Slot::of(place.into()).ok_or(JobFailed::Refused)?;
-        if self.own_shares[slot.index()].is_some() {
+        if self.own_charges[slot.index()].is_some() {
             // Its pages could not be removed.
             return Err(JobFailed::Refused);
         }
         let bytes = self.fitting(layout).ok_or(JobFailed::Refused)?;
-        let share = Some(charge(bytes)?);
-        let steps = Charged { steps: self.own.provision(slot, bytes), share };
+        let charge = Some(self.charge(bytes)?);
+        let steps = Charged { steps: self.own.provision(slot, bytes), charge };
         Ok(Work::Provision(slot, layout, Turns::begin(steps, bytes)))
     }
 
     /// Checks what the peer granted, which is a slot that it has not granted yet.
     fn populate(&self, layout: Layout, claim: RemoteClaim) -> Result<Work, JobFailed> {
         let slot = Slot::of(claim.address).filter(|_| claim.key == 0).ok_or(JobFailed::WrongClaim)?;
-        if self.peer_shares[slot.index()].is_some() || self.is_populating(slot) {
+        if self.peer_charges[slot.index()].is_some() || self.is_populating(slot) {
             return Err(JobFailed::WrongClaim);
         }
         let bytes = self.fitting(layout).ok_or(JobFailed::WrongClaim)?;
-        let share = Some(charge(bytes)?);
-        let steps = Charged { steps: self.peer.populate(slot, bytes), share };
+        let charge = Some(self.charge(bytes)?);
+        let steps = Charged { steps: self.peer.populate(slot, bytes), charge };
         Ok(Work::Populate(slot, layout, Turns::begin(steps, bytes)))
     }
 
     /// Returns the bytes of a landing buffer, if a slot has room for them. Those of both ends have the same size.
     fn fitting(&self, layout: Layout) -> Option<usize> {
         Some(layout.bytes() as usize).filter(|bytes| *bytes <= self.own.slot_bytes())
+    }
+
+    /// Takes the bytes of a landing buffer out of the budget, in whole pages.
+    fn charge(&self, bytes: usize) -> Result<Charge, JobFailed> {
+        let bytes = bytes.next_multiple_of(page_bytes()) as u64;
+        let bytes_max = |refused: Refused| u32::try_from(refused.bytes_max()).unwrap_or(u32::MAX);
+        self.share.grow(bytes).map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })?;
+        Ok(Charge { share: Arc::clone(&self.share), bytes })
     }
 
     fn is_populating(&self, wanted: Slot) -> bool {
@@ -163,8 +191,8 @@ impl Growing {
     fn release(&mut self, region: Span) -> Result<Work, JobFailed> {
         let slot = Slot::BOTH.into_iter().find(|slot| region.start() == self.own.slot(*slot));
         let slot = slot.ok_or(JobFailed::Refused)?;
-        let share = self.own_shares[slot.index()].take().ok_or(JobFailed::Refused)?;
-        let steps = Charged { steps: self.own.release(slot), share: Some(share) };
+        let charge = self.own_charges[slot.index()].take().ok_or(JobFailed::Refused)?;
+        let steps = Charged { steps: self.own.release(slot), charge: Some(charge) };
         Ok(Work::Release(slot, Turns::of_process(steps)))
     }
 
@@ -176,30 +204,30 @@ impl Growing {
         unsafe { Span::new(slot, layout.bytes()) }
     }
 
-    /// Polls a job, and keeps the share of the memory that it leaves.
+    /// Polls a job, and keeps the charge for the memory that it leaves.
     fn poll(&mut self, work: &mut Work) -> Option<JobResult<Span, Span>> {
         Some(match work {
             Work::Over(result) => *result,
             Work::Provision(slot, layout, turns) => {
-                let (provisioned, share) = taken(turns.poll()?);
+                let (provisioned, charge) = taken(turns.poll()?);
                 provisioned.map(|()| {
-                    self.own_shares[slot.index()] = share;
+                    self.own_charges[slot.index()] = charge;
                     let claim = RemoteClaim { address: slot.index() as u64, key: 0 };
                     JobOutcome::Landing(self.span(self.own.slot(*slot), *layout), claim)
                 })
             }
             Work::Populate(slot, layout, turns) => {
-                let (populated, share) = taken(turns.poll()?);
+                let (populated, charge) = taken(turns.poll()?);
                 populated.map(|()| {
-                    self.peer_shares[slot.index()] = share;
+                    self.peer_charges[slot.index()] = charge;
                     JobOutcome::Image(self.span(self.peer.slot(*slot), *layout))
                 })
             }
             Work::Release(slot, turns) => {
-                let (released, share) = taken(turns.poll()?);
+                let (released, charge) = taken(turns.poll()?);
                 if released.is_err() {
                     // The memory is still there, and goes with the segment.
-                    self.own_shares[slot.index()] = share;
+                    self.own_charges[slot.index()] = charge;
                 }
                 released.map(|()| JobOutcome::Released)
             }
@@ -242,8 +270,8 @@ impl<S: Steps> Turns<S> {
     }
 }
 
-/// Result of charged steps, with the share of the memory that they worked on.
-type Ended = (Result<(), OsError>, Option<BudgetShare>);
+/// Result of charged steps, with the charge for the memory that they worked on.
+type Ended = (Result<(), OsError>, Option<Charge>);
 
 impl<S: Steps<Output = Result<(), OsError>>> Steps for Charged<S> {
     type Output = Ended;
@@ -251,25 +279,23 @@ impl<S: Steps<Output = Result<(), OsError>>> Steps for Charged<S> {
     fn step(&mut self) -> Step<Ended> {
         match self.steps.step() {
             Step::More => Step::More,
-            Step::Done(result) => Step::Done((result, self.share.take())),
+            Step::Done(result) => Step::Done((result, self.charge.take())),
         }
     }
 }
 
-/// Returns the result of a job for core, and the share.
-fn taken(ended: Result<Ended, JobError>) -> (Result<(), JobFailed>, Option<BudgetShare>) {
+/// Returns the result of a job for core, and the charge.
+fn taken(ended: Result<Ended, JobError>) -> (Result<(), JobFailed>, Option<Charge>) {
     match ended {
-        Ok((result, share)) => (result.map_err(|_| JobFailed::Refused), share),
+        Ok((result, charge)) => (result.map_err(|_| JobFailed::Refused), charge),
         Err(JobError::Panicked | JobError::OtherProcess) => (Err(JobFailed::Refused), None),
     }
 }
 
-/// Takes the share of a landing buffer out of the budget.
-fn charge(bytes: usize) -> Result<BudgetShare, JobFailed> {
-    BudgetShare::take(MemoryKind::Shared, bytes as u64).map_err(|_| {
-        let bytes_max = u32::try_from(Budget::left_bytes(MemoryKind::Shared)).unwrap_or(u32::MAX);
-        JobFailed::OverBudget { bytes_max }
-    })
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.share.shrink(self.bytes);
+    }
 }
 
 /// Returns true if the budget has no room for the first landing buffer that another connection grows to, and for its image.

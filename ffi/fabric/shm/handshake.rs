@@ -4,6 +4,7 @@
 //! step.
 
 use core::fmt;
+use std::sync::Arc;
 
 use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
@@ -13,11 +14,11 @@ use superpipe_core::driver::setup::{
 
 use super::ancillary::SentFd;
 use super::segment::SegmentError;
-use super::segments::{self, Adopted, Segments, first_segment_bytes};
+use super::segments::{self, Adopted, Segments};
 use super::sleep::WAKE;
 use super::socket::Socket;
 use super::socket_error::SocketError;
-use crate::budget::{BudgetShare, MemoryKind, OverBudget};
+use crate::budget::{BudgetShare, OverBudget};
 use crate::os::clock::{monotonic_ns, until};
 use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, membarrier};
@@ -97,7 +98,7 @@ pub struct Established {
     /// True if both ends can rely on membarrier.
     pub fenced: bool,
     /// Share of the budget for what both ends have provisioned.
-    pub share: BudgetShare,
+    pub share: Arc<BudgetShare>,
     /// True if the process that the kernel names at the other end of the socket is the one that serves this connection.
     pub serves: bool,
 }
@@ -302,11 +303,12 @@ impl HalfOpen {
     fn established(&self, agreed: Handshaken<SocketGrants>) -> Established {
         let Handshaken { own, peer, negotiated, is_fenced, pid, arrival_reason: _ } = agreed;
         let Own { segment, share } = own;
+        let share = Arc::new(share);
         // The kernel names the process that began to listen; a child of that may have accepted. The connecting end does the
         // entire handshake in the process that opened the socket.
         let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
         let serves = pid.is_none_or(|pid| pid == named);
-        let segments = Segments::of(segment, peer);
+        let segments = Segments::of(segment, peer, &share);
         Established { segments, negotiated, fenced: is_fenced, share, serves }
     }
 }
@@ -393,8 +395,7 @@ impl Grants for SocketGrants {
 
 /// Makes our segment, if the budget has room for it and for the peer's, whose holes this process fills.
 fn provision(negotiated: &Negotiated) -> Result<Own, HandshakeError> {
-    let bytes = 2 * first_segment_bytes(negotiated);
-    let share = BudgetShare::take(MemoryKind::Shared, bytes).map_err(HandshakeError::Budget)?;
+    let share = segments::take_share(negotiated).map_err(HandshakeError::Budget)?;
     let segment = segments::Own::create(negotiated).map_err(HandshakeError::Os)?;
     Ok(Own { segment, share })
 }

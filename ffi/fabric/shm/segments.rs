@@ -3,6 +3,7 @@
 
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use superpipe_core::driver::setup::{LandingMode, Negotiated};
 use superpipe_core::{CONTROL_PAGE_BYTES, Layout};
@@ -10,6 +11,7 @@ use superpipe_core::{CONTROL_PAGE_BYTES, Layout};
 use super::ancillary::SentFd;
 use super::segment::{Segment, SegmentError};
 use super::sparse::{PageSize, PeerSparseSegment, SparseSegment};
+use crate::budget::{BudgetShare, MemoryKind, OverBudget};
 use crate::os::OsError;
 use crate::os::map::HUGE_PAGE_BYTES;
 use crate::os::page::page_bytes;
@@ -33,6 +35,8 @@ pub enum Segments {
         mine: SparseSegment,
         /// The peer's.
         theirs: PeerSparseSegment,
+        /// The connection's share of the budget, which grows with the landing buffers.
+        share: Arc<BudgetShare>,
     },
 }
 
@@ -63,6 +67,15 @@ pub fn first_segment_bytes(negotiated: &Negotiated) -> u64 {
     match negotiated.landing {
         LandingMode::AtConnect => u64::from(segment_bytes(negotiated.layout)),
         LandingMode::OnDemand => u64::from(CONTROL_PAGE_BYTES).next_multiple_of(page_bytes() as u64),
+    }
+}
+
+/// Takes the share of the budget for the segments of both ends. It grows if they do.
+pub(super) fn take_share(negotiated: &Negotiated) -> Result<BudgetShare, OverBudget> {
+    let bytes = 2 * first_segment_bytes(negotiated);
+    match negotiated.landing {
+        LandingMode::AtConnect => BudgetShare::take(MemoryKind::Shared, bytes),
+        LandingMode::OnDemand => BudgetShare::open(MemoryKind::Shared, bytes),
     }
 }
 
@@ -110,10 +123,12 @@ impl Own {
 
 impl Segments {
     /// Returns both, and closes the descriptor of a sparse one, which nobody needs any more.
-    pub(super) fn of(own: Own, peer: Adopted) -> Self {
+    pub(super) fn of(own: Own, peer: Adopted, share: &Arc<BudgetShare>) -> Self {
         match (own, peer) {
             (Own::Whole(mine), Adopted::Whole(theirs)) => Self::Whole { mine, theirs },
-            (Own::Sparse(mine, _), Adopted::Sparse(theirs)) => Self::Sparse { mine, theirs },
+            (Own::Sparse(mine, _), Adopted::Sparse(theirs)) => {
+                Self::Sparse { mine, theirs, share: Arc::clone(share) }
+            }
             (Own::Whole(_), Adopted::Sparse(_)) | (Own::Sparse(..), Adopted::Whole(_)) => {
                 unreachable!("`adopt` maps the kind of the own segment")
             }
@@ -124,7 +139,7 @@ impl Segments {
     pub(crate) fn control_pages(&self) -> [NonNull<u8>; 2] {
         match self {
             Self::Whole { mine, theirs } => [mine.as_ptr(), theirs.as_ptr()],
-            Self::Sparse { mine, theirs } => [mine.control(), theirs.control()],
+            Self::Sparse { mine, theirs, .. } => [mine.control(), theirs.control()],
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What connections with landing on demand cost, by the budget and by the kernel.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use superpipe::{Budget, ErrorKind, LandingMode, Options, Tuning};
 
@@ -9,15 +11,15 @@ use crate::{DEADLINE, PAGE, alone, await_that, bytes, carry, descriptors, mapped
 #[test]
 fn idle_connections_cost_a_page_a_side() {
     let _alone = alone();
-    const COUNT: u64 = 200;
-    let connections = pairs(COUNT as usize, options(LandingMode::OnDemand));
+    const COUNT: usize = 200;
+    let connections = pairs(COUNT, options(LandingMode::OnDemand));
     // The warm-up has provisioned nothing.
     let description = connections[0].0.description();
     assert_eq!((description.landing, description.provisioned_bytes), (LandingMode::OnDemand, 2 * PAGE));
-    assert_eq!(Budget::shared_bytes(), COUNT * 2 * 2 * PAGE, "each end counts both");
+    assert_eq!(Budget::shared_bytes(), COUNT as u64 * 2 * 2 * PAGE, "each end counts both");
     let mapped = mapped();
-    assert_eq!(mapped.count, 4 * COUNT as usize, "each segment at both ends");
-    assert!(mapped.resident_bytes <= COUNT * 2 * PAGE, "{}", mapped.resident_bytes);
+    assert_eq!(mapped.count, 4 * COUNT, "each segment at both ends");
+    assert!(mapped.resident_bytes <= COUNT as u64 * 2 * PAGE, "{}", mapped.resident_bytes);
 }
 
 #[test]
@@ -109,4 +111,33 @@ fn the_ends_must_agree_on_the_landing_mode() {
     let (one, other) = pairs(1, Options { tuning, ..Options::default() }).remove(0);
     assert_eq!(one.description().provisioned_bytes, 2 * (520 << 10));
     assert_eq!(other.description().landing, LandingMode::AtConnect);
+}
+
+#[test]
+fn a_busy_connection_gives_back_what_another_waits_for() {
+    let _alone = alone();
+    let (mut hog, mut hog_peer) = pair();
+    let (mut other, mut other_peer) = pair();
+    // Room for what one connection grows to at both ends, and not for two.
+    Budget::set_shared_max(3 << 19);
+    let message = bytes(1, 3 << 20);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (message, is_over) = (&message, &is_over);
+        let hogging = scope.spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                carry(&mut hog, &mut hog_peer, message);
+            }
+            hog.counters()
+        });
+        await_that("the hog has grown", || Budget::shared_use().grown_bytes >= 1 << 20);
+        let begun = Instant::now();
+        while other.counters().moves == 0 && begun.elapsed() < DEADLINE {
+            carry(&mut other, &mut other_peer, &message[..100_000]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(other.counters().moves > 0, "the other connection never grew");
+        assert!(hogging.join().unwrap().moves > 0);
+    });
+    assert!(Budget::shared_bytes() <= 3 << 19);
 }

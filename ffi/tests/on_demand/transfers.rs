@@ -89,7 +89,7 @@ fn halves_of_both_ends_send_and_receive_at_once() {
     let halves = [a.split(), b.split()];
     let threads = halves.into_iter().enumerate().flat_map(|(side, (mut sends, mut receives))| {
         let seed = move |side: usize, number: u64| 1000 * side as u64 + number;
-        let size = |number: u64| [8, 2000, 100_000, 3_000_000][number as usize % 4];
+        let size = |number: u64| [8, 2000, 100_000, 3_000_000][usize::try_from(number % 4).unwrap()];
         let sending = thread::spawn(move || {
             for number in 0..60 {
                 let message = bytes(seed(side, number), size(number));

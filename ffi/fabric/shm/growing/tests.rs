@@ -33,10 +33,19 @@ fn adopted(fd: &OwnedFd) -> PeerSparseSegment {
     PeerSparseSegment::adopt(fd.try_clone().unwrap(), slot_bytes, PageSize::Base).unwrap()
 }
 
+fn share() -> Arc<BudgetShare> {
+    Arc::new(BudgetShare::open(MemoryKind::Shared, 0).unwrap())
+}
+
+/// Bytes for memory that is there.
+fn charge() -> Option<Charge> {
+    Some(Charge { share: share(), bytes: 0 })
+}
+
 /// What one end has, with a connected peer that nobody drives.
 fn growing() -> (Growing, OwnedFd) {
     let ((own, _), (_peer, peer_fd)) = (sparse(), sparse());
-    (Growing::new(own, adopted(&peer_fd)), peer_fd)
+    (Growing::new(own, adopted(&peer_fd), share()), peer_fd)
 }
 
 /// Two ends in one thread, and the descriptors of their segments.
@@ -55,7 +64,7 @@ impl Two {
         let fenced = membarrier::register();
         let sides = [(own_a, theirs_a, a), (own_b, theirs_b, b)];
         let ends = sides.map(|(mine, theirs, socket)| {
-            let segments = Segments::Sparse { mine, theirs };
+            let segments = Segments::Sparse { mine, theirs, share: share() };
             let attachment = Shm::attach(segments, negotiated().layout, socket, fenced, true);
             let end = Endpoint::new(&Shm::new(), attachment, negotiated().config, Origin::default()).unwrap();
             let mut driver = Driver::new(end, 1, WaitStrategy::Sleep, SECOND_NS, Nanos(0));
@@ -81,7 +90,7 @@ impl Two {
 
     /// Sends a message from one end to the other.
     fn carry(&mut self, from: usize, bytes: usize) {
-        let message: Vec<u8> = (0..bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let message: Vec<u8> = (0..=250).cycle().step_by(31).take(bytes).collect();
         let mut place = vec![0; bytes];
         let (mut send, mut receive) = (SendOperation::new(9, bytes), RecvOperation::new());
         let (mut is_sent, deadline_ns) = (false, monotonic_ns() + 60 * SECOND_NS);
@@ -136,7 +145,7 @@ impl Two {
     /// Bytes of the budget that one end has taken for growth.
     fn shares(&mut self, side: usize) -> u64 {
         let growing = self.growing(side);
-        growing.own_shares.iter().chain(&growing.peer_shares).flatten().map(BudgetShare::bytes).sum()
+        growing.own_charges.iter().chain(&growing.peer_charges).flatten().map(|charge| charge.bytes).sum()
     }
 }
 
@@ -206,20 +215,19 @@ fn a_transfer_goes_on_where_the_machine_refuses_memory() {
     // Slots that hold memory which cannot be released.
     for side in [0, 1] {
         let mut two = Two::new();
-        let stuck = || Some(BudgetShare::take(MemoryKind::Shared, 1).unwrap());
         if side == 1 {
-            two.growing(1).own_shares = [stuck(), stuck()];
+            two.growing(1).own_charges = [charge(), charge()];
         } else {
-            two.growing(0).peer_shares = [stuck(), stuck()];
+            two.growing(0).peer_charges = [charge(), charge()];
         }
         two.carry(0, LONG);
         let counters = two.ends[0].counters();
         assert!(counters.growths_asked > 0 && counters.moves == 0, "{counters:?}");
         assert_eq!(two.allocated(), [PAGE; 2], "what was granted was given back");
         if side == 1 {
-            two.growing(1).own_shares = [None, None];
+            two.growing(1).own_charges = [None, None];
         } else {
-            two.growing(0).peer_shares = [None, None];
+            two.growing(0).peer_charges = [None, None];
         }
         for _ in 0..50 {
             two.carry(0, LONG);
@@ -249,7 +257,7 @@ fn claims_to_what_a_peer_cannot_have_are_refused() {
     for address in [0, 1] {
         assert!(growing.populate(layout, RemoteClaim { address, key: 0 }).is_ok());
     }
-    growing.peer_shares[1] = Some(BudgetShare::take(MemoryKind::Shared, 1).unwrap());
+    growing.peer_charges[1] = charge();
     assert!(wrong(&growing, layout, 1, 0), "it is in use");
     assert!(!wrong(&growing, layout, 0, 0));
 }
