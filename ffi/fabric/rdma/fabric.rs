@@ -107,6 +107,15 @@ impl RdmaLink {
     }
 }
 
+impl Drop for RdmaLink {
+    /// Bounds the wait for jobs by the end of the connection's own drop, which comes first.
+    fn drop(&mut self) {
+        if let Some(growth) = &mut self.memory.growth {
+            growth.end_by(self.connection.ends_by());
+        }
+    }
+}
+
 /// Makes what a NIC wrote before a flag readable after it: on x86 loads are in order, elsewhere a barrier that devices
 /// take part in is needed.
 #[inline]

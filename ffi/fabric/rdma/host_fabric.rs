@@ -42,9 +42,6 @@ unsafe impl HostFabric for Rdma {
 
     fn end_by(&self, link: &mut RdmaLink, by_ns: u64) {
         link.connection.end_by(by_ns);
-        if let Some(growth) = &mut link.memory.growth {
-            growth.end_by(by_ns);
-        }
     }
 
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {

@@ -89,6 +89,11 @@ impl RdmaConnection {
         self.cm.get_mut().end_by(by_ns);
     }
 
+    /// Returns the time by which the drop is over, fixed by the first call.
+    pub(in crate::fabric::rdma) fn ends_by(&mut self) -> u64 {
+        self.cm.get_mut().ends_by()
+    }
+
     /// Makes sure that the last work request is signaled, by sending one more signal, which changes nothing.
     fn ask_for_completion(&mut self) -> bool {
         self.queue.ends_signaled()
@@ -105,7 +110,7 @@ impl Drop for RdmaConnection {
         if self.state != State::Open || self.queue.is_idle() || !self.ask_for_completion() {
             return;
         }
-        let deadline_ns = self.cm.get_mut().ends_by();
+        let deadline_ns = self.ends_by();
         let mut polls = 0;
         while self.state == State::Open && !self.queue.is_idle() && until(deadline_ns) > 0 {
             if self.poll() == 0 {

@@ -15,8 +15,8 @@ mod steps;
 use crate::budget::{Budget, BudgetShare, MemoryKind};
 use crate::fabric::Span;
 use crate::fabric::rdma::image::Image;
+use crate::os::OsError;
 use crate::os::jobs::{Busy as JobsBusy, Jobs, Ticket as JobTicket};
-use crate::os::{OsError, monotonic_ns};
 use core::{fmt, mem};
 use reserve::{PLACES, Part, Reserve};
 use std::sync::Arc;
@@ -32,8 +32,6 @@ const GROWN: u32 = 1 << 31;
 const PLACE_SHIFT: u32 = 30;
 /// The first image; landing buffers come before.
 const IMAGES: usize = 2;
-/// Longest wait of a drop for jobs that are under way, if the caller sets no end.
-const END_NS: u64 = 1_000_000_000;
 
 /// What a connection provisions on demand. Dropping it waits for the jobs under way; the QP is gone by then.
 pub(in crate::fabric::rdma) struct Growth {
@@ -42,7 +40,8 @@ pub(in crate::fabric::rdma) struct Growth {
     reserve: Arc<Reserve>,
     pd: Pd,
     jobs: &'static Jobs,
-    end_by_ns: Option<u64>,
+    /// Time until which a drop waits for jobs.
+    end_by_ns: u64,
 }
 
 /// A landing buffer, or an image.
@@ -93,7 +92,7 @@ impl Growth {
             reserve: Reserve::new(largest.bytes() as usize)?,
             pd: pd.clone(),
             jobs,
-            end_by_ns: None,
+            end_by_ns: 0,
         })
     }
 
@@ -142,7 +141,7 @@ impl Growth {
 
     /// Bounds the drop.
     pub(in crate::fabric::rdma) const fn end_by(&mut self, by_ns: u64) {
-        self.end_by_ns = Some(by_ns);
+        self.end_by_ns = by_ns;
     }
 
     /// Returns what a posted write reads in an image that was grown, and where it goes.
@@ -258,12 +257,11 @@ impl Growth {
 
 impl Drop for Growth {
     fn drop(&mut self) {
-        let by_ns = self.end_by_ns.unwrap_or_else(|| monotonic_ns().saturating_add(END_NS));
         for place in &mut self.places {
             // A step that outlives the deadline keeps what it uses until it is over.
             let _ = match mem::replace(place, Place::Free) {
-                Place::Provisioning { work, .. } => work.wait(by_ns),
-                Place::Releasing { work, .. } => work.wait(by_ns),
+                Place::Provisioning { work, .. } => work.wait(self.end_by_ns),
+                Place::Releasing { work, .. } => work.wait(self.end_by_ns),
                 Place::Free | Place::Refused { .. } | Place::Live { .. } | Place::Lost(_) => true,
             };
         }

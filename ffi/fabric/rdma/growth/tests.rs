@@ -92,6 +92,22 @@ fn a_landing_buffer_comes_zero_and_writable_by_the_peer() {
 }
 
 #[test]
+fn a_release_gives_back_one_slab_per_step() {
+    let mut growth = growth();
+    let (span, _) = made_landing(&mut growth, 0);
+    let slab = (64 << 10) / page_bytes();
+    assert_eq!(growth.begin(ticket(0), Job::ReleaseLanding(span)), Ok(()));
+    assert!(growth.finished().is_none());
+    assert_eq!((regions(), resident(span)), (0, 4 * slab), "the device first");
+    for left in [3, 2, 1] {
+        assert!(growth.finished().is_none());
+        assert_eq!(resident(span), left * slab);
+    }
+    assert!(growth.finished().is_some_and(|(_, ended)| ended == Ok(JobOutcome::Released)));
+    assert_eq!(resident(span), 0);
+}
+
+#[test]
 fn steps_are_short_and_any_two_jobs_run_at_a_time() {
     let mut growth = growth();
     let jobs = [landing(0), landing(1), image(0), image(1)];
@@ -254,6 +270,7 @@ fn a_drop_ends_jobs_and_leaves_nothing() {
 fn a_helper_that_makes_the_steps_is_waited_for() {
     let mut growth = growth();
     growth.jobs = Jobs::of_process();
+    growth.end_by(u64::MAX);
     for job in [landing(0), landing(1), image(0), image(1)] {
         assert_eq!(growth.begin(ticket(0), job), Ok(()));
     }
