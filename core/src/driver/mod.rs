@@ -14,6 +14,7 @@ mod descriptor_wait;
 mod fingerprint;
 mod half_open;
 mod keepalive;
+mod lent;
 mod pace;
 mod receiving;
 mod releasing;

@@ -1,10 +1,11 @@
 //! Messages that are received at once or by an operation.
 
-use super::zero_copy::LentToRecv;
+use super::lent::Lent;
 use super::{Claimed, Drive, Driver};
 use crate::endpoint::Incoming;
 use crate::error::Reason;
 use crate::fabric::Fabric;
+use crate::job::RecvMemory;
 use crate::receive::{End, Pulled, TryRecv};
 use crate::slices::Cursor;
 use crate::wire::header::Length;
@@ -46,7 +47,7 @@ pub struct RecvOperation {
     cursor: Cursor,
     is_cold: bool,
     has_ended: bool,
-    pub(super) lent: Option<LentToRecv>,
+    pub(super) lent: Option<Lent<RecvMemory, u64, Result<Received, RecvFailed>>>,
 }
 
 /// A message that has begun.

@@ -1,12 +1,16 @@
 //! Messages that are sent at once or by an operation.
 
-use super::zero_copy::LentToSend;
+use super::lent::Lent;
 use super::{Drive, Driver};
 use crate::endpoint::Endpoint;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
+use crate::job::SendMemory;
 use crate::send::TransferId;
 use crate::slices::{Cursor, bytes_of};
+
+/// Memory of an operation that sends.
+pub(super) type LentToSend = Lent<SendMemory, TransferId, Result<(), SendFailed>>;
 
 /// Operation that sends a message. It keeps a place in the caller's slices, and never the slices.
 ///

@@ -4,7 +4,9 @@
 //! deregistered. One that was cancelled, or has failed, may have ended before: its memory must stay valid until
 //! [`Driver::is_send_released`], or [`Driver::is_recv_released`], and the caller makes rounds of progress until then.
 
+use super::lent::Lent;
 use super::receiving::Begun;
+use super::sending::LentToSend;
 use super::{Drive, Driver, Received, RecvFailed, RecvOperation, SendFailed, SendOperation};
 use crate::endpoint::Remote;
 use crate::error::RefusedSend;
@@ -13,31 +15,11 @@ use crate::job::{RecvMemory, SendMemory};
 use crate::send::TransferId;
 use crate::wire::header::Length;
 
-/// Memory of an operation that sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LentToSend {
-    memory: SendMemory,
-    /// Connection and message that it was lent to.
-    to: Option<(u64, TransferId)>,
-    /// The message has ended so, and the memory is being deregistered.
-    result: Option<Result<(), SendFailed>>,
-}
-
-/// Memory of an operation that receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LentToRecv {
-    memory: RecvMemory,
-    /// Connection and number of the message that it was lent to, or that cannot use it.
-    to: Option<(u64, u64)>,
-    /// The message has ended so, and the memory is being deregistered.
-    result: Option<Result<Received, RecvFailed>>,
-}
-
 impl SendOperation {
     /// Names the memory of the message: that of its only slice. The message is written remotely out of it if the protocol, its length and
     /// the receiver allow.
     pub const fn with_memory(mut self, memory: SendMemory) -> Self {
-        self.lent = Some(LentToSend { memory, to: None, result: None });
+        self.lent = Some(Lent::new(memory));
         self
     }
 
@@ -52,7 +34,7 @@ impl SendOperation {
 impl RecvOperation {
     /// Names the memory of the message: that of its only slice. The peer writes the message into it if its sender can.
     pub const fn with_memory(mut self, memory: RecvMemory) -> Self {
-        self.lent = Some(LentToRecv { memory, to: None, result: None });
+        self.lent = Some(Lent::new(memory));
         self
     }
 

@@ -83,7 +83,7 @@ impl Lease {
     }
 
     /// Ends the use of the memory. With `under_way` the device may still use it, so the link has to end first.
-    pub(crate) const fn end(&mut self, under_way: bool) {
+    pub(crate) fn end(&mut self, under_way: bool) {
         if self.is_over {
             return;
         }

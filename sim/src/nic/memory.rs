@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use super::flight::Flight;
-use super::{Op, World, status};
+use super::World;
 use crate::faults::Fault;
 
 /// Key of an MR: its lkey and rkey. Keys are never reused, so that the key of a deregistered MR names nothing.
@@ -147,23 +146,6 @@ impl World {
     pub(crate) fn whole(&self, key: Key) -> &[u8] {
         let mr = self.nodes.get(key.node).and_then(|node| node.mrs.get(key.index)?.as_ref());
         mr.map_or(&[], |mr| &mr.bytes)
-    }
-
-    /// Returns true if a NIC may read an MR for a WR, or a write to it is not visible.
-    pub(crate) fn is_in_use(&self, key: Key) -> bool {
-        let is_of = |flight: &Flight, has_left: bool| {
-            let is_live = flight.status == status::SUCCESS;
-            let is_read = flight.wr.from == key && (!has_left || flight.unread > 0) && !flight.wr.inline;
-            let is_written = matches!(flight.wr.op, Op::Write { to, .. } if to == key)
-                && (!has_left || flight.visible_ns > self.events_run_until_ns);
-            is_live && (is_read || is_written)
-        };
-        self.flights.values().any(|flight| is_of(flight, true))
-            || self
-                .nodes
-                .iter()
-                .flat_map(|node| &node.qps)
-                .any(|qp| !qp.failed && qp.staged.iter().any(|flight| is_of(flight, false)))
     }
 
     /// Returns true if a peer may write there.

@@ -96,6 +96,23 @@ impl World {
         }
     }
 
+    /// Returns true if a NIC may read an MR for a WR, or a write to it is not visible.
+    pub(crate) fn is_in_use(&self, key: Key) -> bool {
+        let is_of = |flight: &Flight, has_left: bool| {
+            let is_live = flight.status == status::SUCCESS;
+            let is_read = flight.wr.from == key && (!has_left || flight.unread > 0) && !flight.wr.inline;
+            let is_written = matches!(flight.wr.op, Op::Write { to, .. } if to == key)
+                && (!has_left || flight.visible_ns > self.events_run_until_ns);
+            is_live && (is_read || is_written)
+        };
+        self.flights.values().any(|flight| is_of(flight, true))
+            || self
+                .nodes
+                .iter()
+                .flat_map(|node| &node.qps)
+                .any(|qp| !qp.failed && qp.staged.iter().any(|flight| is_of(flight, false)))
+    }
+
     fn launch(&mut self, mut flight: Flight) {
         let (name, wr) = (flight.qp, flight.wr);
         let now = self.clock_ns(name.node);

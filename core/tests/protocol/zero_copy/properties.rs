@@ -6,7 +6,7 @@ use superpipe_core::driver::{Drive, Received, RecvFailed, RecvOperation, SendFai
 use superpipe_core::{Arrival, Closed, Origin, Protocol, Reason};
 use superpipe_testkit::PairFabric;
 
-use super::{Incoming, Outgoing, Terms, Two, payload};
+use super::{Incoming, Outgoing, ROUNDS, Terms, Two, payload};
 
 const WHY: Reason = Reason(77);
 
@@ -62,8 +62,10 @@ struct Direction {
 }
 
 impl Direction {
+    /// Returns true if every message was sent, and those that were sent to their end have come.
     fn is_over(&self, plans: &[Plan]) -> bool {
-        self.results.len() == plans.len() && self.out.is_none()
+        let upto = self.results.iter().rposition(Result::is_ok).map_or(0, |last| last + 1);
+        self.results.len() == plans.len() && self.out.is_none() && self.received >= upto
     }
 
     fn send(&mut self, t: &mut Two, side: usize, plans: &[Plan]) {
@@ -142,22 +144,19 @@ proptest! {
             }
             t.round();
             if round % 512 == 0 && (0..2).all(|side| ways[side].is_over(&plans[side])) {
-                t.settle();
-                let is_quiet = t.ends.iter().all(|end| end.endpoint().is_quiescent());
-                let mut has_more = false;
-                for (side, way) in ways.iter_mut().enumerate() {
-                    way.receive(&mut t, 1 - side, &plans[side]);
-                    has_more |= way.place.as_ref().is_some_and(|place| place.op.length() > 0);
-                }
-                if is_quiet && !has_more {
-                    break;
-                }
+                break;
             }
         }
         for (side, way) in ways.iter_mut().enumerate() {
-            prop_assert!(way.is_over(&plans[side]), "stuck: {:?}", t.ends);
-            let last = way.results.iter().rposition(Result::is_ok).map_or(0, |last| last + 1);
-            prop_assert!(way.received >= last, "message {} of end {side} never came", last - 1);
+            prop_assert!(way.is_over(&plans[side]), "stuck: {:?} {} {:?}", way.results, way.received, t.ends);
+            // A message that was cancelled may still be under way, and its notification is taken with it.
+            for round in 0..ROUNDS {
+                if round > 3000 && way.place.as_ref().is_none_or(|place| t.ends[1 - side].is_recv_released(&place.op)) {
+                    break;
+                }
+                way.receive(&mut t, 1 - side, &plans[side]);
+                t.round();
+            }
             if let Some(place) = way.place.take() {
                 t.fabric.take_back(place.buffer);
             }
@@ -166,7 +165,12 @@ proptest! {
             let closed: Option<Closed> = t.closed(side);
             prop_assert_eq!(closed, None);
         }
-        t.settle();
+        for _ in 0..ROUNDS {
+            if t.fabric.is_quiescent() {
+                break;
+            }
+            t.turn();
+        }
         prop_assert!(t.fabric.is_quiescent());
     }
 }
