@@ -108,6 +108,9 @@ pub enum Bug {
     ClaimOfAnother,
     /// The small landing buffer is not released once it was left.
     SmallBufferKept,
+    /// A landing buffer that a job provisions holds what its place held before, of another layout. The explorer's fabric plants it.
+    #[cfg(superpipe_planted)]
+    EpochUnzeroed,
 }
 
 /// Returns true if this bug is planted.
@@ -124,7 +127,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -168,6 +171,7 @@ impl Bug {
         Self::BorrowEndedEarly,
         Self::ClaimOfAnother,
         Self::SmallBufferKept,
+        Self::EpochUnzeroed,
     ];
 }
 
@@ -179,6 +183,7 @@ pub fn choose(bug: Option<Bug>) {
 
 /// Returns true if this bug is planted.
 #[cfg(superpipe_planted)]
-pub(crate) fn is_planted(bug: Bug) -> bool {
+#[must_use]
+pub fn is_planted(bug: Bug) -> bool {
     CHOSEN.load(Ordering::Relaxed) == bug as usize + 1
 }

@@ -16,6 +16,7 @@ mod lenders;
 pub mod nic;
 mod panic_text;
 mod picture;
+mod planted;
 mod run;
 mod swarm;
 

@@ -1,6 +1,6 @@
 //! Cases in which landing buffers grow and shrink.
 
-use superpipe_core::Protocol;
+use superpipe_core::{Origin, Protocol};
 
 use super::case::{Case, ClosePolicy, Growing, ReceiveMethod, SendMethod};
 use super::{Transfer, case, inline, message, stream};
@@ -63,9 +63,16 @@ pub(super) fn cases() -> Vec<Case> {
         direct("direct, growing: 4 chunks", &[long]).growing(ONE),
         direct("direct, growing: 4 chunks, lines apart", &[message(512)]).apart().growing(ONE),
         direct("direct, growing: twice", &[message(900)]).at_once().growing(TWO),
-        direct("direct, growing: 4 chunks, inline", &[long, inline()]).at_once().growing(ONE),
+        direct("direct, growing: both rings full, inline", &[message(496), inline()]).at_once().growing(ONE),
         direct("direct, growing: from a first landing buffer", &[message(448)]).at_once().growing(OWN),
         direct("direct, shrinking: 3 inline", &[inline(); 3]).growing(OWN.shrinking(1)),
+        Case {
+            // A payload has the numbers 1 to 4 where the flags of another layout are.
+            origin: Origin { sequence: u64::MAX - 2, ..Origin::default() },
+            ..direct("direct, growing: a place again, of another layout", &[message(900)])
+        }
+        .settling()
+        .growing(Growing { largest: (4, 192), slab_bytes: 768, ..OWN.shrinking(1) }),
         direct("direct, growing: shrinks twice", &[long, inline()]).at_once().growing(ONE.shrinking(2)),
         direct("direct, growing: GROW crosses SHRINK", &[message(448)]).at_once().growing(OWN.shrinking(1)),
         direct("direct, growing: jobs fail", &[message(320)]).at_once().growing(ONE.failing([1, 1])),
@@ -82,7 +89,9 @@ pub(super) fn cases() -> Vec<Case> {
             .at_once()
             .taking(ReceiveMethod::InPlace(30))
             .growing(ONE),
-        direct("direct, growing: reported twice", &[long]).at_once().growing(ONE.repeating()),
+        direct("direct, growing: reported twice", &[message(448)])
+            .settling()
+            .growing(OWN.shrinking(1).repeating()),
         direct("direct, growing: close under way", &[long]).closing([sent, done]).growing(ONE),
         direct("direct, growing: sender aborts", &[long]).closing([abort, done]).growing(ONE),
         direct("direct, growing: receiver aborts", &[long]).at_once().closing([done, abort]).growing(ONE),

@@ -186,7 +186,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     fn provision_landing(&mut self, side: usize, place: u8, layout: Layout) -> JobResult<Memory, Memory> {
         let memory = Memory::grown(side, place);
         self.ownership[side].change().provision(memory.index, layout);
-        *self.memories[index(memory)].change() = Bytes::landing(layout);
+        self.memories[index(memory)].change().provision(layout);
         if DIRECT {
             *self.images[index(memory)].change() = Bytes::landing(layout);
         }
@@ -216,7 +216,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             self.writes[1 - side].iter().any(|write| write.to == memory && write.invisible != 0);
         assert!(!is_under_way, "{memory:?} is released, and writes to it are on their way");
         self.ownership[side].change().release(memory.index);
-        *self.memories[index(memory)].change() = Bytes::nothing();
+        self.memories[index(memory)].change().release();
         if DIRECT {
             *self.images[index(memory)].change() = Bytes::nothing();
         }

@@ -7,6 +7,7 @@ use superpipe_core::{Arrival, FlagPlace, LINE_BYTES, LINE_STRIDE_BYTES, Layout, 
 use superpipe_testkit::crc32c;
 
 use crate::explore::cases::Case;
+use crate::planted::reuses_unzeroed;
 
 /// Most control messages of a direction whose landing buffers stay. Others use the whole mailbox.
 const CONTROLS_MAX: u32 = 8;
@@ -47,6 +48,22 @@ impl Bytes {
     /// Returns a landing buffer that is not provisioned.
     pub(super) const fn nothing() -> Self {
         Self { map: Map::Nothing, bytes: Vec::new() }
+    }
+
+    /// Provisions a landing buffer, all zero unless a bug is planted.
+    pub(super) fn provision(&mut self, layout: Layout) {
+        let left = core::mem::replace(self, Self::landing(layout));
+        if reuses_unzeroed() {
+            self.bytes.iter_mut().zip(left.bytes).for_each(|(byte, left)| *byte = left);
+        }
+    }
+
+    /// Releases a landing buffer.
+    pub(super) fn release(&mut self) {
+        self.map = Map::Nothing;
+        if !reuses_unzeroed() {
+            self.bytes = Vec::new();
+        }
     }
 
     /// Returns the layout of a landing buffer that is provisioned.
@@ -114,7 +131,7 @@ pub(super) fn hash_ack(line: &[u8], arrival: Arrival, hasher: &mut impl Hasher) 
 impl Hash for Bytes {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match self.map {
-            Map::Nothing => {}
+            Map::Nothing => self.bytes.hash(hasher),
             Map::Landing(layout) => (layout, &self.bytes).hash(hasher),
             Map::ControlPage(arrival) => {
                 let (ack, rest) = self.bytes.split_at(LINE_BYTES as usize);
