@@ -262,7 +262,7 @@ impl<F: Fabric> Driver<F> {
 
     /// Returns the counters of this end.
     #[must_use]
-    pub const fn counters(&self) -> Counters {
+    pub fn counters(&self) -> Counters {
         self.endpoint.counters()
     }
 

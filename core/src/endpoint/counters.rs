@@ -38,6 +38,24 @@ pub struct Counters {
     pub growths_refused: u64,
     /// Landing buffers of the peer that this end moved to: larger ones, and the base.
     pub moves: u64,
+    /// Bytes of this end's landing buffers beside the base now: in use; granted, and not in use yet; left, and not released yet. A landing
+    /// buffer that never grows counts as none. [`reset_counters`](crate::Endpoint::reset_counters) leaves them as they are.
+    pub landing_bytes: [u64; 3],
+    /// Most of these bytes at a time, since the connection began.
+    pub landing_bytes_peak: u64,
+    /// Larger landing buffers that this end provisioned for its peer.
+    pub growths: u64,
+    /// Growths that this end refused its peer: no room in the budget; refused by the machine; large enough already.
+    pub refusals: [u64; 3],
+    /// Times that this end asked its peer to leave a larger landing buffer.
+    pub shrinks: u64,
+    /// Landing buffers that this end released.
+    pub releases: u64,
+    /// Jobs of the fabric that failed: memory that could not be provisioned.
+    pub jobs_failed: u64,
+    /// Nanoseconds from the begin of each job to its end as this end saw it: provisioning and release, of landing buffers and images. Jobs
+    /// run beside the transfer, so this is not time lost; how much of it passed without a transfer is not measured.
+    pub jobs_ns: u64,
     /// Checked flags whose contents did not match yet.
     pub check_misses: u64,
     /// Work requests that found the send queue full, or no credit for their notification.

@@ -14,7 +14,7 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn drive_growth(&mut self, fabric: &mut F) -> usize {
         self.note_move();
         let mut work = self.take_finished(fabric);
-        let Some(growth) = &mut self.growth else { return 0 };
+        let Some(growth) = &mut self.growth else { return work };
         let Growth { requester, provider, jobs } = growth;
         // An end that closes, or whose peer does, releases everything soon.
         if self.closed.is_some() || self.receiver.is_closing() {
@@ -48,16 +48,18 @@ impl<F: Fabric> Endpoint<F> {
                 self.zero_copy.handle_finished(ticket, result);
             }
             let Some(Growth { requester, provider, jobs }) = &mut self.growth else { continue };
-            match jobs.finish(ticket) {
-                Some(Purpose::Landing) => {
+            let Some((purpose, begun)) = jobs.finish(ticket) else { continue };
+            self.counters.jobs_ns += fabric.now().0.saturating_sub(begun.0);
+            self.counters.jobs_failed += u64::from(result.is_err());
+            match purpose {
+                Purpose::Landing => {
                     if let Some(next) = provider.handle_provisioned(result) {
                         self.receiver.expect(next);
                     }
                 }
-                Some(Purpose::Image) => requester.handle_image(result),
-                Some(Purpose::LandingRelease) => provider.handle_released(),
-                Some(Purpose::ImageRelease) => requester.handle_released(),
-                None => {}
+                Purpose::Image => requester.handle_image(result),
+                Purpose::LandingRelease => provider.handle_released(),
+                Purpose::ImageRelease => requester.handle_released(),
             }
         }
         count

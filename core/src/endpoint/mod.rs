@@ -18,7 +18,7 @@ pub(crate) use zero_copy::Remote;
 use crate::config::{Config, ConfigError, Origin};
 use crate::error::{Closed, Reason};
 use crate::fabric::Fabric;
-use crate::memory::{Growth, GrowthTerms};
+use crate::memory::{Growth, GrowthTerms, Provider, Tally};
 use crate::receive::Receiver;
 use crate::send::{NotificationCredits, REMOTE_ENDS_MAX, Sender};
 use crate::state::{Phase, State};
@@ -192,7 +192,7 @@ impl<F: Fabric> Endpoint<F> {
             config,
             sender: Sender::new(peer_landing, config.arrival, credits, &origin),
             receiver: Receiver::new(landing, &origin),
-            growth: growth.map(|terms| Growth::new(&terms, landing.memory, peer_landing.memory)),
+            growth: growth.map(|terms| Growth::new(&terms, landing, peer_landing.memory)),
             outbox: Outbox::new(controls),
             acked: Ack { blocks, controls: inbox.consumed(), keepalives },
             ack_line_is_there: false,
@@ -236,8 +236,17 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Returns the counters.
     #[must_use]
-    pub const fn counters(&self) -> Counters {
+    pub fn counters(&self) -> Counters {
+        let provider = self.growth.as_ref().map(|growth| &growth.provider);
+        let Tally { growths, refusals, shrinks, releases, bytes_peak } =
+            provider.map(Provider::tally).unwrap_or_default();
         Counters {
+            landing_bytes: provider.map(Provider::landing_bytes).unwrap_or_default(),
+            landing_bytes_peak: bytes_peak,
+            growths,
+            refusals,
+            shrinks,
+            releases,
             inline_received: self.receiver.inlines,
             chunks_received: self.receiver.chunks,
             check_misses: self.receiver.check_misses,
@@ -248,6 +257,9 @@ impl<F: Fabric> Endpoint<F> {
     /// Sets the counters to zero.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
+        if let Some(growth) = &mut self.growth {
+            growth.provider.reset_tally();
+        }
         self.receiver.inlines = 0;
         self.receiver.chunks = 0;
         self.receiver.check_misses = 0;

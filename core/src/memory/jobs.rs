@@ -1,6 +1,9 @@
 //! Table of the jobs under way. A ticket carries the generation of its place, so that a stale one is refused.
 
+use core::hash::{Hash, Hasher};
+
 use crate::job::Ticket;
+use crate::nanos::Nanos;
 
 /// Most jobs of an end at a time: a landing buffer, an image, and the release of two of each.
 pub(crate) const JOBS_MAX: u8 = 6;
@@ -18,10 +21,19 @@ pub(crate) enum Purpose {
     ImageRelease,
 }
 
-#[derive(Clone, Copy, Debug, Default, Hash)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Place {
     generation: u32,
     purpose: Option<Purpose>,
+    /// Time at which the job began, for reports.
+    begun: Nanos,
+}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self { generation, purpose, begun: _ } = self;
+        (generation, purpose).hash(hasher);
+    }
 }
 
 /// The jobs under way.
@@ -45,8 +57,15 @@ impl Jobs {
         }
     }
 
-    /// Ends a job, and returns what it was for. Returns `None` for a stale ticket.
-    pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<Purpose> {
+    /// Notes the time at which a job began.
+    pub(crate) fn note_begun(&mut self, ticket: Ticket, now: Nanos) {
+        if let Some(place) = self.places.get_mut(usize::from(ticket.index)) {
+            place.begun = now;
+        }
+    }
+
+    /// Ends a job, and returns what it was for and when it began. Returns `None` for a stale ticket.
+    pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<(Purpose, Nanos)> {
         let place = self.places.get_mut(usize::from(ticket.index))?;
         let mut is_current = place.generation == ticket.generation;
         planted!(StaleTicketTaken => is_current = true);
@@ -55,7 +74,7 @@ impl Jobs {
         }
         let purpose = place.purpose.take()?;
         place.generation = place.generation.wrapping_add(1);
-        Some(purpose)
+        Some((purpose, place.begun))
     }
 
     /// Returns true if no job is under way.
@@ -73,13 +92,14 @@ mod tests {
         let mut jobs = Jobs::default();
         let first = jobs.open(Purpose::Landing).unwrap();
         assert!(!jobs.is_empty());
-        assert_eq!(jobs.finish(first), Some(Purpose::Landing));
+        jobs.note_begun(first, Nanos(7));
+        assert_eq!(jobs.finish(first), Some((Purpose::Landing, Nanos(7))));
         assert!(jobs.is_empty());
         assert_eq!(jobs.finish(first), None, "it is over");
         let second = jobs.open(Purpose::Image).unwrap();
         assert_eq!(first.index, second.index, "the place is used again");
         assert_eq!(jobs.finish(first), None, "the ticket is stale");
-        assert_eq!(jobs.finish(second), Some(Purpose::Image));
+        assert_eq!(jobs.finish(second).map(|(purpose, _)| purpose), Some(Purpose::Image));
         assert_eq!(jobs.finish(Ticket { index: u8::MAX, generation: 0 }), None);
     }
 
@@ -98,7 +118,7 @@ mod tests {
         let all: [Option<Ticket>; JOBS_MAX as usize] = core::array::from_fn(|_| jobs.open(Purpose::Landing));
         assert!(all.iter().all(Option::is_some));
         assert_eq!(jobs.open(Purpose::Landing), None);
-        assert_eq!(jobs.finish(all[3].unwrap()), Some(Purpose::Landing));
+        assert_eq!(jobs.finish(all[3].unwrap()).map(|(purpose, _)| purpose), Some(Purpose::Landing));
         assert_eq!(jobs.open(Purpose::ImageRelease).map(|ticket| ticket.index), Some(3));
     }
 }

@@ -20,7 +20,7 @@ mod requester;
 mod sizes;
 
 pub(crate) use jobs::{JOBS_MAX, Jobs, Purpose};
-pub(crate) use provider::{Provider, Retired};
+pub(crate) use provider::{Provider, Retired, Tally};
 pub(crate) use requester::{Demand, RETIRED_WR, Requester};
 
 use core::hash::{Hash, Hasher};
@@ -54,7 +54,7 @@ pub(crate) struct Growth<F: Fabric> {
 
 impl<F: Fabric> Growth<F> {
     /// Makes the growth of an end whose first landing buffers are these.
-    pub(crate) fn new(terms: &GrowthTerms<F>, first: F::Region, peer_first: F::Remote) -> Self {
+    pub(crate) fn new(terms: &GrowthTerms<F>, first: Landing<F::Region>, peer_first: F::Remote) -> Self {
         Self {
             requester: Requester::new(terms, terms.first_is_own.then_some(peer_first)),
             provider: Provider::new(terms, terms.first_is_own.then_some(first)),
@@ -85,8 +85,9 @@ fn begin<F: Fabric>(
 ) -> Result<(), Busy> {
     let ticket = jobs.open(purpose).ok_or(Busy)?;
     let begun = fabric.begin(link, ticket, job);
-    if begun.is_err() {
-        jobs.withdraw(ticket);
+    match begun {
+        Ok(()) => jobs.note_begun(ticket, fabric.now()),
+        Err(Busy) => jobs.withdraw(ticket),
     }
     begun
 }

@@ -66,6 +66,22 @@ pub(crate) enum Retired {
     Unused,
 }
 
+/// Counts for reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) growths: u64,
+    /// By cause: budget, machine, large enough.
+    pub(crate) refusals: [u64; 3],
+    pub(crate) shrinks: u64,
+    pub(crate) releases: u64,
+    /// Most bytes of landing buffers beside the base at a time.
+    pub(crate) bytes_peak: u64,
+}
+
+fn bytes_of<M>(landing: Option<&Landing<M>>) -> u64 {
+    landing.map_or(0, |landing| u64::from(landing.layout.bytes()))
+}
+
 /// The owner's half of growth.
 #[derive(Clone)]
 pub(crate) struct Provider<F: Fabric> {
@@ -73,10 +89,10 @@ pub(crate) struct Provider<F: Fabric> {
     largest: Layout,
     /// Number of the epoch that the receiver reads, and its memory unless that is the base.
     epoch: u32,
-    current: Option<F::Region>,
+    current: Option<Landing<F::Region>>,
     /// Memory of the granted epoch, and of the one that was left.
-    next: Option<F::Region>,
-    left: Option<F::Region>,
+    next: Option<Landing<F::Region>>,
+    left: Option<Landing<F::Region>>,
     /// Newest number given.
     newest: u32,
     /// Place of the next landing buffer: not that of the current one.
@@ -87,14 +103,18 @@ pub(crate) struct Provider<F: Fabric> {
     due: Option<Control>,
     /// This end wishes the peer to leave the current epoch.
     wants_shrink: bool,
-    releases: heapless::Deque<F::Region, RELEASES_MAX>,
-    /// Releases under way.
+    releases: heapless::Deque<Landing<F::Region>, RELEASES_MAX>,
+    /// Releases under way, and the bytes of those that are not over.
     releasing: u32,
+    releasing_bytes: u64,
+    /// Counts for reports.
+    tally: Tally,
 }
 
 impl<F: Fabric> Provider<F> {
     /// Makes the half of an end that reads the epoch 0: the base, or `first`.
-    pub(crate) const fn new(terms: &GrowthTerms<F>, first: Option<F::Region>) -> Self {
+    pub(crate) fn new(terms: &GrowthTerms<F>, first: Option<Landing<F::Region>>) -> Self {
+        let bytes_peak = bytes_of(first.as_ref());
         Self {
             base: terms.base,
             largest: terms.largest,
@@ -110,6 +130,8 @@ impl<F: Fabric> Provider<F> {
             wants_shrink: false,
             releases: heapless::Deque::new(),
             releasing: 0,
+            releasing_bytes: 0,
+            tally: Tally { bytes_peak, ..Tally::default() },
         }
     }
 
@@ -182,9 +204,9 @@ impl<F: Fabric> Provider<F> {
         self.left = None;
     }
 
-    fn release(&mut self, region: Option<F::Region>) {
-        if let Some(region) = region {
-            let kept = self.releases.push_back(region);
+    fn release(&mut self, landing: Option<Landing<F::Region>>) {
+        if let Some(landing) = landing {
+            let kept = self.releases.push_back(landing);
             debug_assert!(kept.is_ok(), "two epochs live at most");
         }
     }
@@ -209,11 +231,12 @@ impl<F: Fabric> Provider<F> {
         jobs: &mut Jobs,
         current: Layout,
     ) -> Option<Landing<F::Region>> {
-        if let Some(region) = self.releases.front().copied()
-            && begin(fabric, link, jobs, Purpose::LandingRelease, Job::ReleaseLanding(region)).is_ok()
+        if let Some(landing) = self.releases.front().copied()
+            && begin(fabric, link, jobs, Purpose::LandingRelease, Job::ReleaseLanding(landing.memory)).is_ok()
         {
             self.releases.pop_front();
             self.releasing += 1;
+            self.releasing_bytes += bytes_of(Some(&landing));
         }
         let is_free = matches!(self.step, Step::Steady) && self.due.is_none();
         if !is_free || self.releasing > 0 || !self.releases.is_empty() {
@@ -223,6 +246,7 @@ impl<F: Fabric> Provider<F> {
             self.wants_shrink = false;
             if self.current.is_some() {
                 self.newest = self.newest.wrapping_add(1);
+                self.tally.shrinks += 1;
                 self.due = Some(Control::Shrink { epoch: self.epoch, base: self.newest });
                 self.step = Step::Granted { epoch: self.newest, is_base: true };
                 return Some(self.base);
@@ -252,7 +276,9 @@ impl<F: Fabric> Provider<F> {
             Ok(JobOutcome::Landing(memory, claim)) => {
                 self.newest = self.newest.wrapping_add(1);
                 self.step = Step::Granted { epoch: self.newest, is_base: false };
-                self.next = Some(memory);
+                self.next = Some(Landing { memory, layout });
+                self.tally.growths += 1;
+                self.tally.bytes_peak = self.tally.bytes_peak.max(self.landing_bytes().iter().sum());
                 self.place ^= 1;
                 let grant = Grant { epoch: self.newest, layout, claim };
                 self.due = Some(Control::Grown { request, grant });
@@ -273,11 +299,38 @@ impl<F: Fabric> Provider<F> {
         self.step = Step::Steady;
         self.asked = None;
         self.due = Some(Control::GrowRefused { request, bytes_max, cause });
+        let [budget, machine, large_enough] = &mut self.tally.refusals;
+        *match cause {
+            GrowCause::Budget => budget,
+            GrowCause::Machine => machine,
+            GrowCause::LargeEnough => large_enough,
+        } += 1;
     }
 
     /// Handles the end of a release.
     pub(crate) const fn handle_released(&mut self) {
         self.releasing = self.releasing.saturating_sub(1);
+        self.tally.releases += 1;
+        if self.releasing == 0 {
+            self.releasing_bytes = 0;
+        }
+    }
+
+    /// Returns the bytes of the landing buffers beside the base: in use; granted; left, and not released yet.
+    pub(crate) fn landing_bytes(&self) -> [u64; 3] {
+        let released: u64 = self.releases.iter().map(|landing| bytes_of(Some(landing))).sum();
+        let left = bytes_of(self.left.as_ref()) + released + self.releasing_bytes;
+        [bytes_of(self.current.as_ref()), bytes_of(self.next.as_ref()), left]
+    }
+
+    /// Returns the counts for reports.
+    pub(crate) const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Sets the counts for reports to zero, but for the most bytes.
+    pub(crate) fn reset_tally(&mut self) {
+        self.tally = Tally { bytes_peak: self.tally.bytes_peak, ..Tally::default() };
     }
 
     /// Returns the control message that is due.
@@ -318,6 +371,8 @@ impl<F: Fabric> Hash for Provider<F> {
             wants_shrink,
             releases,
             releasing,
+            releasing_bytes: _,
+            tally: _,
         } = self;
         (epoch, current.is_some(), next.is_some(), left.is_some(), newest, place, step).hash(hasher);
         (asked, due, wants_shrink, releases.len(), releasing).hash(hasher);

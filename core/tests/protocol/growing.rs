@@ -117,6 +117,7 @@ on_both! {
     nothing_is_released_once_the_connection_has_ended
     a_peer_that_is_gone_has_closed_although_its_data_are_in_two_rings
     what_was_not_granted_yet_cannot_be_retired
+    landing_buffers_are_counted_until_they_are_released
 }
 
 fn growth_that_was_not_agreed_is_refused<F: TestFabric>() {
@@ -161,6 +162,33 @@ fn retired_moves_a_receiver_that_saw_no_chunk<F: TestFabric>() {
     assert!(t.end.has_grown() && t.end.is_growth_steady(), "{}", F::NAME);
     t.slot(Memory::grown(0, 0), LARGEST.line_at(0), wire::inline(7, b"first", 1));
     assert_eq!(t.pull(), (5, End::Fin));
+}
+
+fn landing_buffers_are_counted_until_they_are_released<F: TestFabric>() {
+    let bytes = u64::from(LARGEST.bytes());
+    let mut t = Victim::<F>::granted();
+    assert_eq!(t.end.counters().landing_bytes, [0, bytes, 0], "{}", F::NAME);
+    t.control([8, 0, BEFORE_FIRST, 0, 0]);
+    let counters = t.end.counters();
+    assert_eq!((counters.landing_bytes, counters.landing_bytes_peak), ([bytes, 0, 0], bytes), "{}", F::NAME);
+    assert_eq!((counters.growths, counters.refusals, counters.releases), (1, [0; 3], 0), "{}", F::NAME);
+    assert!(counters.jobs_ns > 0 && counters.jobs_failed == 0, "{}", F::NAME);
+
+    // Only one GROWN or GROW-REFUSED may be unacknowledged.
+    t.fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(0, 1, 0));
+    t.control([4, 2, 100, 0, 0]);
+    assert_eq!(t.end.counters().refusals, [0, 0, 1], "{}", F::NAME);
+    assert!(t.end.shrink());
+    t.settle();
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"back", 1));
+    assert_eq!(t.pull(), (4, End::Fin));
+    t.control([8, 1, BEFORE_FIRST, 0, 0]);
+    let counters = t.end.counters();
+    assert_eq!((counters.landing_bytes, counters.landing_bytes_peak), ([0; 3], bytes), "{}", F::NAME);
+    assert_eq!((counters.growths, counters.shrinks, counters.releases), (1, 1, 1), "{}", F::NAME);
+    t.end.reset_counters();
+    let counters = t.end.counters();
+    assert_eq!((counters.growths, counters.landing_bytes_peak), (0, bytes), "{}", F::NAME);
 }
 
 fn an_unused_epoch_comes_back<F: TestFabric>() {

@@ -235,6 +235,12 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         *image = Bytes::nothing();
     }
 
+    /// Returns the bytes of the landing buffers of an end that are provisioned besides the base.
+    pub(in crate::explore) fn grown_bytes(&self, owner: usize) -> u64 {
+        let layouts = [0, 1].map(|place| self.memories[index(Memory::grown(owner, place))].layout());
+        layouts.into_iter().flatten().map(|layout| u64::from(layout.bytes())).sum()
+    }
+
     /// Returns how many landing buffers of an end are provisioned besides the base, and how many images of them its peer has.
     pub(in crate::explore) fn grown(&self, owner: usize) -> [usize; 2] {
         let places = [0, 1].map(|place| index(Memory::grown(owner, place)));

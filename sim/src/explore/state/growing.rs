@@ -80,11 +80,15 @@ impl<const DIRECT: bool> State<DIRECT> {
         if self.case.growing.is_some() && is_open && is_steady {
             for (owner, end) in ends.into_iter().enumerate() {
                 let count = usize::from(end.has_grown());
+                let (provisioned, counters) = (self.fabric.grown(owner), end.counters());
+                assert_eq!(provisioned, [count; 2], "landing buffers of end {owner}, and their images");
                 assert_eq!(
-                    self.fabric.grown(owner),
-                    [count; 2],
-                    "landing buffers of end {owner}, and their images"
+                    counters.landing_bytes,
+                    [self.fabric.grown_bytes(owner), 0, 0],
+                    "bytes of landing buffers that end {owner} counts"
                 );
+                let made = counters.growths + u64::from(self.case.has_own_first());
+                assert_eq!(made, counters.releases + count as u64, "landing buffers that end {owner} counts");
             }
         }
     }
