@@ -4,6 +4,7 @@ use crate::command_line::options::{
     ArrivalOption, Checksum, Common, Core, LandingOption, ProtocolOption, TransferOptions, Wait,
 };
 use crate::exit::Failure;
+use crate::report::growth::Growth;
 use crate::report::lines::Lines;
 use crate::signals::Signals;
 use core::time::Duration;
@@ -124,6 +125,8 @@ pub enum Event<'a> {
         core: Option<u32>,
         /// properties of the connection: fabric, device, layout, arrival, protocol
         connection: Option<&'a ConnectionProperties>,
+        /// landing buffers that came and went
+        growth: Option<Growth>,
     },
 }
 

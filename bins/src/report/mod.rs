@@ -2,5 +2,6 @@
 
 pub mod bar;
 pub mod events;
+pub mod growth;
 pub mod lines;
 pub mod meter;

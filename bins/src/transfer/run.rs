@@ -7,6 +7,7 @@ use crate::files::distinct::{self, NamedFile};
 use crate::protocol::{Hello, Role, negotiate_checksum};
 use crate::report::bar::format_rate;
 use crate::report::events::{ConnectionProperties, Event, Events, Settings, gb_per_s, round};
+use crate::report::growth::Growth;
 use crate::report::meter::Meter;
 use crate::signals;
 use crate::stderr::print_line;
@@ -32,6 +33,7 @@ pub struct Run<'a> {
     /// failure that prevents the run, reported after the first event
     refused: Option<Failure>,
     properties: Option<ConnectionProperties>,
+    growth: Option<Growth>,
     checksum: Option<(DigestKind, u64)>,
 }
 
@@ -64,7 +66,17 @@ impl<'a> Run<'a> {
         let with_bar = !options.common.quiet && !has_stderr && io::stderr().is_terminal();
         let meter = Meter::new(events.clone(), with_bar);
         let trace = Trace::default();
-        Ok(Self { session, meter, options, events, trace, refused, properties: None, checksum: None })
+        Ok(Self {
+            session,
+            meter,
+            options,
+            events,
+            trace,
+            refused,
+            properties: None,
+            growth: None,
+            checksum: None,
+        })
     }
 
     /// Writes the start event. Steps that can fail come after it where possible, so that an end event reports their failure.
@@ -147,6 +159,9 @@ impl<'a> Run<'a> {
     /// Adds the connection's record to the trace, and closes with the outcome as the reason.
     pub fn close(&mut self, mut connection: Connection, outcome: &Result<(), Failure>) {
         self.trace.add(Track::take(self.session.role.tool(), &mut connection));
+        let growth = Growth::new(&connection.counters());
+        self.session.print_if(self.session.common.verbose && growth.has_any(), &growth.to_string());
+        self.growth = Some(growth);
         self.session.close(connection, outcome);
     }
 
@@ -175,6 +190,7 @@ impl<'a> Run<'a> {
             checksum_value: self.checksum.map(|(_, value)| format!("{value:#018x}")),
             core: self.session.core(),
             connection: self.properties.as_ref(),
+            growth: self.growth,
         });
         match &failure {
             Some(failure) => self.session.print_if(true, &failure.text),

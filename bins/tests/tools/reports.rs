@@ -97,6 +97,32 @@ fn events_on_standard_error_are_its_only_output() {
 }
 
 #[test]
+fn the_end_counts_landing_buffers_that_grow() {
+    let scratch = Scratch::new("reports-growth");
+    fs::write(scratch.data("in"), vec![7; 4 << 20]).unwrap();
+    let address = &scratch.address();
+    for (landing, grows) in [("--landing=on-demand", true), ("--landing=at-connect", false)] {
+        let (sender, receiver) = scratch.pair(
+            scratch.rsend(&["--json=-", landing, address]).arg(scratch.data("in")),
+            scratch.rrecv(&["--json=-", landing]).arg(scratch.data("out")),
+        );
+        let [sent, received] = [sender, receiver].map(|ended| ended.assert_pure(0, "")["growth"].clone());
+        let count = |counts: &Value, name: &str| counts[name].as_u64().unwrap();
+        assert_eq!(count(&received, "provisioned") > 0, grows, "{received}");
+        assert_eq!(count(&received, "landing_bytes_peak") > 0, grows, "{received}");
+        assert_eq!(count(&sent, "moves") > 0, grows, "{sent}");
+        assert_eq!(count(&sent, "asked"), count(&received, "provisioned"), "{sent} {received}");
+        assert_eq!(count(&sent, "asked_in_vain"), 0, "{sent}");
+        fs::remove_file(scratch.data("out")).unwrap();
+    }
+    let (_, receiver) = scratch.pair(
+        scratch.rsend(&["--landing=on-demand", address]).arg(scratch.data("in")),
+        scratch.rrecv(&["-v", "--landing=on-demand"]).arg(scratch.data("out")),
+    );
+    assert!(receiver.code == 0 && receiver.said.contains("landing buffers: "), "{}", receiver.said);
+}
+
+#[test]
 fn events_are_written_at_a_descriptors_offset() {
     let scratch = Scratch::new("reports-descriptor");
     for (index, path) in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].into_iter().enumerate() {
