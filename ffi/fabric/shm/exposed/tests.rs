@@ -117,7 +117,7 @@ fn a_wrong_size_and_what_is_no_memory_are_refused() {
 
 /// A sparse file would be filled by the reader's faults, beyond what it has counted or as a SIGBUS.
 #[test]
-fn pages_that_a_peer_left_out_are_allocated_before_they_are_read() {
+fn pages_that_a_peer_left_out_are_allocated_first() {
     let fd = sealable(8 * PAGE, PeerAccess::Read.seals());
     assert_eq!(allocated_bytes(&fd), 0);
     let seen = PeerMemory::adopt(fd.try_clone().unwrap(), 8 * PAGE, PeerAccess::Read).unwrap();
