@@ -47,6 +47,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The kernel refuses: RLIMIT_AS, or strict overcommit.
+    #[cfg(any(test, feature = "verbs"))]
     pub(crate) fn reserved(bytes: usize) -> Result<Self, OsError> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let mapping = Self::new(bytes, PROT_READ_WRITE, flags, -1)?;
@@ -135,6 +136,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The pages are locked, and cannot be unlocked.
+    #[cfg(any(test, feature = "verbs"))]
     pub(crate) fn discard(&self, part: Range<usize>) -> Result<(), OsError> {
         let advise = || retry(|| self.advise(part.clone(), libc::MADV_DONTNEED)) == 0;
         // Locked pages, as those of a program that called mlockall, are not discarded.
