@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-tools test-features test-examples test-loom test-sim test-planted test-soak test-package test-vm freestanding mutants
+.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-tools test-features test-examples test-loom test-sim test-planted test-soak soak test-package test-vm freestanding mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -57,8 +57,11 @@ test-sim: ## the simulator: 100,000 runs with faults, and every interleaving of 
 test-planted: ## bugs planted in core, each of which the simulator must find
 	@scripts/test-planted.sh
 
-test-soak: ## two processes for 45 s, the sender stopped and continued at random: what arrives is whole and in order
+test-soak: ## 45 s, a sender that is stopped and continued at random; 2 min, 64 connections within 16 MiB
 	@scripts/test-soak.sh
+
+soak: ## 64 connections within 16 MiB for 20 minutes
+	@scripts/test-soak.sh crowd --seconds 1200
 
 test-package: ## build what would be published, from the packed files
 	@scripts/test-package.sh

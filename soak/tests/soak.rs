@@ -24,6 +24,24 @@ fn messages_arrive_complete_and_in_order() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
 }
 
+#[test]
+fn many_connections_share_a_small_budget() {
+    let output =
+        soak(&["crowd", "--seconds", "3", "--connections", "16", "--budget-mib", "4"]).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.matches("sent ").count(), 2, "both processes report: {text}");
+}
+
+#[test]
+fn a_budget_without_room_for_the_connections_fails() {
+    let output =
+        soak(&["crowd", "--seconds", "1", "--connections", "200", "--budget-mib", "1"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("cannot provision"), "{text}");
+}
+
 /// The sender ends with the receiver, even while it is stopped.
 #[test]
 fn a_sender_does_not_outlive_its_receiver() {
