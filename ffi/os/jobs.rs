@@ -161,7 +161,7 @@ impl Jobs {
     }
 
     /// Makes a table of jobs whose callers make all steps.
-    #[cfg(all(test, feature = "verbs"))]
+    #[cfg(test)]
     pub(crate) fn alone() -> Self {
         let mut jobs = Self::new();
         jobs.is_alone = true;
