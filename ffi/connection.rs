@@ -3,6 +3,7 @@
 use core::fmt;
 #[cfg(feature = "recorder")]
 use core::iter;
+use core::ops::Range;
 
 use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 #[cfg(feature = "recorder")]
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::os::WaitStrategy;
 use crate::outcome::{TryRecv, TrySend};
+use crate::registered_buf::RegisteredBuf;
 use crate::stream::{RecvInner, RecvStream, SendInner, SendStream};
 
 /// One end of a connection.
@@ -209,6 +211,33 @@ impl Connection {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_into_cold(slices, deadline.into()))
+    }
+
+    /// Sends a part of a registered buffer as a message: without a copy through blocks, if the connection has the protocol
+    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached) and the message is longer than 64 KiB.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send). `Usage`: the buffer has no such part.
+    pub fn send_registered(
+        &mut self,
+        tag: u64,
+        buffer: &RegisteredBuf,
+        part: Range<usize>,
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.send_registered(tag, buffer, part, deadline.into()))
+    }
+
+    /// Receives the next message into a registered buffer, as [`recv_into`](Self::recv_into) does.
+    ///
+    /// # Errors
+    /// As [`recv_into`](Self::recv_into).
+    pub fn recv_registered(
+        &mut self,
+        buffer: &mut RegisteredBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Received, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
     }
 
     /// Waits for the next transfer, message or stream, and leaves it there.

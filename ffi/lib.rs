@@ -6,6 +6,7 @@
 //! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
+//! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
 //! - [`io`]: files and pipes as the source or sink of a stream.
 //!
@@ -46,6 +47,7 @@ mod listener;
 mod options;
 mod outcome;
 mod recv_buf;
+mod registered_buf;
 mod split;
 mod stream;
 
@@ -65,6 +67,7 @@ pub use options::Options;
 pub use os::WaitStrategy;
 pub use outcome::{TryRecv, TrySend};
 pub use recv_buf::RecvBuf;
+pub use registered_buf::RegisteredBuf;
 pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]

@@ -4,6 +4,7 @@
 //! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each
 //! accepting                      the half-open connections of a listener
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
+//! registered                     messages out of registered buffers, and into them
 //! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
 //! host_driver                    core's driver with its fabric and a clock
@@ -51,6 +52,7 @@ mod new_connection;
 mod rdma;
 mod receiving;
 mod recv_stream;
+mod registered;
 mod retry;
 mod route;
 mod send_stream;

@@ -52,7 +52,7 @@ impl<A: DriverAccess> Blocking<A> {
     /// Waits for the next message, and receives it block by block.
     #[cold]
     #[inline(never)]
-    fn recv_slowly(
+    pub(super) fn recv_slowly(
         &mut self,
         mut receive: RecvOperation,
         slices: &mut [&mut [u8]],

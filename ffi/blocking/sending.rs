@@ -40,7 +40,7 @@ impl<A: DriverAccess> Blocking<A> {
     /// Waits for room and sends the message part by part, unless the deadline is zero.
     #[cold]
     #[inline(never)]
-    fn send_slowly(
+    pub(super) fn send_slowly(
         &mut self,
         mut send: SendOperation,
         slices: &[&[u8]],

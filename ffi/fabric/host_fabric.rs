@@ -1,8 +1,12 @@
 //! The trait of a fabric on this operating system. Beyond core's `Fabric` it has addresses of blocks for `readv` and `writev`, sleeping,
 //! and detection of a peer that has ended.
 
-use superpipe_core::{Endpoint, Fabric};
+use core::ops::Range;
+use std::sync::Arc;
 
+use superpipe_core::{Endpoint, Fabric, RecvMemory, SendMemory};
+
+use super::RegisteredMemory;
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled, poll};
 
@@ -61,6 +65,25 @@ pub unsafe trait HostFabric:
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Bounds the wait of a later drop for what was sent to leave this end: until `by_ns`, a time of the monotonic clock.
     fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
+    /// Returns core's name of a part of a registered buffer, for a message out of it. `None`: the message goes in blocks.
+    fn source_memory(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        part: Range<usize>,
+    ) -> Option<SendMemory> {
+        let _ = (endpoint, memory, part);
+        None
+    }
+    /// Returns core's name of a registered buffer, for a message into it. `None`: the message comes in blocks.
+    fn destination_memory(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+    ) -> Option<RecvMemory> {
+        let _ = (endpoint, memory);
+        None
+    }
     /// Requests a wake-up from the peer or the device, and polls once more. Returns the time for which
     /// [`sleep_interests`](Self::sleep_interests) may be polled, never so long that a signal is missed. The caller then calls
     /// [`end_sleep`](Self::end_sleep).

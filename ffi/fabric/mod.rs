@@ -4,9 +4,11 @@ mod concurrent_sleeps;
 mod host_fabric;
 #[cfg(feature = "verbs")]
 pub mod rdma;
+mod registered_memory;
 pub mod shm;
 mod span;
 
 pub(crate) use concurrent_sleeps::ConcurrentSleeps;
 pub use host_fabric::{HostFabric, LossCause, SleepEnd};
+pub use registered_memory::RegisteredMemory;
 pub(crate) use span::Span;

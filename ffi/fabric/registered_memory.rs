@@ -1,0 +1,36 @@
+//! Memory of a registered buffer: one mapping, which devices register and peers map.
+
+use core::ffi::CStr;
+use core::ptr::NonNull;
+
+use super::shm::exposed::{ExposedMemory, PeerAccess};
+use crate::os::OsError;
+
+/// Name in /proc.
+const NAME: &CStr = c"superpipe-buffer";
+
+/// Memory of a [`RegisteredBuf`](crate::RegisteredBuf). Registrations keep it.
+#[derive(Debug)]
+pub struct RegisteredMemory {
+    exposed: ExposedMemory,
+}
+
+impl RegisteredMemory {
+    /// Makes `bytes` zeros, all of them resident.
+    ///
+    /// # Errors
+    /// The kernel refuses: too little memory, or too many open files.
+    pub(crate) fn new(bytes: usize) -> Result<Self, OsError> {
+        Ok(Self { exposed: ExposedMemory::create(NAME, bytes, PeerAccess::Read)? })
+    }
+
+    /// Returns the address of the first byte, valid until the value is dropped.
+    pub(crate) fn as_ptr(&self) -> NonNull<u8> {
+        self.exposed.as_ptr()
+    }
+
+    /// Returns the memory as a peer on this host can map it.
+    pub(crate) const fn exposed(&self) -> &ExposedMemory {
+        &self.exposed
+    }
+}

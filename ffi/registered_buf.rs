@@ -1,0 +1,58 @@
+//! Memory that is registered with connections.
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+use core::slice;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::fabric::RegisteredMemory;
+
+/// A buffer that messages are sent out of, and received into, without a copy through blocks where the fabric allows it.
+///
+/// The buffer owns its memory: zeros, at a page boundary, all of it resident. Registrations of it are right by ownership, since nobody but
+/// the buffer can unmap the memory, and they end before that.
+pub struct RegisteredBuf {
+    memory: Arc<RegisteredMemory>,
+    len: usize,
+}
+
+impl RegisteredBuf {
+    /// Makes a buffer of `bytes` zeros.
+    ///
+    /// # Errors
+    /// `Limit`: too little memory, too many open files, or RLIMIT_AS.
+    pub fn new(bytes: usize) -> Result<Self, Error> {
+        Ok(Self { memory: Arc::new(RegisteredMemory::new(bytes)?), len: bytes })
+    }
+
+    /// Returns the memory.
+    pub(crate) const fn memory(&self) -> &Arc<RegisteredMemory> {
+        &self.memory
+    }
+}
+
+impl Deref for RegisteredBuf {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping has `len` bytes at least, was zeros when made, and is borrowed with self. Peers map it for reading only, and a
+        // device writes it only for a call that borrows the buffer mutably.
+        unsafe { slice::from_raw_parts(self.memory.as_ptr().as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for RegisteredBuf {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; the borrow of self is unique, so no other reference to these bytes lives in this process.
+        unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().as_ptr(), self.len) }
+    }
+}
+
+impl fmt::Debug for RegisteredBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegisteredBuf").field("bytes", &self.len).finish_non_exhaustive()
+    }
+}
