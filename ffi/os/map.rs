@@ -99,10 +99,16 @@ impl Mapping {
         })
     }
 
-    /// Maps the pages of a mapping for reading, so that reading them has no page fault. Before Linux 5.14 there is no call for that, and
+    /// Maps the pages of a part for reading, so that reading them has no page fault. Before Linux 5.14 there is no call for that, and
     /// the faults come later.
-    pub(super) fn populate_for_reading(&self) {
-        let _ = retry(|| self.advise(0..self.len, libc::MADV_POPULATE_READ));
+    pub(super) fn populate_for_reading(&self, part: Range<usize>) {
+        let _ = retry(|| self.advise(part.clone(), libc::MADV_POPULATE_READ));
+    }
+
+    /// Unmaps the pages of a part of a shared file for this process. They stay in the file, and the next access maps them again.
+    pub(super) fn forget(&self, part: Range<usize>) {
+        // Locked pages, as those of a program that called mlockall, stay until the mapping is dropped.
+        let _ = self.advise(part, libc::MADV_DONTNEED);
     }
 
     /// Makes a part resident and writable, as [`populate`](Self::populate) does. None before Linux 5.14, which has no call for that: then

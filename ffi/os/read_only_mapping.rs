@@ -1,5 +1,6 @@
 //! Mapped memory that this process reads and another one writes.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use std::os::fd::BorrowedFd;
 
@@ -12,15 +13,28 @@ use super::map::Mapping;
 pub struct ReadOnlyMapping(Mapping);
 
 impl ReadOnlyMapping {
-    /// Maps the first `bytes` of a file, rounded up to pages, and its pages, if they are allocated. An access beyond its end is a SIGBUS:
-    /// the caller has checked that it cannot shrink.
+    /// Maps the first `bytes` of a file, rounded up to pages. An access beyond its end is a SIGBUS: the caller has checked that it cannot
+    /// shrink. The first access to each page has a page fault, unless it is [populated](Self::populate).
     ///
     /// # Errors
     /// The kernel refuses: too little memory, RLIMIT_AS, or a descriptor that is not open for reading.
     pub fn shared(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, OsError> {
-        let mapping = Mapping::shared_for_reading(fd, bytes)?;
-        mapping.populate_for_reading();
-        Ok(Self(mapping))
+        Ok(Self(Mapping::shared_for_reading(fd, bytes)?))
+    }
+
+    /// Maps the pages of a part that are allocated.
+    pub(crate) fn populate(&self, part: Range<usize>) {
+        self.0.populate_for_reading(part);
+    }
+
+    /// Unmaps the pages of a part, so that dropping the mapping takes less time.
+    pub(crate) fn forget(&self, part: Range<usize>) {
+        self.0.forget(part);
+    }
+
+    /// Returns false in a child of fork, which has no such mapping.
+    pub(crate) fn is_here(&self) -> bool {
+        self.0.is_here()
     }
 
     /// Returns the address of the first byte: page-aligned, valid for reads of `len` bytes until the mapping is dropped.

@@ -16,6 +16,7 @@ use crate::os::page::{page_bytes, round_to_pages};
 use crate::os::{Bytes, Mapping, OsError};
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::{error, fmt};
 use rustix::fs::{
@@ -236,7 +237,13 @@ fn not_reserved(errno: Errno, size: u64) -> OsError {
 /// Allocates every page of the file, or fails without having touched it.
 pub(super) fn reserve(fd: BorrowedFd<'_>, size: u64) -> Result<(), OsError> {
     check_machine(size)?;
-    let allocate = |at: u64, len: u64| fallocate(fd, FallocateFlags::empty(), at, len);
+    reserve_part(fd, 0..size)
+}
+
+/// Allocates the pages of a part of the file, whose size was checked.
+pub(super) fn reserve_part(fd: BorrowedFd<'_>, part: Range<u64>) -> Result<(), OsError> {
+    let size = part.end - part.start;
+    let allocate = |at: u64, len: u64| fallocate(fd, FallocateFlags::empty(), part.start + at, len);
     fill(size, allocate).map_err(|errno| not_reserved(errno, size))
 }
 
