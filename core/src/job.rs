@@ -1,9 +1,9 @@
 //! Jobs of a fabric beside the data path: provisioning, registration and release of memory. They take long, so core begins them, and the fabric reports
 //! their end.
 
-use crate::wire::layout::Layout;
-
+use crate::exposing::Exposed;
 use crate::wire::grant::RemoteClaim;
+use crate::wire::layout::Layout;
 
 /// Names a job until it is finished. The number of its place in the table, and how often that place was used: a ticket of a job that
 /// has finished names none.
@@ -37,6 +37,9 @@ pub enum SendMemory {
     Lent(Buffer),
     /// Memory that is registered, and stays so.
     Registered(Registration),
+    /// Memory that the peer maps, from this offset on. A message goes through the ring where it cannot use it. Its operation does not wait
+    /// until the peer has copied: see [`is_shared`](crate::Endpoint::is_shared).
+    Exposed(Exposed, u32),
 }
 
 /// Memory that a message is written to.
@@ -94,6 +97,25 @@ pub enum Job<Region, Remote> {
     /// Deregister memory that was registered by a job. No write from it or to it is under way, unless the link has ended. A fabric must not
     /// report that this failed: memory that the device may still use cannot be given back.
     Deregister(Registration),
+    /// Let the peer map memory of the application: hand it over, with its place. The outcome is [`JobOutcome::Exposed`], by which time the peer's
+    /// fabric finds the memory when it is to map it. At most one such job is under way.
+    Expose {
+        /// Less than [`EXPOSED_MAX`](crate::EXPOSED_MAX). The peer does not map other memory in this place.
+        place: u8,
+        /// The memory.
+        buffer: Buffer,
+    },
+    /// Map memory that the peer has exposed, for reading. The fabric checks that it is what the peer says, and that no access to it can fail
+    /// later. Memory comes in the order in which the peer has exposed it. At most one such job is under way, or one that unmaps. The outcome is
+    /// [`JobOutcome::Mapped`].
+    Map {
+        /// Place that the peer has named.
+        place: u8,
+        /// Bytes that the peer has named; more than 0.
+        bytes: u32,
+    },
+    /// Unmap memory of the peer. It is not used again.
+    Unmap(Region),
     /// End the link: from then on the device neither reads nor writes memory of the application, and work requests fail.
     EndLink,
 }
@@ -107,7 +129,14 @@ pub enum JobOutcome<Region, Remote> {
     Image(Remote),
     /// Registered memory. The claim is for a destination.
     Registered(Registration, RemoteClaim),
-    /// The memory was released or deregistered, or the link has ended.
+    /// Memory of the application was handed to the peer. The bytes are more than 0.
+    Exposed {
+        /// Bytes of the memory.
+        bytes: u32,
+    },
+    /// Memory of the peer is mapped.
+    Mapped(Region),
+    /// The memory was released, deregistered or unmapped, or the link has ended.
     Released,
 }
 
@@ -119,7 +148,7 @@ pub enum JobFailed {
         /// Bytes of a landing buffer for which there is room.
         bytes_max: u32,
     },
-    /// The claim names memory that the peer cannot have.
+    /// The claim names memory that the peer cannot have, or the peer has exposed other memory than it says.
     WrongClaim,
     /// The machine or the device refused.
     Refused,

@@ -12,6 +12,7 @@
 //! | [`budget`] | memory of all connections of a process: minimums, loans, fair shares |
 //! | `memory` | landing buffers that grow and shrink: epochs, jobs, the two halves of growth |
 //! | `zero_copy` | registrations of the application's memory |
+//! | `exposing` | memory of the application that the peer maps |
 //! | `endpoint` | one end: both halves, mailbox, acknowledgements, notifications |
 //! | `fabric` | the trait that a fabric implements |
 //! | [`driver`] | operations, waits, keepalives, handshake |
@@ -40,6 +41,7 @@ mod config;
 pub mod driver;
 mod endpoint;
 mod error;
+mod exposing;
 mod fabric;
 mod job;
 mod memory;
@@ -56,6 +58,7 @@ pub use config::{Config, ConfigError, Origin, Protocol, small_layout};
 pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
+pub use exposing::{EXPOSED_MAX, Exposed, ExposedState};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
 pub use job::{
     Buffer, Busy, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration, SendMemory,

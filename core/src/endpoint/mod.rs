@@ -3,6 +3,7 @@
 mod acknowledging;
 mod counters;
 mod driving;
+mod exposing;
 mod fingerprint;
 mod growing;
 mod mailbox;

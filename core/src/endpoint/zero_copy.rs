@@ -50,6 +50,7 @@ impl<F: Fabric> Endpoint<F> {
         let can_remote = !F::DIRECT
             && self.zero_copy.is_possible
             && self.config.protocol.is_zero_copy()
+            && !matches!(memory, SendMemory::Exposed(..))
             && bytes > u64::from(self.config.c0_bytes);
         if !can_remote {
             return self.start(tag, Length::Exact(bytes)).map(|id| (id, false));

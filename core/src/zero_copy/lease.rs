@@ -44,6 +44,8 @@ impl Lease {
                 let claim = RemoteClaim { address: 0, key: 0 };
                 State::Ready(Held { registration, claim, is_ours: false })
             }
+            // It is not registered.
+            SendMemory::Exposed(..) => State::Gone,
         })
     }
 

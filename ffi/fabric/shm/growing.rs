@@ -109,8 +109,11 @@ impl Growing {
                 }
                 Ok(Work::Over(Ok(JobOutcome::Released)))
             }
-            Job::RegisterSource { .. } | Job::RegisterDestination { .. } => Err(JobFailed::Refused),
-            Job::Deregister(_) | Job::EndLink => Ok(Work::Over(Ok(JobOutcome::Released))),
+            Job::RegisterSource { .. }
+            | Job::RegisterDestination { .. }
+            | Job::Expose { .. }
+            | Job::Map { .. } => Err(JobFailed::Refused),
+            Job::Deregister(_) | Job::Unmap(_) | Job::EndLink => Ok(Work::Over(Ok(JobOutcome::Released))),
         };
         let work = work.unwrap_or_else(|failed| Work::Over(Err(failed)));
         self.running.push_back(Running { id, work }).map_err(|_| Busy)

@@ -90,9 +90,13 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             // An application has just written what it sends.
             Job::RegisterSource { bytes, .. } => profile.registration_ns(*bytes, true),
             Job::RegisterDestination { bytes, .. } => profile.registration_ns(*bytes, false),
-            Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Deregister(_) | Job::EndLink => {
-                profile.deregister_ns
-            }
+            Job::ReleaseLanding(_)
+            | Job::ReleaseImage(_)
+            | Job::Deregister(_)
+            | Job::Expose { .. }
+            | Job::Map { .. }
+            | Job::Unmap(_)
+            | Job::EndLink => profile.deregister_ns,
         };
         let due_ns = self.world.clock_ns(self.hosts[side]) + ns;
         self.grown[side].jobs.push(PendingJob { ticket, job, due_ns });
@@ -165,6 +169,8 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 self.deregister_lent(side, registration);
                 Ok(JobOutcome::Released)
             }
+            Job::Expose { .. } | Job::Map { .. } => Err(JobFailed::Refused),
+            Job::Unmap(_) => Ok(JobOutcome::Released),
             Job::EndLink => {
                 self.end_link(side);
                 Ok(JobOutcome::Released)

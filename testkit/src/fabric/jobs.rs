@@ -109,7 +109,12 @@ impl<R: Copy> JobQueue<R> {
                 self.growth.map_or(0, |growth| growth.fail_one_in)
             }
             Job::RegisterSource { .. } | Job::RegisterDestination { .. } => self.fail_registrations,
-            Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Deregister(_) | Job::EndLink => 0,
+            Job::Expose { .. } | Job::Map { .. } => 0,
+            Job::ReleaseLanding(_)
+            | Job::ReleaseImage(_)
+            | Job::Deregister(_)
+            | Job::Unmap(_)
+            | Job::EndLink => 0,
         };
         if fail_one_in > 0 && self.rng.one_in(fail_one_in) {
             let failed =
@@ -135,6 +140,9 @@ pub(super) fn logged<R: Into<Memory>>(job: Job<Memory, R>) -> Job<Memory, Memory
         Job::RegisterSource { buffer, bytes } => Job::RegisterSource { buffer, bytes },
         Job::RegisterDestination { buffer, bytes } => Job::RegisterDestination { buffer, bytes },
         Job::Deregister(registration) => Job::Deregister(registration),
+        Job::Expose { place, buffer } => Job::Expose { place, buffer },
+        Job::Map { place, bytes } => Job::Map { place, bytes },
+        Job::Unmap(memory) => Job::Unmap(memory),
         Job::EndLink => Job::EndLink,
     }
 }
@@ -176,6 +184,8 @@ pub(super) fn finish<R: Copy>(
             fabric.deregister(registration);
             Ok(JobOutcome::Released)
         }
+        Job::Expose { .. } | Job::Map { .. } => Err(JobFailed::Refused),
+        Job::Unmap(_) => Ok(JobOutcome::Released),
         Job::EndLink => {
             fabric.end_link();
             Ok(JobOutcome::Released)
@@ -189,8 +199,12 @@ const fn is_growth<R>(job: &Job<Memory, R>) -> bool {
         | Job::ProvisionImage { .. }
         | Job::ReleaseLanding(_)
         | Job::ReleaseImage(_) => true,
-        Job::RegisterSource { .. } | Job::RegisterDestination { .. } | Job::Deregister(_) | Job::EndLink => {
-            false
-        }
+        Job::RegisterSource { .. }
+        | Job::RegisterDestination { .. }
+        | Job::Deregister(_)
+        | Job::Expose { .. }
+        | Job::Map { .. }
+        | Job::Unmap(_)
+        | Job::EndLink => false,
     }
 }

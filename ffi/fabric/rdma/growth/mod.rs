@@ -123,6 +123,9 @@ impl Growth {
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
+            | Job::Expose { .. }
+            | Job::Map { .. }
+            | Job::Unmap(_)
             | Job::EndLink => Err(Busy),
         }
     }

@@ -100,6 +100,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
+            | Job::Expose { .. }
+            | Job::Map { .. }
+            | Job::Unmap(_)
             | Job::EndLink => {
                 unreachable!("{NO_LOAN}")
             }
@@ -125,6 +128,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
+            | Job::Expose { .. }
+            | Job::Map { .. }
+            | Job::Unmap(_)
             | Job::EndLink => {
                 unreachable!("{NO_LOAN}")
             }
@@ -148,6 +154,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
+            | Job::Expose { .. }
+            | Job::Map { .. }
+            | Job::Unmap(_)
             | Job::EndLink => {
                 unreachable!("{NO_LOAN}")
             }
