@@ -16,6 +16,7 @@ use crate::blocking::{ReadyConnection, connect};
 use crate::deadline::Deadline;
 use crate::description::{Description, Peer};
 use crate::error::Error;
+use crate::fabric::Registered;
 use crate::options::Options;
 use crate::os::WaitStrategy;
 use crate::outcome::{TryRecv, TrySend};
@@ -213,8 +214,15 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_into_cold(slices, deadline.into()))
     }
 
-    /// Sends a part of a registered buffer as a message: without a copy through blocks, if the connection has the protocol
-    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached) and the message is longer than 64 KiB.
+    /// Sends a part of a registered buffer as a message. Returns once the message is on its way, which may be before the peer has taken it.
+    ///
+    /// With the protocol [`RegisterCached`](superpipe_core::Protocol::RegisterCached) a message longer than 64 KiB goes without a copy
+    /// through blocks. Over shared memory the peer copies it straight out of the buffer, which is then [shared](Self::is_shared) until the
+    /// peer has received or rejected the message. To write to the buffer meanwhile is safe, and changes what the peer receives. Wait
+    /// ([`wait_unshared`](Self::wait_unshared)), or send out of two buffers in turn.
+    ///
+    /// The first such message out of a buffer begins to register it with the connection. Messages go through blocks until that is done, or if it is
+    /// refused; see [`register`](Self::register).
     ///
     /// # Errors
     /// As [`send`](Self::send). `Usage`: the buffer has no such part.
@@ -238,6 +246,42 @@ impl Connection {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
+    }
+
+    /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. The peer must
+    /// drive its end meanwhile.
+    ///
+    /// Over shared memory a connection holds eight buffers of each end at most. For a further one it gives up the one that was used least
+    /// recently and is not [shared](Self::is_shared). A buffer that is dropped is given up at the next call.
+    ///
+    /// # Errors
+    /// `Timeout`; `Usage`: the connection has another protocol than
+    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached); the connection has ended.
+    pub fn register(
+        &mut self,
+        buffer: &RegisteredBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Registered, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.register(buffer, deadline.into()))
+    }
+
+    /// Returns true while the peer may read a buffer, for a message out of it that it has not received, rejected or been told to skip. What is
+    /// written meanwhile may become a part of that message. Once the connection has ended, it stays as it was.
+    #[must_use]
+    pub fn is_shared(&mut self, buffer: &RegisteredBuf) -> bool {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.is_shared(buffer))
+    }
+
+    /// Waits until a buffer is not [shared](Self::is_shared) any more. [`flush`](Self::flush) waits for all messages.
+    ///
+    /// # Errors
+    /// `Timeout`, or the connection has ended.
+    pub fn wait_unshared(
+        &mut self,
+        buffer: &RegisteredBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.wait_unshared(buffer, deadline.into()))
     }
 
     /// Waits for the next transfer, message or stream, and leaves it there.

@@ -59,6 +59,7 @@ pub use connection::Connection;
 pub use deadline::Deadline;
 pub use description::{Description, Peer};
 pub use error::{Error, ErrorKind, StreamError};
+pub use fabric::Registered;
 #[cfg(feature = "verbs")]
 pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;

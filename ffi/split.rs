@@ -1,6 +1,7 @@
 //! Halves of a connection that was split, for two threads.
 
 use core::fmt;
+use core::ops::Range;
 
 use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 use superpipe_core::{Counters, Event, Incoming, Reason};
@@ -10,7 +11,9 @@ use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::description::{Description, Peer};
 use crate::error::Error;
+use crate::fabric::Registered;
 use crate::outcome::{TryRecv, TrySend};
+use crate::registered_buf::RegisteredBuf;
 use crate::stream::{RecvInner, RecvStream, SendInner, SendStream};
 
 /// Sending half of a connection: see [`Connection::split`]. Its calls are those of [`Connection`].
@@ -131,6 +134,50 @@ impl SendHalf {
         dispatch!(AnyHalf, &mut self.inner, inner => inner.try_send(tag, slices))
     }
 
+    /// Sends a part of a registered buffer as a message, as [`Connection::send_registered`] does.
+    ///
+    /// # Errors
+    /// As [`Connection::send_registered`].
+    pub fn send_registered(
+        &mut self,
+        tag: u64,
+        buffer: &RegisteredBuf,
+        part: Range<usize>,
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), Error> {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.send_registered(tag, buffer, part, deadline.into()))
+    }
+
+    /// Registers a buffer with the connection, as [`Connection::register`] does.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn register(
+        &mut self,
+        buffer: &RegisteredBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Registered, Error> {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.register(buffer, deadline.into()))
+    }
+
+    /// Returns true while the peer may read a buffer, as [`Connection::is_shared`] does.
+    #[must_use]
+    pub fn is_shared(&mut self, buffer: &RegisteredBuf) -> bool {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.is_shared(buffer))
+    }
+
+    /// Waits until a buffer is not shared any more, as [`Connection::wait_unshared`] does.
+    ///
+    /// # Errors
+    /// As [`Connection::wait_unshared`].
+    pub fn wait_unshared(
+        &mut self,
+        buffer: &RegisteredBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), Error> {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.wait_unshared(buffer, deadline.into()))
+    }
+
     /// Sends the next part of a message: see [`Connection::drive_send`]. Returns [`Drive::Idle`] also while the other half
     /// holds the lock.
     ///
@@ -241,6 +288,18 @@ impl RecvHalf {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         dispatch!(AnyHalf, &mut self.inner, inner => inner.recv_into_cold(slices, deadline.into()))
+    }
+
+    /// Receives the next message into a registered buffer, as [`recv_into`](Self::recv_into) does.
+    ///
+    /// # Errors
+    /// As [`recv_into`](Self::recv_into).
+    pub fn recv_registered(
+        &mut self,
+        buffer: &mut RegisteredBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Received, Error> {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
     }
 
     /// Receives the next message if it is complete: see [`Connection::try_recv`]. Returns [`TryRecv::Nothing`] also while the other half holds

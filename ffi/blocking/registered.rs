@@ -1,15 +1,17 @@
-//! Messages out of registered buffers, and into them.
+//! Registered buffers: messages out of them and into them, and their registration with a connection.
 
 use core::ops::Range;
 
-use superpipe_core::driver::{Received, RecvOperation, SendOperation};
+use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
+use superpipe_core::{Protocol, Reason};
 
 use super::Blocking;
 use super::access::DriverAccess;
 use super::host_driver::HostDriver;
+use super::waiting::Waiting;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
-use crate::fabric::HostFabric;
+use crate::fabric::{HostFabric, Registered};
 use crate::registered_buf::RegisteredBuf;
 
 impl<A: DriverAccess> Blocking<A> {
@@ -32,14 +34,61 @@ impl<A: DriverAccess> Blocking<A> {
                 ),
             ));
         };
-        let mut send = SendOperation::new(tag, bytes.len());
-        {
-            let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-            if let Some(memory) = fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part) {
-                send = send.with_memory(memory);
+        let mut host = self.access().hold();
+        let HostDriver { driver, fabric, .. } = &mut *host;
+        let Some(memory) = fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part) else {
+            drop(host);
+            return self.send(tag, &[bytes], deadline);
+        };
+        let mut send = SendOperation::new(tag, bytes.len()).with_memory(memory);
+        match driver.drive_send(fabric, &mut send, &[bytes]) {
+            Drive::Done(sent) => return sent.map_err(|failed| host.send_failed(failed)),
+            // Nothing of a call without a wait may be left to do.
+            Drive::Moved | Drive::Idle if deadline.is_poll() && send.has_begun() => {
+                driver.cancel_send(fabric, &mut send, Reason::GIVEN_UP);
             }
+            Drive::Moved | Drive::Idle => {}
         }
+        drop(host);
         self.send_slowly(send, &[bytes], deadline)
+    }
+
+    /// Waits until a buffer is registered with the connection, or cannot be.
+    pub(crate) fn register(
+        &mut self,
+        buffer: &RegisteredBuf,
+        deadline: Deadline,
+    ) -> Result<Registered, Error> {
+        let protocol = self.access().hold().driver.endpoint().config().protocol;
+        if protocol != Protocol::RegisterCached {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!(
+                    "the connection has the protocol {protocol}; propose register-cached in Tuning::protocol to register buffers with it"
+                ),
+            ));
+        }
+        let mut is_new = true;
+        self.access().wait(deadline, |driver, fabric| {
+            let registered = fabric.register(driver.endpoint_mut(), buffer.memory(), is_new);
+            is_new = false;
+            registered.into()
+        })
+    }
+
+    /// Returns true while the peer may read a buffer for a message that was sent.
+    pub(crate) fn is_shared(&mut self, buffer: &RegisteredBuf) -> bool {
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        fabric.is_shared(driver.endpoint_mut(), buffer.memory())
+    }
+
+    /// Waits until the peer has taken all messages out of a buffer.
+    pub(crate) fn wait_unshared(&mut self, buffer: &RegisteredBuf, deadline: Deadline) -> Result<(), Error> {
+        self.access().wait(deadline, |driver, fabric| {
+            let is_delivered = driver.endpoint_mut().poll_delivered();
+            let is_taken = is_delivered || !fabric.is_shared(driver.endpoint_mut(), buffer.memory());
+            is_taken.then_some(()).into()
+        })
     }
 
     /// Receives the next message into a registered buffer.

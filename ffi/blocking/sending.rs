@@ -149,7 +149,7 @@ impl<F: HostFabric> HostDriver<F> {
         }
     }
 
-    fn send_failed(&self, failed: SendFailed) -> Error {
+    pub(super) fn send_failed(&self, failed: SendFailed) -> Error {
         self.refused(match failed {
             SendFailed::Rejected(reason) => RefusedSend::Rejected(reason),
             SendFailed::Closed => RefusedSend::Closed,

@@ -21,6 +21,16 @@ pub enum SleepEnd {
     PeerGone,
 }
 
+/// Outcome of registering a buffer with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Registered {
+    /// Messages out of the buffer that are longer than 64 KiB go without a copy through blocks.
+    Ready,
+    /// The budget of one of the two ends has no room, or its system refused. Messages go through blocks. A later call tries again.
+    Refused,
+}
+
 /// Cause of the loss of a peer, other than the end of its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LossCause {
@@ -83,6 +93,26 @@ pub unsafe trait HostFabric:
     ) -> Option<RecvMemory> {
         let _ = (endpoint, memory);
         None
+    }
+    /// Registers a buffer with a connection, ahead of the first message out of it. Called again until it returns the outcome; `is_new` is
+    /// true in the first call.
+    fn register(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        is_new: bool,
+    ) -> Option<Registered> {
+        let _ = (endpoint, memory, is_new);
+        Some(Registered::Refused)
+    }
+    /// Returns true while the peer may read a registered buffer for a message that was sent.
+    fn is_shared(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>) -> bool {
+        let _ = (endpoint, memory);
+        false
+    }
+    /// Ends registrations of buffers that their owners have dropped, and those that others wait for. Called at each tick.
+    fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
+        let _ = endpoint;
     }
     /// Requests a wake-up from the peer or the device, and polls once more. Returns the time for which
     /// [`sleep_interests`](Self::sleep_interests) may be polled, never so long that a signal is missed. The caller then calls

@@ -9,6 +9,6 @@ pub mod shm;
 mod span;
 
 pub(crate) use concurrent_sleeps::ConcurrentSleeps;
-pub use host_fabric::{HostFabric, LossCause, SleepEnd};
+pub use host_fabric::{HostFabric, LossCause, Registered, SleepEnd};
 pub use registered_memory::RegisteredMemory;
 pub(crate) use span::Span;

@@ -2,25 +2,30 @@
 //!
 //! A segment has a control page, and landing buffers behind it, and is accessed through spans.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Attachment, Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Endpoint, Fabric, Finished,
-    GrowthTerms, Job, Landing, Layout, Line, Nanos, Notification, SqFull, Ticket, WrId, control_page,
+    GrowthTerms, Job, Landing, Layout, Line, Nanos, Notification, SendMemory, SqFull, Ticket, WrId,
+    control_page,
 };
 
+use super::exposing::Exposing;
 use super::growing::{self, Growing};
 use super::liveness::Liveness;
 use super::segments::Segments;
-use super::sleep::{SleepOutcome, Sleeper, wake_if_asleep};
+use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
+use crate::budget::BudgetShare;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
-use crate::fabric::{HostFabric, SleepEnd, Span};
+use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::{Mapping, OsError, monotonic_ns};
 
@@ -48,6 +53,8 @@ pub struct ShmLink {
     liveness: Liveness,
     /// none while it is in use
     sleeper: Option<Sleeper>,
+    /// none unless the connection uses registered buffers
+    exposing: Option<Box<Exposing>>,
 }
 
 /// Memory of a connection. Its descriptors are closed.
@@ -72,7 +79,8 @@ impl Shm {
     }
 
     /// Attaches an endpoint to two segments that were made for this layout. `serves` is true if the process that the kernel names at the
-    /// other end of the socket is the one that serves this connection.
+    /// other end of the socket is the one that serves this connection. `exposing` is the share of the budget of a connection that uses
+    /// registered buffers.
     #[must_use]
     pub fn attach(
         segments: Segments,
@@ -80,6 +88,7 @@ impl Shm {
         socket: Socket,
         fenced: bool,
         serves: bool,
+        exposing: Option<&Arc<BudgetShare>>,
     ) -> Attachment<Self> {
         let [mine, theirs] = segments.control_pages().map(|page| {
             // SAFETY: 1. Each segment begins with a control page, which the link keeps mapped for as long as its spans are used.
@@ -100,6 +109,8 @@ impl Shm {
             }
         };
         let [landing, peer_landing] = landings;
+        let exposing = exposing.map(|share| Box::new(Exposing::new(Arc::clone(share))));
+        socket.expect_fd(exposing.is_some());
         Attachment {
             control_page: mine,
             peer_control_page: theirs,
@@ -113,6 +124,7 @@ impl Shm {
                 theirs,
                 socket,
                 sleeper: Some(Sleeper::new(fenced)),
+                exposing,
             },
         }
     }
@@ -147,14 +159,30 @@ impl ShmLink {
         }
     }
 
+    /// Returns the registered buffers, if the connection uses them.
+    pub(super) fn exposing(&mut self) -> Option<&mut Exposing> {
+        self.exposing.as_deref_mut()
+    }
+
+    /// Returns the registered buffers, if the connection uses them.
+    pub(super) fn exposing_ref(&self) -> Option<&Exposing> {
+        self.exposing.as_deref()
+    }
+
     #[cfg(test)]
     pub(super) fn growing_mut(&mut self) -> &mut Growing {
         self.growing().expect("landing is on demand")
     }
 
-    /// Returns true while the job of a landing buffer is under way.
+    /// Returns true while a job is under way.
     fn has_jobs(&self) -> bool {
         matches!(&self.memory, Memory::Growing(growing) if growing.has_jobs())
+            || self.exposing_ref().is_some_and(Exposing::has_jobs)
+    }
+
+    /// Returns true if a packet with a descriptor, for which this process has no room, makes the socket readable all the time.
+    fn is_starved(&self) -> bool {
+        self.exposing_ref().is_some_and(Exposing::is_starved)
     }
 }
 
@@ -250,10 +278,23 @@ impl Fabric for Shm {
     }
 
     fn begin(&mut self, link: &mut ShmLink, ticket: Ticket, job: Job<Span, Span>) -> Result<(), Busy> {
+        let ShmLink { exposing, socket, .. } = link;
+        if let Some(exposing) = exposing
+            && let Some(begun) = exposing.begin(socket, ticket, &job)
+        {
+            return begun;
+        }
         link.growing().map_or(Err(Busy), |growing| growing.begin(ticket, job))
     }
 
     fn finished(&mut self, link: &mut ShmLink) -> Option<Finished<Span, Span>> {
+        let ShmLink { exposing, socket, sleeper, .. } = link;
+        if let Some(exposing) = exposing {
+            let is_asleep = sleeper.as_ref().is_none_or(Sleeper::has_sleeps);
+            if let Some(finished) = exposing.finished(socket, is_asleep) {
+                return Some(finished);
+            }
+        }
         link.growing()?.finished()
     }
 
@@ -311,7 +352,40 @@ unsafe impl HostFabric for Shm {
     }
 
     fn is_alive(&self, link: &ShmLink) -> bool {
-        link.liveness.is_alive(&link.socket)
+        link.exposing_ref().is_none_or(|exposing| exposing.breach().is_none())
+            && link.liveness.is_alive(&link.socket)
+    }
+
+    fn why_gone(&self, link: &ShmLink) -> Option<LossCause> {
+        link.exposing_ref()?.breach().map(|breach| LossCause::Violation(breach.to_string()))
+    }
+
+    fn source_memory(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        part: Range<usize>,
+    ) -> Option<SendMemory> {
+        self.source_of_message(endpoint, memory, &part)
+    }
+
+    fn register(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        is_new: bool,
+    ) -> Option<Registered> {
+        self.register_buffer(endpoint, memory, is_new)
+    }
+
+    fn is_shared(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>) -> bool {
+        self.is_buffer_shared(endpoint, memory)
+    }
+
+    fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
+        if endpoint.link().exposing.is_some() {
+            self.tend_buffers(endpoint);
+        }
     }
 
     fn interests<'a>(&self, link: &'a ShmLink) -> [PollFd<'a>; 1] {
@@ -327,11 +401,13 @@ unsafe impl HostFabric for Shm {
         let Some(mut sleeper) = endpoint.link_mut().sleeper.take() else { return Err(SleepEnd::Poll) };
         let longest_ns = sleeper.begin(sleep_flag(&endpoint.link().mine), || endpoint.has_arrivals(self));
         endpoint.link_mut().sleeper = Some(sleeper);
-        longest_ns.map(|longest_ns| timeout_ns.min(longest_ns)).ok_or(SleepEnd::Poll)
+        let most_ns = if endpoint.link().is_starved() { SLEEP_NS_MAX_UNFENCED } else { timeout_ns };
+        longest_ns.map(|longest_ns| timeout_ns.min(longest_ns).min(most_ns)).ok_or(SleepEnd::Poll)
     }
 
     fn sleep_interests<'a>(&self, link: &'a ShmLink) -> [PollFd<'a>; 2] {
-        link.liveness.interests(&link.socket)
+        let [socket, process] = link.liveness.interests(&link.socket);
+        [if link.is_starved() { link.socket.interest_in_end() } else { socket }, process]
     }
 
     fn end_sleep(
@@ -340,11 +416,12 @@ unsafe impl HostFabric for Shm {
         polled: Result<Polled, OsError>,
         fds: [PollFd<'_>; 2],
     ) -> SleepEnd {
-        let ShmLink { mine, socket, sleeper, .. } = endpoint.link_mut();
+        let ShmLink { mine, socket, sleeper, exposing, .. } = endpoint.link_mut();
         let Some(sleeper) = sleeper else { return SleepEnd::Poll };
-        match sleeper.end(sleep_flag(mine), socket, polled, &fds) {
+        let buffers = exposing.as_deref_mut().map(Exposing::sent_mut);
+        match sleeper.end_with(sleep_flag(mine), socket, buffers, polled, &fds) {
             Ok(SleepOutcome::PeerGone) => SleepEnd::PeerGone,
-            // After the handshake the socket carries wake bytes only; a peer that sends a message breaks the protocol.
+            // After the handshake the socket carries wake bytes and registered buffers; a peer that sends a message breaks the protocol.
             Ok(SleepOutcome::Message) => SleepEnd::PeerGone,
             Ok(SleepOutcome::TimedOut) => SleepEnd::TimedOut,
             Ok(SleepOutcome::Woken | SleepOutcome::Interrupted) | Err(_) => SleepEnd::Poll,

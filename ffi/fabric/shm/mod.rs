@@ -18,12 +18,16 @@ pub mod sparse;
 mod ancillary;
 mod charge;
 pub(crate) mod descriptor_passing;
+mod exposing;
 #[cfg(test)]
 mod foreign;
 mod growing;
+mod own_buffers;
 mod receive_queue;
+mod registering;
 #[cfg(test)]
 pub(crate) mod scratch;
+mod sent_buffers;
 mod socket_error;
 mod turns;
 mod unix_address;

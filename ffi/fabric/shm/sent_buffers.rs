@@ -15,10 +15,11 @@ use superpipe_core::EXPOSED_MAX;
 use super::ancillary::SentFd;
 use super::descriptor_passing::Descriptors;
 use super::receive_queue::Peeked;
-use super::sleep::WAKE;
 use super::socket::Socket;
 use super::socket_error::SocketError;
 
+/// The packet that wakes a sleeping end.
+pub(super) const WAKE: [u8; 1] = *b"W";
 /// First byte of a packet with a buffer.
 pub(super) const BUFFER: u8 = b'B';
 /// Bytes of such a packet: `B`, the place, two reserved bytes, and the bytes of the buffer.

@@ -24,6 +24,7 @@
 
 use super::liveness::Liveness;
 use super::receive_queue::Head;
+use super::sent_buffers::{self, BUFFER, Next, SentBuffers};
 use super::socket::Socket;
 use crate::fabric::ConcurrentSleeps;
 use crate::os::poll::{PollFd, Polled, poll};
@@ -32,8 +33,9 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Value of the sleep flag of a peer that polls.
 pub const AWAKE: u64 = 0;
-/// The packet that wakes. Any other packet is a message for [`Socket::receive`], and also ends a sleep.
-pub const WAKE: [u8; 1] = *b"W";
+/// The packet that wakes. Any other packet is a message for [`Socket::receive`], and also ends a sleep. So does one with a registered buffer,
+/// where the peer may send such packets; it is taken in.
+pub const WAKE: [u8; 1] = sent_buffers::WAKE;
 /// Longest sleep: a bound on the delay by a signal just before it, by a peer that does not wake this end, or by a virtual machine that
 /// loses a membarrier (docs/architecture.md).
 pub const SLEEP_NS_MAX: u64 = 100_000_000;
@@ -149,12 +151,30 @@ impl Sleeper {
         polled: Result<Polled, OsError>,
         fds: &[PollFd<'_>; 2],
     ) -> Result<SleepOutcome, OsError> {
+        self.end_with(flag, socket, None, polled, fds)
+    }
+
+    /// Ends a sleep as [`end`](Self::end) does, and takes in buffers that the peer has sent.
+    pub(super) fn end_with(
+        &mut self,
+        flag: &AtomicU64,
+        socket: &Socket,
+        buffers: Option<&mut SentBuffers>,
+        polled: Result<Polled, OsError>,
+        fds: &[PollFd<'_>; 2],
+    ) -> Result<SleepOutcome, OsError> {
         let is_woken = polled == Ok(Polled::Ready) && fds[0].is_readable();
         let drains = self.concurrent.end(is_woken);
+        let takes_buffers = buffers.is_some();
         let outcome = match polled {
-            // Wake bytes that another thread may have seen, and left here.
-            _ if drains => Ok(drain(socket, Liveness::is_gone(fds))),
-            Ok(Polled::Ready) if is_woken => Ok(classify(socket.head().as_ref(), Liveness::is_gone(fds))),
+            // Packets that another thread may have seen, and left here.
+            _ if drains => Ok(match buffers {
+                Some(buffers) => take_in(buffers, socket, Liveness::is_gone(fds)),
+                None => drain(socket, Liveness::is_gone(fds)),
+            }),
+            Ok(Polled::Ready) if is_woken => {
+                Ok(classify(socket.head().as_ref(), takes_buffers, Liveness::is_gone(fds)))
+            }
             Ok(Polled::Ready) => Ok(SleepOutcome::PeerGone),
             Ok(Polled::TimedOut) => Ok(SleepOutcome::TimedOut),
             Ok(Polled::Interrupted) => Ok(SleepOutcome::Interrupted),
@@ -162,6 +182,11 @@ impl Sleeper {
         };
         self.set_awake(flag);
         outcome
+    }
+
+    /// Returns true while a thread sleeps.
+    pub(super) const fn has_sleeps(&self) -> bool {
+        !self.concurrent.is_empty()
     }
 
     /// Sets the flag to AWAKE, unless another thread still sleeps.
@@ -205,9 +230,23 @@ fn drain(socket: &Socket, is_gone: bool) -> SleepOutcome {
     for wakes in 0..DRAIN_MAX {
         let head = socket.head();
         if !is_wake(head.as_ref()) {
-            return if wakes > 0 { SleepOutcome::Woken } else { classify(head.as_ref(), is_gone) };
+            return if wakes > 0 { SleepOutcome::Woken } else { classify(head.as_ref(), false, is_gone) };
         }
         socket.discard_head();
+    }
+    SleepOutcome::Woken
+}
+
+/// Discards the wake bytes at the head of the socket's queue, and takes in buffers.
+fn take_in(buffers: &mut SentBuffers, socket: &Socket, is_gone: bool) -> SleepOutcome {
+    for taken in 0..DRAIN_MAX {
+        match buffers.take_next(socket) {
+            Next::Wake => socket.discard_head(),
+            Next::Buffer => {}
+            Next::Nothing if taken == 0 && is_gone => return SleepOutcome::PeerGone,
+            Next::Nothing | Next::Starved => return SleepOutcome::Woken,
+            Next::Breach => return SleepOutcome::Message,
+        }
     }
     SleepOutcome::Woken
 }
@@ -217,9 +256,11 @@ fn is_wake(head: Option<&Head>) -> bool {
 }
 
 /// Classifies the head of a queue that is readable.
-fn classify(head: Option<&Head>, is_gone: bool) -> SleepOutcome {
+fn classify(head: Option<&Head>, takes_buffers: bool, is_gone: bool) -> SleepOutcome {
     match head {
         head if is_wake(head) => SleepOutcome::Woken,
+        // The thread that takes it in judges it.
+        Some(Head { first: BUFFER, has_fds: true, .. }) if takes_buffers => SleepOutcome::Woken,
         Some(Head { bytes, has_fds, .. }) if *bytes > 0 || *has_fds => SleepOutcome::Message,
         // The end, or a packet without bytes, which counts as a message.
         _ if is_gone => SleepOutcome::PeerGone,

@@ -136,7 +136,7 @@ fn warming_up_waits_as_long_as_being_accepted() {
 fn half_way_end(path: &Path, fabric: &Shm) -> Endpoint<Shm> {
     let (socket, agreed) = half_way(path);
     let Established { segments, negotiated, fenced, serves, share: _ } = agreed;
-    let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves);
+    let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves, None);
     Endpoint::new(fabric, attachment, negotiated.config, Origin::default()).unwrap()
 }
 

@@ -22,8 +22,8 @@ fn attachments() -> [Attachment<Shm>; 2] {
     let ([mine_a, mine_b], [theirs_b, theirs_a]) = (made, taken);
     let fenced = membarrier::register();
     [
-        Shm::attach(Segments::Whole { mine: mine_a, theirs: theirs_a }, LAYOUT, a, fenced, true),
-        Shm::attach(Segments::Whole { mine: mine_b, theirs: theirs_b }, LAYOUT, b, fenced, false),
+        Shm::attach(Segments::Whole { mine: mine_a, theirs: theirs_a }, LAYOUT, a, fenced, true, None),
+        Shm::attach(Segments::Whole { mine: mine_b, theirs: theirs_b }, LAYOUT, b, fenced, false, None),
     ]
 }
 

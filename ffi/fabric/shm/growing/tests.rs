@@ -67,7 +67,7 @@ impl Two {
         let sides = [(own_a, theirs_a, a), (own_b, theirs_b, b)];
         let ends = sides.map(|(mine, theirs, socket)| {
             let segments = Segments::Sparse { mine, theirs, share: share() };
-            let attachment = Shm::attach(segments, negotiated().layout, socket, fenced, true);
+            let attachment = Shm::attach(segments, negotiated().layout, socket, fenced, true, None);
             let end = Endpoint::new(&Shm::new(), attachment, negotiated().config, Origin::default()).unwrap();
             let mut driver = Driver::new(end, 1, WaitStrategy::Sleep, SECOND_NS, Nanos(0));
             driver.set_release_after(0);

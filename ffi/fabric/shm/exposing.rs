@@ -1,0 +1,265 @@
+//! Registered buffers over shared memory: the jobs that core begins for them. wire.md 5.6, 6.4, 7.2.
+//!
+//! | job | what it does | share of the budget |
+//! |---|---|---|
+//! | `Expose` | sends the descriptor of a buffer of ours to the peer | taken before, kept until the buffer is withdrawn |
+//! | `Map` | takes the peer's descriptor, and maps the memory in steps ([`Adopt`]) | taken before, kept while the memory is mapped |
+//! | `Unmap` | unmaps it in steps ([`Discard`]) | given back at the end |
+//!
+//! A connection has this only if it uses the protocol register-cached. Otherwise it takes no descriptor after the handshake.
+
+use core::fmt;
+use std::sync::Arc;
+
+use superpipe_core::{Busy, EXPOSED_MAX, Finished, Job, JobFailed, JobOutcome, JobResult, Ticket as JobId};
+
+use super::charge::{Charge, Purpose};
+use super::exposed::{Adopt, Discard};
+use super::own_buffers::OwnBuffers;
+use super::segment::SegmentError;
+use super::sent_buffers::{self, Breach, Next, SentBuffer, SentBuffers};
+use super::socket::Socket;
+use super::turns::Turns;
+use crate::budget::BudgetShare;
+use crate::fabric::Span;
+use crate::os::ReadOnlyMapping;
+use crate::os::jobs::{JobError, Step, Steps};
+
+/// Jobs under way at a time: core exposes one buffer, and maps or unmaps one.
+const JOBS_MAX: usize = 2;
+/// Packets that one poll takes out of the socket: those of all places, and some wake bytes.
+const PACKETS_MAX: usize = 32;
+
+/// Registered buffers of both ends.
+pub(super) struct Exposing {
+    pub(super) own: OwnBuffers,
+    pub(super) share: Arc<BudgetShare>,
+    sent: SentBuffers,
+    mapped: [Option<Mapped>; EXPOSED_MAX],
+    running: heapless::Deque<Running, JOBS_MAX>,
+}
+
+/// Memory of the peer that is mapped here.
+struct Mapped {
+    mapping: ReadOnlyMapping,
+    charge: Option<Charge>,
+}
+
+/// A job under way.
+struct Running {
+    id: JobId,
+    work: Work,
+}
+
+enum Work {
+    /// Waits for the descriptor.
+    Receive {
+        place: u8,
+        bytes: u32,
+    },
+    Map {
+        place: u8,
+        bytes: u32,
+        turns: Turns<Charged<Adopt>>,
+    },
+    Unmap(Turns<Charged<Discard>>),
+    /// It was over when it began.
+    Over(JobResult<Span, Span>),
+}
+
+/// Steps on memory that counts against the budget. The charge outlives the steps, which unmap what they have when they are dropped.
+struct Charged<S> {
+    steps: S,
+    charge: Option<Charge>,
+}
+
+impl Exposing {
+    pub(super) fn new(share: Arc<BudgetShare>) -> Self {
+        Self {
+            own: OwnBuffers::default(),
+            share,
+            sent: SentBuffers::default(),
+            mapped: [const { None }; EXPOSED_MAX],
+            running: heapless::Deque::new(),
+        }
+    }
+
+    /// Returns true while a job is under way that this end has to poll for.
+    pub(super) fn has_jobs(&self) -> bool {
+        !self.running.is_empty() && !self.sent.is_starved()
+    }
+
+    /// Returns the packets of the peer with descriptors.
+    pub(super) const fn sent_mut(&mut self) -> &mut SentBuffers {
+        &mut self.sent
+    }
+
+    /// Returns true if a packet with a descriptor waits in the socket, and makes it readable all the time.
+    pub(super) const fn is_starved(&self) -> bool {
+        self.sent.is_starved()
+    }
+
+    /// Returns the packet by which the peer broke a rule.
+    pub(super) const fn breach(&self) -> Option<Breach> {
+        self.sent.breach()
+    }
+
+    /// Begins a job. None if it is not of this kind.
+    pub(super) fn begin(
+        &mut self,
+        socket: &Socket,
+        id: JobId,
+        job: &Job<Span, Span>,
+    ) -> Option<Result<(), Busy>> {
+        let is_full = self.running.is_full();
+        let work = match *job {
+            Job::Expose { .. } | Job::Map { .. } | Job::Unmap(_) if is_full => return Some(Err(Busy)),
+            Job::Expose { place, buffer } => Work::Over(self.expose(socket, place, buffer.0)),
+            Job::Map { place, bytes } => Work::Receive { place, bytes },
+            Job::Unmap(region) => self.unmap(region),
+            _ => return None,
+        };
+        Some(self.running.push_back(Running { id, work }).map_err(|_| Busy))
+    }
+
+    /// Sends the descriptor of a buffer.
+    fn expose(&mut self, socket: &Socket, place: u8, id: u64) -> JobResult<Span, Span> {
+        let entry = self.own.named(id).ok_or(JobFailed::Refused)?;
+        let memory = entry.memory().ok_or(JobFailed::Refused)?;
+        let exposed = memory.exposed();
+        let bytes = u32::try_from(exposed.len()).map_err(|_| JobFailed::Refused)?;
+        let charge = charge(&self.share, bytes)?;
+        // A peer whose queue is full, or which takes no descriptors in, gets the messages through the ring.
+        let sent = socket.send(&sent_buffers::packet(place, bytes), Some(exposed.fd()));
+        sent.map_err(|_| JobFailed::Refused)?;
+        entry.charge = Some(charge);
+        Ok(JobOutcome::Exposed { bytes })
+    }
+
+    /// Takes the descriptor of a buffer that the peer has named. None: later. `is_asleep`: another thread sleeps, and is to see the wake byte
+    /// at the head first.
+    fn receive(
+        &mut self,
+        socket: &Socket,
+        is_asleep: bool,
+        place: u8,
+        bytes: u32,
+    ) -> Option<Result<SentBuffer, JobFailed>> {
+        for _ in 0..PACKETS_MAX {
+            if let Some(sent) = self.sent.take(place) {
+                return Some(if sent.bytes == bytes { Ok(sent) } else { Err(JobFailed::WrongClaim) });
+            }
+            match self.sent.take_next(socket) {
+                Next::Buffer => {}
+                Next::Wake if !is_asleep => socket.discard_head(),
+                Next::Wake | Next::Starved => return None,
+                Next::Nothing | Next::Breach => return Some(Err(JobFailed::WrongClaim)),
+            }
+        }
+        None
+    }
+
+    fn map(&self, sent: SentBuffer, place: u8, bytes: u32) -> Result<Work, JobFailed> {
+        let charge = Some(charge(&self.share, bytes)?);
+        let steps = Charged { steps: Adopt::new(sent.fd, bytes.into()), charge };
+        Ok(Work::Map { place, bytes, turns: Turns::begin(steps, bytes as usize) })
+    }
+
+    fn unmap(&mut self, region: Span) -> Work {
+        let is_it = |mapped: &&mut Option<Mapped>| {
+            mapped.as_ref().is_some_and(|mapped| mapped.mapping.as_ptr() == region.start())
+        };
+        let Some(Mapped { mapping, charge }) = self.mapped.iter_mut().find(is_it).and_then(Option::take)
+        else {
+            return Work::Over(Ok(JobOutcome::Released));
+        };
+        let bytes = mapping.len();
+        Work::Unmap(Turns::begin(Charged { steps: Discard::new(mapping), charge }, bytes))
+    }
+
+    /// Takes the end of a job. Makes one step at most, of the jobs in turn.
+    pub(super) fn finished(&mut self, socket: &Socket, is_asleep: bool) -> Option<Finished<Span, Span>> {
+        let Running { id, work } = self.running.pop_front()?;
+        match self.poll(socket, is_asleep, work) {
+            Ok(result) => Some((id, result)),
+            Err(work) => {
+                let kept = self.running.push_back(Running { id, work });
+                debug_assert!(kept.is_ok(), "it was just taken out");
+                None
+            }
+        }
+    }
+
+    /// Polls a job. Returns the job if it is not over.
+    fn poll(&mut self, socket: &Socket, is_asleep: bool, work: Work) -> Result<JobResult<Span, Span>, Work> {
+        match work {
+            Work::Over(result) => Ok(result),
+            Work::Receive { place, bytes } => match self.receive(socket, is_asleep, place, bytes) {
+                None => Err(work),
+                Some(sent) => match sent.and_then(|sent| self.map(sent, place, bytes)) {
+                    Ok(mapping) => Err(mapping),
+                    Err(failed) => Ok(Err(failed)),
+                },
+            },
+            Work::Map { place, bytes, mut turns } => match turns.poll() {
+                None => Err(Work::Map { place, bytes, turns }),
+                Some(ended) => Ok(self.end_map(place, bytes, ended)),
+            },
+            Work::Unmap(mut turns) => match turns.poll() {
+                None => Err(Work::Unmap(turns)),
+                Some(_) => Ok(Ok(JobOutcome::Released)),
+            },
+        }
+    }
+
+    fn end_map(&mut self, place: u8, bytes: u32, ended: Result<Adopted, JobError>) -> JobResult<Span, Span> {
+        let (adopted, charge) = ended.map_err(|_| JobFailed::Refused)?;
+        let mapping = adopted.map_err(|error| match error {
+            SegmentError::Os(_) => JobFailed::Refused,
+            _ => JobFailed::WrongClaim,
+        })?;
+        let free = self.mapped.get_mut(usize::from(place)).filter(|mapped| mapped.is_none());
+        let mapped = free.ok_or(JobFailed::WrongClaim)?;
+        // SAFETY: 1. The mapping has these bytes, since the file has them, and is kept until core begins the job that unmaps it, or the link is
+        // dropped. Core only reads a region that a job has mapped. 2. A mapping gives out no reference.
+        let span = unsafe { Span::new(mapping.as_ptr(), bytes) };
+        *mapped = Some(Mapped { mapping, charge });
+        Ok(JobOutcome::Mapped(span))
+    }
+}
+
+/// Takes bytes of the budget for a buffer of either end.
+fn charge(share: &Arc<BudgetShare>, bytes: u32) -> Result<Charge, JobFailed> {
+    Charge::take(share, bytes.into(), Purpose::Exposed).map_err(|_| JobFailed::OverBudget { bytes_max: 0 })
+}
+
+/// Memory of the peer, with the bytes of the budget for it.
+type Adopted = (Result<ReadOnlyMapping, SegmentError>, Option<Charge>);
+
+impl Steps for Charged<Adopt> {
+    type Output = Adopted;
+
+    fn step(&mut self) -> Step<Adopted> {
+        match self.steps.step() {
+            Step::More => Step::More,
+            Step::Done(adopted) => Step::Done((adopted, self.charge.take())),
+        }
+    }
+}
+
+impl Steps for Charged<Discard> {
+    type Output = ();
+
+    fn step(&mut self) -> Step<()> {
+        self.steps.step()
+    }
+}
+
+impl fmt::Debug for Exposing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exposing")
+            .field("mapped", &self.mapped.iter().flatten().count())
+            .field("jobs", &self.running.len())
+            .finish_non_exhaustive()
+    }
+}

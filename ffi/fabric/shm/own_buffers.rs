@@ -1,0 +1,141 @@
+//! Registered buffers of this end that the peer maps, or is to map: at most one per place.
+//!
+//! A table entry keeps no memory: a buffer that its owner drops is withdrawn at the next call or tick. The peer has a mapping of its own.
+
+use std::sync::{Arc, Weak};
+
+use superpipe_core::{EXPOSED_MAX, Exposed};
+
+use super::charge::Charge;
+use crate::fabric::RegisteredMemory;
+
+/// Messages after which a buffer may lose its place to another that is only sent from. With fewer, nine buffers in turn would map one and
+/// unmap another for each message.
+const USES_KEPT: u64 = 2 * EXPOSED_MAX as u64;
+/// Messages out of a refused buffer before it is exposed again, and the same after each further refusal twice as often, up to 2^16 times.
+const USES_AFTER_REFUSAL: u64 = 64;
+const REFUSALS_COUNTED: u32 = 16;
+
+/// The buffers of this end.
+#[derive(Default)]
+pub(super) struct OwnBuffers {
+    entries: heapless::Vec<OwnBuffer, EXPOSED_MAX>,
+    /// Messages that were sent out of any of them.
+    uses: u64,
+    last_id: u64,
+}
+
+/// A buffer of this end.
+pub(super) struct OwnBuffer {
+    /// Name for core. A buffer that is exposed again gets another.
+    pub(super) id: u64,
+    memory: Weak<RegisteredMemory>,
+    /// Core's handle; none if core had no place.
+    pub(super) exposed: Option<Exposed>,
+    /// Bytes of the budget, once the peer has its descriptor.
+    pub(super) charge: Option<Charge>,
+    last_use: u64,
+    refusals: u32,
+    retry_at: Option<u64>,
+}
+
+impl OwnBuffers {
+    /// Returns the buffer with this memory, and counts a message out of it.
+    pub(super) fn used(&mut self, memory: &Arc<RegisteredMemory>) -> Option<&mut OwnBuffer> {
+        self.uses += 1;
+        let uses = self.uses;
+        let entry = self.entries.iter_mut().find(|entry| entry.is_of(memory))?;
+        entry.last_use = uses;
+        Some(entry)
+    }
+
+    /// Returns the buffer with this memory.
+    pub(super) fn of(&self, memory: &Arc<RegisteredMemory>) -> Option<&OwnBuffer> {
+        self.entries.iter().find(|entry| entry.is_of(memory))
+    }
+
+    /// Returns the buffer with this name.
+    pub(super) fn named(&mut self, id: u64) -> Option<&mut OwnBuffer> {
+        self.entries.iter_mut().find(|entry| entry.id == id)
+    }
+
+    /// Enters a buffer, and returns its name.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub(super) fn enter(&mut self, memory: &Arc<RegisteredMemory>) -> Result<u64, Full> {
+        let id = self.next_id();
+        let entry = OwnBuffer {
+            id,
+            memory: Arc::downgrade(memory),
+            exposed: None,
+            charge: None,
+            last_use: self.uses,
+            refusals: 0,
+            retry_at: None,
+        };
+        self.entries.push(entry).map(|()| id).map_err(|_| Full)
+    }
+
+    /// Returns a new name for a buffer that is exposed again.
+    pub(super) const fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Removes a buffer.
+    pub(super) fn remove(&mut self, id: u64) {
+        self.entries.retain(|entry| entry.id != id);
+    }
+
+    /// Returns the name of a buffer whose owner has dropped it.
+    pub(super) fn dropped(&self) -> Option<(u64, Option<Exposed>)> {
+        let found = self.entries.iter().find(|entry| entry.memory.strong_count() == 0);
+        found.map(|entry| (entry.id, entry.exposed))
+    }
+
+    /// Returns the buffer that was used least recently, of those for which `may_go` is true. If it `is_urgent`, also one that was used for
+    /// one of the newest messages.
+    pub(super) fn oldest(
+        &self,
+        is_urgent: bool,
+        may_go: impl Fn(Option<Exposed>) -> bool,
+    ) -> Option<(u64, Option<Exposed>)> {
+        let is_old = |entry: &&OwnBuffer| is_urgent || self.uses - entry.last_use >= USES_KEPT;
+        let old = self.entries.iter().filter(is_old).filter(|entry| may_go(entry.exposed));
+        old.min_by_key(|entry| entry.last_use).map(|entry| (entry.id, entry.exposed))
+    }
+
+    /// Returns true if a refused buffer is due to be exposed again.
+    pub(super) fn is_retry_due(&mut self, id: u64) -> bool {
+        let uses = self.uses;
+        let Some(entry) = self.named(id) else { return false };
+        match entry.retry_at {
+            Some(at) if uses < at => false,
+            Some(_) => {
+                entry.retry_at = None;
+                true
+            }
+            None => {
+                entry.retry_at = Some(uses + (USES_AFTER_REFUSAL << entry.refusals));
+                entry.refusals = (entry.refusals + 1).min(REFUSALS_COUNTED);
+                false
+            }
+        }
+    }
+}
+
+impl OwnBuffer {
+    fn is_of(&self, memory: &Arc<RegisteredMemory>) -> bool {
+        core::ptr::eq(self.memory.as_ptr(), Arc::as_ptr(memory))
+    }
+
+    /// Returns the memory, unless its owner has dropped it.
+    pub(super) fn memory(&self) -> Option<Arc<RegisteredMemory>> {
+        self.memory.upgrade()
+    }
+}
+
+/// The table is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;

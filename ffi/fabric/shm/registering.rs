@@ -1,0 +1,158 @@
+//! Registered buffers of this end: when one is exposed to the peer, and when it is withdrawn.
+//!
+//! ```text
+//! not exposed --message longer than C0, or `register`--> pending --the peer has mapped it--> ready --+
+//!      ^  ^                                                 \--either end refused--> refused         |
+//!      |  +---- after a number of messages, or `register` -------------------------------+           |
+//!      +---- dropped by its owner; least recently used, and another needs the place; asked back -----+
+//! ```
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState, SendMemory};
+
+use super::exposing::Exposing;
+use super::fabric::Shm;
+use super::own_buffers::Full;
+use crate::fabric::{Registered, RegisteredMemory};
+
+impl Shm {
+    /// Returns core's name of a part of a buffer, if the peer has mapped it. Otherwise begins to expose the buffer, for later messages.
+    pub(super) fn source_of_message(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        part: &Range<usize>,
+    ) -> Option<SendMemory> {
+        endpoint.link_mut().exposing()?;
+        if part.len() <= endpoint.config().c0_bytes as usize {
+            return None;
+        }
+        let offset = u32::try_from(part.start).ok()?;
+        self.tend_buffers(endpoint);
+        let known = exposing(endpoint)?.own.used(memory).map(|entry| (entry.id, entry.exposed));
+        match known {
+            None => self.expose_new(endpoint, memory, false),
+            Some((id, None)) => self.expose_as(endpoint, id),
+            Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
+                ExposedState::Ready => return Some(SendMemory::Exposed(exposed, offset)),
+                ExposedState::Pending => {}
+                ExposedState::Gone => self.expose_as(endpoint, id),
+                ExposedState::Refused => {
+                    if exposing(endpoint)?.own.is_retry_due(id) {
+                        self.expose_again(endpoint, id, exposed);
+                    }
+                }
+            },
+        }
+        None
+    }
+
+    /// Exposes a buffer, also one that was refused before if it `is_new` that this was asked for. Returns the outcome once there is one.
+    pub(super) fn register_buffer(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        is_new: bool,
+    ) -> Option<Registered> {
+        let Some(exposing) = endpoint.link_mut().exposing() else { return Some(Registered::Refused) };
+        if u32::try_from(memory.exposed().len()).is_err() {
+            return Some(Registered::Refused);
+        }
+        let known = exposing.own.of(memory).map(|entry| (entry.id, entry.exposed));
+        match known {
+            None => {
+                self.tend_buffers(endpoint);
+                self.expose_new(endpoint, memory, true);
+            }
+            Some((id, None)) => self.expose_as(endpoint, id),
+            Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
+                ExposedState::Ready => return Some(Registered::Ready),
+                ExposedState::Pending => {}
+                ExposedState::Gone => self.expose_as(endpoint, id),
+                ExposedState::Refused if is_new => self.expose_again(endpoint, id, exposed),
+                ExposedState::Refused => return Some(Registered::Refused),
+            },
+        }
+        None
+    }
+
+    /// Returns true while the peer may read a buffer for a message that was sent.
+    pub(super) fn is_buffer_shared(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+    ) -> bool {
+        let entry = exposing(endpoint).and_then(|exposing| exposing.own.of(memory));
+        let Some(exposed) = entry.and_then(|entry| entry.exposed) else { return false };
+        endpoint.poll_acknowledgements(self);
+        endpoint.is_shared(exposed)
+    }
+
+    /// Withdraws buffers that their owners have dropped, and, of those that are not shared, as many as others wait for.
+    pub(super) fn tend_buffers(&mut self, endpoint: &mut Endpoint<Self>) {
+        while let Some((id, exposed)) = exposing(endpoint).and_then(|exposing| exposing.own.dropped()) {
+            self.withdraw(endpoint, id, exposed);
+        }
+        while exposing(endpoint).is_some_and(|exposing| exposing.share.cached_excess_bytes() > 0)
+            && let Some((id, exposed)) = oldest(endpoint, true)
+        {
+            self.withdraw(endpoint, id, exposed);
+        }
+    }
+
+    /// Exposes a buffer that is not in the table, if there is a place or one can be made. If it `is_urgent`, also that of a buffer that is
+    /// in use.
+    fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, is_urgent: bool) {
+        let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
+        match own.enter(memory) {
+            Ok(id) => self.expose_as(endpoint, id),
+            Err(Full) => {
+                if let Some((id, exposed)) = oldest(endpoint, is_urgent) {
+                    self.withdraw(endpoint, id, exposed);
+                    if let Some(Ok(id)) = exposing(endpoint).map(|exposing| exposing.own.enter(memory)) {
+                        self.expose_as(endpoint, id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn expose_again(&mut self, endpoint: &mut Endpoint<Self>, id: u64, exposed: Exposed) {
+        endpoint.withdraw_exposed(self, exposed);
+        self.expose_as(endpoint, id);
+    }
+
+    /// Exposes a buffer of the table. If core has no place, the next message tries again.
+    fn expose_as(&mut self, endpoint: &mut Endpoint<Self>, id: u64) {
+        let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
+        let new_id = own.next_id();
+        let Some(entry) = own.named(id) else { return };
+        (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
+        let exposed = endpoint.expose(self, Buffer(new_id));
+        if let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.own.named(new_id)) {
+            entry.exposed = exposed;
+        }
+    }
+
+    fn withdraw(&mut self, endpoint: &mut Endpoint<Self>, id: u64, exposed: Option<Exposed>) {
+        if let Some(exposed) = exposed {
+            endpoint.withdraw_exposed(self, exposed);
+        }
+        if let Some(exposing) = exposing(endpoint) {
+            exposing.own.remove(id);
+        }
+    }
+}
+
+fn exposing(endpoint: &mut Endpoint<Shm>) -> Option<&mut Exposing> {
+    endpoint.link_mut().exposing()
+}
+
+/// Returns the least recently used buffer that the peer may not read.
+fn oldest(endpoint: &mut Endpoint<Shm>, is_urgent: bool) -> Option<(u64, Option<Exposed>)> {
+    let endpoint = &*endpoint;
+    let may_go = |exposed: Option<Exposed>| exposed.is_none_or(|exposed| !endpoint.is_shared(exposed));
+    endpoint.link().exposing_ref()?.own.oldest(is_urgent, may_go)
+}
