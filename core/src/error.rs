@@ -64,6 +64,8 @@ pub enum ProtocolError {
     ClaimInvalid,
     /// wire.md 4.8: the end of remote writes that were not granted, or of a message that came in blocks.
     RemoteEndUngranted,
+    /// wire.md 4.9: a message in memory that is not mapped, or beyond its end.
+    SourceWrong,
     /// wire.md 5.2: REJECT of a transfer that was not started.
     RejectUnknownTransfer,
     /// wire.md 5.2: REJECT twice for one transfer.
@@ -88,6 +90,14 @@ pub enum ProtocolError {
     RetiredUnknown,
     /// wire.md 5.5: an epoch retired with chunks in it that were not consumed.
     RetiredEarly,
+    /// wire.md 5.6: a control message about memory to be mapped, on a connection that maps none.
+    ExposeNotAgreed,
+    /// wire.md 5.6: EXPOSE of a place that is taken, of no bytes, or before the last one was answered.
+    ExposeWrong,
+    /// wire.md 5.6: an answer to no EXPOSE.
+    ExposeAnswer,
+    /// wire.md 5.6: WITHDRAWN of a place that is not mapped, or was withdrawn before.
+    WithdrawnUnknown,
 }
 
 impl ProtocolError {
@@ -117,6 +127,7 @@ impl ProtocolError {
             Self::ClaimUnwanted => "a claim for a transfer whose payload comes in blocks (wire.md 5.1)",
             Self::ClaimInvalid => "a claim to other memory than the message needs (wire.md 5.1)",
             Self::RemoteEndUngranted => "the end of remote writes that were not granted (wire.md 4.8)",
+            Self::SourceWrong => "a message in memory that is not mapped (wire.md 4.9)",
             Self::RejectUnknownTransfer => "REJECT of a transfer that was not started (wire.md 5.2)",
             Self::RejectTwice => "REJECT twice for one transfer (wire.md 5.2)",
             Self::CloseLeavesOpen => "a CLOSE that leaves a transfer open (wire.md 5.3)",
@@ -129,6 +140,10 @@ impl ProtocolError {
             Self::ShrinkWrong => "SHRINK of an epoch that cannot be left (wire.md 5.5)",
             Self::RetiredUnknown => "RETIRED of an epoch that is not in use (wire.md 5.5)",
             Self::RetiredEarly => "RETIRED of an epoch with unread chunks (wire.md 5.5)",
+            Self::ExposeNotAgreed => "memory to be mapped where that was not agreed on (wire.md 5.6)",
+            Self::ExposeWrong => "EXPOSE of a place that is taken, or before an answer (wire.md 5.6)",
+            Self::ExposeAnswer => "an answer to no EXPOSE (wire.md 5.6)",
+            Self::WithdrawnUnknown => "WITHDRAWN of memory that is not mapped (wire.md 5.6)",
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Jobs of a fabric beside the data path: provisioning, registration and release of memory. They take long, so core begins them, and the fabric reports
 //! their end.
 
-use crate::exposing::Exposed;
 use crate::wire::grant::RemoteClaim;
 use crate::wire::layout::Layout;
 
@@ -29,6 +28,13 @@ pub struct Buffer(pub u64);
 /// Memory of the application that is registered, as the fabric names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Registration(pub u64);
+
+/// Memory of this end that [`Endpoint::expose`](crate::Endpoint::expose) has exposed, until it is withdrawn. A stale handle names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Exposed {
+    pub(crate) place: u8,
+    pub(crate) generation: u32,
+}
 
 /// Memory that a message is written from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

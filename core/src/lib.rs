@@ -58,11 +58,11 @@ pub use config::{Config, ConfigError, Origin, Protocol, small_layout};
 pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
-pub use exposing::{EXPOSED_MAX, Exposed, ExposedState};
+pub use exposing::{EXPOSED_MAX, ExposedState};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
 pub use job::{
-    Buffer, Busy, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration, SendMemory,
-    Ticket,
+    Buffer, Busy, Exposed, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration,
+    SendMemory, Ticket,
 };
 pub use memory::GrowthTerms;
 pub use nanos::Nanos;

@@ -108,6 +108,18 @@ pub enum Bug {
     ClaimOfAnother,
     /// The small landing buffer is not released once it was left.
     SmallBufferKept,
+    /// Memory is said not to be shared although messages out of it are not acknowledged.
+    ExposedNotShared,
+    /// A handle of memory that was withdrawn is taken for that of the memory in its place.
+    StaleExposed,
+    /// A message names memory before the peer has mapped it.
+    MappedNotAwaited,
+    /// A place is used again before its messages and its WITHDRAWN are acknowledged.
+    PlaceReused,
+    /// Memory is unmapped before the messages that name it are consumed.
+    UnmappedEarly,
+    /// The block of a message that names memory is consumed before the message is copied.
+    NamedAckedEarly,
     /// A landing buffer that a job provisions holds what its place held before, of another layout. The explorer's fabric plants it.
     #[cfg(superpipe_planted)]
     EpochUnzeroed,
@@ -127,7 +139,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 50] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -171,6 +183,12 @@ impl Bug {
         Self::BorrowEndedEarly,
         Self::ClaimOfAnother,
         Self::SmallBufferKept,
+        Self::ExposedNotShared,
+        Self::StaleExposed,
+        Self::MappedNotAwaited,
+        Self::PlaceReused,
+        Self::UnmappedEarly,
+        Self::NamedAckedEarly,
         Self::EpochUnzeroed,
     ];
 }

@@ -6,6 +6,11 @@ use core::mem;
 /// buffer. Fewer would cut a message of many short slices into more calls.
 const SLICES_MAX: usize = 1 << 14;
 
+/// Most bytes that one call of a longer transfer moves, approximately. A peer that is as fast as this end, or a large ring, must
+/// not keep a caller from its deadline. 1 MiB takes about 100 µs, and is more than the default ring: with less, a call would end before
+/// the ring is full or empty.
+pub(crate) const CALL_BYTES: u32 = 1 << 20;
+
 /// Place in a list of slices: what an operation keeps of it between calls, instead of the slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Cursor {

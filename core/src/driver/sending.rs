@@ -19,8 +19,8 @@ pub(super) type LentToSend = Lent<SendMemory, TransferId, Result<(), SendFailed>
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct SendOperation {
-    tag: u64,
-    bytes: usize,
+    pub(super) tag: u64,
+    pub(super) bytes: usize,
     sent: usize,
     cursor: Cursor,
     stage: Stage,
@@ -140,9 +140,13 @@ impl<F: Fabric> Driver<F> {
             }
         }
         if send.stage == Stage::Starting {
-            match self.start_message(send.tag, send.bytes as u64, &mut send.lent) {
-                Ok(id) => send.stage = Stage::Open { id, owner: self.id },
-                Err(RefusedSend::Busy) => return Drive::Idle,
+            match self.start_message(fabric, send, slices) {
+                Ok(Some(id)) => send.stage = Stage::Open { id, owner: self.id },
+                Ok(None) => {
+                    send.sent = send.bytes;
+                    return send.end(Ok(()));
+                }
+                Err(RefusedSend::Busy | RefusedSend::NoCredit) => return Drive::Idle,
                 Err(refused) => return send.end(Err(refused.into())),
             }
         }

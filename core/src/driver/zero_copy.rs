@@ -6,13 +6,13 @@
 
 use super::lent::Lent;
 use super::receiving::Begun;
-use super::sending::LentToSend;
 use super::{Drive, Driver, Received, RecvFailed, RecvOperation, SendFailed, SendOperation};
 use crate::endpoint::Remote;
 use crate::error::RefusedSend;
 use crate::fabric::Fabric;
 use crate::job::{RecvMemory, SendMemory};
 use crate::send::TransferId;
+use crate::slices::bytes_of;
 use crate::wire::header::Length;
 
 impl SendOperation {
@@ -65,17 +65,29 @@ impl<F: Fabric> Driver<F> {
             .is_none_or(|(owner, number)| owner != self.id || !self.endpoint.holds_destination(number))
     }
 
-    /// Starts a message, with its memory if it has any.
+    /// Starts a message, with its memory if it has any. Returns `None` if it was sent, which a message in memory that the peer has mapped is at
+    /// once.
     pub(super) fn start_message(
         &mut self,
-        tag: u64,
-        bytes: u64,
-        lent: &mut Option<LentToSend>,
-    ) -> Result<TransferId, RefusedSend> {
-        let Some(lent) = lent else { return self.endpoint.start(tag, Length::Exact(bytes)) };
+        fabric: &mut F,
+        send: &mut SendOperation,
+        slices: &[&[u8]],
+    ) -> Result<Option<TransferId>, RefusedSend> {
+        let (tag, bytes) = (send.tag, send.bytes as u64);
+        let Some(lent) = &mut send.lent else {
+            return self.endpoint.start(tag, Length::Exact(bytes)).map(Some);
+        };
+        if let SendMemory::Exposed(exposed, offset) = lent.memory {
+            if bytes_of(slices) != send.bytes {
+                return Err(RefusedSend::WrongLength);
+            }
+            if self.endpoint.send_exposed(fabric, tag, bytes, exposed, offset)?.is_some() {
+                return Ok(None);
+            }
+        }
         let (id, is_held) = self.endpoint.start_from(tag, bytes, lent.memory)?;
         lent.to = is_held.then_some((self.id, id));
-        Ok(id)
+        Ok(Some(id))
     }
 
     /// Takes the next step of a message that may go by remote writes. Returns `None` if it goes in blocks.

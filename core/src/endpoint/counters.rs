@@ -20,6 +20,15 @@ pub struct Counters {
     pub remote_bytes_sent: u64,
     /// Payload bytes among those received that came so.
     pub remote_bytes_received: u64,
+    /// Payload bytes among those sent that the receiver copies straight out of memory that was exposed to it.
+    pub exposed_bytes_sent: u64,
+    /// Payload bytes among those received that were copied so.
+    pub exposed_bytes_received: u64,
+    /// Bytes of the peer's memory that are mapped now, for messages out of it. [`reset_counters`](crate::Endpoint::reset_counters) leaves
+    /// them as they are.
+    pub mapped_bytes: u64,
+    /// Memories of the peer that were not mapped: no room in the budget; refused by the machine; not what the peer said.
+    pub maps_refused: [u64; 3],
     /// Times that a sender found no free block, because the receiver has not consumed enough.
     pub credit_waits: u64,
     /// Times that a sender waited for a CTS.

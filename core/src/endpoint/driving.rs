@@ -40,6 +40,9 @@ impl<F: Fabric> Endpoint<F> {
         if self.growth.is_some() {
             work += self.drive_growth(fabric);
         }
+        if F::DIRECT && self.exposing.is_active {
+            work += self.drive_exposing(fabric);
+        }
         if self.wants_ack && self.refill(fabric) {
             work += 1;
         }
@@ -216,6 +219,9 @@ impl<F: Fabric> Endpoint<F> {
                     Ok(())
                 }
                 Control::Close { last, reason } => self.receiver.handle_close(last, reason),
+                Control::Expose { .. } | Control::ExposeAnswer { .. } | Control::Withdrawn { .. } => {
+                    self.handle_exposing(control)
+                }
                 control => self.handle_growth(control),
             }
         });

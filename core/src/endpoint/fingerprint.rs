@@ -33,6 +33,7 @@ impl<F: Fabric> Endpoint<F> {
             wants_ack,
             pending_cts,
             zero_copy,
+            exposing,
             pending_close,
             has_sent_close,
             events,
@@ -43,7 +44,7 @@ impl<F: Fabric> Endpoint<F> {
         } = self;
         (config.protocol, sender, receiver, outbox, inbox).hash(hasher);
         (blocks, controls, ack_line_is_there, reported.get(), wants_ack).hash(hasher);
-        (pending_cts, zero_copy, pending_close, has_sent_close, closed).hash(hasher);
+        (pending_cts, zero_copy, exposing, pending_close, has_sent_close, closed).hash(hasher);
         (missed, events.len(), growth, ack_every).hash(hasher);
         events.iter().for_each(|event| event.hash(hasher));
     }

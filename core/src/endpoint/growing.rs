@@ -39,13 +39,15 @@ impl<F: Fabric> Endpoint<F> {
         work + self.send_growth(fabric, due)
     }
 
-    /// Takes finished jobs: those of growth, and those of registered memory. Returns their number.
+    /// Takes finished jobs: those of growth, of registered memory, and of memory that is exposed and mapped. Returns their number.
     pub(super) fn take_finished(&mut self, fabric: &mut F) -> usize {
         let mut count = 0;
         while let Some((ticket, result)) = fabric.finished(&mut self.link) {
             count += 1;
             if !F::DIRECT {
                 self.zero_copy.handle_finished(ticket, result);
+            } else if self.exposing.is_agreed {
+                self.exposing.handle_finished(ticket, result, self.receiver.sources_mut());
             }
             let Some(Growth { requester, provider, jobs }) = &mut self.growth else { continue };
             let Some((purpose, begun)) = jobs.finish(ticket) else { continue };
@@ -123,7 +125,12 @@ impl<F: Fabric> Endpoint<F> {
                 }
                 Ok(())
             }
-            Control::Cts { .. } | Control::Reject { .. } | Control::Close { .. } => Ok(()),
+            Control::Cts { .. }
+            | Control::Reject { .. }
+            | Control::Close { .. }
+            | Control::Expose { .. }
+            | Control::ExposeAnswer { .. }
+            | Control::Withdrawn { .. } => Ok(()),
         }
     }
 
@@ -186,7 +193,7 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Returns true while the fabric does a job for this end.
     pub(crate) fn has_jobs(&self) -> bool {
-        self.growth.as_ref().is_some_and(|growth| !growth.jobs.is_empty())
+        self.growth.as_ref().is_some_and(|growth| !growth.jobs.is_empty()) || self.exposing.awaits_job()
     }
 
     /// Returns true if no growth is under way: neither jobs nor control messages are awaited.

@@ -51,6 +51,11 @@ impl Outbox {
         self.on_the_way.get(kind.index()).is_some_and(|q| q.len() < kind.outstanding_max() as usize)
     }
 
+    /// Returns the sequences of the newest message that was sent, and of the newest that the peer has consumed.
+    pub(crate) const fn sequences(&self) -> [u64; 2] {
+        [before(self.sequence), self.acked]
+    }
+
     /// Returns true if every message that was sent is acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.acked == before(self.sequence)

@@ -16,8 +16,9 @@ mod zero_copy;
 pub use counters::Counters;
 pub(crate) use zero_copy::Remote;
 
-use crate::config::{Config, ConfigError, Origin};
+use crate::config::{Config, ConfigError, Origin, Protocol};
 use crate::error::{Closed, Reason};
+use crate::exposing::Exposing;
 use crate::fabric::Fabric;
 use crate::memory::{Growth, GrowthTerms, Provider, Tally};
 use crate::receive::Receiver;
@@ -40,13 +41,8 @@ const IDLE_ROUNDS: [u32; 2] = [128, 8];
 /// keep the sender busy, and with direct store.
 const ACKS_PER_RING: [[u32; 2]; 2] = [[2, 4], [8, 8]];
 
-/// Most bytes that one call of a longer transfer moves, approximately. A peer that is as fast as this end, or a large ring, must
-/// not keep a caller from its deadline. 1 MiB takes about 100 µs, and is more than the default ring: with less, a call would end before
-/// the ring is full or empty.
-const CALL_BYTES: u32 = 1 << 20;
-
-/// Control messages consumed after which the acknowledgement goes out: half of the eight CTS that may be unacknowledged, so the peer
-/// need not wait for a place. With fewer there would be more acknowledgements; with eight or more the peer would wait until this end has
+/// Control messages consumed after which the acknowledgement goes out: one less than the five CTS that may be unacknowledged, so the peer
+/// need not wait for a place. With fewer there would be more acknowledgements; with five or more the peer would wait until this end has
 /// been idle for [`IDLE_ROUNDS`].
 const CONTROLS_PER_ACK: u64 = 4;
 
@@ -150,6 +146,7 @@ pub struct Endpoint<F: Fabric> {
     /// Transfer of the CTS that is due, and the claim in it.
     pending_cts: Option<(u64, Option<DestinationClaim>)>,
     zero_copy: ZeroCopy,
+    exposing: Exposing<F::Region>,
     pending_close: Option<Reason>,
     has_sent_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
@@ -205,6 +202,7 @@ impl<F: Fabric> Endpoint<F> {
             wants_ack: false,
             pending_cts: None,
             zero_copy: ZeroCopy::new(usize::from(caps.notifications_max) >= REMOTE_ENDS_MAX),
+            exposing: Exposing::new(F::DIRECT && config.protocol == Protocol::RegisterCached),
             pending_close: None,
             has_sent_close: false,
             events: heapless::Deque::new(),
@@ -251,6 +249,9 @@ impl<F: Fabric> Endpoint<F> {
             inline_received: self.receiver.inlines,
             chunks_received: self.receiver.chunks,
             check_misses: self.receiver.check_misses,
+            exposed_bytes_received: self.receiver.exposed_bytes,
+            mapped_bytes: self.receiver.sources().bytes(),
+            maps_refused: self.exposing.mapper.refusals,
             ..self.counters
         }
     }
@@ -264,6 +265,8 @@ impl<F: Fabric> Endpoint<F> {
         self.receiver.inlines = 0;
         self.receiver.chunks = 0;
         self.receiver.check_misses = 0;
+        self.receiver.exposed_bytes = 0;
+        self.exposing.mapper.refusals = [0; 3];
     }
 
     /// Returns the configuration.

@@ -2,12 +2,12 @@
 
 use core::mem;
 
-use super::{CALL_BYTES, Endpoint, Incoming};
+use super::{Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::receive::{End, Open, Pulled, Readable, TryRecv};
 use crate::recording;
-use crate::slices::{Cursor, Scatter};
+use crate::slices::{CALL_BYTES, Cursor, Scatter};
 use crate::wire::header::Length;
 use crate::wire::line::Line;
 use crate::wire::sequence::after;

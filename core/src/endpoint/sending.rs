@@ -1,12 +1,12 @@
 //! Sending: complete messages at once, and transfers piece by piece. wire.md 4.
 
-use super::{CALL_BYTES, Endpoint};
+use super::Endpoint;
 use crate::config::Protocol;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::recording;
 use crate::send::{LastChunk, NextChunk, Payload, Reservation, TransferId};
-use crate::slices::{Cursor, Gather, bytes_of};
+use crate::slices::{CALL_BYTES, Cursor, Gather, bytes_of};
 use crate::wire::arrival::Arrival;
 use crate::wire::grant::GrowReason;
 use crate::wire::header::{INLINE_BYTES_MAX, Length};

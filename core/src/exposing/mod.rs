@@ -1,14 +1,33 @@
-//! Memory of the application that the peer maps, and copies messages out of. wire.md 4.9, 5.6.
+//! Memory of the application that the peer maps, and copies messages out of: one copy instead of two. wire.md 4.9, 5.6.
+//!
+//! ```text
+//! exposer   the sender's half: has the fabric hand memory over, asks the peer to map it, withdraws it
+//! mapper    the receiver's half: maps what the peer exposes, and unmaps what it has withdrawn
+//! sources   the memories of the peer that are mapped, by their places
+//! ```
+//!
+//! A chunk names memory by its place. Nothing waits for a place: until it is mapped, and after a refusal, messages go through the ring.
+//!
+//! Each half has one job at a time, and at most one EXPOSE is not answered. So memory that is handed over beside the messages, such as a
+//! descriptor on a socket, comes in the order of the messages.
+
+mod exposer;
+mod mapper;
+mod sources;
+
+pub(crate) use exposer::Exposer;
+pub(crate) use mapper::Mapper;
+pub(crate) use sources::Sources;
+
+use core::hash::{Hash, Hasher};
+
+use crate::error::ProtocolError;
+use crate::fabric::Fabric;
+use crate::job::{JobResult, Ticket};
+use crate::wire::control::Control;
 
 /// Most memories of one direction that the peer maps at a time, each in a place of its own.
 pub const EXPOSED_MAX: usize = 8;
-
-/// Memory of this end that [`Endpoint::expose`](crate::Endpoint::expose) has exposed, until it is withdrawn. A stale handle names none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Exposed {
-    pub(crate) place: u8,
-    pub(crate) generation: u32,
-}
 
 /// State of memory that was exposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,4 +41,80 @@ pub enum ExposedState {
     Refused,
     /// The memory was withdrawn, or the connection has ended.
     Gone,
+}
+
+/// Both halves at one end.
+#[derive(Clone, Debug)]
+pub(crate) struct Exposing<R> {
+    /// Both ends agreed on the protocol register-cached, over direct store.
+    pub(crate) is_agreed: bool,
+    /// Anything may have to be done by [`Endpoint::progress`](crate::Endpoint::progress).
+    pub(crate) is_active: bool,
+    pub(crate) exposer: Exposer,
+    pub(crate) mapper: Mapper<R>,
+}
+
+impl<R: Copy> Exposing<R> {
+    pub(crate) const fn new(is_agreed: bool) -> Self {
+        Self { is_agreed, is_active: false, exposer: Exposer::new(), mapper: Mapper::new() }
+    }
+
+    /// Begins the jobs that are due. Returns their number.
+    pub(crate) fn begin_jobs<F: Fabric<Region = R>>(&mut self, fabric: &mut F, link: &mut F::Link) -> usize {
+        let exposes = self.exposer.begin_job(fabric, link);
+        usize::from(exposes) + usize::from(self.mapper.begin_job(fabric, link))
+    }
+
+    /// Handles the end of a job. A stale ticket is ignored.
+    pub(crate) fn handle_finished<A>(
+        &mut self,
+        ticket: Ticket,
+        result: JobResult<R, A>,
+        sources: &mut Sources<R>,
+    ) {
+        if ticket.index == exposer::TICKET {
+            self.exposer.handle_finished(ticket, result);
+        } else if ticket.index == mapper::TICKET {
+            self.mapper.handle_finished(ticket, result, sources);
+        }
+    }
+
+    /// Handles a control message of the peer. `newest` is the sequence of the newest chunk that this end has consumed.
+    pub(crate) fn handle_control(
+        &mut self,
+        control: Control,
+        newest: u64,
+        sources: &mut Sources<R>,
+    ) -> Result<(), ProtocolError> {
+        self.is_active = true;
+        match control {
+            Control::Expose { place, bytes } => {
+                self.mapper.collect(newest, sources);
+                self.mapper.handle_expose(place, bytes, sources)
+            }
+            Control::ExposeAnswer { place, cause } => self.exposer.handle_answer(place, cause),
+            Control::Withdrawn { place, last } => sources.withdraw(place, last),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes whether a later round may have to do anything.
+    pub(crate) fn judge_activity(&mut self, sources: &Sources<R>) {
+        self.is_active = self.exposer.is_busy()
+            || self.exposer.awaits_ack()
+            || self.mapper.is_busy()
+            || sources.awaits_chunks();
+    }
+
+    /// Returns true while a job is under way, which ends soon.
+    pub(crate) const fn awaits_job(&self) -> bool {
+        self.exposer.awaits_job() || self.mapper.awaits_job()
+    }
+}
+
+impl<R> Hash for Exposing<R> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self { is_agreed: _, is_active, exposer, mapper } = self;
+        (is_active, exposer, mapper).hash(hasher);
+    }
 }

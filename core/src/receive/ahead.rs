@@ -18,6 +18,7 @@ impl<F: Fabric> Receiver<F> {
         match self.head {
             Head::Nothing | Head::Cancel(_) => Ok(false),
             Head::Inline { offset, .. } => Ok(offset == 0),
+            Head::Exposed(named) => Ok(self.open.is_some_and(|open| named.is_whole(open.length))),
             Head::Chunk(mut chunk) => {
                 // A transfer that waits for CTS has not been sent at once.
                 let is_all = self.open.is_some_and(|open| {

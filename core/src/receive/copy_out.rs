@@ -53,6 +53,7 @@ impl<F: Fabric> Receiver<F> {
                     self.finish_cancel();
                     return Ok(Pulled { bytes, end: End::Cancelled(reason) });
                 }
+                Head::Exposed(named) => return self.pull_exposed(fabric, link, named, to, hint),
                 Head::Chunk(mut chunk) => {
                     let piece = chunk.piece(self.landing.layout, chunk.j);
                     let j = chunk.j;
@@ -119,6 +120,7 @@ impl<F: Fabric> Receiver<F> {
                     planted!(BlockAckedTwice => self.consumed = self.consumed.wrapping_add(1));
                 }
                 Head::Cancel(_) => self.finish_cancel(),
+                Head::Exposed(_) => self.finish_exposed(),
                 Head::Chunk(mut chunk) => {
                     let j = chunk.j;
                     if !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
@@ -181,6 +183,7 @@ impl<F: Fabric> Receiver<F> {
                     self.finish_cancel();
                     return Ok(Readable::Ended(End::Cancelled(reason)));
                 }
+                Head::Exposed(named) => return self.readable_exposed(named, max_bytes),
                 Head::Chunk(chunk) => chunk,
             };
             let mut bytes = 0;
@@ -221,6 +224,9 @@ impl<F: Fabric> Receiver<F> {
             }
             self.finish_inline();
             return Some(End::Fin);
+        }
+        if let Head::Exposed(named) = self.head {
+            return Some(self.take_named(named, bytes));
         }
         let layout = self.landing.layout;
         while let Head::Chunk(mut chunk) = self.head {

@@ -26,8 +26,11 @@ impl<F: Fabric> Hash for Receiver<F> {
             check_misses: _,
             chunks: _,
             inlines: _,
+            exposed_bytes: _,
+            sources,
         } = self;
         (sequence, at, consumed, notified, transfers, open, head, shown).hash(hasher);
+        sources.hash(hasher);
         (reject, close, ends, shut, landing.layout, next.map(|next| next.layout), has_moved).hash(hasher);
     }
 }

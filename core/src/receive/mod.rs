@@ -14,8 +14,10 @@
 //! REJECT may be unacknowledged. [`Receiver::poll`], and [`Receiver::is_plain`] for the fast path, ask [`Receiver::may_begin`].
 
 mod ahead;
+mod checked;
 mod copy_out;
 mod epoch;
+mod exposed;
 mod fingerprint;
 mod notified;
 mod outcome;
@@ -28,6 +30,7 @@ pub(crate) use remote::Way;
 
 use crate::config::Origin;
 use crate::error::{ProtocolError, Reason};
+use crate::exposing::Sources;
 use crate::fabric::Fabric;
 use crate::state::Receiving;
 use crate::wire::arrival::Arrival;
@@ -35,6 +38,7 @@ use crate::wire::header::{Header, Length, RtsFields};
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::line::Line;
 use crate::wire::sequence::{before, is_before};
+use exposed::Named;
 use outcome::Chunk;
 use remote::EndNotifications;
 
@@ -45,6 +49,7 @@ enum Head {
     Inline { payload: [u64; 5], bytes: u32, offset: u32 },
     Chunk(Chunk),
     Cancel(Reason),
+    Exposed(Named),
 }
 
 /// The open transfer.
@@ -88,6 +93,9 @@ pub(crate) struct Receiver<F: Fabric> {
     pub(crate) check_misses: u64,
     pub(crate) chunks: u64,
     pub(crate) inlines: u64,
+    /// Payload bytes that were taken out of memory of the peer.
+    pub(crate) exposed_bytes: u64,
+    sources: Sources<F::Region>,
 }
 
 impl<F: Fabric> Receiver<F> {
@@ -112,6 +120,8 @@ impl<F: Fabric> Receiver<F> {
             check_misses: 0,
             chunks: 0,
             inlines: 0,
+            exposed_bytes: 0,
+            sources: Sources::new(),
         }
     }
 
@@ -280,7 +290,7 @@ impl<F: Fabric> Receiver<F> {
         let (index, blocks) = match self.head {
             Head::Nothing if self.open.is_none() && !self.may_begin() => return None,
             Head::Nothing => (self.at, 0),
-            Head::Inline { .. } | Head::Cancel(_) => return Some((self.sequence, 1)),
+            Head::Inline { .. } | Head::Cancel(_) | Head::Exposed(_) => return Some((self.sequence, 1)),
             Head::Chunk(chunk) if chunk.arrived < chunk.blocks => {
                 (chunk.first + chunk.arrived, chunk.arrived)
             }
@@ -312,32 +322,13 @@ impl<F: Fabric> Receiver<F> {
     pub(crate) const fn line_bytes(&self) -> Option<usize> {
         match self.head {
             Head::Inline { bytes, .. } => Some(bytes as usize),
-            Head::Nothing | Head::Chunk(_) | Head::Cancel(_) => None,
+            Head::Nothing | Head::Chunk(_) | Head::Cancel(_) | Head::Exposed(_) => None,
         }
     }
 
     /// Returns the sequence of the newest chunk that was taken out.
     pub(crate) const fn last(&self) -> u64 {
         before(self.sequence)
-    }
-
-    /// Returns true if a slot line and the payload of its block match the CRC in the flag.
-    fn is_line_intact(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
-        let arrival = Arrival::CheckedFlag;
-        let Landing { memory, layout } = self.landing;
-        match Header::parse(line) {
-            Ok(Header::Inline { .. } | Header::Cancel { .. }) => {
-                arrival.line_flag(fabric, line, self.sequence) == line.flag()
-            }
-            Ok(Header::Chunk { bytes, left, .. }) if self.shape(bytes, left).is_ok() => {
-                let piece = layout.piece(self.at, layout.blocks_for(bytes), bytes, left, 0);
-                let seed = arrival.seed(fabric, self.sequence, piece.bytes);
-                let crc = fabric.crc_out(link, memory, piece.at, piece.bytes, seed);
-                arrival.flag(self.sequence, Arrival::body_crc(fabric, line, crc)) == line.flag()
-            }
-            // The line is incomplete, or invalid. A later poll finds it complete, or never takes it.
-            Ok(Header::Chunk { .. }) | Err(_) => false,
-        }
     }
 
     /// Checks that a chunk fits the blocks up to the end of the ring (wire.md 4.2).
@@ -370,10 +361,7 @@ impl<F: Fabric> Receiver<F> {
             Header::Chunk { transfer, bytes, fin, left, whole, remote, rts } => {
                 self.shape(bytes, left)?;
                 if let Some(RtsFields(rts)) = rts {
-                    self.check_none_open()?;
-                    if transfer != self.transfers.wrapping_add(1) {
-                        return Err(ProtocolError::WrongTransfer);
-                    }
+                    self.check_next(transfer)?;
                     check_length(rts.length, u64::from(bytes), fin)?;
                     self.begin(rts.tag, rts.length, u64::from(bytes), rts.want_cts);
                     if let (true, Some(open)) = (remote, &mut self.open) {
@@ -408,6 +396,9 @@ impl<F: Fabric> Receiver<F> {
                     arrived: 1,
                 });
             }
+            Header::Exposed { transfer, tag, bytes, place, offset } => {
+                self.accept_exposed(transfer, tag, bytes, [place, offset])?;
+            }
             Header::Cancel { transfer, reason } => {
                 self.check_is_open(transfer)?;
                 self.head = Head::Cancel(reason);
@@ -419,6 +410,12 @@ impl<F: Fabric> Receiver<F> {
     /// Checks that no transfer begins inside another (wire.md 4.1).
     const fn check_none_open(&self) -> Result<(), ProtocolError> {
         if self.open.is_some() { Err(ProtocolError::TransferOpen) } else { Ok(()) }
+    }
+
+    /// Checks that this is the next transfer, and that none is open (wire.md 4.1).
+    fn check_next(&self, transfer: u64) -> Result<(), ProtocolError> {
+        self.check_none_open()?;
+        if transfer == self.transfers.wrapping_add(1) { Ok(()) } else { Err(ProtocolError::WrongTransfer) }
     }
 
     /// Checks that a CANCEL names the open transfer (wire.md 4.1).
@@ -443,22 +440,6 @@ impl<F: Fabric> Receiver<F> {
             discarding: false,
             shown: false,
         });
-    }
-
-    /// Returns the checked flag that the chunk's next block, other than its first, has once it is complete.
-    fn block_flag(&self, fabric: &F, link: &F::Link, chunk: &Chunk) -> u64 {
-        let arrival = Arrival::CheckedFlag;
-        let piece = chunk.piece(self.landing.layout, chunk.arrived);
-        let seed = arrival.seed(fabric, self.sequence, piece.bytes);
-        let crc = fabric.crc_out(link, self.landing.memory, piece.at, piece.bytes, seed);
-        arrival.flag(self.sequence, crc)
-    }
-
-    /// Returns true if the chunk's next block, other than its first, matches its checked flag.
-    fn is_intact(&self, fabric: &F, link: &F::Link, chunk: &Chunk, flag: u64) -> bool {
-        let is_intact = self.block_flag(fabric, link, chunk) == flag;
-        planted!(CheckNotCompared => return true);
-        is_intact
     }
 
     /// Returns true if block `j` of the chunk at the head has arrived; with [`Chunk::whole`], if all blocks have.

@@ -57,7 +57,7 @@ pub enum TryRecv {
 pub enum Readable<M> {
     /// Nothing has arrived.
     Nothing,
-    /// Payload in blocks.
+    /// Payload in blocks, or in memory of the peer.
     Run(Run<M>),
     /// The transfer has ended.
     Ended(End),
@@ -80,6 +80,8 @@ pub(super) enum Place {
     Blocks { layout: Layout, chunk: Chunk },
     /// In the slot line at `at`, of whose payload `offset` bytes were consumed.
     Line { at: u32, offset: u32 },
+    /// In memory of the peer, from `at` on.
+    Exposed { at: u32 },
 }
 
 impl<M> Run<M> {
@@ -88,7 +90,7 @@ impl<M> Run<M> {
         let (place, mut rest) = (self.place, self.bytes);
         let blocks = match place {
             Place::Blocks { chunk, .. } => chunk.j..chunk.blocks,
-            Place::Line { .. } => 0..1,
+            Place::Line { .. } | Place::Exposed { .. } => 0..1,
         };
         // A block may be empty: the first of a right-aligned chunk, or one that was taken out to its last byte.
         blocks.filter_map(move |j| {
@@ -99,6 +101,7 @@ impl<M> Run<M> {
                     (piece.at + skip, piece.bytes - skip)
                 }
                 Place::Line { at, offset } => (at + INLINE_PAYLOAD_AT + offset, rest),
+                Place::Exposed { at } => (at, rest),
             };
             let bytes = there.min(rest);
             rest -= bytes;

@@ -77,7 +77,7 @@ impl<F: Fabric> Receiver<F> {
         let is_end = match self.head {
             Head::Cancel(_) => self.open.is_some_and(|open| open.way != Way::Blocks),
             Head::Chunk(_) => self.ends.bytes > 0,
-            Head::Nothing | Head::Inline { .. } => false,
+            Head::Nothing | Head::Inline { .. } | Head::Exposed(_) => false,
         };
         self.ends.is_awaited = !F::DIRECT && is_end && arrival != Arrival::Notify;
         planted!(RemoteEndNotAwaited => self.ends.is_awaited = false);

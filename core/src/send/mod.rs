@@ -209,6 +209,11 @@ impl<F: Fabric> Sender<F> {
         before(self.sequence)
     }
 
+    /// Returns the counts of blocks that were sent, and of those that the peer has acknowledged.
+    pub(crate) const fn blocks(&self) -> [u64; 2] {
+        [self.produced, self.acked]
+    }
+
     /// Returns true if the peer has consumed everything, and the device owns nothing.
     pub(crate) fn is_delivered(&self) -> bool {
         self.produced == self.acked && self.is_quiescent() && self.cancelled.is_none()

@@ -113,6 +113,25 @@ impl<F: Fabric> Sender<F> {
         Some(self.end_single_chunk(fabric, link, blocks))
     }
 
+    /// Sends a message that is in memory which the peer has mapped. A block is free. For direct store only. wire.md 4.9.
+    pub(crate) fn emit_exposed(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        tag: u64,
+        bytes: u64,
+        memory: (u8, u32),
+    ) -> TransferId {
+        let (transfer, (place, offset)) = (self.transfers.wrapping_add(1), memory);
+        let (place, offset) = (u64::from(place), u64::from(offset));
+        let mut line = Header::Exposed { transfer, tag, bytes, place, offset }.line();
+        line.0[7] = self.arrival.line_flag(fabric, &line, self.sequence);
+        let at = self.landing.layout.line_at(self.at);
+        record!(fabric, link, SendBegin { transfer, length: Length::Exact(bytes) });
+        fabric.write_line(link, self.landing.memory, at, &line);
+        self.end_single_chunk(fabric, link, 1)
+    }
+
     /// Returns the slot line of a single chunk.
     #[inline]
     fn single_chunk_line(&self, protocol: Protocol, tag: u64, bytes: u32, left: bool) -> Line {

@@ -1,7 +1,7 @@
 //! Control messages about transfers and the connection, apart from the data. wire.md 5.
 
 use crate::error::{ProtocolError, Reason};
-use crate::wire::grant::{DestinationClaim, Grant, GrowCause, GrowReason, RemoteClaim};
+use crate::wire::grant::{DestinationClaim, Grant, GrowCause, GrowReason, MapCause, RemoteClaim};
 use crate::wire::layout::{FlagPlace, Layout};
 use crate::wire::line::Line;
 
@@ -24,6 +24,12 @@ pub(crate) enum Control {
     Shrink { epoch: u32, base: u32 },
     /// Sender to owner: nothing more is written to this epoch (wire.md 5.5).
     Retired { epoch: u32, last: u64 },
+    /// Sender to receiver: map the memory that was handed over for this place (wire.md 5.6).
+    Expose { place: u8, bytes: u32 },
+    /// Receiver to sender: the memory at this place is mapped, or is not, with the cause (wire.md 5.6).
+    ExposeAnswer { place: u8, cause: Option<MapCause> },
+    /// Sender to receiver: no chunk after this one names the place (wire.md 5.6).
+    Withdrawn { place: u8, last: u64 },
 }
 
 /// Kind of a control message, by the number in word 0.
@@ -46,10 +52,20 @@ pub enum Kind {
     Shrink = 7,
     /// Sender to owner: nothing more is written to this epoch.
     Retired = 8,
+    /// Sender to receiver: map memory.
+    Expose = 9,
+    /// Receiver to sender: memory is mapped, or refused.
+    ExposeAnswer = 10,
+    /// Sender to receiver: unmap memory.
+    Withdrawn = 11,
 }
 
+/// Most CTS that may be unacknowledged: one more than those after which their consumer acknowledges, so that the next goes out while the
+/// acknowledgement comes. There are no more unless transfers are cancelled early, since a transfer that waits for CTS ends after it came.
+const CTS_MAX: u32 = 5;
+
 /// Number of kinds.
-pub(crate) const KINDS: usize = 8;
+pub(crate) const KINDS: usize = 11;
 
 const _: () = {
     let mut sum = 0;
@@ -71,6 +87,9 @@ impl Kind {
         Self::GrowRefused,
         Self::Shrink,
         Self::Retired,
+        Self::Expose,
+        Self::ExposeAnswer,
+        Self::Withdrawn,
     ];
 
     pub(crate) const fn index(self) -> usize {
@@ -81,8 +100,16 @@ impl Kind {
     /// epoch while the one that gave another back is not acknowledged.
     pub(crate) const fn outstanding_max(self) -> u32 {
         match self {
-            Self::Cts => 8,
-            Self::Reject | Self::Close | Self::Grow | Self::Grown | Self::GrowRefused | Self::Shrink => 1,
+            Self::Cts => CTS_MAX,
+            Self::Reject
+            | Self::Close
+            | Self::Grow
+            | Self::Grown
+            | Self::GrowRefused
+            | Self::Shrink
+            | Self::Expose
+            | Self::ExposeAnswer
+            | Self::Withdrawn => 1,
             Self::Retired => 2,
         }
     }
@@ -99,6 +126,9 @@ impl Control {
             Self::GrowRefused { .. } => Kind::GrowRefused,
             Self::Shrink { .. } => Kind::Shrink,
             Self::Retired { .. } => Kind::Retired,
+            Self::Expose { .. } => Kind::Expose,
+            Self::ExposeAnswer { .. } => Kind::ExposeAnswer,
+            Self::Withdrawn { .. } => Kind::Withdrawn,
         }
     }
 
@@ -123,6 +153,10 @@ impl Control {
             }
             Self::Shrink { epoch, base } => [epoch as u64, base as u64, 0, 0, 0],
             Self::Retired { epoch, last } => [epoch as u64, last, 0, 0, 0],
+            Self::Expose { place, bytes } => [place as u64, bytes as u64, 0, 0, 0],
+            Self::ExposeAnswer { place, cause: None } => [place as u64, 0, 0, 0, 0],
+            Self::ExposeAnswer { place, cause: Some(cause) } => [place as u64, 0, cause as u64, 0, 0],
+            Self::Withdrawn { place, last } => [place as u64, last, 0, 0, 0],
         };
         let [one, two, three, four, five] = words;
         Line([self.kind() as u64, one, two, three, four, five, 0, 0])
@@ -158,6 +192,9 @@ impl Control {
             },
             7 => Self::Shrink { epoch: low(one), base: low(two) },
             8 => Self::Retired { epoch: low(one), last: two },
+            9 => Self::Expose { place: lowest(one), bytes: low(two) },
+            10 => Self::ExposeAnswer { place: lowest(one), cause: MapCause::of_word(three)? },
+            11 => Self::Withdrawn { place: lowest(one), last: two },
             _ => return Err(ProtocolError::UnknownControl),
         };
         // Words that this kind does not use must be zero: the same message written again gives the same words.
@@ -173,6 +210,10 @@ const fn low(word: u64) -> u32 {
     word as u32
 }
 
+const fn lowest(word: u64) -> u8 {
+    word.to_le_bytes()[0]
+}
+
 const fn high(word: u64) -> u32 {
     low(word >> 32)
 }
@@ -184,7 +225,7 @@ mod tests {
     const LAYOUT: Layout = Layout { block_bytes: 1 << 20, block_count: 65_536, flags: FlagPlace::Apart };
     const CLAIM: RemoteClaim = RemoteClaim { address: u64::MAX, key: u32::MAX };
 
-    const ALL: [Control; 12] = [
+    const ALL: [Control; 16] = [
         Control::Cts { transfer: 9, claim: None },
         Control::Cts { transfer: 9, claim: Some(DestinationClaim { memory: CLAIM, bytes: 1 }) },
         Control::Reject { transfer: 9, reason: Reason(7) },
@@ -197,6 +238,10 @@ mod tests {
         Control::GrowRefused { request: 3, bytes_max: 0, cause: GrowCause::LargeEnough },
         Control::Shrink { epoch: 4, base: 5 },
         Control::Retired { epoch: 4, last: u64::MAX },
+        Control::Expose { place: 7, bytes: u32::MAX },
+        Control::ExposeAnswer { place: 7, cause: None },
+        Control::ExposeAnswer { place: 0, cause: Some(MapCause::Wrong) },
+        Control::Withdrawn { place: 7, last: u64::MAX },
     ];
 
     #[test]
@@ -208,7 +253,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_reserved_words_are_refused() {
-        for kind in [0, 9, u64::MAX] {
+        for kind in [0, 12, u64::MAX] {
             let mut line = ALL[0].line();
             line.0[0] = kind;
             assert_eq!(Control::parse(&line), Err(ProtocolError::UnknownControl));

@@ -1,5 +1,6 @@
 //! Terms of an epoch of a landing buffer. wire.md 2.5, 5.4.
 
+use crate::error::ProtocolError;
 use crate::wire::layout::Layout;
 
 /// Claim of a peer to memory of its own, as the fabric of both ends encodes it: an offset in a segment, or address and key of a memory
@@ -80,6 +81,31 @@ impl GrowCause {
             2 => Some(Self::Machine),
             3 => Some(Self::LargeEnough),
             _ => None,
+        }
+    }
+}
+
+/// Cause of a refusal to map memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum MapCause {
+    /// The budget of the receiver's process has no room.
+    Budget = 1,
+    /// The receiver's machine refused.
+    Machine = 2,
+    /// The memory is not what EXPOSE says, or may change its size.
+    Wrong = 3,
+}
+
+impl MapCause {
+    /// Reads word 3 of MAPPED (wire.md 5.6): no cause if it is 0.
+    pub(crate) const fn of_word(word: u64) -> Result<Option<Self>, ProtocolError> {
+        match word {
+            0 => Ok(None),
+            1 => Ok(Some(Self::Budget)),
+            2 => Ok(Some(Self::Machine)),
+            3 => Ok(Some(Self::Wrong)),
+            _ => Err(ProtocolError::ReservedNotZero),
         }
     }
 }

@@ -7,7 +7,8 @@
 //!  2     length (RTS of a message), else 0          payload
 //!  3     payload bytes of the chunk                 payload
 //!  4     transfer                                   payload
-//!  5, 6  0                                          payload
+//!  5, 6  0; place and offset of a message in         payload
+//!        memory (RTS, FIN and REMOTE)
 //!  7     flag                                       flag
 //! ```
 
@@ -82,6 +83,20 @@ pub enum Header {
         #[doc(hidden)]
         rts: Option<RtsFields>,
     },
+    /// A whole message in memory that the receiver has mapped.
+    #[non_exhaustive]
+    Exposed {
+        /// The transfer that it is.
+        transfer: u64,
+        /// The sender's tag.
+        tag: u64,
+        /// Bytes of the message.
+        bytes: u64,
+        /// Place of the memory.
+        place: u64,
+        /// First byte in the memory.
+        offset: u64,
+    },
     /// A chunk without payload that ends its transfer incomplete.
     #[non_exhaustive]
     Cancel {
@@ -119,6 +134,17 @@ impl Header {
                 }
                 words[3] = u64::from(bytes);
                 words[4] = transfer;
+            }
+            Self::Exposed { transfer, tag, bytes, place, offset } => {
+                words[..BODY_WORDS].copy_from_slice(&[
+                    RTS | FIN | REMOTE,
+                    tag,
+                    bytes,
+                    0,
+                    transfer,
+                    place,
+                    offset,
+                ]);
             }
             Self::Cancel { transfer, reason } => {
                 words[0] = CANCEL;
@@ -172,6 +198,9 @@ impl Header {
         let is_rts = head & RTS != 0;
         let stream = head & STREAM != 0;
         let remote = head & REMOTE != 0;
+        if remote && is_rts && head & FIN != 0 {
+            return Self::parse_exposed(line);
+        }
         let rts_only = STREAM | WANT_CTS;
         if head & !(KINDS | REMOTE) != 0
             || remote && bytes != 0
@@ -199,6 +228,18 @@ impl Header {
             remote,
             rts,
         })
+    }
+
+    #[cold]
+    const fn parse_exposed(line: &Line) -> Result<Self, ProtocolError> {
+        let [head, tag, bytes, payload_bytes, transfer, place, offset, _] = line.0;
+        if head & !(KINDS | REMOTE) | payload_bytes != 0 {
+            return Err(ProtocolError::ReservedNotZero);
+        }
+        if head & KINDS != RTS | FIN {
+            return Err(ProtocolError::HeaderKinds);
+        }
+        Ok(Self::Exposed { transfer, tag, bytes, place, offset })
     }
 
     #[cold]
@@ -288,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn remote_goes_with_the_first_or_the_last_chunk_only() {
+    fn remote_goes_with_the_first_the_last_or_the_only_chunk() {
         let rts = Rts { tag: 9, length: Length::Exact(1 << 40), want_cts: true };
         let (first, last) = (remote(false, Some(rts)), remote(true, None));
         for header in [first, last] {
@@ -311,6 +352,19 @@ mod tests {
             let mut line = header.line();
             line.0[3] = 1;
             assert_eq!(Header::parse(&line), Err(ProtocolError::ReservedNotZero), "payload");
+        }
+        let named = Header::Exposed { transfer: 7, tag: 9, bytes: 1 << 20, place: 7, offset: 3 };
+        assert_eq!(Header::parse(&named.line()), Ok(named));
+        assert_eq!(Header::plain_message(&named.line(), 7), None);
+        for kind in [WHOLE, LEFT, WANT_CTS, STREAM] {
+            let mut line = named.line();
+            line.0[0] |= kind;
+            assert_eq!(Header::parse(&line), Err(ProtocolError::HeaderKinds), "{kind:#x}");
+        }
+        for (word, bit) in [(0, 1 << 17), (3, 1)] {
+            let mut line = named.line();
+            line.0[word] |= bit;
+            assert_eq!(Header::parse(&line), Err(ProtocolError::ReservedNotZero), "{word}");
         }
         let stream = remote(false, Some(Rts { length: Length::Stream, ..rts }));
         assert_eq!(Header::parse(&stream.line()), Err(ProtocolError::HeaderKinds));

@@ -1,0 +1,114 @@
+//! The memories of the peer that this end has mapped, by their places. wire.md 4.9.
+
+use core::hash::{Hash, Hasher};
+
+use super::EXPOSED_MAX;
+use crate::error::ProtocolError;
+use crate::wire::sequence::is_before;
+
+/// A memory that is mapped.
+#[derive(Clone, Copy, Debug)]
+struct Source<R> {
+    memory: R,
+    bytes: u32,
+    /// Sequence of the last chunk that names it, or 0 if none does. `None`: it was not withdrawn.
+    last: Option<u64>,
+}
+
+impl<R> Source<R> {
+    /// Returns true if no chunk of this sequence, or a later one, may name it.
+    fn is_over(&self, sequence: u64) -> bool {
+        self.last.is_some_and(|last| last == 0 || is_before(last, sequence))
+    }
+}
+
+/// The memories that are mapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources<R> {
+    places: [Option<Source<R>>; EXPOSED_MAX],
+}
+
+impl<R: Copy> Sources<R> {
+    pub(crate) const fn new() -> Self {
+        Self { places: [const { None }; EXPOSED_MAX] }
+    }
+
+    fn get(&self, place: u64) -> Option<&Source<R>> {
+        self.places.get(usize::try_from(place).ok()?)?.as_ref()
+    }
+
+    /// Returns the memory at a place.
+    pub(crate) fn memory(&self, place: u8) -> Option<R> {
+        self.get(u64::from(place)).map(|source| source.memory)
+    }
+
+    /// Returns true if nothing is mapped at this place, which there is.
+    pub(super) fn is_free(&self, place: u8) -> bool {
+        self.places.get(usize::from(place)).is_some_and(Option::is_none)
+    }
+
+    pub(super) fn insert(&mut self, place: u8, memory: R, bytes: u32) {
+        if let Some(free) = self.places.get_mut(usize::from(place)) {
+            *free = Some(Source { memory, bytes, last: None });
+        }
+    }
+
+    /// Checks what a chunk of this sequence names. Returns place, offset and bytes.
+    ///
+    /// # Errors
+    /// `SourceWrong`: the place is not mapped, or was withdrawn; or the bytes are not in the memory.
+    pub(crate) fn check(
+        &self,
+        sequence: u64,
+        place: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(u8, u32, u32), ProtocolError> {
+        let wrong = ProtocolError::SourceWrong;
+        let source = self.get(place).filter(|source| !source.is_over(sequence)).ok_or(wrong)?;
+        if offset.checked_add(bytes).is_none_or(|end| end > u64::from(source.bytes)) {
+            return Err(wrong);
+        }
+        let number = u8::try_from(place).map_err(|_| wrong)?;
+        Ok((number, u32::try_from(offset).map_err(|_| wrong)?, u32::try_from(bytes).map_err(|_| wrong)?))
+    }
+
+    /// Handles WITHDRAWN.
+    pub(super) fn withdraw(&mut self, place: u8, last: u64) -> Result<(), ProtocolError> {
+        match self.places.get_mut(usize::from(place)).and_then(Option::as_mut) {
+            Some(source) if source.last.is_none() => {
+                source.last = Some(last);
+                Ok(())
+            }
+            _ => Err(ProtocolError::WithdrawnUnknown),
+        }
+    }
+
+    /// Takes a memory out that was withdrawn, and of which all is consumed. `next` is the sequence of the chunk that is awaited or being
+    /// taken out.
+    pub(super) fn take_over(&mut self, next: u64) -> Option<R> {
+        let is_over = |source: &mut Source<R>| {
+            planted!(UnmappedEarly => return source.last.is_some());
+            source.is_over(next)
+        };
+        self.places.iter_mut().find_map(|place| place.take_if(is_over)).map(|source| source.memory)
+    }
+
+    /// Returns true while a memory was withdrawn, and its last chunks are not consumed.
+    pub(crate) fn awaits_chunks(&self) -> bool {
+        self.places.iter().flatten().any(|source| source.last.is_some())
+    }
+
+    /// Returns the bytes that are mapped.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.places.iter().flatten().map(|source| u64::from(source.bytes)).sum()
+    }
+}
+
+impl<R> Hash for Sources<R> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        for place in &self.places {
+            place.as_ref().map(|Source { memory: _, bytes, last }| (bytes, last)).hash(hasher);
+        }
+    }
+}
