@@ -3,8 +3,7 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
-use super::shm::exposed::{ExposedMemory, PeerAccess};
-use crate::os::OsError;
+use crate::os::{ExposedMemory, OsError, PeerAccess};
 
 /// Name in /proc.
 const NAME: &CStr = c"superpipe-buffer";

@@ -11,50 +11,20 @@
 //!
 //! References: memfd_create(2), fcntl(2) "File sealing", shmem_fallocate in mm/shmem.c.
 
-use core::ffi::CStr;
+use core::mem;
 use core::ptr::NonNull;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
 use super::ancillary::SentFd;
-use super::segment::{
-    NOT_SEALED, SEALS, SegmentError, check_file_size, check_kind, check_machine, check_seals_for, check_size,
-    memfd, reserve, reserve_part,
-};
+use super::segment::{SegmentError, check_kind, check_seals_for, check_size};
 use crate::os::jobs::{Step, Steps};
-use crate::os::page::round_to_pages;
-use crate::os::{Bytes, Mapping, OsError, ReadOnlyMapping};
+use crate::os::memfd::{check_machine, reserve, reserve_part};
+use crate::os::{Mapping, OsError, PeerAccess, ReadOnlyMapping};
 
 /// Bytes of one step of mapping or unmapping: tens of microseconds.
 const STEP_BYTES: usize = 256 << 10;
-
-/// What a peer may do with exposed memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PeerAccess {
-    /// Read it.
-    Read,
-    /// Read and write it, for ever: the peer is trusted.
-    ReadWrite,
-}
-
-impl PeerAccess {
-    const fn seals(self) -> SealFlags {
-        match self {
-            Self::Read => SEALS.union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL),
-            Self::ReadWrite => SEALS.union(SealFlags::SEAL),
-        }
-    }
-}
-
-/// Memory of this process that peers may map.
-#[derive(Debug)]
-pub struct ExposedMemory {
-    mapping: Mapping,
-    fd: OwnedFd,
-    access: PeerAccess,
-}
 
 /// Exposed memory of a peer.
 #[derive(Debug)]
@@ -63,52 +33,6 @@ pub enum PeerMemory {
     ReadOnly(ReadOnlyMapping),
     /// The peer trusts this process.
     Writable(Mapping),
-}
-
-impl ExposedMemory {
-    /// Makes memory of `bytes`, rounded up to pages, all of them resident and zero. The name is visible in /proc only.
-    ///
-    /// # Errors
-    /// The kernel refuses: too little memory, too many open files, or, for [`PeerAccess::Read`], a kernel before Linux 5.1.
-    pub fn create(name: &CStr, bytes: usize, access: PeerAccess) -> Result<Self, OsError> {
-        let doing = || format!("cannot make a buffer of {} that a peer can map", Bytes(bytes as u64));
-        let len = round_to_pages(bytes.max(1)).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
-        let size = len as u64;
-        check_file_size(size)?;
-        let fd = memfd(name)?;
-        retry_on_intr(|| ftruncate(&fd, size)).map_err(|errno| OsError::of(errno, doing()))?;
-        reserve(fd.as_fd(), size)?;
-        // Before the seals: FUTURE_WRITE lets nobody map it for writing.
-        let mapping = Mapping::shared(fd.as_fd(), len)?;
-        mapping.populate()?;
-        fcntl_add_seals(&fd, access.seals()).map_err(|errno| OsError::of(errno, NOT_SEALED))?;
-        Ok(Self { mapping, fd, access })
-    }
-
-    /// Returns the address of the first byte, valid for `len` bytes until the value is dropped.
-    #[must_use]
-    pub fn as_ptr(&self) -> NonNull<u8> {
-        self.mapping.as_ptr()
-    }
-
-    /// Returns the bytes, a multiple of the page size.
-    #[must_use]
-    #[cfg_attr(feature = "internals", expect(clippy::len_without_is_empty, reason = "memory is never empty"))]
-    pub fn len(&self) -> usize {
-        self.mapping.len()
-    }
-
-    /// Returns what a peer may do.
-    #[must_use]
-    pub const fn access(&self) -> PeerAccess {
-        self.access
-    }
-
-    /// Returns the descriptor to send to a peer.
-    #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
 }
 
 impl PeerMemory {
@@ -179,7 +103,7 @@ impl Adopt {
     }
 
     fn next(&mut self) -> Result<Step<ReadOnlyMapping>, SegmentError> {
-        self.phase = match core::mem::replace(&mut self.phase, Phase::Over) {
+        self.phase = match mem::replace(&mut self.phase, Phase::Over) {
             Phase::Check(fd) => {
                 let (fd, len) = checked(fd, self.bytes, PeerAccess::Read)?;
                 check_machine(self.bytes)?;

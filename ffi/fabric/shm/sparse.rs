@@ -21,12 +21,10 @@
 //! References: memfd_create(2), fcntl(2) "File sealing", madvise(2), shmem_fallocate in mm/shmem.c, wire.md 6.4.
 
 use super::ancillary::SentFd;
-use super::segment::{
-    NOT_SEALED, SEALS, SegmentError, check_file_size, check_kind, check_machine, check_seals, check_size,
-    fill, memfd,
-};
+use super::segment::{SegmentError, check_kind, check_seals, check_size};
 use crate::os::jobs::{Step, Steps};
 use crate::os::map::HUGE_PAGE_BYTES;
+use crate::os::memfd::{NOT_SEALED, SEALS, check_file_size, check_machine, fill, memfd};
 use crate::os::page::{page_bytes, round_to_pages};
 use crate::os::{Bytes, Mapping, OsError};
 use core::ffi::CStr;

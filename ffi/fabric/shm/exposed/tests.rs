@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
+use crate::os::ExposedMemory;
+use crate::os::memfd::SEALS;
 use core::ptr;
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -60,7 +62,7 @@ fn nobody_can_punch_write_or_resize_what_a_peer_reads() {
         assert_eq!(file.set_len(bytes).unwrap_err().raw_os_error(), Some(libc::EPERM));
     }
     // Not even the owner, whose mapping can be written.
-    assert_eq!(memory.mapping.remove(0..4096).unwrap_err().errno(), libc::EPERM);
+    assert_eq!(memory.mapping().remove(0..4096).unwrap_err().errno(), libc::EPERM);
     // SAFETY: the range is this test's own mapping.
     let protected = unsafe { libc::mprotect(seen.as_ptr().as_ptr().cast(), 4096, libc::PROT_WRITE) };
     assert_eq!(protected, -1, "a peer cannot make its mapping writable");

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
+use crate::os::memfd::{SLAB_BYTES, call_memfd, fill, machine_bytes};
 use crate::os::page::page_bytes;
 use core::ptr;
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::{FdFlags, fcntl_getfd};
 use std::fs::{self, File};
 use std::io::{self, pipe};

@@ -6,6 +6,7 @@ use super::super::{Listener, Segment, SocketError};
 use super::*;
 use crate::os::clock::monotonic_ns;
 use crate::os::membarrier::issued;
+use crate::os::{ExposedMemory, PeerAccess};
 use core::cell::RefCell;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -159,6 +160,57 @@ fn the_end_is_reported_after_wake_bytes_and_messages() {
     }
     ends.word.store(1, Ordering::Relaxed);
     wake_if_asleep(&ends.word, &ends.ours);
+}
+
+impl Ends {
+    fn sleep_with(&mut self, buffers: &mut SentBuffers) -> SleepOutcome {
+        self.sleeper.begin(&self.word, || false).unwrap();
+        let mut fds = self.liveness.interests(&self.ours);
+        let polled = poll(&mut fds, 1000);
+        self.sleeper.end_with(&self.word, &self.ours, Some(buffers), polled, &fds).unwrap()
+    }
+}
+
+#[test]
+fn a_buffer_ends_one_sleep_and_is_taken_in() {
+    let (mut ends, theirs) = ends();
+    let memory = ExposedMemory::create(c"test", 1, PeerAccess::Read).unwrap();
+    let mut buffers = SentBuffers::default();
+    theirs.send(&WAKE, None).unwrap();
+    theirs.send(&sent_buffers::packet(3, 4096), Some(memory.fd())).unwrap();
+    assert_eq!(ends.sleep_with(&mut buffers), SleepOutcome::Woken);
+    for _ in 0..2 {
+        assert_eq!(ends.sleep_with(&mut buffers), SleepOutcome::TimedOut);
+    }
+    assert!(buffers.take(3).is_some());
+    theirs.send(b"message", None).unwrap();
+    assert_eq!(ends.sleep_with(&mut buffers), SleepOutcome::Message);
+}
+
+#[test]
+fn a_buffer_where_none_may_come_is_a_message() {
+    let (mut ends, theirs) = ends();
+    let memory = ExposedMemory::create(c"test", 1, PeerAccess::Read).unwrap();
+    theirs.send(&sent_buffers::packet(3, 4096), Some(memory.fd())).unwrap();
+    assert_eq!(ends.sleep(1000), SleepOutcome::Message);
+}
+
+/// Two threads sleep: the first to end leaves the buffer to the second.
+#[test]
+fn a_buffer_wakes_both_threads_that_sleep() {
+    let (mut ends, theirs) = ends();
+    let memory = ExposedMemory::create(c"test", 1, PeerAccess::Read).unwrap();
+    let mut buffers = SentBuffers::default();
+    (0..2).for_each(|_| _ = ends.sleeper.begin(&ends.word, || false).unwrap());
+    theirs.send(&sent_buffers::packet(0, 4096), Some(memory.fd())).unwrap();
+    for is_taken in [false, true] {
+        let mut fds = ends.liveness.interests(&ends.ours);
+        let polled = poll(&mut fds, 1000);
+        let slept = ends.sleeper.end_with(&ends.word, &ends.ours, Some(&mut buffers), polled, &fds);
+        assert_eq!(slept, Ok(SleepOutcome::Woken));
+        assert_eq!(ends.ours.head().is_none(), is_taken);
+    }
+    assert!(buffers.take(0).is_some() && !ends.sleeper.has_sleeps());
 }
 
 /// A word in a line of its own, as in a segment.

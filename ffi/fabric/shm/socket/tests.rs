@@ -19,7 +19,7 @@ const NEVER: u64 = u64::MAX;
 const CHILD: &str = "SUPERPIPE_TEST_FULL_TABLE";
 
 /// Sends `bytes` with all of `fds` in one packet, as a peer that keeps no rule might.
-fn send_raw(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+pub(in crate::fabric::shm) fn send_raw(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(20))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(fds)));

@@ -1,0 +1,95 @@
+//! Memory of a registered buffer that a peer may map: sealed, so that the peer cannot be harmed by reading it.
+//!
+//! The owner maps the memory before it seals it, since a seal forbids further mappings for writing.
+
+use core::ffi::CStr;
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
+use rustix::io::retry_on_intr;
+
+use super::bytes::Bytes;
+use super::error::OsError;
+use super::map::Mapping;
+use super::memfd::{NOT_SEALED, SEALS, check_file_size, memfd, reserve};
+use super::page::round_to_pages;
+
+/// What a peer may do with exposed memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerAccess {
+    /// Read it.
+    Read,
+    /// Read and write it, for ever: the peer is trusted.
+    ReadWrite,
+}
+
+impl PeerAccess {
+    /// Returns the seals that the memory must have.
+    pub(crate) const fn seals(self) -> SealFlags {
+        match self {
+            Self::Read => SEALS.union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL),
+            Self::ReadWrite => SEALS.union(SealFlags::SEAL),
+        }
+    }
+}
+
+/// Memory of this process that peers may map.
+#[derive(Debug)]
+pub struct ExposedMemory {
+    mapping: Mapping,
+    fd: OwnedFd,
+    access: PeerAccess,
+}
+
+impl ExposedMemory {
+    /// Makes memory of `bytes`, rounded up to pages, all of them resident and zero. The name is visible in /proc only.
+    ///
+    /// # Errors
+    /// The kernel refuses: too little memory, too many open files, or, for [`PeerAccess::Read`], a kernel before Linux 5.1.
+    pub fn create(name: &CStr, bytes: usize, access: PeerAccess) -> Result<Self, OsError> {
+        let doing = || format!("cannot make a buffer of {} that a peer can map", Bytes(bytes as u64));
+        let len = round_to_pages(bytes.max(1)).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
+        let size = len as u64;
+        check_file_size(size)?;
+        let fd = memfd(name)?;
+        retry_on_intr(|| ftruncate(&fd, size)).map_err(|errno| OsError::of(errno, doing()))?;
+        reserve(fd.as_fd(), size)?;
+        // Before the seals: FUTURE_WRITE lets nobody map it for writing.
+        let mapping = Mapping::shared(fd.as_fd(), len)?;
+        mapping.populate()?;
+        fcntl_add_seals(&fd, access.seals()).map_err(|errno| OsError::of(errno, NOT_SEALED))?;
+        Ok(Self { mapping, fd, access })
+    }
+
+    /// Returns the address of the first byte, valid for `len` bytes until the value is dropped.
+    #[must_use]
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.mapping.as_ptr()
+    }
+
+    /// Returns the bytes, a multiple of the page size.
+    #[must_use]
+    #[cfg_attr(feature = "internals", expect(clippy::len_without_is_empty, reason = "memory is never empty"))]
+    pub fn len(&self) -> usize {
+        self.mapping.len()
+    }
+
+    /// Returns what a peer may do.
+    #[must_use]
+    pub const fn access(&self) -> PeerAccess {
+        self.access
+    }
+
+    /// Returns the descriptor to send to a peer.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Returns the mapping.
+    #[cfg(test)]
+    pub(crate) const fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+}
