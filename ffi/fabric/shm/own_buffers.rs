@@ -94,6 +94,12 @@ impl OwnBuffers {
         found.map(|entry| (entry.id, entry.exposed))
     }
 
+    /// Returns the buffers that count against the budget.
+    pub(super) fn charged(&self) -> heapless::Vec<(u64, Exposed), EXPOSED_MAX> {
+        let charged = self.entries.iter().filter(|entry| entry.charge.is_some());
+        charged.filter_map(|entry| Some((entry.id, entry.exposed?))).collect()
+    }
+
     /// Returns the buffer that was used least recently, of those for which `may_go` is true. If it `is_urgent`, also one that was used for
     /// one of the newest messages.
     pub(super) fn oldest(

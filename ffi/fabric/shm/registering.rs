@@ -90,10 +90,19 @@ impl Shm {
         endpoint.is_shared(exposed)
     }
 
-    /// Withdraws buffers that their owners have dropped, and, of those that are not shared, as many as others wait for.
+    /// Withdraws buffers that their owners have dropped, and, of those that are not shared, as many as others wait for. What was refused is
+    /// not counted any more.
     pub(super) fn tend_buffers(&mut self, endpoint: &mut Endpoint<Self>) {
         while let Some((id, exposed)) = exposing(endpoint).and_then(|exposing| exposing.own.dropped()) {
             self.withdraw(endpoint, id, exposed);
+        }
+        let charged = exposing(endpoint).map(|exposing| exposing.own.charged()).unwrap_or_default();
+        for (id, exposed) in charged {
+            if endpoint.exposed_state(exposed) == ExposedState::Refused
+                && let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.own.named(id))
+            {
+                entry.charge = None;
+            }
         }
         while exposing(endpoint).is_some_and(|exposing| exposing.share.cached_excess_bytes() > 0)
             && let Some((id, exposed)) = oldest(endpoint, true)

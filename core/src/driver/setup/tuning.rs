@@ -128,6 +128,8 @@ pub enum Disagreement {
     },
     /// One end proposes the provision protocol, and one a landing buffer that is provisioned while connecting.
     ProvisionAtConnect,
+    /// The protocol register over shared memory, which has no device that memory could be registered with.
+    RegisterWithoutDevice,
     /// A number of receives that is out of range.
     Receives(u8),
     /// One end proposes plain flags, and a device of either end promises no order.
@@ -199,6 +201,9 @@ impl Defaults {
             ..base
         };
         let direct = self.flags == FlagPlace::Apart;
+        if direct && config.protocol == Protocol::Register {
+            return Err(Disagreement::RegisterWithoutDevice);
+        }
         let landing = match (config.protocol, landing) {
             (Protocol::Provision, Some(LandingMode::AtConnect)) => {
                 return Err(Disagreement::ProvisionAtConnect);
@@ -227,7 +232,9 @@ impl Defaults {
     pub fn validate(proposed: &Tuning) -> Result<(), Disagreement> {
         // The fabric is not known yet: these are the defaults of one that supports the proposed arrival mode.
         let posted = Self { flags: FlagPlace::Inside, has_receives: true, ..Self::SHM };
-        let defaults = if proposed.arrival == Some(Arrival::Notify) { posted } else { Self::SHM };
+        let is_posted =
+            proposed.arrival == Some(Arrival::Notify) || proposed.protocol == Some(Protocol::Register);
+        let defaults = if is_posted { posted } else { Self::SHM };
         defaults.negotiate(proposed, &Tuning::default()).map(|_| ())
     }
 }
@@ -363,6 +370,10 @@ impl fmt::Display for Disagreement {
             Self::ProvisionAtConnect => f.write_str(
                 "the provision protocol begins with a small landing buffer and provisions larger ones on demand; propose \
                  landing on-demand, or none",
+            ),
+            Self::RegisterWithoutDevice => f.write_str(
+                "the protocol register registers memory of the application with a device, and shared memory has none; propose \
+                 register-cached, and send out of registered buffers",
             ),
             Self::Receives(receives) => {
                 write!(f, "receives is {receives}, and must be {RECEIVES_MIN} to {RECEIVES}")

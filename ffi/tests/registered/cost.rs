@@ -1,0 +1,115 @@
+//! What registered buffers cost: descriptors, and the budget of both ends.
+
+use superpipe::{Budget, LandingMode, Options, Protocol, Registered, RegisteredBuf};
+
+use crate::{
+    C0, DEADLINE, LANDINGS, alone, await_that, buffer, descriptors, mapped_buffers, options, pair, pair_with,
+    receive, register, settle,
+};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_connection_keeps_two_descriptors_per_end() {
+    let _alone = alone();
+    for landing in LANDINGS {
+        let (mut a, mut b) = pair_with(options(Protocol::RegisterCached, landing));
+        let source = buffer(1, 1 << 20);
+        // The process's own, made by the first connection and the first job.
+        assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+        drop((a, b, source));
+        let before = descriptors();
+        let (mut a, mut b) = pair_with(options(Protocol::RegisterCached, landing));
+        await_that("nothing else is open", || descriptors() == before + 4);
+        let source = buffer(1, 1 << 20);
+        assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+        assert_eq!(descriptors(), before + 5, "that of the buffer, which its owner keeps");
+        drop(source);
+        assert_eq!(descriptors(), before + 4);
+        drop((a, b));
+        assert_eq!(descriptors(), before);
+    }
+}
+
+#[test]
+fn both_ends_count_a_buffer_while_it_is_exposed() {
+    let _alone = alone();
+    for landing in LANDINGS {
+        let (mut a, mut b) = pair_with(options(Protocol::RegisterCached, landing));
+        let before = Budget::shared_bytes();
+        let source = buffer(1, (3 << 20) - 5);
+        assert_eq!(Budget::shared_bytes(), before, "memory of the program");
+        assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+        assert_eq!(Budget::shared_use().cached_bytes, 2 * 3 * MIB, "ours, and the mapping of the peer");
+        assert_eq!(Budget::shared_bytes(), before + 2 * 3 * MIB);
+        drop(source);
+        await_that("both give it back", || {
+            settle(&mut a, &mut b);
+            Budget::shared_bytes() == before
+        });
+        let again = buffer(2, 1 << 20);
+        assert_eq!(register(&mut a, &mut b, &again), Registered::Ready);
+        drop((a, b));
+        await_that("a connection that ends gives all back", || Budget::shared_bytes() == 0);
+        assert_eq!(mapped_buffers(), 1, "the program's own");
+    }
+}
+
+#[test]
+fn without_room_in_the_budget_messages_go_through_the_ring() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let source = buffer(1, 4 << 20);
+    // A quarter of the limit is not lent. The rest has no room for the owner's share, or none for that of the peer beside it.
+    for room in [5 * MIB, 8 * MIB] {
+        Budget::set_shared_max(room);
+        assert_eq!(register(&mut a, &mut b, &source), Registered::Refused, "{room}");
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.send_registered(7, &source, 0..C0 + 1, DEADLINE).unwrap());
+            receive(&mut b, &source[..C0 + 1]);
+        });
+        assert_eq!(b.counters().exposed_bytes_received, 0);
+        assert_eq!(Budget::shared_use().cached_bytes, 0, "a refused buffer is not counted");
+    }
+    Budget::set_shared_max(12 * MIB);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready, "asked for again");
+}
+
+#[test]
+fn a_refused_buffer_is_tried_again_after_a_number_of_messages() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let source = buffer(1, 1 << 20);
+    Budget::set_shared_max(1);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Refused);
+    Budget::set_shared_max(1 << 30);
+    let mut through_the_ring = 0;
+    while b.counters().exposed_bytes_received == 0 {
+        assert!(through_the_ring < 100, "it is tried again");
+        through_the_ring += 1;
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.send_registered(7, &source, 0..C0 + 1, DEADLINE).unwrap());
+            receive(&mut b, &source[..C0 + 1]);
+        });
+        settle(&mut a, &mut b);
+    }
+    assert!(through_the_ring > 60, "not at once: {through_the_ring}");
+}
+
+#[test]
+fn a_buffer_of_another_protocol_costs_nothing() {
+    let _alone = alone();
+    let (mut a, mut b) = pair_with(Options::default());
+    let before = Budget::shared_bytes();
+    let source = RegisteredBuf::new(1 << 20).unwrap();
+    let error = a.register(&source, DEADLINE).unwrap_err();
+    assert_eq!(error.kind(), superpipe::ErrorKind::Usage, "{error}");
+    assert!(error.to_string().contains("register-cached"), "{error}");
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.send_registered(7, &source, 0..1 << 20, DEADLINE).unwrap());
+        receive(&mut b, &source);
+    });
+    assert!(!a.is_shared(&source));
+    assert_eq!((Budget::shared_bytes(), mapped_buffers()), (before, 1));
+    assert_eq!(a.description().landing, LandingMode::AtConnect);
+}

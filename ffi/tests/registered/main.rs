@@ -1,0 +1,135 @@
+//! Registered buffers over shared memory: what arrives, when a buffer is shared, and what it costs. A binary of its own, one test at a time:
+//! the budget, the descriptors and the mappings that it counts are the process's.
+
+mod cost;
+mod messages;
+mod places;
+mod refusals;
+mod sharing;
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use superpipe::{
+    Address, Budget, Connection, LandingMode, Listener, Options, Protocol, Registered, RegisteredBuf, Tuning,
+};
+
+/// Ten times what anything here takes: a hang, no measure.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// C0: a message up to this goes through the ring.
+const C0: usize = 64 << 10;
+const LANDINGS: [LandingMode; 2] = [LandingMode::AtConnect, LandingMode::OnDemand];
+
+/// Keeps other tests out of the process, and its limits at their default.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Budget::set_shared_max(1 << 30);
+    guard
+}
+
+fn address() -> Address {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("superpipe-registered-{}-{number}.sock", std::process::id());
+    Address::Shm(PathBuf::from(std::env::temp_dir()).join(name))
+}
+
+fn options(protocol: Protocol, landing: LandingMode) -> Options {
+    let tuning = Tuning { protocol: Some(protocol), landing: Some(landing), ..Tuning::default() };
+    Options { tuning, ..Options::default() }
+}
+
+/// Both ends of a connection. One asks for this.
+fn pair_with(connecting: Options) -> (Connection, Connection) {
+    let address = address();
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
+    let connected = Connection::connect(&address, connecting, DEADLINE).unwrap();
+    (connected, accepting.join().unwrap())
+}
+
+fn pair() -> (Connection, Connection) {
+    pair_with(options(Protocol::RegisterCached, LandingMode::AtConnect))
+}
+
+/// Bytes that depend on the seed and their place.
+fn bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut out = Vec::with_capacity(count + 8);
+    while out.len() < count {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.extend_from_slice(&state.to_le_bytes());
+    }
+    out.truncate(count);
+    out
+}
+
+/// A buffer with these contents.
+fn buffer(seed: u64, count: usize) -> RegisteredBuf {
+    let mut buffer = RegisteredBuf::new(count).unwrap();
+    buffer.copy_from_slice(&bytes(seed, count));
+    buffer
+}
+
+/// Runs `work` while the other end is driven.
+fn driven<T>(other: &mut Connection, work: impl FnOnce() -> T + Send) -> T
+where
+    T: Send,
+{
+    thread::scope(|scope| {
+        let working = scope.spawn(work);
+        while !working.is_finished() {
+            other.progress();
+            thread::yield_now();
+        }
+        working.join().unwrap()
+    })
+}
+
+/// Registers a buffer with a connection whose other end is this.
+fn register(connection: &mut Connection, other: &mut Connection, buffer: &RegisteredBuf) -> Registered {
+    driven(other, || connection.register(buffer, DEADLINE).unwrap())
+}
+
+/// Receives a message, which must be this.
+fn receive(connection: &mut Connection, message: &[u8]) {
+    let mut place = vec![0; message.len()];
+    let received = connection.recv_into(&mut [&mut place], DEADLINE).unwrap();
+    assert_eq!((received.tag, received.bytes), (7, message.len()));
+    assert!(place == message);
+}
+
+/// Waits until this is so.
+fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < DEADLINE, "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Lets jobs and control messages of both ends come to their end.
+fn settle(one: &mut Connection, other: &mut Connection) {
+    for _ in 0..2000 {
+        one.progress();
+        other.progress();
+    }
+}
+
+/// Mappings of buffers in this process.
+fn mapped_buffers() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().filter(|line| line.contains("memfd:superpipe-buffer")).count()
+}
+
+/// Descriptors of this process.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}

@@ -1,0 +1,107 @@
+//! The eight places of a connection: which buffers have them.
+
+use superpipe::{Connection, Registered, RegisteredBuf};
+
+use crate::{DEADLINE, alone, await_that, buffer, mapped_buffers, pair, receive, register, settle};
+
+const LONG: usize = 100_000;
+
+fn buffers(count: u64) -> Vec<RegisteredBuf> {
+    (0..count).map(|seed| buffer(seed, LONG)).collect()
+}
+
+/// Sends a message out of a buffer. Returns true if it was copied once.
+fn carry(a: &mut Connection, b: &mut Connection, source: &RegisteredBuf) -> bool {
+    let before = b.counters().exposed_bytes_received;
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.send_registered(7, source, 0..LONG, DEADLINE).unwrap());
+        receive(b, source);
+    });
+    settle(a, b);
+    b.counters().exposed_bytes_received > before
+}
+
+#[test]
+fn the_least_recently_used_buffer_gives_its_place_up() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let all = buffers(9);
+    for source in &all[..8] {
+        assert_eq!(register(&mut a, &mut b, source), Registered::Ready);
+    }
+    for source in all[..8].iter().rev() {
+        assert!(carry(&mut a, &mut b, source));
+    }
+    assert_eq!(register(&mut a, &mut b, &all[8]), Registered::Ready);
+    assert_eq!(mapped_buffers(), 9 + 8);
+    assert!(!carry(&mut a, &mut b, &all[7]), "it was used first");
+    for source in all[..7].iter().chain(&all[8..]) {
+        assert!(carry(&mut a, &mut b, source));
+    }
+}
+
+#[test]
+fn a_buffer_that_is_shared_keeps_its_place() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let all = buffers(10);
+    for source in &all[..8] {
+        assert_eq!(register(&mut a, &mut b, source), Registered::Ready);
+    }
+    for source in &all[..8] {
+        assert!(carry(&mut a, &mut b, source));
+    }
+    a.send_registered(7, &all[0], 0..LONG, DEADLINE).unwrap();
+    for source in &all[1..8] {
+        a.send_registered(7, source, 0..LONG, DEADLINE).unwrap();
+    }
+    assert!(all[..8].iter().all(|source| a.is_shared(source)));
+    let error = a.register(&all[8], core::time::Duration::from_millis(20)).unwrap_err();
+    assert_eq!(error.kind(), superpipe::ErrorKind::Timeout, "{error}");
+    for source in &all[..3] {
+        receive(&mut b, source);
+    }
+    assert_eq!(register(&mut a, &mut b, &all[8]), Registered::Ready);
+    for source in &all[3..8] {
+        receive(&mut b, source);
+    }
+    assert!(carry(&mut a, &mut b, &all[8]) && carry(&mut a, &mut b, &all[7]));
+    assert!(!carry(&mut a, &mut b, &all[0]), "the first was not shared, and used least recently");
+}
+
+#[test]
+fn nine_buffers_in_turn_leave_eight_mapped() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let all = buffers(9);
+    for source in &all {
+        carry(&mut a, &mut b, source);
+    }
+    for round in 0..5 {
+        let hits = all.iter().filter(|source| carry(&mut a, &mut b, source)).count();
+        assert_eq!(hits, 8, "round {round}");
+    }
+    // Once another has not been used for a while, the ninth gets its place.
+    for _ in 0..3 {
+        for source in &all[1..] {
+            carry(&mut a, &mut b, source);
+        }
+    }
+    assert!(carry(&mut a, &mut b, &all[8]));
+    assert!(!carry(&mut a, &mut b, &all[0]));
+}
+
+#[test]
+fn a_buffer_that_is_dropped_leaves_its_place() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    for seed in 0..30 {
+        let source = buffer(seed, LONG);
+        assert_eq!(register(&mut a, &mut b, &source), Registered::Ready, "{seed}");
+        assert!(carry(&mut a, &mut b, &source));
+    }
+    await_that("all are unmapped", || {
+        settle(&mut a, &mut b);
+        mapped_buffers() == 0
+    });
+}
