@@ -18,6 +18,7 @@ mod driving;
 mod emptiness;
 mod equal_words;
 mod events;
+mod exposing;
 mod failing;
 mod gate;
 mod growing;

@@ -2,10 +2,11 @@
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Layout, Line, Nanos, Notification,
-    SqFull, Ticket, WrId, control_page,
+    Buffer, Busy, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Layout, Line, Nanos,
+    Notification, SqFull, Ticket, WrId, control_page,
 };
 
+use super::exposed::ExposedMemories;
 use super::jobs::{JobEffects, JobQueue, Polled, finish, logged};
 use super::log::{Log, LogEntry, Logged};
 use super::memory::{Memories, Memory, Place};
@@ -24,6 +25,7 @@ pub struct Direct {
     now: u64,
     recorders: Recorders,
     jobs: JobQueue<Memory>,
+    exposed: ExposedMemories,
     log: Log,
 }
 
@@ -32,6 +34,16 @@ impl Direct {
     #[must_use]
     pub const fn doorbells(&self, side: usize) -> u64 {
         self.doorbells[side]
+    }
+
+    /// Memory of the applications, which their peers map.
+    pub const fn exposed(&mut self) -> &mut ExposedMemories {
+        &mut self.exposed
+    }
+
+    /// Lets one job in so many fail that exposes or maps memory; 0: none does.
+    pub const fn fail_exposing(&mut self, one_in: usize) {
+        self.jobs.fail_registrations(one_in);
     }
 
     fn check(&mut self, side: usize, to: Memory, at: u32, bytes: u32) {
@@ -58,6 +70,19 @@ impl JobEffects<Memory> for Direct {
     }
 
     fn release_image(&mut self, _: Memory) {}
+
+    fn expose(&mut self, side: usize, place: u8, buffer: Buffer) -> JobResult<Memory, Memory> {
+        self.exposed.expose(side, place, buffer)
+    }
+
+    fn map(&mut self, side: usize, place: u8, bytes: u32) -> JobResult<Memory, Memory> {
+        self.exposed.map(side, place, bytes)
+    }
+
+    fn unmap(&mut self, side: usize, memory: Memory) -> JobResult<Memory, Memory> {
+        assert_eq!(memory.owner, side, "an end unmaps what it maps");
+        self.exposed.unmap(memory)
+    }
 }
 
 impl Fabric for Direct {
@@ -87,7 +112,11 @@ impl Fabric for Direct {
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
-        assert_eq!((from.owner, from.place), (link.0, Place::Landing));
+        assert_eq!(from.owner, link.0);
+        if from.place == Place::Exposed {
+            return to.copy_from_slice(self.exposed.read(from, at, to.len() as u32));
+        }
+        assert_eq!(from.place, Place::Landing);
         self.ownership[from.owner].on_read(from.index, at, to.len() as u32);
         to.copy_from_slice(self.memories.bytes(from, at, to.len() as u32));
     }
@@ -104,7 +133,7 @@ impl Fabric for Direct {
         match to.place {
             Place::Landing => self.ownership[to.owner].on_filled(to.index, at, LINE_BYTES),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(line.0[0]),
-            Place::ControlPage => {}
+            Place::ControlPage | Place::Exposed => {}
         }
     }
 
@@ -115,7 +144,7 @@ impl Fabric for Direct {
         match to.place {
             Place::Landing => self.ownership[to.owner].on_filled(to.index, at, 8),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(flag),
-            Place::ControlPage => {}
+            Place::ControlPage | Place::Exposed => {}
         }
     }
 
@@ -172,6 +201,9 @@ impl Fabric for Direct {
             }
             Polled::Failed(ticket, failed, job) => {
                 if let Some(job) = job {
+                    if let Job::Map { .. } = job {
+                        self.exposed.drop_handed(link.0);
+                    }
                     self.log.add(link.0, self.now, Logged::Failed(logged(job)));
                 }
                 Some((ticket, Err(failed)))
@@ -206,6 +238,9 @@ impl PairFabric for Direct {
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        if memory.place == Place::Exposed {
+            return self.exposed.read(memory, at, bytes);
+        }
         self.memories.bytes(memory, at, bytes)
     }
 
@@ -228,6 +263,7 @@ impl TestFabric for Direct {
             now: 0,
             recorders: [None, None],
             jobs: JobQueue::new(setup.growth, setup.seed),
+            exposed: ExposedMemories::default(),
             log: Log::default(),
         }
     }

@@ -41,6 +41,18 @@ pub(super) trait JobEffects<R: Copy> {
     fn deregister(&mut self, registration: Registration) {
         panic!("{registration:?} is deregistered, and was never registered");
     }
+    /// Hands memory of an application over to the peer.
+    fn expose(&mut self, side: usize, place: u8, buffer: Buffer) -> JobResult<Memory, R> {
+        panic!("end {side} exposes {buffer:?} in place {place}, and cannot");
+    }
+    /// Maps memory that was handed over.
+    fn map(&mut self, side: usize, place: u8, bytes: u32) -> JobResult<Memory, R> {
+        panic!("end {side} maps {bytes} bytes of place {place}, and cannot");
+    }
+    /// Unmaps memory.
+    fn unmap(&mut self, side: usize, memory: Memory) -> JobResult<Memory, R> {
+        panic!("end {side} unmaps {memory:?}, and cannot");
+    }
     /// Ends the link.
     fn end_link(&mut self) {}
 }
@@ -49,7 +61,7 @@ pub(super) trait JobEffects<R: Copy> {
 #[derive(Clone, Debug)]
 pub(super) struct JobQueue<R> {
     growth: Option<GrowthSetup>,
-    /// One registration of an application's memory in so many fails; 0: none does.
+    /// One registration of an application's memory in so many fails, or job that exposes or maps it; 0: none does.
     fail_registrations: usize,
     rng: Rng,
     jobs: [Vec<(Ticket, Job<Memory, R>)>; 2],
@@ -108,8 +120,10 @@ impl<R: Copy> JobQueue<R> {
             Job::ProvisionLanding { .. } | Job::ProvisionImage { .. } => {
                 self.growth.map_or(0, |growth| growth.fail_one_in)
             }
-            Job::RegisterSource { .. } | Job::RegisterDestination { .. } => self.fail_registrations,
-            Job::Expose { .. } | Job::Map { .. } => 0,
+            Job::RegisterSource { .. }
+            | Job::RegisterDestination { .. }
+            | Job::Expose { .. }
+            | Job::Map { .. } => self.fail_registrations,
             Job::ReleaseLanding(_)
             | Job::ReleaseImage(_)
             | Job::Deregister(_)
@@ -184,8 +198,9 @@ pub(super) fn finish<R: Copy>(
             fabric.deregister(registration);
             Ok(JobOutcome::Released)
         }
-        Job::Expose { .. } | Job::Map { .. } => Err(JobFailed::Refused),
-        Job::Unmap(_) => Ok(JobOutcome::Released),
+        Job::Expose { place, buffer } => fabric.expose(side, place, buffer),
+        Job::Map { place, bytes } => fabric.map(side, place, bytes),
+        Job::Unmap(memory) => fabric.unmap(side, memory),
         Job::EndLink => {
             fabric.end_link();
             Ok(JobOutcome::Released)

@@ -11,6 +11,8 @@ pub enum Place {
     ControlPage,
     /// Ring of blocks.
     Landing,
+    /// Memory of the peer's application, which the owner maps for reading.
+    Exposed,
 }
 
 /// Index of a base that is not the first landing buffer.
@@ -24,7 +26,7 @@ pub struct Memory {
     /// Kind of the memory.
     pub place: Place,
     /// Landing buffer: 0 for the first, 1 plus the place of a [`Job`](superpipe_core::Job) that provisioned it, or [`BASE`] for a base
-    /// that is not the first.
+    /// that is not the first. Otherwise the place of memory that was exposed, or 0.
     pub index: u8,
 }
 
@@ -53,7 +55,14 @@ impl Memory {
         Self { owner, place: Place::Landing, index: BASE }
     }
 
+    /// Returns the memory that this end maps at a place.
+    #[must_use]
+    pub const fn exposed(owner: usize, place: u8) -> Self {
+        Self { owner, place: Place::Exposed, index: place }
+    }
+
     const fn number(self) -> usize {
+        assert!(!matches!(self.place, Place::Exposed), "it is the application's");
         self.owner * PER_END + self.place as usize + self.index as usize
     }
 }

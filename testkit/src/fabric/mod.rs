@@ -2,6 +2,7 @@
 
 mod buffers;
 mod direct;
+mod exposed;
 mod jobs;
 mod log;
 mod memory;
@@ -9,6 +10,7 @@ mod ownership;
 mod posted;
 
 pub use direct::Direct;
+pub use exposed::ExposedMemories;
 pub use jobs::GrowthSetup;
 pub use log::{LogEntry, Logged};
 pub use memory::{BASE, Memories, Memory, Place, Span};
