@@ -193,3 +193,22 @@ fn receives_follow_the_landing_mode_or_a_proposal() {
     let text = Defaults::SHM.negotiate(&of(None, Some(8)), &of(None, Some(9))).unwrap_err().to_string();
     assert!(text.contains("receives is 8 at the listening end and 9 at"), "{text}");
 }
+
+#[test]
+fn register_needs_a_device_and_register_cached_does_not() {
+    let proposed = |protocol| Tuning { protocol: Some(protocol), ..Tuning::default() };
+    let posted = Defaults { flags: FlagPlace::Inside, has_receives: true, ..Defaults::SHM };
+    let register = proposed(Protocol::Register);
+    for (ours, theirs) in [(register, Tuning::default()), (Tuning::default(), register), (register, register)]
+    {
+        let refused = Defaults::SHM.negotiate(&ours, &theirs).unwrap_err();
+        assert_eq!(refused, Disagreement::RegisterWithoutDevice);
+        assert!(refused.to_string().contains("propose register-cached"), "{refused}");
+        assert_eq!(posted.negotiate(&ours, &theirs).unwrap().config.protocol, Protocol::Register);
+    }
+    let cached = Defaults::SHM.negotiate(&proposed(Protocol::RegisterCached), &register);
+    assert!(matches!(cached, Err(Disagreement::Proposals { .. })));
+    let cached = Defaults::SHM.negotiate(&proposed(Protocol::RegisterCached), &Tuning::default()).unwrap();
+    assert_eq!(cached.config.protocol, Protocol::RegisterCached);
+    assert_eq!(Defaults::validate(&register), Ok(()), "the fabric is not known yet");
+}
