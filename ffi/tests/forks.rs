@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use superpipe::fabric::shm::SocketError;
 use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
-use superpipe::{Address, Connection, ErrorKind, Listener, Options, RecvBuf};
+use superpipe::{
+    Address, Connection, ErrorKind, Listener, Options, Protocol, RecvBuf, Registered, RegisteredBuf, Tuning,
+};
 
 /// Ten times what anything here takes.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -85,6 +87,43 @@ fn a_child_may_drop_what_it_inherited_and_the_parent_goes_on() {
     exchange(&mut third, &mut fourth);
     drop(listener);
     assert!(!path.exists());
+}
+
+#[test]
+fn a_child_may_drop_registered_buffers_and_their_connection() {
+    let address = Address::Shm(path("buffers"));
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
+    let tuning = Tuning { protocol: Some(Protocol::RegisterCached), ..Tuning::default() };
+    let options = Options { tuning, ..Options::default() };
+    let mut one = Connection::connect(&address, options, DEADLINE).unwrap();
+    let mut other = accepting.join().unwrap();
+    let mut source = RegisteredBuf::new(1 << 20).unwrap();
+    source.fill(5);
+    let registered = thread::scope(|scope| {
+        let registering = scope.spawn(|| one.register(&source, DEADLINE).unwrap());
+        while !registering.is_finished() {
+            other.progress();
+        }
+        registering.join().unwrap()
+    });
+    assert_eq!(registered, Registered::Ready);
+    one.send_registered(3, &source, 0..1 << 20, DEADLINE).unwrap();
+    // SAFETY: these are the child's copies, and its own are never used again: it ends without dropping anything.
+    let child = fork(|| unsafe {
+        drop(core::ptr::read(&raw const source));
+        drop(core::ptr::read(&raw const one));
+        drop(core::ptr::read(&raw const other));
+    });
+    assert_eq!(wait(child), 0);
+    let mut place = vec![0; 1 << 20];
+    for byte in [5, 6] {
+        assert_eq!(other.recv_into(&mut [&mut place], DEADLINE).unwrap().bytes, 1 << 20);
+        assert!(place.iter().all(|found| *found == byte));
+        source.fill(6);
+        one.send_registered(3, &source, 0..1 << 20, DEADLINE).unwrap();
+    }
+    assert_eq!(other.counters().exposed_bytes_received, 2 << 20, "it is registered as before");
 }
 
 #[test]

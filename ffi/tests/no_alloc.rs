@@ -15,7 +15,7 @@ use std::thread;
 
 use superpipe::{
     Address, Connection, Drive, ErrorKind, Listener, Options, Protocol, Reason, Received, RecvOperation,
-    SendOperation, TryRecv, TrySend,
+    Registered, RegisteredBuf, SendOperation, TryRecv, TrySend, Tuning,
 };
 
 struct Counting;
@@ -147,6 +147,7 @@ fn rest(connection: &mut Connection) {
 fn nothing_is_allocated_from_connect_to_close() {
     exchanges_allocate_nothing();
     tries_after_a_close_allocate_nothing();
+    messages_out_of_registered_buffers_allocate_nothing();
 }
 
 fn exchanges_allocate_nothing() {
@@ -210,4 +211,44 @@ fn tries_after_a_close_allocate_nothing() {
         }
         assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{reason:?}");
     }
+}
+
+/// Once a buffer is registered, which allocates.
+fn messages_out_of_registered_buffers_allocate_nothing() {
+    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-buffers.sock", std::process::id()));
+    let address = Address::Shm(path);
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let tuning = Tuning { protocol: Some(Protocol::RegisterCached), ..Tuning::default() };
+    let options = Options { tuning, ..Options::default() };
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let (registered, counted) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut connection = listener.accept(DEADLINE).unwrap();
+            let mut sink = RegisteredBuf::new(1 << 20).unwrap();
+            assert_eq!(connection.recv_registered(&mut sink, DEADLINE).unwrap().bytes, 1);
+            registered.wait();
+            for number in 0..100 {
+                connection.recv_registered(&mut sink, DEADLINE).unwrap();
+                assert!(sink[0] == number && sink[99_999] == number);
+            }
+            counted.wait();
+            assert_eq!(connection.counters().exposed_bytes_received, 50 * ((1 << 20) + 100_000));
+        });
+        let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
+        let mut source = RegisteredBuf::new(1 << 20).unwrap();
+        assert_eq!(connection.register(&source, DEADLINE).unwrap(), Registered::Ready);
+        connection.send_registered(7, &source, 0..1, DEADLINE).unwrap();
+        registered.wait();
+        COUNTS.store(true, Ordering::Relaxed);
+        for number in 0..100 {
+            source.fill(number);
+            let bytes = if number % 2 == 0 { 1 << 20 } else { 100_000 };
+            connection.send_registered(7, &source, 0..bytes, DEADLINE).unwrap();
+            connection.wait_unshared(&source, DEADLINE).unwrap();
+        }
+        COUNTS.store(false, Ordering::Relaxed);
+        counted.wait();
+    });
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }

@@ -12,6 +12,7 @@
 #[macro_use]
 mod case;
 mod closing;
+mod exposing;
 mod growing;
 mod held;
 mod message;
@@ -23,12 +24,13 @@ mod us;
 mod warming;
 
 /// Tables of all phases, by the phase's name.
-pub(crate) const PHASES: [(&str, case::Table); 7] = [
+pub(crate) const PHASES: [(&str, case::Table); 8] = [
     ("setup", setup::CASES),
     ("warming", warming::CASES),
     ("message", message::CASES),
     ("stream", stream::CASES),
     ("closing", closing::CASES),
     ("growing", growing::CASES),
+    ("exposing", exposing::CASES),
     ("rdma", rdma::CASES),
 ];

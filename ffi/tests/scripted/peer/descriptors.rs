@@ -2,10 +2,14 @@
 
 use core::ptr;
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::script::Carry;
+use super::script::{Carry, pattern};
 use super::socket::{new_socket, own};
+
+/// Bytes of a registered buffer.
+const BUFFER_BYTES: usize = 128 << 10;
 
 const F_SEAL_SEAL: i32 = 1;
 const F_SEAL_SHRINK: i32 = 2;
@@ -37,6 +41,10 @@ pub(super) fn carried(carry: Carry, bytes: usize) -> Vec<OwnedFd> {
             let fd = memory(bytes, sizes);
             vec![File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap().into()]
         }
+        Carry::Buffer => vec![buffer(BUFFER_BYTES, sizes | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)],
+        Carry::OpenBuffer => vec![buffer(BUFFER_BYTES, sizes | F_SEAL_SEAL)],
+        Carry::SmallBuffer => vec![buffer(BUFFER_BYTES - 4096, sizes | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)],
+        Carry::LargeBuffer => vec![buffer(BUFFER_BYTES + 4096, sizes | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)],
         Carry::DevNull => vec![File::open("/dev/null").unwrap().into()],
         Carry::Pipe => vec![std::io::pipe().unwrap().0.into()],
         Carry::Socket => vec![new_socket()],
@@ -54,6 +62,17 @@ fn memory(bytes: usize, seals: i32) -> OwnedFd {
     };
     assert!(made, "memfd: {}", std::io::Error::last_os_error());
     fd
+}
+
+/// A registered buffer with a message of tag 1 in it.
+fn buffer(bytes: usize, seals: i32) -> OwnedFd {
+    let fd = memory(bytes, 0);
+    let contents: Vec<u8> = (0..bytes).map(|at| pattern(1, at)).collect();
+    let mut file = File::from(fd);
+    file.write_all(&contents).unwrap();
+    // SAFETY: the call takes integers only.
+    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
+    file.into()
 }
 
 /// Takes all pages of a segment away, which the seals of a sparse one permit (wire.md 6.4).

@@ -57,6 +57,13 @@ pub(crate) enum Carry {
     SmallSparse,
     LargeSparse,
     HeldSparse,
+    /// a registered buffer of 128 KiB as wire.md 6.4 wants it, with a message of tag 1 in it
+    Buffer,
+    /// the same, which can be mapped for writing
+    OpenBuffer,
+    /// the same, a page shorter, or longer
+    SmallBuffer,
+    LargeBuffer,
     /// no memory
     DevNull,
     Pipe,
@@ -196,6 +203,7 @@ pub(crate) const STREAM: u64 = 1 << 3;
 pub(crate) const WANT_CTS: u64 = 1 << 4;
 pub(crate) const LEFT: u64 = 1 << 6;
 pub(crate) const CANCEL: u64 = 1 << 7;
+pub(crate) const REMOTE: u64 = 1 << 16;
 
 /// Kinds of control messages (wire.md 5).
 pub(crate) const CTS: u64 = 1;
@@ -206,6 +214,9 @@ pub(crate) const GROWN: u64 = 5;
 pub(crate) const GROW_REFUSED: u64 = 6;
 pub(crate) const SHRINK: u64 = 7;
 pub(crate) const RETIRED: u64 = 8;
+pub(crate) const EXPOSE: u64 = 9;
+pub(crate) const EXPOSE_ANSWER: u64 = 10;
+pub(crate) const WITHDRAWN: u64 = 11;
 
 /// Reasons (wire.md 5).
 pub(crate) const DONE: u64 = 0;
