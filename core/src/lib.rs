@@ -69,7 +69,7 @@ pub use nanos::Nanos;
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use send::{Reservation, Schedule, TransferId};
 pub use slices::bytes_of;
-pub use state::{Phase, Receiving, Sending, State};
+pub use state::{GrowthState, Leaving, Phase, Providing, Receiving, Requesting, Sending, State};
 pub use wire::arrival::Arrival;
 pub use wire::grant::{DestinationClaim, RemoteClaim};
 pub use wire::header::{Header, INLINE_BYTES_MAX, Length};

@@ -41,13 +41,74 @@ pub enum Phase {
     Failed,
 }
 
-/// The state of both halves, and of the connection.
+/// State of growth as a sender: the larger landing buffer that it asks its peer for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requesting {
+    /// None is asked for.
+    #[default]
+    Nothing,
+    /// GROW is due, or was sent and is not answered.
+    Asking,
+    /// It was granted, and the image of it is being made.
+    MakingImage,
+    /// It is ready, and the sender has not moved yet.
+    Ready,
+    /// It was granted and cannot be used, and its RETIRED is due.
+    GivingBack,
+}
+
+/// State of the landing buffer that a sender has left for another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leaving {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// Chunks in it are not consumed, or not written.
+    InUse,
+    /// RETIRED was sent, and its write has not completed.
+    Retired,
+    /// The image of it is being released.
+    Releasing,
+}
+
+/// State of growth as the owner of a landing buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Providing {
+    /// Nothing is under way.
+    #[default]
+    Nothing,
+    /// A larger landing buffer is being provisioned.
+    Provisioning,
+    /// It is granted, and no chunk was seen in it.
+    Granted,
+    /// The peer was asked to leave the current one for the base, and no chunk was seen there.
+    Shrinking,
+    /// The peer has moved, and the landing buffer that it left is not retired.
+    Left,
+    /// What was retired is being released.
+    Releasing,
+}
+
+/// State of growth of both directions at one end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GrowthState {
+    /// What it asks its peer for.
+    pub requesting: Requesting,
+    /// The landing buffer of the peer that it has left.
+    pub leaving: Leaving,
+    /// What it provides.
+    pub providing: Providing,
+}
+
+/// The state of both halves, of growth, and of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// State of the sending half.
     pub sending: Sending,
     /// State of the receiving half.
     pub receiving: Receiving,
+    /// State of growth.
+    pub growth: GrowthState,
     /// State of the connection.
     pub phase: Phase,
 }

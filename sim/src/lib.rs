@@ -23,7 +23,7 @@ mod swarm;
 pub use case::{Case, ClosePolicy, ConnectionPlan, Scenario};
 pub use client::{Behavior, Call, CallCoverage, ExitPolicy, Program, unreachable_because};
 pub use fabric::{PartialBlocks, SimFabric};
-pub use faults::{Chance, EndState, Fault, FaultCoverage, Faults};
+pub use faults::{Chance, EndState, Fault, FaultCoverage, Faults, GrowthCase, GrowthCoverage, GrowthStep};
 pub use lenders::LenderPlan;
 pub use nic::{CopyStep, MemoryUse, Profile, Trace, TraceEntry, TraceEvent};
 pub use picture::TooManyHosts;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::case::Case;
 use crate::client::CallCoverage;
 use crate::fabric::PartialBlocks;
-use crate::faults::FaultCoverage;
+use crate::faults::{FaultCoverage, GrowthCoverage};
 use crate::run::{Outcome, RunFailure, RunOptions, run};
 
 /// Limit of a swarm without failures.
@@ -41,6 +41,8 @@ pub struct Swarm {
     pub partial_blocks: PartialBlocks,
     /// Counts of faults by state.
     pub fault_coverage: FaultCoverage,
+    /// Counts of faults by step of growth, and of the cases of growth.
+    pub growth_coverage: GrowthCoverage,
     /// Counts of calls by state.
     pub call_coverage: CallCoverage,
     /// Counts of how ends ended.
@@ -93,6 +95,7 @@ impl Swarm {
                     transfers,
                     partial_blocks,
                     fault_coverage,
+                    growth_coverage,
                     call_coverage,
                     endings,
                     ..
@@ -103,6 +106,7 @@ impl Swarm {
                 self.longest_ns = self.longest_ns.max(time_ns);
                 self.partial_blocks += partial_blocks;
                 self.fault_coverage.add(&fault_coverage);
+                self.growth_coverage.add(&growth_coverage);
                 self.call_coverage.add(&call_coverage);
                 for (ending, count) in endings {
                     *self.endings.entry(ending).or_default() += count;
@@ -119,6 +123,11 @@ impl fmt::Display for Swarm {
         writeln!(f, "{runs} runs, {hard_runs} of them with a fault and several transfers")?;
         writeln!(f, "{transfers} transfers, {turns} turns, the longest run {} us", longest_ns / 1000)?;
         writeln!(f, "\nWhich fault struck an end in which state, how often:\n{}", self.fault_coverage)?;
+        writeln!(
+            f,
+            "\nWhich fault struck an end in which step of growth, how often:\n{}",
+            self.growth_coverage
+        )?;
         writeln!(
             f,
             "\nWhich call was made in which state, how often accepted/refused:\n{}",

@@ -16,6 +16,7 @@ fn all_runs_succeed() {
     let swarm = Swarm::run(0, StopCondition::Runs(RUNS), 2);
     assert!(swarm.failure.is_none(), "{}", swarm.failure.unwrap());
     assert!(swarm.hard_runs >= RUNS);
+    assert_eq!(swarm.growth_coverage.missing_cases(), [], "cases of growth that no seed has drawn");
 }
 
 #[test]

@@ -230,7 +230,8 @@ impl<F: Fabric> Endpoint<F> {
             None if self.receiver.is_closing() => Phase::PeerCloses,
             None => Phase::Open,
         };
-        State { sending: self.sender.state(), receiving: self.receiver.state(), phase }
+        let growth = self.growth.as_ref().map(Growth::state).unwrap_or_default();
+        State { sending: self.sender.state(), receiving: self.receiver.state(), growth, phase }
     }
 
     /// Returns the counters.

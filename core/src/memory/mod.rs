@@ -27,6 +27,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::fabric::Fabric;
 use crate::job::{Busy, Job};
+use crate::state::GrowthState;
 use crate::wire::layout::{Landing, Layout};
 
 /// Terms of growth that both ends agreed on, with the base of both directions. The landing buffers of an
@@ -60,6 +61,12 @@ impl<F: Fabric> Growth<F> {
             provider: Provider::new(terms, terms.first_is_own.then_some(first)),
             jobs: Jobs::default(),
         }
+    }
+
+    /// Returns the state of both directions.
+    pub(crate) fn state(&self) -> GrowthState {
+        let (requesting, leaving) = self.requester.state();
+        GrowthState { requesting, leaving, providing: self.provider.state() }
     }
 
     /// Returns true if nothing is under way in either direction.

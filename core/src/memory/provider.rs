@@ -19,6 +19,7 @@ use super::{GrowthTerms, begin};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::job::{Job, JobFailed, JobOutcome, JobResult};
+use crate::state::Providing;
 use crate::wire::control::Control;
 use crate::wire::grant::{Grant, GrowCause};
 use crate::wire::layout::{Landing, Layout};
@@ -341,6 +342,18 @@ impl<F: Fabric> Provider<F> {
     /// Notes that the message that was due was sent.
     pub(crate) const fn note_sent(&mut self) {
         self.due = None;
+    }
+
+    /// Returns the state for reports.
+    pub(crate) fn state(&self) -> Providing {
+        match self.step {
+            Step::Provisioning { .. } => Providing::Provisioning,
+            Step::Granted { is_base: false, .. } => Providing::Granted,
+            Step::Granted { is_base: true, .. } => Providing::Shrinking,
+            Step::Left { .. } => Providing::Left,
+            Step::Steady if self.releasing > 0 || !self.releases.is_empty() => Providing::Releasing,
+            Step::Steady => Providing::Nothing,
+        }
     }
 
     /// Returns true if nothing is under way.

@@ -19,6 +19,7 @@ use super::{GrowthTerms, begin};
 use crate::error::ProtocolError;
 use crate::fabric::{Fabric, WrId};
 use crate::job::{Job, JobOutcome, JobResult};
+use crate::state::{Leaving, Requesting};
 use crate::wire::control::Control;
 use crate::wire::grant::{Grant, GrowReason, RemoteClaim};
 use crate::wire::layout::{Landing, Layout};
@@ -374,6 +375,24 @@ impl<F: Fabric> Requester<F> {
     pub(crate) fn handle_released(&mut self) {
         self.left_image = None;
         self.left = None;
+    }
+
+    /// Returns the state for reports.
+    pub(crate) const fn state(&self) -> (Requesting, Leaving) {
+        let requesting = match self.step {
+            Step::Steady => Requesting::Nothing,
+            Step::Due { .. } | Step::Asking => Requesting::Asking,
+            Step::MakingImage { .. } => Requesting::MakingImage,
+            Step::Ready(_) => Requesting::Ready,
+            Step::GivingBack(_) => Requesting::GivingBack,
+        };
+        let leaving = match self.left {
+            None => Leaving::Nothing,
+            Some(Left { stage: LeftStage::InUse, .. }) => Leaving::InUse,
+            Some(Left { stage: LeftStage::Retired, .. }) => Leaving::Retired,
+            Some(Left { stage: LeftStage::Releasing { .. }, .. }) => Leaving::Releasing,
+        };
+        (requesting, leaving)
     }
 
     /// Returns true if nothing is under way.

@@ -83,7 +83,7 @@ const REJECT_AT: u64 = 2;
 const LENDERS_EVERY: u64 = 8;
 const LENDERS_AT: u64 = 5;
 
-/// The first seeds are without that client and these programs, since golden traces were made of them before they existed.
+/// The first seeds are without that client, these programs and the faults of growth, since golden traces were made of them before they existed.
 const GOLDEN_SEEDS: u64 = 200;
 
 /// Policies to draw from. One that is listed more often is drawn more often.
@@ -138,7 +138,11 @@ impl Case {
             }
         };
         let connections = (0..count).map(plan).collect();
-        let case = Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections };
+        let mut case = Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections };
+        let grows = case.connections.iter().any(|plan| plan.script.setup.growth.is_some());
+        if seed >= GOLDEN_SEEDS && grows {
+            case.faults.growing(&mut Rng::new(seed ^ 0x6e0));
+        }
         if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT {
             case.rejecting()
         } else if seed >= GOLDEN_SEEDS && seed % LENDERS_EVERY == LENDERS_AT && !case.direct {

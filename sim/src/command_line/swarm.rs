@@ -50,9 +50,18 @@ pub(super) fn swarm(options: &SwarmArguments) -> ExitCode {
             .collect();
         eprintln!("never struck, but can: {}", missing.join("; "));
     }
+    let (missing_steps, missing_cases) =
+        (swarm.growth_coverage.missing(), swarm.growth_coverage.missing_cases());
+    for (fault, step) in &missing_steps {
+        eprintln!("never struck, but can: {} at an end that {}", fault.name(), step.name());
+    }
+    for case in &missing_cases {
+        eprintln!("never met: {}", case.name());
+    }
     for (call, end_state, is_accepted, defect) in &defects {
         let how = if *is_accepted { "accepted" } else { "refused" };
         eprintln!("{} was {how} in state '{end_state}', {defect}", call.name());
     }
-    if missing.is_empty() && defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_INTEGRITY) }
+    let is_complete = missing.is_empty() && missing_steps.is_empty() && missing_cases.is_empty();
+    if is_complete && defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_INTEGRITY) }
 }

@@ -1,9 +1,10 @@
 //! Jobs in virtual time: a helper registers and deregisters memory beside the CPU of the end, and may fail.
 
 use superpipe_core::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
-use superpipe_testkit::Memory;
+use superpipe_testkit::{BASE, Memory};
 
 use super::SimFabric;
+use crate::faults::{Fault, GrowthCase};
 use crate::nic::{Key, MemoryUse, Rights, TraceEvent};
 
 /// Most jobs of an end at a time. Fewer than core has, so that it meets a busy fabric.
@@ -63,6 +64,14 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         self.grown[side].counts()
     }
 
+    /// Returns the bytes of the landing buffers of an end beside its base.
+    pub(crate) fn grown_bytes(&self, side: usize) -> u64 {
+        let has_own_first = self.setup.growth.is_some_and(|growth| growth.base.is_some());
+        let base = usize::from(if has_own_first { BASE } else { Memory::landing(side).index });
+        let landings = self.grown[side].landings.iter().enumerate().filter(|(index, _)| *index != base);
+        landings.filter_map(|(_, key)| *key).map(|key| self.world.whole(key).len() as u64).sum()
+    }
+
     pub(super) fn begin_job(
         &mut self,
         side: usize,
@@ -70,6 +79,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         job: Job<Memory, Memory>,
     ) -> Result<(), Busy> {
         if self.grown[side].jobs.len() == JOBS_MAX {
+            self.world.growth_coverage.count_case(GrowthCase::Busy);
             return Err(Busy);
         }
         let profile = &self.world.profile;
@@ -98,7 +108,8 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             | Job::Unmap(_)
             | Job::EndLink => profile.deregister_ns,
         };
-        let due_ns = self.world.clock_ns(self.hosts[side]) + ns;
+        let late_ns = if self.world.strikes(Fault::LateJob) { self.world.late_ns() } else { 0 };
+        let due_ns = self.world.clock_ns(self.hosts[side]) + ns + late_ns;
         self.grown[side].jobs.push(PendingJob { ticket, job, due_ns });
         Ok(())
     }
@@ -108,6 +119,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             && self.world.rng.one_in(16)
         {
             self.grown[side].stale = None;
+            self.world.growth_coverage.count_case(GrowthCase::StaleTicket);
             return Some((stale, Err(JobFailed::Refused)));
         }
         let now_ns = self.world.clock_ns(self.hosts[side]);
@@ -181,8 +193,14 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     /// Registers memory, or fails as the seed decides.
     fn provision(&mut self, side: usize, layout: Layout, is_landing: bool) -> Result<Key, JobFailed> {
         let one_in = self.setup.growth.map_or(0, |growth| growth.fail_one_in);
-        if one_in > 0 && self.world.rng.one_in(one_in) {
+        if self.world.fails_job(one_in) {
             let is_budget = self.world.rng.one_in(2);
+            self.world.growth_coverage.count_case(match (is_landing, is_budget) {
+                (true, true) => GrowthCase::LandingOverBudget,
+                (true, false) => GrowthCase::LandingRefused,
+                (false, true) => GrowthCase::ImageOverBudget,
+                (false, false) => GrowthCase::ImageRefused,
+            });
             return Err(if is_budget { JobFailed::OverBudget { bytes_max: 0 } } else { JobFailed::Refused });
         }
         let bytes = layout.bytes();

@@ -9,6 +9,7 @@ use superpipe_core::{
 use superpipe_testkit::Memory;
 
 use super::SimFabric;
+use crate::faults::GrowthCase;
 use crate::nic::{Key, MemoryUse, Op, PostRefused, Rights, TraceEvent, Wr};
 
 /// One registration in so many fails.
@@ -67,7 +68,9 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         bytes: u64,
         remote_write: bool,
     ) -> JobResult<Memory, Memory> {
-        if self.world.rng.one_in(FAIL_ONE_IN) {
+        if self.world.fails_job(FAIL_ONE_IN) {
+            let case = if remote_write { GrowthCase::DestinationRefused } else { GrowthCase::SourceRefused };
+            self.world.growth_coverage.count_case(case);
             return Err(JobFailed::Refused);
         }
         let Some(memory) = self.lent[side].buffers[index(buffer.0)].clone() else {

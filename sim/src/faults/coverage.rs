@@ -10,7 +10,7 @@ use super::{EndState, Fault};
 const fn unreachable_because(fault: Fault, end_state: EndState) -> Option<&'static str> {
     match (fault, end_state) {
         (Fault::FailedRegistration, EndState::Connecting) => None,
-        (Fault::FailedRegistration, _) => Some("core registers nothing once it is connected"),
+        (Fault::FailedRegistration, _) => Some("what a job registers later is counted as a failed job"),
         (_, EndState::Connecting) => Some("nothing is posted before the connection exists"),
         (Fault::LostCompletion, EndState::Phase(Phase::Failed)) => {
             Some("an end that has failed posts nothing whose completion it awaits")
@@ -64,16 +64,22 @@ impl FaultCoverage {
     }
 }
 
+/// Writes the heads of the columns, one per fault.
+pub(super) fn write_heads(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for word in 0..2 {
+        write!(f, "{:<17}", "")?;
+        for fault in Fault::ALL {
+            write!(f, " {:>15}", fault.name().split(' ').nth(word).unwrap_or_default())?;
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for FaultCoverage {
     /// Prints one row per state and one column per fault. A dash is an impossible cell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for word in 0..2 {
-            write!(f, "{:<17}", "")?;
-            for fault in Fault::ALL {
-                write!(f, " {:>15}", fault.name().split(' ').nth(word).unwrap_or_default())?;
-            }
-            writeln!(f)?;
-        }
+        write_heads(f)?;
         for end_state in EndState::ALL {
             write!(f, "{end_state:<17}")?;
             for fault in Fault::ALL {

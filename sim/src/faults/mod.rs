@@ -1,18 +1,28 @@
 //! Faults and their probabilities. A `Fabric` is permitted all of them, so core must cope with each.
 
 mod coverage;
+mod growth;
 mod state;
 
 use core::ops::{Index, IndexMut};
 
+use superpipe_core::{Requesting, State};
 use superpipe_testkit::Rng;
 
 pub use coverage::FaultCoverage;
+pub use growth::{GrowthCase, GrowthCoverage, GrowthStep};
 pub use state::EndState;
 
 /// Probability of an aimed fault in its state. A stall is rarer, since it can strike each turn in that state.
 const AIMED: Chance = Chance::one_in(8);
 const AIMED_STALL: Chance = Chance::one_in(64);
+/// Probability of a fault that is aimed at a step of growth. Some last for a turn.
+const AIMED_AT_GROWTH: Chance = Chance::one_in(2);
+
+/// Faults that every seed draws. The others are drawn where landing buffers grow (`Faults::growing`).
+const DRAWN: usize = 11;
+/// One of this many seeds in which landing buffers grow has one of the faults of growth, and one a fault aimed at a step of growth.
+const GROWING_EVERY: [usize; 2] = [3, 2];
 
 /// A probability in units of 2^-20.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,11 +66,17 @@ pub enum Fault {
     HostilePeer,
     /// A registration fails during set-up.
     FailedRegistration,
+    /// A job fails that provisions or registers memory.
+    FailedJob,
+    /// A job lasts up to 20 round trips longer.
+    LateJob,
+    /// The owner of a landing buffer that has grown needs the memory elsewhere.
+    ReclaimedMemory,
 }
 
 impl Fault {
     /// All faults in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::LateCompletion,
         Self::LostCompletion,
         Self::SplitPacket,
@@ -72,6 +88,9 @@ impl Fault {
         Self::VanishedPeer,
         Self::HostilePeer,
         Self::FailedRegistration,
+        Self::FailedJob,
+        Self::LateJob,
+        Self::ReclaimedMemory,
     ];
 
     /// Name in reports.
@@ -89,6 +108,9 @@ impl Fault {
             Self::VanishedPeer => "vanished peer",
             Self::HostilePeer => "hostile peer",
             Self::FailedRegistration => "failed registration",
+            Self::FailedJob => "failed job",
+            Self::LateJob => "late job",
+            Self::ReclaimedMemory => "reclaimed memory",
         }
     }
 
@@ -112,7 +134,10 @@ impl Fault {
             | Self::LostCompletion
             | Self::StalledPeer
             | Self::QpError
-            | Self::FailedRegistration => false,
+            | Self::FailedRegistration
+            | Self::FailedJob
+            | Self::LateJob
+            | Self::ReclaimedMemory => false,
             Self::SplitPacket
             | Self::OvertakenWrite
             | Self::LateAcknowledgement
@@ -125,11 +150,15 @@ impl Fault {
     /// Returns the rare, the common and the frequent probability.
     const fn weights(self) -> [Chance; 3] {
         match self {
-            Self::LateCompletion | Self::OvertakenWrite | Self::LateAcknowledgement => {
-                [Chance::one_in(100), Chance::one_in(10), Chance::one_in(2)]
-            }
+            Self::LateCompletion
+            | Self::OvertakenWrite
+            | Self::LateAcknowledgement
+            | Self::FailedJob
+            | Self::LateJob => [Chance::one_in(100), Chance::one_in(10), Chance::one_in(2)],
             Self::SplitPacket => [Chance::one_in(100), Chance::one_in(5), Chance(943_718)],
-            Self::StalledPeer => [Chance::one_in(1000), Chance::one_in(250), Chance::one_in(64)],
+            Self::StalledPeer | Self::ReclaimedMemory => {
+                [Chance::one_in(1000), Chance::one_in(250), Chance::one_in(64)]
+            }
             Self::LostCompletion => [Chance::one_in(200), Chance::one_in(50), Chance::one_in(10)],
             Self::QpError | Self::HostilePeer => {
                 [Chance::one_in(400), Chance::one_in(100), Chance::one_in(25)]
@@ -157,6 +186,8 @@ pub struct Faults {
     chances: [Chance; Fault::ALL.len()],
     /// A fault that is likely in one state, so that faults strike short states as well.
     pub aim: Option<(Fault, EndState)>,
+    /// A fault that is likely in one step of growth.
+    pub growth_aim: Option<(Fault, GrowthStep)>,
     /// A fault that strikes exactly once, after this many opportunities. It draws nothing.
     pub once: Option<(Fault, u64)>,
 }
@@ -179,20 +210,38 @@ impl Faults {
     /// Draws the probabilities of a seed: some faults are off, the others rare, common or frequent.
     pub fn swarm(rng: &mut Rng) -> Self {
         let mut faults = Self::default();
-        for fault in Fault::ALL {
+        for fault in Fault::ALL[..DRAWN].iter().copied() {
             let weight = fault.weights()[rng.below(3)];
             if rng.one_in(fault.rarity()) {
                 faults[fault] = weight;
             }
         }
-        let aimed = Fault::ALL[rng.below(Fault::ALL.len())];
+        let aimed = Fault::ALL[rng.below(DRAWN)];
         let end_state = EndState::ALL[rng.below(EndState::ALL.len())];
         faults.aim = rng.one_in(2).then_some((aimed, end_state));
         faults
     }
 
-    /// Draws whether a fault strikes an end in these states.
-    pub(crate) fn happens(&mut self, fault: Fault, end_states: [EndState; 3], rng: &mut Rng) -> bool {
+    /// Draws the faults of growth besides, for a seed in which landing buffers grow.
+    pub fn growing(&mut self, rng: &mut Rng) {
+        let [every, aimed_every] = GROWING_EVERY;
+        for fault in Fault::ALL[DRAWN..].iter().copied() {
+            let weight = fault.weights()[rng.below(3)];
+            if rng.one_in(every) {
+                self[fault] = weight;
+            }
+        }
+        let aimed = Fault::ALL[rng.below(Fault::ALL.len())];
+        let step = GrowthStep::ALL[rng.below(GrowthStep::ALL.len())];
+        self.growth_aim = rng.one_in(aimed_every).then_some((aimed, step));
+        if self.growth_aim.is_some() && step == GrowthStep::Requesting(Requesting::GivingBack) {
+            // Only what failed is given back.
+            self[Fault::FailedJob] = Chance::one_in(2);
+        }
+    }
+
+    /// Draws whether a fault strikes an end in this state.
+    pub(crate) fn happens(&mut self, fault: Fault, state: Option<State>, rng: &mut Rng) -> bool {
         if let Some((once, before)) = &mut self.once
             && *once == fault
         {
@@ -201,12 +250,19 @@ impl Faults {
             *before = before.wrapping_sub(1);
             return is_due;
         }
-        let aimed =
-            self.aim.is_some_and(|(aimed, end_state)| aimed == fault && end_states.contains(&end_state));
-        let chance = match fault {
-            Fault::StalledPeer if aimed => AIMED_STALL,
-            _ if aimed => AIMED,
-            _ => self[fault],
+        let is_aimed = self
+            .aim
+            .is_some_and(|(aimed, end_state)| aimed == fault && EndState::of(state).contains(&end_state));
+        let is_aimed_at_growth = self
+            .growth_aim
+            .is_some_and(|(aimed, step)| aimed == fault && GrowthStep::of(state).any(|it| it == step));
+        let is_per_turn = matches!(fault, Fault::StalledPeer | Fault::ReclaimedMemory);
+        let chance = match (is_aimed_at_growth, is_aimed) {
+            (true, _) if is_per_turn => AIMED,
+            (true, _) => AIMED_AT_GROWTH,
+            (false, true) if is_per_turn => AIMED_STALL,
+            (false, true) => AIMED,
+            (false, false) => self[fault],
         };
         chance.happens(rng)
     }
@@ -215,7 +271,13 @@ impl Faults {
     #[must_use]
     pub fn any(&self, of: &[Fault]) -> bool {
         let is_aimed = |fault: &Fault| self.aim.is_some_and(|(aimed, _)| aimed == *fault);
+        let is_aimed_at_growth = |fault: &Fault| self.growth_aim.is_some_and(|(aimed, _)| aimed == *fault);
         let is_once = |fault: &Fault| self.once.is_some_and(|(once, _)| once == *fault);
-        of.iter().any(|fault| self[*fault] != Chance::default() || is_aimed(fault) || is_once(fault))
+        of.iter().any(|fault| {
+            self[*fault] != Chance::default()
+                || is_aimed(fault)
+                || is_aimed_at_growth(fault)
+                || is_once(fault)
+        })
     }
 }

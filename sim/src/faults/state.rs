@@ -40,7 +40,7 @@ impl EndState {
     pub(crate) const fn of(state: Option<State>) -> [Self; 3] {
         match state {
             None => [Self::Connecting; 3],
-            Some(State { sending, receiving, phase }) => {
+            Some(State { sending, receiving, growth: _, phase }) => {
                 [Self::Sending(sending), Self::Receiving(receiving), Self::Phase(phase)]
             }
         }

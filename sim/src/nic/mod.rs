@@ -28,7 +28,7 @@ pub(crate) use profile::time_ns;
 pub use profile::{CopyStep, Profile};
 pub use trace::{MemoryUse, Trace, TraceEntry, TraceEvent};
 
-use crate::faults::{EndState, Fault, FaultCoverage, Faults};
+use crate::faults::{EndState, Fault, FaultCoverage, Faults, GrowthCoverage};
 use flight::{Flight, NicEvent};
 use memory::Mr;
 use queue::Queue;
@@ -144,6 +144,8 @@ pub struct World {
     pub(crate) faults: Faults,
     /// Counts of the faults.
     pub(crate) fault_coverage: FaultCoverage,
+    /// Counts of the faults by step of growth.
+    pub(crate) growth_coverage: GrowthCoverage,
     /// A fault that can end a connection has struck since this was last cleared.
     pub(crate) broken: bool,
     /// States of the end whose turn it is, and of its peer; `None` while they connect.
@@ -171,6 +173,7 @@ impl World {
             profile,
             faults,
             fault_coverage: FaultCoverage::default(),
+            growth_coverage: GrowthCoverage::default(),
             broken: false,
             states: [None; 2],
             rng: Rng::new(seed),
@@ -281,13 +284,27 @@ impl World {
 
     /// Draws whether a fault strikes now, and counts it with the state of the end that has to cope with it.
     pub(crate) fn strikes(&mut self, fault: Fault) -> bool {
-        let end_states = EndState::of(self.states[usize::from(fault.strikes_peer())]);
-        let happens = self.faults.happens(fault, end_states, &mut self.rng);
+        let state = self.states[usize::from(fault.strikes_peer())];
+        let happens = self.faults.happens(fault, state, &mut self.rng);
         if happens {
             self.broken |= fault.is_fatal();
-            self.fault_coverage.count(fault, end_states);
+            self.count_fault(fault, state);
         }
         happens
+    }
+
+    fn count_fault(&mut self, fault: Fault, state: Option<State>) {
+        self.fault_coverage.count(fault, EndState::of(state));
+        self.growth_coverage.count(fault, state);
+    }
+
+    /// Draws whether a job of the end whose turn it is fails: one in `one_in`, if it is not 0, or as the faults say.
+    pub(crate) fn fails_job(&mut self, one_in: usize) -> bool {
+        if one_in > 0 && self.rng.one_in(one_in) {
+            self.count_fault(Fault::FailedJob, self.states[0]);
+            return true;
+        }
+        self.strikes(Fault::FailedJob)
     }
 
     /// Returns true if nothing of this QP is on its way and no completion waits.

@@ -30,6 +30,8 @@ pub(super) struct Connection<const DIRECT: bool> {
     number: usize,
     pub(super) hosts: [usize; 2],
     applications: Applications<DIRECT>,
+    /// Landing buffers grow.
+    grows: bool,
     gone: [bool; 2],
     /// Time at which each end learns that its peer has died.
     death_known_ns: [Option<u64>; 2],
@@ -71,6 +73,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             number: plan.number,
             hosts: plan.hosts,
             applications,
+            grows: plan.script.setup.growth.is_some(),
             gone: [false; 2],
             death_known_ns: [None; 2],
             may_fail: false,
@@ -189,7 +192,9 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         side: usize,
         now_ns: u64,
     ) -> Result<(bool, u64), String> {
-        world.states = [side, 1 - side].map(|side| Some(self.driver(side).endpoint().state()));
+        let states = [side, 1 - side].map(|side| self.driver(side).endpoint().state());
+        world.states = states.map(Some);
+        world.growth_coverage.note(states);
         core::mem::swap(world, &mut self.fabric().world);
         let outcome = self.turn_in_world(side, now_ns);
         core::mem::swap(world, &mut self.fabric().world);
@@ -243,6 +248,10 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             world.spend(host, ns);
             world.note_here(host, TraceEvent::Stall { ns });
         }
+        if self.grows {
+            self.reclaim(side);
+        }
+        let world = &mut self.fabric().world;
         let killed = both && world.strikes(Fault::KilledProcess);
         if !(killed || both && world.strikes(Fault::VanishedPeer)) {
             return false;
@@ -257,6 +266,13 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         self.note_faults();
         self.release(side);
         true
+    }
+
+    /// Lets an end need the memory of its landing buffer elsewhere.
+    fn reclaim(&mut self, side: usize) {
+        if self.fabric().world.strikes(Fault::ReclaimedMemory) {
+            self.driver_mut(side).release_memory();
+        }
     }
 
     /// Tells the peer that this end is gone.

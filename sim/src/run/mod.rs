@@ -13,7 +13,7 @@ use std::panic::catch_unwind;
 use crate::case::Case;
 use crate::client::CallCoverage;
 use crate::fabric::PartialBlocks;
-use crate::faults::FaultCoverage;
+use crate::faults::{FaultCoverage, GrowthCoverage};
 use crate::nic::{Trace, TraceEvent, World};
 use crate::panic_text::panic_text;
 use connection::Connection;
@@ -49,6 +49,8 @@ pub struct Outcome {
     pub partial_blocks: PartialBlocks,
     /// Counts of faults by state.
     pub fault_coverage: FaultCoverage,
+    /// Counts of faults by step of growth, and of the cases of growth.
+    pub growth_coverage: GrowthCoverage,
     /// Counts of calls by state.
     pub call_coverage: CallCoverage,
     /// Counts of how ends ended.
@@ -136,6 +138,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
                 transfers: scripted.sum::<u64>() + of_clients.sum::<u64>(),
                 partial_blocks,
                 fault_coverage: world.fault_coverage,
+                growth_coverage: world.growth_coverage,
                 call_coverage,
                 endings,
                 trace,

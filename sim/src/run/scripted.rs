@@ -1,7 +1,7 @@
 //! Two applications that carry out a script, with timeouts.
 
 use superpipe_core::{Driver, Nanos, Reason};
-use superpipe_testkit::Pair;
+use superpipe_testkit::{Pair, PairFabric};
 
 use super::liveness::{Action, LivenessTimer};
 use crate::case::ClosePolicy;
@@ -82,7 +82,8 @@ impl<const DIRECT: bool> Scripted<DIRECT> {
         Ok(TurnOutcome { sleep_ns: self.liveness[side].sleep_ns, releases })
     }
 
-    /// Checks that no landing buffer is kept that was left, if no growth is under way: an end has its base, and one more if it has grown.
+    /// Checks that no landing buffer is kept that was left, if no growth is under way: an end has its base, and one more if it has grown. Its
+    /// counters say how many bytes these are.
     fn check_released(&self) -> Result<(), String> {
         let ends = self.pair.ends.each_ref().map(Driver::endpoint);
         if !ends.iter().all(|end| end.is_growth_steady()) {
@@ -94,6 +95,14 @@ impl<const DIRECT: bool> Scripted<DIRECT> {
             if counts != [1 + grown[side], 1 + grown[1 - side]] {
                 return Err(format!(
                     "landing buffers are kept at end {side}: {counts:?} {}",
+                    self.pair.state()
+                ));
+            }
+            let (counted, registered) =
+                (ends[side].counters().landing_bytes, self.pair.fabric.grown_bytes(side));
+            if self.pair.fabric.setup().growth.is_some() && counted != [registered, 0, 0] {
+                return Err(format!(
+                    "end {side} counts {counted:?} bytes of {registered}: {}",
                     self.pair.state()
                 ));
             }
