@@ -2,14 +2,14 @@
 
 use core::ops::Range;
 
-use superpipe_core::driver::{Received, RecvOperation, SendOperation};
+use superpipe_core::driver::{Received, SendOperation};
 
 use super::Blocking;
 use super::access::DriverAccess;
-use super::host_driver::HostDriver;
+use super::lending::Lending;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
-use crate::fabric::HostFabric;
+use crate::fabric::Way;
 use crate::registered_buf::RegisteredBuf;
 
 impl<A: DriverAccess> Blocking<A> {
@@ -32,14 +32,11 @@ impl<A: DriverAccess> Blocking<A> {
                 ),
             ));
         };
-        let mut send = SendOperation::new(tag, bytes.len());
-        {
-            let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-            if let Some(memory) = fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part) {
-                send = send.with_memory(memory);
-            }
+        if deadline.is_poll() {
+            return self.send(tag, &[bytes], deadline);
         }
-        self.send_slowly(send, &[bytes], deadline)
+        let send = SendOperation::new(tag, bytes.len());
+        Lending::new(self.access(), Way::Out).send_registered(send, buffer, part, bytes, deadline)
     }
 
     /// Receives the next message into a registered buffer.
@@ -48,13 +45,9 @@ impl<A: DriverAccess> Blocking<A> {
         buffer: &mut RegisteredBuf,
         deadline: Deadline,
     ) -> Result<Received, Error> {
-        let mut receive = RecvOperation::new();
-        {
-            let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-            if let Some(memory) = fabric.destination_memory(driver.endpoint_mut(), buffer.memory()) {
-                receive = receive.with_memory(memory);
-            }
+        if deadline.is_poll() {
+            return self.poll_recv(&mut [buffer]);
         }
-        self.recv_slowly(receive, &mut [buffer], deadline)
+        Lending::new(self.access(), Way::In).receive_registered(buffer, deadline)
     }
 }

@@ -55,7 +55,8 @@ fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
         let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
         Box::new(connection.growth(largest, jobs).unwrap())
     });
-    (connection, LinkMemory { mine, image, remote: REMOTE, growth })
+    let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
+    (connection, LinkMemory { mine, image, remote: REMOTE, growth, lending })
 }
 
 const REMOTE: RemoteAddr = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };

@@ -37,7 +37,8 @@ impl Ends {
         let first = FirstLanding::behind_page(layout);
         let image = connection.register(first, Access::Local).unwrap();
         let mine = connection.register(first, Access::RemoteWrite).unwrap();
-        Self { connection, memory: LinkMemory { mine, image, remote: REMOTE, growth: None } }
+        let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
+        Self { connection, memory: LinkMemory { mine, image, remote: REMOTE, growth: None, lending } }
     }
 
     /// On a device that has no immediates.

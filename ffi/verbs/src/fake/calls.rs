@@ -106,6 +106,8 @@ unsafe extern "C" fn ibv_query_port(_: *mut ibv_context, _: u8, attr: *mut _comp
     // SAFETY: the caller passes a pointer to a complete ibv_port_attr of its own.
     let attr = unsafe { &mut *attr.cast::<ibv_port_attr>() };
     (attr.gid_tbl_len, attr.state) = (1, ibv_port_state::IBV_PORT_ACTIVE);
+    // As rxe.
+    attr.max_msg_sz = 8 << 20;
     called("ibv_query_port")
 }
 
