@@ -191,3 +191,6 @@ mod tests;
 
 #[cfg(test)]
 mod played_tests;
+
+#[cfg(test)]
+mod remote_write_tests;

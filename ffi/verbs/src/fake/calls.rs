@@ -229,7 +229,10 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
         let (from, lkeys) = sges.map(|sge| ((sge.addr, sge.length), sge.lkey)).unzip();
         // SAFETY: every member of the union is integers, so any bytes are a value.
         let (to, rkey) = unsafe { (wr.wr.rdma.remote_addr, wr.wr.rdma.rkey) };
-        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, lkeys, to, rkey });
+        // SAFETY: as above.
+        let immediate = u32::from_be(unsafe { wr.__bindgen_anon_1.imm_data });
+        let (id, opcode, flags) = (wr.wr_id, wr.opcode, wr.send_flags);
+        batch.push(Posted { id, opcode, flags, from, lkeys, to, rkey, immediate });
         next = wr.next;
     }
     script(|script| script.posted.push(batch));
