@@ -64,7 +64,7 @@ pub use fabric::Registered;
 pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;
 pub use listener::Listener;
-pub use options::Options;
+pub use options::{Options, PeerTrust};
 pub use os::WaitStrategy;
 pub use outcome::{TryRecv, TrySend};
 pub use recv_buf::RecvBuf;

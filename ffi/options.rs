@@ -35,6 +35,8 @@ pub struct Options {
     /// Uid that the peer's process must have, over shared memory; root is no exception. Default: the uid of this process. The kernel
     /// reports the uid of the process that connected, or began to listen. Over RDMA no one reports it, and the option is refused.
     pub peer_uid: Option<u32>,
+    /// Trust in the peer, over RDMA. Default: none. See [`PeerTrust`].
+    pub peer_trust: PeerTrust,
     /// Proposals for the settings that both ends negotiate.
     pub tuning: Tuning,
     /// Largest landing buffer that a peer may propose, slot lines included, whichever end connects. A larger one is refused before any
@@ -43,6 +45,35 @@ pub struct Options {
     pub landing_bytes_max: u32,
     /// Flag that every wait checks: once it is true, the wait ends with [`ErrorKind::Interrupted`].
     pub interrupt: Option<&'static AtomicBool>,
+}
+
+/// Trust in the peer of a connection over RDMA: what it can do with a [`RegisteredBuf`](crate::RegisteredBuf) that messages of it were
+/// received into.
+///
+/// Without trust, the peer can write to the buffer only while a call receives a message into it: the buffer is registered for each message,
+/// and deregistered before the call returns. With trust, the registration is kept with the buffer, which saves both for the next message. The
+/// peer can then write to the buffer at any time, until the buffer or the connection is dropped, or a call that receives into it fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerTrust {
+    is_declared: bool,
+}
+
+impl PeerTrust {
+    /// Declares that the peer is trusted.
+    ///
+    /// # Safety
+    /// 1. The peer writes to a buffer only while a call of this process receives a message into it, as a superpipe without defects does. A write
+    ///    at another time would change bytes behind references of this process.
+    #[must_use]
+    pub const unsafe fn declare() -> Self {
+        Self { is_declared: true }
+    }
+
+    /// Returns true if the peer is trusted.
+    #[must_use]
+    pub const fn is_declared(self) -> bool {
+        self.is_declared
+    }
 }
 
 impl Default for Options {
@@ -55,6 +86,7 @@ impl Default for Options {
             #[cfg(feature = "verbs")]
             rdma_device: RdmaDevice::default(),
             peer_uid: None,
+            peer_trust: PeerTrust::default(),
             tuning: Tuning::default(),
             landing_bytes_max: 64 << 20,
             interrupt: None,
@@ -69,6 +101,11 @@ impl Options {
 
     pub(crate) fn idle_timeout_ns(&self) -> u64 {
         u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the time until which something that begins now may linger.
+    pub(crate) fn linger_end_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(u64::try_from(self.linger.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Returns the time when a handshake that begins now must be over.

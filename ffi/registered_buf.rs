@@ -38,7 +38,8 @@ impl Deref for RegisteredBuf {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: the mapping has `len` bytes at least, was zeros when made, and is borrowed with self. Peers map it for reading only, and a
-        // device writes it only for a call that borrows the buffer mutably.
+        // device writes it only for a call that borrows the buffer mutably, unless the application has trusted its peer with it
+        // (`PeerTrust`).
         unsafe { slice::from_raw_parts(self.memory.as_ptr().as_ptr(), self.len) }
     }
 }
@@ -48,6 +49,13 @@ impl DerefMut for RegisteredBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; the borrow of self is unique, so no other reference to these bytes lives in this process.
         unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().as_ptr(), self.len) }
+    }
+}
+
+impl Drop for RegisteredBuf {
+    fn drop(&mut self) {
+        // Each of them keeps the memory.
+        self.memory.registrations().end();
     }
 }
 

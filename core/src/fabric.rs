@@ -220,7 +220,7 @@ pub trait Fabric {
         wr: Option<WrId>,
         notification: Option<Notification>,
     ) -> Result<(), SqFull>;
-    /// Posts one RDMA write of `bytes` bytes at `at` of registered memory of the application to the same place of the peer's claim, which
+    /// Posts one RDMA write of `bytes` bytes, at most [`REMOTE_WRITE_BYTES_MAX`](crate::REMOTE_WRITE_BYTES_MAX), at `at` of registered memory of the application to the same place of the peer's claim, which
     /// the fabric trusts for nothing. It is not signaled: the completion of a write that was posted later proves it. Core never calls it with
     /// [`DIRECT`](Self::DIRECT), nor for memory that no job has registered and no operation has named. The default refuses.
     ///
@@ -297,6 +297,11 @@ pub trait Fabric {
     fn is_memory_short(&self, link: &Self::Link) -> bool {
         let _ = link;
         false
+    }
+
+    /// Deregisters memory that is kept registered, as much as others wait for. Core asks at each tick. It must not block.
+    fn trim(&mut self, link: &mut Self::Link) {
+        let _ = link;
     }
 
     /// Returns the recorder of this link, while somebody records. Core calls it at each event, so it must cost no more than a

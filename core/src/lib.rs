@@ -56,7 +56,7 @@ mod zero_copy;
 
 pub use config::{Config, ConfigError, Origin, Protocol, small_layout};
 pub use driver::Driver;
-pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming};
+pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming, REMOTE_WRITE_BYTES_MAX};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
 pub use exposing::{EXPOSED_MAX, ExposedState};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};

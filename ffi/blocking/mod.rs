@@ -4,7 +4,7 @@
 //! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each
 //! accepting                      the half-open connections of a listener
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
-//! registered                     messages out of registered buffers, and into them
+//! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
 //! host_driver                    core's driver with its fabric and a clock
@@ -46,6 +46,7 @@ mod half_open;
 mod host_driver;
 mod io_vectors;
 mod keepalive_thread;
+mod lending;
 mod listener_clock;
 mod new_connection;
 #[cfg(feature = "verbs")]

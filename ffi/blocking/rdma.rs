@@ -131,7 +131,7 @@ fn join(
     is_first: bool,
 ) -> Result<NewConnection<Rdma>, Error> {
     let rdma::Established {
-        fabric,
+        mut fabric,
         attachment,
         negotiated,
         arrival_reason,
@@ -140,6 +140,8 @@ fn join(
         receive_bytes,
         peer,
     } = established;
+    // SAFETY: the option promises the same.
+    unsafe { fabric.trust_peer(options.peer_trust.is_declared()) };
     let provisioned_bytes = share.bytes();
     let blocking = Blocking::new(fabric, attachment, &negotiated, Arc::new(share), options)?;
     let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes);

@@ -1,15 +1,16 @@
 //! Receiving messages.
 
-use superpipe_core::driver::{Drive, Driver, Received, RecvFailed, RecvOperation, RefusedRecv};
+use superpipe_core::driver::{Drive, Received, RecvFailed, RecvOperation, RefusedRecv};
 use superpipe_core::{Incoming, Length, Reason};
 
 use super::access::DriverAccess;
 use super::host_driver::HostDriver;
+use super::lending::Lending;
 use super::waiting::Waiting;
 use super::{Blocking, BlockingRecvStream};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
-use crate::fabric::HostFabric;
+use crate::fabric::{HostFabric, Way};
 use crate::outcome::TryRecv;
 
 /// Most bytes that are counted for the turn when a message is complete: C0 by default. A message of up to C0 mostly arrives in one attempt,
@@ -54,16 +55,11 @@ impl<A: DriverAccess> Blocking<A> {
     #[inline(never)]
     pub(super) fn recv_slowly(
         &mut self,
-        mut receive: RecvOperation,
+        receive: RecvOperation,
         slices: &mut [&mut [u8]],
         deadline: Deadline,
     ) -> Result<Received, Error> {
-        let access = self.access();
-        let drive = |driver: &mut Driver<A::Fabric>, fabric: &mut A::Fabric| {
-            driver.drive_recv(fabric, &mut receive, slices)
-        };
-        let received = access.wait(deadline, drive);
-        access.hold().received(received, receive, slices)
+        Lending::new(self.access(), Way::In).receive(receive, slices, deadline)
     }
 
     /// Receives a message that is complete and fits. Otherwise returns the error of a call whose deadline is now.
@@ -175,13 +171,13 @@ impl<F: HostFabric> HostDriver<F> {
     pub(super) fn received(
         &mut self,
         received: Result<Result<Received, RecvFailed>, Error>,
-        mut receive: RecvOperation,
+        receive: &mut RecvOperation,
         slices: &[&mut [u8]],
     ) -> Result<Received, Error> {
         match received {
             Ok(received) => received.map_err(|failed| self.recv_failed(failed, slices)),
             Err(error) => {
-                self.driver.release_recv(&mut self.fabric, &mut receive, Reason::GIVEN_UP);
+                self.driver.release_recv(&mut self.fabric, receive, Reason::GIVEN_UP);
                 Err(error)
             }
         }

@@ -2,16 +2,17 @@
 
 use core::ops::Range;
 
-use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
+use superpipe_core::driver::{Drive, Received, SendOperation};
 use superpipe_core::{Protocol, Reason};
 
 use super::Blocking;
 use super::access::DriverAccess;
 use super::host_driver::HostDriver;
+use super::lending::Lending;
 use super::waiting::Waiting;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
-use crate::fabric::{HostFabric, Registered};
+use crate::fabric::{HostFabric, Registered, Way};
 use crate::registered_buf::RegisteredBuf;
 
 impl<A: DriverAccess> Blocking<A> {
@@ -34,6 +35,14 @@ impl<A: DriverAccess> Blocking<A> {
                 ),
             ));
         };
+        if A::Fabric::LENDS {
+            if deadline.is_poll() {
+                return self.send(tag, &[bytes], deadline);
+            }
+            let send = SendOperation::new(tag, bytes.len());
+            return Lending::new(self.access(), Way::Out)
+                .send_registered(send, buffer, part, bytes, deadline);
+        }
         let mut host = self.access().hold();
         let HostDriver { driver, fabric, .. } = &mut *host;
         let Some(memory) = fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part) else {
@@ -97,13 +106,9 @@ impl<A: DriverAccess> Blocking<A> {
         buffer: &mut RegisteredBuf,
         deadline: Deadline,
     ) -> Result<Received, Error> {
-        let mut receive = RecvOperation::new();
-        {
-            let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-            if let Some(memory) = fabric.destination_memory(driver.endpoint_mut(), buffer.memory()) {
-                receive = receive.with_memory(memory);
-            }
+        if deadline.is_poll() {
+            return self.poll_recv(&mut [buffer]);
         }
-        self.recv_slowly(receive, &mut [buffer], deadline)
+        Lending::new(self.access(), Way::In).receive_registered(buffer, deadline)
     }
 }

@@ -5,11 +5,12 @@ use superpipe_core::{Length, Reason, RefusedSend, TransferId, bytes_of};
 
 use super::access::DriverAccess;
 use super::host_driver::HostDriver;
+use super::lending::Lending;
 use super::waiting::Waiting;
 use super::{Blocking, BlockingSendStream};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
-use crate::fabric::HostFabric;
+use crate::fabric::{HostFabric, Way};
 use crate::outcome::TrySend;
 
 impl<A: DriverAccess> Blocking<A> {
@@ -42,23 +43,14 @@ impl<A: DriverAccess> Blocking<A> {
     #[inline(never)]
     pub(super) fn send_slowly(
         &mut self,
-        mut send: SendOperation,
+        send: SendOperation,
         slices: &[&[u8]],
         deadline: Deadline,
     ) -> Result<(), Error> {
         if deadline.is_poll() {
             return Err(self.not_sent_at_once(&send));
         }
-        let access = self.access();
-        let sent = access.wait(deadline, |driver, fabric| driver.drive_send(fabric, &mut send, slices));
-        match sent {
-            Ok(sent) => sent.map_err(|failed| access.hold().send_failed(failed)),
-            Err(error) => {
-                let HostDriver { driver, fabric, .. } = &mut *access.hold();
-                driver.cancel_send(fabric, &mut send, Reason::GIVEN_UP);
-                Err(error)
-            }
-        }
+        Lending::new(self.access(), Way::Out).send(send, slices, deadline)
     }
 
     /// Returns the error of a message that was not sent at once, in a call whose deadline is zero.

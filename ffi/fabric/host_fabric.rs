@@ -2,6 +2,7 @@
 //! and detection of a peer that has ended.
 
 use core::ops::Range;
+use core::ptr::NonNull;
 use std::sync::Arc;
 
 use superpipe_core::{Endpoint, Fabric, RecvMemory, SendMemory};
@@ -40,6 +41,15 @@ pub enum LossCause {
     Device(&'static str),
 }
 
+/// Direction of a message whose memory is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Out of the memory.
+    Out,
+    /// Into the memory.
+    In,
+}
+
 /// A fabric of this operating system.
 ///
 /// # Safety
@@ -56,6 +66,8 @@ pub unsafe trait HostFabric:
     /// True if a child of fork may drop a link that it inherited: that closes descriptors, and does nothing to the parent's
     /// connection. Otherwise the child keeps it until it ends.
     const DROPS_IN_CHILD: bool;
+    /// True if messages may go out of memory that a caller has borrowed, or into it.
+    const LENDS: bool = false;
 
     /// Returns the address of bytes that have arrived.
     fn source_of(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32) -> *const u8;
@@ -75,7 +87,8 @@ pub unsafe trait HostFabric:
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Bounds the wait of a later drop for what was sent to leave this end: until `by_ns`, a time of the monotonic clock.
     fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
-    /// Returns core's name of a part of a registered buffer, for a message out of it. `None`: the message goes in blocks.
+    /// Returns core's name of a part of a registered buffer, for a message out of it. `None`: the message goes in blocks. It is lent until
+    /// [`take_back`](Self::take_back).
     fn source_memory(
         &mut self,
         endpoint: &mut Endpoint<Self>,
@@ -86,7 +99,10 @@ pub unsafe trait HostFabric:
         None
     }
     /// Returns core's name of a registered buffer, for a message into it. `None`: the message comes in blocks.
-    fn destination_memory(
+    ///
+    /// # Safety
+    /// The caller has borrowed the buffer mutably until [`take_back`](Self::take_back) has returned.
+    unsafe fn destination_memory(
         &mut self,
         endpoint: &mut Endpoint<Self>,
         memory: &Arc<RegisteredMemory>,
@@ -113,6 +129,39 @@ pub unsafe trait HostFabric:
     /// Ends registrations of buffers that their owners have dropped, and those that others wait for. Called at each tick.
     fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
         let _ = endpoint;
+    }
+    /// Returns core's name of memory that the caller of a blocking call has borrowed, for a message out of it. `None`: the message goes in
+    /// blocks.
+    ///
+    /// # Safety
+    /// The caller has borrowed `len` bytes from `start` on until [`take_back`](Self::take_back) has returned.
+    unsafe fn lend_source(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Option<SendMemory> {
+        let _ = (endpoint, start, len);
+        None
+    }
+    /// Returns core's name of memory that the caller of a blocking call has borrowed mutably, for a message into it. `None`: the message comes
+    /// in blocks.
+    ///
+    /// # Safety
+    /// The caller has borrowed `len` bytes from `start` on until [`take_back`](Self::take_back) has returned, and uses them no other way.
+    unsafe fn lend_destination(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Option<RecvMemory> {
+        let _ = (endpoint, start, len);
+        None
+    }
+    /// Takes the memory back that was lent for a message of this direction: once it has returned, no device and no peer uses it. Without
+    /// `is_released`, core may still use it, and the link is ended first. It may wait for the device.
+    fn take_back(&mut self, endpoint: &mut Endpoint<Self>, way: Way, is_released: bool) {
+        let _ = (endpoint, way, is_released);
     }
     /// Requests a wake-up from the peer or the device, and polls once more. Returns the time for which
     /// [`sleep_interests`](Self::sleep_interests) may be polled, never so long that a signal is missed. The caller then calls

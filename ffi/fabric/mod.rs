@@ -5,10 +5,12 @@ mod host_fabric;
 #[cfg(feature = "verbs")]
 pub mod rdma;
 mod registered_memory;
+mod registrations;
 pub mod shm;
 mod span;
 
 pub(crate) use concurrent_sleeps::ConcurrentSleeps;
-pub use host_fabric::{HostFabric, LossCause, Registered, SleepEnd};
+pub use host_fabric::{HostFabric, LossCause, Registered, SleepEnd, Way};
 pub use registered_memory::RegisteredMemory;
+pub(crate) use registrations::Registrations;
 pub(crate) use span::Span;

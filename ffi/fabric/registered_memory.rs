@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
+use super::Registrations;
 use crate::os::{ExposedMemory, OsError, PeerAccess};
 
 /// Name in /proc.
@@ -12,6 +13,7 @@ const NAME: &CStr = c"superpipe-buffer";
 #[derive(Debug)]
 pub struct RegisteredMemory {
     exposed: ExposedMemory,
+    registrations: Registrations,
 }
 
 impl RegisteredMemory {
@@ -20,12 +22,25 @@ impl RegisteredMemory {
     /// # Errors
     /// The kernel refuses: too little memory, or too many open files.
     pub(crate) fn new(bytes: usize) -> Result<Self, OsError> {
-        Ok(Self { exposed: ExposedMemory::create(NAME, bytes, PeerAccess::Read)? })
+        Ok(Self {
+            exposed: ExposedMemory::create(NAME, bytes, PeerAccess::Read)?,
+            registrations: Registrations::default(),
+        })
     }
 
     /// Returns the address of the first byte, valid until the value is dropped.
     pub(crate) fn as_ptr(&self) -> NonNull<u8> {
         self.exposed.as_ptr()
+    }
+
+    /// Returns the bytes, a multiple of the page size.
+    pub(crate) fn len(&self) -> usize {
+        self.exposed.len()
+    }
+
+    /// Returns its registrations with devices.
+    pub(crate) const fn registrations(&self) -> &Registrations {
+        &self.registrations
     }
 
     /// Returns the memory as a peer on this host can map it.

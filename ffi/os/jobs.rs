@@ -86,6 +86,7 @@ pub struct Jobs {
 /// |---|---|
 /// | `poll` | may make a step; its first result is the last |
 /// | `wait` | cancels, and waits until the steps are dropped |
+/// | `end` | the same without a deadline, and drops the result as well |
 pub struct Ticket<S: Steps> {
     job: Arc<Job<S>>,
     /// None if the caller makes all steps.
@@ -413,6 +414,20 @@ impl<S: Steps> Ticket<S> {
         }
         // Nobody makes the steps of a parent's job here, and what they use is the parent's.
         true
+    }
+
+    /// Cancels the job, and waits until its steps and its result are dropped, for however long the step under way takes: for a caller that must
+    /// not return before.
+    pub fn end(self) {
+        self.job.is_cancelled.store(true, Ordering::Relaxed);
+        while self.owner.is_current() {
+            if self.job.turn() == Turn::Over
+                && let Some(mut work) = self.job.work.try_lock()
+            {
+                return drop_quietly(mem::replace(&mut *work, Work::Taken));
+            }
+            thread::sleep(PAUSE);
+        }
     }
 
     /// Returns true if this poll is to take the job's lock: for the result, or for a step that the helper has not made.

@@ -29,6 +29,17 @@ pub struct Counters {
     pub mapped_bytes: u64,
     /// Memories of the peer that were not mapped: no room in the budget; refused by the machine; not what the peer said.
     pub maps_refused: [u64; 3],
+    /// Remote writes that this end posted.
+    pub remote_writes: u64,
+    /// Messages whose memory was registered before, at this end: sent out of it, or received into it.
+    pub registrations_hit: u64,
+    /// Messages whose memory was not, and had to be registered at this end.
+    pub registrations_missed: u64,
+    /// Those of them that failed: no room in the budget, or refused by the machine. Their messages went in blocks.
+    pub registrations_failed: u64,
+    /// Nanoseconds from the begin to the end of registrations and deregistrations for a message, as this end saw them. The sender's are hidden
+    /// while RTS and CTS are under way, so this is not time lost.
+    pub registration_ns: u64,
     /// Times that a sender found no free block, because the receiver has not consumed enough.
     pub credit_waits: u64,
     /// Times that a sender waited for a CTS.

@@ -7,6 +7,7 @@ use crate::memory::{Growth, Purpose, Retired};
 use crate::wire::control::Control;
 use crate::wire::grant::GrowReason;
 use crate::wire::header::Length;
+use crate::zero_copy::Over;
 
 impl<F: Fabric> Endpoint<F> {
     /// Takes finished jobs, begins those that are due, moves the sending half at a chunk boundary, and sends the control messages that
@@ -45,7 +46,10 @@ impl<F: Fabric> Endpoint<F> {
         while let Some((ticket, result)) = fabric.finished(&mut self.link) {
             count += 1;
             if !F::DIRECT {
-                self.zero_copy.handle_finished(ticket, result);
+                if let Some(Over { begun, has_failed }) = self.zero_copy.handle_finished(ticket, result) {
+                    self.counters.registration_ns += fabric.now().0.saturating_sub(begun.0);
+                    self.counters.registrations_failed += u64::from(has_failed);
+                }
             } else if self.exposing.is_agreed {
                 self.exposing.handle_finished(ticket, result, self.receiver.sources_mut());
             }

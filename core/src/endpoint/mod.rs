@@ -14,6 +14,7 @@ mod sending;
 mod zero_copy;
 
 pub use counters::Counters;
+pub use zero_copy::REMOTE_WRITE_BYTES_MAX;
 pub(crate) use zero_copy::Remote;
 
 use crate::config::{Config, ConfigError, Origin, Protocol};

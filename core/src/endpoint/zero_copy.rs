@@ -19,6 +19,9 @@ use crate::zero_copy::{Destination, Lease, Source};
 /// of 1 MiB, which are 84 µs each at 100 Gb/s, and the gap between them is less than 1 % of that.
 const REMOTE_WRITE_BYTES: u32 = 1 << 20;
 
+/// Most bytes of a remote write, whatever the configuration: a fabric makes several work requests of one where its device's messages are shorter.
+pub const REMOTE_WRITE_BYTES_MAX: u32 = 16 << 20;
+
 /// Most remote writes that one call posts, which bounds its time.
 const WRITES_PER_CALL: usize = 16;
 
@@ -64,6 +67,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         let id = self.sender.start(&self.config, tag, Length::Exact(bytes))?;
         self.sender.ask_remote();
+        self.count_registration(matches!(memory, SendMemory::Registered(_)));
         self.zero_copy.source = Some(Source { id, lease: Lease::of_source(memory, bytes), is_used: false });
         Ok((id, true))
     }
@@ -116,7 +120,7 @@ impl<F: Fabric> Endpoint<F> {
         let Some((from, _)) = source.lease.ready() else { return Remote::Idle };
         let most = match self.config.chunk_bytes {
             0 => REMOTE_WRITE_BYTES,
-            chunk_bytes => chunk_bytes,
+            chunk_bytes => chunk_bytes.min(REMOTE_WRITE_BYTES_MAX),
         };
         let mut written = 0;
         for _ in 0..WRITES_PER_CALL {
@@ -129,6 +133,7 @@ impl<F: Fabric> Endpoint<F> {
                 break;
             }
             source.is_used = true;
+            self.counters.remote_writes += 1;
             (at, left) = (at + u64::from(bytes), left - u64::from(bytes));
             written += u64::from(bytes);
         }
@@ -161,6 +166,11 @@ impl<F: Fabric> Endpoint<F> {
         self.counters.chunks_sent += 1;
         fabric.ring_doorbell(&mut self.link);
         true
+    }
+
+    fn count_registration(&mut self, is_hit: bool) {
+        self.counters.registrations_hit += u64::from(is_hit);
+        self.counters.registrations_missed += u64::from(!is_hit);
     }
 
     /// Sends the rest of the open message in blocks. Its memory is not written from.
@@ -212,6 +222,7 @@ impl<F: Fabric> Endpoint<F> {
             return None;
         }
         let lease = Lease::of_destination(memory, bytes);
+        self.count_registration(matches!(memory, RecvMemory::Registered(_)));
         self.zero_copy.destination = Some(Destination { transfer, bytes, lease, is_granted: false });
         self.drive_zero_copy(fabric);
         Some(true)

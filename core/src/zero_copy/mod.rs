@@ -20,9 +20,12 @@ mod lease;
 
 pub(crate) use lease::Lease;
 
+use core::hash::{Hash, Hasher};
+
 use crate::fabric::Fabric;
 use crate::job::{JobResult, Ticket};
 use crate::memory::JOBS_MAX;
+use crate::nanos::Nanos;
 use crate::send::TransferId;
 
 /// Tickets of the source's and the destination's job. Those before belong to landing buffers that grow.
@@ -57,11 +60,35 @@ pub(crate) struct ZeroCopy {
     pub(crate) destination: Option<Destination>,
     /// Generations of the two tickets.
     generations: [u32; 2],
+    begun: Begun,
+}
+
+/// Times at which the jobs of both began, for reports.
+#[derive(Clone, Copy, Debug)]
+struct Begun([Nanos; 2]);
+
+impl Hash for Begun {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// End of a job on registered memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Over {
+    /// Time at which it began.
+    pub(crate) begun: Nanos,
+    /// It was to register, and has failed.
+    pub(crate) has_failed: bool,
 }
 
 impl ZeroCopy {
     pub(crate) const fn new(is_possible: bool) -> Self {
-        Self { is_possible, source: None, destination: None, generations: [0; 2] }
+        Self {
+            is_possible,
+            source: None,
+            destination: None,
+            generations: [0; 2],
+            begun: Begun([Nanos(0); 2]),
+        }
     }
 
     /// Returns true while this end holds memory of the application.
@@ -78,31 +105,37 @@ impl ZeroCopy {
     /// Begins the jobs that are due. Returns the number of those that were begun.
     pub(crate) fn begin_jobs<F: Fabric>(&mut self, fabric: &mut F, link: &mut F::Link) -> usize {
         let [of_source, of_destination] = self.generations;
+        let Begun([source_begun, destination_begun]) = &mut self.begun;
         let mut begun = 0;
         if let Some(source) = &mut self.source {
-            begun += source.lease.begin_job(fabric, link, Ticket { index: SOURCE, generation: of_source });
+            let ticket = Ticket { index: SOURCE, generation: of_source };
+            begun += note_begin(source.lease.begin_job(fabric, link, ticket), source_begun, fabric);
         }
         if let Some(destination) = &mut self.destination {
             let ticket = Ticket { index: DESTINATION, generation: of_destination };
-            begun += destination.lease.begin_job(fabric, link, ticket);
+            begun += note_begin(destination.lease.begin_job(fabric, link, ticket), destination_begun, fabric);
         }
         begun
     }
 
-    /// Handles the end of a job. A stale ticket is ignored.
-    pub(crate) fn handle_finished<A, B>(&mut self, ticket: Ticket, result: JobResult<A, B>) {
+    /// Handles the end of a job. A stale ticket is ignored, with `None`.
+    pub(crate) fn handle_finished<A, B>(&mut self, ticket: Ticket, result: JobResult<A, B>) -> Option<Over> {
         let [of_source, of_destination] = &mut self.generations;
-        let (generation, lease) = match ticket.index {
-            SOURCE => (of_source, self.source.as_mut().map(|source| &mut source.lease)),
-            DESTINATION => (of_destination, self.destination.as_mut().map(|it| &mut it.lease)),
-            _ => return,
+        let Begun([source_begun, destination_begun]) = self.begun;
+        let (generation, begun, lease) = match ticket.index {
+            SOURCE => (of_source, source_begun, &mut self.source.as_mut()?.lease),
+            DESTINATION => (of_destination, destination_begun, &mut self.destination.as_mut()?.lease),
+            _ => return None,
         };
-        if *generation == ticket.generation
-            && let Some(lease) = lease
-            && lease.handle_finished(result)
-        {
-            *generation = generation.wrapping_add(1);
+        if *generation != ticket.generation {
+            return None;
         }
+        let has_failed = result.is_err();
+        if !lease.handle_finished(result) {
+            return None;
+        }
+        *generation = generation.wrapping_add(1);
+        Some(Over { begun, has_failed })
     }
 
     /// Forgets memory that this end does not hold any more.
@@ -110,4 +143,12 @@ impl ZeroCopy {
         self.source.take_if(|source| source.lease.is_gone());
         self.destination.take_if(|destination| destination.lease.is_gone());
     }
+}
+
+/// Notes the time of a job that was begun, if it was. Returns the number of jobs begun.
+fn note_begin<F: Fabric>(begun: usize, at: &mut Nanos, fabric: &mut F) -> usize {
+    if begun > 0 {
+        *at = fabric.now();
+    }
+    begun
 }

@@ -143,6 +143,15 @@ impl Cm {
         self.state != State::Disconnected
     }
 
+    /// Disconnects at once, so that the peer learns that this end has ended the connection.
+    pub(super) fn disconnect(&mut self) {
+        if self.state == State::Connected {
+            // It fails if the peer has disconnected meanwhile.
+            let _ = self.id.disconnect();
+            self.state = State::Disconnected;
+        }
+    }
+
     pub(super) fn take_events(&mut self) {
         loop {
             match self.channel.try_event() {

@@ -11,14 +11,17 @@ use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Arrival, Attachment, Busy, Caps, Completion, CopyHint, Fabric, Finished, GrowthTerms, Job, Landing,
-    Layout, Line, Nanos, Notification, SqFull, Ticket, WrId,
+    Arrival, Attachment, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, GrowthTerms,
+    Job, Landing, Layout, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WrId,
 };
+use superpipe_verbs::{RemoteAddr, Rkey};
 
 /// The RDMA fabric: the copy kernels of this CPU, and the recorder of its one connection.
 #[derive(Debug)]
 pub struct Rdma {
     kernels: &'static CopyKernels,
+    /// The peer is trusted with memory of registered buffers.
+    pub(super) trusts_peer: bool,
     #[cfg(feature = "recorder")]
     pub(super) recorder: Option<Box<Recorder>>,
 }
@@ -61,9 +64,20 @@ impl Rdma {
     pub fn new() -> Self {
         Self {
             kernels: CopyKernels::get(),
+            trusts_peer: false,
             #[cfg(feature = "recorder")]
             recorder: None,
         }
+    }
+}
+
+impl Rdma {
+    /// Sets whether the peer is trusted with memory of registered buffers.
+    ///
+    /// # Safety
+    /// As [`PeerTrust::declare`](crate::PeerTrust::declare), if it is.
+    pub unsafe fn trust_peer(&mut self, is_trusted: bool) {
+        self.trusts_peer = is_trusted;
     }
 }
 
@@ -79,6 +93,8 @@ impl RdmaLink {
         memory: LinkMemory,
         terms: LinkTerms,
     ) -> Attachment<Rdma> {
+        let mut connection = connection;
+        connection.set_notified(terms.arrival == Arrival::Notify);
         let LinkMemory { mine, image, .. } = &memory;
         let Landing { memory: span, layout } = image.landing();
         let (landing, peer_landing) =
@@ -222,12 +238,43 @@ impl Fabric for Rdma {
         link.connection.has_notification()
     }
 
+    fn post_remote_write(
+        &mut self,
+        link: &mut RdmaLink,
+        from: Registration,
+        to: DestinationClaim,
+        at: u64,
+        bytes: u32,
+    ) -> Result<(), SqFull> {
+        let RdmaLink { connection, memory, .. } = link;
+        debug_assert!(memory.lending.is_source(from), "core writes out of memory that it holds");
+        // Core has checked that the claim does not wrap; the peer's device checks the rest.
+        let RemoteClaim { address, key } = to.memory;
+        let to = RemoteAddr { addr: address.wrapping_add(at), rkey: Rkey(key) };
+        if connection.write_remote(at, bytes, to, memory) { Ok(()) } else { Err(SqFull) }
+    }
+
     fn begin(&mut self, link: &mut RdmaLink, ticket: Ticket, job: Job<Span, Image>) -> Result<(), Busy> {
-        link.memory.growth.as_mut().map_or(Err(Busy), |growth| growth.begin(ticket, job))
+        let RdmaLink { connection, memory, .. } = link;
+        match job {
+            Job::RegisterSource { .. } | Job::RegisterDestination { .. } | Job::Deregister(_) => {
+                memory.lending.begin(ticket, job)
+            }
+            Job::EndLink => {
+                connection.end_link();
+                memory.lending.report_end(ticket)
+            }
+            job => memory.growth.as_mut().map_or(Err(Busy), |growth| growth.begin(ticket, job)),
+        }
     }
 
     fn finished(&mut self, link: &mut RdmaLink) -> Option<Finished<Span, Image>> {
-        link.memory.growth.as_mut()?.finished()
+        let LinkMemory { growth, lending, .. } = &mut link.memory;
+        growth.as_mut().and_then(|growth| growth.finished()).or_else(|| lending.finished())
+    }
+
+    fn trim(&mut self, link: &mut RdmaLink) {
+        link.memory.lending.trim();
     }
 
     fn is_memory_short(&self, _: &RdmaLink) -> bool {

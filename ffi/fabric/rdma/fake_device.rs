@@ -1,6 +1,7 @@
 //! The memory side of superpipe-verbs' fake device, for the tests of this directory.
 
 use std::env;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use superpipe_verbs::fake::{self, Posted};
 
@@ -35,4 +36,26 @@ pub(super) fn with_half_a_mebibyte(test: &str) -> bool {
     let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy);
     assert!(output.status.success() && said[0].contains("1 passed"), "{said:?}");
     false
+}
+
+/// Runs a test again in a process of its own, which must end by `attack`, because memory cannot be deregistered.
+pub(super) fn aborts(test: &str, attack: impl FnOnce()) {
+    const INSIDE: &str = "SUPERPIPE_TEST_ABORTS";
+    const RETURNED: &str = "the attack has returned";
+    if env::var_os(INSIDE).is_some() {
+        attack();
+        println!("{RETURNED}");
+        return;
+    }
+    let script = "ulimit -c 0; exec \"$@\"";
+    let mut child = Command::new("bash");
+    child.args(["-c", script, "bash"]).arg(env::current_exe().unwrap()).args([
+        "--exact",
+        test,
+        "--nocapture",
+    ]);
+    let output = child.env(INSIDE, "1").output().unwrap();
+    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said:?}");
+    assert!(!said[0].contains(RETURNED) && said[1].contains("the process ends"), "{said:?}");
 }

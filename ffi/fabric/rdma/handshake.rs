@@ -6,6 +6,7 @@ use super::connection::{RdmaConnection, State};
 use super::deadline::ConnectDeadline;
 use super::error::ConnectError;
 use super::growth::Growth;
+use super::lending::Lending;
 use super::memory::{FirstLanding, LinkMemory, RegisteredMemory};
 use super::options::RdmaOptions;
 use super::receive_pool::ReceivePool;
@@ -307,6 +308,7 @@ struct Own {
     mine: RegisteredMemory,
     image: RegisteredMemory,
     growth: Option<Box<Growth>>,
+    lending: Lending,
     share: BudgetShare,
 }
 
@@ -352,14 +354,15 @@ fn provision(connection: &mut RdmaConnection, negotiated: &Negotiated) -> Result
         LandingMode::AtConnect => None,
         LandingMode::OnDemand => Some(Box::new(connection.growth(negotiated.layout, Jobs::of_process())?)),
     };
-    Ok(Own { mine, image, growth, share })
+    let lending = connection.lending(Jobs::of_process());
+    Ok(Own { mine, image, growth, lending, share })
 }
 
 impl From<Handshaken<Regions>> for HandshakeResult {
     fn from(agreed: Handshaken<Regions>) -> Self {
         let Handshaken { own, peer, negotiated, arrival_reason: why, .. } = agreed;
-        let Own { mine, image, growth, share } = own;
-        let memory = LinkMemory { mine, image, remote: peer, growth };
+        let Own { mine, image, growth, lending, share } = own;
+        let memory = LinkMemory { mine, image, remote: peer, growth, lending };
         Self { memory, negotiated, why: why.unwrap_or(ArrivalReason::Unordered), share }
     }
 }

@@ -1,12 +1,16 @@
 //! The RDMA fabric on this operating system: memory for system calls, liveness, sleep.
 
+use super::connection::State;
 use super::fabric::{Rdma, RdmaLink};
 use super::image::Image;
 use super::sleep;
-use crate::fabric::{HostFabric, LossCause, SleepEnd, Span};
+use crate::fabric::{HostFabric, LossCause, RegisteredMemory, SleepEnd, Span, Way};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
-use superpipe_core::Endpoint;
+use core::ops::Range;
+use core::ptr::NonNull;
+use std::sync::Arc;
+use superpipe_core::{Config, Endpoint, Protocol, RecvMemory, SendMemory};
 
 // SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped, or into what was grown, whose
 // addresses are mapped as long; `at` checks that the named bytes are inside them, and no region gives out references.
@@ -14,6 +18,7 @@ unsafe impl HostFabric for Rdma {
     const NAME: &'static str = "verbs";
     // Objects that rdma-core destroys in a child, it destroys for the parent.
     const DROPS_IN_CHILD: bool = false;
+    const LENDS: bool = true;
 
     fn source_of(&self, _: &RdmaLink, from: Span, at: u32, bytes: u32) -> *const u8 {
         from.at(at, bytes as usize)
@@ -42,6 +47,72 @@ unsafe impl HostFabric for Rdma {
 
     fn end_by(&self, link: &mut RdmaLink, by_ns: u64) {
         link.connection.end_by(by_ns);
+    }
+
+    unsafe fn lend_source(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Option<SendMemory> {
+        let Config { protocol, c0_bytes, .. } = *endpoint.config();
+        if protocol != Protocol::Register || len <= c0_bytes as usize {
+            return None;
+        }
+        // SAFETY: the caller promises it.
+        let lent = unsafe { endpoint.link_mut().memory.lending.lend(Way::Out, start, len) };
+        lent.map(SendMemory::Lent)
+    }
+
+    unsafe fn lend_destination(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Option<RecvMemory> {
+        let Config { protocol, c0_bytes, .. } = *endpoint.config();
+        if protocol != Protocol::Register || len <= c0_bytes as usize {
+            return None;
+        }
+        // SAFETY: the caller promises it.
+        let lent = unsafe { endpoint.link_mut().memory.lending.lend(Way::In, start, len) };
+        lent.map(RecvMemory::Lent)
+    }
+
+    fn source_memory(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        part: Range<usize>,
+    ) -> Option<SendMemory> {
+        let Config { protocol, c0_bytes, .. } = *endpoint.config();
+        if protocol != Protocol::RegisterCached || part.len() <= c0_bytes as usize {
+            return None;
+        }
+        endpoint.link_mut().memory.lending.lend_source(memory, part.start)
+    }
+
+    unsafe fn destination_memory(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+    ) -> Option<RecvMemory> {
+        let Config { protocol, c0_bytes, .. } = *endpoint.config();
+        if protocol != Protocol::RegisterCached || memory.len() <= c0_bytes as usize {
+            return None;
+        }
+        let lending = &mut endpoint.link_mut().memory.lending;
+        // SAFETY: 1. The caller promises it. 2. Whoever sets `trusts_peer` promises it.
+        unsafe { lending.lend_destination(memory, self.trusts_peer) }
+    }
+
+    fn take_back(&mut self, endpoint: &mut Endpoint<Self>, way: Way, is_released: bool) {
+        let RdmaLink { connection, memory, .. } = endpoint.link_mut();
+        if !is_released && memory.lending.is_in_use(way) {
+            connection.end_link();
+        }
+        let has_ended = connection.state != State::Open;
+        memory.lending.take_back(way, has_ended);
     }
 
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {

@@ -5,10 +5,12 @@
 //! image    control page | landing buffer     of the peer: built here, read by our NIC
 //! growth   landing buffers and images that come and go, if landing is on demand; the first landing buffer is then
 //!          inside the control page
+//! lending  memory of the application, while messages go out of it or into it, and registrations of its buffers
 //! ```
 
 use super::error::ConnectError;
 use super::growth::Growth;
+use super::lending::Lending;
 use crate::fabric::Span;
 use crate::os::Mapping;
 use crate::os::page::round_to_pages;
@@ -27,6 +29,8 @@ pub(super) struct LinkMemory {
     pub(super) remote: RemoteAddr,
     /// None if landing is at connect.
     pub(super) growth: Option<Box<Growth>>,
+    /// Memory of the application.
+    pub(super) lending: Lending,
 }
 
 /// A registered control page with the first landing buffer in it or behind it.

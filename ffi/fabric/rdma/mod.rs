@@ -11,6 +11,7 @@
 //! receive_pool, signal  receives that are posted ahead, and the messages of four bytes that they take
 //! memory                registered memory: ours, which the peer writes, and the image of the peer's
 //! growth                landing buffers and images that come and go; image, what core names the peer's memory by
+//! lending               memory of the application: lent for a message, or registered and kept
 //! fabric                core's `Fabric`; host_fabric, its part of the operating system
 //! sleep, sleep_state    how an end sleeps, and what both ends have agreed on for it
 //! ```
@@ -28,6 +29,7 @@ mod growth;
 mod handshake;
 mod host_fabric;
 mod image;
+mod lending;
 mod listen_address;
 mod listener;
 mod memory;

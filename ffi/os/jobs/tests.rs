@@ -244,6 +244,33 @@ fn a_wait_ends_at_its_deadline_or_with_the_steps() {
 }
 
 #[test]
+fn an_end_waits_for_the_step_and_drops_the_result() {
+    struct Makes(Sender<()>, Receiver<()>, Option<Sender<()>>);
+    impl Steps for Makes {
+        type Output = Option<Sender<()>>;
+        fn step(&mut self) -> Step<Self::Output> {
+            self.0.send(()).unwrap();
+            let _ = self.1.recv_timeout(HANG);
+            Step::Done(self.2.take())
+        }
+    }
+    let jobs = Jobs::new();
+    let ((entered, is_entered), (go, goes), (made, is_made)) = (channel(), channel(), channel());
+    let ticket = begin(&jobs, Makes(entered, goes, Some(made)));
+    if ticket.helper.is_none() {
+        return;
+    }
+    is_entered.recv_timeout(HANG).unwrap();
+    let ending = thread::spawn(move || ticket.end());
+    thread::sleep(Duration::from_millis(20));
+    assert!(!ending.is_finished(), "a step is under way");
+    assert_eq!(is_made.try_recv(), Err(TryRecvError::Empty));
+    go.send(()).unwrap();
+    ending.join().unwrap();
+    assert_eq!(is_made.try_recv(), Err(TryRecvError::Disconnected), "the result is dropped");
+}
+
+#[test]
 fn a_panic_in_a_step_is_an_error_and_ends_only_its_job() {
     struct Panics;
     impl Steps for Panics {

@@ -12,6 +12,7 @@ mod handshakes;
 mod limits;
 mod on_demand;
 mod refusals;
+mod remote_writes;
 mod sleeping;
 mod tools;
 mod transfers;

@@ -23,7 +23,7 @@ fn on_demand(arrival: Option<Arrival>) -> Options {
 }
 
 /// Sends messages of these sizes both ways, and checks them. Each end goes on until the other has all.
-fn exchange(one: &mut Connection, other: &mut Connection, sizes: &[usize]) {
+pub(crate) fn exchange(one: &mut Connection, other: &mut Connection, sizes: &[usize]) {
     let over = [AtomicBool::new(false), AtomicBool::new(false)];
     let finish = |connection: &mut Connection, own: usize| {
         over[own].store(true, Ordering::Relaxed);
@@ -69,7 +69,7 @@ fn registered_bytes() -> Option<u64> {
 }
 
 /// Waits until budget, kernel and devices agree on what is registered, with all ends driven meanwhile. Returns the bytes.
-fn agree(ends: &mut [(Connection, Connection)], is_good: impl Fn(u64) -> bool, what: &str) -> u64 {
+pub(crate) fn agree(ends: &mut [(Connection, Connection)], is_good: impl Fn(u64) -> bool, what: &str) -> u64 {
     let end = Instant::now() + PATIENCE;
     loop {
         for (one, other) in &mut *ends {

@@ -3,9 +3,12 @@
 use crate::library::Verbs;
 use crate::sys::fake;
 use crate::sys::{Rdmacm, ibv_qp_type, rdma_cm_id, rdma_event_channel, rdma_port_space};
-use crate::{CmId, ConnectParams, DestinationMr, DeviceList, EventChannel, Pages, Pd, SourceMr};
+use crate::{
+    Access, CmId, ConnectParams, DestinationMr, DeviceList, EventChannel, LentMr, Pages, Pd, SourceMr,
+};
 use core::ffi::{c_int, c_void};
 use core::panic::AssertUnwindSafe;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::os::unix::process::ExitStatusExt;
@@ -237,6 +240,17 @@ fn a_source_that_stays_registered_aborts() {
 fn a_destination_that_stays_registered_aborts() {
     assert_aborts("a_destination_that_stays_registered_aborts", "1025 bytes", |pd| {
         DestinationMr::scope(pd, &mut [0; 1025], |_| ()).unwrap();
+    });
+}
+
+#[test]
+fn lent_memory_that_stays_registered_aborts() {
+    assert_aborts("lent_memory_that_stays_registered_aborts", "1 KiB", |pd| {
+        let mut memory = [0; 1024];
+        // SAFETY: the array lives as long as the region.
+        let mr =
+            unsafe { LentMr::register(pd, NonNull::from(&mut memory).cast(), 1024, Access::RemoteWrite) };
+        drop(mr.unwrap());
     });
 }
 

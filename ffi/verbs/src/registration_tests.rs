@@ -331,3 +331,47 @@ impl Drop for Noted {
         self.is_released.store(true, Ordering::Relaxed);
     }
 }
+
+#[test]
+fn lent_memory_is_deregistered_once_by_drop_or_call() {
+    let pd = pd();
+    let mut bytes = [7; 100];
+    let start = NonNull::from(&mut bytes).cast();
+    for is_dropped in [true, false] {
+        // SAFETY: the array lives as long as the region, and nobody looks at it meanwhile.
+        let mr = unsafe { LentMr::register(&pd, start, 100, Access::RemoteWrite) }.unwrap();
+        assert_eq!(registered(), (address(start.as_ptr()), 100, 3));
+        assert_eq!((mr.len(), mr.remote_addr()), (100, address(start.as_ptr())));
+        assert!(mr.sge(0, 100).is_some() && mr.sge(1, 100).is_none(), "{mr:?}");
+        assert_eq!(peer_writes(mr.remote_addr(), mr.rkey(), &[9]), WcStatus::SUCCESS);
+        if is_dropped {
+            drop(mr)
+        } else {
+            mr.deregister().unwrap()
+        }
+        assert_eq!(calls(), ["ibv_reg_mr", "ibv_dereg_mr"]);
+    }
+    assert_eq!(bytes[..2], [9, 7]);
+}
+
+#[test]
+fn lent_memory_that_stays_registered_comes_back() {
+    let pd = pd();
+    let bytes = [7; 100];
+    // SAFETY: the array lives as long as the region, whose NIC reads it.
+    let mr = unsafe { LentMr::register(&pd, NonNull::from(&bytes).cast(), 100, Access::LocalRead) }.unwrap();
+    answer("ibv_dereg_mr", libc::EBUSY);
+    let (error, mr) = mr.deregister().unwrap_err();
+    assert!(error.to_string().contains("cannot deregister 100 bytes"), "{error}");
+    assert!(mr.sge(0, 100).is_some());
+    answer("ibv_dereg_mr", 0);
+    calls();
+    drop(mr);
+    assert_eq!(calls(), ["ibv_dereg_mr"]);
+    answer("ibv_reg_mr", libc::ENOMEM);
+    // SAFETY: nothing is registered.
+    let refused = unsafe { LentMr::register(&pd, NonNull::from(&bytes).cast(), 100, Access::LocalRead) };
+    assert!(refused.is_err());
+    // SAFETY: nothing is registered.
+    assert!(unsafe { LentMr::register(&pd, NonNull::from(&bytes).cast(), 0, Access::LocalRead) }.is_err());
+}

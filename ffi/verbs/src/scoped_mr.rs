@@ -168,7 +168,7 @@ pub struct DestinationMr(Borrowed);
 
 /// A registration of borrowed memory, which ends before the borrow does, or the process ends.
 #[derive(Debug)]
-struct Borrowed(Registration);
+pub(super) struct Borrowed(pub(super) Registration);
 
 impl SourceMr {
     /// Registers `memory` with [`Access::LocalRead`], calls `work` with the region, deregisters, and returns the result of `work`. The

@@ -162,7 +162,8 @@ fn a_batch_is_one_doorbell() {
     let posted = |id, opcode, flags: u32, from: Vec<_>, to| {
         let lkeys = vec![mr.lkey().0; from.len()];
         let rkey = if to == 0 { 0 } else { THERE.rkey.0 };
-        Posted { id, opcode, flags, from, lkeys, to, rkey }
+        let immediate = if opcode == ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM { 5 } else { 0 };
+        Posted { id, opcode, flags, from, lkeys, to, rkey, immediate }
     };
     let expected = vec![
         posted(1, ibv_wr_opcode::IBV_WR_RDMA_WRITE, 0, vec![(start + 64, 4032)], 0x1000),

@@ -54,6 +54,13 @@ impl RdmaConnection {
         self.queue.complete_all();
     }
 
+    /// Ends the connection, since memory of the application is to be given back that the device or the peer may still use.
+    #[cold]
+    pub(in crate::fabric::rdma) fn end_link(&mut self) {
+        self.finish(State::Gone);
+        self.cm.get_mut().disconnect();
+    }
+
     /// Returns the descriptor that becomes readable when the connection ends.
     pub(in crate::fabric::rdma) fn interest(&self) -> PollFd<'_> {
         PollFd::new(self.channel.as_fd(), libc::POLLIN)

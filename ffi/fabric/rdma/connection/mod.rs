@@ -17,6 +17,7 @@ mod state;
 use super::cm::Cm;
 use super::error::ConnectError;
 use super::growth::Growth;
+use super::lending::Lending;
 use super::memory::{FirstLanding, RegisteredMemory};
 use super::receive_pool::{FIRST_RECEIVES, RECEIVES, ReceivePool, SENDS_MAX};
 use super::send_queue::SendQueue;
@@ -24,7 +25,7 @@ use super::sleep_state::SleepState;
 use crate::os::jobs::Jobs;
 use core::cell::RefCell;
 use heapless::{Deque, Vec};
-use posting::{BATCH, Work};
+use posting::{BATCH, REMOTE_MESSAGE_MIN, Work};
 use superpipe_core::driver::setup::Packet;
 use superpipe_core::{Layout, Notification, WrId};
 use superpipe_verbs::{
@@ -55,7 +56,11 @@ pub(super) struct RdmaConnection {
     pd: Pd,
     context: Context,
     inline_bytes: u32,
+    /// Longest message of the device.
+    message_bytes_max: u32,
     is_iwarp: bool,
+    /// Notify mode, or not known yet.
+    is_notified: bool,
     queue: SendQueue,
     waiting: Vec<(Work, Option<WrId>), BATCH>,
     polled: [Wc; POLLED],
@@ -80,7 +85,8 @@ impl RdmaConnection {
     /// Makes the objects of a connection whose device is known, with the first receives posted, in the state INIT.
     pub(super) fn new(cm: Cm) -> Result<Self, ConnectError> {
         let context = cm.context()?;
-        context.port(cm.port_number())?.check_active(&context.name())?;
+        let port = context.port(cm.port_number())?;
+        port.check_active(&context.name())?;
         let limits = context.limits()?;
         let depth = limits.queue_depth_max.min(SENDS_MAX);
         let pd = Pd::alloc(&context)?;
@@ -94,6 +100,8 @@ impl RdmaConnection {
         }
         Ok(Self {
             inline_bytes: qp.granted().inline_bytes,
+            message_bytes_max: port.message_bytes_max,
+            is_notified: true,
             is_iwarp: context.transport() == Transport::Iwarp,
             channel: cm.channel().clone(),
             cm: cm.into(),
@@ -149,6 +157,16 @@ impl RdmaConnection {
         Ok(Growth::new(&self.pd, largest, jobs)?)
     }
 
+    /// Returns a table for memory that the application lends.
+    pub(super) fn lending(&self, jobs: &'static Jobs) -> Lending {
+        Lending::new(&self.pd, self.message_bytes_max >= REMOTE_MESSAGE_MIN, jobs)
+    }
+
+    /// Sets whether every write of both ends comes with a notification.
+    pub(super) const fn set_notified(&mut self, is_notified: bool) {
+        self.is_notified = is_notified;
+    }
+
     /// Returns the bytes that are registered for messages.
     pub(super) fn receive_pool_bytes(&self) -> usize {
         self.receive_pool.bytes()
@@ -173,3 +191,6 @@ mod tests;
 
 #[cfg(test)]
 mod played_tests;
+
+#[cfg(test)]
+mod remote_write_tests;

@@ -19,7 +19,7 @@ use superpipe_core::{
 };
 use superpipe_verbs::fake::{
     Posted, Region, Script, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate,
-    script, sent, write_from_peer,
+    receive_write, script, sent, write_from_peer,
 };
 use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
 
@@ -30,13 +30,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 const UNANSWERED_NS: u64 = 100_000;
 
 /// An end, and its device.
-struct Side {
-    driver: Driver<Rdma>,
-    device: Script,
+pub(super) struct Side {
+    pub(super) driver: Driver<Rdma>,
+    pub(super) device: Script,
 }
 
-struct Pair {
-    sides: [Side; 2],
+pub(super) struct Pair {
+    pub(super) sides: [Side; 2],
     fabric: Rdma,
 }
 
@@ -55,7 +55,8 @@ fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
         let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
         Box::new(connection.growth(largest, jobs).unwrap())
     });
-    (connection, LinkMemory { mine, image, remote: REMOTE, growth })
+    let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
+    (connection, LinkMemory { mine, image, remote: REMOTE, growth, lending })
 }
 
 const REMOTE: RemoteAddr = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
@@ -72,16 +73,20 @@ fn carry_out(posted: &Posted, bytes: &[u8]) {
 }
 
 impl Pair {
-    fn new(arrival: Arrival) -> Self {
+    pub(super) fn new(arrival: Arrival) -> Self {
         Self::of(arrival, None)
     }
 
     fn of(arrival: Arrival, largest: Option<Layout>) -> Self {
+        Self::on_devices(arrival, largest, arrival == Arrival::Notify)
+    }
+
+    /// On devices without immediates, if `is_iwarp`.
+    pub(super) fn on_devices(arrival: Arrival, largest: Option<Layout>, is_iwarp: bool) -> Self {
         let mut ends = [0, 1].map(|_| {
             let (mut connection, memory) = connection(largest);
-            // Notices go by SENDs, whose bytes the device has.
-            connection.is_iwarp = arrival == Arrival::Notify;
-            assert_eq!(connection.is_iwarp(), arrival == Arrival::Notify);
+            connection.is_iwarp = is_iwarp;
+            assert_eq!(connection.is_iwarp(), is_iwarp);
             (connection, memory, script(take))
         });
         let [a, b] = ends.each_ref().map(|(_, memory, _)| RemoteAddr {
@@ -102,7 +107,7 @@ impl Pair {
     }
 
     /// Has one end do something, and then its device what was posted.
-    fn on<T>(&mut self, side: usize, act: impl FnOnce(&mut Driver<Rdma>, &mut Rdma) -> T) -> T {
+    pub(super) fn on<T>(&mut self, side: usize, act: impl FnOnce(&mut Driver<Rdma>, &mut Rdma) -> T) -> T {
         let Self { sides, fabric } = self;
         let [own, other] = sides.get_disjoint_mut([side, 1 - side]).unwrap();
         script(|script| swap(script, &mut own.device));
@@ -124,6 +129,10 @@ impl Pair {
         for (posted, bytes) in posted.iter().zip(&bytes) {
             match posted.opcode {
                 ibv_wr_opcode::IBV_WR_RDMA_WRITE => carry_out(posted, bytes),
+                ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM => {
+                    carry_out(posted, bytes);
+                    receive_write(posted.immediate);
+                }
                 ibv_wr_opcode::IBV_WR_SEND => receive(bytes),
                 other => panic!("{other:?}"),
             }
@@ -179,7 +188,7 @@ impl Pair {
     }
 
     /// Both ends do what needs no asking.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..10 {
             for side in [0, 1] {
                 self.on(side, |driver, fabric| driver.progress(fabric));
@@ -192,7 +201,7 @@ impl Pair {
     }
 }
 
-fn payload(bytes: usize) -> List<u8> {
+pub(super) fn payload(bytes: usize) -> List<u8> {
     (0..bytes).map(|at| u8::try_from(at * 7 % 251).unwrap() | 1).collect()
 }
 
@@ -209,7 +218,7 @@ fn messages_of_every_kind_cross_both_ways() {
 
 /// 256 KiB.
 const LARGEST: Layout = Layout { block_bytes: 8 << 10, block_count: 32, flags: FlagPlace::Inside };
-const MODES: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
+pub(super) const MODES: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
 
 impl Pair {
     /// Both ends drive until no growth is under way.

@@ -80,7 +80,7 @@ impl RdmaConnection {
             (_, 0..SIGNAL_BYTES) => None,
             (_, SIGNAL_BYTES) => Some(self.receive_pool.signal_bits(slot)),
             (_, bytes) => match self.receive_pool.signal_bits(slot) {
-                notification if Signal::is_notification(notification) => {
+                notification if Signal::is_notification(notification) && self.is_notified => {
                     return self.keep_notification(notification, slot, bytes);
                 }
                 _ if bytes as usize == PACKET_BYTES && !self.cm.get_mut().is_kept_open() => {

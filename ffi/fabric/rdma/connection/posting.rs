@@ -4,8 +4,8 @@ use super::{RdmaConnection, State};
 use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, RECEIVES, ReceivePool};
 use crate::fabric::rdma::signal::Signal;
-use superpipe_core::{Notification, WrId};
-use superpipe_verbs::{Error, SendBatch, SendFlags};
+use superpipe_core::{Notification, REMOTE_WRITE_BYTES_MAX, WrId};
+use superpipe_verbs::{Error, RemoteAddr, SendBatch, SendFlags};
 
 /// Work requests of one doorbell. A write that finds no place among them posts those that wait first.
 pub(super) const BATCH: usize = 32;
@@ -13,7 +13,12 @@ pub(super) const BATCH: usize = 32;
 /// the end of the connection waits for.
 const RESERVED: u64 = 8;
 
+/// Shortest limit of a device's messages with which remote writes are made: then the longest one of core is no more work requests than a batch
+/// takes. Devices have megabytes (rxe 8 MiB) or gigabytes.
+pub(super) const REMOTE_MESSAGE_MIN: u32 = 1 << 20;
+
 const _: () = assert!(RECEIVES as u64 > RESERVED);
+const _: () = assert!((REMOTE_WRITE_BYTES_MAX / REMOTE_MESSAGE_MIN) as usize + 2 <= BATCH);
 
 /// A work request that waits for the doorbell.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +37,19 @@ pub(super) enum Work {
         bytes: u32,
         signal: Signal,
     },
+    /// `bytes` bytes at `at` of the memory that the application has lent to be sent.
+    Remote {
+        at: u64,
+        bytes: u32,
+        to: RemoteAddr,
+        is_signaled: bool,
+    },
     Signal(Signal),
 }
 
 impl Work {
     const fn is_signaled(self) -> bool {
-        matches!(self, Self::Write { is_signaled: true, .. })
+        matches!(self, Self::Write { is_signaled: true, .. } | Self::Remote { is_signaled: true, .. })
     }
 }
 
@@ -62,7 +74,7 @@ impl RdmaConnection {
     ) -> bool {
         let signal = notification.map(|Notification(bits)| Signal::Notification(bits));
         let works = match signal {
-            Some(signal) if self.is_iwarp && bytes <= ENCLOSED_MAX => {
+            Some(signal) if self.is_iwarp && self.is_notified && bytes <= ENCLOSED_MAX => {
                 [Some((Work::Enclose { at, bytes, signal }, wr)), None]
             }
             // siw sends unsignaled pages without copying them, which takes it much longer.
@@ -87,6 +99,37 @@ impl RdmaConnection {
         for work in works.into_iter().flatten() {
             let kept = self.waiting.push(work);
             debug_assert!(kept.is_ok(), "there is room, or it was flushed");
+        }
+        true
+    }
+
+    /// Queues a write out of the memory that the application has lent, as several where it is longer than the device's messages. Returns false
+    /// if there is no place for all of it.
+    pub(in crate::fabric::rdma) fn write_remote(
+        &mut self,
+        at: u64,
+        bytes: u32,
+        to: RemoteAddr,
+        memory: &LinkMemory,
+    ) -> bool {
+        let count = bytes.div_ceil(self.message_bytes_max) as usize;
+        let has_room = self.batch_takes(count) && self.queue_takes(count);
+        if !has_room && !self.make_room(count, memory) {
+            return false;
+        }
+        if self.state != State::Open {
+            return self.queue.write_off(None);
+        }
+        let mut done = 0;
+        while done < bytes {
+            let part = self.message_bytes_max.min(bytes - done);
+            let (from, addr) = (at + u64::from(done), to.addr.wrapping_add(u64::from(done)));
+            // siw sends an unsignaled page itself, and not a copy, also again when TCP repeats it: after the application has changed it.
+            let is_signaled = self.is_iwarp;
+            let to = RemoteAddr { addr, ..to };
+            let kept = self.waiting.push((Work::Remote { at: from, bytes: part, to, is_signaled }, None));
+            debug_assert!(kept.is_ok(), "there is room, or it was flushed");
+            done += part;
         }
         true
     }
@@ -135,7 +178,10 @@ impl RdmaConnection {
             let signaled = self.queue.take(*wr) || work.is_signaled();
             let built =
                 add(&mut batch, *work, position, signaled, self.inline_bytes, &self.receive_pool, memory);
-            debug_assert!(built, "core's offsets are inside the image, and a batch has room for its queue");
+            debug_assert!(
+                built,
+                "core's offsets are inside the image or what was lent, and a batch has room for its queue"
+            );
         }
         self.waiting.clear();
         if batch.post().is_err() {
@@ -205,6 +251,10 @@ fn add<'mr>(
             let Some((from, _)) = memory.outlet(at, bytes) else { return false };
             let head = receive_pool.put_head(position, signal, at);
             batch.send_both(position, [head, from], flags(head.bytes() + bytes))
+        }
+        Work::Remote { at, bytes, to, .. } => {
+            let Some(from) = memory.lending.sge(at, bytes) else { return false };
+            batch.write(position, from, to, SendFlags { signaled, inline: false })
         }
         Work::Write { at, bytes, immediate, .. } => {
             let Some((from, to)) = memory.outlet(at, bytes) else { return false };

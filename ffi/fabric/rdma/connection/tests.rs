@@ -3,15 +3,16 @@
 use super::posting::Message;
 use super::*;
 use crate::copy::CopyKernels;
-use crate::fabric::LossCause;
 use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, IS_RECEIVE};
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
+use crate::fabric::{LossCause, Way};
 use crate::os::monotonic_ns;
+use core::ptr::NonNull;
 use superpipe_core::driver::setup::Kind;
-use superpipe_core::{FlagPlace, Line, WcError};
+use superpipe_core::{FlagPlace, Job, Line, Ticket, WcError};
 use superpipe_verbs::fake::{
     CmKind, Posted, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate, script,
     sent,
@@ -37,7 +38,8 @@ impl Ends {
         let first = FirstLanding::behind_page(layout);
         let image = connection.register(first, Access::Local).unwrap();
         let mine = connection.register(first, Access::RemoteWrite).unwrap();
-        Self { connection, memory: LinkMemory { mine, image, remote: REMOTE, growth: None } }
+        let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
+        Self { connection, memory: LinkMemory { mine, image, remote: REMOTE, growth: None, lending } }
     }
 
     /// On a device that has no immediates.
@@ -217,6 +219,51 @@ fn without_immediates_a_notification_follows_a_longer_write() {
     assert_eq!(ends.done(), [(1, Ok(())), (1, Ok(()))], "once each, and not before the notification went");
     receive(&gathered(&send));
     assert_eq!(ends.next_notification(), Some(Notification(5)));
+}
+
+#[test]
+fn outside_notify_mode_nothing_is_enclosed() {
+    let mut ends = Ends::iwarp();
+    ends.connection.set_notified(false);
+    let [write, send] = ends.notify(0, 64).try_into().unwrap();
+    assert_eq!((write.opcode, write.to), (ibv_wr_opcode::IBV_WR_RDMA_WRITE, REMOTE.addr));
+    assert_eq!((send.opcode, gathered(&send)), (ibv_wr_opcode::IBV_WR_SEND, vec![5, 0, 0, 0]));
+    receive(&gathered(&send));
+    assert_eq!(ends.next_notification(), Some(Notification(5)));
+    // The flag that it would bring is read before its notification is taken.
+    receive(&[[5, 0, 0, 0], [0; 4], [7; 4]].concat());
+    ends.connection.poll();
+    assert_eq!(ends.connection.state, UNKNOWN_MESSAGE);
+}
+
+/// Posts a remote write, and returns its work requests: place and bytes here, place there, and whether each is signaled.
+fn remote_write(ends: &mut Ends, bytes: u32) -> Vec<(usize, u32, u64, bool)> {
+    let memory = vec![7; 10_000];
+    let (start, len) = (NonNull::from(&memory[..]).cast(), memory.len());
+    let lending = &mut ends.memory.lending;
+    // SAFETY: the memory is taken back below.
+    let lent = unsafe { lending.lend(Way::Out, start, len) }.unwrap();
+    let job = Job::RegisterSource { buffer: lent, bytes: 10_000 };
+    lending.begin(Ticket::new(0, 0), job).unwrap();
+    assert!(lending.finished().is_some());
+    assert!(ends.connection.write_remote(1000, bytes, REMOTE, &ends.memory));
+    ends.ring();
+    ends.memory.lending.take_back(Way::Out, false);
+    let at = |posted: &Posted| (posted.from[0].0 - memory.as_ptr().addr() as u64) as usize;
+    let is_signaled = |posted: &Posted| posted.flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0;
+    posted().iter().map(|it| (at(it), it.from[0].1, it.to - REMOTE.addr, is_signaled(it))).collect()
+}
+
+#[test]
+fn a_remote_write_is_no_longer_than_the_devices_messages() {
+    let mut ends = Ends::new();
+    assert_eq!(remote_write(&mut ends, 5000), [(1000, 5000, 0, false)]);
+    ends.connection.message_bytes_max = 2000;
+    let three = [(1000, 2000, 0, false), (3000, 2000, 2000, false), (5000, 1000, 4000, false)];
+    assert_eq!(remote_write(&mut ends, 5000), three);
+    // siw would send pages that the application has changed meanwhile.
+    let mut ends = Ends::iwarp();
+    assert_eq!(remote_write(&mut ends, 5000), [(1000, 5000, 0, true)]);
 }
 
 #[test]

@@ -106,6 +106,8 @@ unsafe extern "C" fn ibv_query_port(_: *mut ibv_context, _: u8, attr: *mut _comp
     // SAFETY: the caller passes a pointer to a complete ibv_port_attr of its own.
     let attr = unsafe { &mut *attr.cast::<ibv_port_attr>() };
     (attr.gid_tbl_len, attr.state) = (1, ibv_port_state::IBV_PORT_ACTIVE);
+    // As rxe.
+    attr.max_msg_sz = 8 << 20;
     called("ibv_query_port")
 }
 
@@ -227,7 +229,10 @@ unsafe extern "C" fn post_send(_: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
         let (from, lkeys) = sges.map(|sge| ((sge.addr, sge.length), sge.lkey)).unzip();
         // SAFETY: every member of the union is integers, so any bytes are a value.
         let (to, rkey) = unsafe { (wr.wr.rdma.remote_addr, wr.wr.rdma.rkey) };
-        batch.push(Posted { id: wr.wr_id, opcode: wr.opcode, flags: wr.send_flags, from, lkeys, to, rkey });
+        // SAFETY: as above.
+        let immediate = u32::from_be(unsafe { wr.__bindgen_anon_1.imm_data });
+        let (id, opcode, flags) = (wr.wr_id, wr.opcode, wr.send_flags);
+        batch.push(Posted { id, opcode, flags, from, lkeys, to, rkey, immediate });
         next = wr.next;
     }
     script(|script| script.posted.push(batch));

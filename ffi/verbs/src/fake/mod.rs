@@ -30,6 +30,8 @@ pub struct Posted {
     pub to: u64,
     /// key of the peer's region that it goes to
     pub rkey: u32,
+    /// immediate; 0 without one
+    pub immediate: u32,
 }
 
 /// A region that is registered.
@@ -126,6 +128,12 @@ pub fn receive_immediate(id: u64, immediate: u32) {
         wc_flags: ibv_wc_flags::IBV_WC_WITH_IMM.0,
         ..ibv_wc::default()
     });
+}
+
+/// Makes the next poll find that the oldest receive got a write with this immediate.
+pub fn receive_write(immediate: u32) {
+    let (id, ..) = script(|script| script.receives.pop_front()).expect("a receive is posted");
+    receive_immediate(id, immediate);
 }
 
 /// Makes the next poll find that the oldest receive got these bytes by a SEND.
