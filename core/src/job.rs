@@ -98,6 +98,54 @@ pub enum Job<Region, Remote> {
     EndLink,
 }
 
+/// Kind of a job, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JobKind {
+    /// [`Job::ProvisionLanding`].
+    ProvisionLanding,
+    /// [`Job::ProvisionImage`].
+    ProvisionImage,
+    /// [`Job::ReleaseLanding`].
+    ReleaseLanding,
+    /// [`Job::ReleaseImage`].
+    ReleaseImage,
+    /// [`Job::RegisterSource`].
+    RegisterSource,
+    /// [`Job::RegisterDestination`].
+    RegisterDestination,
+    /// [`Job::Deregister`].
+    Deregister,
+    /// [`Job::EndLink`].
+    EndLink,
+}
+
+impl<Region, Remote> Job<Region, Remote> {
+    /// Returns the kind of the job.
+    pub(crate) const fn kind(&self) -> JobKind {
+        match self {
+            Self::ProvisionLanding { .. } => JobKind::ProvisionLanding,
+            Self::ProvisionImage { .. } => JobKind::ProvisionImage,
+            Self::ReleaseLanding(_) => JobKind::ReleaseLanding,
+            Self::ReleaseImage(_) => JobKind::ReleaseImage,
+            Self::RegisterSource { .. } => JobKind::RegisterSource,
+            Self::RegisterDestination { .. } => JobKind::RegisterDestination,
+            Self::Deregister(_) => JobKind::Deregister,
+            Self::EndLink => JobKind::EndLink,
+        }
+    }
+
+    /// Returns the bytes that the job provisions or registers.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::ProvisionLanding { layout, .. } | Self::ProvisionImage { layout, .. } => {
+                layout.bytes().into()
+            }
+            Self::RegisterSource { bytes, .. } | Self::RegisterDestination { bytes, .. } => *bytes,
+            Self::ReleaseLanding(_) | Self::ReleaseImage(_) | Self::Deregister(_) | Self::EndLink => 0,
+        }
+    }
+}
+
 /// What a finished job made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobOutcome<Region, Remote> {

@@ -42,6 +42,7 @@ mod endpoint;
 mod error;
 mod fabric;
 mod job;
+mod job_time;
 mod memory;
 mod nanos;
 mod receive;

@@ -1,6 +1,7 @@
 //! Growth of both landing buffers: jobs, control messages, and the moves of both halves. wire.md 2.5, 5.4, 5.5.
 
 use super::Endpoint;
+use super::job_times::direction_of;
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::memory::{Growth, Purpose, Retired};
@@ -36,7 +37,11 @@ impl<F: Fabric> Endpoint<F> {
         let has_left_behind = self.sender.has_left_behind();
         self.wants_ack |= requester.has_left() && !has_left_behind;
         let due = requester.due(has_left_behind);
-        work + self.send_growth(fabric, due)
+        work += self.send_growth(fabric, due);
+        if self.has_jobs() {
+            self.look_at_jobs(fabric);
+        }
+        work
     }
 
     /// Takes finished jobs: those of growth, and those of registered memory. Returns their number.
@@ -44,13 +49,14 @@ impl<F: Fabric> Endpoint<F> {
         let mut count = 0;
         while let Some((ticket, result)) = fabric.finished(&mut self.link) {
             count += 1;
-            if !F::DIRECT {
-                self.zero_copy.handle_finished(ticket, result);
+            let (view, has_failed) = (self.view(fabric), result.is_err());
+            if !F::DIRECT
+                && let Some((over, direction)) = self.zero_copy.handle_finished(ticket, result)
+            {
+                self.count_job(fabric, ticket.index, over, view.look(over.0, direction), has_failed);
             }
             let Some(Growth { requester, provider, jobs }) = &mut self.growth else { continue };
-            let Some((purpose, begun)) = jobs.finish(ticket) else { continue };
-            self.counters.jobs_ns += fabric.now().0.saturating_sub(begun.0);
-            self.counters.jobs_failed += u64::from(result.is_err());
+            let Some((purpose, time)) = jobs.finish(ticket) else { continue };
             match purpose {
                 Purpose::Landing => {
                     if let Some(next) = provider.handle_provisioned(result) {
@@ -61,6 +67,8 @@ impl<F: Fabric> Endpoint<F> {
                 Purpose::LandingRelease => provider.handle_released(),
                 Purpose::ImageRelease => requester.handle_released(),
             }
+            let job = purpose.kind();
+            self.count_job(fabric, ticket.index, (job, time), view.look(job, direction_of(job)), has_failed);
         }
         count
     }
@@ -171,6 +179,13 @@ impl<F: Fabric> Endpoint<F> {
     /// Returns false if there is none.
     pub fn shrink(&mut self) -> bool {
         self.growth.as_mut().is_some_and(|growth| growth.provider.shrink())
+    }
+
+    /// [`shrink`](Self::shrink), because the memory is needed elsewhere.
+    pub(crate) fn reclaim(&mut self) {
+        if let Some(growth) = &mut self.growth {
+            growth.provider.reclaim();
+        }
     }
 
     /// Returns the count of blocks that this end has consumed.

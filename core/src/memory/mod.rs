@@ -84,9 +84,13 @@ fn begin<F: Fabric>(
     job: Job<F::Region, F::Remote>,
 ) -> Result<(), Busy> {
     let ticket = jobs.open(purpose).ok_or(Busy)?;
+    let (kind, bytes) = (job.kind(), job.bytes());
     let begun = fabric.begin(link, ticket, job);
     match begun {
-        Ok(()) => jobs.note_begun(ticket, fabric.now()),
+        Ok(()) => {
+            jobs.note_begun(ticket, fabric.now());
+            record!(fabric, link, JobBegin { number: ticket.index, job: kind, bytes });
+        }
         Err(Busy) => jobs.withdraw(ticket),
     }
     begun

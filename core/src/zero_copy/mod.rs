@@ -21,8 +21,10 @@ mod lease;
 pub(crate) use lease::Lease;
 
 use crate::fabric::Fabric;
-use crate::job::{JobResult, Ticket};
+use crate::job::{JobKind, JobResult, Ticket};
+use crate::job_time::{Direction, JobTime};
 use crate::memory::JOBS_MAX;
+use crate::nanos::Nanos;
 use crate::send::TransferId;
 
 /// Tickets of the source's and the destination's job. Those before belong to landing buffers that grow.
@@ -57,11 +59,19 @@ pub(crate) struct ZeroCopy {
     pub(crate) destination: Option<Destination>,
     /// Generations of the two tickets.
     generations: [u32; 2],
+    /// Times of the two jobs.
+    times: [JobTime; 2],
 }
 
 impl ZeroCopy {
     pub(crate) const fn new(is_possible: bool) -> Self {
-        Self { is_possible, source: None, destination: None, generations: [0; 2] }
+        Self {
+            is_possible,
+            source: None,
+            destination: None,
+            generations: [0; 2],
+            times: [JobTime::new(Nanos(0)); 2],
+        }
     }
 
     /// Returns true while this end holds memory of the application.
@@ -78,31 +88,54 @@ impl ZeroCopy {
     /// Begins the jobs that are due. Returns the number of those that were begun.
     pub(crate) fn begin_jobs<F: Fabric>(&mut self, fabric: &mut F, link: &mut F::Link) -> usize {
         let [of_source, of_destination] = self.generations;
+        let [source_time, destination_time] = &mut self.times;
         let mut begun = 0;
         if let Some(source) = &mut self.source {
-            begun += source.lease.begin_job(fabric, link, Ticket { index: SOURCE, generation: of_source });
+            let ticket = Ticket { index: SOURCE, generation: of_source };
+            if let Some(time) = source.lease.begin_job(fabric, link, ticket) {
+                (*source_time, begun) = (time, begun + 1);
+            }
         }
         if let Some(destination) = &mut self.destination {
             let ticket = Ticket { index: DESTINATION, generation: of_destination };
-            begun += destination.lease.begin_job(fabric, link, ticket);
+            if let Some(time) = destination.lease.begin_job(fabric, link, ticket) {
+                (*destination_time, begun) = (time, begun + 1);
+            }
         }
         begun
     }
 
-    /// Handles the end of a job. A stale ticket is ignored.
-    pub(crate) fn handle_finished<A, B>(&mut self, ticket: Ticket, result: JobResult<A, B>) {
+    /// Returns the times of the jobs under way: the source's, and the destination's.
+    pub(crate) fn times(&mut self) -> [Option<(JobKind, &mut JobTime)>; 2] {
+        let [source_time, destination_time] = &mut self.times;
+        let source = self.source.as_ref().and_then(|source| source.lease.job());
+        let destination = self.destination.as_ref().and_then(|destination| destination.lease.job());
+        [source.map(|job| (job, source_time)), destination.map(|job| (job, destination_time))]
+    }
+
+    /// Handles the end of a job, and returns its kind, its time and its direction. A stale ticket is ignored.
+    pub(crate) fn handle_finished<A, B>(
+        &mut self,
+        ticket: Ticket,
+        result: JobResult<A, B>,
+    ) -> Option<((JobKind, JobTime), Direction)> {
+        let [source_time, destination_time] = self.times;
         let [of_source, of_destination] = &mut self.generations;
-        let (generation, lease) = match ticket.index {
-            SOURCE => (of_source, self.source.as_mut().map(|source| &mut source.lease)),
-            DESTINATION => (of_destination, self.destination.as_mut().map(|it| &mut it.lease)),
-            _ => return,
+        let (generation, lease, time, direction) = match ticket.index {
+            SOURCE => (of_source, &mut self.source.as_mut()?.lease, source_time, Direction::Sent),
+            DESTINATION => {
+                let lease = &mut self.destination.as_mut()?.lease;
+                (of_destination, lease, destination_time, Direction::Received)
+            }
+            _ => return None,
         };
-        if *generation == ticket.generation
-            && let Some(lease) = lease
-            && lease.handle_finished(result)
-        {
-            *generation = generation.wrapping_add(1);
+        if *generation != ticket.generation {
+            return None;
         }
+        let job = lease.job()?;
+        lease.handle_finished(result);
+        *generation = generation.wrapping_add(1);
+        Some(((job, time), direction))
     }
 
     /// Forgets memory that this end does not hold any more.
