@@ -119,6 +119,20 @@ pub enum JobKind {
     EndLink,
 }
 
+impl JobKind {
+    /// Returns true for a job that takes memory back, and false for one that provisions or registers it.
+    #[must_use]
+    pub const fn takes_back(self) -> bool {
+        match self {
+            Self::ProvisionLanding
+            | Self::ProvisionImage
+            | Self::RegisterSource
+            | Self::RegisterDestination => false,
+            Self::ReleaseLanding | Self::ReleaseImage | Self::Deregister | Self::EndLink => true,
+        }
+    }
+}
+
 impl<Region, Remote> Job<Region, Remote> {
     /// Returns the kind of the job.
     pub(crate) const fn kind(&self) -> JobKind {

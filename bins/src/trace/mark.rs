@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use superpipe::Length;
-use superpipe::recorder::{CAPACITY, ControlKind, Record, Step};
+use superpipe::recorder::{CAPACITY, ControlKind, JobKind, Record, Step};
 
 /// Limit on the marks of one connection: the capacity of its recorder.
 pub const MARKS_MAX: usize = CAPACITY;
@@ -63,8 +63,80 @@ pub enum MarkKind {
     NoCts { sequence: u64 },
     /// a size was compared with the threshold of the provision protocol
     Compared { bytes: u64, threshold_bytes: u32, element: Option<u32> },
+    /// a job of the fabric began
+    JobBegin { number: u8, job: Job, bytes: u64 },
+    /// a job of the fabric was over; its span is that of the job
+    JobEnd { number: u8, job: Job, has_failed: bool, visible_ns: u64 },
     /// the connection failed
     Failed { why: String },
+}
+
+/// Kinds of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Job {
+    /// a landing buffer of this end is provisioned
+    ProvisionLanding,
+    /// the image of a landing buffer of the peer is provisioned
+    ProvisionImage,
+    /// a landing buffer of this end is released
+    ReleaseLanding,
+    /// the image of a landing buffer of the peer is released
+    ReleaseImage,
+    /// memory that a message is written from is registered
+    RegisterSource,
+    /// memory that a message is written to is registered
+    RegisterDestination,
+    /// memory of the application is deregistered
+    Deregister,
+    /// the link ends
+    EndLink,
+}
+
+impl Job {
+    /// Returns its name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ProvisionLanding => "provision landing buffer",
+            Self::ProvisionImage => "provision image",
+            Self::ReleaseLanding => "release landing buffer",
+            Self::ReleaseImage => "release image",
+            Self::RegisterSource => "register source",
+            Self::RegisterDestination => "register destination",
+            Self::Deregister => "deregister",
+            Self::EndLink => "end link",
+        }
+    }
+}
+
+impl Job {
+    /// Returns true for a job that takes memory back, and false for one that provisions or registers it.
+    #[must_use]
+    pub const fn takes_back(self) -> bool {
+        match self {
+            Self::ProvisionLanding
+            | Self::ProvisionImage
+            | Self::RegisterSource
+            | Self::RegisterDestination => false,
+            Self::ReleaseLanding | Self::ReleaseImage | Self::Deregister | Self::EndLink => true,
+        }
+    }
+}
+
+impl From<JobKind> for Job {
+    fn from(kind: JobKind) -> Self {
+        match kind {
+            JobKind::ProvisionLanding => Self::ProvisionLanding,
+            JobKind::ProvisionImage => Self::ProvisionImage,
+            JobKind::ReleaseLanding => Self::ReleaseLanding,
+            JobKind::ReleaseImage => Self::ReleaseImage,
+            JobKind::RegisterSource => Self::RegisterSource,
+            JobKind::RegisterDestination => Self::RegisterDestination,
+            JobKind::Deregister => Self::Deregister,
+            JobKind::EndLink => Self::EndLink,
+        }
+    }
 }
 
 /// Kinds of control messages.
@@ -143,6 +215,10 @@ impl From<Step> for MarkKind {
             Step::NoCts { sequence } => Self::NoCts { sequence },
             Step::Compared { bytes, threshold_bytes, element } => {
                 Self::Compared { bytes, threshold_bytes, element }
+            }
+            Step::JobBegin { number, job, bytes } => Self::JobBegin { number, job: job.into(), bytes },
+            Step::JobEnd { number, job, has_failed, visible_ns } => {
+                Self::JobEnd { number, job: job.into(), has_failed, visible_ns }
             }
             Step::Failed(failure) => Self::Failed { why: failure.to_string() },
         }
