@@ -8,7 +8,7 @@
 //! | `ReleaseImage` | none | given back at once |
 //!
 //! The jobs are those of the process ([`Jobs`]), whose helper thread makes the steps. The connection makes those of a first landing
-//! buffer itself, one per poll, since they are few: see [`HERE_BYTES_MAX`]. It also does if the process has too many jobs. Dropping the
+//! buffer itself, one per poll, since they are few (`turns.rs`). It also does if the process has too many jobs. Dropping the
 //! connection cancels its jobs. The steps keep the mapping until they are dropped, and their bytes of the share are given back after that.
 
 use core::fmt;
@@ -20,20 +20,17 @@ use superpipe_core::{
     Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket as JobId,
 };
 
+use super::charge::{Charge, Purpose};
 use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
+use super::turns::Turns;
 use crate::budget::{Budget, BudgetShare, MemoryKind, Refused};
 use crate::fabric::Span;
 use crate::os::OsError;
-use crate::os::jobs::{self, JobError, Jobs, Step, Steps};
+use crate::os::jobs::{JobError, Step, Steps};
 use crate::os::page::page_bytes;
 
 /// Limit of jobs under way: as many as core begins at a time.
 const JOBS_MAX: usize = 6;
-
-/// Limit of bytes whose steps the connection makes itself: a slab with its slot lines. That takes three polls, of 40 µs together, and not
-/// longer than it takes to wake a thread. If the peer's end keeps the helper's core busy, it is much faster: the first message of
-/// 256 KiB then took 302 µs with the helper, and takes 139 µs (`rperf --reconnect`, two cores, both ends pinned and spinning).
-const HERE_BYTES_MAX: usize = GROWTH_SLAB_BYTES as usize + 2 * 4096;
 
 /// Two sparse segments, and the jobs on them.
 pub(super) struct Growing {
@@ -60,24 +57,10 @@ enum Work {
     Over(JobResult<Span, Span>),
 }
 
-/// Steps, and who makes them.
-enum Turns<S: Steps> {
-    /// The jobs of the process.
-    Process(jobs::Ticket<S>),
-    /// This connection, one per poll.
-    Connection(S),
-}
-
 /// Steps on memory that counts against the budget. The charge outlives the steps, which may remove pages when they are dropped.
 struct Charged<S> {
     steps: S,
     charge: Option<Charge>,
-}
-
-/// Bytes by which the connection's share of the budget has grown. Dropping it returns them.
-struct Charge {
-    share: Arc<BudgetShare>,
-    bytes: u64,
 }
 
 impl Growing {
@@ -180,8 +163,8 @@ impl Growing {
     fn charge(&self, bytes: usize) -> Result<Charge, JobFailed> {
         let bytes = bytes.next_multiple_of(page_bytes()) as u64;
         let bytes_max = |refused: Refused| u32::try_from(refused.bytes_max()).unwrap_or(u32::MAX);
-        self.share.grow(bytes).map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })?;
-        Ok(Charge { share: Arc::clone(&self.share), bytes })
+        Charge::take(&self.share, bytes, Purpose::Landing)
+            .map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })
     }
 
     fn is_populating(&self, wanted: Slot) -> bool {
@@ -245,31 +228,6 @@ impl fmt::Debug for Growing {
     }
 }
 
-impl<S: Steps> Turns<S> {
-    /// Begins a job on this many bytes that a transfer may wait for.
-    fn begin(steps: S, bytes: usize) -> Self {
-        if bytes <= HERE_BYTES_MAX { Self::Connection(steps) } else { Self::of_process(steps) }
-    }
-
-    /// Begins a job of the process, or leaves the steps to the connection if the process has too many.
-    fn of_process(steps: S) -> Self {
-        match Jobs::of_process().begin(steps) {
-            Ok(ticket) => Self::Process(ticket),
-            Err(jobs::Busy(steps)) => Self::Connection(steps),
-        }
-    }
-
-    fn poll(&mut self) -> Option<Result<S::Output, JobError>> {
-        match self {
-            Self::Process(ticket) => ticket.poll(),
-            Self::Connection(steps) => match steps.step() {
-                Step::More => None,
-                Step::Done(output) => Some(Ok(output)),
-            },
-        }
-    }
-}
-
 /// Result of charged steps, with the charge for the memory that they worked on.
 type Ended = (Result<(), OsError>, Option<Charge>);
 
@@ -289,12 +247,6 @@ fn taken(ended: Result<Ended, JobError>) -> (Result<(), JobFailed>, Option<Charg
     match ended {
         Ok((result, charge)) => (result.map_err(|_| JobFailed::Refused), charge),
         Err(JobError::Panicked | JobError::OtherProcess) => (Err(JobFailed::Refused), None),
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.share.shrink(self.bytes);
     }
 }
 

@@ -16,6 +16,7 @@ pub mod socket;
 pub mod sparse;
 
 mod ancillary;
+mod charge;
 pub(crate) mod descriptor_passing;
 #[cfg(test)]
 mod foreign;
@@ -24,6 +25,7 @@ mod receive_queue;
 #[cfg(test)]
 pub(crate) mod scratch;
 mod socket_error;
+mod turns;
 mod unix_address;
 
 pub(crate) use address::other_socket_hint;
