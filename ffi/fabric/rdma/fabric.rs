@@ -7,6 +7,7 @@ use super::memory::LinkMemory;
 use crate::copy::{CopyKernels, crc32c};
 use crate::fabric::{ConcurrentSleeps, Span};
 use crate::os::monotonic_ns;
+use crate::os::step_time::add_steps;
 use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
@@ -19,6 +20,8 @@ use superpipe_core::{
 #[derive(Debug)]
 pub struct Rdma {
     kernels: &'static CopyKernels,
+    /// Time that calls of the connection have spent on steps of its jobs.
+    job_steps_ns: u64,
     #[cfg(feature = "recorder")]
     pub(super) recorder: Option<Box<Recorder>>,
 }
@@ -61,6 +64,7 @@ impl Rdma {
     pub fn new() -> Self {
         Self {
             kernels: CopyKernels::get(),
+            job_steps_ns: 0,
             #[cfg(feature = "recorder")]
             recorder: None,
         }
@@ -227,7 +231,12 @@ impl Fabric for Rdma {
     }
 
     fn finished(&mut self, link: &mut RdmaLink) -> Option<Finished<Span, Image>> {
-        link.memory.growth.as_mut()?.finished()
+        add_steps(&mut self.job_steps_ns, || link.memory.growth.as_mut()?.finished())
+    }
+
+    #[inline]
+    fn job_steps_ns(&self, _: &RdmaLink) -> u64 {
+        self.job_steps_ns
     }
 
     fn is_memory_short(&self, _: &RdmaLink) -> bool {

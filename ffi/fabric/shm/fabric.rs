@@ -22,6 +22,7 @@ use super::socket::Socket;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
 use crate::fabric::{HostFabric, SleepEnd, Span};
 use crate::os::poll::{PollFd, Polled};
+use crate::os::step_time::add_steps;
 use crate::os::{Mapping, OsError, monotonic_ns};
 
 /// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
@@ -32,6 +33,8 @@ const EXPECTED_BYTES_MAX: u32 = 2048;
 #[derive(Debug)]
 pub struct Shm {
     kernels: &'static CopyKernels,
+    /// Time that calls of the connection have spent on steps of its jobs.
+    job_steps_ns: u64,
     #[cfg(feature = "recorder")]
     recorder: Option<Box<Recorder>>,
 }
@@ -66,6 +69,7 @@ impl Shm {
     pub fn new() -> Self {
         Self {
             kernels: CopyKernels::get(),
+            job_steps_ns: 0,
             #[cfg(feature = "recorder")]
             recorder: None,
         }
@@ -254,7 +258,12 @@ impl Fabric for Shm {
     }
 
     fn finished(&mut self, link: &mut ShmLink) -> Option<Finished<Span, Span>> {
-        link.growing()?.finished()
+        add_steps(&mut self.job_steps_ns, || link.growing()?.finished())
+    }
+
+    #[inline]
+    fn job_steps_ns(&self, _: &ShmLink) -> u64 {
+        self.job_steps_ns
     }
 
     fn poll_cq(&mut self, _: &mut ShmLink) -> Option<Completion> {
