@@ -280,6 +280,14 @@ pub trait Fabric {
         None
     }
 
+    /// Returns the nanoseconds that [`finished`](Self::finished) has spent on parts of jobs, over the life of the link. For reports; it
+    /// must cost no more than a load. Core asks in rounds of progress while a job is under way.
+    #[inline]
+    fn job_steps_ns(&self, link: &Self::Link) -> u64 {
+        let _ = link;
+        0
+    }
+
     /// Returns true while others wait for memory that this connection has grown by, so that it is released at once, used or not. Core asks
     /// at each tick, on connections that have grown.
     fn must_release(&self, link: &Self::Link) -> bool {

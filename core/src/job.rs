@@ -126,6 +126,87 @@ pub enum Job<Region, Remote> {
     EndLink,
 }
 
+/// Kind of a job, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JobKind {
+    /// [`Job::ProvisionLanding`].
+    ProvisionLanding,
+    /// [`Job::ProvisionImage`].
+    ProvisionImage,
+    /// [`Job::ReleaseLanding`].
+    ReleaseLanding,
+    /// [`Job::ReleaseImage`].
+    ReleaseImage,
+    /// [`Job::RegisterSource`].
+    RegisterSource,
+    /// [`Job::RegisterDestination`].
+    RegisterDestination,
+    /// [`Job::Deregister`].
+    Deregister,
+    /// [`Job::Expose`].
+    Expose,
+    /// [`Job::Map`].
+    Map,
+    /// [`Job::Unmap`].
+    Unmap,
+    /// [`Job::EndLink`].
+    EndLink,
+}
+
+impl JobKind {
+    /// Returns true for a job that takes memory back, and false for one that provisions or registers it.
+    #[must_use]
+    pub const fn takes_back(self) -> bool {
+        match self {
+            Self::ProvisionLanding
+            | Self::ProvisionImage
+            | Self::RegisterSource
+            | Self::RegisterDestination
+            | Self::Expose
+            | Self::Map => false,
+            Self::ReleaseLanding | Self::ReleaseImage | Self::Deregister | Self::Unmap | Self::EndLink => {
+                true
+            }
+        }
+    }
+}
+
+impl<Region, Remote> Job<Region, Remote> {
+    /// Returns the kind of the job.
+    pub(crate) const fn kind(&self) -> JobKind {
+        match self {
+            Self::ProvisionLanding { .. } => JobKind::ProvisionLanding,
+            Self::ProvisionImage { .. } => JobKind::ProvisionImage,
+            Self::ReleaseLanding(_) => JobKind::ReleaseLanding,
+            Self::ReleaseImage(_) => JobKind::ReleaseImage,
+            Self::RegisterSource { .. } => JobKind::RegisterSource,
+            Self::RegisterDestination { .. } => JobKind::RegisterDestination,
+            Self::Deregister(_) => JobKind::Deregister,
+            Self::Expose { .. } => JobKind::Expose,
+            Self::Map { .. } => JobKind::Map,
+            Self::Unmap(_) => JobKind::Unmap,
+            Self::EndLink => JobKind::EndLink,
+        }
+    }
+
+    /// Returns the bytes that the job provisions, registers or maps.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::ProvisionLanding { layout, .. } | Self::ProvisionImage { layout, .. } => {
+                layout.bytes().into()
+            }
+            Self::RegisterSource { bytes, .. } | Self::RegisterDestination { bytes, .. } => *bytes,
+            Self::Map { bytes, .. } => (*bytes).into(),
+            Self::ReleaseLanding(_)
+            | Self::ReleaseImage(_)
+            | Self::Deregister(_)
+            | Self::Expose { .. }
+            | Self::Unmap(_)
+            | Self::EndLink => 0,
+        }
+    }
+}
+
 /// What a finished job made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobOutcome<Region, Remote> {

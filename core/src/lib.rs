@@ -44,6 +44,7 @@ mod error;
 mod exposing;
 mod fabric;
 mod job;
+mod job_time;
 mod memory;
 mod nanos;
 mod receive;

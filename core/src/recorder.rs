@@ -8,6 +8,7 @@
 use heapless::Deque;
 
 use crate::error::Failure;
+pub use crate::job::JobKind;
 use crate::nanos::Nanos;
 pub use crate::wire::control::Kind as ControlKind;
 use crate::wire::header::Length;
@@ -119,6 +120,26 @@ pub enum Step {
         threshold_bytes: u32,
         /// Index of the element of the I/O vector; `None` for the message as a whole.
         element: Option<u32>,
+    },
+    /// A job of the fabric began. Its number is free again after its end.
+    JobBegin {
+        /// Number of the job.
+        number: u8,
+        /// Kind of the job.
+        job: JobKind,
+        /// Bytes that it provisions or registers; 0 for a job that takes memory back.
+        bytes: u64,
+    },
+    /// A job of the fabric was seen to be over. Takes the time since its begin.
+    JobEnd {
+        /// Number of the job.
+        number: u8,
+        /// Kind of the job.
+        job: JobKind,
+        /// The fabric reported that it failed.
+        has_failed: bool,
+        /// Nanoseconds of it that were visible.
+        visible_ns: u64,
     },
     /// The connection failed.
     Failed(Failure),

@@ -12,7 +12,8 @@
 //! - **Each step is made once.** A step is made under the job's lock, which both ends only try: a poll that finds the helper in a
 //!   step returns at once.
 //! - A step that panics ends its job with an error.
-//! - `poll` never waits, allocates nothing itself, and reads no clock.
+//! - `poll` never waits, and allocates nothing itself. It reads the clock only around a step that it makes, whose time counts for the
+//!   caller's thread (`step_time`).
 //!
 //! A child of fork has no helper and none of its parent's jobs: [`Jobs::of_process`] makes new ones there, and a ticket of the parent ends
 //! with [`JobError::OtherProcess`].
@@ -20,6 +21,7 @@
 use super::clock::monotonic_ns;
 use super::owner::Owner;
 use super::pin::{CoreSet, current_cores, move_thread, process_cores};
+use super::step_time::timed;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use core::time::Duration;
@@ -387,7 +389,7 @@ impl<S: Steps> Ticket<S> {
         if !self.is_turn_due() {
             return None;
         }
-        let turn = self.job.turn();
+        let turn = timed(|| self.job.turn());
         self.steps_seen = self.job.steps.load(Ordering::Relaxed);
         if turn != Turn::Over {
             return None;

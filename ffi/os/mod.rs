@@ -24,6 +24,7 @@ pub mod poll;
 pub mod random;
 pub mod read_only_mapping;
 pub mod resolve;
+pub(crate) mod step_time;
 pub(crate) mod user;
 
 pub use bytes::Bytes;

@@ -15,6 +15,8 @@ pub const ACK: Color = Color(196, 38, 70);
 pub const CONTROL: Color = Color(130, 60, 170);
 /// Color of faults.
 pub const FAULT: Color = Color(236, 120, 0);
+/// Colors of jobs that provision or register memory, and of those that take it back.
+pub const JOB: [Color; 2] = [Color(150, 96, 28), Color(212, 170, 104)];
 /// Color of posted work requests.
 pub const POST: Color = Color(120, 126, 136);
 /// Color of waits.
@@ -63,6 +65,28 @@ pub struct Bar {
     pub span_ns: [u64; 2],
     /// Color of the rectangle.
     pub color: Color,
+}
+
+impl Lane {
+    /// Returns lanes for bars that may overlap: each bar in the first lane that is free at its begin. The first lane has this name, the
+    /// others are numbered from 2. Returns none if there are no bars.
+    #[must_use]
+    pub fn stacked(name: &str, bars: &[Bar]) -> Vec<Self> {
+        let mut bars = bars.to_vec();
+        bars.sort_by_key(|bar| bar.span_ns);
+        let mut lanes: Vec<Self> = Vec::new();
+        for bar in bars {
+            let is_free = |lane: &Self| lane.bars.last().is_none_or(|last| last.span_ns[1] <= bar.span_ns[0]);
+            let index = lanes.iter().position(is_free).unwrap_or_else(|| {
+                let number = lanes.len() + 1;
+                let name = if number == 1 { name.to_owned() } else { format!("{name} {number}") };
+                lanes.push(Self { name, ..Self::default() });
+                number - 1
+            });
+            lanes[index].bars.push(bar);
+        }
+        lanes
+    }
 }
 
 /// A transfer from the top of a lane, where it leaves, to the bottom, where it arrives.
@@ -180,6 +204,16 @@ mod tests {
         let text = drawn(Lane { bars: vec![bar], ..Lane::default() });
         let line = text.lines().find(|line| line.contains("#0C8264")).unwrap();
         assert!(line.contains("width=\"1\""), "{line}");
+    }
+
+    #[test]
+    fn bars_that_overlap_are_stacked() {
+        let bar = |span_ns| Bar { span_ns, color: JOB[0] };
+        let lanes = Lane::stacked("jobs", &[[30, 50], [10, 40], [20, 30], [40, 60]].map(bar));
+        let spans = |lane: &Lane| lane.bars.iter().map(|bar| bar.span_ns).collect::<Vec<_>>();
+        let all: Vec<_> = lanes.iter().map(|lane| (lane.name.as_str(), spans(lane))).collect();
+        assert_eq!(all, [("jobs", vec![[10, 40], [40, 60]]), ("jobs 2", vec![[20, 30], [30, 50]])]);
+        assert!(Lane::stacked("jobs", &[]).is_empty());
     }
 
     #[test]

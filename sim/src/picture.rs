@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use superpipe_core::control_page;
 use superpipe_core::recorder::Step;
 use superpipe_gantt::{
-    ACK, Bar, CONTROL, COPY_IN, COPY_OUT, Chart, Color, FAULT, Lane, Meaning, POST, Place, Shade, Slant,
+    ACK, Bar, CONTROL, COPY_IN, COPY_OUT, Chart, Color, FAULT, JOB, Lane, Meaning, POST, Place, Shade, Slant,
     Tick, WAIT, WIRE, us,
 };
 
@@ -48,6 +48,8 @@ struct Host {
     visible: Lane,
     cpu: Lane,
     wire: Lane,
+    /// Jobs beside the CPU, which may overlap.
+    jobs: Vec<Bar>,
     /// Begin of a wait for CTS or credit.
     waits_since: Option<u64>,
     /// Shades by chunk and by WR.
@@ -127,7 +129,7 @@ impl Painter {
     }
 
     fn step(&mut self, host: usize, span_ns @ [begin_ns, end_ns]: [u64; 2], step: &Step) {
-        let Host { cpu, waits_since, shades, .. } = &mut self.hosts[host];
+        let Host { cpu, jobs, waits_since, shades, .. } = &mut self.hosts[host];
         match *step {
             Step::NoCredit { .. } | Step::NoCts { .. } => {
                 waits_since.get_or_insert(begin_ns);
@@ -143,6 +145,9 @@ impl Painter {
             }
             Step::AckOut { .. } | Step::AckIn { .. } => tick(cpu, end_ns, ACK, Place::Below),
             Step::ControlOut(_) | Step::ControlIn(_) => tick(cpu, end_ns, CONTROL, Place::Below),
+            Step::JobEnd { job, .. } => {
+                jobs.push(Bar { span_ns, color: JOB[usize::from(job.takes_back())] });
+            }
             Step::Failed(_) => tick(cpu, end_ns, FAULT, Place::Across),
             Step::SendBegin { .. }
             | Step::SendEnd { .. }
@@ -152,7 +157,8 @@ impl Painter {
             | Step::Complete { .. }
             | Step::LineOut { .. }
             | Step::LineIn { .. }
-            | Step::Compared { .. } => {}
+            | Step::Compared { .. }
+            | Step::JobBegin { .. } => {}
         }
     }
 
@@ -164,16 +170,18 @@ impl Painter {
         let subtitle = format!(
             "copying in takes {copy_in:.1} \u{b5}s, packets occupy the wire for {wire:.1} \u{b5}s, copying out takes {copy_out:.1} \u{b5}s"
         );
+        let has_jobs = self.hosts.iter().any(|host| !host.jobs.is_empty());
         let mut lanes = Vec::new();
         for (number, host) in self.hosts.into_iter().enumerate() {
             let named = [("memory", host.visible), ("CPU", host.cpu), ("NIC", host.wire)];
             lanes.extend(named.map(|(what, lane)| Lane { name: format!("host {number} {what}"), ..lane }));
+            lanes.extend(Lane::stacked(&format!("host {number} jobs"), &host.jobs));
         }
         let is_empty = |lane: &Lane| {
             lane.waits.is_empty() && lane.bars.is_empty() && lane.slants.is_empty() && lane.ticks.is_empty()
         };
         lanes.retain(|lane| !is_empty(lane));
-        Chart { title, subtitle, span_ns, lanes, legend: legend() }
+        Chart { title, subtitle, span_ns, lanes, legend: legend(has_jobs) }
     }
 }
 
@@ -181,8 +189,8 @@ fn tick(lane: &mut Lane, at_ns: u64, color: Color, place: Place) {
     lane.ticks.push(Tick { at_ns, color, place });
 }
 
-fn legend() -> Vec<Meaning> {
-    vec![
+fn legend(has_jobs: bool) -> Vec<Meaning> {
+    let mut legend = vec![
         Meaning::bar(COPY_IN, "copy in: one bar per block, one shade per chunk"),
         Meaning::bar(COPY_OUT, "copy out"),
         Meaning::bar(WIRE, "packets from departure (top) to arrival (bottom), one shade per WR"),
@@ -192,5 +200,9 @@ fn legend() -> Vec<Meaning> {
         Meaning::tick(ACK, "acknowledgement"),
         Meaning::tick(CONTROL, "control message"),
         Meaning::tick(FAULT, "fault"),
-    ]
+    ];
+    if has_jobs {
+        legend.push(Meaning::bar(JOB, "job: memory is provisioned or registered; is taken back"));
+    }
+    legend
 }

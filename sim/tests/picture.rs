@@ -1,6 +1,6 @@
 //! The picture of a trace has as many bars, packets and marks as the trace.
 
-use superpipe_gantt::{COPY_IN, COPY_OUT, Color, FAULT, WIRE};
+use superpipe_gantt::{COPY_IN, COPY_OUT, Color, FAULT, JOB, WIRE};
 use superpipe_sim::{Case, RunOptions, Scenario, TooManyHosts, Trace, TraceEvent, run};
 
 const TRACED: RunOptions = RunOptions { traced: true, turns_max: None };
@@ -39,6 +39,22 @@ fn each_copy_has_a_bar_and_each_packet_a_slant() {
             assert_eq!(text.contains(lane), name != "direct-store", "{name}: {lane}");
         }
     }
+}
+
+#[test]
+fn jobs_have_lanes_of_their_own() {
+    for name in ["provision", "provision-direct"] {
+        let trace = trace(name);
+        let text = trace.draw(name).unwrap();
+        let ended = trace.to_string().lines().filter(|line| line.contains("JobEnd")).count();
+        assert!(ended > 3, "{name}");
+        // The legend has one of each shade.
+        assert_eq!(count(&text, "<rect", &JOB), ended + 2, "{name}");
+        for lane in ["host 0 jobs", "host 1 jobs"] {
+            assert!(text.contains(lane), "{name} has no lane {lane}");
+        }
+    }
+    assert!(!trace("superpipeline").draw("superpipeline").unwrap().contains("host 0 jobs"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
 use crate::protocol::{REPORT_BYTES_MAX, Report, Role, Violation};
+use crate::report::growth::Growth;
 use crate::timeouts::{REPORT_TIMEOUT, UNLIMITED};
 use crate::trace::Trace;
 use crate::trace::track::{TRACK_BYTES_MAX, Track};
@@ -248,7 +249,9 @@ impl<'a> Link<'a> {
     }
 
     fn close(self, outcome: &Result<(), Failure>) {
-        for connection in self.data.into_iter().chain([self.control]) {
+        for mut connection in self.data.into_iter().chain([self.control]) {
+            let growth = Growth::new(&connection.counters());
+            self.session.print_if(self.session.common.verbose && growth.has_any(), &growth.to_string());
             self.session.close(connection, outcome);
         }
     }

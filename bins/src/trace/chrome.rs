@@ -4,14 +4,15 @@
 //! Times are microseconds of the host's monotonic clock, without an offset, so that the traces of two processes of one host can
 //! be joined.
 
-use super::mark::{Mark, MarkKind};
+use super::mark::{Job, Mark, MarkKind};
 use super::track::Track;
+use core::mem;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-/// A lane, in the order from top to bottom. Writes that overlap have one lane each.
+/// A lane, in the order from top to bottom. Writes that overlap have one lane each, and so do jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
     Send,
@@ -20,6 +21,7 @@ enum Lane {
     CopyOut,
     Receive,
     Waits,
+    Jobs(u32),
     Signals,
 }
 
@@ -47,6 +49,8 @@ struct ProcessEvents<'a> {
     lanes: BTreeSet<Lane>,
     /// time until which each lane of writes is in use
     wires: Vec<u64>,
+    /// the same of each lane of jobs
+    jobs: Vec<u64>,
 }
 
 /// Writes a complete trace.
@@ -86,7 +90,8 @@ impl Lane {
             Self::CopyOut => 10_001,
             Self::Receive => 10_002,
             Self::Waits => 10_003,
-            Self::Signals => 10_004,
+            Self::Jobs(index) => 10_004 + index,
+            Self::Signals => 20_001,
         }
     }
 
@@ -99,6 +104,8 @@ impl Lane {
             Self::CopyOut => "copy out".into(),
             Self::Receive => "receive".into(),
             Self::Waits => "waits".into(),
+            Self::Jobs(0) => "jobs".into(),
+            Self::Jobs(index) => format!("jobs {}", index + 1),
             Self::Signals => "signals".into(),
         }
     }
@@ -106,11 +113,15 @@ impl Lane {
 
 impl ProcessEvents<'_> {
     fn of(track: &Track) -> Self {
-        let mut process =
-            Self { pid: track.pid, events: Vec::new(), lanes: BTreeSet::new(), wires: Vec::new() };
+        let (events, lanes) = (Vec::new(), BTreeSet::new());
+        let mut process = Self { pid: track.pid, events, lanes, wires: Vec::new(), jobs: Vec::new() };
         let mut unfinished = Unfinished::default();
         for mark in &track.marks {
             process.add(mark, &mut unfinished);
+        }
+        for (number, (at, job, bytes)) in mem::take(&mut unfinished.jobs) {
+            let args = json!({"number": number, "bytes": bytes, "state": "not ended"});
+            process.instant(Lane::Jobs(0), at, format!("{} begins", job.name()), args);
         }
         // Transfers and writes that had not ended with the recording appear with their begin.
         for (sequence, (at, bytes)) in unfinished.posts {
@@ -152,7 +163,7 @@ impl ProcessEvents<'_> {
             }
             MarkKind::Complete { sequence } => match unfinished.posts.remove(&sequence) {
                 Some((posted, bytes)) => {
-                    let lane = self.wire(posted, end);
+                    let lane = Lane::Wire(first_free(&mut self.wires, posted, end));
                     let args = json!({"sequence": sequence, "bytes": bytes});
                     self.span(lane, [posted, end], format!("chunk {sequence}"), args);
                 }
@@ -169,6 +180,21 @@ impl ProcessEvents<'_> {
             MarkKind::Compared { bytes, threshold_bytes, element } => {
                 let args = json!({"bytes": bytes, "threshold": threshold_bytes, "element": element});
                 self.signal(begin, "compared".into(), args);
+            }
+            MarkKind::JobBegin { number, job, bytes } => {
+                unfinished.jobs.insert(number, (begin, job, bytes));
+            }
+            MarkKind::JobEnd { number, job, has_failed, visible_ns } => {
+                // The begin is not known any more if the recorder's ring was full.
+                let bytes = unfinished.jobs.remove(&number).map(|(_, _, bytes)| bytes);
+                let args = json!({
+                    "number": number,
+                    "bytes": bytes,
+                    "failed": has_failed,
+                    "visible_us": microseconds(visible_ns),
+                });
+                let lane = Lane::Jobs(first_free(&mut self.jobs, begin, end));
+                self.span(lane, [begin, end], job.name().into(), args);
             }
             MarkKind::Failed { ref why } => self.signal(begin, "failed".into(), json!({"why": why})),
         }
@@ -206,17 +232,6 @@ impl ProcessEvents<'_> {
         self.instant(Lane::Signals, at, name, args);
     }
 
-    /// Returns the first lane of writes that is free at `begin`.
-    fn wire(&mut self, begin: u64, end: u64) -> Lane {
-        let free = self.wires.iter().position(|&taken| taken <= begin);
-        let index = free.unwrap_or_else(|| {
-            self.wires.push(0);
-            self.wires.len() - 1
-        });
-        self.wires[index] = end;
-        Lane::Wire(u32::try_from(index).unwrap_or(u32::MAX))
-    }
-
     fn span(&mut self, lane: Lane, [begin, end]: [u64; 2], name: String, args: Value) {
         self.put(lane, name, begin, Some(end.saturating_sub(begin)), args);
     }
@@ -232,6 +247,7 @@ impl ProcessEvents<'_> {
             Lane::CopyIn | Lane::CopyOut => "copy",
             Lane::Wire(_) => "wire",
             Lane::Waits => "wait",
+            Lane::Jobs(_) => "job",
             Lane::Signals => "signal",
         };
         let (ph, s) = if ns.is_some() { ("X", None) } else { ("i", Some("t")) };
@@ -250,12 +266,24 @@ impl ProcessEvents<'_> {
     }
 }
 
-/// Transfers and writes that have not ended: number, time of the begin, and bytes.
+/// Transfers, writes and jobs that have not ended: number, time of the begin, and bytes.
 #[derive(Default)]
 struct Unfinished {
     sends: BTreeMap<u64, (u64, Option<u64>)>,
     receives: BTreeMap<u64, (u64, Option<u64>)>,
     posts: BTreeMap<u64, (u64, u32)>,
+    jobs: BTreeMap<u8, (u64, Job, u64)>,
+}
+
+/// Takes the first of these lanes that is free at `begin`, until `end`, and returns its index.
+fn first_free(lanes: &mut Vec<u64>, begin: u64, end: u64) -> u32 {
+    let free = lanes.iter().position(|&taken| taken <= begin);
+    let index = free.unwrap_or_else(|| {
+        lanes.push(0);
+        lanes.len() - 1
+    });
+    lanes[index] = end;
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 #[expect(
@@ -319,6 +347,36 @@ mod tests {
                 ("signals", "i", "post", 8.0, None),
             ]
         );
+    }
+
+    #[test]
+    fn jobs_have_lanes_of_their_own() {
+        let begin = |number, job, bytes| MarkKind::JobBegin { number, job, bytes };
+        let end = |number, job| MarkKind::JobEnd { number, job, has_failed: false, visible_ns: 250 };
+        let events = written(&[
+            (1000, 1000, begin(0, Job::ProvisionLanding, 65536)),
+            (2000, 2000, begin(1, Job::ReleaseImage, 0)),
+            (2000, 3000, end(1, Job::ReleaseImage)),
+            (1000, 5000, end(0, Job::ProvisionLanding)),
+            (6000, 7000, end(6, Job::RegisterSource)),
+            (8000, 8000, begin(0, Job::ReleaseLanding, 0)),
+        ]);
+        assert_eq!(
+            shapes(&events),
+            [
+                ("jobs", "X", "release image", 2.0, Some(1.0)),
+                ("jobs 2", "X", "provision landing buffer", 1.0, Some(4.0)),
+                ("jobs", "X", "register source", 6.0, Some(1.0)),
+                ("jobs", "i", "release landing buffer begins", 8.0, None),
+            ]
+        );
+        let args = |name: &str| events.iter().find(|event| event["name"] == name).unwrap()["args"].clone();
+        let provisioned = args("provision landing buffer");
+        assert_eq!(
+            (provisioned["bytes"].as_u64(), provisioned["visible_us"].as_f64()),
+            (Some(65536), Some(0.25))
+        );
+        assert_eq!(args("register source")["bytes"], Value::Null, "its begin is not in the ring any more");
     }
 
     #[test]

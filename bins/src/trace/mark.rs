@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use superpipe::Length;
-use superpipe::recorder::{CAPACITY, ControlKind, Record, Step};
+use superpipe::recorder::{CAPACITY, ControlKind, JobKind, Record, Step};
 
 /// Limit on the marks of one connection: the capacity of its recorder.
 pub const MARKS_MAX: usize = CAPACITY;
@@ -63,8 +63,96 @@ pub enum MarkKind {
     NoCts { sequence: u64 },
     /// a size was compared with the threshold of the provision protocol
     Compared { bytes: u64, threshold_bytes: u32, element: Option<u32> },
+    /// a job of the fabric began
+    JobBegin { number: u8, job: Job, bytes: u64 },
+    /// a job of the fabric was over; its span is that of the job
+    JobEnd { number: u8, job: Job, has_failed: bool, visible_ns: u64 },
     /// the connection failed
     Failed { why: String },
+}
+
+/// Kinds of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Job {
+    /// a landing buffer of this end is provisioned
+    ProvisionLanding,
+    /// the image of a landing buffer of the peer is provisioned
+    ProvisionImage,
+    /// a landing buffer of this end is released
+    ReleaseLanding,
+    /// the image of a landing buffer of the peer is released
+    ReleaseImage,
+    /// memory that a message is written from is registered
+    RegisterSource,
+    /// memory that a message is written to is registered
+    RegisterDestination,
+    /// memory of the application is deregistered
+    Deregister,
+    /// memory of the application is handed to the peer
+    Expose,
+    /// memory of the peer is mapped
+    Map,
+    /// memory of the peer is unmapped
+    Unmap,
+    /// the link ends
+    EndLink,
+}
+
+impl Job {
+    /// Returns its name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ProvisionLanding => "provision landing buffer",
+            Self::ProvisionImage => "provision image",
+            Self::ReleaseLanding => "release landing buffer",
+            Self::ReleaseImage => "release image",
+            Self::RegisterSource => "register source",
+            Self::RegisterDestination => "register destination",
+            Self::Deregister => "deregister",
+            Self::Expose => "expose",
+            Self::Map => "map",
+            Self::Unmap => "unmap",
+            Self::EndLink => "end link",
+        }
+    }
+}
+
+impl Job {
+    /// Returns true for a job that takes memory back, and false for one that provisions or registers it.
+    #[must_use]
+    pub const fn takes_back(self) -> bool {
+        match self {
+            Self::ProvisionLanding
+            | Self::ProvisionImage
+            | Self::RegisterSource
+            | Self::RegisterDestination
+            | Self::Expose
+            | Self::Map => false,
+            Self::ReleaseLanding | Self::ReleaseImage | Self::Deregister | Self::Unmap | Self::EndLink => {
+                true
+            }
+        }
+    }
+}
+
+impl From<JobKind> for Job {
+    fn from(kind: JobKind) -> Self {
+        match kind {
+            JobKind::ProvisionLanding => Self::ProvisionLanding,
+            JobKind::ProvisionImage => Self::ProvisionImage,
+            JobKind::ReleaseLanding => Self::ReleaseLanding,
+            JobKind::ReleaseImage => Self::ReleaseImage,
+            JobKind::RegisterSource => Self::RegisterSource,
+            JobKind::RegisterDestination => Self::RegisterDestination,
+            JobKind::Deregister => Self::Deregister,
+            JobKind::Expose => Self::Expose,
+            JobKind::Map => Self::Map,
+            JobKind::Unmap => Self::Unmap,
+            JobKind::EndLink => Self::EndLink,
+        }
+    }
 }
 
 /// Kinds of control messages.
@@ -87,6 +175,12 @@ pub enum Control {
     Shrink,
     /// a landing buffer was left
     Retired,
+    /// memory of the sender's application may be mapped
+    Expose,
+    /// that memory is mapped, or refused
+    ExposeAnswer,
+    /// that memory is to be unmapped
+    Withdrawn,
 }
 
 impl Control {
@@ -102,6 +196,9 @@ impl Control {
             Self::GrowRefused => "GROW-REFUSED",
             Self::Shrink => "SHRINK",
             Self::Retired => "RETIRED",
+            Self::Expose => "EXPOSE",
+            Self::ExposeAnswer => "EXPOSE-ANSWER",
+            Self::Withdrawn => "WITHDRAWN",
         }
     }
 }
@@ -144,6 +241,10 @@ impl From<Step> for MarkKind {
             Step::Compared { bytes, threshold_bytes, element } => {
                 Self::Compared { bytes, threshold_bytes, element }
             }
+            Step::JobBegin { number, job, bytes } => Self::JobBegin { number, job: job.into(), bytes },
+            Step::JobEnd { number, job, has_failed, visible_ns } => {
+                Self::JobEnd { number, job: job.into(), has_failed, visible_ns }
+            }
             Step::Failed(failure) => Self::Failed { why: failure.to_string() },
         }
     }
@@ -160,6 +261,9 @@ impl From<ControlKind> for Control {
             ControlKind::GrowRefused => Self::GrowRefused,
             ControlKind::Shrink => Self::Shrink,
             ControlKind::Retired => Self::Retired,
+            ControlKind::Expose => Self::Expose,
+            ControlKind::ExposeAnswer => Self::ExposeAnswer,
+            ControlKind::Withdrawn => Self::Withdrawn,
         }
     }
 }

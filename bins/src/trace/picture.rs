@@ -1,11 +1,11 @@
 //! Gantt chart of one message: a lane for each copy, and for posted writes if there are any; one bar per copied block, one shade
 //! per chunk, one tick per acknowledgement.
 
-use super::timeline::{Bar, MessageTimeline, Timeline};
+use super::timeline::{Bar, JobSpan, MessageTimeline, Timeline};
 use core::error::Error;
 use superpipe::os::Bytes;
 use superpipe_gantt::{
-    self as gantt, ACK, COPY_IN, COPY_OUT, Chart, Color, Lane, Meaning, Shade, WAIT, WIRE, us,
+    self as gantt, ACK, COPY_IN, COPY_OUT, Chart, Color, JOB, Lane, Meaning, Shade, WAIT, WIRE, us,
 };
 
 /// A picture of one message.
@@ -57,6 +57,9 @@ impl Picture {
         if lanes.iter().any(|lane| !lane.waits.is_empty()) {
             legend.push(Meaning::bar([WAIT; 2], "wait for free blocks or CTS"));
         }
+        if self.timeline.jobs.iter().any(|jobs| !jobs.is_empty()) {
+            legend.push(Meaning::bar(JOB, "job: memory is provisioned or registered; is taken back"));
+        }
         Chart { title, subtitle, span_ns, lanes, legend }
     }
 
@@ -64,6 +67,13 @@ impl Picture {
         let mut lanes = message_lanes(&self.timeline.message, ["client copy in", "wire", "server copy out"]);
         if let Some(answer) = &self.timeline.answer {
             lanes.extend(message_lanes(answer, ["server copy in", "wire back", "client copy out"]));
+        }
+        for (name, jobs) in ["client jobs", "server jobs"].into_iter().zip(&self.timeline.jobs) {
+            let bar = |job: &JobSpan| gantt::Bar {
+                span_ns: job.span_ns,
+                color: JOB[usize::from(job.job.takes_back())],
+            };
+            lanes.extend(Lane::stacked(name, &jobs.iter().map(bar).collect::<Vec<_>>()));
         }
         lanes
     }
@@ -100,6 +110,7 @@ fn lane(name: &str, bars: &[Bar], shades: [Color; 2], acks: &[u64]) -> Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::mark::Job;
 
     fn bars(begin_ns: u64, sequences: &[u64]) -> Vec<Bar> {
         let bar = |(index, &sequence): (usize, &u64)| {
@@ -121,7 +132,11 @@ mod tests {
     }
 
     fn drawn(message: MessageTimeline, answer: Option<MessageTimeline>) -> String {
-        let timeline = Timeline { message, answer };
+        drawn_with(message, answer, Vec::new())
+    }
+
+    fn drawn_with(message: MessageTimeline, answer: Option<MessageTimeline>, jobs: Vec<JobSpan>) -> String {
+        let timeline = Timeline { message, answer, jobs: [Vec::new(), jobs] };
         let picture =
             Picture { timeline, bytes: 3 << 10, block_bytes: 1 << 10, protocol: "copy", fabric: "shm" };
         picture.draw().unwrap()
@@ -148,6 +163,22 @@ mod tests {
         for name in ["wire", "wire back", "server copy in", "client copy out", "there and back"] {
             assert!(both.contains(name), "{name}");
         }
+    }
+
+    #[test]
+    fn jobs_have_a_lane_where_there_are_any() {
+        let span = |span_ns, job| JobSpan { span_ns, job };
+        let jobs = vec![
+            span([5500, 6500], Job::ProvisionLanding),
+            span([6000, 7000], Job::ReleaseLanding),
+            span([6500, 6600], Job::ReleaseLanding),
+        ];
+        let text = drawn_with(message(5000, false), None, jobs);
+        // the legend has one more of each
+        assert_eq!(JOB.map(|color| count(&text, color, "<rect")), [1 + 1, 2 + 1]);
+        assert!(text.contains("server jobs") && text.contains("server jobs 2"));
+        assert!(!text.contains("client jobs"));
+        assert!(!drawn(message(5000, false), None).contains("jobs"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Timeline of one message, found in the records of both ends: copies in, writes, copies out, and acknowledgements.
 
-use super::mark::{Mark, MarkKind};
+use super::mark::{Job, Mark, MarkKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Timeline of one message, from its sender to its receiver.
@@ -38,6 +38,17 @@ pub struct Timeline {
     pub message: MessageTimeline,
     /// from the server to the client
     pub answer: Option<MessageTimeline>,
+    /// jobs of the client, and of the server, that took place meanwhile
+    pub jobs: [Vec<JobSpan>; 2],
+}
+
+/// Time of a job, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobSpan {
+    /// begin and end
+    pub span_ns: [u64; 2],
+    /// kind of the job
+    pub job: Job,
 }
 
 impl MessageTimeline {
@@ -85,14 +96,16 @@ impl Timeline {
             } else {
                 None
             };
-            timelines.push(Self { message, answer });
+            timelines.push(Self { message, answer, jobs: Default::default() });
         }
         timelines.sort_by_key(|timeline| {
             let [begin, end] = timeline.span();
             end.saturating_sub(begin)
         });
         let median = timelines.len() / 2;
-        timelines.into_iter().nth(median)
+        let mut timeline = timelines.into_iter().nth(median)?;
+        timeline.jobs = [client, server].map(|marks| jobs_in(marks, timeline.span()));
+        Some(timeline)
     }
 }
 
@@ -176,6 +189,15 @@ fn timeline(from: &[Mark], sent: &[Mark], to: &[Mark], bytes: u64) -> Option<Mes
     Some(timeline)
 }
 
+/// Returns the jobs that took place in this span, wholly or in part.
+fn jobs_in(marks: &[Mark], [begin_ns, end_ns]: [u64; 2]) -> Vec<JobSpan> {
+    let jobs = marks.iter().filter_map(|mark| match mark.what {
+        MarkKind::JobEnd { job, .. } => Some(JobSpan { span_ns: [mark.begin_ns, mark.end_ns], job }),
+        _ => None,
+    });
+    jobs.filter(|job| job.span_ns[0] <= end_ns && begin_ns <= job.span_ns[1]).collect()
+}
+
 /// Returns the time at which each number appeared first: every keepalive repeats the last acknowledgement.
 fn firsts(marks: &[Mark], number: impl Fn(&Mark) -> Option<u64>) -> Vec<u64> {
     let mut seen = BTreeSet::new();
@@ -247,7 +269,8 @@ mod tests {
     fn the_message_that_takes_the_median_is_found() {
         let [client, server] = recorded(false);
         let timeline = Timeline::median(&client, &server, 400, false).unwrap();
-        assert_eq!((timeline.span(), timeline.answer), ([2000, 2110], None));
+        assert_eq!((timeline.span(), &timeline.answer), ([2000, 2110], &None));
+        assert_eq!(timeline.jobs, [const { Vec::new() }; 2]);
         assert_eq!(timeline.message.overlap(), [80, 80, 50]);
         assert_eq!(timeline.message.acks_out, [2050, 2070, 2090, 2110], "each once");
         assert_eq!(timeline.message.acks_in, [2080]);
@@ -260,6 +283,18 @@ mod tests {
         let timeline = Timeline::median(&client, &server, 400, true).unwrap();
         assert_eq!(timeline.message.span(), [2000, 2110]);
         assert_eq!(timeline.answer.unwrap().span(), [2500, 2610]);
+    }
+
+    #[test]
+    fn jobs_belong_to_the_message_that_they_took_place_beside() {
+        let [mut client, mut server] = recorded(false);
+        let end = |job| MarkKind::JobEnd { number: 0, job, has_failed: false, visible_ns: 0 };
+        let (early, beside) = (end(Job::ProvisionImage), end(Job::ReleaseImage));
+        client.extend([at(1900, 1999, early.clone()), at(1990, 2005, beside), at(2111, 2200, early)]);
+        server.push(at(2050, 2060, end(Job::ProvisionLanding)));
+        let jobs = Timeline::median(&client, &server, 400, false).unwrap().jobs;
+        let span = |span_ns, job| vec![JobSpan { span_ns, job }];
+        assert_eq!(jobs, [span([1990, 2005], Job::ReleaseImage), span([2050, 2060], Job::ProvisionLanding)]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl<F: Fabric> Driver<F> {
     /// Asks the peer to leave a landing buffer that has grown, if others wait for the memory.
     pub(super) fn release_wanted(&mut self, fabric: &F) {
         if self.endpoint.has_grown() && fabric.must_release(self.endpoint.link()) {
-            self.endpoint.shrink();
+            self.endpoint.reclaim();
         }
     }
 
@@ -68,7 +68,11 @@ impl<F: Fabric> Driver<F> {
             fabric.note_idle(self.endpoint.link(), !is_used);
             let is_short = fabric.is_memory_short(self.endpoint.link());
             if self.releasing.is_due(self.endpoint.blocks_consumed(), is_short, now) {
-                self.endpoint.shrink();
+                if is_short {
+                    self.endpoint.reclaim();
+                } else {
+                    self.endpoint.shrink();
+                }
             }
         } else {
             // The time begins with the memory.

@@ -33,7 +33,7 @@ pub struct Counters {
     pub remote_writes: u64,
     /// Messages whose memory was registered before, at this end: sent out of it, or received into it.
     pub registrations_hit: u64,
-    /// Messages whose memory was not, and had to be registered at this end.
+    /// Messages for which this end had to begin a registration, or went another way since the memory was not registered yet.
     pub registrations_missed: u64,
     /// Those of them that failed: no room in the budget, or refused by the machine. Their messages went in blocks.
     pub registrations_failed: u64,
@@ -69,13 +69,20 @@ pub struct Counters {
     pub refusals: [u64; 3],
     /// Times that this end asked its peer to leave a larger landing buffer.
     pub shrinks: u64,
+    /// Times among them that it asked because others waited for the memory, or because there was no room for others and it was not used.
+    pub reclaims: u64,
     /// Landing buffers that this end released.
     pub releases: u64,
-    /// Jobs of the fabric that failed: memory that could not be provisioned.
+    /// Jobs of the fabric that ended: memory of this end or of its application that was provisioned, registered, deregistered or released.
+    pub jobs: u64,
+    /// Jobs among them that failed.
     pub jobs_failed: u64,
-    /// Nanoseconds from the begin of each job to its end as this end saw it: provisioning and release, of landing buffers and images. Jobs
-    /// run beside the transfer, so this is not time lost; how much of it passed without a transfer is not measured.
+    /// Nanoseconds from the begin of each job to its end as this end saw it. Jobs run beside each other and beside transfers.
     pub jobs_ns: u64,
+    /// Nanoseconds among them that were visible; all others were hidden. Visible is the time of a job from the last movement in its direction
+    /// to its end, while something waits for the job, and the time in which this end's own thread made steps of jobs. It is the resolution of
+    /// a round of progress less, at most. docs/architecture.md, "The time of jobs".
+    pub jobs_visible_ns: u64,
     /// Checked flags whose contents did not match yet.
     pub check_misses: u64,
     /// Work requests that found the send queue full, or no credit for their notification.

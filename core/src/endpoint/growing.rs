@@ -1,13 +1,13 @@
 //! Growth of both landing buffers: jobs, control messages, and the moves of both halves. wire.md 2.5, 5.4, 5.5.
 
 use super::Endpoint;
+use super::job_times::direction_of;
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::memory::{Growth, Purpose, Retired};
 use crate::wire::control::Control;
 use crate::wire::grant::GrowReason;
 use crate::wire::header::Length;
-use crate::zero_copy::Over;
 
 impl<F: Fabric> Endpoint<F> {
     /// Takes finished jobs, begins those that are due, moves the sending half at a chunk boundary, and sends the control messages that
@@ -37,7 +37,11 @@ impl<F: Fabric> Endpoint<F> {
         let has_left_behind = self.sender.has_left_behind();
         self.wants_ack |= requester.has_left() && !has_left_behind;
         let due = requester.due(has_left_behind);
-        work + self.send_growth(fabric, due)
+        work += self.send_growth(fabric, due);
+        if self.has_jobs() {
+            self.look_at_jobs(fabric);
+        }
+        work
     }
 
     /// Takes finished jobs: those of growth, of registered memory, and of memory that is exposed and mapped. Returns their number.
@@ -45,18 +49,23 @@ impl<F: Fabric> Endpoint<F> {
         let mut count = 0;
         while let Some((ticket, result)) = fabric.finished(&mut self.link) {
             count += 1;
+            let (view, has_failed) = (self.view(fabric), result.is_err());
             if !F::DIRECT {
-                if let Some(Over { begun, has_failed }) = self.zero_copy.handle_finished(ticket, result) {
-                    self.counters.registration_ns += fabric.now().0.saturating_sub(begun.0);
-                    self.counters.registrations_failed += u64::from(has_failed);
+                if let Some((over, direction)) = self.zero_copy.handle_finished(ticket, result) {
+                    let ((job, time), look) = (over, view.look(over.0, direction));
+                    let ns = self.count_job(fabric, ticket.index, (job, time), look, has_failed);
+                    self.counters.registration_ns += ns;
+                    self.counters.registrations_failed += u64::from(has_failed && !job.takes_back());
                 }
             } else if self.exposing.is_agreed {
-                self.exposing.handle_finished(ticket, result, self.receiver.sources_mut());
+                let over = self.exposing.handle_finished(ticket, result, self.receiver.sources_mut());
+                if let Some((job, time)) = over {
+                    let look = view.look(job, direction_of(job));
+                    self.count_job(fabric, ticket.index, (job, time), look, has_failed);
+                }
             }
             let Some(Growth { requester, provider, jobs }) = &mut self.growth else { continue };
-            let Some((purpose, begun)) = jobs.finish(ticket) else { continue };
-            self.counters.jobs_ns += fabric.now().0.saturating_sub(begun.0);
-            self.counters.jobs_failed += u64::from(result.is_err());
+            let Some((purpose, time)) = jobs.finish(ticket) else { continue };
             match purpose {
                 Purpose::Landing => {
                     if let Some(next) = provider.handle_provisioned(result) {
@@ -67,6 +76,8 @@ impl<F: Fabric> Endpoint<F> {
                 Purpose::LandingRelease => provider.handle_released(),
                 Purpose::ImageRelease => requester.handle_released(),
             }
+            let job = purpose.kind();
+            self.count_job(fabric, ticket.index, (job, time), view.look(job, direction_of(job)), has_failed);
         }
         count
     }
@@ -182,6 +193,13 @@ impl<F: Fabric> Endpoint<F> {
     /// Returns false if there is none.
     pub fn shrink(&mut self) -> bool {
         self.growth.as_mut().is_some_and(|growth| growth.provider.shrink())
+    }
+
+    /// [`shrink`](Self::shrink), because the memory is needed elsewhere.
+    pub(crate) fn reclaim(&mut self) {
+        if let Some(growth) = &mut self.growth {
+            growth.provider.reclaim();
+        }
     }
 
     /// Returns the count of blocks that this end has consumed.

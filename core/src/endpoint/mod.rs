@@ -6,6 +6,7 @@ mod driving;
 mod exposing;
 mod fingerprint;
 mod growing;
+mod job_times;
 mod mailbox;
 mod notifications;
 mod provisioning;
@@ -239,7 +240,7 @@ impl<F: Fabric> Endpoint<F> {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let provider = self.growth.as_ref().map(|growth| &growth.provider);
-        let Tally { growths, refusals, shrinks, releases, bytes_peak } =
+        let Tally { growths, refusals, shrinks, reclaims, releases, bytes_peak } =
             provider.map(Provider::tally).unwrap_or_default();
         Counters {
             landing_bytes: provider.map(Provider::landing_bytes).unwrap_or_default(),
@@ -247,6 +248,7 @@ impl<F: Fabric> Endpoint<F> {
             growths,
             refusals,
             shrinks,
+            reclaims,
             releases,
             inline_received: self.receiver.inlines,
             chunks_received: self.receiver.chunks,

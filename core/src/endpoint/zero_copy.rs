@@ -3,7 +3,7 @@
 //! The sender's memory is registered while RTS and CTS are under way, the receiver's before its CTS. Either end may refuse: then the message
 //! goes in blocks. Memory is deregistered once no write of it can be under way. If this end cannot know that, it ends the link first.
 
-use super::Endpoint;
+use super::{Counters, Endpoint};
 use crate::error::{Closed, ProtocolError, Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::job::{RecvMemory, SendMemory};
@@ -67,9 +67,15 @@ impl<F: Fabric> Endpoint<F> {
         }
         let id = self.sender.start(&self.config, tag, Length::Exact(bytes))?;
         self.sender.ask_remote();
-        self.count_registration(matches!(memory, SendMemory::Registered(_)));
+        self.note_registration(matches!(memory, SendMemory::Registered(_)));
         self.zero_copy.source = Some(Source { id, lease: Lease::of_source(memory, bytes), is_used: false });
         Ok((id, true))
+    }
+
+    /// Counts a message whose memory was registered before, or has to be.
+    const fn note_registration(&mut self, is_hit: bool) {
+        let Counters { registrations_hit, registrations_missed, .. } = &mut self.counters;
+        *(if is_hit { registrations_hit } else { registrations_missed }) += 1;
     }
 
     /// Takes the next step of a message that was started by [`start_from`](Self::start_from).
@@ -168,11 +174,6 @@ impl<F: Fabric> Endpoint<F> {
         true
     }
 
-    fn count_registration(&mut self, is_hit: bool) {
-        self.counters.registrations_hit += u64::from(is_hit);
-        self.counters.registrations_missed += u64::from(!is_hit);
-    }
-
     /// Sends the rest of the open message in blocks. Its memory is not written from.
     fn go_in_blocks(&mut self, id: TransferId) {
         self.sender.decline_remote();
@@ -221,8 +222,8 @@ impl<F: Fabric> Endpoint<F> {
             self.drive_zero_copy(fabric);
             return None;
         }
+        self.note_registration(matches!(memory, RecvMemory::Registered(_)));
         let lease = Lease::of_destination(memory, bytes);
-        self.count_registration(matches!(memory, RecvMemory::Registered(_)));
         self.zero_copy.destination = Some(Destination { transfer, bytes, lease, is_granted: false });
         self.drive_zero_copy(fabric);
         Some(true)
@@ -288,6 +289,9 @@ impl<F: Fabric> Endpoint<F> {
         work += self.zero_copy.begin_jobs(fabric, &mut self.link);
         self.zero_copy.forget_gone();
         self.grant(fabric);
+        if self.zero_copy.awaits_job() {
+            self.look_at_jobs(fabric);
+        }
         work
     }
 

@@ -14,7 +14,8 @@
 
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
-use crate::job::{Buffer, Exposed, Job, JobOutcome, JobResult, Ticket};
+use crate::job::{Buffer, Exposed, Job, JobKind, JobOutcome, JobResult, Ticket};
+use crate::job_time::{self, JobTime};
 use crate::memory::JOBS_MAX;
 use crate::wire::control::Control;
 use crate::wire::grant::MapCause;
@@ -164,22 +165,21 @@ impl Exposer {
         true
     }
 
-    /// Begins the job that is due. Returns true if it was begun.
-    pub(super) fn begin_job<F: Fabric>(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
+    /// Begins the job that is due, and returns its time.
+    pub(super) fn begin_job<F: Fabric>(&mut self, fabric: &mut F, link: &mut F::Link) -> Option<JobTime> {
         if self.is_exposing() {
-            return false;
+            return None;
         }
         let ticket = Ticket { index: TICKET, generation: self.ticket };
         for (index, place) in self.places.iter_mut().enumerate() {
             if let (State::Queued(buffer), Ok(number)) = (place.state, u8::try_from(index)) {
-                let has_begun = fabric.begin(link, ticket, Job::Expose { place: number, buffer }).is_ok();
-                if has_begun {
-                    place.state = State::Exposing;
-                }
-                return has_begun;
+                let time =
+                    job_time::begin(fabric, link, ticket, Job::Expose { place: number, buffer }).ok()?;
+                place.state = State::Exposing;
+                return Some(time);
             }
         }
-        false
+        None
     }
 
     /// Returns true from the begin of a job until the peer has answered.
@@ -189,17 +189,22 @@ impl Exposer {
             .any(|place| matches!(place.state, State::Exposing | State::Due { .. } | State::Asked { .. }))
     }
 
-    /// Handles the end of the job.
-    pub(super) fn handle_finished<A, B>(&mut self, ticket: Ticket, result: JobResult<A, B>) {
+    /// Handles the end of the job, and returns its kind. A stale ticket is ignored.
+    pub(super) fn handle_finished<A, B>(
+        &mut self,
+        ticket: Ticket,
+        result: JobResult<A, B>,
+    ) -> Option<JobKind> {
         if ticket.generation != self.ticket {
-            return;
+            return None;
         }
-        let Some(place) = self.places.iter_mut().find(|place| place.state == State::Exposing) else { return };
+        let place = self.places.iter_mut().find(|place| place.state == State::Exposing)?;
         self.ticket = self.ticket.wrapping_add(1);
         match result {
             Ok(JobOutcome::Exposed { bytes }) => place.state = State::Due { bytes },
             _ => place.refuse(),
         }
+        Some(JobKind::Expose)
     }
 
     /// Handles the peer's answer to EXPOSE: it has mapped the memory, or refuses with a cause.

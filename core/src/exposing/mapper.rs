@@ -12,7 +12,8 @@ use core::hash::{Hash, Hasher};
 use super::{EXPOSED_MAX, Sources};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
-use crate::job::{Job, JobFailed, JobOutcome, JobResult, Ticket};
+use crate::job::{Job, JobFailed, JobKind, JobOutcome, JobResult, Ticket};
+use crate::job_time::{self, JobTime};
 use crate::memory::JOBS_MAX;
 use crate::wire::control::Control;
 use crate::wire::grant::MapCause;
@@ -78,41 +79,44 @@ impl<R: Copy> Mapper<R> {
         }
     }
 
-    /// Begins the job that is due. Returns true if it was begun.
-    pub(super) fn begin_job<F: Fabric<Region = R>>(&mut self, fabric: &mut F, link: &mut F::Link) -> bool {
+    /// Begins the job that is due, and returns its time.
+    pub(super) fn begin_job<F: Fabric<Region = R>>(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+    ) -> Option<JobTime> {
         if self.awaits_job() {
-            return false;
+            return None;
         }
         let ticket = Ticket { index: TICKET, generation: self.ticket };
         if let Some(memory) = self.withdrawn.front() {
-            self.is_unmapping = fabric.begin(link, ticket, Job::Unmap(*memory)).is_ok();
-            return self.is_unmapping;
+            let time = job_time::begin(fabric, link, ticket, Job::Unmap(*memory)).ok();
+            self.is_unmapping = time.is_some();
+            return time;
         }
-        let Step::Asked { place, bytes } = self.step else { return false };
-        let has_begun = fabric.begin(link, ticket, Job::Map { place, bytes }).is_ok();
-        if has_begun {
-            self.step = Step::Mapping { place, bytes };
-        }
-        has_begun
+        let Step::Asked { place, bytes } = self.step else { return None };
+        let time = job_time::begin(fabric, link, ticket, Job::Map { place, bytes }).ok()?;
+        self.step = Step::Mapping { place, bytes };
+        Some(time)
     }
 
-    /// Handles the end of the job.
+    /// Handles the end of the job, and returns its kind. A stale ticket is ignored.
     pub(super) fn handle_finished<A>(
         &mut self,
         ticket: Ticket,
         result: JobResult<R, A>,
         sources: &mut Sources<R>,
-    ) {
+    ) -> Option<JobKind> {
         if ticket.generation != self.ticket || !self.awaits_job() {
-            return;
+            return None;
         }
         self.ticket = self.ticket.wrapping_add(1);
         if self.is_unmapping {
             self.is_unmapping = false;
             self.withdrawn.pop_front();
-            return;
+            return Some(JobKind::Unmap);
         }
-        let Step::Mapping { place, bytes } = self.step else { return };
+        let Step::Mapping { place, bytes } = self.step else { return None };
         let cause = match result {
             Ok(JobOutcome::Mapped(memory)) => {
                 sources.insert(place, memory, bytes);
@@ -128,6 +132,7 @@ impl<R: Copy> Mapper<R> {
             *count += 1;
         }
         self.step = Step::Due { place, cause };
+        Some(JobKind::Map)
     }
 
     /// Returns the answer that is due.
@@ -146,6 +151,15 @@ impl<R: Copy> Mapper<R> {
     /// Returns true while a job or an answer is due, or a job is under way.
     pub(crate) fn is_busy(&self) -> bool {
         self.step != Step::Steady || !self.withdrawn.is_empty()
+    }
+
+    /// Returns the kind of the job under way.
+    pub(super) const fn job(&self) -> Option<JobKind> {
+        match self.step {
+            _ if self.is_unmapping => Some(JobKind::Unmap),
+            Step::Mapping { .. } => Some(JobKind::Map),
+            Step::Steady | Step::Asked { .. } | Step::Due { .. } => None,
+        }
     }
 
     /// Returns true while a job is under way.

@@ -23,7 +23,9 @@ use core::hash::{Hash, Hasher};
 
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
-use crate::job::{JobResult, Ticket};
+use crate::job::{JobKind, JobResult, Ticket};
+use crate::job_time::JobTime;
+use crate::nanos::Nanos;
 use crate::wire::control::Control;
 
 /// Most memories of one direction that the peer maps at a time, each in a place of its own.
@@ -52,30 +54,46 @@ pub(crate) struct Exposing<R> {
     pub(crate) is_active: bool,
     pub(crate) exposer: Exposer,
     pub(crate) mapper: Mapper<R>,
+    /// Times of the two jobs.
+    times: [JobTime; 2],
 }
 
 impl<R: Copy> Exposing<R> {
     pub(crate) const fn new(is_agreed: bool) -> Self {
-        Self { is_agreed, is_active: false, exposer: Exposer::new(), mapper: Mapper::new() }
+        let times = [JobTime::new(Nanos(0)); 2];
+        Self { is_agreed, is_active: false, exposer: Exposer::new(), mapper: Mapper::new(), times }
     }
 
     /// Begins the jobs that are due. Returns their number.
     pub(crate) fn begin_jobs<F: Fabric<Region = R>>(&mut self, fabric: &mut F, link: &mut F::Link) -> usize {
-        let exposes = self.exposer.begin_job(fabric, link);
-        usize::from(exposes) + usize::from(self.mapper.begin_job(fabric, link))
+        let begun = [self.exposer.begin_job(fabric, link), self.mapper.begin_job(fabric, link)];
+        for (time, begun) in self.times.iter_mut().zip(begun) {
+            *time = begun.unwrap_or(*time);
+        }
+        begun.iter().flatten().count()
     }
 
-    /// Handles the end of a job. A stale ticket is ignored.
+    /// Returns the times of the jobs under way.
+    pub(crate) fn times(&mut self) -> [Option<(JobKind, &mut JobTime)>; 2] {
+        let [of_exposer, of_mapper] = &mut self.times;
+        let exposes = self.exposer.awaits_job().then_some(JobKind::Expose);
+        [exposes.map(|job| (job, of_exposer)), self.mapper.job().map(|job| (job, of_mapper))]
+    }
+
+    /// Handles the end of a job, and returns its kind and its time. A stale ticket is ignored.
     pub(crate) fn handle_finished<A>(
         &mut self,
         ticket: Ticket,
         result: JobResult<R, A>,
         sources: &mut Sources<R>,
-    ) {
-        if ticket.index == exposer::TICKET {
-            self.exposer.handle_finished(ticket, result);
-        } else if ticket.index == mapper::TICKET {
-            self.mapper.handle_finished(ticket, result, sources);
+    ) -> Option<(JobKind, JobTime)> {
+        let [of_exposer, of_mapper] = self.times;
+        match ticket.index {
+            exposer::TICKET => self.exposer.handle_finished(ticket, result).map(|job| (job, of_exposer)),
+            mapper::TICKET => {
+                self.mapper.handle_finished(ticket, result, sources).map(|job| (job, of_mapper))
+            }
+            _ => None,
         }
     }
 
@@ -114,7 +132,7 @@ impl<R: Copy> Exposing<R> {
 
 impl<R> Hash for Exposing<R> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let Self { is_agreed: _, is_active, exposer, mapper } = self;
+        let Self { is_agreed: _, is_active, exposer, mapper, times: _ } = self;
         (is_active, exposer, mapper).hash(hasher);
     }
 }

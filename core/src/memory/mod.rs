@@ -27,6 +27,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::fabric::Fabric;
 use crate::job::{Busy, Job};
+use crate::job_time;
 use crate::state::GrowthState;
 use crate::wire::layout::{Landing, Layout};
 
@@ -91,10 +92,10 @@ fn begin<F: Fabric>(
     job: Job<F::Region, F::Remote>,
 ) -> Result<(), Busy> {
     let ticket = jobs.open(purpose).ok_or(Busy)?;
-    let begun = fabric.begin(link, ticket, job);
+    let begun = job_time::begin(fabric, link, ticket, job);
     match begun {
-        Ok(()) => jobs.note_begun(ticket, fabric.now()),
+        Ok(time) => jobs.note_begun(ticket, time),
         Err(Busy) => jobs.withdraw(ticket),
     }
-    begun
+    begun.map(|_| ())
 }

@@ -12,6 +12,7 @@
 //! A GROW that arrives while an epoch is granted or left waits until that is over. So at most two epochs live.
 
 use core::hash::{Hash, Hasher};
+use core::mem;
 
 use super::jobs::{Jobs, Purpose};
 use super::sizes::{layout_for, ring_bytes};
@@ -74,6 +75,7 @@ pub(crate) struct Tally {
     /// By cause: budget, machine, large enough.
     pub(crate) refusals: [u64; 3],
     pub(crate) shrinks: u64,
+    pub(crate) reclaims: u64,
     pub(crate) releases: u64,
     /// Most bytes of landing buffers beside the base at a time.
     pub(crate) bytes_peak: u64,
@@ -104,6 +106,8 @@ pub(crate) struct Provider<F: Fabric> {
     due: Option<Control>,
     /// This end wishes the peer to leave the current epoch.
     wants_shrink: bool,
+    /// Others need its memory.
+    is_reclaimed: bool,
     releases: heapless::Deque<Landing<F::Region>, RELEASES_MAX>,
     /// Releases under way, and the bytes of those that are not over.
     releasing: u32,
@@ -129,6 +133,7 @@ impl<F: Fabric> Provider<F> {
             asked: None,
             due: None,
             wants_shrink: false,
+            is_reclaimed: false,
             releases: heapless::Deque::new(),
             releasing: 0,
             releasing_bytes: 0,
@@ -218,6 +223,11 @@ impl<F: Fabric> Provider<F> {
         self.wants_shrink
     }
 
+    /// [`shrink`](Self::shrink), because others need the memory.
+    pub(crate) const fn reclaim(&mut self) {
+        self.is_reclaimed |= self.shrink();
+    }
+
     /// Returns true if the receiver reads memory that shrinking releases.
     pub(crate) const fn has_grown(&self) -> bool {
         self.current.is_some()
@@ -245,9 +255,11 @@ impl<F: Fabric> Provider<F> {
         }
         if self.wants_shrink {
             self.wants_shrink = false;
+            let is_reclaimed = mem::take(&mut self.is_reclaimed);
             if self.current.is_some() {
                 self.newest = self.newest.wrapping_add(1);
                 self.tally.shrinks += 1;
+                self.tally.reclaims += u64::from(is_reclaimed);
                 self.due = Some(Control::Shrink { epoch: self.epoch, base: self.newest });
                 self.step = Step::Granted { epoch: self.newest, is_base: true };
                 return Some(self.base);
@@ -334,6 +346,11 @@ impl<F: Fabric> Provider<F> {
         self.tally = Tally { bytes_peak: self.tally.bytes_peak, ..Tally::default() };
     }
 
+    /// Returns true while a GROW waits, which a release may hold up.
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
     /// Returns the control message that is due.
     pub(crate) const fn due(&self) -> Option<Control> {
         self.due
@@ -382,6 +399,7 @@ impl<F: Fabric> Hash for Provider<F> {
             asked,
             due,
             wants_shrink,
+            is_reclaimed: _,
             releases,
             releasing,
             releasing_bytes: _,

@@ -240,6 +240,11 @@ impl<F: Fabric> Requester<F> {
         }
     }
 
+    /// Returns true while the image of a granted landing buffer waits for the release of the one before.
+    pub(crate) const fn awaits_release(&self) -> bool {
+        matches!(self.step, Step::MakingImage { begun: false, .. })
+    }
+
     /// Returns true while the device may read an image that this end has left.
     pub(crate) const fn awaits_completion(&self) -> bool {
         matches!(self.left, Some(Left { stage: LeftStage::Retired, .. }))

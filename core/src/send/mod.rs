@@ -214,6 +214,11 @@ impl<F: Fabric> Sender<F> {
         [self.produced, self.acked]
     }
 
+    /// Returns the count of blocks sent.
+    pub(crate) const fn blocks_sent(&self) -> u64 {
+        self.produced
+    }
+
     /// Returns true if the peer has consumed everything, and the device owns nothing.
     pub(crate) fn is_delivered(&self) -> bool {
         self.produced == self.acked && self.is_quiescent() && self.cancelled.is_none()

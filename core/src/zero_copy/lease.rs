@@ -1,7 +1,8 @@
 //! One registration of the application's memory.
 
 use crate::fabric::Fabric;
-use crate::job::{Buffer, Job, JobOutcome, JobResult, RecvMemory, Registration, SendMemory, Ticket};
+use crate::job::{Buffer, Job, JobKind, JobOutcome, JobResult, RecvMemory, Registration, SendMemory, Ticket};
+use crate::job_time::{self, JobTime};
 use crate::wire::grant::RemoteClaim;
 
 /// Registration of one buffer. The states are drawn in the module above.
@@ -99,25 +100,38 @@ impl Lease {
         planted!(BorrowEndedEarly => self.state = State::Gone);
     }
 
-    /// Begins the job of this state, if one is due. Returns the number of jobs begun.
+    /// Returns the kind of the job that is under way.
+    pub(crate) const fn job(&self) -> Option<JobKind> {
+        match self.state {
+            _ if !self.has_begun => None,
+            State::Registering { is_source: true, .. } => Some(JobKind::RegisterSource),
+            State::Registering { is_source: false, .. } => Some(JobKind::RegisterDestination),
+            State::EndingLink(_) => Some(JobKind::EndLink),
+            State::Deregistering(_) => Some(JobKind::Deregister),
+            State::Ready(_) | State::Gone => None,
+        }
+    }
+
+    /// Begins the job of this state, if one is due, and returns its time.
     pub(crate) fn begin_job<F: Fabric>(
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
         ticket: Ticket,
-    ) -> usize {
+    ) -> Option<JobTime> {
         let job = match self.state {
-            _ if self.has_begun => return 0,
+            _ if self.has_begun => return None,
             State::Registering { buffer, bytes, is_source: true } => Job::RegisterSource { buffer, bytes },
             State::Registering { buffer, bytes, is_source: false } => {
                 Job::RegisterDestination { buffer, bytes }
             }
             State::EndingLink(_) => Job::EndLink,
             State::Deregistering(registration) => Job::Deregister(registration),
-            State::Ready(_) | State::Gone => return 0,
+            State::Ready(_) | State::Gone => return None,
         };
-        self.has_begun = fabric.begin(link, ticket, job).is_ok();
-        usize::from(self.has_begun)
+        let time = job_time::begin(fabric, link, ticket, job).ok();
+        self.has_begun = time.is_some();
+        time
     }
 
     /// Handles the end of the job of this state. Returns false if none is under way.

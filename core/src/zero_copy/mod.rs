@@ -20,10 +20,9 @@ mod lease;
 
 pub(crate) use lease::Lease;
 
-use core::hash::{Hash, Hasher};
-
 use crate::fabric::Fabric;
-use crate::job::{JobResult, Ticket};
+use crate::job::{JobKind, JobResult, Ticket};
+use crate::job_time::{Direction, JobTime};
 use crate::memory::JOBS_MAX;
 use crate::nanos::Nanos;
 use crate::send::TransferId;
@@ -60,24 +59,8 @@ pub(crate) struct ZeroCopy {
     pub(crate) destination: Option<Destination>,
     /// Generations of the two tickets.
     generations: [u32; 2],
-    begun: Begun,
-}
-
-/// Times at which the jobs of both began, for reports.
-#[derive(Clone, Copy, Debug)]
-struct Begun([Nanos; 2]);
-
-impl Hash for Begun {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-/// End of a job on registered memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Over {
-    /// Time at which it began.
-    pub(crate) begun: Nanos,
-    /// It was to register, and has failed.
-    pub(crate) has_failed: bool,
+    /// Times of the two jobs.
+    times: [JobTime; 2],
 }
 
 impl ZeroCopy {
@@ -87,7 +70,7 @@ impl ZeroCopy {
             source: None,
             destination: None,
             generations: [0; 2],
-            begun: Begun([Nanos(0); 2]),
+            times: [JobTime::new(Nanos(0)); 2],
         }
     }
 
@@ -105,37 +88,54 @@ impl ZeroCopy {
     /// Begins the jobs that are due. Returns the number of those that were begun.
     pub(crate) fn begin_jobs<F: Fabric>(&mut self, fabric: &mut F, link: &mut F::Link) -> usize {
         let [of_source, of_destination] = self.generations;
-        let Begun([source_begun, destination_begun]) = &mut self.begun;
+        let [source_time, destination_time] = &mut self.times;
         let mut begun = 0;
         if let Some(source) = &mut self.source {
             let ticket = Ticket { index: SOURCE, generation: of_source };
-            begun += note_begin(source.lease.begin_job(fabric, link, ticket), source_begun, fabric);
+            if let Some(time) = source.lease.begin_job(fabric, link, ticket) {
+                (*source_time, begun) = (time, begun + 1);
+            }
         }
         if let Some(destination) = &mut self.destination {
             let ticket = Ticket { index: DESTINATION, generation: of_destination };
-            begun += note_begin(destination.lease.begin_job(fabric, link, ticket), destination_begun, fabric);
+            if let Some(time) = destination.lease.begin_job(fabric, link, ticket) {
+                (*destination_time, begun) = (time, begun + 1);
+            }
         }
         begun
     }
 
-    /// Handles the end of a job. A stale ticket is ignored, with `None`.
-    pub(crate) fn handle_finished<A, B>(&mut self, ticket: Ticket, result: JobResult<A, B>) -> Option<Over> {
+    /// Returns the times of the jobs under way: the source's, and the destination's.
+    pub(crate) fn times(&mut self) -> [Option<(JobKind, &mut JobTime)>; 2] {
+        let [source_time, destination_time] = &mut self.times;
+        let source = self.source.as_ref().and_then(|source| source.lease.job());
+        let destination = self.destination.as_ref().and_then(|destination| destination.lease.job());
+        [source.map(|job| (job, source_time)), destination.map(|job| (job, destination_time))]
+    }
+
+    /// Handles the end of a job, and returns its kind, its time and its direction. A stale ticket is ignored.
+    pub(crate) fn handle_finished<A, B>(
+        &mut self,
+        ticket: Ticket,
+        result: JobResult<A, B>,
+    ) -> Option<((JobKind, JobTime), Direction)> {
+        let [source_time, destination_time] = self.times;
         let [of_source, of_destination] = &mut self.generations;
-        let Begun([source_begun, destination_begun]) = self.begun;
-        let (generation, begun, lease) = match ticket.index {
-            SOURCE => (of_source, source_begun, &mut self.source.as_mut()?.lease),
-            DESTINATION => (of_destination, destination_begun, &mut self.destination.as_mut()?.lease),
+        let (generation, lease, time, direction) = match ticket.index {
+            SOURCE => (of_source, &mut self.source.as_mut()?.lease, source_time, Direction::Sent),
+            DESTINATION => {
+                let lease = &mut self.destination.as_mut()?.lease;
+                (of_destination, lease, destination_time, Direction::Received)
+            }
             _ => return None,
         };
         if *generation != ticket.generation {
             return None;
         }
-        let has_failed = result.is_err();
-        if !lease.handle_finished(result) {
-            return None;
-        }
+        let job = lease.job()?;
+        lease.handle_finished(result);
         *generation = generation.wrapping_add(1);
-        Some(Over { begun, has_failed })
+        Some(((job, time), direction))
     }
 
     /// Forgets memory that this end does not hold any more.
@@ -143,12 +143,4 @@ impl ZeroCopy {
         self.source.take_if(|source| source.lease.is_gone());
         self.destination.take_if(|destination| destination.lease.is_gone());
     }
-}
-
-/// Notes the time of a job that was begun, if it was. Returns the number of jobs begun.
-fn note_begin<F: Fabric>(begun: usize, at: &mut Nanos, fabric: &mut F) -> usize {
-    if begun > 0 {
-        *at = fabric.now();
-    }
-    begun
 }

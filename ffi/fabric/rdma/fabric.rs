@@ -7,6 +7,7 @@ use super::memory::LinkMemory;
 use crate::copy::{CopyKernels, crc32c};
 use crate::fabric::{ConcurrentSleeps, Span};
 use crate::os::monotonic_ns;
+use crate::os::step_time::add_steps;
 use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
@@ -22,6 +23,8 @@ pub struct Rdma {
     kernels: &'static CopyKernels,
     /// The peer is trusted with memory of registered buffers.
     pub(super) trusts_peer: bool,
+    /// Time that calls of the connection have spent on steps of its jobs.
+    job_steps_ns: u64,
     #[cfg(feature = "recorder")]
     pub(super) recorder: Option<Box<Recorder>>,
 }
@@ -65,6 +68,7 @@ impl Rdma {
         Self {
             kernels: CopyKernels::get(),
             trusts_peer: false,
+            job_steps_ns: 0,
             #[cfg(feature = "recorder")]
             recorder: None,
         }
@@ -270,11 +274,18 @@ impl Fabric for Rdma {
 
     fn finished(&mut self, link: &mut RdmaLink) -> Option<Finished<Span, Image>> {
         let LinkMemory { growth, lending, .. } = &mut link.memory;
-        growth.as_mut().and_then(|growth| growth.finished()).or_else(|| lending.finished())
+        add_steps(&mut self.job_steps_ns, || {
+            growth.as_mut().and_then(|growth| growth.finished()).or_else(|| lending.finished())
+        })
     }
 
     fn trim(&mut self, link: &mut RdmaLink) {
         link.memory.lending.trim();
+    }
+
+    #[inline]
+    fn job_steps_ns(&self, _: &RdmaLink) -> u64 {
+        self.job_steps_ns
     }
 
     fn is_memory_short(&self, _: &RdmaLink) -> bool {

@@ -27,6 +27,7 @@ use crate::budget::BudgetShare;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
 use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span};
 use crate::os::poll::{PollFd, Polled};
+use crate::os::step_time::add_steps;
 use crate::os::{Mapping, OsError, monotonic_ns};
 
 /// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
@@ -37,6 +38,8 @@ const EXPECTED_BYTES_MAX: u32 = 2048;
 #[derive(Debug)]
 pub struct Shm {
     kernels: &'static CopyKernels,
+    /// Time that calls of the connection have spent on steps of its jobs.
+    job_steps_ns: u64,
     #[cfg(feature = "recorder")]
     recorder: Option<Box<Recorder>>,
 }
@@ -73,6 +76,7 @@ impl Shm {
     pub fn new() -> Self {
         Self {
             kernels: CopyKernels::get(),
+            job_steps_ns: 0,
             #[cfg(feature = "recorder")]
             recorder: None,
         }
@@ -288,14 +292,21 @@ impl Fabric for Shm {
     }
 
     fn finished(&mut self, link: &mut ShmLink) -> Option<Finished<Span, Span>> {
-        let ShmLink { exposing, socket, sleeper, .. } = link;
-        if let Some(exposing) = exposing {
-            let is_asleep = sleeper.as_ref().is_none_or(Sleeper::has_sleeps);
-            if let Some(finished) = exposing.finished(socket, is_asleep) {
-                return Some(finished);
+        add_steps(&mut self.job_steps_ns, || {
+            let ShmLink { exposing, socket, sleeper, .. } = &mut *link;
+            if let Some(exposing) = exposing {
+                let is_asleep = sleeper.as_ref().is_none_or(Sleeper::has_sleeps);
+                if let Some(finished) = exposing.finished(socket, is_asleep) {
+                    return Some(finished);
+                }
             }
-        }
-        link.growing()?.finished()
+            link.growing()?.finished()
+        })
+    }
+
+    #[inline]
+    fn job_steps_ns(&self, _: &ShmLink) -> u64 {
+        self.job_steps_ns
     }
 
     fn poll_cq(&mut self, _: &mut ShmLink) -> Option<Completion> {

@@ -3,6 +3,7 @@
 use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
 
 use crate::os::jobs::{self, JobError, Jobs, Step, Steps};
+use crate::os::step_time::timed;
 
 /// Limit of bytes whose steps the connection makes itself: a slab with its slot lines. That takes three polls, of 40 µs together, and not
 /// longer than it takes to wake a thread. If the peer's end keeps the helper's core busy, it is much faster: the first message of
@@ -34,7 +35,7 @@ impl<S: Steps> Turns<S> {
     pub(super) fn poll(&mut self) -> Option<Result<S::Output, JobError>> {
         match self {
             Self::Process(ticket) => ticket.poll(),
-            Self::Connection(steps) => match steps.step() {
+            Self::Connection(steps) => match timed(|| steps.step()) {
                 Step::More => None,
                 Step::Done(output) => Some(Ok(output)),
             },

@@ -10,12 +10,14 @@ use superpipe::{Budget, Tuning};
 #[derive(Debug, Clone, Copy, Args)]
 pub struct MemoryOptions {
     /// Most memory that this process registers (pins) for RDMA [default: RLIMIT_MEMLOCK, which ulimit -l shows; 1G if that is
-    /// unlimited]. A connection takes about 1M, and the tool exits with 9 if that does not fit
+    /// unlimited, or does not bind this process]. A connection takes about 1M, and one with --landing on-demand some pages, and the tool
+    /// exits with 9 if that does not fit. What a landing buffer on demand grows by is optional: without room the transfer is slower
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, help_heading = "Memory")]
     pub pinned_max: Option<u64>,
 
-    /// Most shared memory of this process, which includes what its peers share with it [default: 1G]. A connection takes about 1M,
-    /// and the tool exits with 9 if that does not fit
+    /// Most shared memory of this process, which includes what its peers share with it [default: 1G]. A connection takes about 1M, and
+    /// one with --landing on-demand two pages, and the tool exits with 9 if that does not fit. What a landing buffer on demand grows by is
+    /// optional: without room the transfer is slower
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, help_heading = "Memory")]
     pub shared_max: Option<u64>,
 }

@@ -48,13 +48,14 @@ pub struct TuningOptions {
     #[arg(long, value_enum, value_name = "HOW", default_value_t = ArrivalOption::Auto, help_heading = "Tuning")]
     pub arrival: ArrivalOption,
 
-    /// When landing buffers are provisioned [default: at-connect]. An idle connection whose landing is on demand costs one page at each
-    /// end; its landing buffers grow with what is sent, and shrink again when idle. Give it at one end, or equally at both
+    /// When landing buffers are provisioned [default: at-connect; with --protocol provision always on-demand]. An idle connection whose
+    /// landing is on demand costs one page at each end, and over RDMA its posted receives; its landing buffers grow with what is sent, and
+    /// shrink again when idle. Give it at one end, or equally at both
     #[arg(long, value_enum, value_name = "WHEN", help_heading = "Tuning")]
     pub landing: Option<LandingOption>,
 
     /// Size of the small landing buffer with which a connection by --protocol provision begins: 100 to 2000, rounded down to blocks of
-    /// 128 bytes, at least 2 [default: 1024]
+    /// 128 bytes, at least 2 [default: 1024]. Give this and --threshold at one end, or equally at both
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub small_buffer: Option<u32>,
 
