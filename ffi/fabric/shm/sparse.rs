@@ -148,11 +148,7 @@ impl SparseSegment {
     ///
     /// # Errors
     /// The kernel refuses: too little memory, or too many open files.
-    pub fn create(
-        name: &CStr,
-        sizes: SparseSizes,
-        page_size: PageSize,
-    ) -> Result<(Self, OwnedFd), OsError> {
+    pub fn create(name: &CStr, sizes: SparseSizes, page_size: PageSize) -> Result<(Self, OwnedFd), OsError> {
         let slot_bytes = sizes.slot_bytes as u64;
         let doing = || format!("cannot make a sparse segment with slots of {}", Bytes(slot_bytes));
         let (sizes, len) = rounded(sizes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
@@ -319,7 +315,8 @@ impl Memory {
     }
 
     fn slot_at(&self, address: NonNull<u8>) -> Option<Slot> {
-        let begins_there = |slot: &Slot| !self.range_of(*slot).is_empty() && self.address_of(*slot) == address;
+        let begins_there =
+            |slot: &Slot| !self.range_of(*slot).is_empty() && self.address_of(*slot) == address;
         Slot::ALL.into_iter().find(begins_there)
     }
 

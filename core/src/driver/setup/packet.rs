@@ -136,9 +136,7 @@ impl Packet {
             FENCED_AT => says_much && is_direct,
             TUNING_AT..FABRIC_AT | LANDING_AT | RECEIVES_AT => says_much,
             SMALL_BUFFER_AT..PROVISION_END => says_much,
-            SMALL_ADDR_AT..TEXT_AT => {
-                !is_direct && matches!(kind, Kind::Welcome | Kind::Grant)
-            }
+            SMALL_ADDR_AT..TEXT_AT => !is_direct && matches!(kind, Kind::Welcome | Kind::Grant),
             FABRIC_AT..LANDING_AT => match (fabric, kind) {
                 (FabricKind::Direct { .. }, Kind::Welcome) => at < PID_AT + 4,
                 (FabricKind::Posted { .. }, Kind::Hello) => at <= CRC_AT,
@@ -150,11 +148,7 @@ impl Packet {
             _ => false,
         };
         let is_clean = self.0.iter().enumerate().all(|(at, byte)| *byte == 0 || is_used(at));
-        if is_clean && self.0[FENCED_AT] <= 1 {
-            Ok(())
-        } else {
-            Err(RESERVED_NOT_ZERO)
-        }
+        if is_clean && self.0[FENCED_AT] <= 1 { Ok(()) } else { Err(RESERVED_NOT_ZERO) }
     }
 
     /// Sets proposed or negotiated values. Zero stands for none.
@@ -245,7 +239,8 @@ impl Packet {
     /// Returns the regions that the peer names: claims, which its own NIC checks. `has_small` is true if a small buffer was negotiated.
     pub(super) fn regions(&self, has_small: bool) -> Result<RemoteRegions, PacketError> {
         let small = if has_small { Some(self.region_at(SMALL_ADDR_AT, SMALL_RKEY_AT)?) } else { None };
-        if !has_small && self.get::<{ TEXT_AT - SMALL_ADDR_AT }>(SMALL_ADDR_AT).iter().any(|byte| *byte != 0) {
+        if !has_small && self.get::<{ TEXT_AT - SMALL_ADDR_AT }>(SMALL_ADDR_AT).iter().any(|byte| *byte != 0)
+        {
             return Err(RESERVED_NOT_ZERO);
         }
         Ok(RemoteRegions { page: self.region_at(ADDR_AT, RKEY_AT)?, small })

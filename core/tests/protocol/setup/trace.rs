@@ -1,10 +1,12 @@
 //! The honest exchange, step by step.
 
 use crate::setup::rig::{
-    DIRECT, FABRICS, OWN_PAGE, OWN_REGION, OWN_SMALL, Own, PEER_REGION, POSTED, Rig, by_hand, config, grant, hello, ready,
-    welcome, why,
+    DIRECT, FABRICS, OWN_PAGE, OWN_REGION, OWN_SMALL, Own, PEER_REGION, POSTED, Rig, by_hand, config, grant,
+    hello, ready, welcome, why,
 };
-use superpipe_core::driver::setup::{Ancillary, ArrivalReason, FabricKind, HandshakeConfig, Packet, Role, Tuning};
+use superpipe_core::driver::setup::{
+    Ancillary, ArrivalReason, FabricKind, HandshakeConfig, Packet, Role, Tuning,
+};
 use superpipe_core::{Arrival, FlagPlace};
 
 #[test]

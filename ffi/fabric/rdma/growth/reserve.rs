@@ -45,7 +45,8 @@ impl Reserve {
         let whole = if large_bytes < HUGE_PAGE_BYTES { 1 } else { HUGE_PAGE_BYTES };
         let large_bytes = large_bytes.checked_next_multiple_of(whole).ok_or_else(too_large)?;
         // A place has a page at least.
-        let small_bytes = if small_bytes == 0 { 0 } else { round_to_pages(small_bytes).ok_or_else(too_large)? };
+        let small_bytes =
+            if small_bytes == 0 { 0 } else { round_to_pages(small_bytes).ok_or_else(too_large)? };
         let all_bytes = large_bytes.checked_mul(2 * LARGE).and_then(|all| all.checked_add(2 * small_bytes));
         let mapping = Mapping::reserved(all_bytes.ok_or_else(too_large)?)?;
         Ok(Arc::new(Self { mapping, large_bytes, small_bytes }))
@@ -138,7 +139,8 @@ mod tests {
         for bytes in [1, 64 << 10, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1] {
             let reserve = Reserve::new(bytes, 1).unwrap();
             let mut free = reserve.mapping.as_ptr().as_ptr();
-            for (place, bytes) in [0, 1, 3, 4].map(|place| (place, bytes)).into_iter().chain([(2, 1), (5, 1)]) {
+            for (place, bytes) in [0, 1, 3, 4].map(|place| (place, bytes)).into_iter().chain([(2, 1), (5, 1)])
+            {
                 let part = reserve.part(place, bytes).unwrap();
                 assert!(part.as_ptr().as_ptr() >= free && part.len() >= bytes);
                 assert_eq!(reserve.place_of(part.as_ptr().as_ptr()), Some(place));

@@ -62,10 +62,7 @@ impl Growth {
             return None;
         };
         let image = Image { span: span_of(image, layout.bytes()), base: offset_of(SMALL) };
-        Some((
-            Landing { memory: span_of(region, layout.bytes()), layout },
-            Landing { memory: image, layout },
-        ))
+        Some((Landing { memory: span_of(region, layout.bytes()), layout }, Landing { memory: image, layout }))
     }
 
     /// Returns the bytes of the budget for both.

@@ -82,7 +82,8 @@ impl Two {
         let fenced = membarrier::register();
         let sides = [(own_a, theirs_a, a), (own_b, theirs_b, b)];
         let ends = sides.map(|(mine, theirs, socket)| {
-            let mut share = BudgetShare::open(MemoryKind::Shared, 2 * first_segment_bytes(&negotiated)).unwrap();
+            let mut share =
+                BudgetShare::open(MemoryKind::Shared, 2 * first_segment_bytes(&negotiated)).unwrap();
             let small = SmallBuffers::of(&negotiated, &mut share);
             let segments = Segments::Sparse { mine, theirs, share: Arc::new(share), small };
             let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, true);

@@ -25,7 +25,8 @@ fn create(slot_bytes: usize) -> (SparseSegment, OwnedFd) {
 
 fn both(slot_bytes: usize) -> (SparseSegment, PeerSparseSegment, OwnedFd) {
     let (own, fd) = create(slot_bytes);
-    let peer = PeerSparseSegment::adopt(fd.try_clone().unwrap(), slots_of(slot_bytes), PageSize::Base).unwrap();
+    let peer =
+        PeerSparseSegment::adopt(fd.try_clone().unwrap(), slots_of(slot_bytes), PageSize::Base).unwrap();
     (own, peer, fd)
 }
 
@@ -306,7 +307,8 @@ fn huge_pages_are_asked_for_inside_a_slot_only() {
     assert!(huge_inside(&(4096..HUGE + 4096 - 1)).len() <= HUGE && huge_inside(&(4096..HUGE)).is_empty());
     let slot_bytes = 4 * HUGE;
     let (own, fd) = SparseSegment::create(c"test", slots_of(slot_bytes), PageSize::Huge).unwrap();
-    let peer = PeerSparseSegment::adopt(fd.try_clone().unwrap(), slots_of(slot_bytes), PageSize::Huge).unwrap();
+    let peer =
+        PeerSparseSegment::adopt(fd.try_clone().unwrap(), slots_of(slot_bytes), PageSize::Huge).unwrap();
     assert_eq!(allocated_bytes(&fd), PAGE);
     for bytes in [slot_bytes, 3 * HUGE + 4096, 4096] {
         for slot in Slot::BOTH {

@@ -18,13 +18,21 @@ impl Pair {
             order_asserted: true,
             ..Config::default()
         };
-        Self::with(LinkTerms { small: Some(small_layout(SMALL_BYTES)), ..terms(arrival, Some(LARGEST)) }, config)
+        Self::with(
+            LinkTerms { small: Some(small_layout(SMALL_BYTES)), ..terms(arrival, Some(LARGEST)) },
+            config,
+        )
     }
 
     /// Returns the regions that are the small buffer of an end and its image of the peer's, as long as they are registered.
     fn small(&self, side: usize) -> [Option<Region>; 2] {
         let at_device = |at: u64| {
-            self.sides[side].device.regions.iter().find(|region| region.holds(at, SMALL_BYTES.into())).copied()
+            self.sides[side]
+                .device
+                .regions
+                .iter()
+                .find(|region| region.holds(at, SMALL_BYTES.into()))
+                .copied()
         };
         let attached = self.link(side).memory.growth.as_ref().unwrap().small(small_layout(SMALL_BYTES));
         attached.map_or([None; 2], |(landing, image)| {
