@@ -10,13 +10,12 @@ use superpipe_core::{
     Layout, Line, Nanos, Notification, SqFull, Ticket, WrId,
 };
 
+use superpipe::fabric::HostFabric;
+
 use crate::events::{Memory, What, Work};
 
 /// A fabric that the claims are shown on.
-pub(crate) trait Real: Fabric + Sized + 'static {
-    /// Its name in messages.
-    const NAME: &'static str;
-
+pub(crate) trait Real: HostFabric + 'static {
     /// Makes it.
     fn make() -> Self;
 
@@ -28,6 +27,9 @@ pub(crate) trait Real: Fabric + Sized + 'static {
 
     /// Returns the bytes that the kernel counts as memory of this process's connections.
     fn kernel_bytes() -> u64;
+
+    /// Returns the bytes of the regions that the kernel lists, if there are regions, and no other process has any.
+    fn listed_bytes() -> Option<u64>;
 
     /// Returns the bytes that the budget counts, for as much as [`kernel_bytes`](Self::kernel_bytes).
     fn budget_bytes() -> u64;

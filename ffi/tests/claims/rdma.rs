@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 use std::any::Any;
+use std::process::Command;
 use std::sync::PoisonError;
 use std::{env, fs, thread};
 
@@ -88,8 +89,6 @@ fn finish(mut accepting: Accepting) -> Accepted {
 }
 
 impl Real for Rdma {
-    const NAME: &'static str = "rdma";
-
     fn make() -> Self {
         Self::new()
     }
@@ -107,6 +106,19 @@ impl Real for Rdma {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmPin:")).unwrap();
         1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    }
+
+    /// SUPERPIPE_RDMA_ALONE names a device of which no other process has any, and this process has none of others.
+    fn listed_bytes() -> Option<u64> {
+        let device = format!("dev {} ", env::var("SUPERPIPE_RDMA_ALONE").ok()?);
+        let output = Command::new("rdma").args(["resource", "show", "mr"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let bytes_of = |line: &str| {
+            let (_, rest) = line.split_once("mrlen ").unwrap();
+            rest.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+        };
+        Some(text.lines().filter(|line| line.starts_with(&device)).map(bytes_of).sum())
     }
 
     fn budget_bytes() -> u64 {

@@ -56,8 +56,6 @@ fn connect(tuning: &Tuning) -> ([Attachment<Shm>; 2], Negotiated, Box<dyn Any>) 
 }
 
 impl Real for Shm {
-    const NAME: &'static str = "shm";
-
     fn make() -> Self {
         Self::new()
     }
@@ -83,6 +81,10 @@ impl Real for Shm {
             }
         }
         bytes
+    }
+
+    fn listed_bytes() -> Option<u64> {
+        None
     }
 
     /// Each end counts the pages of both, and both ends are in this process.

@@ -85,6 +85,8 @@ impl<F: Real> Story<F> {
     pub(crate) fn agrees(&self, when: &str) -> u64 {
         let (kernel, budget) = (F::kernel_bytes(), F::budget_bytes());
         assert_eq!(kernel, budget, "{}, {when}: of the kernel, and of the budget", F::NAME);
+        let listed = F::listed_bytes();
+        assert!(listed.is_none_or(|bytes| bytes == kernel), "{}, {when}: {listed:?} of {kernel}", F::NAME);
         kernel
     }
 
@@ -235,6 +237,15 @@ impl<F: Real> Story<F> {
         let memories = if F::DIRECT { 1 } else { 2 };
         let larger: u64 = larger.iter().map(|layout| page_bytes_of(*layout)).sum();
         self.first_bytes + memories * larger - memories * small_gone * page_bytes_of(self.small)
+    }
+}
+
+impl<F: Real> Drop for Story<F> {
+    /// Has no end wait for the other's disconnect, which this thread makes later.
+    fn drop(&mut self) {
+        for end in &mut self.ends {
+            F::make().end_by(end.endpoint_mut().link_mut(), 0);
+        }
     }
 }
 
