@@ -2,7 +2,6 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
-use std::any::Any;
 use std::process::Command;
 use std::sync::PoisonError;
 use std::{env, fs, thread};
@@ -12,12 +11,10 @@ use superpipe::fabric::rdma::{
 };
 use superpipe::os::monotonic_ns;
 use superpipe::{Arrival, Budget, Tuning};
-use superpipe_core::Attachment;
-use superpipe_core::driver::setup::Negotiated;
 
 use crate::observed::Real;
 use crate::shm::ALONE;
-use crate::story::Ground;
+use crate::story::{Connected, Ground};
 
 /// Bounds of a handshake, and of the attempts to make one.
 const HANDSHAKE_NS: u64 = 5_000_000_000;
@@ -43,7 +40,7 @@ pub(crate) fn play(test: impl Fn(&Ground<'_, Rdma>)) {
     }
 }
 
-fn meet(ip: IpAddr, tuning: &Tuning) -> ([Attachment<Rdma>; 2], Negotiated, Box<dyn Any>) {
+fn meet(ip: IpAddr, tuning: &Tuning) -> Connected<Rdma> {
     let mut listener = Listener::bind(&ip.to_string(), 0, RdmaDevice::default()).unwrap();
     let port = listener.local_addr().unwrap().port();
     let options = RdmaOptions { tuning, landing_bytes_max: 64 << 20, device: RdmaDevice::default() };

@@ -1,6 +1,5 @@
 //! Both ends over shared memory, by a handshake over a socket pair.
 
-use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
 use superpipe::Budget;
@@ -9,11 +8,10 @@ use superpipe::fabric::shm::Socket;
 use superpipe::fabric::shm::fabric::Shm;
 use superpipe::fabric::shm::handshake::{HalfOpen, Progress, ShmOptions};
 use superpipe::os::monotonic_ns;
-use superpipe_core::driver::setup::Negotiated;
-use superpipe_core::{Attachment, Fabric};
+use superpipe_core::Fabric;
 
 use crate::observed::Real;
-use crate::story::Ground;
+use crate::story::{Connected, Ground};
 
 /// One test at a time in this process.
 pub(crate) static ALONE: Mutex<()> = Mutex::new(());
@@ -28,7 +26,7 @@ pub(crate) fn play(test: impl Fn(&Ground<'_, Shm>)) {
     assert_eq!((Shm::kernel_bytes(), Shm::budget_bytes()), (0, 0), "nothing is left");
 }
 
-fn connect(tuning: &Tuning) -> ([Attachment<Shm>; 2], Negotiated, Box<dyn Any>) {
+fn connect(tuning: &Tuning) -> Connected<Shm> {
     let options =
         ShmOptions { tuning, landing_bytes_max: 64 << 20, deadline_ns: monotonic_ns() + HANDSHAKE_NS };
     let (one, other) = Socket::pair().unwrap();

@@ -1,7 +1,7 @@
 //! Two connected ends, in one thread.
 
+use core::any::Any;
 use core::time::Duration;
-use std::any::Any;
 use std::thread;
 use std::time::Instant;
 
@@ -19,10 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Rounds after which acknowledgements are polled.
 const ROUNDS: u32 = 64;
 
+/// Both ends of a connection, what they agreed on, and what has to live as long.
+pub(crate) type Connected<F> = ([Attachment<F>; 2], Negotiated, Box<dyn Any>);
+
 /// What a test plays on: the ends that it makes have what it needs of memory and of addresses.
 pub(crate) struct Ground<'a, F: Real> {
-    /// Makes both ends of a connection, and keeps what has to live as long.
-    pub(crate) connect: &'a dyn Fn(&Tuning) -> ([Attachment<F>; 2], Negotiated, Box<dyn Any>),
+    /// Makes both ends of a connection.
+    pub(crate) connect: &'a dyn Fn(&Tuning) -> Connected<F>,
     /// Settings that hold for all tests.
     pub(crate) tuning: Tuning,
 }

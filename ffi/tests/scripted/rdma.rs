@@ -19,7 +19,7 @@ use crate::peer::script::Step::{
 use crate::peer::script::{Carry, GROW, GROW_REFUSED, Kind, Of, Patch, Role, Script};
 use crate::setup::{FAT, narrow};
 use crate::stream::write;
-use crate::us::{Us, close, flush, leave, recv, recv_three, send_long};
+use crate::us::{Us, close, flush, leave, recv, recv_three, send_long, send_parts};
 
 use Carry::{Nothing, Segment};
 use Kind::{Grant, Hello, Ready, Welcome};
@@ -129,7 +129,7 @@ own_cases! {
         ..on(&[MeetWith(PROVISION), WarmUp, Raw(BEHIND, Nothing), Cue], recv, PROTOCOL)
     };
     send_through_a_small_buffer:
-        on(&[MeetWith(PROVISION), WarmUp, Hear(GROW), Control([GROW_REFUSED, 0, 0, 1, 0, 0, 0], Of::Number(1)), Take], send_long, OK);
+        on(&[MeetWith(PROVISION), WarmUp, Hear(GROW), Control([GROW_REFUSED, 0, 0, 1, 0, 0, 0], Of::Number(1)), Take], send_parts, OK);
 
     recv_of_a_queue_pair_that_fails: gone(warm![FailQp], recv);
     recv_long_mail: breach!("a message that its receive cannot take", Huge(LONG));
