@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 # Tests of superpipe-verbs and superpipe that get their devices from SUPERPIPE_RDMA. Built together, on all cores.
-readonly programs=(verbs rdma scripted) examples=(rdma write)
+readonly programs=(verbs rdma claims scripted) examples=(rdma write)
 
 need_rust
 begin_stages

@@ -137,12 +137,12 @@ fn join(
         arrival_reason,
         device,
         share,
+        provisioned_bytes,
         receive_bytes,
         peer,
     } = established;
     // SAFETY: the option promises the same.
     unsafe { fabric.trust_peer(options.peer_trust.is_declared()) };
-    let provisioned_bytes = share.bytes();
     let blocking = Blocking::new(fabric, attachment, &negotiated, Arc::new(share), options)?;
     let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes);
     let description = Description { device: Some(device), receive_bytes, ..description };

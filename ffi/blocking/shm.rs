@@ -127,7 +127,7 @@ pub(super) fn join(
     is_first: bool,
 ) -> Result<NewConnection<Shm>, Error> {
     let handshake::Established { segments, negotiated, fenced, share, serves } = established;
-    let provisioned_bytes = share.bytes();
+    let provisioned_bytes = share.bytes() + segments.small_bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
     let exposing = (negotiated.config.protocol == Protocol::RegisterCached).then_some(&share);
     let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves, exposing);

@@ -36,7 +36,7 @@ use core::{error, fmt};
 
 use superpipe_core::budget::{Member, Refusal, RefusalCause, reserve};
 
-use super::{Limit, MemoryKind, OverBudget, PLACES, write_remedy};
+use super::{Limit, MemoryKind, OverBudget, PLACES, ProcessPool, write_remedy};
 use crate::os::{Bytes, monotonic_ns};
 
 /// A connection's share of the budget. Dropping it returns the bytes.
@@ -83,6 +83,12 @@ impl BudgetShare {
         let (kind, limit) = (self.kind, self.kind.limit());
         let raised = kind.pool().raise(&mut self.member, bytes, limit.terms());
         raised.map_err(|no_room| OverBudget::new(kind, bytes, limit, no_room))
+    }
+
+    /// Takes a part out of the minimum, for memory that is released before the rest. Dropping the part returns its bytes.
+    #[must_use]
+    pub fn split(&mut self, bytes: u64) -> Self {
+        Self { kind: self.kind, member: ProcessPool::split(&mut self.member, bytes) }
     }
 
     /// Returns all bytes of this share.

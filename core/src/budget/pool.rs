@@ -54,6 +54,8 @@ pub struct Pool<W, const N: usize> {
 pub struct Member {
     minimum: u64,
     place: Option<usize>,
+    /// 1, or 0 for a part of another member.
+    count: u64,
 }
 
 /// The limit at the time of a call.
@@ -200,7 +202,7 @@ impl<W: Count, const N: usize> Pool<W, N> {
     pub fn open_fixed(&self, minimum: u64, terms: Terms) -> Result<Member, NoRoom> {
         self.take(minimum, terms)?;
         add(&self.members, 1);
-        Ok(Member { minimum, place: None })
+        Ok(Member { minimum, place: None, count: 1 })
     }
 
     /// Opens a member that has `minimum` bytes until it is closed, and may grow.
@@ -222,6 +224,13 @@ impl<W: Count, const N: usize> Pool<W, N> {
         Ok(())
     }
 
+    /// Takes bytes out of a member's minimum, at most all. They are given back when the part is closed, which does not count as a member.
+    pub const fn split(member: &mut Member, bytes: u64) -> Member {
+        let bytes = if bytes < member.minimum { bytes } else { member.minimum };
+        member.minimum -= bytes;
+        Member { minimum: bytes, place: None, count: 0 }
+    }
+
     /// Closes a member. All that it has is given back.
     pub fn close(&self, member: &mut Member) {
         if let Some((index, place)) = self.place(member) {
@@ -232,8 +241,8 @@ impl<W: Count, const N: usize> Pool<W, N> {
             let _ = update(&self.free, Ordering::Relaxed, |free| Some(free.min(index as u64)));
         }
         subtract(&self.used, member.minimum);
-        subtract(&self.members, 1);
-        *member = Member { minimum: 0, place: None };
+        subtract(&self.members, member.count);
+        *member = Member { minimum: 0, place: None, count: 0 };
     }
 
     /// Returns the bytes that a member has.

@@ -44,6 +44,8 @@ pub struct Established {
     pub device: DeviceName,
     /// Share of the budget for the registered memory.
     pub share: BudgetShare,
+    /// Bytes of the budget in all, with what may be released before the connection ends.
+    pub provisioned_bytes: u64,
     /// Bytes of it that are receives, and what SENDs are taken from.
     pub receive_bytes: u64,
     /// Address of the peer.
@@ -56,7 +58,7 @@ impl Established {
         result: HandshakeResult,
         peer: SocketAddr,
     ) -> Result<Self, ConnectError> {
-        let HandshakeResult { memory, negotiated, why, share } = result;
+        let HandshakeResult { memory, negotiated, why, share, provisioned_bytes } = result;
         let receive_bytes = connection.receive_pool_bytes() as u64;
         let device = connection.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
@@ -68,6 +70,7 @@ impl Established {
             arrival_reason: why.text(),
             device,
             share,
+            provisioned_bytes,
             receive_bytes,
             peer,
         })

@@ -49,6 +49,8 @@ pub(super) struct LinkTerms {
     pub(super) notifications_max: u16,
     /// Layout of the largest landing buffer, if they grow.
     pub(super) largest: Option<Layout>,
+    /// Layout of the small buffers, by the provision protocol.
+    pub(super) small: Option<Layout>,
 }
 
 impl LinkTerms {
@@ -57,6 +59,7 @@ impl LinkTerms {
             arrival: negotiated.config.arrival,
             notifications_max: negotiated.notifications_max(),
             largest: (negotiated.landing == LandingMode::OnDemand).then_some(negotiated.layout),
+            small: negotiated.small_buffer(),
         }
     }
 }
@@ -99,21 +102,23 @@ impl RdmaLink {
     ) -> Attachment<Rdma> {
         let mut connection = connection;
         connection.set_notified(terms.arrival == Arrival::Notify);
-        let LinkMemory { mine, image, .. } = &memory;
+        let LinkMemory { mine, image, growth, .. } = &memory;
         let Landing { memory: span, layout } = image.landing();
-        let (landing, peer_landing) =
+        let (base, peer_base) =
             (mine.landing(), Landing { memory: Image { span, base: image.landing_at() }, layout });
+        let small = growth.as_ref().zip(terms.small).and_then(|(growth, layout)| growth.small(layout));
+        let (landing, peer_landing) = small.unwrap_or((base, peer_base));
         Attachment {
             control_page: mine.control_page(),
             landing,
             peer_control_page: Image { span: image.control_page(), base: 0 },
             peer_landing,
             growth: terms.largest.map(|largest| GrowthTerms {
-                base: landing,
-                peer_base: peer_landing,
+                base,
+                peer_base,
                 largest,
                 slab_bytes: GROWTH_SLAB_BYTES,
-                first_is_own: false,
+                first_is_own: small.is_some(),
             }),
             link: Self {
                 keeps_order: connection.keeps_order(),

@@ -5,7 +5,7 @@
 use super::connection::{RdmaConnection, State};
 use super::deadline::ConnectDeadline;
 use super::error::ConnectError;
-use super::growth::Growth;
+use super::growth::{Growth, small};
 use super::lending::Lending;
 use super::memory::{FirstLanding, LinkMemory, RegisteredMemory};
 use super::options::RdmaOptions;
@@ -22,7 +22,7 @@ use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
     Action, Ancillary, ArrivalReason, Claim, Established as Handshaken, FabricKind, Grants, Handshake,
     HandshakeConfig, HandshakeFailure, LandingMode, Negotiated, Packet, REFUSED_LIMIT, Refusal, RemoteRegion,
-    Role, Text,
+    RemoteRegions, Role, Text,
 };
 use superpipe_verbs::{Access, Error, RemoteAddr, Rkey};
 
@@ -43,6 +43,8 @@ pub(super) struct HandshakeResult {
     pub(super) negotiated: Negotiated,
     pub(super) why: ArrivalReason,
     pub(super) share: BudgetShare,
+    /// Bytes of the budget in all, with what may be released before the connection ends.
+    pub(super) provisioned_bytes: u64,
 }
 
 /// Progress of a [`HalfOpen`].
@@ -137,7 +139,7 @@ impl HalfOpen {
 
     /// Returns the bytes of the budget that it holds.
     pub(super) fn share_bytes(&self) -> u64 {
-        self.handshake.own().map_or(0, |own| own.share.bytes())
+        self.handshake.own().map_or(0, Own::share_bytes)
     }
 
     /// Returns the bytes for which the budget has no room, if it waits for room. The next `drive` takes them if there is.
@@ -205,9 +207,7 @@ impl HalfOpen {
                 Action::Failed(failure) => return Some(Progress::Failed(failure.into())),
                 Action::Send { packet, .. } => self.send(&packet),
                 Action::Provision(negotiated) => self.provision(negotiated, now_ns),
-                Action::Adopt(Claim::Region(RemoteRegion { addr, rkey })) => {
-                    self.handshake.handle_adopted(Ok(RemoteAddr { addr, rkey: Rkey(rkey) }));
-                }
+                Action::Adopt(Claim::Regions(regions)) => self.handshake.handle_adopted(Ok(regions)),
                 Action::Adopt(Claim::Received(never)) => match never {},
                 Action::Hold => self.handshake.handle_held(Ok(())),
             }
@@ -302,7 +302,7 @@ fn finish(
 #[derive(Debug)]
 struct Regions;
 
-/// Memory that this end registers: its own, and the image of the peer's.
+/// Memory that this end registers: its own, and the image of the peer's. The small buffers are in `growth`.
 #[derive(Debug)]
 struct Own {
     mine: RegisteredMemory,
@@ -312,14 +312,22 @@ struct Own {
     share: BudgetShare,
 }
 
+impl Own {
+    /// Returns the bytes of the budget that it holds.
+    fn share_bytes(&self) -> u64 {
+        self.share.bytes() + self.growth.as_ref().map_or(0, |growth| growth.small_bytes())
+    }
+}
+
 impl Grants for Regions {
     type Own = Own;
     type Received = Infallible;
-    type Peer = RemoteAddr;
+    type Peer = RemoteRegions;
     type Error = ConnectError;
 
-    fn region(own: &Own) -> Option<RemoteRegion> {
-        Some(RemoteRegion { addr: own.mine.mr.remote_addr(), rkey: own.mine.mr.rkey().0 })
+    fn regions(own: &Own) -> Option<RemoteRegions> {
+        let page = RemoteRegion { addr: own.mine.mr.remote_addr(), rkey: own.mine.mr.rkey().0 };
+        Some(RemoteRegions { page, small: own.growth.as_ref().and_then(|growth| growth.small_region()) })
     }
 
     fn refusal(error: &ConnectError) -> Option<Refusal> {
@@ -345,25 +353,44 @@ impl Grants for Regions {
 /// Registers all that a connection begins with, if the budget has room for it and for the first receives, which are registered already.
 fn provision(connection: &mut RdmaConnection, negotiated: &Negotiated) -> Result<Own, ConnectError> {
     let (first, receives) = (FirstLanding::of(negotiated), negotiated.receives.into());
-    let bytes = 2 * first.registered_bytes() + ReceivePool::bytes_for(receives);
-    let share = BudgetShare::take(MemoryKind::Registered, bytes as u64).map_err(ConnectError::Budget)?;
+    let small = negotiated.small_buffer();
+    let small_bytes = small::registered_bytes(small);
+    let bytes =
+        2 * first.registered_bytes() + ReceivePool::bytes_for(receives) + small_bytes.iter().sum::<usize>();
+    let mut share = BudgetShare::take(MemoryKind::Registered, bytes as u64).map_err(ConnectError::Budget)?;
     connection.provision_receives(receives)?;
     let mine = connection.register(first, Access::RemoteWrite)?;
     let image = connection.register(first, Access::Local)?;
-    let growth = match negotiated.landing {
+    let mut growth = match negotiated.landing {
         LandingMode::AtConnect => None,
-        LandingMode::OnDemand => Some(Box::new(connection.growth(negotiated.layout, Jobs::of_process())?)),
+        LandingMode::OnDemand => {
+            Some(Box::new(connection.growth(negotiated.layout, small, Jobs::of_process())?))
+        }
     };
+    if let Some((growth, small)) = growth.as_mut().zip(small) {
+        growth.register_small(small, small_bytes.map(|bytes| share.split(bytes as u64)))?;
+    }
     let lending = connection.lending(Jobs::of_process());
     Ok(Own { mine, image, growth, lending, share })
+}
+
+/// Returns the peer's memory as work requests name it.
+const fn remote_addr(RemoteRegion { addr, rkey }: RemoteRegion) -> RemoteAddr {
+    RemoteAddr { addr, rkey: Rkey(rkey) }
 }
 
 impl From<Handshaken<Regions>> for HandshakeResult {
     fn from(agreed: Handshaken<Regions>) -> Self {
         let Handshaken { own, peer, negotiated, arrival_reason: why, .. } = agreed;
-        let Own { mine, image, growth, lending, share } = own;
-        let memory = LinkMemory { mine, image, remote: peer, growth, lending };
-        Self { memory, negotiated, why: why.unwrap_or(ArrivalReason::Unordered), share }
+        let provisioned_bytes = own.share_bytes();
+        let Own { mine, image, mut growth, lending, share } = own;
+        let RemoteRegions { page, small } = peer;
+        if let Some((growth, small)) = growth.as_mut().zip(small) {
+            growth.adopt_small(remote_addr(small));
+        }
+        let memory = LinkMemory { mine, image, remote: remote_addr(page), growth, lending };
+        let why = why.unwrap_or(ArrivalReason::Unordered);
+        Self { memory, negotiated, why, share, provisioned_bytes }
     }
 }
 

@@ -4,7 +4,7 @@
 //! mine     control page | landing buffer     written by the NIC of this peer only
 //! image    control page | landing buffer     of the peer: built here, read by our NIC
 //! growth   landing buffers and images that come and go, if landing is on demand; the first landing buffer is then
-//!          inside the control page
+//!          inside the control page, or by the provision protocol the small buffer, which is one of them
 //! lending  memory of the application, while messages go out of it or into it, and registrations of its buffers
 //! ```
 

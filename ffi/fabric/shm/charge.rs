@@ -1,14 +1,17 @@
-//! Bytes of the budget for memory that a connection got while communicating, held with that memory.
+//! Bytes of the budget for memory of a connection that comes and goes, held with that memory.
 
 use std::sync::Arc;
 
 use crate::budget::{BudgetShare, Refused};
 
-/// Bytes that a connection's share of the budget has been lent. Dropping it returns them.
-pub(super) struct Charge {
-    share: Arc<BudgetShare>,
-    bytes: u64,
-    purpose: Purpose,
+/// Bytes of the budget. Dropping it returns them.
+pub(super) struct Charge(Kind);
+
+enum Kind {
+    /// Lent to a connection's share.
+    Lent { share: Arc<BudgetShare>, bytes: u64, purpose: Purpose },
+    /// A part of its minimum, for a small buffer.
+    Part { _part: BudgetShare },
 }
 
 /// Purpose of a loan.
@@ -30,21 +33,30 @@ impl Charge {
             Purpose::Landing => share.grow(bytes)?,
             Purpose::Exposed => share.cache(bytes)?,
         }
-        Ok(Self { share: Arc::clone(share), bytes, purpose })
+        Ok(Self(Kind::Lent { share: Arc::clone(share), bytes, purpose }))
+    }
+
+    /// Holds a part of the minimum of a share.
+    pub(super) const fn of_part(part: BudgetShare) -> Self {
+        Self(Kind::Part { _part: part })
     }
 
     /// Returns the bytes.
     #[cfg(test)]
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
+    pub(super) fn bytes(&self) -> u64 {
+        match &self.0 {
+            Kind::Lent { bytes, .. } => *bytes,
+            Kind::Part { _part: part } => part.bytes(),
+        }
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        match self.purpose {
-            Purpose::Landing => self.share.shrink(self.bytes),
-            Purpose::Exposed => self.share.uncache(self.bytes),
+        match &self.0 {
+            Kind::Lent { share, bytes, purpose: Purpose::Landing } => share.shrink(*bytes),
+            Kind::Lent { share, bytes, purpose: Purpose::Exposed } => share.uncache(*bytes),
+            Kind::Part { .. } => {}
         }
     }
 }

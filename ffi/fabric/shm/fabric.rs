@@ -105,11 +105,15 @@ impl Shm {
                 let landings = segments.each_ref().map(|segment| landing(segment, layout));
                 (landings, None, Memory::Whole { _segments: segments })
             }
-            Segments::Sparse { mine: own, theirs: peer, share } => {
-                let [base, peer_base] = [mine, theirs].map(base_in);
+            Segments::Sparse { mine: own, theirs: peer, share, small } => {
+                let bases @ [base, peer_base] = [mine, theirs].map(base_in);
                 let (largest, slab_bytes) = (layout, GROWTH_SLAB_BYTES);
-                let terms = GrowthTerms { base, peer_base, largest, slab_bytes, first_is_own: false };
-                ([base, peer_base], Some(terms), Memory::Growing(Box::new(Growing::new(own, peer, share))))
+                let small_layout = small.as_ref().map(|small| small.layout);
+                let growing = Box::new(Growing::new(own, peer, share, small));
+                let landings = small_layout.map_or(bases, |layout| growing.small_buffers(layout));
+                let first_is_own = small_layout.is_some();
+                let terms = GrowthTerms { base, peer_base, largest, slab_bytes, first_is_own };
+                (landings, Some(terms), Memory::Growing(growing))
             }
         };
         let [landing, peer_landing] = landings;

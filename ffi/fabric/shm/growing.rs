@@ -7,6 +7,8 @@
 //! | `ReleaseLanding` | [`Release`] | given back once the pages are gone |
 //! | `ReleaseImage` | none | given back at once |
 //!
+//! By the provision protocol the small buffers of both ends are there from the beginning, and are released like the others.
+//!
 //! The jobs are those of the process ([`Jobs`]), whose helper thread makes the steps. The connection makes those of a first landing
 //! buffer itself, one per poll, since they are few (`turns.rs`). It also does if the process has too many jobs. Dropping the
 //! connection cancels its jobs. The steps keep the mapping until they are dropped, and their bytes of the share are given back after that.
@@ -17,10 +19,11 @@ use std::sync::Arc;
 
 use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
 use superpipe_core::{
-    Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket as JobId,
+    Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Landing, Layout, RemoteClaim, Ticket as JobId,
 };
 
 use super::charge::{Charge, Purpose};
+use super::segments::SmallBuffers;
 use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
 use super::turns::Turns;
 use crate::budget::{Budget, BudgetShare, MemoryKind, Refused};
@@ -39,8 +42,8 @@ pub(super) struct Growing {
     running: heapless::Deque<Running, JOBS_MAX>,
     share: Arc<BudgetShare>,
     /// Bytes of the share for the slots that hold memory: ours, and the peer's.
-    own_charges: [Option<Charge>; 2],
-    peer_charges: [Option<Charge>; 2],
+    own_charges: [Option<Charge>; 3],
+    peer_charges: [Option<Charge>; 3],
 }
 
 /// A job under way.
@@ -64,15 +67,32 @@ struct Charged<S> {
 }
 
 impl Growing {
-    pub(super) const fn new(own: SparseSegment, peer: PeerSparseSegment, share: Arc<BudgetShare>) -> Self {
-        Self {
-            own,
-            peer,
-            share,
-            running: heapless::Deque::new(),
-            own_charges: [const { None }; 2],
-            peer_charges: [const { None }; 2],
+    /// Makes the jobs on these segments, which have small buffers if `small` does.
+    pub(super) fn new(
+        own: SparseSegment,
+        peer: PeerSparseSegment,
+        share: Arc<BudgetShare>,
+        small: Option<SmallBuffers>,
+    ) -> Self {
+        let mut charges = [[const { None }; 3], [const { None }; 3]];
+        if let Some(SmallBuffers { parts, .. }) = small {
+            for (charges, part) in charges.iter_mut().zip(parts) {
+                charges[Slot::Small.index()] = Some(Charge::of_part(part));
+            }
         }
+        let [own_charges, peer_charges] = charges;
+        Self { own, peer, share, running: heapless::Deque::new(), own_charges, peer_charges }
+    }
+
+    /// Returns the small buffers of this end and of the peer, which have this layout.
+    pub(super) fn small_buffers(&self, layout: Layout) -> [Landing<Span>; 2] {
+        assert!(layout.bytes() as usize <= self.own.sizes().small_bytes, "the segments were made to hold it");
+        [self.own.slot(Slot::Small), self.peer.slot(Slot::Small)].map(|start| {
+            // SAFETY: 1. The small buffer of either segment has room for these bytes, since both have the same sizes, and is mapped as
+            // long as the link, which holds this value. 2. A segment gives out no reference.
+            let memory = unsafe { Span::new(start, layout.bytes()) };
+            Landing { memory, layout }
+        })
     }
 
     /// Returns true while a job is under way, or its end was not taken.
@@ -103,8 +123,7 @@ impl Growing {
             Job::ProvisionImage { layout, claim, .. } => self.populate(layout, claim),
             Job::ReleaseLanding(region) => self.release(region),
             Job::ReleaseImage(image) => {
-                if let Some(slot) = Slot::BOTH.into_iter().find(|slot| image.start() == self.peer.slot(*slot))
-                {
+                if let Some(slot) = self.peer.slot_at(image.start()) {
                     self.peer_charges[slot.index()] = None;
                 }
                 Ok(Work::Over(Ok(JobOutcome::Released)))
@@ -159,7 +178,7 @@ impl Growing {
 
     /// Returns the bytes of a landing buffer, if a slot has room for them. Those of both ends have the same size.
     fn fitting(&self, layout: Layout) -> Option<usize> {
-        Some(layout.bytes() as usize).filter(|bytes| *bytes <= self.own.slot_bytes())
+        Some(layout.bytes() as usize).filter(|bytes| *bytes <= self.own.sizes().slot_bytes)
     }
 
     /// Takes the bytes of a landing buffer out of the budget, in whole pages.
@@ -175,11 +194,15 @@ impl Growing {
     }
 
     fn release(&mut self, region: Span) -> Result<Work, JobFailed> {
-        let slot = Slot::BOTH.into_iter().find(|slot| region.start() == self.own.slot(*slot));
-        let slot = slot.ok_or(JobFailed::Refused)?;
+        let slot = self.own.slot_at(region.start()).ok_or(JobFailed::Refused)?;
         let charge = self.own_charges[slot.index()].take().ok_or(JobFailed::Refused)?;
         let steps = Charged { steps: self.own.release(slot), charge: Some(charge) };
-        Ok(Work::Release(slot, Turns::of_process(steps)))
+        let turns = match slot {
+            // One step.
+            Slot::Small => Turns::Connection(steps),
+            Slot::First | Slot::Second => Turns::of_process(steps),
+        };
+        Ok(Work::Release(slot, turns))
     }
 
     /// Returns the landing buffer at the beginning of a slot.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
     Action, Ancillary, Claim, Established as Handshaken, FabricKind, Grants, Handshake, HandshakeConfig,
-    HandshakeFailure, Negotiated, Packet, Refusal, RemoteRegion, Role, Text, Tuning, WAKE as WAKE_BYTE,
+    HandshakeFailure, Negotiated, Packet, Refusal, RemoteRegions, Role, Text, Tuning, WAKE as WAKE_BYTE,
 };
 
 use super::ancillary::SentFd;
 use super::segment::SegmentError;
-use super::segments::{self, Adopted, Segments};
+use super::segments::{self, Adopted, Segments, SmallBuffers};
 use super::sleep::WAKE;
 use super::socket::Socket;
 use super::socket_error::SocketError;
@@ -302,13 +302,14 @@ impl HalfOpen {
 
     fn established(&self, agreed: Handshaken<SocketGrants>) -> Established {
         let Handshaken { own, peer, negotiated, is_fenced, pid, arrival_reason: _ } = agreed;
-        let Own { segment, share } = own;
+        let Own { segment, mut share } = own;
+        let small = SmallBuffers::of(&negotiated, &mut share);
         let share = Arc::new(share);
         // The kernel names the process that began to listen; a child of that may have accepted. The connecting end does the
         // entire handshake in the process that opened the socket.
         let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
         let serves = pid.is_none_or(|pid| pid == named);
-        let segments = Segments::of(segment, peer, &share);
+        let segments = Segments::of(segment, peer, &share, small);
         Established { segments, negotiated, fenced: is_fenced, share, serves }
     }
 }
@@ -371,7 +372,7 @@ impl Grants for SocketGrants {
     type Peer = Adopted;
     type Error = HandshakeError;
 
-    fn region(_: &Own) -> Option<RemoteRegion> {
+    fn regions(_: &Own) -> Option<RemoteRegions> {
         None
     }
 
@@ -404,7 +405,7 @@ fn provision(negotiated: &Negotiated) -> Result<Own, HandshakeError> {
 fn adopt(claim: Claim<SentFd>, own: Option<&Own>) -> Result<Adopted, HandshakeError> {
     match (claim, own) {
         (Claim::Received(fd), Some(own)) => own.segment.adopt(fd).map_err(HandshakeError::Memory),
-        (Claim::Region(_), _) | (_, None) => Err(PacketError::Malformed("no descriptor came along").into()),
+        (Claim::Regions(_), _) | (_, None) => Err(PacketError::Malformed("no descriptor came along").into()),
     }
 }
 

@@ -10,7 +10,7 @@ use superpipe_core::{CONTROL_PAGE_BYTES, Layout, Protocol};
 
 use super::ancillary::SentFd;
 use super::segment::{Segment, SegmentError};
-use super::sparse::{PageSize, PeerSparseSegment, SparseSegment};
+use super::sparse::{PageSize, PeerSparseSegment, SparseSegment, SparseSizes};
 use crate::budget::{BudgetShare, MemoryKind, OverBudget};
 use crate::os::OsError;
 use crate::os::map::HUGE_PAGE_BYTES;
@@ -37,7 +37,18 @@ pub enum Segments {
         theirs: PeerSparseSegment,
         /// The connection's share of the budget, which grows with the landing buffers.
         share: Arc<BudgetShare>,
+        /// Small buffers of both, by the provision protocol.
+        small: Option<SmallBuffers>,
     },
+}
+
+/// The small buffers of both sparse segments. wire.md 4.7.
+#[derive(Debug)]
+pub struct SmallBuffers {
+    /// Layout of each.
+    pub(super) layout: Layout,
+    /// Parts of the connection's share of the budget: for ours, and for the peer's.
+    pub(super) parts: [BudgetShare; 2],
 }
 
 /// The segment of this end while the handshake lasts.
@@ -66,8 +77,17 @@ pub const fn segment_bytes(layout: Layout) -> u32 {
 pub fn first_segment_bytes(negotiated: &Negotiated) -> u64 {
     match negotiated.landing {
         LandingMode::AtConnect => u64::from(segment_bytes(negotiated.layout)),
-        LandingMode::OnDemand => u64::from(CONTROL_PAGE_BYTES).next_multiple_of(page_bytes() as u64),
+        LandingMode::OnDemand => {
+            let page_bytes = page_bytes() as u64;
+            u64::from(CONTROL_PAGE_BYTES).next_multiple_of(page_bytes) + small_segment_bytes(negotiated)
+        }
     }
+}
+
+/// Returns the bytes of a segment that are the small buffer, in whole pages. 0 without one.
+fn small_segment_bytes(negotiated: &Negotiated) -> u64 {
+    let small = negotiated.small_buffer();
+    small.map_or(0, |layout| u64::from(layout.bytes()).next_multiple_of(page_bytes() as u64))
 }
 
 /// Takes the share of the budget for the segments of both ends. It grows if they do.
@@ -89,8 +109,9 @@ impl Own {
         Ok(match negotiated.landing {
             LandingMode::AtConnect => Self::Whole(Segment::create(NAME, segment_bytes(layout) as usize)?),
             LandingMode::OnDemand => {
-                let slot_bytes = layout.bytes() as usize;
-                let (segment, fd) = SparseSegment::create(NAME, slot_bytes, page_size(slot_bytes))?;
+                let small_bytes = negotiated.small_buffer().map_or(0, |small| small.bytes() as usize);
+                let sizes = SparseSizes { small_bytes, slot_bytes: layout.bytes() as usize };
+                let (segment, fd) = SparseSegment::create(NAME, sizes, page_size(sizes.slot_bytes))?;
                 Self::Sparse(segment, fd)
             }
         })
@@ -109,8 +130,8 @@ impl Own {
         Ok(match self {
             Self::Whole(own) => Adopted::Whole(Segment::adopt(fd, own.len() as u64)?),
             Self::Sparse(own, _) => {
-                let slot_bytes = own.slot_bytes();
-                Adopted::Sparse(PeerSparseSegment::adopt(fd, slot_bytes, page_size(slot_bytes))?)
+                let sizes = own.sizes();
+                Adopted::Sparse(PeerSparseSegment::adopt(fd, sizes, page_size(sizes.slot_bytes))?)
             }
         })
     }
@@ -124,17 +145,39 @@ impl Own {
     }
 }
 
+impl SmallBuffers {
+    /// Returns the small buffers that were negotiated, and takes their parts out of the connection's share.
+    pub(super) fn of(negotiated: &Negotiated, share: &mut BudgetShare) -> Option<Self> {
+        let layout = negotiated.small_buffer()?;
+        let bytes = small_segment_bytes(negotiated);
+        Some(Self { layout, parts: [share.split(bytes), share.split(bytes)] })
+    }
+
+    /// Returns the bytes of the budget for both.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(BudgetShare::bytes).sum()
+    }
+}
+
 impl Segments {
     /// Returns both, and closes the descriptor of a sparse one, which nobody needs any more.
-    pub(super) fn of(own: Own, peer: Adopted, share: &Arc<BudgetShare>) -> Self {
+    pub(super) fn of(own: Own, peer: Adopted, share: &Arc<BudgetShare>, small: Option<SmallBuffers>) -> Self {
         match (own, peer) {
             (Own::Whole(mine), Adopted::Whole(theirs)) => Self::Whole { mine, theirs },
             (Own::Sparse(mine, _), Adopted::Sparse(theirs)) => {
-                Self::Sparse { mine, theirs, share: Arc::clone(share) }
+                Self::Sparse { mine, theirs, share: Arc::clone(share), small }
             }
             (Own::Whole(_), Adopted::Sparse(_)) | (Own::Sparse(..), Adopted::Whole(_)) => {
                 unreachable!("`adopt` maps the kind of the own segment")
             }
+        }
+    }
+
+    /// Returns the bytes of the budget for what may be released before the connection ends, which are no part of its share any more.
+    pub(crate) fn small_bytes(&self) -> u64 {
+        match self {
+            Self::Whole { .. } | Self::Sparse { small: None, .. } => 0,
+            Self::Sparse { small: Some(small), .. } => small.bytes(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A sparse segment: one memfd with a control page and room for two landing buffers (*slots*), which get and lose their pages while the
-//! connection is in use. Offsets: the page, slot 0, slot 1; each a multiple of the page size.
+//! connection is in use. By the provision protocol the small buffer lies before the slots, and is there from the beginning. Offsets: the
+//! page, the small buffer, slot 0, slot 1; each a multiple of the page size.
 //!
 //! The maker seals its size and its seals (SHRINK, GROW, SEAL), so no access is beyond its end, and no peer can add a seal. It is
 //! not sealed against writing (FUTURE_WRITE), as a [`Segment`](super::Segment) is: that seal forbids removing pages. Long work is
@@ -20,9 +21,10 @@
 //!
 //! References: memfd_create(2), fcntl(2) "File sealing", madvise(2), shmem_fallocate in mm/shmem.c, wire.md 6.4.
 
+mod steps;
+
 use super::ancillary::SentFd;
 use super::segment::{SegmentError, check_kind, check_seals, check_size};
-use crate::os::jobs::{Step, Steps};
 use crate::os::map::HUGE_PAGE_BYTES;
 use crate::os::memfd::{NOT_SEALED, SEALS, check_file_size, check_machine, fill, memfd};
 use crate::os::page::{page_bytes, round_to_pages};
@@ -44,13 +46,24 @@ pub const SLAB_BYTES: usize = 64 << 10;
 /// makes the step longer (0.6 ms).
 const CLEAR_BYTES: usize = HUGE_PAGE_BYTES;
 
-/// One of the two slots.
+/// Memory of a landing buffer: one of the two slots, or the small buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
-    /// The slot behind the control page.
+    /// The first slot.
     First,
     /// The slot behind the first.
     Second,
+    /// The small buffer, behind the control page. It is provisioned from the beginning, and once it was released never again.
+    Small,
+}
+
+/// Bytes of the parts of a sparse segment behind its control page. Each is rounded up to pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SparseSizes {
+    /// The small buffer; 0: none.
+    pub small_bytes: usize,
+    /// Each of the two slots.
+    pub slot_bytes: usize,
 }
 
 /// The pages of a slot.
@@ -114,12 +127,13 @@ enum Phase {
 #[derive(Debug)]
 struct Memory {
     mapping: Mapping,
-    slot_bytes: usize,
+    /// Rounded up to pages.
+    sizes: SparseSizes,
     page_size: PageSize,
     /// Some only if the kernel needs it.
     fd: Option<OwnedFd>,
     /// [`FREE`], [`CHANGING`] or [`PROVISIONED`], at the owner. They order nothing: the caller learns from the job that it is done.
-    states: [AtomicU8; 2],
+    states: [AtomicU8; 3],
 }
 
 const FREE: u8 = 0;
@@ -127,23 +141,24 @@ const CHANGING: u8 = 1;
 const PROVISIONED: u8 = 2;
 
 impl SparseSegment {
-    /// Makes a segment with two slots of `slot_bytes`, rounded up to pages, of which only the control page is resident. Returns the
-    /// descriptor to send to the peer, which this end needs no more. The name is visible in /proc only.
+    /// Makes a segment of these sizes, of which only the control page and the small buffer are resident. Returns the descriptor to send to
+    /// the peer, which this end needs no more. The name is visible in /proc only.
     ///
     /// # Errors
     /// The kernel refuses: too little memory, or too many open files.
-    pub fn create(name: &CStr, slot_bytes: usize, page_size: PageSize) -> Result<(Self, OwnedFd), OsError> {
-        let doing = || format!("cannot make a sparse segment with slots of {}", Bytes(slot_bytes as u64));
-        let (slot_bytes, len) = sizes(slot_bytes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
+    pub fn create(name: &CStr, sizes: SparseSizes, page_size: PageSize) -> Result<(Self, OwnedFd), OsError> {
+        let slot_bytes = sizes.slot_bytes as u64;
+        let doing = || format!("cannot make a sparse segment with slots of {}", Bytes(slot_bytes));
+        let (sizes, len) = rounded(sizes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
         check_file_size(len as u64)?;
-        check_machine(slot_bytes as u64)?;
+        check_machine(sizes.slot_bytes as u64)?;
         let fd = memfd(name)?;
         retry_on_intr(|| ftruncate(&fd, len as u64)).map_err(|errno| OsError::of(errno, doing()))?;
         fcntl_add_seals(&fd, SEALS_SPARSE).map_err(|errno| OsError::of(errno, NOT_SEALED))?;
         let sent = fd.try_clone().map_err(|error| {
             OsError::new(error.raw_os_error().unwrap_or(0), "cannot duplicate a descriptor")
         })?;
-        let memory = Memory::map(fd, slot_bytes, len, page_size)?;
+        let memory = Memory::map(fd, sizes, len, page_size)?;
         // A program that called mlockall has the kernel make each new mapping resident.
         Slot::BOTH.into_iter().try_for_each(|slot| memory.remove(memory.range_of(slot)))?;
         Ok((Self { memory: Arc::new(memory) }, sent))
@@ -161,7 +176,7 @@ impl SparseSegment {
         Provision { memory, slot, at: part.start, part, phase: Phase::Clear }
     }
 
-    /// Begins to remove the pages of a provisioned slot.
+    /// Begins to remove the pages of a provisioned slot, or of the small buffer.
     ///
     /// # Panics
     /// The slot is not provisioned.
@@ -179,28 +194,33 @@ impl SparseSegment {
         self.memory.mapping.as_ptr()
     }
 
-    /// Returns the address of a slot, valid for [`slot_bytes`](Self::slot_bytes), as long as `control` is.
+    /// Returns the address of a slot, valid for its [`sizes`](Self::sizes), as long as `control` is.
     #[must_use]
     pub fn slot(&self, slot: Slot) -> NonNull<u8> {
         self.memory.address_of(slot)
     }
 
-    /// Returns the bytes of a slot, a multiple of the page size.
+    /// Returns the slot that begins at this address.
+    pub(super) fn slot_at(&self, address: NonNull<u8>) -> Option<Slot> {
+        self.memory.slot_at(address)
+    }
+
+    /// Returns the bytes of its parts, multiples of the page size.
     #[must_use]
-    pub fn slot_bytes(&self) -> usize {
-        self.memory.slot_bytes
+    pub fn sizes(&self) -> SparseSizes {
+        self.memory.sizes
     }
 }
 
 impl PeerSparseSegment {
-    /// Maps a segment that a peer made for slots of `slot_bytes`, if it passes every rule, and makes its control page resident. Closes the
-    /// descriptor.
+    /// Maps a segment that a peer made with these sizes, if it passes every rule, and makes its control page and small buffer resident.
+    /// Closes the descriptor.
     ///
     /// # Errors
     /// The first rule that the segment breaks, or this machine's refusal.
     pub fn adopt(
         fd: impl Into<SentFd>,
-        slot_bytes: usize,
+        sizes: SparseSizes,
         page_size: PageSize,
     ) -> Result<Self, SegmentError> {
         let fd = fd.into();
@@ -208,11 +228,11 @@ impl PeerSparseSegment {
         check_seals(fd.as_fd(), SEALS_SPARSE)?;
         check_kind(fd.as_fd())?;
         let too_large = || OsError::new(libc::ENOMEM, "cannot map a peer's sparse segment");
-        let (slot_bytes, len) = sizes(slot_bytes).ok_or_else(too_large)?;
+        let (sizes, len) = rounded(sizes).ok_or_else(too_large)?;
         check_size(fd.as_fd(), len as u64)?;
-        check_machine(slot_bytes as u64)?;
+        check_machine(sizes.slot_bytes as u64)?;
         // Memory: its close does not block.
-        let memory = Memory::map(fd.into_owned(), slot_bytes, len, page_size)?;
+        let memory = Memory::map(fd.into_owned(), sizes, len, page_size)?;
         Ok(Self { memory: Arc::new(memory) })
     }
 
@@ -239,117 +259,18 @@ impl PeerSparseSegment {
     pub fn slot(&self, slot: Slot) -> NonNull<u8> {
         self.memory.address_of(slot)
     }
-}
 
-impl Steps for Provision {
-    type Output = Result<(), OsError>;
-
-    fn step(&mut self) -> Step<Self::Output> {
-        match &self.phase {
-            Phase::Clear => {
-                let slab = slab(&(self.at..self.part.end), CLEAR_BYTES);
-                self.at = slab.end;
-                if let Err(error) = self.memory.remove(slab) {
-                    self.phase = Phase::GiveBack(error);
-                } else if self.at == self.part.end {
-                    self.memory.advise_huge(&self.part);
-                    (self.at, self.phase) = (self.part.start, Phase::Populate);
-                }
-                Step::More
-            }
-            Phase::Populate => {
-                let slab = slab(&(self.at..self.part.end), SLAB_BYTES);
-                // Also those that fail: some of their pages may be there.
-                self.at = slab.end;
-                if let Err(error) = self.memory.populate(slab) {
-                    self.phase = Phase::GiveBack(error);
-                } else if self.at == self.part.end {
-                    return self.end(PROVISIONED, Ok(()));
-                }
-                Step::More
-            }
-            Phase::GiveBack(error) => {
-                let slab = slab(&(self.part.start..self.at), self.memory.removed_bytes());
-                self.part.start = slab.end;
-                // What cannot be removed now is removed by the next provision, or with the segment.
-                let _ = self.memory.remove(slab);
-                if self.part.start < self.at {
-                    return Step::More;
-                }
-                let error = error.clone();
-                self.end(FREE, Err(error))
-            }
-            Phase::Over => Step::Done(Ok(())),
-        }
-    }
-}
-
-impl Provision {
-    fn end(&mut self, state: u8, result: Result<(), OsError>) -> Step<Result<(), OsError>> {
-        self.phase = Phase::Over;
-        self.memory.end_change(self.slot, state);
-        Step::Done(result)
-    }
-}
-
-impl Drop for Provision {
-    fn drop(&mut self) {
-        if !matches!(self.phase, Phase::Over) {
-            let _ = self.memory.remove(self.part.start..self.at);
-            self.memory.end_change(self.slot, FREE);
-        }
-    }
-}
-
-impl Steps for Release {
-    type Output = Result<(), OsError>;
-
-    fn step(&mut self) -> Step<Self::Output> {
-        let slab = slab(&self.rest, self.memory.removed_bytes());
-        let next = slab.end;
-        let removed = self.memory.remove(slab);
-        if removed.is_err() {
-            // The slot keeps its state, and may be released once more.
-            self.is_over = true;
-            self.memory.end_change(self.slot, PROVISIONED);
-            return Step::Done(removed);
-        }
-        self.rest.start = next;
-        if !self.rest.is_empty() {
-            return Step::More;
-        }
-        self.is_over = true;
-        self.memory.end_change(self.slot, FREE);
-        Step::Done(Ok(()))
-    }
-}
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.memory.remove(self.rest.clone());
-            self.memory.end_change(self.slot, FREE);
-        }
-    }
-}
-
-impl Steps for Populate {
-    type Output = Result<(), OsError>;
-
-    fn step(&mut self) -> Step<Self::Output> {
-        let slab = slab(&self.rest, SLAB_BYTES);
-        self.rest.start = slab.end;
-        match self.memory.populate(slab) {
-            Ok(()) if !self.rest.is_empty() => Step::More,
-            result => Step::Done(result),
-        }
+    /// Returns the slot that begins at this address.
+    pub(super) fn slot_at(&self, address: NonNull<u8>) -> Option<Slot> {
+        self.memory.slot_at(address)
     }
 }
 
 impl Slot {
     pub(super) const BOTH: [Self; 2] = [Self::First, Self::Second];
+    const ALL: [Self; 3] = [Self::First, Self::Second, Self::Small];
 
-    /// Returns the slot with this number, which a peer may have sent.
+    /// Returns the slot with this number, which a peer may have sent. The small buffer has none.
     pub(super) fn of(number: u64) -> Option<Self> {
         Self::BOTH.into_iter().find(|slot| slot.index() as u64 == number)
     }
@@ -358,36 +279,49 @@ impl Slot {
         match self {
             Self::First => 0,
             Self::Second => 1,
+            Self::Small => 2,
         }
     }
 }
 
 impl Memory {
-    fn map(fd: OwnedFd, slot_bytes: usize, len: usize, page_size: PageSize) -> Result<Self, OsError> {
+    fn map(fd: OwnedFd, sizes: SparseSizes, len: usize, page_size: PageSize) -> Result<Self, OsError> {
         let mapping = Mapping::shared(fd.as_fd(), len)?;
         // The control page is one page, and a huge page beyond what is provisioned would not be counted.
         mapping.advise_huge(0..len, false);
-        let is_enough = match mapping.try_populate(0..page_bytes()) {
+        let first = 0..page_bytes() + sizes.small_bytes;
+        let is_enough = match mapping.try_populate(first.clone()) {
             None => false,
             Some(populated) => populated.map(|()| true)?,
         };
-        let states = [AtomicU8::new(FREE), AtomicU8::new(FREE)];
-        let memory = Self { mapping, slot_bytes, page_size, fd: (!is_enough).then_some(fd), states };
+        let states = [FREE, FREE, PROVISIONED].map(AtomicU8::new);
+        let memory = Self { mapping, sizes, page_size, fd: (!is_enough).then_some(fd), states };
         if !is_enough {
-            memory.populate(0..page_bytes())?;
+            memory.populate(first)?;
         }
         Ok(memory)
     }
 
     fn range_of(&self, slot: Slot) -> Range<usize> {
-        let start = page_bytes() + slot.index() * self.slot_bytes;
-        start..start + self.slot_bytes
+        let SparseSizes { small_bytes, slot_bytes } = self.sizes;
+        let slots = page_bytes() + small_bytes;
+        match slot {
+            Slot::Small => page_bytes()..slots,
+            Slot::First => slots..slots + slot_bytes,
+            Slot::Second => slots + slot_bytes..slots + 2 * slot_bytes,
+        }
+    }
+
+    fn slot_at(&self, address: NonNull<u8>) -> Option<Slot> {
+        let begins_there =
+            |slot: &Slot| !self.range_of(*slot).is_empty() && self.address_of(*slot) == address;
+        Slot::ALL.into_iter().find(begins_there)
     }
 
     fn part_of(&self, slot: Slot, bytes: usize) -> Range<usize> {
         let Range { start, end } = self.range_of(slot);
         let len = round_to_pages(bytes).filter(|len| *len <= end - start);
-        let Some(len) = len else { panic!("a slot of {} has no {bytes} bytes", self.slot_bytes) };
+        let Some(len) = len else { panic!("a slot of {} has no {bytes} bytes", end - start) };
         start..start + len
     }
 
@@ -454,16 +388,13 @@ impl Memory {
     }
 }
 
-/// Returns the bytes of a slot, rounded up to pages, and of a segment with two of them. None if an address cannot hold them.
-fn sizes(slot_bytes: usize) -> Option<(usize, usize)> {
+/// Returns the sizes rounded up to pages, and the bytes of a segment that has them. None if an address cannot hold them.
+fn rounded(SparseSizes { small_bytes, slot_bytes }: SparseSizes) -> Option<(SparseSizes, usize)> {
+    // `round_to_pages` makes at least a page.
+    let small_bytes = if small_bytes == 0 { 0 } else { round_to_pages(small_bytes)? };
     let slot_bytes = round_to_pages(slot_bytes)?;
-    let len = slot_bytes.checked_mul(2)?.checked_add(page_bytes())?;
-    Some((slot_bytes, round_to_pages(len)?))
-}
-
-/// Returns the first part of `rest`, up to a multiple of `bytes` from the beginning of the mapping.
-fn slab(rest: &Range<usize>, bytes: usize) -> Range<usize> {
-    rest.start..rest.end.min((rest.start / bytes + 1) * bytes)
+    let len = slot_bytes.checked_mul(2)?.checked_add(page_bytes())?.checked_add(small_bytes)?;
+    Some((SparseSizes { small_bytes, slot_bytes }, round_to_pages(len)?))
 }
 
 /// Returns the huge pages completely inside `part`. A mapping that has room for one begins at the boundary of one.

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::thread;
 
-use superpipe::{Arrival, LandingMode, Options, Tuning, WaitStrategy};
+use superpipe::{Arrival, Budget, LandingMode, Options, Protocol, Tuning, WaitStrategy};
 
-use crate::{DEADLINE, alone, bytes, carry, options, pair, pairs};
+use crate::{DEADLINE, PAGE, alone, await_that, bytes, carry, mapped, options, pair, pairs};
 
 /// Around the edges of the base (a block holds 192 bytes, and all of them 2672), of the sizes that double from 64 KiB, and beyond.
 fn sizes() -> Vec<usize> {
@@ -130,4 +130,42 @@ fn many_connections_grow_at_the_same_time() {
             });
         }
     });
+}
+
+/// By the provision protocol a connection begins with small buffers, which are memory of their own.
+#[test]
+fn small_buffers_come_with_the_connection_and_go_with_growth() {
+    let _alone = alone();
+    let tuning = Tuning { protocol: Some(Protocol::Provision), ..Tuning::default() };
+    let (mut a, mut b) = pairs(1, Options { tuning, ..Options::default() }).remove(0);
+    // Each end counts the pages of both: a control page and a small buffer.
+    let small = PAGE;
+    for end in [&a, &b] {
+        assert_eq!(end.description().provisioned_bytes, 2 * (PAGE + small));
+    }
+    let (first, pages) = (Budget::shared_bytes(), mapped().resident_bytes);
+    assert_eq!((first, pages), (4 * (PAGE + small), 2 * (PAGE + small)), "warmed up by the small buffers");
+    for size in [0, 8, 40, 41, 200, 904] {
+        carry(&mut a, &mut b, &bytes(1, size));
+        carry(&mut b, &mut a, &bytes(2, size));
+    }
+    assert_eq!((Budget::shared_bytes(), mapped().resident_bytes), (first, pages), "up to the threshold");
+    carry(&mut a, &mut b, &bytes(3, 5000));
+    // RETIRED is taken, and what was left released, while both ends drive.
+    await_that("the receiver's small buffer is gone", || {
+        a.progress();
+        b.progress();
+        let landing_bytes = b.counters().landing_bytes;
+        a.counters().moves == 1
+            && landing_bytes[1..] == [0, 0]
+            && Budget::shared_bytes() == 2 * mapped().resident_bytes
+    });
+    let grown = b.counters().landing_bytes[0].next_multiple_of(PAGE);
+    assert_eq!(mapped().resident_bytes, pages - small + grown);
+    for size in sizes() {
+        carry(&mut a, &mut b, &bytes(4, size));
+        carry(&mut b, &mut a, &bytes(5, size));
+    }
+    drop((a, b));
+    await_that("nothing is left", || (Budget::shared_bytes(), mapped().count) == (0, 0));
 }

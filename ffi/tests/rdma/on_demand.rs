@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 use std::{env, fs};
-use superpipe::{Arrival, Budget, Connection, LandingMode, Options, Tuning};
+use superpipe::{Arrival, Budget, Connection, LandingMode, Options, Protocol, Tuning};
 
 /// What an end registers at connect: two pages, and two with receives and what messages are sent from.
 const IDLE_BYTES: u64 = 4 * 4096;
@@ -132,6 +132,39 @@ fn the_kernel_has_pinned_what_the_budget_says() {
     }
     drop(pairs);
     agree(&mut [], |bytes| bytes == 0, "after the close");
+}
+
+/// Small buffers and their images are regions of their own, as large as a page.
+#[test]
+fn small_buffers_are_pinned_until_they_are_left() {
+    if addresses().is_empty() || !behind("exec", "on_demand::small_buffers_are_pinned_until_they_are_left") {
+        return;
+    }
+    let tuning = Tuning { protocol: Some(Protocol::Provision), ..Tuning::default() };
+    let mut pairs = Vec::new();
+    for ip in devices() {
+        agree(&mut pairs, |bytes| bytes == 0, "before");
+        pairs.push(pair(ip, Options { tuning, ..Options::default() }));
+        let first = 2 * (IDLE_BYTES + 2 * 4096);
+        agree(&mut pairs, |bytes| bytes == first, "connected");
+        let (one, other) = pairs.last_mut().unwrap();
+        for end in [&*one, &*other] {
+            assert_eq!(end.description().provisioned_bytes, IDLE_BYTES + 2 * 4096);
+        }
+        exchange(one, other, &[0, 8, 40, 41, 200, 904]);
+        agree(&mut pairs, |bytes| bytes == first, "up to the threshold");
+        let (one, other) = pairs.last_mut().unwrap();
+        exchange(one, other, &[5000]);
+        // Of each direction a landing buffer and an image of 8 KiB, in place of those of a page.
+        let has_grown = |bytes| bytes > first && bytes < first + (64 << 10);
+        agree(&mut pairs, has_grown, "grown");
+        // After ten seconds without a message: the base takes their place.
+        agree(&mut pairs, |bytes| bytes == 2 * IDLE_BYTES, "released");
+        let (one, other) = pairs.last_mut().unwrap();
+        exchange(one, other, &[904, 100_000, 8]);
+        pairs.clear();
+        agree(&mut [], |bytes| bytes == 0, "after the close");
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ const LOST: &[Seen] = &[Err(ErrorKind::PeerLost)];
 
 /// Landing on demand (wire.md 6.1).
 const ON_DEMAND: &[Patch] = &[(44, &[2])];
+/// The provision protocol, with a small buffer of 1,024 bytes.
+const PROVISION: &[Patch] = &[(13, &[5]), (44, &[2])];
 /// Word 2 of GROWN for 64 KiB in blocks of 16 KiB, APART; for more than was agreed; and INSIDE.
 const RING: u64 = 16 << 10 | 4 << 32 | 1 << 63;
 const TOO_LARGE: u64 = 16 << 10 | 33 << 32 | 1 << 63;
@@ -58,6 +60,11 @@ macro_rules! wrong_answer {
     ($text:literal, $($step:expr),+ $(,)?) => {
         Case { text: $text, ..on(warm![Hear(GROW), $($step),+], send_long, PROTOCOL) }
     };
+}
+
+/// The same by the provision protocol.
+macro_rules! small {
+    ($($step:expr),* $(,)?) => { &[MeetWith(PROVISION), WarmUp, $($step),*] };
 }
 
 /// This end receives, and the peer breaks a rule.
@@ -122,6 +129,28 @@ cases! {
         ..CASE
     };
     connect_to_a_sparse_segment: Case { role: Role::Listens, script: warm![], want: OK, ..CASE };
+    accept_a_small_buffer: on(small![Cue, Message(1, 500), Message(2, 8), Message(3, 800), Message(4, 40)], recv_three, OK);
+    connect_to_a_small_buffer: Case { role: Role::Listens, script: small![], want: OK, ..CASE };
+    accept_a_segment_without_a_small_buffer: Case {
+        script: &[Connect, Send(Hello, PROVISION, Nothing), Expect(Welcome), Send(Grant, &[], SmallSparse)],
+        want: PROTOCOL,
+        ..CASE
+    };
+    a_peer_that_takes_the_small_buffer_away:
+        on(small![Punch, Cue, Message(1, 500), Message(2, 8), Message(3, 800), Message(4, 40)], recv_three, OK);
+    a_slot_that_is_the_small_buffer:
+        on(small![Hear(GROW), grown(RING, 0, 2), Hear(RETIRED), Take], send_long, OK);
+    retired_of_the_small_buffer_that_is_in_use: Case {
+        text: "RETIRED of an epoch",
+        ..on(small![control(RETIRED, 0, 0, 0, 0), Cue], recv_all, PROTOCOL)
+    };
+    a_grow_of_the_small_buffer_that_comes_back: on(
+        small![
+            control(GROW, 1, 64 << 10, 0, 0), Cue, Hear(GROWN), control(RETIRED, 1, 0, 0, 0), Message(1, 700),
+            Message(2, 8), Message(3, 800), Message(4, 40)
+        ],
+        recv_three, OK
+    );
     accept_a_segment_whose_seals_can_change: granted!(Segment, PROTOCOL);
     accept_a_sparse_segment_that_is_small: granted!(SmallSparse, PROTOCOL);
     accept_a_sparse_segment_that_is_large: granted!(LargeSparse, PROTOCOL);

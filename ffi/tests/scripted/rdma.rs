@@ -13,13 +13,13 @@ use superpipe::{Address, Connection, ErrorKind, Listener, Options, Reason};
 use crate::PHASES;
 use crate::case::{CASE, Call, Case, Ground, PATIENCE, SOON, Seen as Answer, brief, impatient, play_on};
 use crate::peer::script::Step::{
-    Accept, AcceptAndClose, Connect, Cue, Expect, FailQp, Huge, Lie, Meet, Part, Raw, Send, Sleep, Stray,
-    TakeChunks, Warm, WarmUp,
+    Accept, AcceptAndClose, Connect, Control, Cue, Expect, FailQp, Hear, Huge, Lie, Meet, MeetWith, Message,
+    Part, Raw, Send, Sleep, Stray, Take, TakeChunks, Warm, WarmUp,
 };
-use crate::peer::script::{Carry, Kind, Role, Script};
+use crate::peer::script::{Carry, GROW, GROW_REFUSED, Kind, Of, Patch, Role, Script};
 use crate::setup::{FAT, narrow};
 use crate::stream::write;
-use crate::us::{Us, close, flush, leave, recv, send_long};
+use crate::us::{Us, close, flush, leave, recv, recv_three, send_long, send_parts};
 
 use Carry::{Nothing, Segment};
 use Kind::{Grant, Hello, Ready, Welcome};
@@ -78,6 +78,10 @@ macro_rules! breach {
 
 /// A notification that comes with its write, which goes far behind all memory: the word, the place, a byte.
 const OUTSIDE: &[u8] = &[1, 0, 0, 0x10, 0, 0, 0, 0x40, 7];
+/// The same, behind a small buffer of 1,024 bytes (wire.md 10.3).
+const BEHIND: &[u8] = &[1, 0, 0, 0x10, 0, 4, 0, 0x40, 7];
+/// The provision protocol, with the receives that this peer has.
+const PROVISION: &[Patch] = &[(13, &[5]), (44, &[2]), (45, &[144])];
 /// A word that has no meaning, and mail that is no word.
 const NONSENSE: &[u8] = &[1, 0, 0, 0x40];
 const CRUMBS: &[u8] = &[7; 3];
@@ -111,6 +115,21 @@ own_cases! {
     connect_long_mail: connect(&[Accept, Expect(Hello), Huge(LONG)], PROTOCOL);
     connect_crumbs: connect(&[Accept, Expect(Hello), Raw(CRUMBS, Nothing)], PROTOCOL);
     connect_a_laxer_mode: connect(&[Accept, Expect(Hello), Send(Welcome, &[(14, &[1]), (30, &[1])], Segment)], USAGE);
+
+    accept_a_small_buffer: on(
+        &[MeetWith(PROVISION), WarmUp, Cue, Message(1, 500), Message(2, 8), Message(3, 800), Message(4, 40)], recv_three, OK);
+    connect_to_a_small_buffer:
+        Case { role: Role::Listens, ..on(&[MeetWith(PROVISION), WarmUp, Cue, Message(1, 60), Message(2, 8), Message(3, 800), Message(4, 40)], recv_three, OK) };
+    accept_a_small_buffer_that_cannot_be: accept(
+        &[Connect, Send(Hello, PROVISION, Nothing), Expect(Welcome), Send(Grant, &[(52, &[1])], Nothing)], PROTOCOL);
+    accept_a_small_buffer_that_was_not_agreed: accept(
+        &[Connect, Send(Hello, &[], Nothing), Expect(Welcome), Send(Grant, &[(52, &[64])], Segment)], PROTOCOL);
+    recv_a_write_behind_the_small_buffer: Case {
+        text: "an enclosed write out of bounds",
+        ..on(&[MeetWith(PROVISION), WarmUp, Raw(BEHIND, Nothing), Cue], recv, PROTOCOL)
+    };
+    send_through_a_small_buffer:
+        on(&[MeetWith(PROVISION), WarmUp, Hear(GROW), Control([GROW_REFUSED, 0, 0, 1, 0, 0, 0], Of::Number(1)), Take], send_parts, OK);
 
     recv_of_a_queue_pair_that_fails: gone(warm![FailQp], recv);
     recv_long_mail: breach!("a message that its receive cannot take", Huge(LONG));

@@ -118,6 +118,12 @@ pub(crate) fn send_long(us: &mut Us) -> Seen {
     Ok(us.timed(|connection, limit| connection.send(1, &[&message], limit))?)
 }
 
+/// Sends a message that a small buffer holds some twenty parts of.
+pub(crate) fn send_parts(us: &mut Us) -> Seen {
+    let message = vec![7; 16_000];
+    Ok(us.timed(|connection, limit| connection.send(1, &[&message], limit))?)
+}
+
 /// Sends messages in lines until one fails.
 pub(crate) fn send_short(us: &mut Us) -> Seen {
     us.timed(|connection, limit| {

@@ -68,6 +68,26 @@ fn minimums_beyond_the_reserve_are_not_lent() {
 }
 
 #[test]
+fn a_part_of_a_minimum_is_given_back_before_the_rest() {
+    let pool = Small::new();
+    let mut whole = pool.open(3 * PAGE, at(1)).unwrap();
+    let mut part = Small::split(&mut whole, PAGE);
+    pool.grow(&whole, MIB, at(1)).unwrap();
+    let both = Use { used: MIB + 3 * PAGE, reserved: 3 * PAGE, grown: MIB, cached: 0, members: 1 };
+    assert_eq!((pool.usage(), pool.bytes(&whole), pool.bytes(&part)), (both, MIB + 2 * PAGE, PAGE));
+    assert_eq!(cause(pool.grow(&part, 1, at(1))), RefusalCause::NoPlace);
+    pool.close(&mut part);
+    assert_eq!(pool.usage(), Use { used: MIB + 2 * PAGE, reserved: 2 * PAGE, ..both });
+    // No more than there is, and after the whole as well.
+    let mut rest = Small::split(&mut whole, MIB);
+    assert_eq!(pool.bytes(&rest), 2 * PAGE);
+    pool.close(&mut whole);
+    assert_eq!(pool.usage(), Use { used: 2 * PAGE, reserved: 2 * PAGE, grown: 0, cached: 0, members: 0 });
+    pool.close(&mut rest);
+    assert_eq!(pool.used(), 0);
+}
+
+#[test]
 fn a_sum_does_not_wrap() {
     let pool = Small::new();
     let [one] = members(&pool);

@@ -53,7 +53,7 @@ impl<G: Grants> Handshake<G> {
             &config.proposed,
             config.role.name(),
         )?;
-        let claim = self.claim(welcome, grant)?;
+        let claim = self.claim(welcome, grant, &negotiation.negotiated)?;
         self.provision(negotiation, Some(claim));
         Ok(())
     }

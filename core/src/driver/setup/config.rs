@@ -70,3 +70,12 @@ pub struct RemoteRegion {
     /// Remote key.
     pub rkey: u32,
 }
+
+/// Regions of the peer that a packet named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteRegions {
+    /// Control page, with the landing buffer that is in it or behind it.
+    pub page: RemoteRegion,
+    /// Small buffer of the provision protocol, if it was negotiated. wire.md 4.7.
+    pub small: Option<RemoteRegion>,
+}

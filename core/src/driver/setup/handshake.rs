@@ -1,7 +1,7 @@
 //! State machine of the handshake, for both ends and both fabrics.
 
 use super::arrival::ArrivalReason;
-use super::config::{FabricKind, HandshakeConfig, RemoteRegion, Role};
+use super::config::{FabricKind, HandshakeConfig, RemoteRegions, Role};
 use super::error::{HandshakeFailure, PacketError, Refusal};
 use super::packet::{Kind, Packet};
 use super::text::Text;
@@ -29,8 +29,8 @@ pub trait Grants {
     /// Error of provisioning memory, or of the socket.
     type Error;
 
-    /// Returns the region that a packet names; `None` if memory travels as ancillary data.
-    fn region(own: &Self::Own) -> Option<RemoteRegion>;
+    /// Returns the regions that a packet names; `None` if memory travels as ancillary data.
+    fn regions(own: &Self::Own) -> Option<RemoteRegions>;
 
     /// Returns the REFUSED for this error; `None` if the peer need not know.
     fn refusal(error: &Self::Error) -> Option<Refusal>;
@@ -53,7 +53,7 @@ pub enum Claim<R> {
     /// It came with the packet.
     Received(R),
     /// The packet names it.
-    Region(RemoteRegion),
+    Regions(RemoteRegions),
 }
 
 /// Action that the handshake asks for. Actions are carried out in their order.
@@ -361,7 +361,7 @@ impl<G: Grants> Handshake<G> {
             (Step::AwaitHello, _) => self.handle_hello(&packet),
             (Step::AwaitWelcome, grant) => self.handle_welcome(&packet, grant),
             (Step::AwaitGrant(negotiation, own), grant) => {
-                let claim = self.claim(&packet, grant)?;
+                let claim = self.claim(&packet, grant, &negotiation.negotiated)?;
                 self.step = Step::Adopting(negotiation, own);
                 self.next = Some(Action::Adopt(claim));
                 Ok(())
@@ -388,17 +388,18 @@ impl<G: Grants> Handshake<G> {
         &self,
         packet: &Packet,
         grant: Option<G::Received>,
+        negotiated: &Negotiated,
     ) -> Result<Claim<G::Received>, PacketError> {
         if !self.is_direct() {
-            return Ok(Claim::Region(packet.region()?));
+            return Ok(Claim::Regions(packet.regions(negotiated.small_buffer().is_some())?));
         }
         grant.map(Claim::Received).ok_or(PacketError::Malformed("no descriptor came along"))
     }
 
-    /// Sets the region of this end's memory in a packet that names it.
+    /// Sets the regions of this end's memory in a packet that names them.
     pub(super) fn name(packet: &mut Packet, own: &G::Own) {
-        if let Some(region) = G::region(own) {
-            packet.set_region(region);
+        if let Some(regions) = G::regions(own) {
+            packet.set_regions(regions);
         }
     }
 

@@ -15,7 +15,7 @@ mod text;
 mod tuning;
 
 pub use arrival::{ArrivalCaps, ArrivalReason};
-pub use config::{FabricKind, HandshakeConfig, RemoteRegion, Role};
+pub use config::{FabricKind, HandshakeConfig, RemoteRegion, RemoteRegions, Role};
 pub use error::{HandshakeFailure, PacketError, REFUSED_LIMIT, REFUSED_PROPOSAL, REFUSED_VERSION, Refusal};
 pub use handshake::{Action, Ancillary, Claim, Established, Grants, Handshake, WAKE};
 pub use packet::{Kind, PACKET_BYTES, Packet, check_head, write_head};

@@ -2,7 +2,7 @@
 
 use super::VERSION;
 use super::arrival::{ArrivalCaps, ArrivalReason};
-use super::config::{FabricKind, RemoteRegion};
+use super::config::{FabricKind, RemoteRegion, RemoteRegions};
 use super::error::PacketError;
 use super::text::{TEXT_BYTES, Text};
 use super::tuning::{LandingMode, Tuning};
@@ -36,6 +36,9 @@ const RECEIVES_AT: usize = LANDING_AT + 1;
 const SMALL_BUFFER_AT: usize = LANDING_AT + 2;
 const THRESHOLD_AT: usize = SMALL_BUFFER_AT + 2;
 const PROVISION_END: usize = THRESHOLD_AT + 4;
+/// Offsets of the region of the small buffer, over RDMA.
+const SMALL_ADDR_AT: usize = PROVISION_END;
+const SMALL_RKEY_AT: usize = SMALL_ADDR_AT + 8;
 const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
 
 /// Kind of a packet.
@@ -76,8 +79,8 @@ pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
 }
 
 /// A packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
-/// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing, receives (1 each), small buffer (2), threshold (4), reserved
-/// (12), text.
+/// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing, receives (1 each), small buffer (2), threshold (4), region
+/// of the small buffer (12), text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(pub [u8; PACKET_BYTES]);
 
@@ -133,6 +136,7 @@ impl Packet {
             FENCED_AT => says_much && is_direct,
             TUNING_AT..FABRIC_AT | LANDING_AT | RECEIVES_AT => says_much,
             SMALL_BUFFER_AT..PROVISION_END => says_much,
+            SMALL_ADDR_AT..TEXT_AT => !is_direct && matches!(kind, Kind::Welcome | Kind::Grant),
             FABRIC_AT..LANDING_AT => match (fabric, kind) {
                 (FabricKind::Direct { .. }, Kind::Welcome) => at < PID_AT + 4,
                 (FabricKind::Posted { .. }, Kind::Hello) => at <= CRC_AT,
@@ -144,11 +148,7 @@ impl Packet {
             _ => false,
         };
         let is_clean = self.0.iter().enumerate().all(|(at, byte)| *byte == 0 || is_used(at));
-        if is_clean && self.0[FENCED_AT] <= 1 {
-            Ok(())
-        } else {
-            Err(PacketError::Malformed("reserved bytes are not zero"))
-        }
+        if is_clean && self.0[FENCED_AT] <= 1 { Ok(()) } else { Err(RESERVED_NOT_ZERO) }
     }
 
     /// Sets proposed or negotiated values. Zero stands for none.
@@ -227,15 +227,28 @@ impl Packet {
         ArrivalReason::from_number(self.0[REASON_AT]).ok_or(PacketError::Malformed("an unknown reason"))
     }
 
-    pub(super) fn set_region(&mut self, region: RemoteRegion) {
-        self.set(ADDR_AT, region.addr.to_le_bytes());
-        self.set(RKEY_AT, region.rkey.to_le_bytes());
+    pub(super) fn set_regions(&mut self, RemoteRegions { page, small }: RemoteRegions) {
+        self.set(ADDR_AT, page.addr.to_le_bytes());
+        self.set(RKEY_AT, page.rkey.to_le_bytes());
+        if let Some(small) = small {
+            self.set(SMALL_ADDR_AT, small.addr.to_le_bytes());
+            self.set(SMALL_RKEY_AT, small.rkey.to_le_bytes());
+        }
     }
 
-    /// Returns the region that the peer names: a claim, which its own NIC checks.
-    pub(super) fn region(&self) -> Result<RemoteRegion, PacketError> {
-        let addr = u64::from_le_bytes(self.get(ADDR_AT));
-        let rkey = u32::from_le_bytes(self.get(RKEY_AT));
+    /// Returns the regions that the peer names: claims, which its own NIC checks. `has_small` is true if a small buffer was negotiated.
+    pub(super) fn regions(&self, has_small: bool) -> Result<RemoteRegions, PacketError> {
+        let small = if has_small { Some(self.region_at(SMALL_ADDR_AT, SMALL_RKEY_AT)?) } else { None };
+        if !has_small && self.get::<{ TEXT_AT - SMALL_ADDR_AT }>(SMALL_ADDR_AT).iter().any(|byte| *byte != 0)
+        {
+            return Err(RESERVED_NOT_ZERO);
+        }
+        Ok(RemoteRegions { page: self.region_at(ADDR_AT, RKEY_AT)?, small })
+    }
+
+    fn region_at(&self, addr_at: usize, rkey_at: usize) -> Result<RemoteRegion, PacketError> {
+        let addr = u64::from_le_bytes(self.get(addr_at));
+        let rkey = u32::from_le_bytes(self.get(rkey_at));
         if addr.checked_add(1 << 31).is_none() || !addr.is_multiple_of(64) {
             return Err(PacketError::Malformed("a region that cannot be"));
         }
@@ -261,6 +274,7 @@ const fn is_region(at: usize) -> bool {
 const ARRIVALS: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
 const LANDINGS: [LandingMode; 2] = [LandingMode::AtConnect, LandingMode::OnDemand];
 const UNKNOWN_CHOICE: PacketError = PacketError::Malformed("an unknown choice");
+const RESERVED_NOT_ZERO: PacketError = PacketError::Malformed("reserved bytes are not zero");
 
 fn index<T: PartialEq>(all: &[T], one: &T) -> u8 {
     all.iter().position(|other| other == one).and_then(|at| u8::try_from(at).ok()).unwrap_or(0)

@@ -3,8 +3,8 @@
 use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
     Action, Ancillary, Claim, Defaults, Established, FabricKind, Grants, Handshake, HandshakeConfig,
-    HandshakeFailure, Kind, PACKET_BYTES, Packet, PacketError, REFUSED_LIMIT, Refusal, RemoteRegion, Role,
-    Tuning,
+    HandshakeFailure, Kind, PACKET_BYTES, Packet, PacketError, REFUSED_LIMIT, Refusal, RemoteRegion,
+    RemoteRegions, Role, Tuning,
 };
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -15,6 +15,9 @@ pub(crate) const SILENCE: u64 = 2 * SECOND;
 pub(crate) const PID: u32 = 77;
 
 pub(crate) const OWN_REGION: RemoteRegion = RemoteRegion { addr: 0x7000, rkey: 3 };
+/// Memory of an end without a small buffer.
+pub(crate) const OWN_PAGE: RemoteRegions = RemoteRegions { page: OWN_REGION, small: None };
+pub(crate) const OWN_SMALL: RemoteRegion = RemoteRegion { addr: 0x9040, rkey: 4 };
 pub(crate) const PEER_REGION: RemoteRegion = RemoteRegion { addr: 0x1_0000_0040, rkey: 9 };
 
 pub(crate) const DIRECT: FabricKind = FabricKind::Direct { is_fenced: true, pid: PID };
@@ -27,7 +30,7 @@ pub(crate) const ROLES: [Role; 2] = [Role::Active, Role::Passive];
 pub(crate) struct Play;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Own(pub(crate) Option<RemoteRegion>);
+pub(crate) struct Own(pub(crate) Option<RemoteRegions>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Received(pub(crate) u32);
 
@@ -44,7 +47,7 @@ impl Grants for Play {
     type Peer = u32;
     type Error = Broken;
 
-    fn region(own: &Own) -> Option<RemoteRegion> {
+    fn regions(own: &Own) -> Option<RemoteRegions> {
         own.0
     }
 
@@ -74,6 +77,8 @@ pub(crate) struct Rig {
     pub(crate) handshake: Handshake<Play>,
     pub(crate) fabric: FabricKind,
     pub(crate) now: u64,
+    /// A small buffer was negotiated.
+    has_small: bool,
     /// The last packet that it sent.
     pub(crate) sent: Option<Packet>,
     pub(crate) agreed: Option<Established<Play>>,
@@ -88,7 +93,7 @@ impl Rig {
     pub(crate) fn of(config: HandshakeConfig) -> Self {
         let handshake = Handshake::new(config, Nanos(BEGIN));
         let fabric = config.fabric;
-        Self { handshake, fabric, now: BEGIN, sent: None, agreed: None, failure: None }
+        Self { handshake, fabric, now: BEGIN, has_small: false, sent: None, agreed: None, failure: None }
     }
 
     /// Returns the actions that it asks for, in words.
@@ -102,10 +107,16 @@ impl Rig {
                     if with_own { format!("{name} beside own") } else { name }
                 }
                 Action::Provision(negotiated) => {
+                    self.has_small = negotiated.small_buffer().is_some();
                     format!("provision {} blocks", negotiated.layout.block_count)
                 }
                 Action::Adopt(Claim::Received(Received(number))) => format!("adopt descriptor {number}"),
-                Action::Adopt(Claim::Region(region)) => format!("adopt region {:#x}", region.addr),
+                Action::Adopt(Claim::Regions(RemoteRegions { page, small: None })) => {
+                    format!("adopt region {:#x}", page.addr)
+                }
+                Action::Adopt(Claim::Regions(RemoteRegions { page, small: Some(small) })) => {
+                    format!("adopt regions {:#x} {:#x}", page.addr, small.addr)
+                }
                 Action::Hold => "hold".to_owned(),
                 Action::Established(agreed) => {
                     self.agreed = Some(agreed);
@@ -142,7 +153,9 @@ impl Rig {
     }
 
     pub(crate) fn provisioned(&mut self) {
-        self.handshake.handle_provisioned(Ok(Own((self.fabric == POSTED).then_some(OWN_REGION))));
+        let small = self.has_small.then_some(OWN_SMALL);
+        let own = RemoteRegions { small, ..OWN_PAGE };
+        self.handshake.handle_provisioned(Ok(Own((self.fabric == POSTED).then_some(own))));
     }
 
     pub(crate) fn at(&mut self, now: u64) {

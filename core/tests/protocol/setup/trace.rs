@@ -1,10 +1,12 @@
 //! The honest exchange, step by step.
 
 use crate::setup::rig::{
-    DIRECT, FABRICS, OWN_REGION, Own, PEER_REGION, POSTED, Rig, by_hand, config, grant, hello, ready,
-    welcome, why,
+    DIRECT, FABRICS, OWN_PAGE, OWN_REGION, OWN_SMALL, Own, PEER_REGION, POSTED, Rig, by_hand, config, grant,
+    hello, ready, welcome, why,
 };
-use superpipe_core::driver::setup::{Ancillary, ArrivalReason, FabricKind, HandshakeConfig, Role, Tuning};
+use superpipe_core::driver::setup::{
+    Ancillary, ArrivalReason, FabricKind, HandshakeConfig, Packet, Role, Tuning,
+};
 use superpipe_core::{Arrival, FlagPlace};
 
 #[test]
@@ -72,7 +74,7 @@ fn a_connecting_end_over_rdma() {
     t.handshake.handle_held(Ok(()));
     t.expect(&["established"]);
     let agreed = t.agreed.unwrap();
-    assert_eq!((agreed.own, agreed.peer), (Own(Some(OWN_REGION)), 6));
+    assert_eq!((agreed.own, agreed.peer), (Own(Some(OWN_PAGE)), 6));
     assert_eq!(
         (agreed.arrival_reason, agreed.is_fenced, agreed.pid),
         (Some(ArrivalReason::Ordered), false, None)
@@ -101,7 +103,45 @@ fn a_listening_end_over_rdma() {
     t.expect(&["hold"]);
     t.handshake.handle_held(Ok(()));
     t.expect(&["READY", "established"]);
-    assert_eq!(t.agreed.unwrap().own, Own(Some(OWN_REGION)));
+    assert_eq!(t.agreed.unwrap().own, Own(Some(OWN_PAGE)));
+}
+
+/// By the provision protocol each end names its small buffer as well. wire.md 10.2.
+#[test]
+fn both_ends_over_rdma_name_their_small_buffers() {
+    let name = |addr: u64, rkey: u32| [&addr.to_le_bytes()[..], &rkey.to_le_bytes()].concat();
+    let theirs = name(0x2_0000_0080, 11);
+    let adopts = format!("adopt regions {:#x} 0x200000080", PEER_REGION.addr);
+    let with = |mut packet: Packet, at: usize, bytes: &[u8]| {
+        packet.0[at..at + bytes.len()].copy_from_slice(bytes);
+        packet
+    };
+    let provision = |packet: Packet| with(packet, 13, &[5]);
+
+    let mut t = Rig::new(Role::Active, POSTED);
+    t.wants();
+    t.packet(&with(provision(welcome(POSTED)), 52, &theirs));
+    t.expect(&["provision 32 blocks"]);
+    t.provisioned();
+    t.expect(&[adopts.as_str()]);
+    t.handshake.handle_adopted(Ok(6));
+    t.expect(&["GRANT"]);
+    assert_eq!(t.sent.as_ref().unwrap().0[52..64], name(OWN_SMALL.addr, OWN_SMALL.rkey));
+
+    let mut t = Rig::new(Role::Passive, POSTED);
+    t.packet(&provision(hello(POSTED)));
+    t.expect(&["provision 32 blocks"]);
+    t.provisioned();
+    t.expect(&["WELCOME"]);
+    assert_eq!(t.sent.as_ref().unwrap().0[52..64], name(OWN_SMALL.addr, OWN_SMALL.rkey));
+    t.packet(&with(grant(POSTED), 52, &theirs));
+    t.expect(&[adopts.as_str()]);
+
+    // By another protocol these bytes are reserved.
+    let mut t = Rig::new(Role::Passive, POSTED).to(2);
+    t.packet(&with(grant(POSTED), 52, &theirs));
+    let wants = t.wants();
+    assert!(wants.last().is_some_and(|last| last.contains("reserved bytes")), "{wants:?}");
 }
 
 /// Plays both ends against each other: what each agreed on.

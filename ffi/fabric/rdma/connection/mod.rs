@@ -152,9 +152,14 @@ impl RdmaConnection {
         Ok(())
     }
 
-    /// Reserves address space for landing buffers and images that are provisioned on demand.
-    pub(super) fn growth(&self, largest: Layout, jobs: &'static Jobs) -> Result<Growth, ConnectError> {
-        Ok(Growth::new(&self.pd, largest, jobs)?)
+    /// Reserves address space for landing buffers and images that are provisioned on demand, and for small ones.
+    pub(super) fn growth(
+        &self,
+        largest: Layout,
+        small: Option<Layout>,
+        jobs: &'static Jobs,
+    ) -> Result<Growth, ConnectError> {
+        Ok(Growth::new(&self.pd, largest, small, jobs)?)
     }
 
     /// Returns a table for memory that the application lends.

@@ -1,6 +1,9 @@
 //! Two ends on devices that carry out what is posted: the fabric below core as it ships, byte for byte, and its sleep.
 
+mod provision;
+
 use super::*;
+use crate::budget::{BudgetShare, MemoryKind};
 use crate::fabric::rdma::fabric::{LinkTerms, Rdma, RdmaLink};
 use crate::fabric::rdma::fake_device::{gathered, receive};
 use crate::fabric::rdma::memory::LinkMemory;
@@ -13,6 +16,7 @@ use crate::os::poll::{PollFd, Polled, poll_now};
 use core::mem::{swap, take};
 use std::io::{Write as _, pipe};
 use std::os::fd::AsFd as _;
+use superpipe_core::driver::setup::RemoteRegion;
 use superpipe_core::driver::{Drive, Driver, Received, RecvOperation, SendOperation, WaitStrategy};
 use superpipe_core::{
     Arrival, CONTROL_PAGE_BYTES, Config, CopyHint, Endpoint, Fabric, FlagPlace, Line, Nanos, Origin,
@@ -42,6 +46,11 @@ pub(super) struct Pair {
 
 /// A wire, with memory that the peer writes and an image to write from. Its landing buffers grow up to `largest`.
 fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
+    connection_with(largest, None)
+}
+
+/// The same, and with small buffers.
+fn connection_with(largest: Option<Layout>, small: Option<Layout>) -> (RdmaConnection, LinkMemory) {
     begin();
     answer("ibv_get_cq_event", libc::EAGAIN);
     let channel = channel();
@@ -53,7 +62,12 @@ fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
     let growth = largest.map(|largest| {
         // The device of this thread sees all steps.
         let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
-        Box::new(connection.growth(largest, jobs).unwrap())
+        let mut growth = Box::new(connection.growth(largest, small, jobs).unwrap());
+        if let Some(small) = small {
+            let part = || BudgetShare::take(MemoryKind::Registered, 4096).unwrap();
+            growth.register_small(small, [part(), part()]).unwrap();
+        }
+        growth
     });
     let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
     (connection, LinkMemory { mine, image, remote: REMOTE, growth, lending })
@@ -62,7 +76,7 @@ fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
 const REMOTE: RemoteAddr = RemoteAddr { addr: 0x10_0000, rkey: Rkey(9) };
 
 const fn terms(arrival: Arrival, largest: Option<Layout>) -> LinkTerms {
-    LinkTerms { arrival, notifications_max: 128, largest }
+    LinkTerms { arrival, notifications_max: 128, largest, small: None }
 }
 
 /// Carries out a posted write, as the devices do: this one is the peer's.
@@ -83,8 +97,14 @@ impl Pair {
 
     /// On devices without immediates, if `is_iwarp`.
     pub(super) fn on_devices(arrival: Arrival, largest: Option<Layout>, is_iwarp: bool) -> Self {
+        let config = Config { arrival, c0_bytes: 600, order_asserted: true, ..Config::default() };
+        Self::with(terms(arrival, largest), config, is_iwarp)
+    }
+
+    fn with(terms: LinkTerms, config: Config, is_iwarp: bool) -> Self {
+        let LinkTerms { largest, small, .. } = terms;
         let mut ends = [0, 1].map(|_| {
-            let (mut connection, memory) = connection(largest);
+            let (mut connection, memory) = connection_with(largest, small);
             connection.is_iwarp = is_iwarp;
             assert_eq!(connection.is_iwarp(), is_iwarp);
             (connection, memory, script(take))
@@ -94,11 +114,17 @@ impl Pair {
             rkey: memory.mine.mr.rkey(),
         });
         (ends[0].1.remote, ends[1].1.remote) = (b, a);
-        let config = Config { arrival, c0_bytes: 600, order_asserted: true, ..Config::default() };
+        let small_regions =
+            ends.each_ref().map(|(_, memory, _)| memory.growth.as_ref().and_then(|it| it.small_region()));
+        for (own, region) in small_regions.into_iter().enumerate() {
+            if let Some((growth, RemoteRegion { addr, rkey })) = ends[1 - own].1.growth.as_mut().zip(region) {
+                growth.adopt_small(RemoteAddr { addr, rkey: Rkey(rkey) });
+            }
+        }
         let fabric = Rdma::new();
         let mut id = 0;
         let sides = ends.map(|(connection, memory, device)| {
-            let attachment = RdmaLink::attach(connection, memory, terms(arrival, largest));
+            let attachment = RdmaLink::attach(connection, memory, terms);
             let endpoint = Endpoint::new(&fabric, attachment, config, Origin::default()).unwrap();
             id += 1;
             Side { driver: Driver::new(endpoint, id, WaitStrategy::Sleep, SECOND_NS, Nanos(0)), device }

@@ -1,4 +1,5 @@
-//! Landing buffers and images that come and go while a connection whose landing is on demand is in use. wire.md 2.5, 5.4, 10.3.
+//! Landing buffers and images that come and go while a connection whose landing is on demand is in use. wire.md 2.5, 5.4, 10.3. The small
+//! buffer of the provision protocol and its image are there from the beginning, and go like the others.
 //!
 //! ```text
 //! reserve   address space of all of them, for the life of the connection
@@ -10,6 +11,7 @@
 //! ```
 
 mod reserve;
+pub(super) mod small;
 mod steps;
 
 use crate::budget::{Budget, BudgetShare, MemoryKind};
@@ -25,17 +27,19 @@ use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
 use superpipe_core::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
 use superpipe_verbs::{Access, Pd, RemoteAddr, Rkey, Sge};
 
-/// Bit of an offset into a landing buffer that was grown. Others count from the control page, and are less: landing buffers have less than
-/// 1 GiB. wire.md 10.3.
-const GROWN: u32 = 1 << 31;
-/// Position of the bit of the place.
+/// Position of the two upper bits of an offset. 0: it counts from the control page, 1: in the small buffer, 2 and 3: in a landing buffer that
+/// was grown. wire.md 10.3.
 const PLACE_SHIFT: u32 = 30;
+const SMALL_BITS: u32 = 1;
+const GROWN_BITS: u32 = 2;
+/// The small buffer; the others come before.
+const SMALL: usize = 2;
 /// The first image; landing buffers come before.
-const IMAGES: usize = 2;
+const IMAGES: usize = 3;
 
 /// What a connection provisions on demand. Dropping it waits for the jobs under way; the QP is gone by then.
 pub(in crate::fabric::rdma) struct Growth {
-    /// Landing buffers 0 and 1, images 0 and 1.
+    /// Landing buffers 0 and 1, the small one, and the image of each.
     places: [Place; PLACES],
     reserve: Arc<Reserve>,
     pd: Pd,
@@ -78,18 +82,20 @@ struct Terms {
 }
 
 impl Growth {
-    /// Reserves address space for landing buffers and images of at most this layout.
+    /// Reserves address space for landing buffers and images of at most this layout, and for small ones.
     ///
     /// # Errors
     /// The kernel refuses.
     pub(in crate::fabric::rdma) fn new(
         pd: &Pd,
         largest: Layout,
+        small: Option<Layout>,
         jobs: &'static Jobs,
     ) -> Result<Self, OsError> {
+        let small_bytes = small.map_or(0, |small| small.bytes() as usize);
         Ok(Self {
             places: [const { Place::Free }; PLACES],
-            reserve: Reserve::new(largest.bytes() as usize)?,
+            reserve: Reserve::new(largest.bytes() as usize, small_bytes)?,
             pd: pd.clone(),
             jobs,
             end_by_ns: 0,
@@ -118,7 +124,7 @@ impl Growth {
             }
             Job::ReleaseLanding(span) => self.release(ticket, self.reserve.place_of(span.at(0, 0))),
             Job::ReleaseImage(image) => {
-                self.release(ticket, grown(image.base).map(|(place, _)| IMAGES + place))
+                self.release(ticket, place_at(image.base).map(|(place, _)| IMAGES + place))
             }
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
@@ -147,9 +153,9 @@ impl Growth {
         self.end_by_ns = by_ns;
     }
 
-    /// Returns what a posted write reads in an image that was grown, and where it goes.
+    /// Returns what a posted write reads in an image of a landing buffer that comes and goes, and where it goes.
     pub(in crate::fabric::rdma) fn outlet(&self, at: u32, bytes: u32) -> Option<(Sge<'_>, RemoteAddr)> {
-        let (place, at) = grown(at)?;
+        let (place, at) = place_at(at)?;
         let Some(Place::Live { region, terms: Terms { remote: Some(remote), .. } }) =
             self.places.get(IMAGES + place)
         else {
@@ -159,9 +165,9 @@ impl Growth {
         Some((region.mr.sge(at as usize, bytes)?, to))
     }
 
-    /// Returns the landing buffer that was grown which an enclosed write goes to, and the offset there.
+    /// Returns the landing buffer that comes and goes which an enclosed write goes to, and the offset there.
     pub(in crate::fabric::rdma) fn inlet(&self, offset: u32, bytes: u64) -> Option<(Span, u32)> {
-        let (place, at) = grown(offset)?;
+        let (place, at) = place_at(offset)?;
         let Some(Place::Live { region, terms }) = self.places.get(place) else { return None };
         (u64::from(at) + bytes <= u64::from(terms.bytes)).then(|| (span_of(region, terms.bytes), at))
     }
@@ -299,12 +305,24 @@ pub(in crate::fabric::rdma) fn is_memory_short() -> bool {
     Budget::left_bytes(MemoryKind::Registered) < 2 * u64::from(GROWTH_SLAB_BYTES)
 }
 
-/// Returns place and offset of an offset into what was grown.
-const fn grown(at: u32) -> Option<(usize, u32)> {
-    if at & GROWN == 0 {
-        return None;
-    }
-    Some(((at >> PLACE_SHIFT & 1) as usize, at & ((1 << PLACE_SHIFT) - 1)))
+/// Returns the place of a landing buffer and the offset in it, of an offset into one that comes and goes.
+const fn place_at(at: u32) -> Option<(usize, u32)> {
+    let place = match at >> PLACE_SHIFT {
+        0 => return None,
+        SMALL_BITS => SMALL,
+        grown => (grown - GROWN_BITS) as usize,
+    };
+    Some((place, at & ((1 << PLACE_SHIFT) - 1)))
+}
+
+/// Returns the offset of the begin of a landing buffer.
+const fn offset_of(place: usize) -> u32 {
+    let bits = match place {
+        0 => GROWN_BITS,
+        SMALL => SMALL_BITS,
+        _ => GROWN_BITS + 1,
+    };
+    bits << PLACE_SHIFT
 }
 
 /// Checks a peer's claim, as that of a packet is checked (wire.md 10.2): aligned, and without a wrap. Its device checks the key.
@@ -328,7 +346,7 @@ fn outcome(place: usize, region: &Region, terms: Terms) -> JobOutcome<Span, Imag
         let claim = RemoteClaim { address: region.mr.remote_addr(), key: region.mr.rkey().0 };
         return JobOutcome::Landing(span, claim);
     }
-    JobOutcome::Image(Image { span, base: GROWN | u32::from(place != IMAGES) << PLACE_SHIFT })
+    JobOutcome::Image(Image { span, base: offset_of(place - IMAGES) })
 }
 
 #[cfg(test)]

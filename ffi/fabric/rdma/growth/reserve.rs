@@ -1,4 +1,5 @@
-//! Address space for what a connection provisions on demand: two landing buffers and two images of the peer's, each of the largest layout.
+//! Address space for what a connection provisions on demand: two landing buffers and two images of the peer's, each of the largest layout;
+//! and for the small buffer of the provision protocol and its image, which are there from the beginning.
 //!
 //! All of it is mapped for the life of the connection, so that spans and addresses stay valid. Pages are resident only where something is
 //! provisioned.
@@ -11,14 +12,18 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 use superpipe_verbs::Memory;
 
-/// Landing buffers and images.
-pub(super) const PLACES: usize = 4;
+/// Landing buffers 0 and 1, and the small one; then the image of each.
+pub(super) const PLACES: usize = 6;
+/// Large places of landing buffers, or of images. The small one is behind them.
+const LARGE: usize = 2;
 
-/// The address space.
+/// The address space: the large places, then the small ones.
 #[derive(Debug)]
 pub(super) struct Reserve {
     mapping: Mapping,
-    place_bytes: usize,
+    large_bytes: usize,
+    /// 0: there are none.
+    small_bytes: usize,
 }
 
 /// A part of a [`Reserve`] whose pages are given back when it is dropped.
@@ -29,31 +34,45 @@ pub(super) struct Part {
 }
 
 impl Reserve {
-    /// Reserves places of `bytes` each.
+    /// Reserves large places of `bytes` each, and small ones of `small_bytes`.
     ///
     /// # Errors
     /// The kernel refuses: RLIMIT_AS, or strict overcommit.
-    pub(super) fn new(bytes: usize) -> Result<Arc<Self>, OsError> {
+    pub(super) fn new(bytes: usize, small_bytes: usize) -> Result<Arc<Self>, OsError> {
         let too_large = || OsError::new(libc::ENOMEM, format!("cannot map {}", Bytes(bytes as u64)));
-        let place_bytes = round_to_pages(bytes).ok_or_else(too_large)?;
+        let large_bytes = round_to_pages(bytes).ok_or_else(too_large)?;
         // Huge pages begin where the place does.
-        let whole = if place_bytes < HUGE_PAGE_BYTES { 1 } else { HUGE_PAGE_BYTES };
-        let place_bytes = place_bytes.checked_next_multiple_of(whole).ok_or_else(too_large)?;
-        let mapping = Mapping::reserved(place_bytes.checked_mul(PLACES).ok_or_else(too_large)?)?;
-        Ok(Arc::new(Self { mapping, place_bytes }))
+        let whole = if large_bytes < HUGE_PAGE_BYTES { 1 } else { HUGE_PAGE_BYTES };
+        let large_bytes = large_bytes.checked_next_multiple_of(whole).ok_or_else(too_large)?;
+        // A place has a page at least.
+        let small_bytes =
+            if small_bytes == 0 { 0 } else { round_to_pages(small_bytes).ok_or_else(too_large)? };
+        let all_bytes = large_bytes.checked_mul(2 * LARGE).and_then(|all| all.checked_add(2 * small_bytes));
+        let mapping = Mapping::reserved(all_bytes.ok_or_else(too_large)?)?;
+        Ok(Arc::new(Self { mapping, large_bytes, small_bytes }))
     }
 
     /// Returns the first `bytes` of a place, rounded up to pages. None if it is too small.
     pub(super) fn part(self: &Arc<Self>, place: usize, bytes: usize) -> Option<Part> {
-        let len = round_to_pages(bytes).filter(|len| place < PLACES && *len <= self.place_bytes)?;
-        let start = place * self.place_bytes;
-        Some(Part { reserve: Arc::clone(self), range: start..start + len })
+        let range = (place < PLACES).then(|| self.range_of(place))?;
+        let len = round_to_pages(bytes).filter(|len| *len <= range.len())?;
+        Some(Part { reserve: Arc::clone(self), range: range.start..range.start + len })
     }
 
     /// Returns the place that this address is in.
     pub(super) fn place_of(&self, address: *const u8) -> Option<usize> {
         let offset = address.addr().checked_sub(self.mapping.as_ptr().addr().get())?;
-        Some(offset / self.place_bytes).filter(|place| *place < PLACES)
+        (0..PLACES).find(|place| self.range_of(*place).contains(&offset))
+    }
+
+    fn range_of(&self, place: usize) -> Range<usize> {
+        let (half, number) = (place / (LARGE + 1), place % (LARGE + 1));
+        let (start, bytes) = if number < LARGE {
+            ((half * LARGE + number) * self.large_bytes, self.large_bytes)
+        } else {
+            (2 * LARGE * self.large_bytes + half * self.small_bytes, self.small_bytes)
+        };
+        start..start + bytes
     }
 }
 
@@ -118,9 +137,10 @@ mod tests {
     #[test]
     fn places_do_not_overlap_and_have_their_bytes() {
         for bytes in [1, 64 << 10, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1] {
-            let reserve = Reserve::new(bytes).unwrap();
+            let reserve = Reserve::new(bytes, 1).unwrap();
             let mut free = reserve.mapping.as_ptr().as_ptr();
-            for place in 0..PLACES {
+            for (place, bytes) in [0, 1, 3, 4].map(|place| (place, bytes)).into_iter().chain([(2, 1), (5, 1)])
+            {
                 let part = reserve.part(place, bytes).unwrap();
                 assert!(part.as_ptr().as_ptr() >= free && part.len() >= bytes);
                 assert_eq!(reserve.place_of(part.as_ptr().as_ptr()), Some(place));
@@ -132,13 +152,17 @@ mod tests {
             }
             assert!(reserve.part(PLACES, 1).is_none());
             assert!(reserve.part(0, bytes + 2 * HUGE_PAGE_BYTES).is_none());
+            assert!(reserve.part(2, page_bytes() + 1).is_none());
+            assert_eq!(reserve.place_of(free), None);
         }
-        assert!(Reserve::new(usize::MAX / 2).is_err());
+        assert!(Reserve::new(usize::MAX / 2, 0).is_err());
+        let without = Reserve::new(1, 0).unwrap();
+        assert!(without.part(2, 1).is_none() && without.part(4, 1).is_some());
     }
 
     #[test]
     fn a_part_that_is_dropped_reads_as_zero_next() {
-        let reserve = Reserve::new(4 * page_bytes()).unwrap();
+        let reserve = Reserve::new(4 * page_bytes(), 0).unwrap();
         let written = reserve.part(1, 4 * page_bytes()).unwrap();
         written.populate(0..written.len()).unwrap();
         // SAFETY: the byte is inside the part, of which nobody else has the address.

@@ -48,6 +48,18 @@ pub(super) struct Lost {
     _share: Option<BudgetShare>,
 }
 
+impl Region {
+    /// Makes the region of memory that is registered, for which `share` was taken.
+    pub(super) const fn new(mr: Mr<Part>, share: BudgetShare) -> Self {
+        Self { mr, share }
+    }
+
+    /// Returns the bytes of the budget.
+    pub(super) fn share_bytes(&self) -> u64 {
+        self.share.bytes()
+    }
+}
+
 impl Provision {
     /// Begins to provision `part`, for which `share` was taken.
     pub(super) fn new(pd: &Pd, part: Part, access: Access, share: BudgetShare) -> Self {

@@ -17,7 +17,7 @@ fn growth() -> Growth {
     let channel = channel();
     let context = CmId::create(&channel).unwrap().context().unwrap();
     let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
-    let growth = Growth::new(&Pd::alloc(&context).unwrap(), LARGEST, jobs).unwrap();
+    let growth = Growth::new(&Pd::alloc(&context).unwrap(), LARGEST, None, jobs).unwrap();
     calls();
     growth
 }
@@ -291,7 +291,7 @@ fn the_budget_counts_what_is_there_and_refuses_growth() {
     let (span, _) = made_landing(&mut growth, 0);
     assert_eq!(Budget::registered_bytes(), BYTES as u64);
     let whole = Layout { block_count: 33, ..LARGEST };
-    let mut larger = Growth::new(&growth.pd, whole, growth.jobs).unwrap();
+    let mut larger = Growth::new(&growth.pd, whole, None, growth.jobs).unwrap();
     assert_eq!(larger.begin(ticket(0), Job::ProvisionLanding { place: 0, layout: whole }), Ok(()));
     let refused = Err(JobFailed::OverBudget { bytes_max: 256 << 10 });
     assert_eq!(finish(&mut larger), refused);
@@ -307,4 +307,55 @@ fn the_budget_counts_what_is_there_and_refuses_growth() {
     assert_eq!(Budget::registered_bytes(), 2 * BYTES as u64);
     drop((growth, larger));
     assert_eq!(Budget::registered_bytes(), 0);
+}
+
+#[test]
+fn a_small_buffer_is_named_and_goes_like_the_others() {
+    let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
+    let mut growth = growth();
+    assert!(growth.small_region().is_none() && growth.small(small).is_none());
+    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs).unwrap();
+    let before = Budget::registered_use();
+    let mut share = BudgetShare::take(MemoryKind::Registered, 3 * 4096).unwrap();
+    growth.register_small(small, [share.split(4096), share.split(4096)]).unwrap();
+    let used = |pages: u64| before.reserved_bytes + pages * 4096;
+    assert_eq!((growth.small_bytes(), share.bytes()), (2 * 4096, 4096));
+    growth.adopt_small(RemoteAddr { addr: PEER.address, rkey: Rkey(PEER.key) });
+    let (landing, image) = growth.small(small).unwrap();
+    let region = growth.small_region().unwrap();
+    assert_eq!(region.addr, landing.memory.at(0, 1).expose_provenance() as u64);
+    assert_eq!(script(|script| script.regions.iter().map(|it| it.access).collect::<Vec<_>>()), [3, 1]);
+    // wire.md 10.3
+    let base = 1_u32 << 30;
+    assert_eq!(image.memory.base, base);
+    let (from, to) = growth.outlet(base + 128, 100).unwrap();
+    assert_eq!((from.bytes(), to.addr, to.rkey), (100, PEER.address + 128, Rkey(PEER.key)));
+    let (inlet, at) = growth.inlet(base + 1024 - 100, 100).unwrap();
+    assert_eq!((inlet.at(0, 1), at), (landing.memory.at(0, 1), 1024 - 100));
+    assert!(growth.inlet(base + 1024 - 100, 101).is_none(), "behind its end");
+    // Neither is one of those that are granted, which have their own places.
+    made_landing(&mut growth, 0);
+    made_image(&mut growth, 0);
+    assert_eq!(Budget::registered_use().reserved_bytes, used(3) + 2 * BYTES as u64);
+    assert_eq!(made(&mut growth, Job::ReleaseLanding(landing.memory)), JobOutcome::Released);
+    assert!(growth.inlet(base, 1).is_none() && growth.small_region().is_none());
+    assert_eq!(Budget::registered_use().reserved_bytes, used(2) + 2 * BYTES as u64);
+    assert_eq!(made(&mut growth, Job::ReleaseImage(image.memory)), JobOutcome::Released);
+    assert!(growth.outlet(base, 1).is_none());
+    assert_eq!((regions(), Budget::registered_use().reserved_bytes), (2, used(1) + 2 * BYTES as u64));
+    drop(growth);
+    drop(share);
+    assert_eq!((regions(), Budget::registered_use().reserved_bytes), (0, before.reserved_bytes));
+}
+
+#[test]
+fn a_small_buffer_that_the_device_refuses_leaves_nothing() {
+    let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
+    let mut growth = growth();
+    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs).unwrap();
+    let part = || BudgetShare::take(MemoryKind::Registered, 4096).unwrap();
+    answer("ibv_reg_mr", libc::ENOMEM);
+    assert!(growth.register_small(small, [part(), part()]).is_err());
+    drop(growth);
+    assert_eq!(regions(), 0);
 }

@@ -151,6 +151,38 @@ fn the_share_of_the_budget_is_all_that_is_registered() {
     assert_eq!(script(|script| script.receives.len()), 144, "those that took packets are posted again");
 }
 
+/// wire.md 4.7, 10.2
+#[test]
+fn small_buffers_are_registered_counted_and_named() {
+    let mut end = half_open_of(Role::Active, Tuning::default(), 1 << 20);
+    end.drive(0);
+    let mut welcome = welcome(1 << 20);
+    welcome.0[13] = 5;
+    welcome.0[52..60].copy_from_slice(&0x8000_u64.to_le_bytes());
+    welcome.0[60..64].copy_from_slice(&11_u32.to_le_bytes());
+    receive(&welcome.0);
+    assert!(is_pending(&end.drive(0)));
+    let grant = script(|script| core::mem::take(&mut script.posted)).concat();
+    let grant = grant.iter().map(gathered).find(|sent| sent.len() == PACKET_BYTES && sent[10] == 3).unwrap();
+    let share_bytes = end.share_bytes();
+    receive(&Packet::new(Kind::Ready).0);
+    let Progress::Done(agreed) = end.drive(0) else { panic!("all is agreed") };
+    let HandshakeResult { memory, negotiated, share, provisioned_bytes, .. } = agreed;
+    let small = negotiated.small_buffer().unwrap();
+    // Two pages, two of messages, two for small buffers.
+    assert_eq!((share_bytes, provisioned_bytes, share.bytes()), (6 * 4096, 6 * 4096, 4 * 4096));
+    let registered: u64 = script(|script| script.regions.iter().map(|region| region.bytes).sum());
+    assert_eq!(registered, share_bytes);
+    let growth = memory.growth.as_ref().unwrap();
+    let region = growth.small_region().unwrap();
+    assert_eq!(grant[52..64], [&region.addr.to_le_bytes()[..], &region.rkey.to_le_bytes()].concat());
+    assert_ne!(region.rkey, memory.mine.mr.rkey().0, "a region of its own");
+    let (_, image) = growth.small(small).unwrap();
+    let (_, to) = growth.outlet(image.memory.base, 64).unwrap();
+    assert_eq!(to, RemoteAddr { addr: 0x8000, rkey: Rkey(11) });
+    assert_eq!((memory.remote.addr, memory.remote.rkey), (0x1000, Rkey(9)));
+}
+
 #[test]
 fn landing_on_demand_registers_pages_and_few_receives() {
     let on_demand = Tuning { landing: Some(LandingMode::OnDemand), ..Tuning::default() };

@@ -6,14 +6,14 @@ use crate::fabric::SleepEnd;
 use crate::fabric::shm::Socket;
 use crate::fabric::shm::fabric::Shm;
 use crate::fabric::shm::foreign::allocated_bytes;
-use crate::fabric::shm::segments::Segments;
-use crate::fabric::shm::sparse::PageSize;
+use crate::fabric::shm::segments::{Segments, first_segment_bytes};
+use crate::fabric::shm::sparse::{PageSize, SparseSizes};
 use crate::os::{membarrier, monotonic_ns};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::fd::OwnedFd;
 use superpipe_core::driver::setup::{Defaults, LandingMode, Negotiated, Tuning};
 use superpipe_core::driver::{Drive, Driver, RecvOperation, SendOperation, WaitStrategy};
-use superpipe_core::{Endpoint, Nanos, Origin, Reason};
+use superpipe_core::{Endpoint, Nanos, Origin, Protocol, Reason};
 
 const PAGE: u64 = 4096;
 const LONG: usize = 3 << 20;
@@ -26,13 +26,23 @@ fn negotiated() -> Negotiated {
     Defaults::SHM.negotiate(&tuning, &Tuning::default()).unwrap()
 }
 
-fn sparse() -> (SparseSegment, OwnedFd) {
-    SparseSegment::create(c"test", negotiated().layout.bytes() as usize, PageSize::Base).unwrap()
+/// The provision protocol.
+fn provision() -> Negotiated {
+    let tuning = Tuning { protocol: Some(Protocol::Provision), ..Tuning::default() };
+    Defaults::SHM.negotiate(&tuning, &Tuning::default()).unwrap()
 }
 
-fn adopted(fd: &OwnedFd) -> PeerSparseSegment {
-    let slot_bytes = negotiated().layout.bytes() as usize;
-    PeerSparseSegment::adopt(fd.try_clone().unwrap(), slot_bytes, PageSize::Base).unwrap()
+fn sizes(negotiated: &Negotiated) -> SparseSizes {
+    let small_bytes = negotiated.small_buffer().map_or(0, |small| small.bytes() as usize);
+    SparseSizes { small_bytes, slot_bytes: negotiated.layout.bytes() as usize }
+}
+
+fn sparse(sizes: SparseSizes) -> (SparseSegment, OwnedFd) {
+    SparseSegment::create(c"test", sizes, PageSize::Base).unwrap()
+}
+
+fn adopted(fd: &OwnedFd, sizes: SparseSizes) -> PeerSparseSegment {
+    PeerSparseSegment::adopt(fd.try_clone().unwrap(), sizes, PageSize::Base).unwrap()
 }
 
 fn share() -> Arc<BudgetShare> {
@@ -46,8 +56,9 @@ fn charge() -> Option<Charge> {
 
 /// What one end has, with a connected peer that nobody drives.
 fn growing() -> (Growing, OwnedFd) {
-    let ((own, _), (_peer, peer_fd)) = (sparse(), sparse());
-    (Growing::new(own, adopted(&peer_fd), share()), peer_fd)
+    let sizes = sizes(&negotiated());
+    let ((own, _), (_peer, peer_fd)) = (sparse(sizes), sparse(sizes));
+    (Growing::new(own, adopted(&peer_fd, sizes), share(), None), peer_fd)
 }
 
 /// Two ends in one thread, and the descriptors of their segments.
@@ -60,15 +71,23 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
-        let ((own_a, fd_a), (own_b, fd_b)) = (sparse(), sparse());
-        let (theirs_a, theirs_b) = (adopted(&fd_b), adopted(&fd_a));
+        Self::of(negotiated())
+    }
+
+    fn of(negotiated: Negotiated) -> Self {
+        let sizes = sizes(&negotiated);
+        let ((own_a, fd_a), (own_b, fd_b)) = (sparse(sizes), sparse(sizes));
+        let (theirs_a, theirs_b) = (adopted(&fd_b, sizes), adopted(&fd_a, sizes));
         let (a, b) = Socket::pair().unwrap();
         let fenced = membarrier::register();
         let sides = [(own_a, theirs_a, a), (own_b, theirs_b, b)];
         let ends = sides.map(|(mine, theirs, socket)| {
-            let segments = Segments::Sparse { mine, theirs, share: share() };
-            let attachment = Shm::attach(segments, negotiated().layout, socket, fenced, true, None);
-            let end = Endpoint::new(&Shm::new(), attachment, negotiated().config, Origin::default()).unwrap();
+            let mut share =
+                BudgetShare::open(MemoryKind::Shared, 2 * first_segment_bytes(&negotiated)).unwrap();
+            let small = SmallBuffers::of(&negotiated, &mut share);
+            let segments = Segments::Sparse { mine, theirs, share: Arc::new(share), small };
+            let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, true, None);
+            let end = Endpoint::new(&Shm::new(), attachment, negotiated.config, Origin::default()).unwrap();
             let mut driver = Driver::new(end, 1, WaitStrategy::Sleep, SECOND_NS, Nanos(0));
             driver.set_release_after(0);
             driver
@@ -175,6 +194,57 @@ fn memory_comes_with_a_long_message_and_goes_when_idle() {
     }
 }
 
+/// The small buffer of the provision protocol is memory of its own. wire.md 4.7, 6.4.
+#[test]
+fn a_small_buffer_goes_once_it_was_left() {
+    let mut two = Two::of(provision());
+    let small = PAGE;
+    assert_eq!(two.allocated(), [PAGE + small; 2]);
+    assert_eq!([two.shares(0), two.shares(1)], [2 * small; 2], "this end's, and the peer's");
+    for from in [0, 1] {
+        for bytes in [8, 40, 900] {
+            two.carry(from, bytes);
+        }
+    }
+    assert_eq!(two.allocated(), [PAGE + small; 2], "up to the threshold it is enough");
+    // A ring of 6,144 bytes, and 48 slot lines.
+    two.carry(0, 5000);
+    let larger = two.allocated()[1] - PAGE;
+    assert!((8 << 10..32 << 10).contains(&larger), "{larger}");
+    assert_eq!(two.allocated(), [PAGE + small, PAGE + larger], "the receiver's small buffer is gone");
+    assert_eq!([two.shares(0), two.shares(1)], [small + larger; 2], "each end has given back what it paid");
+    two.carry(1, 5000);
+    assert_eq!(two.allocated(), [PAGE + larger; 2]);
+    assert_eq!([two.shares(0), two.shares(1)], [2 * larger; 2]);
+    two.idle();
+    assert_eq!(two.allocated(), [PAGE; 2], "the base takes their place");
+    assert_eq!([two.shares(0), two.shares(1)], [0; 2]);
+    for from in [0, 1] {
+        two.carry(from, 900);
+        two.carry(from, 5000);
+    }
+    assert_eq!(two.allocated(), [PAGE + larger; 2]);
+}
+
+#[test]
+fn a_small_buffer_goes_when_idle_as_well() {
+    let mut two = Two::of(provision());
+    two.carry(0, 100);
+    two.idle();
+    assert_eq!(two.allocated(), [PAGE; 2]);
+    assert_eq!([two.shares(0), two.shares(1)], [0; 2]);
+}
+
+/// A peer that grants the small buffer has no such slot.
+#[test]
+fn no_claim_names_a_small_buffer() {
+    let sizes = sizes(&provision());
+    let ((own, _), (_peer, peer_fd)) = (sparse(sizes), sparse(sizes));
+    let growing = Growing::new(own, adopted(&peer_fd, sizes), share(), None);
+    let claim = RemoteClaim { address: Slot::Small.index() as u64, key: 0 };
+    assert!(matches!(growing.populate(provision().layout, claim), Err(JobFailed::WrongClaim)));
+}
+
 #[test]
 fn both_ends_grow_at_once() {
     let mut two = Two::new();
@@ -218,18 +288,18 @@ fn a_transfer_goes_on_where_the_machine_refuses_memory() {
     for side in [0, 1] {
         let mut two = Two::new();
         if side == 1 {
-            two.growing(1).own_charges = [charge(), charge()];
+            two.growing(1).own_charges = [charge(), charge(), None];
         } else {
-            two.growing(0).peer_charges = [charge(), charge()];
+            two.growing(0).peer_charges = [charge(), charge(), None];
         }
         two.carry(0, MEDIUM);
         let counters = two.ends[0].counters();
         assert!(counters.growths_asked > 0 && counters.moves == 0, "{counters:?}");
         assert_eq!(two.allocated(), [PAGE; 2], "what was granted was given back");
         if side == 1 {
-            two.growing(1).own_charges = [None, None];
+            two.growing(1).own_charges = [None, None, None];
         } else {
-            two.growing(0).peer_charges = [None, None];
+            two.growing(0).peer_charges = [None, None, None];
         }
         let has_moved = |two: &mut Two| {
             two.carry(0, MEDIUM);

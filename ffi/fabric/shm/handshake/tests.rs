@@ -3,6 +3,7 @@
 use super::*;
 use crate::fabric::shm::foreign::allocated_bytes;
 use crate::os::poll::poll_now;
+use superpipe_core::Protocol;
 use superpipe_core::driver::setup::{Defaults, LandingMode};
 
 const DEADLINE_NS: u64 = 5_000_000_000;
@@ -45,8 +46,10 @@ fn one_thread_drives_several_handshakes() {
 
 #[test]
 fn the_share_of_the_budget_is_what_both_ends_provision() {
-    for (landing, bytes) in [(LandingMode::AtConnect, 520 << 10), (LandingMode::OnDemand, 4096)] {
-        let tuning = Tuning { landing: Some(landing), ..Tuning::default() };
+    let with_small = Tuning { protocol: Some(Protocol::Provision), ..Tuning::default() };
+    let [at_connect, on_demand] = [LandingMode::AtConnect, LandingMode::OnDemand]
+        .map(|landing| Tuning { landing: Some(landing), ..Tuning::default() });
+    for (tuning, bytes) in [(at_connect, 520 << 10), (on_demand, 4096), (with_small, 2 * 4096)] {
         let negotiated = Defaults::SHM.negotiate(&tuning, &Tuning::default()).unwrap();
         let Own { segment, share } = provision(&negotiated).unwrap();
         assert_eq!(share.bytes(), 2 * bytes);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
-use crate::os::jobs::Jobs;
+use crate::os::jobs::{Jobs, Step, Steps};
 use crate::os::monotonic_ns;
 use rustix::fs::{MemfdFlags, fcntl_get_seals, fstat, memfd_create};
 use rustix::io::Errno;
@@ -14,13 +14,19 @@ const PAGE: u64 = 4096;
 /// Neither a multiple of a slab nor of a huge page.
 const SLOT: usize = 3 * SLAB_BYTES + 4096;
 
+/// Sizes without a small buffer.
+const fn slots_of(slot_bytes: usize) -> SparseSizes {
+    SparseSizes { small_bytes: 0, slot_bytes }
+}
+
 fn create(slot_bytes: usize) -> (SparseSegment, OwnedFd) {
-    SparseSegment::create(c"test", slot_bytes, PageSize::Base).unwrap()
+    SparseSegment::create(c"test", slots_of(slot_bytes), PageSize::Base).unwrap()
 }
 
 fn both(slot_bytes: usize) -> (SparseSegment, PeerSparseSegment, OwnedFd) {
     let (own, fd) = create(slot_bytes);
-    let peer = PeerSparseSegment::adopt(fd.try_clone().unwrap(), slot_bytes, PageSize::Base).unwrap();
+    let peer =
+        PeerSparseSegment::adopt(fd.try_clone().unwrap(), slots_of(slot_bytes), PageSize::Base).unwrap();
     (own, peer, fd)
 }
 
@@ -80,7 +86,7 @@ fn punch(fd: BorrowedFd<'_>, at: usize, len: usize) -> Result<(), Errno> {
 /// Adopts as a segment with slots of a page.
 fn adopt(fd: impl Into<OwnedFd>) -> SegmentError {
     let fd: OwnedFd = fd.into();
-    PeerSparseSegment::adopt(fd, 4096, PageSize::Base).unwrap_err()
+    PeerSparseSegment::adopt(fd, slots_of(4096), PageSize::Base).unwrap_err()
 }
 
 #[test]
@@ -88,7 +94,7 @@ fn only_the_page_and_what_is_provisioned_is_allocated() {
     for bytes in [1, 4096, SLAB_BYTES, SLOT] {
         let (own, fd) = create(SLOT);
         let len = bytes.next_multiple_of(4096) as u64;
-        assert_eq!(own.slot_bytes(), SLOT);
+        assert_eq!(own.sizes(), slots_of(SLOT));
         assert_eq!(fstat(&fd).unwrap().st_size, 4096 + 2 * i64::try_from(SLOT).unwrap());
         assert_eq!(allocated_bytes(&fd), PAGE);
         done(own.provision(Slot::Second, bytes));
@@ -100,6 +106,35 @@ fn only_the_page_and_what_is_provisioned_is_allocated() {
         done(own.release(Slot::First));
         assert_eq!(allocated_bytes(&fd), PAGE);
     }
+}
+
+/// wire.md 6.4
+#[test]
+fn a_small_buffer_lies_before_the_slots_and_can_be_removed() {
+    let sizes = SparseSizes { small_bytes: 1024, slot_bytes: SLOT };
+    let (own, fd) = SparseSegment::create(c"test", sizes, PageSize::Base).unwrap();
+    let peer = PeerSparseSegment::adopt(fd.try_clone().unwrap(), sizes, PageSize::Base).unwrap();
+    assert_eq!(own.sizes(), SparseSizes { small_bytes: 4096, slot_bytes: SLOT });
+    assert_eq!(fstat(&fd).unwrap().st_size, 2 * 4096 + 2 * i64::try_from(SLOT).unwrap());
+    assert_eq!(allocated_bytes(&fd), 2 * PAGE, "the page and the small buffer");
+    let starts = [Slot::Small, Slot::First, Slot::Second].map(|slot| own.slot(slot).addr().get());
+    let page = own.control().addr().get();
+    assert_eq!(starts.map(|start| start - page), [4096, 8192, 8192 + SLOT]);
+    for slot in [Slot::Small, Slot::First, Slot::Second] {
+        assert_eq!((own.slot_at(own.slot(slot)), peer.slot_at(peer.slot(slot))), (Some(slot), Some(slot)));
+    }
+    assert_eq!(own.slot_at(own.control()), None);
+    assert!(faults(|| fill_with(peer.slot(Slot::Small), 4096, 7)) < 10, "it is mapped");
+    assert!(read(own.slot(Slot::Small), 4096).iter().all(|byte| *byte == 7));
+    let mut release = own.release(Slot::Small);
+    assert_eq!(finish(&mut release), (Ok(()), 1));
+    assert_eq!(allocated_bytes(&fd), PAGE);
+    done(own.provision(Slot::First, SLOT));
+    assert_eq!(allocated_bytes(&fd), PAGE + SLOT as u64);
+    // Without one the slots follow the page.
+    let (without, _) = create(SLOT);
+    assert_eq!(without.slot_at(without.slot(Slot::First)), Some(Slot::First));
+    assert_eq!(without.slot(Slot::First).addr().get() - without.control().addr().get(), 4096);
 }
 
 #[test]
@@ -271,8 +306,9 @@ fn huge_pages_are_asked_for_inside_a_slot_only() {
     assert_eq!(huge_inside(&(4096..4096 + 2 * HUGE)), HUGE..2 * HUGE);
     assert!(huge_inside(&(4096..HUGE + 4096 - 1)).len() <= HUGE && huge_inside(&(4096..HUGE)).is_empty());
     let slot_bytes = 4 * HUGE;
-    let (own, fd) = SparseSegment::create(c"test", slot_bytes, PageSize::Huge).unwrap();
-    let peer = PeerSparseSegment::adopt(fd.try_clone().unwrap(), slot_bytes, PageSize::Huge).unwrap();
+    let (own, fd) = SparseSegment::create(c"test", slots_of(slot_bytes), PageSize::Huge).unwrap();
+    let peer =
+        PeerSparseSegment::adopt(fd.try_clone().unwrap(), slots_of(slot_bytes), PageSize::Huge).unwrap();
     assert_eq!(allocated_bytes(&fd), PAGE);
     for bytes in [slot_bytes, 3 * HUGE + 4096, 4096] {
         for slot in Slot::BOTH {
@@ -358,7 +394,7 @@ fn wrong_sizes_and_other_files_are_refused() {
     for found in [0, agreed - 1, agreed + 1, 2 * PAGE, 4 * PAGE] {
         assert_eq!(adopt(sealable(found, SEALS_SPARSE)), SegmentError::WrongSize { agreed, found });
     }
-    assert!(PeerSparseSegment::adopt(sealable(agreed, SEALS_SPARSE), 4096, PageSize::Base).is_ok());
+    assert!(PeerSparseSegment::adopt(sealable(agreed, SEALS_SPARSE), slots_of(4096), PageSize::Base).is_ok());
     assert_eq!(adopt(pipe().unwrap().0), SegmentError::NotMemory);
     assert_eq!(adopt(File::open("/dev/null").unwrap()), SegmentError::NotMemory);
     match memfd_create(c"huge", MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING) {
@@ -372,7 +408,7 @@ fn wrong_sizes_and_other_files_are_refused() {
 
 #[test]
 fn more_than_the_machine_or_the_limit_is_refused() {
-    let error = |bytes| SparseSegment::create(c"test", bytes, PageSize::Base).unwrap_err();
+    let error = |bytes| SparseSegment::create(c"test", slots_of(bytes), PageSize::Base).unwrap_err();
     assert_eq!(error(usize::MAX).errno(), libc::ENOMEM);
     assert_eq!(error(usize::MAX / 2).errno(), libc::ENOMEM);
     let told = error(1 << 50).to_string();

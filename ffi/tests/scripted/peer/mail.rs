@@ -11,7 +11,7 @@ use superpipe_verbs::{
 
 use super::link::{Link, Told};
 use super::memory::Memory;
-use super::packets::{Layout, PACKET_BYTES};
+use super::packets::{Layout, PACKET_BYTES, SMALL, SMALL_REGION_AT};
 use super::process::give_up;
 use super::rdma::{next, params};
 use super::script::Kind;
@@ -35,6 +35,8 @@ const IN: usize = LONG + (128 << 10);
 const MAIL_BYTES: usize = IN + RECEIVES as usize * RECEIVE_BYTES as usize;
 /// The longest write that goes with its notification over iWARP.
 const ENCLOSED_MAX: usize = 248;
+/// Offset of the small buffer in enclosed writes (wire.md 10.3).
+const SMALL_BASE: usize = 1 << 30;
 /// Layout of a notification: its kind above the low bits of a number.
 const KIND_SHIFT: u32 = 28;
 const NUMBER: u64 = (1 << KIND_SHIFT) - 1;
@@ -61,6 +63,9 @@ pub(super) struct Post {
     mine: Option<&'static Mr>,
     image: Option<&'static Mr>,
     there: Option<RemoteAddr>,
+    /// The small buffer there, if there is one.
+    small_there: Option<RemoteAddr>,
+    is_small: bool,
     /// Counts of WRs posted, and of those completed.
     posted: u64,
     completed: u64,
@@ -104,6 +109,8 @@ impl Post {
             mine: None,
             image: None,
             there: None,
+            small_there: None,
+            is_small: false,
             posted: 0,
             completed: 0,
             sent: 0,
@@ -177,13 +184,21 @@ impl Post {
     /// Registers what the other end writes, and names it in a packet.
     pub(super) fn grant(&mut self, packet: &mut [u8], layout: Layout) {
         let mine = *self.mine.insert(region(&self.pd, layout.segment_bytes(), Access::RemoteWrite));
-        packet[32..40].copy_from_slice(&mine.remote_addr().to_le_bytes());
-        packet[40..44].copy_from_slice(&mine.rkey().0.to_le_bytes());
+        let mut name = |at: usize, addr: u64| {
+            packet[at..at + 8].copy_from_slice(&addr.to_le_bytes());
+            packet[at + 8..at + 12].copy_from_slice(&mine.rkey().0.to_le_bytes());
+        };
+        name(32, mine.remote_addr());
+        if layout.is_small() {
+            // One region here, which the other end cannot know.
+            name(SMALL_REGION_AT, mine.remote_addr() + SMALL as u64);
+        }
     }
 
     /// Makes the image of what the other end has granted.
     pub(super) fn make_image(&mut self, layout: Layout) {
         self.image = Some(region(&self.pd, layout.segment_bytes(), Access::Local));
+        self.is_small = layout.is_small();
     }
 
     /// The next packet, if one came.
@@ -192,9 +207,12 @@ impl Post {
         let packet = self.packets.pop_front()?;
         // These two name a region.
         if packet[10] == Kind::Welcome as u8 || packet[10] == Kind::Grant as u8 {
-            let addr = u64::from_le_bytes(packet[32..40].try_into().unwrap());
-            let rkey = Rkey(u32::from_le_bytes(packet[40..44].try_into().unwrap()));
-            self.there = Some(RemoteAddr { addr, rkey });
+            let named = |at: usize| {
+                let addr = u64::from_le_bytes(packet[at..at + 8].try_into().unwrap());
+                let rkey = Rkey(u32::from_le_bytes(packet[at + 8..at + 12].try_into().unwrap()));
+                Some(RemoteAddr { addr, rkey })
+            };
+            (self.there, self.small_there) = (named(32), named(SMALL_REGION_AT));
         }
         Some(packet)
     }
@@ -286,7 +304,9 @@ impl Post {
             self.has_hello |= is_hello;
         } else {
             if mail.len() > HEAD_BYTES {
-                Memory::of(self.mine.unwrap()).put(number(4) as usize, &mail[HEAD_BYTES..]);
+                let place = number(4) as usize;
+                let at = if place >= SMALL_BASE { place - SMALL_BASE + SMALL } else { place };
+                Memory::of(self.mine.unwrap()).put(at, &mail[HEAD_BYTES..]);
             }
             self.hear(number(0));
         }
@@ -343,8 +363,12 @@ impl Link for Mail {
         post.sent += 1;
         let word = notice(kind, number);
         let part = post.image.unwrap().sge(at, u32::try_from(bytes).unwrap()).unwrap();
-        let RemoteAddr { addr, rkey } = post.there.unwrap();
-        let there = RemoteAddr { addr: addr + at as u64, rkey };
+        let is_small = post.is_small && at >= SMALL;
+        let region = if is_small { post.small_there } else { post.there };
+        let RemoteAddr { addr, rkey } = region.unwrap();
+        let offset = if is_small { at - SMALL } else { at };
+        let there = RemoteAddr { addr: addr + offset as u64, rkey };
+        let place = if is_small { SMALL_BASE + offset } else { at };
         let flags = SendFlags::SIGNALED;
         if !post.is_iwarp {
             post.post(1, |batch, id| batch.write_with_immediate(id, part, there, word, flags).unwrap());
@@ -352,7 +376,7 @@ impl Link for Mail {
         }
         let (mail, head_at) = (post.mail, size(post.posted) % SENDS as usize * HEAD_BYTES);
         Memory::of(mail).put(head_at, &word.to_le_bytes());
-        Memory::of(mail).put(head_at + 4, &u32::try_from(at).unwrap().to_le_bytes());
+        Memory::of(mail).put(head_at + 4, &u32::try_from(place).unwrap().to_le_bytes());
         let head = |bytes| mail.sge(head_at, bytes).unwrap();
         if bytes <= ENCLOSED_MAX {
             post.post(1, |batch, id| batch.send_both(id, [head(8), part], flags).unwrap());

@@ -51,6 +51,14 @@ const LANDING: usize = 4096;
 pub(super) const LINE: usize = 64;
 const FLAG_BYTES: usize = 8;
 /// Offset of the landing mode in a packet, and the value for landing on demand (wire.md 6.1).
+const PROTOCOL_AT: usize = 13;
+const PROVISION: u8 = 5;
+const SMALL_BUFFER_AT: usize = 46;
+/// The region of the small buffer, over RDMA.
+pub(super) const SMALL_REGION_AT: usize = 52;
+/// Offset of the small buffer in a segment, and in what this peer registers: in the page behind the control page.
+pub(super) const SMALL: usize = 4096;
+const SMALL_BLOCK_BYTES: usize = 128;
 const LANDING_AT: usize = 44;
 const ON_DEMAND: u8 = 2;
 
@@ -72,6 +80,8 @@ enum Place {
     Inside,
     /// The base in the control page, slot lines INSIDE.
     Base,
+    /// The small buffer, slot lines INSIDE.
+    Small,
 }
 
 impl Layout {
@@ -81,6 +91,13 @@ impl Layout {
         let place = if fabric == Fabric::Rdma { Place::Inside } else { Place::Apart };
         let whole = Self { block_bytes, blocks: number(20) / block_bytes.max(1), place, segment_bytes: 0 };
         let landing_bytes = (whole.block_at(whole.blocks) - LANDING).next_multiple_of(4096);
+        if packet[PROTOCOL_AT] == PROVISION {
+            // Between the control page and room for two of the largest (wire.md 4.7, 6.4). 0: the default.
+            let bytes = usize::from(u16::from_le_bytes(packet[SMALL_BUFFER_AT..][..2].try_into().unwrap()));
+            let blocks = if bytes == 0 { 8 } else { (bytes / SMALL_BLOCK_BYTES).max(2) };
+            let segment_bytes = SMALL + 4096 + 2 * landing_bytes;
+            return Self { block_bytes: SMALL_BLOCK_BYTES, blocks, place: Place::Small, segment_bytes };
+        }
         if packet[LANDING_AT] == ON_DEMAND {
             // Room for two of the largest (wire.md 6.4).
             let segment_bytes = LANDING + 2 * landing_bytes;
@@ -89,9 +106,14 @@ impl Layout {
         Self { segment_bytes: LANDING + landing_bytes, ..whole }
     }
 
-    /// Returns true if the landing buffers are the base.
-    pub(super) fn is_base(self) -> bool {
-        self.place == Place::Base
+    /// Returns true if larger landing buffers come on demand.
+    pub(super) fn is_on_demand(self) -> bool {
+        matches!(self.place, Place::Base | Place::Small)
+    }
+
+    /// Returns true if the landing buffers are small buffers.
+    pub(super) fn is_small(self) -> bool {
+        self.place == Place::Small
     }
 
     /// Offset of a block in a segment.
@@ -100,6 +122,7 @@ impl Layout {
             Place::Apart => LANDING + (128 * self.blocks).next_multiple_of(4096),
             Place::Inside => LANDING,
             Place::Base => 1280,
+            Place::Small => SMALL,
         };
         before + block * self.block_bytes
     }
@@ -108,7 +131,7 @@ impl Layout {
     pub(super) const fn slot_at(self, block: usize) -> usize {
         match self.place {
             Place::Apart => LANDING + 128 * block,
-            Place::Inside | Place::Base => self.block_at(block + 1) - LINE,
+            Place::Inside | Place::Base | Place::Small => self.block_at(block + 1) - LINE,
         }
     }
 
@@ -116,8 +139,10 @@ impl Layout {
     pub(super) const fn room(self, blocks: usize) -> usize {
         match self.place {
             Place::Apart => blocks * self.block_bytes,
-            Place::Inside | Place::Base if blocks == 0 => 0,
-            Place::Inside | Place::Base => blocks * (self.block_bytes - FLAG_BYTES) - (LINE - FLAG_BYTES),
+            Place::Inside | Place::Base | Place::Small if blocks == 0 => 0,
+            Place::Inside | Place::Base | Place::Small => {
+                blocks * (self.block_bytes - FLAG_BYTES) - (LINE - FLAG_BYTES)
+            }
         }
     }
 

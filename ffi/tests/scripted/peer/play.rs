@@ -189,7 +189,7 @@ impl Player {
             Fabric::Rdma => [1, 8, 4, 4],
         };
         // Nothing longer than the base has room for.
-        let skipped = usize::from(self.wire().layout().is_base());
+        let skipped = usize::from(self.wire().layout().is_on_demand());
         let steps = [2 * C0, long, long.min(1024), 8].into_iter().zip(many).skip(skipped);
         let mut left = self.warmed;
         for (bytes, many) in steps {
@@ -218,5 +218,5 @@ impl Player {
 
 /// Returns the segment for a connection with this first landing buffer (wire.md 6.4).
 fn segment_for(layout: Layout) -> Carry {
-    if layout.is_base() { Carry::Sparse } else { Carry::Segment }
+    if layout.is_on_demand() { Carry::Sparse } else { Carry::Segment }
 }

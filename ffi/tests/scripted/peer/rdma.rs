@@ -95,7 +95,7 @@ impl Entry for Verbs {
         let mut packet = bytes.to_vec();
         match carry {
             Carry::Nothing => {}
-            Carry::Segment => self.post().grant(&mut packet, layout.unwrap()),
+            Carry::Segment | Carry::Sparse => self.post().grant(&mut packet, layout.unwrap()),
             _ => unreachable!("a packet carries no descriptors: {carry:?}"),
         }
         self.post().send(&packet);

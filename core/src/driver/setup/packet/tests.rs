@@ -110,17 +110,46 @@ fn means_survive_the_way_and_others_are_refused() {
 fn a_region_is_aligned_and_does_not_wrap() {
     let said = |addr: u64| {
         let mut packet = Packet::new(Kind::Grant);
-        packet.set_region(RemoteRegion { addr, rkey: 7 });
-        packet.region()
+        packet.set_regions(RemoteRegions { page: RemoteRegion { addr, rkey: 7 }, small: None });
+        packet.regions(false)
+    };
+    let small = |addr: u64| {
+        let mut packet = Packet::new(Kind::Grant);
+        let [page, small] = [PAGE, RemoteRegion { addr, rkey: 7 }];
+        packet.set_regions(RemoteRegions { page, small: Some(small) });
+        packet.regions(true)
     };
     let end = u64::MAX - (1 << 31);
     for addr in [0, 64, end - 63] {
-        assert_eq!(said(addr), Ok(RemoteRegion { addr, rkey: 7 }));
+        let region = RemoteRegion { addr, rkey: 7 };
+        assert_eq!(said(addr), Ok(RemoteRegions { page: region, small: None }));
+        assert_eq!(small(addr), Ok(RemoteRegions { page: PAGE, small: Some(region) }));
     }
     for addr in [1, 63, end + 1, u64::MAX - 63, u64::MAX] {
-        assert_eq!(said(addr), Err(PacketError::Malformed("a region that cannot be")), "{addr:#x}");
+        for said in [said(addr), small(addr)] {
+            assert_eq!(said, Err(PacketError::Malformed("a region that cannot be")), "{addr:#x}");
+        }
     }
 }
+
+/// wire.md 10.2
+#[test]
+fn a_small_buffer_is_named_only_where_one_was_negotiated() {
+    let small = RemoteRegion { addr: 0x0102_0304_0506_0740, rkey: 0x0809_0a0b };
+    let mut packet = Packet::new(Kind::Welcome);
+    packet.set_regions(RemoteRegions { page: PAGE, small: Some(small) });
+    assert_eq!(packet.0[52..64], [0x40, 7, 6, 5, 4, 3, 2, 1, 11, 10, 9, 8]);
+    assert_eq!(packet.regions(true), Ok(RemoteRegions { page: PAGE, small: Some(small) }));
+    for at in 52..64 {
+        let mut packet = Packet::new(Kind::Welcome);
+        packet.set_regions(RemoteRegions { page: PAGE, small: None });
+        packet.0[at] = 1;
+        let wrong = PacketError::Malformed("reserved bytes are not zero");
+        assert_eq!(packet.regions(false), Err(wrong), "byte {at}");
+    }
+}
+
+const PAGE: RemoteRegion = RemoteRegion { addr: 0x1000, rkey: 5 };
 
 /// The bytes of each kind that may be other than zero, but for head and kind. wire.md 6.1, 10.2.
 #[test]
@@ -133,8 +162,8 @@ fn what_a_packet_does_not_have_is_zero() {
         (DIRECT, Kind::Grant, [0..0, 0..0]),
         (DIRECT, Kind::Ready, [0..0, 0..0]),
         (POSTED, Kind::Hello, [13..30, 44..52]),
-        (POSTED, Kind::Welcome, [13..31, 32..52]),
-        (POSTED, Kind::Grant, [32..44, 0..0]),
+        (POSTED, Kind::Welcome, [13..31, 32..64]),
+        (POSTED, Kind::Grant, [32..44, 52..64]),
         (POSTED, Kind::Ready, [0..0, 0..0]),
     ] {
         for at in 11..PACKET_BYTES {
