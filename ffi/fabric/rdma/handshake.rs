@@ -17,6 +17,7 @@ use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, monotonic_ns};
 use core::convert::Infallible;
 use core::fmt;
+use std::sync::Arc;
 use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
     Action, Ancillary, ArrivalReason, Claim, Established as Handshaken, FabricKind, Grants, Handshake,
@@ -41,7 +42,7 @@ pub(super) struct HandshakeResult {
     pub(super) memory: LinkMemory,
     pub(super) negotiated: Negotiated,
     pub(super) why: ArrivalReason,
-    pub(super) share: BudgetShare,
+    pub(super) share: Arc<BudgetShare>,
 }
 
 /// Progress of a [`HalfOpen`].
@@ -307,7 +308,7 @@ struct Own {
     mine: RegisteredMemory,
     image: RegisteredMemory,
     growth: Option<Box<Growth>>,
-    share: BudgetShare,
+    share: Arc<BudgetShare>,
 }
 
 impl Grants for Regions {
@@ -344,13 +345,19 @@ impl Grants for Regions {
 fn provision(connection: &mut RdmaConnection, negotiated: &Negotiated) -> Result<Own, ConnectError> {
     let (first, receives) = (FirstLanding::of(negotiated), negotiated.receives.into());
     let bytes = 2 * first.registered_bytes() + ReceivePool::bytes_for(receives);
-    let share = BudgetShare::take(MemoryKind::Registered, bytes as u64).map_err(ConnectError::Budget)?;
+    let take = match negotiated.landing {
+        LandingMode::AtConnect => BudgetShare::take,
+        LandingMode::OnDemand => BudgetShare::open,
+    };
+    let share = take(MemoryKind::Registered, bytes as u64).map(Arc::new).map_err(ConnectError::Budget)?;
     connection.provision_receives(receives)?;
     let mine = connection.register(first, Access::RemoteWrite)?;
     let image = connection.register(first, Access::Local)?;
     let growth = match negotiated.landing {
         LandingMode::AtConnect => None,
-        LandingMode::OnDemand => Some(Box::new(connection.growth(negotiated.layout, Jobs::of_process())?)),
+        LandingMode::OnDemand => {
+            Some(Box::new(connection.growth(negotiated.layout, Jobs::of_process(), &share)?))
+        }
     };
     Ok(Own { mine, image, growth, share })
 }

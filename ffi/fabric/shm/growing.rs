@@ -21,7 +21,7 @@ use superpipe_core::{
 };
 
 use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
-use crate::budget::{Budget, BudgetShare, MemoryKind, Refused};
+use crate::budget::{Budget, BudgetShare, Charge, MemoryKind, Refused};
 use crate::fabric::Span;
 use crate::os::OsError;
 use crate::os::jobs::{self, JobError, Jobs, Step, Steps};
@@ -72,12 +72,6 @@ enum Turns<S: Steps> {
 struct Charged<S> {
     steps: S,
     charge: Option<Charge>,
-}
-
-/// Bytes by which the connection's share of the budget has grown. Dropping it returns them.
-struct Charge {
-    share: Arc<BudgetShare>,
-    bytes: u64,
 }
 
 impl Growing {
@@ -180,8 +174,8 @@ impl Growing {
     fn charge(&self, bytes: usize) -> Result<Charge, JobFailed> {
         let bytes = bytes.next_multiple_of(page_bytes()) as u64;
         let bytes_max = |refused: Refused| u32::try_from(refused.bytes_max()).unwrap_or(u32::MAX);
-        self.share.grow(bytes).map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })?;
-        Ok(Charge { share: Arc::clone(&self.share), bytes })
+        Charge::take(&self.share, bytes)
+            .map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })
     }
 
     fn is_populating(&self, wanted: Slot) -> bool {
@@ -289,12 +283,6 @@ fn taken(ended: Result<Ended, JobError>) -> (Result<(), JobFailed>, Option<Charg
     match ended {
         Ok((result, charge)) => (result.map_err(|_| JobFailed::Refused), charge),
         Err(JobError::Panicked | JobError::OtherProcess) => (Err(JobFailed::Refused), None),
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.share.shrink(self.bytes);
     }
 }
 

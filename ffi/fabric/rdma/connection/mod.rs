@@ -21,10 +21,12 @@ use super::memory::{FirstLanding, RegisteredMemory};
 use super::receive_pool::{FIRST_RECEIVES, RECEIVES, ReceivePool, SENDS_MAX};
 use super::send_queue::SendQueue;
 use super::sleep_state::SleepState;
+use crate::budget::BudgetShare;
 use crate::os::jobs::Jobs;
 use core::cell::RefCell;
 use heapless::{Deque, Vec};
 use posting::{BATCH, Work};
+use std::sync::Arc;
 use superpipe_core::driver::setup::Packet;
 use superpipe_core::{Layout, Notification, WrId};
 use superpipe_verbs::{
@@ -145,8 +147,13 @@ impl RdmaConnection {
     }
 
     /// Reserves address space for landing buffers and images that are provisioned on demand.
-    pub(super) fn growth(&self, largest: Layout, jobs: &'static Jobs) -> Result<Growth, ConnectError> {
-        Ok(Growth::new(&self.pd, largest, jobs)?)
+    pub(super) fn growth(
+        &self,
+        largest: Layout,
+        jobs: &'static Jobs,
+        share: &Arc<BudgetShare>,
+    ) -> Result<Growth, ConnectError> {
+        Ok(Growth::new(&self.pd, largest, jobs, share)?)
     }
 
     /// Returns the bytes that are registered for messages.

@@ -1,8 +1,9 @@
 //! Two ends on devices that carry out what is posted: the fabric below core as it ships, byte for byte, and its sleep.
 
 use super::*;
+use crate::budget::{Budget, MemoryKind};
 use crate::fabric::rdma::fabric::{LinkTerms, Rdma, RdmaLink};
-use crate::fabric::rdma::fake_device::{gathered, receive};
+use crate::fabric::rdma::fake_device::{gathered, receive, with_half_a_mebibyte};
 use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::Signal;
@@ -53,7 +54,8 @@ fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
     let growth = largest.map(|largest| {
         // The device of this thread sees all steps.
         let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
-        Box::new(connection.growth(largest, jobs).unwrap())
+        let share = BudgetShare::open(MemoryKind::Registered, 0).unwrap();
+        Box::new(connection.growth(largest, jobs, &Arc::new(share)).unwrap())
     });
     (connection, LinkMemory { mine, image, remote: REMOTE, growth })
 }
@@ -293,6 +295,33 @@ fn an_end_does_not_sleep_while_its_jobs_run() {
         }
     }
     panic!("no landing buffer was provisioned");
+}
+
+#[test]
+fn memory_that_another_connection_wants_is_given_back() {
+    // The budget is the process's.
+    let test = "fabric::rdma::connection::played_tests::memory_that_another_connection_wants_is_given_back";
+    if !with_half_a_mebibyte(test) {
+        return;
+    }
+    Budget::set_registered_max(8 << 20);
+    let mut pair = Pair::of(Arrival::Flag, Some(LARGEST));
+    pair.carry(0, 1, &payload(300_000));
+    pair.quiesce();
+    assert!(pair.grown()[1], "the receiver's");
+    let tick = |pair: &mut Pair, ns| {
+        pair.on(1, |driver, fabric| driver.tick(fabric, Nanos(ns)));
+        pair.quiesce();
+    };
+    tick(&mut pair, SECOND_NS);
+    assert!(pair.grown()[1]);
+    // All that is lent has gone to these two and to another one, which wants more.
+    let other = BudgetShare::open(MemoryKind::Registered, 0).unwrap();
+    Budget::set_registered_max(4 * (Budget::registered_bytes() + 1) / 3);
+    assert!(other.grow(64 << 10).is_err());
+    tick(&mut pair, SECOND_NS + SECOND_NS / 100);
+    assert!(!pair.grown()[1] && pair.are_open());
+    assert_eq!(other.grow(64 << 10), Ok(()));
 }
 
 #[test]

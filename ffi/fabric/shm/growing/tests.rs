@@ -41,7 +41,7 @@ fn share() -> Arc<BudgetShare> {
 
 /// Bytes for memory that is there.
 fn charge() -> Option<Charge> {
-    Some(Charge { share: share(), bytes: 0 })
+    Charge::take(&share(), 0).ok()
 }
 
 /// What one end has, with a connected peer that nobody drives.
@@ -147,7 +147,7 @@ impl Two {
     /// Bytes of the budget that one end has taken for growth.
     fn shares(&mut self, side: usize) -> u64 {
         let growing = self.growing(side);
-        growing.own_charges.iter().chain(&growing.peer_charges).flatten().map(|charge| charge.bytes).sum()
+        growing.own_charges.iter().chain(&growing.peer_charges).flatten().map(|charge| charge.bytes()).sum()
     }
 }
 
