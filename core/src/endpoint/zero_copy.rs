@@ -286,10 +286,11 @@ impl<F: Fabric> Endpoint<F> {
         if source.lease.is_over() || may_go_on && self.sender.is_remote(source.id) {
             return;
         }
-        let has_failed = matches!(self.closed, Some(Closed::Failed(_)));
+        // Without a write of it the device never reads it, and the last chunk matters to the peer only.
+        let is_awaited = source.is_used && !matches!(self.closed, Some(Closed::Failed(_)));
         match self.sender.remote_end(source.id) {
             RemoteEnd::Written => source.lease.end(false),
-            RemoteEnd::Due | RemoteEnd::InFlight if !has_failed => {}
+            RemoteEnd::Due | RemoteEnd::InFlight if is_awaited => {}
             RemoteEnd::Due | RemoteEnd::InFlight | RemoteEnd::Never => source.lease.end(source.is_used),
         }
     }
