@@ -286,3 +286,31 @@ fn use_up_credits(t: &mut Two) {
         fabric.step();
     }
 }
+#[test]
+fn memory_comes_back_from_a_peer_that_dies_without_credit() {
+    for is_cancelled in [true, false] {
+        let mut t = Two::new(&Terms { chunk_bytes: 700, ..Terms::new(Arrival::Notify, 8) });
+        let mut message = Message::begin(&mut t);
+        while t.ends[1].counters().controls_sent == 0 {
+            message.drive(&mut t, 1);
+        }
+        use_up_credits(&mut t);
+        for _ in 0..600 {
+            t.send(0, &mut message.out);
+            let Two { fabric, ends, .. } = &mut t;
+            ends[0].progress(fabric);
+            fabric.step();
+            if is_cancelled && ends[0].counters().remote_bytes_sent > 0 {
+                ends[0].cancel_send(fabric, &mut message.out.op, WHY);
+            }
+        }
+        assert!(t.ends[0].counters().remote_bytes_sent > 0 && !t.ends[0].is_send_released(&message.out.op));
+        t.fabric.end_link();
+        t.ends.iter_mut().for_each(|end| end.note_peer_gone());
+        let Two { fabric, ends, .. } = &mut t;
+        ends[1].cancel_recv(fabric, &mut message.place.op, WHY);
+        message.release(&mut t, "the peer is gone");
+        let Two { fabric, ends, .. } = &mut t;
+        assert!(ends[0].ended(fabric).is_some(), "it is reported");
+    }
+}
