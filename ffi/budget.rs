@@ -1,6 +1,7 @@
 //! The budget of provisioned memory: two limits per process, for registered and for shared memory. `superpipe_core::budget` counts;
 //! [`BudgetShare`] is what a connection has of it.
 
+mod charge;
 mod share;
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use superpipe_core::budget::{NoRoom, Pool, Terms, Use};
 use crate::os::limits::memlock;
 use crate::os::{Bytes, monotonic_ns};
 
+pub(crate) use charge::Charge;
 pub use share::{BudgetShare, Refused};
 
 /// Limit of either kind unless the program or the system sets another: about a thousand connections of the default sizes.

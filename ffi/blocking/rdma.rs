@@ -11,7 +11,6 @@ use crate::fabric::HostFabric;
 use crate::fabric::rdma::{self, ConnectError, Listener, Rdma, RdmaOptions};
 use crate::options::Options;
 use crate::os::poll::PollFd;
-use std::sync::Arc;
 use superpipe_verbs as verbs;
 
 /// Makes one attempt to connect.
@@ -143,7 +142,7 @@ fn join(
     } = established;
     // SAFETY: the option promises the same.
     unsafe { fabric.trust_peer(options.peer_trust.is_declared()) };
-    let blocking = Blocking::new(fabric, attachment, &negotiated, Arc::new(share), options)?;
+    let blocking = Blocking::new(fabric, attachment, &negotiated, share, options)?;
     let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes);
     let description = Description { device: Some(device), receive_bytes, ..description };
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);

@@ -16,7 +16,7 @@
 //!   for [`DEMAND_NS`]: a landing buffer goes as a whole, so two that both want a little more would take turns otherwise.
 //! - **Reclaim.** A demand that is not met asks for memory back in the order of [`ReclaimClass`], and only for what it lacks. A
 //!   member that was asked and did not give back within [`PATIENCE_NS`] no longer counts on either side: the next demand asks others, and
-//!   the fair share is that of what is left.
+//!   the fair share is that of what is left. It grows no more until nobody waits.
 //! - **Refusal.** It is an answer, never an error: the transfer goes on in the blocks that exist.
 //!
 //! Every number is an atomic, and every call is a bounded number of steps: without contention one update of two counters, otherwise a

@@ -137,7 +137,7 @@ impl<W: Count> Loan<W> {
         given
     }
 
-    fn read(&self, now_ns: u64) -> LoanState {
+    pub(super) fn read(&self, now_ns: u64) -> LoanState {
         let asked = self.asked.load(Ordering::Acquire); // pairs with the Release in `ask`
         let bytes = self.bytes.load(Ordering::Relaxed);
         let asked_ns = now_ns.saturating_sub(self.asked_at.load(Ordering::Relaxed));

@@ -14,7 +14,7 @@ use super::place::{
 ///       open                 grow, cache                        close
 /// ------------> minimum ---------------------> with loans ------------------> (all is given back)
 ///   NoRoom        ^  ^                            |  ^  \
-///                 |  +---- shrink, uncache -------+  |   excess > 0: give back, and grow no more until then
+///                 |  +---- shrink, uncache -------+  |   excess > 0: give back, and grow no more while others wait
 ///                 +--------- Refusal ----------------+
 /// ```
 ///
@@ -377,7 +377,11 @@ impl<W: Count, const N: usize> Pool<W, N> {
         let loan = loan(place, kind);
         let excess_bytes = loan.excess();
         if excess_bytes > 0 {
-            return Err(refuse(RefusalCause::GiveBack { excess_bytes }, 0));
+            if self.is_awaited(terms.now_ns) || loan.read(terms.now_ns).withheld() == 0 {
+                return Err(refuse(RefusalCause::GiveBack { excess_bytes }, 0));
+            }
+            // Nobody waits for what it could not give back.
+            loan.forgive();
         }
         let growth_max = |census: &Census| match kind {
             // It would take the room that others are making for whoever waits.
@@ -471,6 +475,11 @@ impl<W: Count, const N: usize> Pool<W, N> {
     /// Returns true if a demand below its fair share was refused lately.
     fn has_waiting(&self, now_ns: u64) -> bool {
         is_recent(self.refused_at.load(Ordering::Relaxed), now_ns)
+    }
+
+    /// Returns true if a demand that was refused still counts.
+    fn is_awaited(&self, now_ns: u64) -> bool {
+        self.has_waiting(now_ns) || self.kept(now_ns) > 0
     }
 
     /// Returns the bytes that can be lent.

@@ -226,6 +226,7 @@ impl<F: Fabric> Driver<F> {
     /// Notes that the peer's end does not exist any more. What the peer wrote before can still be received.
     pub const fn note_peer_gone(&mut self) {
         self.peer_is_gone = true;
+        self.endpoint.note_peer_gone();
     }
 
     /// Returns true if the peer is known to be gone.

@@ -78,15 +78,15 @@ impl<F: Fabric> Endpoint<F> {
         let has_acks = if notifies::<F>(self.config.arrival) {
             fabric.has_notification(&self.link)
         } else {
-            self.has_ack(fabric)
-                || self.receiver.awaits_end() && fabric.has_notification(&self.link)
-                || !F::DIRECT && self.zero_copy.awaits_job()
+            self.has_ack(fabric) || self.receiver.awaits_end() && fabric.has_notification(&self.link)
         };
+        let has_job = !F::DIRECT && self.zero_copy.awaits_job();
         let next = self.receiver.next_arrival(fabric, &self.link, self.config.arrival);
         let reported = next.is_some() && self.reported.replace(next) != next;
         reported
             || self.inbox.has_arrivals(fabric, &self.link, self.control_page, self.config.arrival)
             || has_acks
+            || has_job
     }
 
     /// Returns true if the peer's acknowledgements would free blocks or places in the mailbox.

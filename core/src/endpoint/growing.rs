@@ -215,7 +215,9 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Returns true while the fabric does a job for this end.
     pub(crate) fn has_jobs(&self) -> bool {
-        self.growth.as_ref().is_some_and(|growth| !growth.jobs.is_empty()) || self.exposing.awaits_job()
+        self.growth.as_ref().is_some_and(|growth| !growth.jobs.is_empty())
+            || self.zero_copy.awaits_job()
+            || self.exposing.awaits_job()
     }
 
     /// Returns true if no growth is under way: neither jobs nor control messages are awaited.

@@ -188,7 +188,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Returns true while memory of a message that is over is still used, or being deregistered. It takes as long as the device and the
-    /// jobs do, whatever the peer does.
+    /// jobs do, and in notify mode until the peer has returned a credit for the last chunk, or is gone.
     pub(crate) fn is_releasing(&self) -> bool {
         let is_open = |destination: &Destination| {
             !destination.lease.is_over()
@@ -295,6 +295,11 @@ impl<F: Fabric> Endpoint<F> {
         work
     }
 
+    /// Notes that the peer's end does not exist any more.
+    pub(crate) const fn note_peer_gone(&mut self) {
+        self.zero_copy.is_peer_gone = true;
+    }
+
     /// Ends the use of the source once its message is over.
     fn judge_source(&mut self) {
         let Some(source) = &mut self.zero_copy.source else { return };
@@ -302,10 +307,15 @@ impl<F: Fabric> Endpoint<F> {
         if source.lease.is_over() || may_go_on && self.sender.is_remote(source.id) {
             return;
         }
-        let has_failed = matches!(self.closed, Some(Closed::Failed(_)));
+        // The last chunk may wait for a credit that a peer which is gone never returns.
+        let is_unposted = self.sender.owes_cancel() || self.sender.has_unposted();
+        let has_failed =
+            matches!(self.closed, Some(Closed::Failed(_))) || self.zero_copy.is_peer_gone && is_unposted;
+        // Without a write of it the device never reads it, and the last chunk matters to the peer only.
+        let is_awaited = source.is_used && !has_failed;
         match self.sender.remote_end(source.id) {
             RemoteEnd::Written => source.lease.end(false),
-            RemoteEnd::Due | RemoteEnd::InFlight if !has_failed => {}
+            RemoteEnd::Due | RemoteEnd::InFlight if is_awaited => {}
             RemoteEnd::Due | RemoteEnd::InFlight | RemoteEnd::Never => source.lease.end(source.is_used),
         }
     }

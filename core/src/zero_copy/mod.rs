@@ -55,6 +55,8 @@ pub(crate) struct Destination {
 pub(crate) struct ZeroCopy {
     /// The fabric can notify the end of remote writes.
     pub(crate) is_possible: bool,
+    /// The peer is gone, and returns no credits.
+    pub(crate) is_peer_gone: bool,
     pub(crate) source: Option<Source>,
     pub(crate) destination: Option<Destination>,
     /// Generations of the two tickets.
@@ -67,6 +69,7 @@ impl ZeroCopy {
     pub(crate) const fn new(is_possible: bool) -> Self {
         Self {
             is_possible,
+            is_peer_gone: false,
             source: None,
             destination: None,
             generations: [0; 2],

@@ -15,6 +15,7 @@ use crate::os::random::random_below;
 use crate::os::{monotonic_ns, resolve};
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use superpipe_core::Attachment;
@@ -43,7 +44,7 @@ pub struct Established {
     /// Device that it runs on.
     pub device: DeviceName,
     /// Share of the budget for the registered memory.
-    pub share: BudgetShare,
+    pub share: Arc<BudgetShare>,
     /// Bytes of the budget in all, with what may be released before the connection ends.
     pub provisioned_bytes: u64,
     /// Bytes of it that are receives, and what SENDs are taken from.

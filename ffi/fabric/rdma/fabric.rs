@@ -293,6 +293,16 @@ impl Fabric for Rdma {
         self.job_steps_ns
     }
 
+    fn must_release(&self, link: &RdmaLink) -> bool {
+        link.memory.growth.as_ref().is_some_and(|growth| growth.must_shrink())
+    }
+
+    fn note_idle(&self, link: &RdmaLink, is_idle: bool) {
+        if let Some(growth) = &link.memory.growth {
+            growth.note_idle(is_idle);
+        }
+    }
+
     fn is_memory_short(&self, _: &RdmaLink) -> bool {
         growth::is_memory_short()
     }

@@ -18,6 +18,7 @@ use crate::os::poll::{PollFd, poll};
 use crate::os::{OsError, monotonic_ns};
 use core::convert::Infallible;
 use core::fmt;
+use std::sync::Arc;
 use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
     Action, Ancillary, ArrivalReason, Claim, Established as Handshaken, FabricKind, Grants, Handshake,
@@ -42,7 +43,7 @@ pub(super) struct HandshakeResult {
     pub(super) memory: LinkMemory,
     pub(super) negotiated: Negotiated,
     pub(super) why: ArrivalReason,
-    pub(super) share: BudgetShare,
+    pub(super) share: Arc<BudgetShare>,
     /// Bytes of the budget in all, with what may be released before the connection ends.
     pub(super) provisioned_bytes: u64,
 }
@@ -309,7 +310,7 @@ struct Own {
     image: RegisteredMemory,
     growth: Option<Box<Growth>>,
     lending: Lending,
-    share: BudgetShare,
+    share: Arc<BudgetShare>,
 }
 
 impl Own {
@@ -357,18 +358,24 @@ fn provision(connection: &mut RdmaConnection, negotiated: &Negotiated) -> Result
     let small_bytes = small::registered_bytes(small);
     let bytes =
         2 * first.registered_bytes() + ReceivePool::bytes_for(receives) + small_bytes.iter().sum::<usize>();
-    let mut share = BudgetShare::take(MemoryKind::Registered, bytes as u64).map_err(ConnectError::Budget)?;
+    let take = match negotiated.landing {
+        LandingMode::AtConnect => BudgetShare::take,
+        LandingMode::OnDemand => BudgetShare::open,
+    };
+    let mut share = take(MemoryKind::Registered, bytes as u64).map_err(ConnectError::Budget)?;
+    let small_parts = small_bytes.map(|bytes| share.split(bytes as u64));
+    let share = Arc::new(share);
     connection.provision_receives(receives)?;
     let mine = connection.register(first, Access::RemoteWrite)?;
     let image = connection.register(first, Access::Local)?;
     let mut growth = match negotiated.landing {
         LandingMode::AtConnect => None,
         LandingMode::OnDemand => {
-            Some(Box::new(connection.growth(negotiated.layout, small, Jobs::of_process())?))
+            Some(Box::new(connection.growth(negotiated.layout, small, Jobs::of_process(), &share)?))
         }
     };
     if let Some((growth, small)) = growth.as_mut().zip(small) {
-        growth.register_small(small, small_bytes.map(|bytes| share.split(bytes as u64)))?;
+        growth.register_small(small, small_parts)?;
     }
     let lending = connection.lending(Jobs::of_process());
     Ok(Own { mine, image, growth, lending, share })

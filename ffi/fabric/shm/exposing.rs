@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use superpipe_core::{Busy, EXPOSED_MAX, Finished, Job, JobFailed, JobOutcome, JobResult, Ticket as JobId};
 
-use super::charge::{Charge, Purpose};
 use super::exposed::{Adopt, Discard};
 use super::own_buffers::OwnBuffers;
 use super::segment::SegmentError;
@@ -21,6 +20,7 @@ use super::sent_buffers::{self, Breach, Next, SentBuffer, SentBuffers};
 use super::socket::Socket;
 use super::turns::Turns;
 use crate::budget::BudgetShare;
+use crate::budget::Charge;
 use crate::fabric::Span;
 use crate::os::ReadOnlyMapping;
 use crate::os::jobs::{JobError, Step, Steps};
@@ -230,7 +230,7 @@ impl Exposing {
 
 /// Takes bytes of the budget for a buffer of either end.
 fn charge(share: &Arc<BudgetShare>, bytes: u32) -> Result<Charge, JobFailed> {
-    Charge::take(share, bytes.into(), Purpose::Exposed).map_err(|_| JobFailed::OverBudget { bytes_max: 0 })
+    Charge::cache(share, bytes.into()).map_err(|_| JobFailed::OverBudget { bytes_max: 0 })
 }
 
 /// Memory of the peer, with the bytes of the budget for it.

@@ -22,11 +22,10 @@ use superpipe_core::{
     Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Landing, Layout, RemoteClaim, Ticket as JobId,
 };
 
-use super::charge::{Charge, Purpose};
 use super::segments::SmallBuffers;
 use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
 use super::turns::Turns;
-use crate::budget::{Budget, BudgetShare, MemoryKind, Refused};
+use crate::budget::{Budget, BudgetShare, Charge, MemoryKind, Refused};
 use crate::fabric::Span;
 use crate::os::OsError;
 use crate::os::jobs::{JobError, Step, Steps};
@@ -185,7 +184,7 @@ impl Growing {
     fn charge(&self, bytes: usize) -> Result<Charge, JobFailed> {
         let bytes = bytes.next_multiple_of(page_bytes()) as u64;
         let bytes_max = |refused: Refused| u32::try_from(refused.bytes_max()).unwrap_or(u32::MAX);
-        Charge::take(&self.share, bytes, Purpose::Landing)
+        Charge::grow(&self.share, bytes)
             .map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })
     }
 

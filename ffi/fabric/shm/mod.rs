@@ -16,7 +16,6 @@ pub mod socket;
 pub mod sparse;
 
 mod ancillary;
-mod charge;
 pub(crate) mod descriptor_passing;
 mod exposing;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use superpipe_core::{EXPOSED_MAX, Exposed};
 
-use super::charge::Charge;
+use crate::budget::Charge;
 use crate::fabric::RegisteredMemory;
 
 /// Messages after which a buffer may lose its place to another that is only sent from. With fewer, nine buffers in turn would map one and

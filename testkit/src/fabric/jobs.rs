@@ -63,6 +63,8 @@ pub(super) struct JobQueue<R> {
     growth: Option<GrowthSetup>,
     /// One registration of an application's memory in so many fails, or job that exposes or maps it; 0: none does.
     fail_registrations: usize,
+    /// No job ends.
+    is_held: bool,
     rng: Rng,
     jobs: [Vec<(Ticket, Job<Memory, R>)>; 2],
     /// Tickets of jobs that have finished, which a device may report once more.
@@ -81,11 +83,22 @@ pub(super) enum Polled<R> {
 impl<R: Copy> JobQueue<R> {
     pub(super) fn new(growth: Option<GrowthSetup>, seed: u64) -> Self {
         let rng = Rng::new(seed ^ 0x10b5);
-        Self { growth, fail_registrations: 0, rng, jobs: [Vec::new(), Vec::new()], stale: [None; 2] }
+        Self {
+            growth,
+            fail_registrations: 0,
+            is_held: false,
+            rng,
+            jobs: [Vec::new(), Vec::new()],
+            stale: [None; 2],
+        }
     }
 
     pub(super) const fn fail_registrations(&mut self, one_in: usize) {
         self.fail_registrations = one_in;
+    }
+
+    pub(super) const fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     pub(super) fn is_memory_short(&self) -> bool {
@@ -101,7 +114,8 @@ impl<R: Copy> JobQueue<R> {
     }
 
     pub(super) fn poll(&mut self, side: usize) -> Polled<R> {
-        if self.growth.is_none() && self.jobs[side].is_empty() && self.stale[side].is_none() {
+        let is_empty = self.jobs[side].is_empty() && self.stale[side].is_none();
+        if self.is_held || self.growth.is_none() && is_empty {
             return Polled::Nothing;
         }
         if self.rng.one_in(8)

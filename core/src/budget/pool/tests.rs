@@ -269,6 +269,27 @@ fn an_idle_member_gives_back_at_once_while_one_waits() {
 }
 
 #[test]
+fn a_member_may_grow_again_once_nobody_waits() {
+    // It cannot give back: it writes to landing buffers that its peer owns.
+    let pool = Small::new();
+    let [sender, mut asker] = members(&pool);
+    pool.grow(&sender, 4 * MIB, at(1)).unwrap();
+    pool.grow(&asker, 3 * MIB, at(1)).unwrap_err();
+    assert!(pool.excess(&sender) > 0);
+    pool.close(&mut asker);
+    let waits = DEMAND_NS / MS;
+    assert!(matches!(cause(pool.grow(&sender, SLAB, at(waits))), RefusalCause::GiveBack { .. }));
+    assert_eq!(pool.grow(&sender, SLAB, at(1 + waits)), Ok(()));
+    assert_eq!(pool.excess(&sender), 0);
+    // The same for a minimum that was refused, and for registrations.
+    pool.cache(&sender, SLAB, at(1 + waits)).unwrap();
+    pool.open(LIMIT - 2 * SLAB, at(2 + waits)).unwrap_err();
+    assert!(pool.excess(&sender) > 0 && pool.cached_excess(&sender) > 0);
+    let later = at(2 + waits + PATIENCE_NS / MS);
+    assert_eq!((pool.grow(&sender, SLAB, later), pool.cache(&sender, SLAB, later)), (Ok(()), Ok(())));
+}
+
+#[test]
 fn what_is_withheld_is_asked_of_others() {
     let pool = Small::new();
     let [idle, above, asker] = members(&pool);
@@ -488,6 +509,12 @@ proptest! {
             let count = members.iter().flatten().count() as u64;
             prop_assert_eq!(pool.usage(), Use { used, reserved, grown, cached, members: count });
             prop_assert!(used <= LIMIT && grown + cached <= LENDABLE);
+        }
+        // Once nobody waits, any member may have what is left, whatever was asked of it.
+        let Use { used, grown, cached, .. } = pool.usage();
+        let left = (LENDABLE - grown - cached).min(LIMIT - used);
+        for (member, _) in members.iter().flatten().take(1) {
+            prop_assert_eq!(pool.grow(member, left, at(now_ms + DEMAND_NS / MS)), Ok(()));
         }
     }
 }

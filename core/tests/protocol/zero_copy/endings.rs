@@ -241,3 +241,76 @@ fn a_reject_of_a_granted_message_ends_the_connection() {
     assert!(t.fabric.has_ended(), "the memory came back, and the peer may still write");
     t.fabric.take_back(message.place.buffer);
 }
+
+#[test]
+fn memory_that_was_not_written_needs_no_peer_to_come_back() {
+    for arrival in ARRIVALS {
+        let mut t = Two::new(&Terms::new(arrival, 8));
+        let mut out = t.outgoing(0, 7, &payload(BYTES, 1));
+        for _ in 0..20 {
+            t.send(0, &mut out);
+            t.ends[0].progress(&mut t.fabric);
+            t.fabric.step();
+        }
+        use_up_credits(&mut t);
+        let Two { fabric, ends, .. } = &mut t;
+        ends[0].cancel_send(fabric, &mut out.op, WHY);
+        for _ in 0..600 {
+            ends[0].progress(fabric);
+            fabric.step();
+        }
+        assert!(ends[0].is_send_released(&out.op), "{arrival:?}");
+        t.sent(out);
+        // The peer goes on, and the CANCEL is not lost.
+        let mut place = t.incoming(1, BYTES);
+        for _ in 0..ROUNDS {
+            if t.receive(1, &mut place) {
+                break;
+            }
+            t.round();
+        }
+        assert_eq!(place.result, Some(Err(RecvFailed::Cancelled(WHY))), "{arrival:?}");
+        t.fabric.take_back(place.buffer);
+        t.settle();
+        assert_eq!([t.closed(0), t.closed(1)], [None; 2]);
+        assert!(t.carry(0, 9, &payload(2000, 2)), "{arrival:?}: the next message");
+    }
+}
+
+/// Sends keepalives until no credit is left. The peer is stopped, and gives none back.
+fn use_up_credits(t: &mut Two) {
+    for _ in 0..200 {
+        let Two { fabric, ends, .. } = &mut *t;
+        ends[0].endpoint_mut().send_keepalive(fabric);
+        ends[0].progress(fabric);
+        fabric.step();
+    }
+}
+#[test]
+fn memory_comes_back_from_a_peer_that_dies_without_credit() {
+    for is_cancelled in [true, false] {
+        let mut t = Two::new(&Terms { chunk_bytes: 700, ..Terms::new(Arrival::Notify, 8) });
+        let mut message = Message::begin(&mut t);
+        while t.ends[1].counters().controls_sent == 0 {
+            message.drive(&mut t, 1);
+        }
+        use_up_credits(&mut t);
+        for _ in 0..600 {
+            t.send(0, &mut message.out);
+            let Two { fabric, ends, .. } = &mut t;
+            ends[0].progress(fabric);
+            fabric.step();
+            if is_cancelled && ends[0].counters().remote_bytes_sent > 0 {
+                ends[0].cancel_send(fabric, &mut message.out.op, WHY);
+            }
+        }
+        assert!(t.ends[0].counters().remote_bytes_sent > 0 && !t.ends[0].is_send_released(&message.out.op));
+        t.fabric.end_link();
+        t.ends.iter_mut().for_each(|end| end.note_peer_gone());
+        let Two { fabric, ends, .. } = &mut t;
+        ends[1].cancel_recv(fabric, &mut message.place.op, WHY);
+        message.release(&mut t, "the peer is gone");
+        let Two { fabric, ends, .. } = &mut t;
+        assert!(ends[0].ended(fabric).is_some(), "it is reported");
+    }
+}

@@ -3,7 +3,7 @@
 //! The fabric panics where memory is deregistered while the device may use it, and where it is given back while it is registered.
 
 use superpipe_core::driver::{
-    Drive, Received, RecvFailed, RecvOperation, SendFailed, SendOperation, WaitStrategy,
+    Drive, Next, Received, RecvFailed, RecvOperation, Rest, SendFailed, SendOperation, WaitStrategy,
 };
 use superpipe_core::{
     Arrival, Buffer, Closed, Config, Driver, Endpoint, FlagPlace, Layout, Nanos, Origin, Protocol,
@@ -294,6 +294,40 @@ fn memory_that_is_registered_already_needs_no_job() {
         t.fabric.deregister(source);
         t.fabric.deregister(destination);
         assert_eq!([t.closed(0), t.closed(1)], [None; 2]);
+    }
+}
+
+#[test]
+fn no_end_sleeps_while_its_memory_is_registered() {
+    for arrival in ARRIVALS {
+        let mut t = Two::new(&Terms::new(arrival, 4));
+        let mut out = t.outgoing(0, 7, &payload(3000, 1));
+        let mut place = t.incoming(1, 3000);
+        t.fabric.hold_jobs(true);
+        for _ in 0..200 {
+            let _ = t.send(0, &mut out) | t.receive(1, &mut place);
+            t.round();
+        }
+        let sleeps = |t: &mut Two| {
+            [0, 1].map(|side| {
+                t.ends[side].set_wait(WaitStrategy::Sleep);
+                let mut wait = t.ends[side].begin_wait();
+                let Two { fabric, ends, .. } = &mut *t;
+                (0..500).any(|_| ends[side].round(fabric, &mut wait, false) == Next::Rest(Rest::Sleep))
+            })
+        };
+        // Nobody wakes it when the job ends.
+        assert_eq!(sleeps(&mut t), [false; 2], "{arrival:?}");
+        t.fabric.hold_jobs(false);
+        for _ in 0..ROUNDS {
+            if t.send(0, &mut out) & t.receive(1, &mut place) {
+                break;
+            }
+            t.round();
+        }
+        assert_eq!(out.result, Some(Ok(())));
+        t.settle();
+        assert_eq!(sleeps(&mut t), [true; 2], "{arrival:?}");
     }
 }
 

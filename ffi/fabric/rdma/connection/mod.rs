@@ -22,10 +22,12 @@ use super::memory::{FirstLanding, RegisteredMemory};
 use super::receive_pool::{FIRST_RECEIVES, RECEIVES, ReceivePool, SENDS_MAX};
 use super::send_queue::SendQueue;
 use super::sleep_state::SleepState;
+use crate::budget::BudgetShare;
 use crate::os::jobs::Jobs;
 use core::cell::RefCell;
 use heapless::{Deque, Vec};
 use posting::{BATCH, REMOTE_MESSAGE_MIN, Work};
+use std::sync::Arc;
 use superpipe_core::driver::setup::Packet;
 use superpipe_core::{Layout, Notification, WrId};
 use superpipe_verbs::{
@@ -158,8 +160,9 @@ impl RdmaConnection {
         largest: Layout,
         small: Option<Layout>,
         jobs: &'static Jobs,
+        share: &Arc<BudgetShare>,
     ) -> Result<Growth, ConnectError> {
-        Ok(Growth::new(&self.pd, largest, small, jobs)?)
+        Ok(Growth::new(&self.pd, largest, small, jobs, share)?)
     }
 
     /// Returns a table for memory that the application lends.

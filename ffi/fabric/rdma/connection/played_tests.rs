@@ -3,9 +3,9 @@
 mod provision;
 
 use super::*;
-use crate::budget::{BudgetShare, MemoryKind};
+use crate::budget::{Budget, BudgetShare, MemoryKind};
 use crate::fabric::rdma::fabric::{LinkTerms, Rdma, RdmaLink};
-use crate::fabric::rdma::fake_device::{gathered, receive};
+use crate::fabric::rdma::fake_device::{gathered, receive, with_half_a_mebibyte};
 use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::Signal;
@@ -62,10 +62,11 @@ fn connection_with(largest: Option<Layout>, small: Option<Layout>) -> (RdmaConne
     let growth = largest.map(|largest| {
         // The device of this thread sees all steps.
         let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
-        let mut growth = Box::new(connection.growth(largest, small, jobs).unwrap());
+        let mut share = BudgetShare::open(MemoryKind::Registered, 8192).unwrap();
+        let parts = [share.split(4096), share.split(4096)];
+        let mut growth = Box::new(connection.growth(largest, small, jobs, &Arc::new(share)).unwrap());
         if let Some(small) = small {
-            let part = || BudgetShare::take(MemoryKind::Registered, 4096).unwrap();
-            growth.register_small(small, [part(), part()]).unwrap();
+            growth.register_small(small, parts).unwrap();
         }
         growth
     });
@@ -328,6 +329,33 @@ fn an_end_does_not_sleep_while_its_jobs_run() {
         }
     }
     panic!("no landing buffer was provisioned");
+}
+
+#[test]
+fn memory_that_another_connection_wants_is_given_back() {
+    // The budget is the process's.
+    let test = "fabric::rdma::connection::played_tests::memory_that_another_connection_wants_is_given_back";
+    if !with_half_a_mebibyte(test) {
+        return;
+    }
+    Budget::set_registered_max(8 << 20);
+    let mut pair = Pair::of(Arrival::Flag, Some(LARGEST));
+    pair.carry(0, 1, &payload(300_000));
+    pair.quiesce();
+    assert!(pair.grown()[1], "the receiver's");
+    let tick = |pair: &mut Pair, ns| {
+        pair.on(1, |driver, fabric| driver.tick(fabric, Nanos(ns)));
+        pair.quiesce();
+    };
+    tick(&mut pair, SECOND_NS);
+    assert!(pair.grown()[1]);
+    // All that is lent has gone to these two and to another one, which wants more.
+    let other = BudgetShare::open(MemoryKind::Registered, 0).unwrap();
+    Budget::set_registered_max(4 * (Budget::registered_bytes() + 1) / 3);
+    assert!(other.grow(64 << 10).is_err());
+    tick(&mut pair, SECOND_NS + SECOND_NS / 100);
+    assert!(!pair.grown()[1] && pair.are_open());
+    assert_eq!(other.grow(64 << 10), Ok(()));
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod reserve;
 pub(super) mod small;
 mod steps;
 
-use crate::budget::{Budget, BudgetShare, MemoryKind};
+use crate::budget::{Budget, BudgetShare, Charge, MemoryKind, Refused};
 use crate::fabric::Span;
 use crate::fabric::rdma::image::Image;
 use crate::os::OsError;
@@ -42,6 +42,7 @@ pub(in crate::fabric::rdma) struct Growth {
     /// Landing buffers 0 and 1, the small one, and the image of each.
     places: [Place; PLACES],
     reserve: Arc<Reserve>,
+    share: Arc<BudgetShare>,
     pd: Pd,
     jobs: &'static Jobs,
     /// Time until which a drop waits for jobs.
@@ -82,7 +83,7 @@ struct Terms {
 }
 
 impl Growth {
-    /// Reserves address space for landing buffers and images of at most this layout, and for small ones.
+    /// Reserves address space for landing buffers and images of at most this layout, by which `share` grows, and for small ones.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -91,11 +92,13 @@ impl Growth {
         largest: Layout,
         small: Option<Layout>,
         jobs: &'static Jobs,
+        share: &Arc<BudgetShare>,
     ) -> Result<Self, OsError> {
         let small_bytes = small.map_or(0, |small| small.bytes() as usize);
         Ok(Self {
             places: [const { Place::Free }; PLACES],
             reserve: Reserve::new(largest.bytes() as usize, small_bytes)?,
+            share: Arc::clone(share),
             pd: pd.clone(),
             jobs,
             end_by_ns: 0,
@@ -148,6 +151,16 @@ impl Growth {
         })
     }
 
+    /// Returns true while others wait for memory of this connection.
+    pub(in crate::fabric::rdma) fn must_shrink(&self) -> bool {
+        self.share.must_shrink()
+    }
+
+    /// Notes whether the connection is used.
+    pub(in crate::fabric::rdma) fn note_idle(&self, is_idle: bool) {
+        self.share.note_idle(is_idle);
+    }
+
     /// Bounds the drop.
     pub(in crate::fabric::rdma) const fn end_by(&mut self, by_ns: u64) {
         self.end_by_ns = by_ns;
@@ -181,17 +194,25 @@ impl Growth {
         let Some(part) = self.reserve.part(place, terms.bytes as usize) else {
             return self.refuse(ticket, place, JobFailed::Refused);
         };
-        let share = match share_of(&part) {
-            Ok(share) => share,
+        let charge = match self.charge(&part) {
+            Ok(charge) => charge,
             Err(failed) => return self.refuse(ticket, place, failed),
         };
-        match self.jobs.begin(Provision::new(&self.pd, part, access, share)) {
+        match self.jobs.begin(Provision::new(&self.pd, part, access, charge)) {
             Ok(work) => {
                 self.places[place] = Place::Provisioning { ticket, work, terms };
                 Ok(())
             }
             Err(JobsBusy(_)) => Err(Busy),
         }
+    }
+
+    /// Takes the bytes of a part out of the budget. All memory that grows passes here.
+    fn charge(&self, part: &Part) -> Result<Charge, JobFailed> {
+        let bytes = superpipe_verbs::Memory::len(part) as u64;
+        let bytes_max = |refused: Refused| u32::try_from(refused.bytes_max()).unwrap_or(u32::MAX);
+        Charge::grow(&self.share, bytes)
+            .map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })
     }
 
     /// Reports later that a job failed.
@@ -289,15 +310,6 @@ impl fmt::Debug for Growth {
         };
         f.debug_tuple("Growth").field(&self.places.each_ref().map(state)).finish()
     }
-}
-
-/// Takes the share of the budget for a part. All memory that grows passes here.
-fn share_of(part: &Part) -> Result<BudgetShare, JobFailed> {
-    let bytes = superpipe_verbs::Memory::len(part) as u64;
-    BudgetShare::take(MemoryKind::Registered, bytes).map_err(|_| {
-        let left = Budget::left_bytes(MemoryKind::Registered);
-        JobFailed::OverBudget { bytes_max: u32::try_from(left).unwrap_or(u32::MAX) }
-    })
 }
 
 /// Returns true if the budget has no room for the first landing buffer that another connection grows to, and for an image.

@@ -3,7 +3,7 @@
 
 use super::steps::Region;
 use super::{Growth, IMAGES, Image, Place, SMALL, Terms, offset_of, span_of};
-use crate::budget::BudgetShare;
+use crate::budget::{BudgetShare, Charge};
 use crate::fabric::Span;
 use crate::fabric::rdma::error::ConnectError;
 use crate::os::OsError;
@@ -30,13 +30,14 @@ impl Growth {
     ) -> Result<(), ConnectError> {
         let terms = Terms { bytes: layout.bytes(), remote: None };
         let places = [(SMALL, Access::RemoteWrite), (IMAGES + SMALL, Access::Local)];
-        for ((place, access), share) in places.into_iter().zip(parts) {
+        for ((place, access), part_of_share) in places.into_iter().zip(parts) {
             let no_room = || OsError::new(libc::ENOMEM, "cannot map a small buffer");
             let part = self.reserve.part(place, terms.bytes as usize).ok_or_else(no_room)?;
             part.advise();
             part.populate(0..part.len())?;
             let mr = Mr::register(&self.pd, part, access)?;
-            self.places[place] = Place::Live { region: Region::new(mr, share), terms };
+            self.places[place] =
+                Place::Live { region: Region::new(mr, Charge::of_part(part_of_share)), terms };
         }
         Ok(())
     }
@@ -68,7 +69,7 @@ impl Growth {
     /// Returns the bytes of the budget for both.
     pub(in crate::fabric::rdma) fn small_bytes(&self) -> u64 {
         let bytes = |place: usize| match &self.places[place] {
-            Place::Live { region, .. } => region.share_bytes(),
+            Place::Live { region, .. } => region.charge_bytes(),
             _ => 0,
         };
         bytes(SMALL) + bytes(IMAGES + SMALL)

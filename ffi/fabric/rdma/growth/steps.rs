@@ -2,7 +2,7 @@
 //! steps, but for the calls of the device, which take a whole region.
 
 use super::reserve::Part;
-use crate::budget::BudgetShare;
+use crate::budget::Charge;
 use crate::os::jobs::{Step, Steps};
 use core::ops::Range;
 use superpipe_core::JobFailed;
@@ -11,12 +11,12 @@ use superpipe_verbs::{Access, Memory, Mr, Pd};
 /// Bytes of one step that makes pages resident, or gives them back (35 and 18 µs for shared memory: fabric/shm/sparse.rs).
 pub(super) const SLAB_BYTES: usize = 64 << 10;
 
-/// Registered memory, with its share of the budget.
+/// Registered memory, which counts against the budget.
 #[derive(Debug)]
 pub(super) struct Region {
     // Fields are dropped in this order.
     pub(super) mr: Mr<Part>,
-    share: BudgetShare,
+    charge: Charge,
 }
 
 /// Makes a part resident and registers it. An error, or dropping it before it is done, leaves nothing.
@@ -24,7 +24,7 @@ pub(super) struct Region {
 pub(super) struct Provision {
     // Fields are dropped in this order.
     part: Option<Part>,
-    share: Option<BudgetShare>,
+    charge: Option<Charge>,
     pd: Pd,
     access: Access,
     /// Bytes that are not resident yet, or those to be given back.
@@ -38,33 +38,33 @@ pub(super) struct Release {
     // Fields are dropped in this order.
     region: Option<Mr<Part>>,
     part: Option<Part>,
-    share: Option<BudgetShare>,
+    charge: Option<Charge>,
     rest: Range<usize>,
 }
 
-/// The device or the kernel does not give memory up. Its share of the budget stays taken.
+/// The device or the kernel does not give memory up. It counts against the budget until the connection ends.
 #[derive(Debug)]
 pub(super) struct Lost {
-    _share: Option<BudgetShare>,
+    _charge: Option<Charge>,
 }
 
 impl Region {
-    /// Makes the region of memory that is registered, for which `share` was taken.
-    pub(super) const fn new(mr: Mr<Part>, share: BudgetShare) -> Self {
-        Self { mr, share }
+    /// Makes the region of memory that is registered, for which `charge` was taken.
+    pub(super) const fn new(mr: Mr<Part>, charge: Charge) -> Self {
+        Self { mr, charge }
     }
 
     /// Returns the bytes of the budget.
-    pub(super) fn share_bytes(&self) -> u64 {
-        self.share.bytes()
+    pub(super) fn charge_bytes(&self) -> u64 {
+        self.charge.bytes()
     }
 }
 
 impl Provision {
-    /// Begins to provision `part`, for which `share` was taken.
-    pub(super) fn new(pd: &Pd, part: Part, access: Access, share: BudgetShare) -> Self {
+    /// Begins to provision `part`, for which `charge` was taken.
+    pub(super) fn new(pd: &Pd, part: Part, access: Access, charge: Charge) -> Self {
         let rest = 0..part.len();
-        Self { part: Some(part), share: Some(share), pd: pd.clone(), access, rest, has_failed: false }
+        Self { part: Some(part), charge: Some(charge), pd: pd.clone(), access, rest, has_failed: false }
     }
 
     fn populate(&mut self, part: Part) -> Step<Result<Region, JobFailed>> {
@@ -82,8 +82,8 @@ impl Provision {
 
     fn register(&mut self, part: Part) -> Step<Result<Region, JobFailed>> {
         // Registering fails where RLIMIT_MEMLOCK or the device has no room: the part is then given back at once.
-        match (Mr::register(&self.pd, part, self.access), self.share.take()) {
-            (Ok(mr), Some(share)) => Step::Done(Ok(Region { mr, share })),
+        match (Mr::register(&self.pd, part, self.access), self.charge.take()) {
+            (Ok(mr), Some(charge)) => Step::Done(Ok(Region { mr, charge })),
             _ => Step::Done(Err(JobFailed::Refused)),
         }
     }
@@ -114,18 +114,18 @@ impl Steps for Provision {
 
 impl Release {
     /// Begins to release a region.
-    pub(super) fn new(Region { mr, share }: Region) -> Self {
-        Self { rest: 0..mr.len(), region: Some(mr), part: None, share: Some(share) }
+    pub(super) fn new(Region { mr, charge }: Region) -> Self {
+        Self { rest: 0..mr.len(), region: Some(mr), part: None, charge: Some(charge) }
     }
 
     /// Returns the region, if no step was made.
     pub(super) fn undo(self) -> Option<Region> {
-        let Self { region, share, .. } = self;
-        region.zip(share).map(|(mr, share)| Region { mr, share })
+        let Self { region, charge, .. } = self;
+        region.zip(charge).map(|(mr, charge)| Region { mr, charge })
     }
 
     fn lose(&mut self) -> Step<Result<(), Lost>> {
-        Step::Done(Err(Lost { _share: self.share.take() }))
+        Step::Done(Err(Lost { _charge: self.charge.take() }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Landing buffers and images on a device that does what the test says. The caller makes all steps.
 
 use super::*;
+use crate::budget::BudgetUse;
 use crate::fabric::rdma::fake_device::with_half_a_mebibyte;
 use crate::os::page::page_bytes;
 use superpipe_core::FlagPlace;
@@ -12,12 +13,16 @@ const LARGEST: Layout = Layout { block_bytes: 8 << 10, block_count: 32, flags: F
 const BYTES: usize = 256 << 10;
 const PEER: RemoteClaim = RemoteClaim { address: 0x7000_0000, key: 99 };
 
+fn share() -> Arc<BudgetShare> {
+    Arc::new(BudgetShare::open(MemoryKind::Registered, 0).unwrap())
+}
+
 fn growth() -> Growth {
     begin();
     let channel = channel();
     let context = CmId::create(&channel).unwrap().context().unwrap();
     let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
-    let growth = Growth::new(&Pd::alloc(&context).unwrap(), LARGEST, None, jobs).unwrap();
+    let growth = Growth::new(&Pd::alloc(&context).unwrap(), LARGEST, None, jobs, &share()).unwrap();
     calls();
     growth
 }
@@ -289,24 +294,48 @@ fn the_budget_counts_what_is_there_and_refuses_growth() {
     }
     let mut growth = growth();
     let (span, _) = made_landing(&mut growth, 0);
-    assert_eq!(Budget::registered_bytes(), BYTES as u64);
-    let whole = Layout { block_count: 33, ..LARGEST };
-    let mut larger = Growth::new(&growth.pd, whole, None, growth.jobs).unwrap();
-    assert_eq!(larger.begin(ticket(0), Job::ProvisionLanding { place: 0, layout: whole }), Ok(()));
-    let refused = Err(JobFailed::OverBudget { bytes_max: 256 << 10 });
-    assert_eq!(finish(&mut larger), refused);
-    assert!(!is_memory_short());
-    made_image(&mut growth, 0);
-    assert_eq!((Budget::registered_bytes(), is_memory_short()), (2 * BYTES as u64, true));
-    assert_eq!(growth.begin(ticket(0), landing(1)), Ok(()));
-    assert_eq!(finish(&mut growth), Err(JobFailed::OverBudget { bytes_max: 0 }));
+    assert_eq!((Budget::registered_bytes(), Budget::registered_use().grown_bytes), (256 << 10, 256 << 10));
+    assert_eq!(growth.begin(ticket(0), image(0)), Ok(()));
+    let refused = Err(JobFailed::OverBudget { bytes_max: 128 << 10 });
+    assert_eq!(finish(&mut growth), refused, "a quarter is kept for connections that begin");
+    assert!(!is_memory_short() && !growth.must_shrink());
+    drop(BudgetShare::take(MemoryKind::Registered, 256 << 10).unwrap());
+    // Another connection has a right to half of what is lent.
+    let half = Layout { block_count: 24, ..LARGEST };
+    let mut other = Growth::new(&growth.pd, half, None, growth.jobs, &share()).unwrap();
+    let job = Job::ProvisionLanding { place: 0, layout: half };
+    assert_eq!(other.begin(ticket(0), job), Ok(()));
+    assert_eq!(finish(&mut other), refused);
+    assert!(growth.must_shrink() && !other.must_shrink());
     made(&mut growth, Job::ReleaseLanding(span));
-    assert_eq!(Budget::registered_bytes(), BYTES as u64, "only the image is left");
-    // A share is taken when the job begins, and comes back with a drop.
-    assert_eq!(growth.begin(ticket(0), landing(1)), Ok(()));
-    assert_eq!(Budget::registered_bytes(), 2 * BYTES as u64);
-    drop((growth, larger));
     assert_eq!(Budget::registered_bytes(), 0);
+    // It is taken when the job begins, and comes back with a drop.
+    assert_eq!(other.begin(ticket(0), job), Ok(()));
+    assert_eq!((Budget::registered_bytes(), growth.must_shrink()), (192 << 10, false));
+    assert_eq!(growth.begin(ticket(0), landing(0)), Ok(()));
+    assert!(matches!(finish(&mut growth), Err(JobFailed::OverBudget { .. })), "more than its half");
+    drop((growth, other));
+    assert_eq!(Budget::registered_use(), BudgetUse::default());
+}
+
+#[test]
+fn what_is_idle_is_asked_back_first() {
+    if !with_half_a_mebibyte("fabric::rdma::growth::tests::what_is_idle_is_asked_back_first") {
+        return;
+    }
+    let [mut idle, mut busy, mut asker] = [(); 3].map(|()| growth());
+    let (small, smaller) = (Layout { block_count: 16, ..LARGEST }, Layout { block_count: 8, ..LARGEST });
+    for growth in [&mut idle, &mut busy] {
+        made(growth, Job::ProvisionLanding { place: 0, layout: small });
+    }
+    made(&mut busy, Job::ProvisionImage { place: 0, layout: small, claim: PEER });
+    idle.note_idle(true);
+    let job = Job::ProvisionLanding { place: 0, layout: smaller };
+    assert_eq!(asker.begin(ticket(0), job), Ok(()));
+    assert_eq!(finish(&mut asker), Err(JobFailed::OverBudget { bytes_max: 0 }));
+    assert_eq!([&idle, &busy].map(Growth::must_shrink), [true, false]);
+    idle.note_idle(false);
+    assert!(!idle.must_shrink(), "it is used again");
 }
 
 #[test]
@@ -314,7 +343,7 @@ fn a_small_buffer_is_named_and_goes_like_the_others() {
     let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
     let mut growth = growth();
     assert!(growth.small_region().is_none() && growth.small(small).is_none());
-    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs).unwrap();
+    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs, &share()).unwrap();
     let before = Budget::registered_use();
     let mut share = BudgetShare::take(MemoryKind::Registered, 3 * 4096).unwrap();
     growth.register_small(small, [share.split(4096), share.split(4096)]).unwrap();
@@ -352,7 +381,7 @@ fn a_small_buffer_is_named_and_goes_like_the_others() {
 fn a_small_buffer_that_the_device_refuses_leaves_nothing() {
     let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
     let mut growth = growth();
-    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs).unwrap();
+    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs, &share()).unwrap();
     let part = || BudgetShare::take(MemoryKind::Registered, 4096).unwrap();
     answer("ibv_reg_mr", libc::ENOMEM);
     assert!(growth.register_small(small, [part(), part()]).is_err());

@@ -18,7 +18,7 @@
 mod cache;
 mod steps;
 
-use crate::budget::{BudgetShare, MemoryKind};
+use crate::budget::{BudgetShare, Charge, MemoryKind};
 use crate::fabric::rdma::image::Image;
 use crate::fabric::{RegisteredMemory, Span, Way};
 use crate::os::jobs::{Busy as JobsBusy, Jobs, Ticket as JobTicket};
@@ -28,7 +28,7 @@ use core::ptr::NonNull;
 use core::{fmt, mem};
 use heapless::Deque;
 use std::sync::Arc;
-use steps::{Charge, Deregister, Extent, Held, Register};
+use steps::{Deregister, Extent, Held, Register};
 use superpipe_core::{
     Buffer, Busy, Finished, Job, JobFailed, JobOutcome, RecvMemory, Registration, RemoteClaim, SendMemory,
     Ticket,
@@ -329,7 +329,7 @@ impl Lending {
         let mut cached = None;
         while is_kept && cached.is_none() {
             if !self.cache.is_full() {
-                cached = Charge::cache(&share, bytes);
+                cached = Charge::cache(&share, bytes).ok();
             }
             if cached.is_none() {
                 let Some(kept) = self.take_oldest() else { break };
@@ -337,7 +337,7 @@ impl Lending {
                 drop(kept);
             }
         }
-        cached.or_else(|| Charge::grow(&share, bytes))
+        cached.or_else(|| Charge::grow(&share, bytes).ok())
     }
 
     fn deregister(&mut self, ticket: Ticket, Registration(wanted): Registration) -> Result<(), Busy> {

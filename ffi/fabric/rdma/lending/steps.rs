@@ -1,6 +1,6 @@
 //! Jobs that register and deregister memory of the application. Each is one step, since a device knows no half of a region.
 
-use crate::budget::BudgetShare;
+use crate::budget::Charge;
 use crate::fabric::RegisteredMemory;
 use crate::os::jobs::{Step, Steps};
 use core::ptr::NonNull;
@@ -16,15 +16,6 @@ pub(super) struct Extent {
 
 // SAFETY: it is an address to register, and memory belongs to the process, not to a thread.
 unsafe impl Send for Extent {}
-
-/// Bytes of the budget, which a drop gives back.
-#[derive(Debug)]
-pub(super) struct Charge {
-    share: Arc<BudgetShare>,
-    bytes: u64,
-    /// For a registration that is kept.
-    is_cached: bool,
-}
 
 /// Memory of the application that is registered. A drop deregisters, or aborts the process.
 #[derive(Debug)]
@@ -49,38 +40,6 @@ pub(super) struct Register {
 /// Deregisters memory. Dropping it does the same.
 #[derive(Debug)]
 pub(super) struct Deregister(Option<Held>);
-
-impl Charge {
-    /// Takes bytes for one message. None if the budget has no room.
-    pub(super) fn grow(share: &Arc<BudgetShare>, bytes: u64) -> Option<Self> {
-        share.grow(bytes).ok()?;
-        Some(Self { share: Arc::clone(share), bytes, is_cached: false })
-    }
-
-    /// Takes bytes for a registration that is kept. None if the budget has no room.
-    pub(super) fn cache(share: &Arc<BudgetShare>, bytes: u64) -> Option<Self> {
-        share.cache(bytes).ok()?;
-        Some(Self { share: Arc::clone(share), bytes, is_cached: true })
-    }
-
-    pub(super) const fn is_cached(&self) -> bool {
-        self.is_cached
-    }
-
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        if self.is_cached {
-            self.share.uncache(self.bytes);
-        } else {
-            self.share.shrink(self.bytes);
-        }
-    }
-}
 
 impl Register {
     /// Begins to register memory, for which `charge` was taken.

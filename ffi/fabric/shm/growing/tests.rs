@@ -51,7 +51,7 @@ fn share() -> Arc<BudgetShare> {
 
 /// Bytes for memory that is there.
 fn charge() -> Option<Charge> {
-    Charge::take(&share(), 0, Purpose::Landing).ok()
+    Charge::grow(&share(), 0).ok()
 }
 
 /// What one end has, with a connected peer that nobody drives.

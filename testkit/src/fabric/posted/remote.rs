@@ -43,6 +43,11 @@ impl Posted {
         self.jobs.fail_registrations(one_in);
     }
 
+    /// Sets that no job ends.
+    pub const fn hold_jobs(&mut self, is_held: bool) {
+        self.jobs.hold(is_held);
+    }
+
     /// Returns true if the link has ended.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
