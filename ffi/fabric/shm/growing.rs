@@ -5,7 +5,7 @@
 //! | `ProvisionLanding` | [`Provision`] of a slot of ours | taken before, kept while the slot is provisioned |
 //! | `ProvisionImage` | [`Populate`] of a slot of the peer's | the same: a write of this end may allocate the peer's page |
 //! | `ReleaseLanding` | [`Release`] | given back once the pages are gone |
-//! | `ReleaseImage` | none | given back at once |
+//! | `ReleaseImage` | [`Vacate`] | given back once the pages are gone, which the owner need not remove |
 //!
 //! The jobs are those of the process ([`Jobs`]), whose helper thread makes the steps. The connection makes those of a first landing
 //! buffer itself, one per poll, since they are few: see [`HERE_BYTES_MAX`]. It also does if the process has too many jobs. Dropping the
@@ -20,7 +20,7 @@ use superpipe_core::{
     Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket as JobId,
 };
 
-use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
+use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment, Vacate};
 use crate::budget::{Budget, BudgetShare, MemoryKind, Refused};
 use crate::fabric::Span;
 use crate::os::OsError;
@@ -56,6 +56,7 @@ enum Work {
     Provision(Slot, Layout, Turns<Charged<Provision>>),
     Populate(Slot, Layout, Turns<Charged<Populate>>),
     Release(Slot, Turns<Charged<Release>>),
+    Vacate(Slot, Turns<Charged<Vacate>>),
     /// It was over when it began.
     Over(JobResult<Span, Span>),
 }
@@ -119,13 +120,7 @@ impl Growing {
             Job::ProvisionLanding { place, layout } => self.provision(place, layout),
             Job::ProvisionImage { layout, claim, .. } => self.populate(layout, claim),
             Job::ReleaseLanding(region) => self.release(region),
-            Job::ReleaseImage(image) => {
-                if let Some(slot) = Slot::BOTH.into_iter().find(|slot| image.start() == self.peer.slot(*slot))
-                {
-                    self.peer_charges[slot.index()] = None;
-                }
-                Ok(Work::Over(Ok(JobOutcome::Released)))
-            }
+            Job::ReleaseImage(image) => self.vacate(image),
             Job::RegisterSource { .. } | Job::RegisterDestination { .. } => Err(JobFailed::Refused),
             Job::Deregister(_) | Job::EndLink => Ok(Work::Over(Ok(JobOutcome::Released))),
         };
@@ -162,7 +157,7 @@ impl Growing {
     /// Checks what the peer granted, which is a slot that it has not granted yet.
     fn populate(&self, layout: Layout, claim: RemoteClaim) -> Result<Work, JobFailed> {
         let slot = Slot::of(claim.address).filter(|_| claim.key == 0).ok_or(JobFailed::WrongClaim)?;
-        if self.peer_charges[slot.index()].is_some() || self.is_populating(slot) {
+        if self.peer_charges[slot.index()].is_some() || self.has_job_on(slot) {
             return Err(JobFailed::WrongClaim);
         }
         let bytes = self.fitting(layout).ok_or(JobFailed::WrongClaim)?;
@@ -184,8 +179,11 @@ impl Growing {
         Ok(Charge { share: Arc::clone(&self.share), bytes })
     }
 
-    fn is_populating(&self, wanted: Slot) -> bool {
-        self.running.iter().any(|running| matches!(running.work, Work::Populate(slot, ..) if slot == wanted))
+    /// Returns true while a job works on this slot of the peer.
+    fn has_job_on(&self, wanted: Slot) -> bool {
+        self.running.iter().any(|running| {
+            matches!(running.work, Work::Populate(slot, ..) | Work::Vacate(slot, ..) if slot == wanted)
+        })
     }
 
     fn release(&mut self, region: Span) -> Result<Work, JobFailed> {
@@ -194,6 +192,14 @@ impl Growing {
         let charge = self.own_charges[slot.index()].take().ok_or(JobFailed::Refused)?;
         let steps = Charged { steps: self.own.release(slot), charge: Some(charge) };
         Ok(Work::Release(slot, Turns::of_process(steps)))
+    }
+
+    fn vacate(&mut self, image: Span) -> Result<Work, JobFailed> {
+        let slot = Slot::BOTH.into_iter().find(|slot| image.start() == self.peer.slot(*slot));
+        let slot = slot.ok_or(JobFailed::Refused)?;
+        let charge = self.peer_charges[slot.index()].take().ok_or(JobFailed::Refused)?;
+        let steps = Charged { steps: self.peer.vacate(slot), charge: Some(charge) };
+        Ok(Work::Vacate(slot, Turns::of_process(steps)))
     }
 
     /// Returns the landing buffer at the beginning of a slot.
@@ -230,6 +236,14 @@ impl Growing {
                     self.own_charges[slot.index()] = charge;
                 }
                 released.map(|()| JobOutcome::Released)
+            }
+            Work::Vacate(slot, turns) => {
+                let (vacated, charge) = taken(turns.poll()?);
+                if vacated.is_err() {
+                    // Its pages could not be removed, and are counted as long as the connection lives.
+                    self.peer_charges[slot.index()] = charge;
+                }
+                vacated.map(|()| JobOutcome::Released)
             }
         })
     }

@@ -3,7 +3,7 @@
 //!
 //! The maker seals its size and its seals (SHRINK, GROW, SEAL), so no access is beyond its end, and no peer can add a seal. It is
 //! not sealed against writing (FUTURE_WRITE), as a [`Segment`](super::Segment) is: that seal forbids removing pages. Long work is
-//! [`Steps`], each of a slab: [`Provision`] and [`Release`] at the owner, [`Populate`] at the peer, which writes.
+//! [`Steps`](crate::os::jobs::Steps), each of a slab: [`Provision`] and [`Release`] at the owner, [`Populate`] and [`Vacate`] at the peer, which writes.
 //!
 //! **A peer can remove any page at any time.** The next access finds zeros in a new page, which is charged to the process that
 //! accesses it. What that means:
@@ -11,6 +11,8 @@
 //! - Data that a peer removed reads as zeros, which is no worse than a peer that writes zeros.
 //! - Each end accesses only what was provisioned or populated, so it never pays for more than that: a new page replaces one that
 //!   was counted. Pages that a peer makes elsewhere in the file are charged to the peer; `Provision` and `Release` remove them.
+//!   Pages that a peer does not provision, and a writer populates, are charged to the writer: `Vacate` removes them, whether the owner
+//!   does or not.
 //! - The new page needs memory at the time of the access. If the container's limit is reached the access ends in the OOM killer.
 //!   Under strict overcommit (vm.overcommit_memory 2) removing a page also returns its commit charge, and an access for which the
 //!   commit limit has no room is a SIGBUS. Without a hostile peer neither happens, since pages stay until they are released.
@@ -20,12 +22,15 @@
 //!
 //! References: memfd_create(2), fcntl(2) "File sealing", madvise(2), shmem_fallocate in mm/shmem.c, wire.md 6.4.
 
+mod steps;
+
+pub use steps::{Populate, Provision, Release, Vacate};
+
 use super::ancillary::SentFd;
 use super::segment::{
     NOT_SEALED, SEALS, SegmentError, check_file_size, check_kind, check_machine, check_seals, check_size,
     fill, memfd,
 };
-use crate::os::jobs::{Step, Steps};
 use crate::os::map::HUGE_PAGE_BYTES;
 use crate::os::page::{page_bytes, round_to_pages};
 use crate::os::{Bytes, Mapping, OsError};
@@ -37,6 +42,7 @@ use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, ftruncat
 use rustix::io::retry_on_intr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use steps::Phase;
 
 /// Seals of a sparse segment.
 const SEALS_SPARSE: SealFlags = SEALS.union(SealFlags::SEAL);
@@ -74,42 +80,6 @@ pub struct SparseSegment {
 #[derive(Debug)]
 pub struct PeerSparseSegment {
     memory: Arc<Memory>,
-}
-
-/// Makes the first bytes of a slot resident and zero. An error, or dropping it before it is done, removes its pages again.
-#[derive(Debug)]
-pub struct Provision {
-    memory: Arc<Memory>,
-    slot: Slot,
-    part: Range<usize>,
-    phase: Phase,
-    at: usize,
-}
-
-/// Removes all pages of a slot. Dropping it before it is done removes the rest at once.
-#[derive(Debug)]
-pub struct Release {
-    memory: Arc<Memory>,
-    slot: Slot,
-    rest: Range<usize>,
-    is_over: bool,
-}
-
-/// Maps the pages of a peer's slot for writing, so that no write has a page fault.
-#[derive(Debug)]
-pub struct Populate {
-    memory: Arc<Memory>,
-    rest: Range<usize>,
-}
-
-/// Phases of a provision, in order; a failure skips to `GiveBack`.
-#[derive(Debug)]
-enum Phase {
-    /// Removes what a peer may have put there.
-    Clear,
-    Populate,
-    GiveBack(OsError),
-    Over,
 }
 
 /// The mapping, shared with the jobs that work on it.
@@ -224,9 +194,15 @@ impl PeerSparseSegment {
     /// The slot has not that many bytes.
     #[must_use]
     pub fn populate(&self, slot: Slot, bytes: usize) -> Populate {
-        let rest = self.memory.part_of(slot, bytes);
-        self.memory.advise_huge(&rest);
-        Populate { memory: Arc::clone(&self.memory), rest }
+        let part = self.memory.part_of(slot, bytes);
+        self.memory.advise_huge(&part);
+        Populate { memory: Arc::clone(&self.memory), at: part.start, part, phase: Phase::Populate }
+    }
+
+    /// Begins to remove the pages of a slot. The owner may provision it meanwhile: what it provisions is zero, and is populated anew.
+    #[must_use]
+    pub fn vacate(&self, slot: Slot) -> Vacate {
+        Vacate { memory: Arc::clone(&self.memory), rest: self.memory.range_of(slot) }
     }
 
     /// Returns the address of the control page, valid until the segment and all its jobs are dropped. The peer may write there and in the
@@ -240,111 +216,6 @@ impl PeerSparseSegment {
     #[must_use]
     pub fn slot(&self, slot: Slot) -> NonNull<u8> {
         self.memory.address_of(slot)
-    }
-}
-
-impl Steps for Provision {
-    type Output = Result<(), OsError>;
-
-    fn step(&mut self) -> Step<Self::Output> {
-        match &self.phase {
-            Phase::Clear => {
-                let slab = slab(&(self.at..self.part.end), CLEAR_BYTES);
-                self.at = slab.end;
-                if let Err(error) = self.memory.remove(slab) {
-                    self.phase = Phase::GiveBack(error);
-                } else if self.at == self.part.end {
-                    self.memory.advise_huge(&self.part);
-                    (self.at, self.phase) = (self.part.start, Phase::Populate);
-                }
-                Step::More
-            }
-            Phase::Populate => {
-                let slab = slab(&(self.at..self.part.end), SLAB_BYTES);
-                // Also those that fail: some of their pages may be there.
-                self.at = slab.end;
-                if let Err(error) = self.memory.populate(slab) {
-                    self.phase = Phase::GiveBack(error);
-                } else if self.at == self.part.end {
-                    return self.end(PROVISIONED, Ok(()));
-                }
-                Step::More
-            }
-            Phase::GiveBack(error) => {
-                let slab = slab(&(self.part.start..self.at), self.memory.removed_bytes());
-                self.part.start = slab.end;
-                // What cannot be removed now is removed by the next provision, or with the segment.
-                let _ = self.memory.remove(slab);
-                if self.part.start < self.at {
-                    return Step::More;
-                }
-                let error = error.clone();
-                self.end(FREE, Err(error))
-            }
-            Phase::Over => Step::Done(Ok(())),
-        }
-    }
-}
-
-impl Provision {
-    fn end(&mut self, state: u8, result: Result<(), OsError>) -> Step<Result<(), OsError>> {
-        self.phase = Phase::Over;
-        self.memory.end_change(self.slot, state);
-        Step::Done(result)
-    }
-}
-
-impl Drop for Provision {
-    fn drop(&mut self) {
-        if !matches!(self.phase, Phase::Over) {
-            let _ = self.memory.remove(self.part.start..self.at);
-            self.memory.end_change(self.slot, FREE);
-        }
-    }
-}
-
-impl Steps for Release {
-    type Output = Result<(), OsError>;
-
-    fn step(&mut self) -> Step<Self::Output> {
-        let slab = slab(&self.rest, self.memory.removed_bytes());
-        let next = slab.end;
-        let removed = self.memory.remove(slab);
-        if removed.is_err() {
-            // The slot keeps its state, and may be released once more.
-            self.is_over = true;
-            self.memory.end_change(self.slot, PROVISIONED);
-            return Step::Done(removed);
-        }
-        self.rest.start = next;
-        if !self.rest.is_empty() {
-            return Step::More;
-        }
-        self.is_over = true;
-        self.memory.end_change(self.slot, FREE);
-        Step::Done(Ok(()))
-    }
-}
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.memory.remove(self.rest.clone());
-            self.memory.end_change(self.slot, FREE);
-        }
-    }
-}
-
-impl Steps for Populate {
-    type Output = Result<(), OsError>;
-
-    fn step(&mut self) -> Step<Self::Output> {
-        let slab = slab(&self.rest, SLAB_BYTES);
-        self.rest.start = slab.end;
-        match self.memory.populate(slab) {
-            Ok(()) if !self.rest.is_empty() => Step::More,
-            result => Step::Done(result),
-        }
     }
 }
 
@@ -440,6 +311,13 @@ impl Memory {
             .map_err(|errno| OsError::of(errno, format!("cannot reserve {bytes} of shared memory")))?;
         self.mapping.touch(part);
         Ok(())
+    }
+
+    /// Removes the pages of the first slab of `rest` that lie before `end`, and takes it out of `rest`.
+    fn remove_first(&self, rest: &mut Range<usize>, end: usize) -> Result<(), OsError> {
+        let slab = slab(&(rest.start..end), self.removed_bytes());
+        rest.start = slab.end;
+        self.remove(slab)
     }
 
     /// Removes the pages of a part, which may be empty.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
-use crate::os::jobs::Jobs;
+use crate::os::jobs::{Jobs, Step, Steps};
 use crate::os::monotonic_ns;
 use rustix::fs::{MemfdFlags, fcntl_get_seals, fstat, memfd_create};
 use rustix::io::Errno;
