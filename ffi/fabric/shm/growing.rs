@@ -5,7 +5,7 @@
 //! | `ProvisionLanding` | [`Provision`] of a slot of ours | taken before, kept while the slot is provisioned |
 //! | `ProvisionImage` | [`Populate`] of a slot of the peer's | the same: a write of this end may allocate the peer's page |
 //! | `ReleaseLanding` | [`Release`] | given back once the pages are gone |
-//! | `ReleaseImage` | none | given back at once |
+//! | `ReleaseImage` | [`Vacate`] | given back once the pages are gone, which the owner need not remove |
 //!
 //! By the provision protocol the small buffers of both ends are there from the beginning, and are released like the others.
 //!
@@ -23,7 +23,7 @@ use superpipe_core::{
 };
 
 use super::segments::SmallBuffers;
-use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment};
+use super::sparse::{PeerSparseSegment, Populate, Provision, Release, Slot, SparseSegment, Vacate};
 use super::turns::Turns;
 use crate::budget::{Budget, BudgetShare, Charge, MemoryKind, Refused};
 use crate::fabric::Span;
@@ -55,6 +55,7 @@ enum Work {
     Provision(Slot, Layout, Turns<Charged<Provision>>),
     Populate(Slot, Layout, Turns<Charged<Populate>>),
     Release(Slot, Turns<Charged<Release>>),
+    Vacate(Slot, Turns<Charged<Vacate>>),
     /// It was over when it began.
     Over(JobResult<Span, Span>),
 }
@@ -121,12 +122,7 @@ impl Growing {
             Job::ProvisionLanding { place, layout } => self.provision(place, layout),
             Job::ProvisionImage { layout, claim, .. } => self.populate(layout, claim),
             Job::ReleaseLanding(region) => self.release(region),
-            Job::ReleaseImage(image) => {
-                if let Some(slot) = self.peer.slot_at(image.start()) {
-                    self.peer_charges[slot.index()] = None;
-                }
-                Ok(Work::Over(Ok(JobOutcome::Released)))
-            }
+            Job::ReleaseImage(image) => self.vacate(image),
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Expose { .. }
@@ -166,7 +162,7 @@ impl Growing {
     /// Checks what the peer granted, which is a slot that it has not granted yet.
     fn populate(&self, layout: Layout, claim: RemoteClaim) -> Result<Work, JobFailed> {
         let slot = Slot::of(claim.address).filter(|_| claim.key == 0).ok_or(JobFailed::WrongClaim)?;
-        if self.peer_charges[slot.index()].is_some() || self.is_populating(slot) {
+        if self.peer_charges[slot.index()].is_some() || self.has_job_on(slot) {
             return Err(JobFailed::WrongClaim);
         }
         let bytes = self.fitting(layout).ok_or(JobFailed::WrongClaim)?;
@@ -188,20 +184,25 @@ impl Growing {
             .map_err(|refused| JobFailed::OverBudget { bytes_max: bytes_max(refused) })
     }
 
-    fn is_populating(&self, wanted: Slot) -> bool {
-        self.running.iter().any(|running| matches!(running.work, Work::Populate(slot, ..) if slot == wanted))
+    /// Returns true while a job works on this slot of the peer.
+    fn has_job_on(&self, wanted: Slot) -> bool {
+        self.running.iter().any(|running| {
+            matches!(running.work, Work::Populate(slot, ..) | Work::Vacate(slot, ..) if slot == wanted)
+        })
     }
 
     fn release(&mut self, region: Span) -> Result<Work, JobFailed> {
         let slot = self.own.slot_at(region.start()).ok_or(JobFailed::Refused)?;
         let charge = self.own_charges[slot.index()].take().ok_or(JobFailed::Refused)?;
         let steps = Charged { steps: self.own.release(slot), charge: Some(charge) };
-        let turns = match slot {
-            // One step.
-            Slot::Small => Turns::Connection(steps),
-            Slot::First | Slot::Second => Turns::of_process(steps),
-        };
-        Ok(Work::Release(slot, turns))
+        Ok(Work::Release(slot, turns_of_release(slot, steps)))
+    }
+
+    fn vacate(&mut self, image: Span) -> Result<Work, JobFailed> {
+        let slot = self.peer.slot_at(image.start()).ok_or(JobFailed::Refused)?;
+        let charge = self.peer_charges[slot.index()].take().ok_or(JobFailed::Refused)?;
+        let steps = Charged { steps: self.peer.vacate(slot), charge: Some(charge) };
+        Ok(Work::Vacate(slot, turns_of_release(slot, steps)))
     }
 
     /// Returns the landing buffer at the beginning of a slot.
@@ -239,6 +240,14 @@ impl Growing {
                 }
                 released.map(|()| JobOutcome::Released)
             }
+            Work::Vacate(slot, turns) => {
+                let (vacated, charge) = taken(turns.poll()?);
+                if vacated.is_err() {
+                    // Its pages could not be removed, and are counted as long as the connection lives.
+                    self.peer_charges[slot.index()] = charge;
+                }
+                vacated.map(|()| JobOutcome::Released)
+            }
         })
     }
 }
@@ -264,6 +273,14 @@ impl<S: Steps<Output = Result<(), OsError>>> Steps for Charged<S> {
             Step::More => Step::More,
             Step::Done(result) => Step::Done((result, self.charge.take())),
         }
+    }
+}
+
+/// Begins to remove the pages of a slot. Those of a small buffer are one step, which the connection makes itself.
+fn turns_of_release<S: Steps>(slot: Slot, steps: S) -> Turns<S> {
+    match slot {
+        Slot::Small => Turns::Connection(steps),
+        Slot::First | Slot::Second => Turns::of_process(steps),
     }
 }
 

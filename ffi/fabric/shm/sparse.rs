@@ -4,7 +4,7 @@
 //!
 //! The maker seals its size and its seals (SHRINK, GROW, SEAL), so no access is beyond its end, and no peer can add a seal. It is
 //! not sealed against writing (FUTURE_WRITE), as a [`Segment`](super::Segment) is: that seal forbids removing pages. Long work is
-//! [`Steps`], each of a slab: [`Provision`] and [`Release`] at the owner, [`Populate`] at the peer, which writes.
+//! [`Steps`](crate::os::jobs::Steps), each of a slab: [`Provision`] and [`Release`] at the owner, [`Populate`] and [`Vacate`] at the peer, which writes.
 //!
 //! **A peer can remove any page at any time.** The next access finds zeros in a new page, which is charged to the process that
 //! accesses it. What that means:
@@ -12,6 +12,8 @@
 //! - Data that a peer removed reads as zeros, which is no worse than a peer that writes zeros.
 //! - Each end accesses only what was provisioned or populated, so it never pays for more than that: a new page replaces one that
 //!   was counted. Pages that a peer makes elsewhere in the file are charged to the peer; `Provision` and `Release` remove them.
+//!   Pages that a peer does not provision, and a writer populates, are charged to the writer: `Vacate` removes them, whether the owner
+//!   does or not.
 //! - The new page needs memory at the time of the access. If the container's limit is reached the access ends in the OOM killer.
 //!   Under strict overcommit (vm.overcommit_memory 2) removing a page also returns its commit charge, and an access for which the
 //!   commit limit has no room is a SIGBUS. Without a hostile peer neither happens, since pages stay until they are released.
@@ -22,6 +24,8 @@
 //! References: memfd_create(2), fcntl(2) "File sealing", madvise(2), shmem_fallocate in mm/shmem.c, wire.md 6.4.
 
 mod steps;
+
+pub use steps::{Populate, Provision, Release, Vacate};
 
 use super::ancillary::SentFd;
 use super::segment::{SegmentError, check_kind, check_seals, check_size};
@@ -37,6 +41,7 @@ use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, ftruncat
 use rustix::io::retry_on_intr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use steps::Phase;
 
 /// Seals of a sparse segment.
 const SEALS_SPARSE: SealFlags = SEALS.union(SealFlags::SEAL);
@@ -85,42 +90,6 @@ pub struct SparseSegment {
 #[derive(Debug)]
 pub struct PeerSparseSegment {
     memory: Arc<Memory>,
-}
-
-/// Makes the first bytes of a slot resident and zero. An error, or dropping it before it is done, removes its pages again.
-#[derive(Debug)]
-pub struct Provision {
-    memory: Arc<Memory>,
-    slot: Slot,
-    part: Range<usize>,
-    phase: Phase,
-    at: usize,
-}
-
-/// Removes all pages of a slot. Dropping it before it is done removes the rest at once.
-#[derive(Debug)]
-pub struct Release {
-    memory: Arc<Memory>,
-    slot: Slot,
-    rest: Range<usize>,
-    is_over: bool,
-}
-
-/// Maps the pages of a peer's slot for writing, so that no write has a page fault.
-#[derive(Debug)]
-pub struct Populate {
-    memory: Arc<Memory>,
-    rest: Range<usize>,
-}
-
-/// Phases of a provision, in order; a failure skips to `GiveBack`.
-#[derive(Debug)]
-enum Phase {
-    /// Removes what a peer may have put there.
-    Clear,
-    Populate,
-    GiveBack(OsError),
-    Over,
 }
 
 /// The mapping, shared with the jobs that work on it.
@@ -242,9 +211,15 @@ impl PeerSparseSegment {
     /// The slot has not that many bytes.
     #[must_use]
     pub fn populate(&self, slot: Slot, bytes: usize) -> Populate {
-        let rest = self.memory.part_of(slot, bytes);
-        self.memory.advise_huge(&rest);
-        Populate { memory: Arc::clone(&self.memory), rest }
+        let part = self.memory.part_of(slot, bytes);
+        self.memory.advise_huge(&part);
+        Populate { memory: Arc::clone(&self.memory), at: part.start, part, phase: Phase::Populate }
+    }
+
+    /// Begins to remove the pages of a slot. The owner may provision it meanwhile: what it provisions is zero, and is populated anew.
+    #[must_use]
+    pub fn vacate(&self, slot: Slot) -> Vacate {
+        Vacate { memory: Arc::clone(&self.memory), rest: self.memory.range_of(slot) }
     }
 
     /// Returns the address of the control page, valid until the segment and all its jobs are dropped. The peer may write there and in the
@@ -374,6 +349,13 @@ impl Memory {
         Ok(())
     }
 
+    /// Removes the pages of the first slab of `rest` that lie before `end`, and takes it out of `rest`.
+    fn remove_first(&self, rest: &mut Range<usize>, end: usize) -> Result<(), OsError> {
+        let slab = slab(&(rest.start..end), self.removed_bytes());
+        rest.start = slab.end;
+        self.remove(slab)
+    }
+
     /// Removes the pages of a part, which may be empty.
     fn remove(&self, part: Range<usize>) -> Result<(), OsError> {
         self.check_here()?;
@@ -400,6 +382,11 @@ fn rounded(SparseSizes { small_bytes, slot_bytes }: SparseSizes) -> Option<(Spar
 /// Returns the huge pages completely inside `part`. A mapping that has room for one begins at the boundary of one.
 fn huge_inside(part: &Range<usize>) -> Range<usize> {
     part.start.next_multiple_of(HUGE_PAGE_BYTES)..part.end / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES
+}
+
+/// Returns the first part of `rest`, up to a multiple of `bytes` from the beginning of the mapping.
+fn slab(rest: &Range<usize>, bytes: usize) -> Range<usize> {
+    rest.start..rest.end.min((rest.start / bytes + 1) * bytes)
 }
 
 #[cfg(test)]

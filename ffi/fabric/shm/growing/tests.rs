@@ -335,6 +335,53 @@ fn claims_to_what_a_peer_cannot_have_are_refused() {
     assert!(!wrong(&growing, layout, 0, 0));
 }
 
+/// Drives the only job of an end to its end.
+fn ended(growing: &mut Growing) -> JobResult<Span, Span> {
+    let deadline_ns = monotonic_ns() + 60 * SECOND_NS;
+    loop {
+        assert!(monotonic_ns() < deadline_ns, "a job has no end");
+        if let Some((_, result)) = growing.finished() {
+            return result;
+        }
+    }
+}
+
+/// The owner grants a landing buffer that it has not provisioned, so this end allocates all of it; and it never removes a page.
+#[test]
+fn pages_of_an_image_go_before_their_budget_comes_back() {
+    for layout in [negotiated().layout, Layout { block_count: 2, ..negotiated().layout }] {
+        let (mut growing, peer) = growing();
+        let budget = Arc::clone(&growing.share);
+        for slot in [0, 1, 0] {
+            let claim = RemoteClaim { address: slot, key: 0 };
+            growing.begin(JobId::new(0, 0), Job::ProvisionImage { place: 0, layout, claim }).unwrap();
+            let Ok(JobOutcome::Image(image)) = ended(&mut growing) else { panic!("there is room") };
+            assert_eq!(allocated_bytes(&peer), PAGE + budget.bytes());
+            growing.begin(JobId::new(0, 1), Job::ReleaseImage(image)).unwrap();
+            assert_eq!(ended(&mut growing), Ok(JobOutcome::Released));
+            assert_eq!((allocated_bytes(&peer), budget.bytes()), (PAGE, 0), "{layout:?}");
+        }
+    }
+}
+
+#[test]
+fn an_image_that_is_not_made_leaves_no_pages() {
+    for steps in 0..12 {
+        let (growing, peer) = growing();
+        let layout = negotiated().layout;
+        let mut populate = growing.peer.populate(Slot::Second, layout.bytes() as usize);
+        for _ in 0..steps {
+            if populate.step() != Step::More {
+                break;
+            }
+        }
+        let is_made = allocated_bytes(&peer) == PAGE + u64::from(layout.bytes());
+        drop(populate);
+        assert!(is_made || allocated_bytes(&peer) == PAGE, "{steps}");
+        assert_eq!(is_made, steps >= 9);
+    }
+}
+
 #[test]
 fn a_peer_that_punches_changes_bytes_and_no_more() {
     let mut two = Two::new();
