@@ -87,6 +87,12 @@ pub enum Control {
     Shrink,
     /// a landing buffer was left
     Retired,
+    /// memory of the sender can be mapped
+    Expose,
+    /// memory of the sender is mapped, or refused
+    Mapped,
+    /// memory of the sender is to be unmapped
+    Withdrawn,
 }
 
 impl Control {
@@ -102,6 +108,9 @@ impl Control {
             Self::GrowRefused => "GROW-REFUSED",
             Self::Shrink => "SHRINK",
             Self::Retired => "RETIRED",
+            Self::Expose => "EXPOSE",
+            Self::Mapped => "MAPPED",
+            Self::Withdrawn => "WITHDRAWN",
         }
     }
 }
@@ -160,6 +169,9 @@ impl From<ControlKind> for Control {
             ControlKind::GrowRefused => Self::GrowRefused,
             ControlKind::Shrink => Self::Shrink,
             ControlKind::Retired => Self::Retired,
+            ControlKind::Expose => Self::Expose,
+            ControlKind::Mapped => Self::Mapped,
+            ControlKind::Withdrawn => Self::Withdrawn,
         }
     }
 }
