@@ -175,11 +175,11 @@ pub enum Control {
     Shrink,
     /// a landing buffer was left
     Retired,
-    /// memory of the sender's application may be mapped
+    /// memory of the sender can be mapped
     Expose,
-    /// that memory is mapped, or refused
-    ExposeAnswer,
-    /// that memory is to be unmapped
+    /// memory of the sender is mapped, or refused
+    Mapped,
+    /// memory of the sender is to be unmapped
     Withdrawn,
 }
 
@@ -197,7 +197,7 @@ impl Control {
             Self::Shrink => "SHRINK",
             Self::Retired => "RETIRED",
             Self::Expose => "EXPOSE",
-            Self::ExposeAnswer => "EXPOSE-ANSWER",
+            Self::Mapped => "MAPPED",
             Self::Withdrawn => "WITHDRAWN",
         }
     }
@@ -262,7 +262,7 @@ impl From<ControlKind> for Control {
             ControlKind::Shrink => Self::Shrink,
             ControlKind::Retired => Self::Retired,
             ControlKind::Expose => Self::Expose,
-            ControlKind::ExposeAnswer => Self::ExposeAnswer,
+            ControlKind::Mapped => Self::Mapped,
             ControlKind::Withdrawn => Self::Withdrawn,
         }
     }

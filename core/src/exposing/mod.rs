@@ -110,7 +110,7 @@ impl<R: Copy> Exposing<R> {
                 self.mapper.collect(newest, sources);
                 self.mapper.handle_expose(place, bytes, sources)
             }
-            Control::ExposeAnswer { place, cause } => self.exposer.handle_answer(place, cause),
+            Control::Mapped { place, cause } => self.exposer.handle_answer(place, cause),
             Control::Withdrawn { place, last } => sources.withdraw(place, last),
             _ => Ok(()),
         }
@@ -125,7 +125,7 @@ impl<R: Copy> Exposing<R> {
     }
 
     /// Returns true while a job is under way, which ends soon.
-    pub(crate) const fn awaits_job(&self) -> bool {
+    pub(crate) fn awaits_job(&self) -> bool {
         self.exposer.awaits_job() || self.mapper.awaits_job()
     }
 }
