@@ -1,8 +1,12 @@
 //! Two programs that exchange messages by operations on lent memory, most of them by remote writes. Each sends its messages one after the
 //! other, receives those of the peer, and closes. Some cancel what they send, or give up what they receive.
 //!
+//! Over direct store the programs expose their memory instead, and messages are copied out of it (`exposing`).
+//!
 //! The oracle compares each message, and takes memory back as soon as its operation is over and released. The fabric panics if it is
 //! registered then, and if it is deregistered while a NIC may use it.
+
+mod exposing;
 
 use superpipe_core::driver::{
     Drive, Driver, Next, Received, RecvFailed, RecvOperation, SendFailed, SendOperation, WaitStrategy,
@@ -13,6 +17,7 @@ use superpipe_testkit::{PairFabric, Rng};
 
 use crate::client::TurnOutcome;
 use crate::fabric::SimFabric;
+use exposing::{Exposures, InPlace, is_without_buffer};
 
 /// Virtual time without progress after which an end gives up. A keepalive may have to repeat an acknowledgement that was overtaken.
 const PROGRESS_TIMEOUT_NS: u64 = 1_500_000_000;
@@ -49,7 +54,8 @@ pub struct LenderPlan {
 struct Outgoing {
     op: SendOperation,
     payload: Vec<u8>,
-    buffer: Buffer,
+    /// Memory that is lent.
+    buffer: Option<Buffer>,
     /// Turns until it is cancelled.
     cancel_in: Option<usize>,
 }
@@ -81,6 +87,9 @@ pub(crate) struct Lender<const DIRECT: bool> {
     place: Option<Incoming>,
     /// Operations that are over, whose memory may be in use.
     loans: (Vec<Outgoing>, Vec<Incoming>),
+    /// Memory that is exposed, and a message that is read in place.
+    exposures: Exposures,
+    reading: Option<InPlace>,
     next: usize,
     /// Messages that were sent to their end.
     completed: Option<usize>,
@@ -118,6 +127,8 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
                 out: None,
                 place: None,
                 loans: (Vec::new(), Vec::new()),
+                exposures: Exposures::default(),
+                reading: None,
                 next: 0,
                 completed: None,
                 received: 0,
@@ -153,9 +164,13 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         self.ends.iter().map(|end| end.next as u64).sum()
     }
 
-    /// Returns the bytes that came by remote writes.
+    /// Returns the bytes that did not come through the ring: by remote writes, or out of memory that was exposed.
     pub(crate) fn remote_bytes(&self) -> u64 {
-        self.ends.iter().map(|end| end.driver.counters().remote_bytes_received).sum()
+        let of = |end: &Lender<DIRECT>| {
+            let counters = end.driver.counters();
+            counters.remote_bytes_received + counters.exposed_bytes_received
+        };
+        self.ends.iter().map(of).sum()
     }
 
     pub(crate) fn state(&self) -> String {
@@ -210,8 +225,13 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
 
     /// Sends, receives and makes a round. Returns the time that the end may sleep.
     fn exchange(&mut self, side: usize, now: Nanos) -> u64 {
+        if DIRECT {
+            self.change_exposures(side);
+        }
         self.send(side);
-        self.receive(side);
+        if !DIRECT || !self.read_in_place(side) {
+            self.receive(side);
+        }
         let end = &mut self.ends[side];
         let mut wait = end.driver.begin_wait();
         let next = end.driver.round(&mut self.fabric, &mut wait, false);
@@ -235,22 +255,19 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let has_sent = |end: &Lender<DIRECT>| end.out.is_none() && end.next == end.plan.messages.len();
         let (us, peer) = (&self.ends[side], &self.ends[1 - side]);
         let is_taken = peer.completed.is_none_or(|last| us.received > last);
-        has_sent(us) && has_sent(peer) && is_taken && us.place.as_ref().is_none_or(|it| it.op.length() == 0)
+        has_sent(us)
+            && has_sent(peer)
+            && is_taken
+            && us.reading.is_none()
+            && us.place.as_ref().is_none_or(|it| it.op.length() == 0)
     }
 
     fn send(&mut self, side: usize) {
+        if self.ends[side].out.is_none() && !self.begin(side) {
+            return;
+        }
         let Self { fabric, ends, .. } = self;
         let end = &mut ends[side];
-        if end.out.is_none() {
-            let Some(bytes) = end.plan.messages.get(end.next).copied() else { return };
-            let payload = payload(bytes, end.next);
-            let buffer = fabric.lend(side, payload.clone());
-            let op = SendOperation::new(end.next as u64, bytes).with_memory(SendMemory::Lent(buffer));
-            let cancels = end.plan.cancels_one_in > 0 && end.rng.one_in(end.plan.cancels_one_in);
-            let cancel_in = cancels.then(|| end.rng.below(200));
-            end.out = Some(Outgoing { op, payload, buffer, cancel_in });
-            end.next += 1;
-        }
         let number = end.next - 1;
         let Some(mut out) = end.out.take() else { return };
         let driven = end.driver.drive_send(fabric, &mut out.op, &[&out.payload]);
@@ -275,6 +292,32 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
                 None => end.out = Some(out),
             },
         }
+    }
+
+    /// Begins the next message. Returns false if there is none, or if its memory is in use.
+    fn begin(&mut self, side: usize) -> bool {
+        let end = &mut self.ends[side];
+        let number = end.next;
+        let Some(bytes) = end.plan.messages.get(number).copied() else { return false };
+        let is_exposed = DIRECT && !is_without_buffer(&mut end.rng);
+        let begun = if is_exposed { self.begin_exposed(side, number, bytes) } else { None };
+        // A program waits for a buffer now and then.
+        if is_exposed && begun.is_none() && self.ends[side].rng.below(40) > 0 {
+            return false;
+        }
+        let Self { fabric, ends, .. } = self;
+        let end = &mut ends[side];
+        let mut out = begun.unwrap_or_else(|| {
+            let (payload, op) = (payload(bytes, number), SendOperation::new(number as u64, bytes));
+            let buffer = (!DIRECT).then(|| fabric.lend(side, payload.clone()));
+            let op = buffer.map_or(op.clone(), |buffer| op.with_memory(SendMemory::Lent(buffer)));
+            Outgoing { op, payload, buffer, cancel_in: None }
+        });
+        let cancels = end.plan.cancels_one_in > 0 && end.rng.one_in(end.plan.cancels_one_in);
+        out.cancel_in = cancels.then(|| end.rng.below(200));
+        end.out = Some(out);
+        end.next += 1;
+        true
     }
 
     fn receive(&mut self, side: usize) {
@@ -325,8 +368,8 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let Lender { driver, loans: (sent, received), .. } = &mut ends[side];
         sent.retain(|out| {
             let is_over = driver.is_send_released(&out.op);
-            if is_over {
-                let memory = fabric.take_back(side, out.buffer);
+            if let (true, Some(buffer)) = (is_over, out.buffer) {
+                let memory = fabric.take_back(side, buffer);
                 assert!(memory == out.payload, "the source has changed");
             }
             !is_over
@@ -348,6 +391,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
             end.driver.cancel_send(fabric, &mut out.op, WHY);
             end.loans.0.push(out);
         }
+        end.reading = None;
         if let Some(mut place) = end.place.take() {
             end.driver.release_recv(fabric, &mut place.op, WHY);
             end.loans.1.push(place);

@@ -44,7 +44,7 @@ pub struct ConnectionPlan {
     pub script: Script,
     /// Programs of clients, if any.
     pub programs: Option<[Program; 2]>,
-    /// Programs that lend memory for their messages, if any, in place of the others.
+    /// Programs that lend or expose memory for their messages, if any, in place of the others.
     pub lenders: Option<[LenderPlan; 2]>,
 }
 
@@ -79,7 +79,7 @@ const CLIENTS_EVERY: u64 = 12;
 const REJECT_EVERY: u64 = 32 * CLIENTS_EVERY;
 const REJECT_AT: u64 = 2;
 
-/// One of this many seeds plays programs that lend memory.
+/// One of this many seeds plays programs that lend memory, or expose it.
 const LENDERS_EVERY: u64 = 8;
 const LENDERS_AT: u64 = 5;
 
@@ -141,7 +141,7 @@ impl Case {
         let case = Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections };
         if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT {
             case.rejecting()
-        } else if seed >= GOLDEN_SEEDS && seed % LENDERS_EVERY == LENDERS_AT && !case.direct {
+        } else if seed >= GOLDEN_SEEDS && seed % LENDERS_EVERY == LENDERS_AT {
             case.lending()
         } else {
             case
@@ -175,7 +175,7 @@ impl Case {
         self
     }
 
-    /// Changes the case so that programs lend memory for their messages, with everything else as it was drawn.
+    /// Changes the case so that programs lend memory for their messages, or expose it over direct store, with everything else as it was drawn.
     fn lending(mut self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x1e4d);
         let rng = &mut rng;
@@ -184,6 +184,8 @@ impl Case {
         for ConnectionPlan { script, programs, lenders, .. } in &mut self.connections {
             script.setup.send_queue = self.profile.send_queue;
             let protocol = [Protocol::Register, Protocol::RegisterCached][rng.below(2)];
+            // Memory is exposed by this protocol only.
+            let protocol = if self.direct { Protocol::RegisterCached } else { protocol };
             script.configs.iter_mut().for_each(|config| config.protocol = protocol);
             *programs = None;
             *lenders = Some([0; 2].map(|_| lender(rng)));

@@ -90,11 +90,12 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             // An application has just written what it sends.
             Job::RegisterSource { bytes, .. } => profile.registration_ns(*bytes, true),
             Job::RegisterDestination { bytes, .. } => profile.registration_ns(*bytes, false),
+            // The pages of a mapping are resident.
+            Job::Map { bytes, .. } => profile.registration_ns(u64::from(*bytes), true),
             Job::ReleaseLanding(_)
             | Job::ReleaseImage(_)
             | Job::Deregister(_)
             | Job::Expose { .. }
-            | Job::Map { .. }
             | Job::Unmap(_)
             | Job::EndLink => profile.deregister_ns,
         };
@@ -169,8 +170,9 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 self.deregister_lent(side, registration);
                 Ok(JobOutcome::Released)
             }
-            Job::Expose { .. } | Job::Map { .. } => Err(JobFailed::Refused),
-            Job::Unmap(_) => Ok(JobOutcome::Released),
+            Job::Expose { place, buffer } => self.expose_memory(side, place, buffer),
+            Job::Map { place, bytes } => self.map_memory(side, place, bytes),
+            Job::Unmap(memory) => self.unmap_memory(side, memory),
             Job::EndLink => {
                 self.end_link(side);
                 Ok(JobOutcome::Released)

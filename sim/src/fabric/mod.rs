@@ -4,6 +4,7 @@
 //! stores, which become visible to the other end a little later, in order. A wrong step of core is a panic: an access to bytes that the
 //! NIC or the reader owns, or an offset out of range.
 
+mod exposed;
 mod forger;
 mod growing;
 mod lent;
@@ -19,7 +20,7 @@ use superpipe_core::{
     LINE_BYTES, Layout, Line, Nanos, Notification, Registration, SqFull, Ticket, WcError, WrId, control_page,
 };
 use superpipe_testkit::{
-    BASE, BlockOwnership, EndLink, Memory, PairFabric, Place, Setup, Span, crc32c, ownership,
+    BASE, BlockOwnership, EndLink, ExposedMemories, Memory, PairFabric, Place, Setup, Span, crc32c, ownership,
 };
 
 use crate::faults::Fault;
@@ -67,6 +68,8 @@ pub struct SimFabric<const DIRECT: bool> {
     grown: [Grown; 2],
     /// Memory of the applications.
     lent: [LentMemory; 2],
+    /// Memory of the applications that their peers map.
+    pub(crate) exposed: ExposedMemories,
     ownership: [BlockOwnership; 2],
     owned: [Vec<Owned>; 2],
     /// Memory of the notifications that each end sends by SEND, and the slot of the next one.
@@ -147,6 +150,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             pages,
             grown,
             lent: Default::default(),
+            exposed: ExposedMemories::default(),
             ownership: setup.layouts.map(|layout| ownership(layout, setup)),
             owned: [Vec::new(), Vec::new()],
             words,
@@ -183,6 +187,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         match memory.place {
             Place::ControlPage => self.pages[memory.owner].first().copied(),
             Place::Landing => self.grown[memory.owner].landing(memory.index),
+            Place::Exposed => None,
         }
     }
 
@@ -195,6 +200,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 assert!(image.is_some() || self.is_forged, "the image of {to:?} is used, and was released");
                 image.unwrap_or(page)
             }
+            Place::Exposed => panic!("{to:?} is written, and is for reading"),
         }
     }
 
@@ -247,7 +253,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         match to.place {
             Place::Landing if DIRECT => self.ownership[to.owner].on_filled(to.index, at, bytes),
             Place::ControlPage if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
-            Place::Landing | Place::ControlPage => {}
+            Place::Landing | Place::ControlPage | Place::Exposed => {}
         }
     }
 
@@ -315,6 +321,9 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
         let bytes = length(to);
+        if from.place == Place::Exposed {
+            return self.copy_exposed(link.0, from, at, to, hint);
+        }
         self.ownership[from.owner].on_read(from.index, at, bytes);
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
         self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
@@ -502,6 +511,9 @@ impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        if memory.place == Place::Exposed {
+            return self.exposed.read(memory, at, bytes);
+        }
         self.own_bytes(memory.owner, memory, at, bytes)
     }
 

@@ -50,7 +50,8 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         world.states = [None; 2];
         let arrival = plan.script.configs[0].arrival;
         let (checked, notify) = (arrival == Arrival::CheckedFlag, arrival == Arrival::Notify);
-        let flags = ArrivalFlags { checked, notify, lends: plan.lenders.is_some(), crc_bits: case.crc_bits };
+        let lends = plan.lenders.is_some() && !DIRECT;
+        let flags = ArrivalFlags { checked, notify, lends, crc_bits: case.crc_bits };
         let mut fabric = SimFabric::connect(world, plan.hosts, &plan.script.setup, flags)?;
         if recorded {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];
