@@ -97,13 +97,15 @@ impl<A: DriverAccess> Blocking<A> {
         buffer: &mut RegisteredBuf,
         deadline: Deadline,
     ) -> Result<Received, Error> {
-        let mut receive = RecvOperation::new();
-        {
+        let memory = {
             let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-            if let Some(memory) = fabric.destination_memory(driver.endpoint_mut(), buffer.memory()) {
-                receive = receive.with_memory(memory);
+            fabric.destination_memory(driver.endpoint_mut(), buffer.memory())
+        };
+        match memory {
+            Some(memory) => {
+                self.recv_slowly(RecvOperation::new().with_memory(memory), &mut [buffer], deadline)
             }
+            None => self.recv_into(&mut [buffer], deadline),
         }
-        self.recv_slowly(receive, &mut [buffer], deadline)
     }
 }

@@ -87,6 +87,12 @@ pub enum Control {
     Shrink,
     /// a landing buffer was left
     Retired,
+    /// memory that the peer is to map
+    Expose,
+    /// the peer has mapped memory, or has not
+    ExposeAnswer,
+    /// memory that is not used any more
+    Withdrawn,
 }
 
 impl Control {
@@ -102,6 +108,9 @@ impl Control {
             Self::GrowRefused => "GROW-REFUSED",
             Self::Shrink => "SHRINK",
             Self::Retired => "RETIRED",
+            Self::Expose => "EXPOSE",
+            Self::ExposeAnswer => "EXPOSE-ANSWER",
+            Self::Withdrawn => "WITHDRAWN",
         }
     }
 }
@@ -160,6 +169,9 @@ impl From<ControlKind> for Control {
             ControlKind::GrowRefused => Self::GrowRefused,
             ControlKind::Shrink => Self::Shrink,
             ControlKind::Retired => Self::Retired,
+            ControlKind::Expose => Self::Expose,
+            ControlKind::ExposeAnswer => Self::ExposeAnswer,
+            ControlKind::Withdrawn => Self::Withdrawn,
         }
     }
 }

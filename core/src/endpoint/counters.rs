@@ -29,6 +29,11 @@ pub struct Counters {
     pub mapped_bytes: u64,
     /// Memories of the peer that were not mapped: no room in the budget; refused by the machine; not what the peer said.
     pub maps_refused: [u64; 3],
+    /// Messages longer than C0 out of registered buffers that were registered with the connection. The host counts them, and core leaves
+    /// it 0.
+    pub registrations_hit: u64,
+    /// Those out of registered buffers that were not, yet or by refusal, and went through the ring. The host counts them, too.
+    pub registrations_missed: u64,
     /// Times that a sender found no free block, because the receiver has not consumed enough.
     pub credit_waits: u64,
     /// Times that a sender waited for a CTS.

@@ -382,6 +382,10 @@ unsafe impl HostFabric for Shm {
         self.is_buffer_shared(endpoint, memory)
     }
 
+    fn registrations(&self, link: &ShmLink) -> [u64; 2] {
+        link.exposing_ref().map_or([0; 2], |exposing| exposing.own.counts())
+    }
+
     fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
         if endpoint.link().exposing.is_some() {
             self.tend_buffers(endpoint);
