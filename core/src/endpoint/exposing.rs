@@ -50,6 +50,13 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Returns true if no memory is being exposed, mapped, withdrawn or unmapped: neither jobs nor control messages nor acknowledgements of
+    /// them are awaited.
+    #[must_use]
+    pub fn is_exposing_steady(&self) -> bool {
+        !self.exposing.is_active && !self.exposing.exposer.awaits_answer()
+    }
+
     /// Sends a message out of memory that the peer has mapped. Returns `None` if it has to go through the ring: by its length, by the
     /// protocol, or because the memory is not mapped.
     ///

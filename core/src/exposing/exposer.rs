@@ -257,6 +257,11 @@ impl Exposer {
         self.places.iter().any(|place| matches!(place.state, State::Withdrawn { .. }))
     }
 
+    /// Returns true while the answer to EXPOSE is awaited.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.places.iter().any(|place| matches!(place.state, State::Asked { .. }))
+    }
+
     /// Returns true while a job or a control message is due, or a job is under way.
     pub(crate) fn is_busy(&self) -> bool {
         self.places.iter().any(|place| {
@@ -265,14 +270,7 @@ impl Exposer {
     }
 
     /// Returns true while a job is under way.
-    pub(super) const fn awaits_job(&self) -> bool {
-        let mut index = 0;
-        while index < EXPOSED_MAX {
-            if matches!(self.places[index].state, State::Exposing) {
-                return true;
-            }
-            index += 1;
-        }
-        false
+    pub(super) fn awaits_job(&self) -> bool {
+        self.places.iter().any(|place| place.state == State::Exposing)
     }
 }

@@ -107,7 +107,7 @@ impl<R: Copy> Exposing<R> {
     }
 
     /// Returns true while a job is under way, which ends soon.
-    pub(crate) const fn awaits_job(&self) -> bool {
+    pub(crate) fn awaits_job(&self) -> bool {
         self.exposer.awaits_job() || self.mapper.awaits_job()
     }
 }

@@ -14,5 +14,5 @@ mod search;
 mod state;
 mod step;
 
-pub use cases::{AckOrder, Case, ClosePolicy, Growing, ReceiveMethod, SendMethod, Transfer, cases};
+pub use cases::{AckOrder, Case, ClosePolicy, Exposing, Growing, ReceiveMethod, SendMethod, Transfer, cases};
 pub use search::{Explored, Violation, explore};

@@ -27,6 +27,12 @@ pub(super) enum Step {
     Abort(usize),
     /// The application wishes to give its larger landing buffer back.
     Shrink(usize),
+    /// The application exposes a buffer.
+    Expose(usize),
+    /// The application withdraws the buffer that is exposed.
+    Withdraw(usize),
+    /// The application begins a message out of a buffer that was withdrawn.
+    SendStale(usize),
     /// A job of this end is done, and the end progresses, since it cannot know before.
     FinishJob { side: usize, job: usize },
     /// A job of this end fails, and the end progresses.
@@ -49,6 +55,9 @@ impl Step {
                 | Self::CheckTime(_)
                 | Self::Abort(_)
                 | Self::Shrink(_)
+                | Self::Expose(_)
+                | Self::Withdraw(_)
+                | Self::SendStale(_)
                 | Self::FailJob { .. }
                 | Self::RepeatJob(_)
         )
@@ -69,6 +78,9 @@ impl fmt::Display for Step {
             Self::Close(end) => (end, "asks whether all was delivered, to close"),
             Self::Abort(end) => (end, "closes with a reason"),
             Self::Shrink(end) => (end, "wishes to shrink"),
+            Self::Expose(end) => (end, "exposes a buffer"),
+            Self::Withdraw(end) => (end, "withdraws its buffer"),
+            Self::SendStale(end) => (end, "sends out of a buffer that was withdrawn"),
             Self::FinishJob { side, .. } => (side, "has a job done"),
             Self::FailJob { side, .. } => (side, "has a job fail"),
             Self::RepeatJob(end) => (end, "learns of the end of a job once more"),

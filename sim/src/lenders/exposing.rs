@@ -9,8 +9,8 @@ use super::{LenderPair, Outgoing, ROOM_BYTES, payload};
 
 /// Most buffers of a program: more than there are places.
 const BUFFERS_MAX: usize = 10;
-/// Messages out of a buffer, on average, until it is withdrawn.
-const MESSAGES_PER_BUFFER: usize = 6;
+/// Turns in which a buffer is looked at, on average, until it is withdrawn: while it is shared, which few turns find, and otherwise.
+const WITHDRAWS_ONE_IN: [usize; 2] = [4, 40];
 
 /// A buffer of the program.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,8 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
             None => one.exposed = endpoint.expose(fabric, one.buffer),
             Some(exposed) => {
                 let is_refused = endpoint.exposed_state(exposed) == ExposedState::Refused;
-                if is_refused || end.rng.one_in(20 * MESSAGES_PER_BUFFER) {
+                let is_free = usize::from(!endpoint.is_shared(exposed));
+                if is_refused || end.rng.one_in(WITHDRAWS_ONE_IN[is_free]) {
                     endpoint.withdraw_exposed(fabric, exposed);
                     one.stale = one.exposed.take();
                 }

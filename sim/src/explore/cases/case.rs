@@ -16,6 +16,8 @@ pub enum SendMethod {
     Push(usize),
     /// Reservations of at most this many bytes.
     Reserve(u32),
+    /// An operation with two slices, out of memory that is exposed, if there is any.
+    Exposed,
 }
 
 /// Call that receives a transfer.
@@ -76,6 +78,21 @@ pub struct Growing {
     pub repeats: bool,
 }
 
+/// Memory that ends expose, a buffer of their own each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exposing {
+    /// Times that each end may expose a buffer.
+    pub exposes_max: [u32; 2],
+    /// Times that each end may withdraw the buffer that is exposed.
+    pub withdraws_max: [u32; 2],
+    /// Jobs of an end under way at a time.
+    pub jobs_max: usize,
+    /// Jobs of each end that may fail.
+    pub failures_max: [u32; 2],
+    /// The fabric may report the end of a job once more.
+    pub repeats: bool,
+}
+
 /// Time at which an end closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosePolicy {
@@ -128,6 +145,8 @@ pub struct Case {
     pub checks_time: bool,
     /// Growth of the landing buffers.
     pub growing: Option<Growing>,
+    /// Memory that the ends expose.
+    pub exposing: Option<Exposing>,
     /// First values of the counters.
     pub origin: Origin,
     /// Close policy of each end.
@@ -157,6 +176,16 @@ impl Case {
     /// Returns the policy of both ends: two folds, a first chunk of C0 and then a fold.
     pub(in crate::explore) fn config(&self) -> Config {
         let Self { arrival, c0_bytes, .. } = *self;
-        Config { arrival, c0_bytes, growth_q8: 1024, folds: 2, order_asserted: true, ..Config::default() }
+        let exposes = self.exposing.is_some();
+        let protocol = if exposes { Protocol::RegisterCached } else { Protocol::default() };
+        Config {
+            protocol,
+            arrival,
+            c0_bytes,
+            growth_q8: 1024,
+            folds: 2,
+            order_asserted: true,
+            ..Config::default()
+        }
     }
 }

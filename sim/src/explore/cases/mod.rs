@@ -2,13 +2,14 @@
 
 mod case;
 mod direct;
+mod exposing;
 mod growing;
 mod notified;
 mod posted;
 
 use superpipe_core::{Arrival, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
 
-pub use case::{AckOrder, Case, ClosePolicy, Growing, ReceiveMethod, SendMethod, Transfer};
+pub use case::{AckOrder, Case, ClosePolicy, Exposing, Growing, ReceiveMethod, SendMethod, Transfer};
 
 /// Returns all cases.
 #[must_use]
@@ -17,6 +18,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(notified::cases());
     cases.extend(direct::cases());
     cases.extend(growing::cases());
+    cases.extend(exposing::cases());
     cases
 }
 
@@ -82,6 +84,7 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         keepalives: false,
         checks_time: false,
         growing: None,
+        exposing: None,
         origin: Origin::default(),
         close_policy: [ClosePolicy::Never; 2],
         receive_method: [ReceiveMethod::Drive(0); 2],

@@ -7,7 +7,7 @@ use superpipe_testkit::Memory;
 use super::memory::Bytes;
 use super::write::WrState;
 use super::{StepFabric, index};
-use crate::explore::cases::Growing;
+use crate::explore::cases::{Case, Exposing, Growing};
 
 const NO_LOAN: &str = "no application of a case lends memory";
 
@@ -38,12 +38,16 @@ impl core::hash::Hash for Reported {
 }
 
 impl Jobs {
-    pub(super) fn new(growing: Option<Growing>, side: usize) -> Self {
+    pub(super) fn new(case: &Case, side: usize) -> Self {
+        let of_growth = |it: Growing| (it.jobs_max, it.repeats, it.failures_max[side]);
+        let of_exposing = |it: Exposing| (it.jobs_max, it.repeats, it.failures_max[side]);
+        let terms = case.growing.map(of_growth).or(case.exposing.map(of_exposing));
+        let (jobs_max, repeats, failures_max) = terms.unwrap_or_default();
         Self {
-            jobs_max: growing.map_or(0, |growing| growing.jobs_max),
-            repeats: growing.is_some_and(|growing| growing.repeats),
-            failures_max: growing.map_or(0, |growing| growing.failures_max[side]),
-            failures_left: growing.map_or(0, |growing| growing.failures_max[side]),
+            jobs_max,
+            repeats,
+            failures_max,
+            failures_left: failures_max,
             pending: Vec::new(),
             stale: None,
             finished: Reported(None),
@@ -55,8 +59,12 @@ impl Jobs {
     }
 }
 
+/// Returns true if the job may be refused.
 const fn provisions(job: &Job<Memory, Memory>) -> bool {
-    matches!(job, Job::ProvisionLanding { .. } | Job::ProvisionImage { .. })
+    matches!(
+        job,
+        Job::ProvisionLanding { .. } | Job::ProvisionImage { .. } | Job::Expose { .. } | Job::Map { .. }
+    )
 }
 
 impl<const DIRECT: bool> StepFabric<DIRECT> {
@@ -97,12 +105,12 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::ReleaseImage(memory) => {
                 format!("the release of the image of landing buffer {}", memory.index)
             }
+            Job::Expose { place, .. } => format!("memory is handed over for place {place}"),
+            Job::Map { place, .. } => format!("memory is mapped at place {place}"),
+            Job::Unmap(memory) => format!("memory is unmapped at place {}", memory.index),
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
-            | Job::Expose { .. }
-            | Job::Map { .. }
-            | Job::Unmap(_)
             | Job::EndLink => {
                 unreachable!("{NO_LOAN}")
             }
@@ -122,15 +130,17 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         match job {
             Job::ReleaseLanding(memory) => self.release_landing(side, memory),
             Job::ReleaseImage(memory) => self.release_image(side, memory),
+            Job::Unmap(memory) => {
+                let unmapped = self.exposed.change().unmap::<Memory>(memory);
+                assert!(unmapped.is_ok(), "memory is not unmapped");
+            }
+            Job::Expose { .. } | Job::Map { .. } => {}
             Job::ProvisionLanding { place, .. } | Job::ProvisionImage { place, .. } => {
                 assert!(place < 2, "an end has two places");
             }
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
-            | Job::Expose { .. }
-            | Job::Map { .. }
-            | Job::Unmap(_)
             | Job::EndLink => {
                 unreachable!("{NO_LOAN}")
             }
@@ -150,13 +160,12 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let result = match job {
             Job::ProvisionLanding { place, layout } => self.provision_landing(side, place, layout),
             Job::ProvisionImage { layout, claim, .. } => self.provision_image(side, layout, claim),
-            Job::ReleaseLanding(_) | Job::ReleaseImage(_) => Ok(JobOutcome::Released),
+            Job::Expose { place, buffer } => self.exposed.change().expose(side, place, buffer),
+            Job::Map { place, bytes } => self.exposed.change().map(side, place, bytes),
+            Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Unmap(_) => Ok(JobOutcome::Released),
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
-            | Job::Expose { .. }
-            | Job::Map { .. }
-            | Job::Unmap(_)
             | Job::EndLink => {
                 unreachable!("{NO_LOAN}")
             }
@@ -171,6 +180,10 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let (ticket, job) = jobs.pending.remove(job);
         let failed = match job {
             Job::ProvisionLanding { .. } => JobFailed::OverBudget { bytes_max: 0 },
+            Job::Map { .. } => {
+                self.exposed.change().drop_handed(side);
+                JobFailed::OverBudget { bytes_max: 0 }
+            }
             _ => JobFailed::Refused,
         };
         self.report(side, ticket, Err(failed));

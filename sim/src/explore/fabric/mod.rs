@@ -14,7 +14,7 @@ use superpipe_core::{
     Busy, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Line, Nanos, Notification, SqFull,
     Ticket, WrId, control_page,
 };
-use superpipe_testkit::{BlockOwnership, Memory, Place, crc32c};
+use superpipe_testkit::{BlockOwnership, ExposedMemories, Memory, Place, crc32c};
 
 use super::cases::{AckOrder, Case};
 use super::fingerprint::{CopyOnWrite, Fingerprint};
@@ -35,6 +35,8 @@ pub(super) struct StepFabric<const DIRECT: bool> {
     writes: [CopyOnWrite<Vec<Write>>; 2],
     /// Jobs of each end under way.
     jobs: [CopyOnWrite<Jobs>; 2],
+    /// Memory of the applications, which their peers map.
+    pub(super) exposed: CopyOnWrite<ExposedMemories>,
     /// Last notification of each end's acknowledgements. It distinguishes no states, since the difference to it does.
     last_ack_notifications: [Notification; 2],
 }
@@ -71,9 +73,10 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         if has_own_first {
             blocks.provision(FIRST.index, first);
         }
-        let jobs = |side| CopyOnWrite::new(Jobs::new(case.growing, side));
+        let jobs = |side| CopyOnWrite::new(Jobs::new(&case, side));
         Self {
             jobs: core::array::from_fn(jobs),
+            exposed: CopyOnWrite::new(ExposedMemories::default()),
             memories: core::array::from_fn(memory),
             images: core::array::from_fn(memory),
             ownership: core::array::from_fn(|_| CopyOnWrite::new(blocks.clone())),
@@ -84,13 +87,15 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     }
 
     /// Returns the fingerprints of all parts.
-    pub(super) fn fingerprints(&self) -> [Fingerprint; 22] {
-        let Self { case: _, memories, images, ownership, writes, jobs, last_ack_notifications: _ } = self;
-        let mut all = [Fingerprint::default(); 22];
+    pub(super) fn fingerprints(&self) -> [Fingerprint; 23] {
+        let Self { case: _, memories, images, ownership, writes, jobs, exposed, last_ack_notifications: _ } =
+            self;
+        let mut all = [Fingerprint::default(); 23];
         let memories = memories.iter().chain(images).map(CopyOnWrite::fingerprint);
         let rest = ownership.iter().map(CopyOnWrite::fingerprint);
         let rest = rest.chain(writes.iter().map(CopyOnWrite::fingerprint));
         let rest = rest.chain(jobs.iter().map(CopyOnWrite::fingerprint));
+        let rest = rest.chain([exposed.fingerprint()]);
         all.iter_mut().zip(memories.chain(rest)).for_each(|(place, fingerprint)| *place = fingerprint);
         all
     }
@@ -255,6 +260,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Returns visible bytes of an end's own memory, read in place.
     pub(super) fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
+        if memory.place == Place::Exposed {
+            return self.exposed.read(memory, at, bytes);
+        }
         self.ownership[memory.owner].on_read(memory.index, at, bytes);
         self.check_notified(memory, at, bytes);
         self.memories[index(memory)].get(at, bytes)
@@ -287,7 +295,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     }
 
     fn copy_out(&mut self, link: &mut usize, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
-        assert_eq!((from.owner, from.place), (*link, Place::Landing));
+        assert!(from.owner == *link && from.place != Place::ControlPage, "{from:?} is copied out");
         to.copy_from_slice(self.visible(from, at, length(to)));
     }
 

@@ -1,5 +1,6 @@
 //! State of a case, its possible steps, and their effects.
 
+mod exposing;
 mod flow;
 mod growing;
 mod receiving;
@@ -17,6 +18,7 @@ use super::cases::{Case, ClosePolicy};
 use super::fabric::StepFabric;
 use super::fingerprint::{CopyOnWrite, Fingerprint};
 use super::step::Step;
+use exposing::Exposures;
 use flow::{Flow, Open};
 
 /// Reason of a close that ends everything.
@@ -48,6 +50,8 @@ pub(super) struct State<const DIRECT: bool> {
     flows: [CopyOnWrite<Flow>; 2],
     /// Times that each end may still wish to shrink.
     shrinks_left: [u32; 2],
+    /// Memory that each end has exposed.
+    exposures: [CopyOnWrite<Exposures>; 2],
     /// An end has ended everything.
     aborted: bool,
 }
@@ -78,7 +82,8 @@ impl<const DIRECT: bool> State<DIRECT> {
         let ends = core::array::from_fn(end);
         let flows = core::array::from_fn(|side| CopyOnWrite::new(Flow::new(case, side)));
         let shrinks_left = case.growing.map_or([0; 2], |growing| growing.shrinks_max);
-        Self { case: Rc::clone(case), fabric, ends, flows, shrinks_left, aborted: false }
+        let exposures = core::array::from_fn(|side| CopyOnWrite::new(Exposures::new(case, side)));
+        Self { case: Rc::clone(case), fabric, ends, flows, shrinks_left, exposures, aborted: false }
     }
 
     /// Returns the fingerprint of the whole state.
@@ -91,6 +96,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             f0.fingerprint(),
             f1.fingerprint(),
             self.shrinks_left,
+            self.exposures.each_ref().map(CopyOnWrite::fingerprint),
             self.aborted,
         ))
     }
@@ -105,7 +111,10 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.closed().is_some() && end.peer_closes() && end.is_flushed() && end.is_quiescent()
             } else {
                 let mut end = end.clone();
-                end.poll_delivered() && end.poll_controls_delivered() && end.is_growth_steady()
+                end.poll_delivered()
+                    && end.poll_controls_delivered()
+                    && end.is_growth_steady()
+                    && end.is_exposing_steady()
             }
         };
         self.fabric.is_quiescent()
@@ -153,6 +162,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 steps.push(Step::Abort(side));
             }
             self.growing_steps(side, &mut steps);
+            self.exposing_steps(side, &mut steps);
             if self.fabric.completable(side) {
                 steps.push(Step::Complete(side));
             }
@@ -200,6 +210,9 @@ impl<const DIRECT: bool> State<DIRECT> {
             Step::Close(side) => self.close(side),
             Step::Abort(side) => self.abort(side),
             Step::Shrink(side) => self.shrink(side),
+            Step::Expose(side) => self.expose(side) && self.take_events(side),
+            Step::Withdraw(side) => self.withdraw(side) && self.take_events(side),
+            Step::SendStale(side) => self.begin(side, true) && self.take_events(side),
             Step::FinishJob { side, job } => {
                 self.fabric.finish_job(side, job);
                 self.take_job(side)
@@ -229,6 +242,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
         }
         self.check_grown();
+        self.check_exposed();
         taken
     }
 

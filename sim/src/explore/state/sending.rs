@@ -11,23 +11,32 @@ impl<const DIRECT: bool> State<DIRECT> {
     /// Takes the next sending step.
     pub(super) fn send(&mut self, side: usize) -> bool {
         match self.flows[side].open {
-            None => self.begin(side),
+            None => self.begin(side, false),
             Some((index, Open::Stream(id))) => self.continue_stream(side, index, id),
             Some((index, Open::Message(_))) => self.drive(side, index),
         }
     }
 
-    fn begin(&mut self, side: usize) -> bool {
+    /// Begins the next transfer. `is_stale`: out of memory that was withdrawn.
+    pub(super) fn begin(&mut self, side: usize, is_stale: bool) -> bool {
         let index = self.flows[side].next;
         let transfer = self.case.transfers[side][index];
-        let driver = &mut self.ends[side].change().0;
-        driver.set_protocol(transfer.protocol);
-        if transfer.send_method == SendMethod::Drive {
+        self.ends[side].change().0.set_protocol(transfer.protocol);
+        let op = match transfer.send_method {
+            SendMethod::Drive => Some(SendOperation::new(index as u64, transfer.bytes)),
+            SendMethod::Exposed => {
+                let Some(op) = self.exposed_message(side, index, is_stale) else { return true };
+                Some(op)
+            }
+            SendMethod::TrySend | SendMethod::Push(_) | SendMethod::Reserve(_) => None,
+        };
+        if let Some(op) = op {
             let flow = self.flows[side].change();
             flow.next += 1;
-            flow.open = Some((index, Open::Message(SendOperation::new(index as u64, transfer.bytes))));
+            flow.open = Some((index, Open::Message(op)));
             return self.drive(side, index);
         }
+        let driver = &mut self.ends[side].change().0;
         let length = if transfer.stream { Length::Stream } else { Length::Exact(transfer.bytes as u64) };
         let at_once = transfer.send_method == SendMethod::TrySend;
         let begun = if at_once {
@@ -106,7 +115,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.commit(&mut self.fabric, id, committed).map(|()| bytes)
             }),
             SendMethod::Push(bytes) => end.push(&mut self.fabric, id, &[&rest[..rest.len().min(bytes)]]),
-            SendMethod::TrySend | SendMethod::Drive => {
+            SendMethod::TrySend | SendMethod::Drive | SendMethod::Exposed => {
                 panic!("what is sent at once, or driven, is no stream")
             }
         };
