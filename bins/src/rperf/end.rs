@@ -59,7 +59,7 @@ impl End {
     /// # Errors
     /// Too little memory, a signal, or the error of the library.
     pub fn prepare(&mut self, link: &mut Link<'_>, messages: usize) -> Result<(), MessageError> {
-        let signals = &link.session.signals.clone();
+        let signals = &link.session.signals;
         stop_if_asked(signals)?;
         let check_stop = || signals.failure().map_or(Ok(()), Err);
         self.from

@@ -55,7 +55,6 @@ pub fn sink(
 /// # Errors
 /// As [`source`].
 pub fn source_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
-    let signals = link.session.signals;
     for (messages, _) in windows(run, end.is_registered) {
         end.prepare(link, messages)?;
         link.await_go()?;
