@@ -110,7 +110,9 @@ impl Shm {
         };
         let [landing, peer_landing] = landings;
         let exposing = exposing.map(|share| Box::new(Exposing::new(Arc::clone(share))));
-        socket.expect_fd(exposing.is_some());
+        if exposing.is_some() {
+            socket.expect_fd(true);
+        }
         Attachment {
             control_page: mine,
             peer_control_page: theirs,

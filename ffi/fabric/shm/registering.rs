@@ -7,7 +7,7 @@
 //!      +---- dropped by its owner; least recently used, and another needs the place; asked back -----+
 //! ```
 
-use std::ops::Range;
+use core::ops::Range;
 use std::sync::Arc;
 
 use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState, SendMemory};
